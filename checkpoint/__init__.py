@@ -1,0 +1,1 @@
+"""What is durable: codec, envelope, journal, stores. Imports `reliable_rx` only."""

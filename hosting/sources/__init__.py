@@ -1,0 +1,1 @@
+"""Partitioned inputs: files, a seeded generator, a durable pushed stream."""

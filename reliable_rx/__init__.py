@@ -1,0 +1,1 @@
+"""Standing queries written with plain Rx operators, run so that nothing is lost."""

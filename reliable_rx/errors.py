@@ -1,0 +1,80 @@
+"""The errors of reliable_rx: few, and named after what the caller does next.
+
+Every class derives from the builtin that a caller would already catch, carries its facts as fields, and
+says a sentence with a remedy. They live here, below everything, because all four packages raise them.
+Rejected: one class per failing part. A caller cannot act on "SqliteStoreWriterError".
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+
+class ReliableRxError(Exception):
+    """The common base: catch it to catch everything this library raises on purpose."""
+
+    def __init__(self, message: str, **fields: Any) -> None:
+        super().__init__(message)
+        self.message = message
+        self.fields = fields
+
+    def __getattr__(self, name: str) -> Any:
+        fields: dict[str, Any] = self.__dict__.get("fields", {})
+        if name in fields:
+            return fields[name]
+        raise AttributeError(name)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return (_rebuild, (type(self), self.message, self.fields))
+
+
+def _rebuild(kind: type[ReliableRxError], message: str, fields: dict[str, Any]) -> ReliableRxError:
+    return kind(message, **fields)
+
+
+class CheckpointRefused(ReliableRxError, ValueError):
+    """The stored bytes are not what was written: do not retry, look at the store.
+
+    Fields: *what* is wrong and *where* (file, table, generation).
+    """
+
+
+class StoreUnavailable(ReliableRxError, OSError):
+    """The disk did not do what it was asked: nothing was promised, retry when it is well again."""
+
+
+class StoreOwned(ReliableRxError, OSError):
+    """Another process owns this store: stop it, or use another directory. Field: *owner* (its pid)."""
+
+
+class NondeterminismDetected(ReliableRxError, RuntimeError):
+    """A replay gave other outputs than the first run: mend the query. Fields: *query*, *turn*."""
+
+
+class PositionUnavailable(ReliableRxError, LookupError):
+    """The wanted events are no longer there (or not yet): start elsewhere. Fields: *wanted*, *first*, *end*."""
+
+
+class SourceFailed(ReliableRxError, OSError):
+    """A source cannot be read: mend the input. Fields: *source*, *partition*, *position*."""
+
+
+class QueryRefused(ReliableRxError, TypeError):
+    """This query cannot be hosted as it is written: change it. Field: *path* of the part that cannot."""
+
+
+class LimitExceeded(ReliableRxError, OverflowError):
+    """A state grew past its limit: raise the limit or bound the query. Fields: *path*, *limit*, *most*."""
+
+
+class InternalError(ReliableRxError, AssertionError):
+    """A bug in reliable_rx: the evaluator has stopped. Recover from the last checkpoint, and report it."""
+
+
+def invariant(condition: object, claim: str) -> None:
+    """Raise `InternalError` unless *condition* holds; unlike ``assert`` it survives ``python -O``.
+
+    >>> invariant(2 > 1, "generations are consecutive")
+    """
+    if not condition:
+        raise InternalError(f"broken invariant: {claim}; this is a bug in reliable_rx, please report it")

@@ -1,0 +1,130 @@
+"""The fat pipe: what carries values *with* their sequence ids, acknowledgement and replay.
+
+Operators never see any of this; it is what stands outside a query's edges. Three families: the
+`Reliable*` interfaces between evaluators, `Source` for partitioned inputs, `Sink` for what leaves.
+Ids of a stream are consecutive and the terminal notification has one too, so that it is replayed and deduplicated like
+any other. A *position* is the next id to read; ``start(n)`` is inclusive; ``acknowledge(n)`` means that n and
+all before may be forgotten.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol, TypeVar, runtime_checkable
+
+T = TypeVar("T")
+T_contra = TypeVar("T_contra", contravariant=True)
+T_co = TypeVar("T_co", covariant=True)
+
+
+class ReliableObserver(Protocol[T_contra]):
+    """Receives values with their ids."""
+
+    def on_next(self, n: int, value: T_contra, /) -> None: ...
+    def on_error(self, n: int, error: Exception, /) -> None: ...
+    def on_completed(self, n: int, /) -> None: ...
+
+
+class ReliableSubscription(Protocol):
+    """One subscriber's hold on a stream."""
+
+    def start(self, n: int, /) -> None:
+        """Deliver from id *n* on, *n* included."""
+
+    def acknowledge(self, n: int, /) -> None:
+        """Say that *n* and all before are safe here and may be forgotten there."""
+
+    def dispose(self) -> None:
+        """End the subscription; what it held may be forgotten."""
+
+
+class ReliableObservable(Protocol[T_co]):
+    """A sequenced, replayable stream."""
+
+    def subscribe(self, observer: ReliableObserver[Any], /) -> ReliableSubscription: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """Consecutive events of one partition: ids ``first``, ``first + 1``, …
+
+    *ended* says that nothing will ever follow these; *error* ends the partition with an error instead.
+    """
+
+    first: int
+    values: Sequence[Any]
+    ended: bool = False
+    error: Exception | None = None
+
+    @property
+    def next(self) -> int:
+        """The position behind this batch."""
+        return self.first + len(self.values)
+
+
+class Reader(Protocol):
+    """One open partition. Used by one thread at a time."""
+
+    def fetch(self, count_max: int, /) -> Batch:
+        """Return at most *count_max* events from the position on, without waiting; maybe none."""
+
+    def acknowledge(self, n: int, /) -> None:
+        """*n* and all before are covered by a committed checkpoint and may be forgotten."""
+
+    def close(self) -> None: ...
+
+
+class Source(Protocol):
+    """A partitioned, replayable input.
+
+    The same partition opened at the same position gives the same events, for as long as they
+    have not been acknowledged.
+    """
+
+    def partitions(self) -> Sequence[str]:
+        """Name the partitions, in a stable order."""
+
+    def open(self, partition: str, at: int, /) -> Reader:
+        """Read *partition* from id *at* on. Ids start at 0. *Raises* `PositionUnavailable`."""
+
+
+@runtime_checkable
+class Waking(Protocol):
+    """A reader or source that can say that something has arrived, so that nobody needs to poll it."""
+
+    def on_available(self, wake: Callable[[], None], /) -> None: ...
+
+
+class Sink(Protocol):
+    """Where a stream's notifications leave the system.
+
+    The evaluator asks `open` for the position, calls `write` with consecutive ids from there on (never twice
+    in one run, and again from the position after a restart), `flush` before every checkpoint, and acknowledges
+    to the stream what `flush` has made durable.
+    """
+
+    def open(self, stream: str, /) -> int | None:
+        """Get ready; return the next id wanted, or None if the sink does not know what it has."""
+
+    def write(self, first: int, values: Sequence[Any], /) -> None: ...
+
+    def end(self, n: int, error: Exception | None, /) -> None:
+        """Take the terminal notification: completed, or failed with *error*."""
+
+    def flush(self) -> None:
+        """Make everything written so far durable before returning."""
+
+    def close(self) -> None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class DeadLetter:
+    """An event that a query could not digest, with where it came from and what went wrong."""
+
+    source: str
+    partition: str
+    position: int
+    value: Any
+    error: str
+    traceback: str = field(default="", compare=False)
