@@ -1,0 +1,146 @@
+"""From raw records to the values that queries see: split by key, choose columns, convert, parse.
+
+Everything works on a whole chunk: columns are converted column by column (`map` over a tuple), and rows become
+dictionaries in one comprehension. Only when something fails is the chunk walked record by record, to say which one.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from reliable_rx.errors import SourceFailed
+
+Bad = tuple[int, Exception]
+"""The index of the first record that cannot be decoded, and why."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reading:
+    """How the records of a file become values, and partitions."""
+
+    format: str | None = None
+    columns: tuple[str, ...] | None = None
+    types: Mapping[str, Callable[[Any], Any]] = field(default_factory=dict)
+    parse: Callable[[Any], Any] | None = None
+    partition_by: str | Callable[[Any], Any] | None = None
+    follow: bool = False
+
+    def columns_read(self) -> tuple[str, ...] | None:
+        """Name the columns that must be read to hand out `columns`, or None for all."""
+        if self.columns is None:
+            return None
+        key = (self.partition_by,) if isinstance(self.partition_by, str) else ()
+        return (*self.columns, *key)
+
+
+class Decoder:
+    """Decodes the records of one file, whose column *names* are known (None: each record is a JSON value)."""
+
+    def __init__(self, reading: Reading, path: Path, names: tuple[str, ...] | None) -> None:
+        self._reading = reading
+        self._path = path
+        self._names = names
+        self._columns = reading.columns if names is None else reading.columns or names
+        if names is not None:
+            self._check_columns(names)
+        self._plan = self._make_plan(names)
+
+    def split(self, rows: Sequence[Any]) -> tuple[Mapping[str, Sequence[Any]], Bad | None]:
+        """Return the rows of each key; with a key function, the rows of the result are already values."""
+        key = self._reading.partition_by
+        if key is None:
+            return {"": rows}, None
+        if isinstance(key, str):
+            return self._split_by(rows, self._key_of_raw(key))
+        values, bad = self._decode(rows)
+        split, bad_key = self._split_by(values, key)
+        return split, bad_key or bad
+
+    def decode(self, rows: Sequence[Any]) -> tuple[Sequence[Any], Bad | None]:
+        """Return the values of the rows of one key, up to the first that cannot be decoded."""
+        return (rows, None) if callable(self._reading.partition_by) else self._decode(rows)
+
+    def _check_columns(self, names: tuple[str, ...]) -> None:
+        key = self._reading.partition_by
+        wanted = [*(self._reading.columns or ()), *self._reading.types, *((key,) if isinstance(key, str) else ())]
+        for name in wanted:
+            if name not in names:
+                message = f"{self._path} has no column {name!r}; it has {', '.join(names)}"
+                raise SourceFailed(message, source=str(self._path))
+
+    def _make_plan(self, names: tuple[str, ...] | None) -> list[tuple[int, Callable[[Any], Any] | None]] | None:
+        """Say from which column of the row each value comes and what converts it; None: rows are right as they are."""
+        if names is None or (self._columns == names and not self._reading.types):
+            return None
+        return [(names.index(c), self._reading.types.get(c)) for c in self._columns or ()]
+
+    def _key_of_raw(self, column: str) -> Callable[[Any], Any]:
+        index: Any = column if self._names is None else self._names.index(column)
+        return lambda row: row[index]
+
+    def _split_by(
+        self, rows: Sequence[Any], key_of: Callable[[Any], Any]
+    ) -> tuple[Mapping[str, Sequence[Any]], Bad | None]:
+        split: defaultdict[str, list[Any]] = defaultdict(list)
+        index = 0
+        try:
+            for index, row in enumerate(rows):  # noqa: B007 (the failing index is read below)
+                split[str(key_of(row))].append(row)
+        except Exception as error:
+            return split, (index, error)
+        return split, None
+
+    def _decode(self, rows: Sequence[Any]) -> tuple[Sequence[Any], Bad | None]:
+        try:
+            return self._values(rows), None
+        except Exception:
+            return self._decode_until_bad(rows)
+
+    def _decode_until_bad(self, rows: Sequence[Any]) -> tuple[Sequence[Any], Bad | None]:
+        values: list[Any] = []
+        for index, row in enumerate(rows):
+            try:
+                values += self._values([row])
+            except Exception as error:
+                return values, (index, self._explain(row, error))
+        return values, None
+
+    def _values(self, rows: Sequence[Any]) -> list[Any]:
+        names = self._columns
+        if self._names is None or names is None:
+            values = self._convert_records(rows)
+        else:
+            values = [dict(zip(names, row)) for row in self._convert_rows(rows)]  # noqa: B905 (widths are checked)
+        return values if self._reading.parse is None else list(map(self._reading.parse, values))
+
+    def _convert_rows(self, rows: Sequence[Any]) -> Sequence[Any]:
+        if self._plan is None or not rows:
+            return rows
+        columns = list(zip(*rows))  # noqa: B905
+        chosen = [columns[i] if convert is None else map(convert, columns[i]) for i, convert in self._plan]
+        return list(zip(*chosen, strict=True))
+
+    def _convert_records(self, rows: Sequence[Any]) -> list[Any]:
+        columns, types = self._reading.columns, self._reading.types
+        if columns is not None:
+            rows = [{name: row[name] for name in columns} for row in rows]
+        elif types:
+            rows = [dict(row) for row in rows]  # the raw record is needed again if a conversion fails
+        for name, convert in types.items():
+            for row in rows:
+                row[name] = convert(row[name])
+        return list(rows)
+
+    def _explain(self, row: Any, error: Exception) -> Exception:
+        """Say which column cannot be converted, if that is the reason."""
+        for name, convert in self._reading.types.items():
+            text = row[name if self._names is None else self._names.index(name)]
+            try:
+                convert(text)
+            except Exception as reason:
+                return ValueError(f"column {name!r} holds {text!r}, which its type refuses ({reason})")
+        return error

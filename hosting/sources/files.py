@@ -1,0 +1,312 @@
+"""Files as a partitioned, replayable source: CSV, JSON lines, Parquet.
+
+A position is the number of a record within its partition, so it means the same however the file is compressed and
+wherever it was first opened. A file read again must still be what it was; nothing else is needed for replay, and so
+`acknowledge` has nothing to forget.
+"""
+
+from __future__ import annotations
+
+import glob
+import os
+import threading
+import weakref
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Literal
+
+from hosting.sources.decoding import Reading
+from hosting.sources.passes import BUFFERED_MAX, Lane, Marks, Pass
+from reliable_rx.errors import PositionUnavailable, SourceFailed
+from reliable_rx.reliable import Batch, Reader
+
+Format = Literal["csv", "jsonl", "parquet"]
+SUFFIXES: Mapping[str, Format] = {
+    ".csv": "csv",
+    ".jsonl": "jsonl",
+    ".ndjson": "jsonl",
+    ".parquet": "parquet",
+    ".pq": "parquet",
+}
+COMPRESSED = (".gz", ".zip")
+Paths = str | os.PathLike[str] | Sequence[str | os.PathLike[str]]
+
+
+class FileSource:
+    """Read records from files, one partition per file or one per key.
+
+    *paths* is a path, a pattern such as ``"logs/*.jsonl.gz"`` (its matches in the order of their names), or a sequence
+    of them. The format comes from the suffix (``.gz``, and ``.zip`` around one file, are seen through) unless *format* names it.
+
+    A record is a dictionary of columns (any JSON value for JSON lines). On its way to a value it is cut to *columns*,
+    converted by *types* (a function per column; CSV fields are `str` without one) and given to *parse*.
+
+    Without *partition_by* each file is a partition, named by its file name. With it, all files together, in
+    order, are split by a column or a function of the value; *partitions* declares the keys, which saves a pass over the
+    files to find them. A record of an undeclared key is an error, never dropped.
+
+    *sort_by* is a function of the value; it puts each partition in order, stable, holding **all of its values in
+    memory**. *timestamp* is a function of the value too, kept for the evaluator's event time. With *follow*, lines may be appended
+    while we read (to the last file, when split by key); a last line without its newline is then not yet a record, and the source never ends.
+
+    >>> import tempfile, pathlib
+    >>> path = pathlib.Path(tempfile.mkdtemp(), "flights.csv")
+    >>> _ = path.write_text("carrier,delay\\nUA,2\\nAA,33\\n")
+    >>> reader = FileSource(path, types={"delay": int}).open("flights.csv", 1)
+    >>> reader.fetch(10).values
+    [{'carrier': 'AA', 'delay': 33}]
+
+    *Raises* `SourceFailed` for a missing or malformed file (by file and line), `ValueError` for options that do not fit together, and
+    `PositionUnavailable` for a position behind the end.
+    """
+
+    def __init__(
+        self,
+        paths: Paths,
+        *,
+        format: Format | None = None,
+        columns: Sequence[str] | None = None,
+        types: Mapping[str, Callable[[Any], Any]] | None = None,
+        parse: Callable[[Any], Any] | None = None,
+        partition_by: str | Callable[[Any], Any] | None = None,
+        partitions: Sequence[str] | None = None,
+        sort_by: Callable[[Any], Any] | None = None,
+        timestamp: Callable[[Any], float] | None = None,
+        follow: bool = False,
+    ) -> None:
+        self.paths = _find(paths)
+        self.timestamp = timestamp
+        self._reading = Reading(
+            format=format or _format_of(self.paths),
+            columns=None if columns is None else tuple(columns),
+            types=dict(types or {}),
+            parse=parse,
+            partition_by=partition_by,
+            follow=follow,
+        )
+        self._sort_by = sort_by
+        self._declared = None if partitions is None else tuple(partitions)
+        self._check_options()
+        self._lock = threading.RLock()
+        self._marks: dict[str, Marks] = {}
+        self._passes: list[Pass] = []
+        self._sorted: weakref.WeakValueDictionary[str, _Sorted] = weakref.WeakValueDictionary()
+
+    def __repr__(self) -> str:
+        return f"FileSource({', '.join(str(path) for path in self.paths)})"
+
+    def partitions(self) -> Sequence[str]:
+        """Name the partitions: the files in order, the declared keys, or the keys found, sorted."""
+        with self._lock:
+            if self._declared is None:
+                by_file = self._reading.partition_by is None
+                self._declared = tuple(p.name for p in self.paths) if by_file else self._discover()
+            return self._declared
+
+    def open(self, partition: str, at: int, /) -> Reader:
+        """Read *partition* from record number *at* on."""
+        if partition not in self.partitions():
+            raise SourceFailed(f"{self} has no partition {partition!r}", source=repr(self), partition=partition)
+        if at < 0:
+            raise PositionUnavailable(f"records of {self} start at 0, not at {at}", wanted=at, first=0, end=None)
+        if self._sort_by is not None:
+            return _SortedReader(self, partition, at)
+        return FileReader(self, partition, at)
+
+    def _check_options(self) -> None:
+        reading = self._reading
+        if reading.follow and self._sort_by is not None:
+            raise ValueError("sort_by needs all records, follow never has them all; use one of them")
+        if reading.follow and (reading.format == "parquet" or any(p.suffix in COMPRESSED for p in self.paths)):
+            raise ValueError("follow works on plain text files only; a Parquet or compressed file cannot be appended to")
+        if reading.partition_by is not None:
+            return
+        if self._declared is not None:
+            raise ValueError("partitions names keys, and so needs partition_by; without it each file is a partition")
+        names = [path.name for path in self.paths]
+        twice = {name for name in names if names.count(name) > 1}
+        if twice:
+            raise ValueError(f"two files are named {min(twice)!r}, and a file's name is its partition's; rename one")
+
+    def _discover(self) -> tuple[str, ...]:
+        walk = self._new_pass(None, keys=None)
+        try:
+            while walk.advance():
+                pass
+        finally:
+            walk.close()
+        return tuple(sorted(walk.counts))
+
+    def _new_pass(self, partition: str | None, *, keys: frozenset[str] | None) -> Pass:
+        paths = self.paths if partition is None else [p for p in self.paths if p.name == partition]
+        marks = self._marks.setdefault(partition or "", Marks())
+        most = BUFFERED_MAX if self._sort_by is None else None
+        return Pass(paths, self._reading, marks, keys=keys, buffered_max=most)
+
+    def _ride(self, partition: str, position: int) -> tuple[Pass, Lane]:
+        """Find a pass that can still serve *partition* from *position* on, or begin one."""
+        keyed = self._reading.partition_by is not None
+        for walk in self._passes if keyed else ():
+            lane = walk.attach(partition, position)
+            if lane is not None:
+                return walk, lane
+        walk = self._new_pass(None, keys=frozenset(self.partitions())) if keyed else self._new_pass(partition, keys=None)
+        lane = walk.attach(partition if keyed else "", position)
+        if lane is None:
+            raise SourceFailed(f"{self} cannot be opened at {position}", source=repr(self), partition=partition)
+        self._passes.append(walk)
+        return walk, lane
+
+    def _leave(self, walk: Pass, lane: Lane) -> None:
+        if walk.detach(lane) and walk in self._passes:
+            self._passes.remove(walk)
+
+
+class FileReader:
+    """One partition of a `FileSource`, from a record on."""
+
+    def __init__(self, source: FileSource, partition: str, at: int) -> None:
+        self._source = source
+        self._partition = partition
+        self._at = at
+        self._lock = source._lock
+        with self._lock:
+            self._pass, self._lane = source._ride(partition, at)
+
+    def fetch(self, count_max: int, /) -> Batch:
+        with self._lock:
+            if self._lane.dropped:
+                self._pass, self._lane = self._source._ride(self._partition, self._lane.position)
+            self._fill(count_max)
+            lane = self._lane
+            first = lane.position
+            values = lane.take(count_max)
+            if lane.failure and not values and count_max > 0:
+                raise self._failed(lane.failure)
+            return Batch(first, values, ended=self._pass.ended and not lane.waiting and not lane.failure)
+
+    def acknowledge(self, n: int, /) -> None:
+        """Do nothing: a file keeps its records anyway."""
+
+    def close(self) -> None:
+        with self._lock:
+            self._source._leave(self._pass, self._lane)
+
+    def _fill(self, count_max: int) -> None:
+        """Move the pass on until enough waits here, or there is no more."""
+        lane = self._lane
+        try:
+            while lane.waiting < count_max and lane.failure is None:
+                if not self._pass.advance(lane):
+                    if lane.skip:
+                        raise self._shorter()
+                    return
+        except SourceFailed as error:
+            if not lane.waiting:
+                raise self._failed(error.message) from error
+
+    def _failed(self, message: str) -> SourceFailed:
+        fields = {"source": repr(self._source), "partition": self._partition, "position": self._lane.position}
+        return SourceFailed(message, **fields)
+
+    def _shorter(self) -> PositionUnavailable:
+        wanted = self._lane.position
+        end = wanted - self._lane.skip
+        message = f"partition {self._partition!r} of {self._source} has {end} records, and record {wanted} is wanted"
+        return PositionUnavailable(f"{message}; put the whole file back", wanted=wanted, first=0, end=end)
+
+
+class _Sorted:
+    """All values of one partition in order; shared while any reader holds it."""
+
+    def __init__(self, values: list[Any]) -> None:
+        self.values = values
+
+
+class _SortedReader:
+    """One partition of a `FileSource` with *sort_by*: loaded at the first fetch."""
+
+    def __init__(self, source: FileSource, partition: str, at: int) -> None:
+        self._source = source
+        self._partition = partition
+        self._position = at
+        self._sorted: _Sorted | None = source._sorted.get(partition)
+        self._raw = FileReader(source, partition, 0) if self._sorted is None else None
+
+    def fetch(self, count_max: int, /) -> Batch:
+        values = self._load().values
+        first = self._position
+        if first > len(values):
+            message = f"partition {self._partition!r} of {self._source} has {len(values)} records; {first} is wanted"
+            raise PositionUnavailable(message, wanted=first, first=0, end=len(values))
+        batch = Batch(first, values[first : first + count_max], ended=first + count_max >= len(values))
+        self._position = batch.next
+        return batch
+
+    def acknowledge(self, n: int, /) -> None:
+        """Do nothing: a file keeps its records anyway."""
+
+    def close(self) -> None:
+        self._sorted = None
+        if self._raw is not None:
+            self._raw.close()
+
+    def _load(self) -> _Sorted:
+        if self._sorted is None:
+            with self._source._lock:
+                self._sorted = self._source._sorted.get(self._partition) or self._sort()
+                self._source._sorted[self._partition] = self._sorted
+            if self._raw is not None:
+                self._raw.close()
+        return self._sorted
+
+    def _sort(self) -> _Sorted:
+        values: list[Any] = []
+        raw = self._raw or FileReader(self._source, self._partition, 0)
+        self._raw = raw
+        while not (batch := raw.fetch(BUFFERED_MAX)).ended:
+            values += batch.values
+        values += batch.values
+        key = self._source._sort_by
+        try:
+            values.sort(key=key)
+        except Exception as error:
+            message = f"sort_by failed on partition {self._partition!r} of {self._source}: {type(error).__name__}: {error}"
+            raise SourceFailed(message, source=repr(self._source), partition=self._partition) from error
+        return _Sorted(values)
+
+
+def _find(paths: Paths) -> tuple[Path, ...]:
+    """Resolve paths and patterns; every path must be a file."""
+    given = [paths] if isinstance(paths, (str, os.PathLike)) else list(paths)
+    found = tuple(path for one in given for path in _expand(os.fspath(one)))
+    if not found:
+        raise ValueError("a file source needs at least one path")
+    return found
+
+
+def _expand(path: str) -> list[Path]:
+    if os.path.isfile(path):
+        return [Path(path)]
+    if os.path.isdir(path):
+        raise SourceFailed(f"{path} is a directory; name its files with a pattern, such as {path}/*.csv", source=path)
+    matches = [Path(match) for match in sorted(glob.glob(path, recursive=True)) if os.path.isfile(match)]
+    if not matches:
+        what = "no file matches" if glob.has_magic(path) else "there is no file"
+        raise SourceFailed(f"{what} {path} (looked from {os.getcwd()}); check the path", source=path)
+    return matches
+
+
+def _format_of(paths: Sequence[Path]) -> Format:
+    formats = {_suffix_format(path) for path in paths}
+    if len(formats) > 1:
+        raise ValueError("the files are of different formats; use one source per format")
+    return formats.pop()
+
+
+def _suffix_format(path: Path) -> Format:
+    name = path.with_suffix("") if path.suffix in COMPRESSED else path
+    if name.suffix not in SUFFIXES:
+        known = ", ".join(SUFFIXES)
+        raise ValueError(f"the suffix of {path} tells no format ({known}); give format='csv', 'jsonl' or 'parquet'")
+    return SUFFIXES[name.suffix]
