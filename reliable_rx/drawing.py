@@ -1,0 +1,76 @@
+"""How a plan shows itself to people: one line for `repr`, a tree for `explain`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from types import BuiltinFunctionType, FunctionType
+from typing import Any
+
+from reliable_rx.plan import Plan, PlanNode
+from reliable_rx.query import ForeignLeaf, InnerLeaf, Node, Query, SourceLeaf, SymbolLeaf, parameters
+
+
+def one_line(node: Node) -> str:
+    """Write the plan as the fluent calls that would make it.
+
+    >>> import reliable_rx as rx
+    >>> rx.source("a").merge(rx.source("b")).take(1)
+    source('a').merge(source('b')).take(1)
+    """
+    if not node.inputs:
+        return call(node)
+    first, *others = node.inputs
+    arguments = [one_line(each) for each in others] + shown(node)
+    return f"{one_line(first)}.{node.op.name}({', '.join(arguments)})"
+
+
+def call(node: Node) -> str:
+    op = node.op
+    if isinstance(op, SourceLeaf):
+        return f"source({op.source!r})"
+    if isinstance(op, ForeignLeaf):
+        return f"<{type(op.observable).__name__}>"
+    if isinstance(op, (InnerLeaf, SymbolLeaf)):
+        return "inner"
+    return f"{op.name}({', '.join(shown(node))})"
+
+
+def shown(node: Node) -> list[str]:
+    """Write the parameters, leaving out how many inputs there are."""
+    return [show(value) for name, value in parameters(node.op).items() if name != "inputs"]
+
+
+def show(value: Any) -> str:
+    """Write one parameter for people: functions by name, long values cut."""
+    if isinstance(value, (FunctionType, BuiltinFunctionType, type)):
+        return value.__qualname__.replace("<locals>.", "").split(".")[-1].replace("<lambda>", "λ")
+    if isinstance(value, Query):
+        return repr(value)
+    text = repr(value)
+    return text if len(text) <= 40 else text[:37] + "…"
+
+
+def draw(query: Node) -> str:
+    """Draw the plan, sources first, an operator a line: its path, what it does, what it keeps."""
+    plan = Plan(query, symbolic=True)
+    return "\n".join(lines(plan, ""))
+
+
+def lines(plan: Plan, indent: str) -> Iterator[str]:
+    width = max(len(node.path) for node in plan.nodes) + 2
+    for node in plan.nodes:
+        yield f"{indent}{node.path:<{width}}{call(Node(node.op))}{keeps(node)}"
+        if node.template is not None:
+            yield from lines(node.template, indent + "    ")
+
+
+def keeps(node: PlanNode) -> str:
+    """Say what an operator saves."""
+    if node.op.yields_inner:
+        return "   · one row per inner sequence"
+    fields = plan_fields(node)
+    return f"   · keeps {fields}" if fields else ""
+
+
+def plan_fields(node: PlanNode) -> str:
+    return ", ".join(node.plan.shape[node.slot].fields) if node.slot >= 0 else ""

@@ -1,0 +1,54 @@
+"""The fluent form: every operator as a method of `Query`, made from `reliable_rx.operators` in one place.
+
+RxPY's own mixins, which `Query` inherits, say the types; what is inherited but not built here is answered with a refusal
+at the call, so that nobody hosts a query whose state cannot be saved.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import reactivex
+from reactivex import operators as plain
+
+from reliable_rx import operators
+from reliable_rx.errors import QueryRefused
+from reliable_rx.query import Query
+
+
+def fluent(name: str) -> Callable[..., Any]:
+    """Return the method that applies the operator *name*."""
+    operator = getattr(operators, name)
+
+    def method(self: Query[Any], *args: Any, **kwargs: Any) -> Any:
+        return operator(*args, **kwargs)(self)
+
+    method.__name__, method.__doc__ = name, operator.__doc__
+    return method
+
+
+def unhosted_only(name: str) -> Callable[..., Any]:
+    """Return the method that refuses RxPY's operator *name* on a query over named sources."""
+    operator = getattr(plain, name)
+
+    def method(self: Query[Any], *args: Any, **kwargs: Any) -> Any:
+        if self.is_hostable:
+            raise QueryRefused(
+                f"{name!r} is an operator of plain reactivex whose state nobody can save: reliable_rx.operators has no "
+                f"{name!r} yet; on a stream that leaves the host, use stream.observable().{name}(...)",
+                path=name,
+            )
+        return operator(*args, **kwargs)(self)
+
+    method.__name__, method.__doc__ = name, operator.__doc__
+    return method
+
+
+def install() -> None:
+    """Give `Query` its methods."""
+    for name in operators.__all__:
+        setattr(Query, name, fluent(name))
+    for name in plain.__all__:
+        if name not in operators.__all__ and hasattr(reactivex.Observable, name):
+            setattr(Query, name, unhosted_only(name))

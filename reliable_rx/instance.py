@@ -1,0 +1,271 @@
+"""A running instance of a plan: its row of states, what is active, its timers, its inner sequences.
+
+Hosts differ in clock, sources and what happens to outputs; they are a `World`. Everything else about running operators is here,
+once, for the engine and for plain `reactivex` alike.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from typing import Any, Protocol
+
+from reliable_rx.errors import LimitExceeded
+from reliable_rx.operator import Linear
+from reliable_rx.plan import Plan, PlanNode
+from reliable_rx.query import Inner, InnerLeaf, Query, SymbolLeaf, as_query
+from reliable_rx.stage import Cx, fail_node
+from reliable_rx.subject import Subject
+
+Timer = list[Any]  # due, order, instance or None, node, tag
+
+
+class World(Protocol):
+    """What a host gives the instances it runs."""
+
+    def now(self, node: PlanNode, /) -> float: ...
+    def touch(self, unit: Any, /) -> None:
+        """A row is about to change."""
+
+    def forget(self, unit: Any, /) -> None:
+        """A row is gone."""
+
+    def order(self) -> int:
+        """The next number of a counter that only grows: it orders subscriptions and simultaneous timers."""
+
+    def set_timer(self, instance: Instance, node: PlanNode, tag: Hashable, due: float | None, /) -> Timer: ...
+    def cancel_timer(self, timer: Timer, /) -> None: ...
+    def subscribe(self, instance: Instance, leaf: PlanNode, /) -> None: ...
+    def unsubscribe(self, instance: Instance, leaf: PlanNode, /) -> None: ...
+    def plan_inner(self, query: Query[Any], node: PlanNode, /) -> Plan: ...
+
+
+class Instance:
+    """One row at work."""
+
+    __slots__ = (
+        "active", "children", "detached", "key", "keys", "orders", "outer", "parent", "plan", "saved", "sink", "states",
+        "subjects", "timers", "unit", "world",
+    )  # fmt: skip
+
+    def __init__(self, plan: Plan, world: World, sink: Any, key: Hashable) -> None:
+        self.plan = plan
+        self.world = world
+        self.sink = sink
+        self.key = key
+        self.states = plan.blank.copy()
+        self.active = 0
+        self.detached = 0
+        self.unit: Any = self
+        self.saved = False
+        self.parent: Instance | None = None
+        self.outer: Any = None
+        self.keys: tuple[Any, ...] = ()
+        self.orders: dict[int, int] | None = None
+        self.timers: dict[int, dict[Hashable, Timer]] | None = None
+        self.children: dict[int, dict[Hashable, Instance]] | None = None
+        self.subjects: dict[int, dict[Hashable, Subject]] | None = None
+
+    def start(self) -> None:
+        self.activate(self.plan.root)
+
+    def dispose(self) -> None:
+        """Let go of everything, and be silent from now on."""
+        self.sink = None
+        self.deactivate(self.plan.root, force=True)
+
+    def address(self) -> tuple[Any, ...]:
+        """Name this row from the root of its standing query."""
+        if self.parent is None:
+            return (self.key,)
+        sink: PlanNode = self.sink
+        return (*self.parent.address(), "inner", sink.path, self.key)
+
+    # -- coming and going of nodes
+
+    def activate(self, node: PlanNode) -> None:
+        """Subscribe *node*, with fresh state."""
+        self.active |= node.bit
+        if node.slot >= 0:
+            self.states[node.slot] = node.op.initial()
+        if node.leaf:
+            self.world.subscribe(self, node)
+        elif isinstance(node.op, Linear):
+            self.activate(node.inputs[0])
+        else:
+            self.world.touch(self.unit)
+            try:
+                node.op.on_start(Cx(self, node))  # type: ignore[attr-defined]
+            except Exception as error:
+                fail_node(self, node, error)
+
+    def deactivate(self, node: PlanNode, *, force: bool = False) -> None:
+        """Unsubscribe *node* and all that stands before it, unless somebody still reads its inner sequences."""
+        if not self.active & node.mask:
+            return
+        if self.active & node.bit and node.op.yields_inner and not force and self._is_read(node):
+            self.detached |= node.bit
+            return
+        if self.active & node.bit:
+            self.active &= ~node.bit
+            self.detached &= ~node.bit
+            self._release(node)
+        for source in node.inputs:
+            self.deactivate(source, force=force)
+
+    def _release(self, node: PlanNode) -> None:
+        if node.leaf:
+            self.world.unsubscribe(self, node)
+            return
+        if self.timers is not None:
+            for timer in self.timers.pop(node.index, {}).values():
+                self.world.cancel_timer(timer)
+        if self.children is not None:
+            for child in list(self.children.pop(node.index, {}).values()):
+                child.dispose()
+                self._forget_child(child)
+        if self.subjects is not None:
+            for subject in self.subjects.pop(node.index, {}).values():
+                self.world.forget(subject)
+
+    def end_leaf(self, leaf: PlanNode, error: Exception | None) -> None:
+        """A leaf's sequence has ended."""
+        if self.active & leaf.bit:
+            self.active &= ~leaf.bit
+            self.world.touch(self.unit)
+            self.world.unsubscribe(self, leaf)
+            leaf.finish(self, error)
+
+    # -- timers
+
+    def set_timer(self, node: PlanNode, tag: Hashable, due: float | None) -> None:
+        self.world.touch(self.unit)
+        if self.timers is None:
+            self.timers = {}
+        timers = self.timers.setdefault(node.index, {})
+        if tag in timers:
+            self.world.cancel_timer(timers.pop(tag))
+        elif len(timers) >= self.plan.limits.queue_items_max:
+            raise LimitExceeded(f"{node.path} has too many timers", path=node.path, limit="queue_items_max")
+        timers[tag] = self.world.set_timer(self, node, tag, due)
+
+    def cancel_timer(self, node: PlanNode, tag: Hashable) -> None:
+        timer = None if self.timers is None else self.timers.get(node.index, {}).pop(tag, None)
+        if timer is not None:
+            self.world.touch(self.unit)
+            self.world.cancel_timer(timer)
+
+    def fire(self, node: PlanNode, tag: Hashable) -> None:
+        """A timer is due."""
+        if self.timers is not None:
+            self.timers.get(node.index, {}).pop(tag, None)
+        self.world.touch(self.unit)
+        held = self._enter()
+        try:
+            node.op.on_timer(Cx(self, node), tag)  # type: ignore[attr-defined]
+        except Exception as error:
+            fail_node(self, node, error)
+        finally:
+            for symbol, before in held:
+                symbol.current = before
+
+    def _enter(self) -> list[tuple[Any, Any]]:
+        """Let the symbols of this row and of those around it answer for it."""
+        held, instance = [], self
+        while instance is not None:
+            symbol = instance.plan.symbol
+            if symbol is not None:
+                held.append((symbol, symbol.current))
+                symbol.current = instance.outer
+            instance = instance.parent  # type: ignore[assignment]
+        return held
+
+    # -- inner subscriptions
+
+    def child(self, node: PlanNode, key: Hashable) -> Instance | None:
+        return None if self.children is None else self.children.get(node.index, {}).get(key)
+
+    def open(self, node: PlanNode, key: Hashable, outer: Any) -> None:
+        """Subscribe to the inner sequence for *outer*."""
+        child = self.make_child(node, key, outer)
+        self.world.touch(child.unit)
+        self.world.touch(self.unit)
+        child.start()
+
+    def make_child(self, node: PlanNode, key: Hashable, outer: Any) -> Instance:
+        """Build the instance for *outer* without starting it."""
+        shared = node.template is not None and isinstance(outer, Inner)
+        if shared:
+            plan: Plan = node.template  # type: ignore[assignment]
+        else:
+            inner = node.op.inner(outer)  # type: ignore[attr-defined]
+            plan = self.world.plan_inner(as_query(inner), node)
+        child = Instance(plan, self.world, node, key)
+        child.parent, child.outer = self, outer
+        if shared and outer.subject.owner is self and not outer.subject.ended:
+            child.unit = outer.subject
+        if self.children is None:
+            self.children = {}
+        self.children.setdefault(node.index, {})[key] = child
+        return child
+
+    def drop_child(self, node: PlanNode, child: Instance) -> None:
+        if self.children is not None:
+            self.children.get(node.index, {}).pop(child.key, None)
+        child.sink = None
+        self._forget_child(child)
+
+    def _forget_child(self, child: Instance) -> None:
+        if child.unit is child:
+            self.world.forget(child)
+        else:
+            self.world.touch(child.unit)
+
+    # -- inner sequences of our own
+
+    def groups(self, node: PlanNode) -> dict[Hashable, Subject]:
+        if self.subjects is None:
+            self.subjects = {}
+        return self.subjects.setdefault(node.index, {})
+
+    def begin(self, node: PlanNode, key: Hashable) -> Subject:
+        subject = self.groups(node)[key] = Subject(self, node, key)
+        self.world.touch(subject)
+        return subject
+
+    def end_group(self, node: PlanNode, key: Hashable, error: Exception | None) -> None:
+        subject = self.groups(node).pop(key, None)
+        if subject is not None:
+            subject.release_all()
+            self.world.forget(subject)
+            subject.end(error)
+            self.reader_left(node)
+
+    def _is_read(self, node: PlanNode) -> bool:
+        return any(subject.subscribers for subject in self.groups(node).values())
+
+    def reader_left(self, node: PlanNode) -> None:
+        """Stop a node that nobody hears any more once its last inner sequence has lost its last reader."""
+        if self.detached & node.bit and not self._is_read(node):
+            self.detached &= ~node.bit
+            self.deactivate(node)
+
+
+def subscribe_inner(instance: Instance, leaf: PlanNode, order: int) -> None:
+    """Subscribe a leaf to the subject it refers to, or end it if that has ended."""
+    subject = subject_of(instance, leaf)
+    if subject.ended:
+        instance.end_leaf(leaf, subject.error)
+    else:
+        subject.add((order, instance, leaf))
+
+
+def subject_of(instance: Instance, leaf: PlanNode) -> Subject:
+    """Return the subject that an inner leaf reads."""
+    if isinstance(leaf.op, SymbolLeaf):
+        return instance.outer.subject  # type: ignore[no-any-return]
+    op: InnerLeaf = leaf.op  # type: ignore[assignment]
+    return op.subject
+
+
+def reads_inner(leaf: PlanNode) -> bool:
+    return isinstance(leaf.op, (InnerLeaf, SymbolLeaf))

@@ -1,0 +1,282 @@
+"""Operators that read several sequences."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Hashable
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from reactivex import Observable
+from reactivex.internal.utils import NotSet
+
+from reliable_rx.errors import LimitExceeded
+from reliable_rx.operator import Context, Stage
+from reliable_rx.operators.linear import Op
+from reliable_rx.query import Query, apply
+
+A = TypeVar("A")
+
+
+@dataclass(frozen=True, eq=False)
+class Merge(Stage, name="merge"):
+    scheduler_default = "current_thread"
+    keeps_inner = True
+    inputs: int
+
+    @dataclass(slots=True)
+    class State:
+        live: int
+
+    def initial(self) -> State:
+        return self.State(self.inputs)
+
+    def on_start(self, cx: Context) -> None:
+        cx.soon("start")
+
+    def on_timer(self, cx: Context, tag: Hashable) -> None:
+        cx.subscribe_all()
+
+    def on_next(self, cx: Context, port: int, value: Any) -> None:
+        cx.emit(value)
+
+    def on_batch(self, cx: Context, port: int, values: Any) -> None:
+        cx.emit_all(values)
+
+    def on_completed(self, cx: Context, port: int) -> None:
+        cx.state.live -= 1
+        if cx.state.live == 0:
+            cx.complete()
+
+
+def merge(*sources: Observable[Any], max_concurrent: int | None = None) -> Op[Any, Any]:
+    """Emit what any of the sequences emits.
+
+    With *max_concurrent* it is another operator, as in RxPY: it merges a sequence of sequences, that many at a time.
+
+    *State*: how many sequences are live. The others wait in a queue bounded by `Limits.queue_items_max`.
+    """
+    if max_concurrent is not None:
+        from reliable_rx.operators.inner import MergeAll
+
+        return MergeAll(max_concurrent)
+    return lambda source: apply(Merge(1 + len(sources)), source, *sources)
+
+
+@dataclass(frozen=True, eq=False)
+class CombineLatest(Stage, name="combine_latest"):
+    inputs: int
+
+    @dataclass(slots=True)
+    class State:
+        values: list[Any]
+        live: list[bool]
+
+    def initial(self) -> State:
+        return self.State([NotSet] * self.inputs, [True] * self.inputs)
+
+    def on_next(self, cx: Context, port: int, value: Any) -> None:
+        state = cx.state
+        state.values[port] = value
+        if NotSet not in state.values:
+            cx.emit(tuple(state.values))
+        elif not any(live for other, live in enumerate(state.live) if other != port):
+            cx.complete()
+
+    def on_completed(self, cx: Context, port: int) -> None:
+        cx.state.live[port] = False
+        if not any(cx.state.live):
+            cx.complete()
+
+
+def combine_latest(*others: Observable[Any]) -> Op[Any, tuple[Any, ...]]:
+    """Emit a tuple of the latest elements whenever one of the sequences emits, once all have.
+
+    *State*: the latest element of each.
+    """
+    return lambda source: apply(CombineLatest(1 + len(others)), source, *others)
+
+
+@dataclass(frozen=True, eq=False)
+class WithLatestFrom(Stage, name="with_latest_from"):
+    inputs: int
+
+    @dataclass(slots=True)
+    class State:
+        values: list[Any]
+
+    def initial(self) -> State:
+        return self.State([NotSet] * (self.inputs - 1))
+
+    def on_start(self, cx: Context) -> None:
+        for port in range(1, self.inputs):
+            cx.subscribe(port)
+        cx.subscribe(0)
+
+    def on_next(self, cx: Context, port: int, value: Any) -> None:
+        if port:
+            cx.state.values[port - 1] = value
+        elif NotSet not in cx.state.values:
+            cx.emit((value, *cx.state.values))
+
+    def on_completed(self, cx: Context, port: int) -> None:
+        if port == 0:
+            cx.complete()
+
+
+def with_latest_from(*sources: Observable[Any]) -> Op[Any, tuple[Any, ...]]:
+    """Emit each element with the latest ones of the other sequences, once all have one.
+
+    *State*: the latest element of each other sequence.
+    """
+    return lambda source: apply(WithLatestFrom(1 + len(sources)), source, *sources)
+
+
+@dataclass(frozen=True, eq=False)
+class Zip(Stage, name="zip"):
+    inputs: int
+
+    @dataclass(slots=True)
+    class State:
+        queues: list[deque[Any]]
+        live: list[bool]
+
+    def initial(self) -> State:
+        return self.State([deque() for _ in range(self.inputs)], [True] * self.inputs)
+
+    def on_next(self, cx: Context, port: int, value: Any) -> None:
+        state = cx.state
+        state.queues[port].append(value)
+        check_queue(state.queues[port], cx)
+        if all(state.queues):
+            cx.emit(tuple(queue.popleft() for queue in state.queues))
+            if any(not live and not queue for live, queue in zip_values(state.live, state.queues)):
+                cx.complete()
+
+    def on_completed(self, cx: Context, port: int) -> None:
+        cx.state.live[port] = False
+        if not cx.state.queues[port]:
+            cx.complete()
+
+
+zip_values = zip
+
+
+def check_queue(queue: Any, cx: Any) -> None:
+    """*Raises* `LimitExceeded` when more elements wait than the query allows."""
+    most = cx.node.plan.limits.queue_items_max
+    if len(queue) > most:
+        raise LimitExceeded(
+            f"{cx.node.path} holds more than {most:,} waiting elements: raise Limits(queue_items_max=...) or bound it",
+            path=cx.node.path,
+            limit="queue_items_max",
+            most=most,
+        )
+
+
+def zip(*args: Observable[Any]) -> Op[Any, tuple[Any, ...]]:
+    """Emit tuples of the n-th elements of all the sequences.
+
+    *State*: the elements that wait for their partners, bounded by `Limits.queue_items_max`.
+    """
+    return lambda source: apply(Zip(1 + len(args)), source, *args)
+
+
+@dataclass(frozen=True, eq=False)
+class Concat(Stage, name="concat"):
+    scheduler_default = "current_thread"
+    keeps_inner = True
+    inputs: int
+
+    @dataclass(slots=True)
+    class State:
+        index: int = -1
+
+    def on_start(self, cx: Context) -> None:
+        cx.soon("next")
+
+    def on_timer(self, cx: Context, tag: Hashable) -> None:
+        cx.state.index += 1
+        if cx.state.index == self.inputs:
+            cx.complete()
+        else:
+            cx.subscribe(cx.state.index)
+
+    def on_next(self, cx: Context, port: int, value: Any) -> None:
+        cx.emit(value)
+
+    def on_batch(self, cx: Context, port: int, values: Any) -> None:
+        cx.emit_all(values)
+
+    def on_completed(self, cx: Context, port: int) -> None:
+        cx.soon("next")
+
+
+def concat(*sources: Observable[Any]) -> Op[Any, Any]:
+    """Emit the sequences one after the other.
+
+    *State*: which one is being read.
+    """
+    return lambda source: apply(Concat(1 + len(sources)), source, *sources)
+
+
+@dataclass(frozen=True, eq=False)
+class StartWith(Stage, name="start_with"):
+    scheduler_default = "current_thread"
+    keeps_inner = True
+    values: tuple[Any, ...]
+
+    def on_start(self, cx: Context) -> None:
+        cx.soon("start")
+
+    def on_timer(self, cx: Context, tag: Hashable) -> None:
+        # three steps, because RxPY's start_with is concat(from_iterable(values), source) and others may act between them
+        if tag == "start":
+            cx.soon("values")
+        elif tag == "values":
+            cx.emit_all(self.values)
+            cx.soon("source")
+        else:
+            cx.subscribe(0)
+
+    def on_next(self, cx: Context, port: int, value: Any) -> None:
+        cx.emit(value)
+
+    def on_batch(self, cx: Context, port: int, values: Any) -> None:
+        cx.emit_all(values)
+
+
+def start_with(*args: Any) -> Op[Any, Any]:
+    """Emit *args*, then the sequence.
+
+    *State*: none.
+    """
+    return StartWith(args)
+
+
+@dataclass(frozen=True, eq=False)
+class TakeUntil(Stage, name="take_until"):
+    keeps_inner = True
+
+    def on_next(self, cx: Context, port: int, value: Any) -> None:
+        if port == 0:
+            cx.emit(value)
+        else:
+            cx.complete()
+
+    def on_completed(self, cx: Context, port: int) -> None:
+        if port == 0:
+            cx.complete()
+
+
+def take_until(other: Observable[Any]) -> Op[A, A]:
+    """Pass elements until *other* emits.
+
+    *State*: none.
+    """
+    return lambda source: apply(TakeUntil(), source, other)
+
+
+def combination(op: Stage, sources: tuple[Any, ...]) -> Query[Any]:
+    """Apply *op* to *sources*."""
+    return apply(op, *sources)

@@ -1,0 +1,388 @@
+"""From a query's tree to wiring: who delivers to whom, in which slot each state lies, under which path.
+
+A plan is compiled once and shared by every instance of it. Consecutive `Linear` operators become one *segment*, a loop that hands a
+list from step to step; `Stage`s are called one value at a time. The wiring is closures over the plan and takes the instance as
+an argument, so that an instance is nothing but its row. A selector over inner sequences is called once, here, with a
+symbol; if that works, its sub-plan is shared by all groups (or windows).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+from reactivex import Observable
+
+from reliable_rx.errors import LimitExceeded, QueryRefused
+from reliable_rx.limits import Limits
+from reliable_rx.operator import Linear, Operator, Stage, StateShape, state_saver, state_shape
+from reliable_rx.query import (
+    LEAVES,
+    Node,
+    Query,
+    SourceLeaf,
+    Symbol,
+    SymbolLeaf,
+    parameters,
+)
+from reliable_rx.stage import Cx, fail_node
+from reliable_rx.symbols import captures, stage_under, under
+
+if TYPE_CHECKING:
+    from reliable_rx.instance import Instance
+
+Deliver = Callable[["Instance", Sequence[Any]], None]
+Finish = Callable[["Instance", Exception | None], None]
+DONE: Any = object()
+NO_LIMITS = Limits()
+
+
+class PlanNode:
+    """One operator in its place."""
+
+    __slots__ = (
+        "bit", "deliver", "down", "finish", "index", "inputs", "leaf", "mask", "op", "path", "plan", "port", "saver",
+        "slot", "template",
+    )  # fmt: skip
+
+    deliver: Deliver
+    finish: Finish
+
+    def __init__(self, plan: Plan, op: Operator, path: str, inputs: tuple[PlanNode, ...]) -> None:
+        self.plan = plan
+        self.op = op
+        self.path = path
+        self.inputs = inputs
+        self.index = len(plan.nodes)
+        self.bit = 1 << self.index
+        self.mask = self.bit
+        self.slot = -1
+        self.down: PlanNode | None = None
+        self.port = 0
+        self.leaf = isinstance(op, LEAVES)
+        self.template: Plan | None = None
+        self.saver: Callable[[Any], tuple[Any, ...]] | None = None
+        for port, each in enumerate(inputs):
+            each.down, each.port = self, port
+            self.mask |= each.mask
+
+    def inner_deliver(self, child: Instance, values: Sequence[Any]) -> None:
+        """Take what an inner subscription of ours emits."""
+        parent = child.parent
+        if parent is None or not parent.active & self.bit:
+            return
+        if type(self.op).on_inner_next is Stage.on_inner_next:  # type: ignore[attr-defined]
+            self.deliver(parent, values)
+            return
+        if self.slot >= 0:
+            parent.world.touch(parent.unit)
+        try:
+            self.op.on_inner_next(Cx(parent, self), child.key, values)  # type: ignore[attr-defined]
+        except Exception as error:
+            fail_node(parent, self, error)
+
+    def inner_finish(self, child: Instance, error: Exception | None) -> None:
+        """Take the end of an inner subscription of ours."""
+        parent = child.parent
+        if parent is None:
+            return
+        parent.drop_child(self, child)
+        if not parent.active & self.bit:
+            return
+        cx = Cx(parent, self)
+        try:
+            if error is None:
+                self.op.on_inner_completed(cx, child.key)  # type: ignore[attr-defined]
+            else:
+                self.op.on_inner_error(cx, child.key, error)  # type: ignore[attr-defined]
+        except Exception as raised:
+            fail_node(parent, self, raised)
+
+
+class Plan:
+    """A compiled query."""
+
+    def __init__(
+        self, query: Node, *, limits: Limits = NO_LIMITS, prefix: str = "", symbolic: bool, symbol: Symbol | None = None
+    ) -> None:
+        self.query = query
+        self.limits = limits
+        self.prefix = prefix
+        self.symbolic = symbolic
+        self.nodes: list[PlanNode] = []
+        self.slots: list[PlanNode] = []
+        self.symbol = symbol if symbol is not None and captures(query, symbol) else None
+        self.root = self._place(query, prefix, {})
+        self.all = self.root.mask
+        self.leaves = [node for node in self.nodes if node.leaf]
+        for node in reversed(self.nodes):
+            self._wire(node)
+        self.shape: tuple[StateShape, ...] = tuple(state_shape(node.op) for node in self.slots)
+        self.paths = tuple(node.path for node in self.slots)
+        self.blank: list[Any] = [None] * (len(self.slots) + 1)  # the last stays None: the state of slot -1
+
+    def _place(self, query: Node, prefix: str, seen: dict[str, int]) -> PlanNode:
+        inputs = tuple(
+            self._place(each, *((prefix, seen) if port == 0 else (self._side(query, prefix, seen, port), {})))
+            for port, each in enumerate(query.inputs)
+        )
+        name = query.op.name
+        seen[name] = ordinal = seen.get(name, 0) + 1
+        path = f"{prefix}/{name}" if ordinal == 1 else f"{prefix}/{name}.{ordinal}"
+        node = PlanNode(self, query.op, path, inputs)
+        self.nodes.append(node)
+        if query.op.State is not None:
+            node.slot = len(self.slots)
+            node.saver = state_saver(query.op)
+            self.slots.append(node)
+        if self.symbolic and isinstance(query.op, Stage) and inputs and yields_inner(query.inputs[0]):
+            node.template = self._template(query.op, path)
+        return node
+
+    @staticmethod
+    def _side(query: Node, prefix: str, seen: dict[str, int], port: int) -> str:
+        """Name the chain of a further input after the operator that reads it."""
+        ordinal = seen.get(query.op.name, 0) + 1
+        name = query.op.name if ordinal == 1 else f"{query.op.name}.{ordinal}"
+        return f"{prefix}/{name}:{port}"
+
+    def _template(self, op: Stage, path: str) -> Plan | None:
+        """Call the selector once with a symbol; None if what it returns depends on the value."""
+        symbol = Symbol()
+        try:
+            inner = op.inner(symbol)
+        except Exception:  # whatever it raises for a symbol it does not raise here: it is called again per value
+            return None
+        if not isinstance(inner, Query) or not only_reads(inner.node, symbol):
+            return None
+        return Plan(inner.node, limits=self.limits, prefix=f"{path}/inner", symbolic=True, symbol=symbol)
+
+    def _wire(self, node: PlanNode) -> None:
+        down = node.down
+        if down is None:
+            node.deliver, node.finish = to_sink, end_sink
+        elif isinstance(down.op, Linear):
+            run = segment(down)
+            run = run if self.symbol is None else under(self.symbol, run)
+            node.deliver, node.finish = run, end_segment(run)
+        else:
+            node.deliver, node.finish = to_stage(down, node.port), end_stage(down, node.port)
+            if self.symbol is not None:
+                node.deliver, node.finish = under(self.symbol, node.deliver), stage_under(self.symbol, node.finish)
+
+    def walk(self) -> Iterator[PlanNode]:
+        """Yield every node, those of shared sub-plans included."""
+        for node in self.nodes:
+            yield node
+            if node.template is not None:
+                yield from node.template.walk()
+
+
+def to_sink(instance: Instance, values: Sequence[Any]) -> None:
+    sink = instance.sink
+    if sink is not None:
+        sink.inner_deliver(instance, values)
+
+
+def end_sink(instance: Instance, error: Exception | None) -> None:
+    sink = instance.sink
+    if sink is not None:
+        sink.inner_finish(instance, error)
+
+
+def segment(head: PlanNode) -> Callable[..., None]:
+    """Return the loop over consecutive linear operators from *head* on."""
+    nodes = [head]
+    while nodes[-1].down is not None and isinstance(nodes[-1].down.op, Linear):
+        nodes.append(nodes[-1].down)
+    last = nodes[-1]
+    bit, steps = last.bit, [(bounded(node), node.slot, node.op) for node in nodes]
+
+    def run(instance: Instance, values: Sequence[Any], end: Any = None) -> None:
+        if not instance.active & bit:
+            return
+        states = instance.states
+        for on_batch, slot, op in steps:
+            out: list[Any] = []
+            if slot >= 0:
+                instance.world.touch(instance.unit)
+            try:
+                if on_batch(states[slot], values, out):
+                    end = DONE
+                elif end is DONE:
+                    op.on_completed(states[slot], out)  # type: ignore[attr-defined]
+            except Exception as error:
+                end = error
+            if end is None and not out:
+                return
+            values = out
+        if end is None:
+            last.deliver(instance, values)
+        else:
+            finish_segment(instance, last, values, end)
+
+    return run
+
+
+def finish_segment(instance: Instance, last: PlanNode, values: Sequence[Any], end: Any) -> None:
+    """Deliver the last values, let go of what stands upstream, and pass the end on."""
+    instance.active &= ~last.bit
+    instance.world.touch(instance.unit)
+    if values:
+        last.deliver(instance, values)
+    for each in last.inputs:
+        instance.deactivate(each)
+    last.finish(instance, None if end is DONE else end)
+
+
+def end_segment(run: Callable[..., None]) -> Finish:
+    def finish(instance: Instance, error: Exception | None) -> None:
+        run(instance, (), DONE if error is None else error)
+
+    return finish
+
+
+def to_stage(down: PlanNode, port: int) -> Deliver:
+    """Return the loop that gives values to a stage one by one, for as long as it is active."""
+    op, bit, stateful = down.op, down.bit, down.slot >= 0
+    on_next = op.on_next  # type: ignore[attr-defined]
+
+    def deliver(instance: Instance, values: Sequence[Any]) -> None:
+        if not instance.active & bit:
+            return
+        if stateful:
+            instance.world.touch(instance.unit)
+        cx = Cx(instance, down)
+        try:
+            for value in values:
+                on_next(cx, port, value)
+                if not instance.active & bit:
+                    return
+        except Exception as error:
+            fail_node(instance, down, error)
+
+    whole = getattr(op, "on_batch", None)
+    return deliver if whole is None else to_whole_stage(down, port, whole)
+
+
+def to_whole_stage(down: PlanNode, port: int, on_batch: Callable[..., None]) -> Deliver:
+    """Return the call that gives a stage a whole list."""
+    bit, stateful = down.bit, down.slot >= 0
+
+    def deliver(instance: Instance, values: Sequence[Any]) -> None:
+        if not instance.active & bit:
+            return
+        if stateful:
+            instance.world.touch(instance.unit)
+        try:
+            on_batch(Cx(instance, down), port, values)
+        except Exception as error:
+            fail_node(instance, down, error)
+
+    return deliver
+
+
+def end_stage(down: PlanNode, port: int) -> Finish:
+    op, bit = down.op, down.bit
+
+    def finish(instance: Instance, error: Exception | None) -> None:
+        if not instance.active & bit:
+            return
+        instance.world.touch(instance.unit)
+        cx = Cx(instance, down)
+        try:
+            if error is None:
+                op.on_completed(cx, port)  # type: ignore[attr-defined,call-arg,arg-type]
+            else:
+                op.on_error(cx, port, error)  # type: ignore[attr-defined]
+        except Exception as raised:
+            fail_node(instance, down, raised)
+
+    return finish
+
+
+def bounded(node: PlanNode) -> Callable[..., bool | None]:
+    """Return the operator's list step, watched if its state can grow."""
+    op: Any = node.op
+    grows = op.grows
+    if not grows:
+        return op.on_batch  # type: ignore[no-any-return]
+    limits = [(field, name, getattr(node.plan.limits, name)) for field, name in grows.items()]
+
+    def on_batch(state: Any, values: Sequence[Any], out: list[Any]) -> bool | None:
+        if all(len(getattr(state, field)) + len(values) <= most for field, _, most in limits):
+            return op.on_batch(state, values, out)  # type: ignore[no-any-return]
+        for value in values:
+            if op.on_next(state, value, out):
+                return True
+            check_limits(state, limits, node.path)
+        return None
+
+    return on_batch
+
+
+def check_limits(state: Any, limits: list[tuple[str, str, int]], path: str) -> None:
+    """*Raises* `LimitExceeded` when a declared field has grown too long."""
+    for field, name, most in limits:
+        if len(getattr(state, field)) > most:
+            raise LimitExceeded(
+                f"{path} holds more than {most:,} in {field}: raise Limits({name}=...) or bound the query",
+                path=path,
+                limit=name,
+                most=most,
+            )
+
+
+def yields_inner(node: Node) -> bool:
+    """Whether the elements of *node* are known to be inner sequences."""
+    return node.op.yields_inner or (node.op.keeps_inner and bool(node.inputs) and yields_inner(node.inputs[0]))
+
+
+def only_reads(node: Node, symbol: Symbol) -> bool:
+    """Whether *symbol* occurs as an input only, not as a value, and nothing un-hosted occurs at all."""
+    if isinstance(node.op, SymbolLeaf):
+        return True
+    if isinstance(node.op, LEAVES) and not isinstance(node.op, SourceLeaf):
+        return False
+    if any(mentions(value, symbol) for value in parameters(node.op).values()):
+        return False
+    return all(only_reads(each, symbol) for each in node.inputs)
+
+
+def mentions(value: Any, symbol: Symbol) -> bool:
+    """Whether *symbol* is *value* or stands in it."""
+    if isinstance(value, (tuple, list)):
+        return any(mentions(each, symbol) for each in value)
+    if isinstance(value, Query):
+        return not only_reads(value.node, symbol)
+    return value is symbol
+
+
+def refuse_foreign(plan: Plan) -> None:
+    """*Raises* `QueryRefused` for a part that only plain RxPY can run."""
+    for node in plan.walk():
+        what = getattr(node.op, "observable", None)
+        if isinstance(what, Observable):
+            raise QueryRefused(foreign_message(what, node.path), path=node.path)
+        refusal = node.op.refusal()
+        if refusal is not None:
+            raise QueryRefused(f"{node.path} cannot be hosted: {refusal}", path=node.path)
+
+
+def foreign_message(observable: Observable[Any], path: str) -> str:
+    """Name the plain operator behind *observable* and what to use here."""
+    subscribe: Any = getattr(observable, "_subscribe", None)
+    qualified = getattr(subscribe, "__qualname__", "")
+    module = getattr(subscribe, "__module__", "") or type(observable).__module__
+    name = qualified.split(".")[0].rstrip("_") or type(observable).__name__
+    if not module.startswith("reactivex"):
+        return (
+            f"{path} is a plain observable ({type(observable).__name__}), which nobody can replay: name an input with "
+            f"reliable_rx.source(...) and push into a durable stream from the application"
+        )
+    kind = "creation function" if ".observable." in module else "operator"
+    here = "reliable_rx" if kind == "creation function" else "reliable_rx.operators"
+    return (
+        f"{path} uses the plain reactivex {kind} {name!r}, whose state nobody can save: use {here}.{name} "
+        f"(import reliable_rx as rx; from reliable_rx import operators as ops)"
+    )

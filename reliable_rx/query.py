@@ -1,0 +1,240 @@
+"""Queries as data: operators over named sources, nothing running.
+
+A `Query` *is* a `reactivex.Observable`, so it can be subscribed to, mixed with plain RxPY and typed by RxPY's own annotations; it
+also holds a tree of `Node`s, the plan, which a host can run, hash, draw and save. It is a tree and not a graph because an Rx
+observable used twice is subscribed twice. Identity inside it is a *path* such as ``/scan`` or ``/flat_map/inner/map.2``:
+names with an ordinal, so that inserting a ``map`` does not move the state of the ``scan`` behind it.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, fields, is_dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import reactivex
+from reactivex import abc
+from reactivex.internal.utils import is_future
+
+from reliable_rx.errors import QueryRefused
+from reliable_rx.operator import Operator
+
+if TYPE_CHECKING:
+    from reliable_rx.subject import Subject
+
+T_co = TypeVar("T_co", covariant=True)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Node:
+    """One operator of a plan with the nodes it reads from."""
+
+    op: Operator
+    inputs: tuple[Node, ...] = ()
+
+
+@dataclass(frozen=True, eq=False)
+class SourceLeaf(Operator, name="source"):
+    """A named source; *key_mapper* says that only events with the row's key are wanted, so that a host can route."""
+
+    source: str
+    key_mapper: Callable[[Any], Any] | None = None
+    key: Any = None
+
+
+@dataclass(frozen=True, eq=False)
+class ForeignLeaf(Operator, name="foreign"):
+    """A plain observable: runs un-hosted only."""
+
+    observable: reactivex.Observable[Any]
+
+
+@dataclass(frozen=True, eq=False)
+class InnerLeaf(Operator, name="inner"):
+    """An inner sequence by reference to the subject that feeds it."""
+
+    subject: Subject
+
+
+@dataclass(frozen=True, eq=False)
+class SymbolLeaf(Operator, name="inner"):
+    """The inner sequence of a shared sub-plan: bound to a real one when the sub-plan is opened."""
+
+    symbol: Symbol
+
+
+LEAVES = (SourceLeaf, ForeignLeaf, InnerLeaf, SymbolLeaf)
+
+
+class Query(reactivex.Observable[T_co]):
+    """A plan in the clothes of an observable.
+
+    >>> import reliable_rx as rx
+    >>> rx.source("orders").pipe(rx.operators.map(str), rx.operators.take(2))
+    source('orders').map(str).take(2)
+    """
+
+    _subscribe = None
+
+    def __init__(self, node: Node) -> None:
+        self.node = node
+
+    @cached_property
+    def lock(self) -> threading.RLock:  # type: ignore[override, unused-ignore]
+        """RxPY gives each observable a lock at birth; a query makes one only when an RxPY operator asks."""
+        return threading.RLock()
+
+    def _subscribe_core(
+        self, observer: abc.ObserverBase[Any], scheduler: abc.SchedulerBase | None = None
+    ) -> abc.DisposableBase:
+        from reliable_rx.unhosted import run
+
+        return run(self.node, observer, scheduler)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return (Query, (self.node,))
+
+    def __repr__(self) -> str:
+        from reliable_rx.drawing import one_line
+
+        return one_line(self.node)
+
+    def explain(self) -> str:
+        """Draw the plan as text, one operator a line with its path."""
+        from reliable_rx.drawing import draw
+
+        return draw(self.node)
+
+    @property
+    def content_hash(self) -> str:
+        """A hash of what the query does: equal for equal operators, parameters and code."""
+        from reliable_rx.identity import content_hash
+
+        return content_hash(self.node)
+
+    @property
+    def is_hostable(self) -> bool:
+        """Whether nothing in the plan is a plain observable."""
+        return not any(isinstance(node.op, ForeignLeaf) for node in walk(self.node))
+
+    def bind(self, **sources: reactivex.Observable[Any]) -> Query[Any]:
+        """Replace named sources by plain observables, to run the query un-hosted.
+
+        >>> import reliable_rx as rx
+        >>> rx.source("n").map(lambda n: n + 1).bind(n=rx.of(1, 2)).run()
+        3
+        """
+        return Query(bound(self.node, sources))
+
+    def __add__(self, other: reactivex.Observable[Any]) -> Query[Any]:
+        from reliable_rx.creation import concat
+
+        if not isinstance(other, reactivex.Observable):
+            return NotImplemented
+        return concat(self, other)
+
+    __iadd__ = __add__
+
+
+class Inner(Query[T_co]):
+    """A reference to a live inner sequence: a group (with its *key*) or a window."""
+
+    def __init__(self, subject: Subject) -> None:
+        self.node = Node(InnerLeaf(subject))
+        self.subject = subject
+
+    @property
+    def key(self) -> Any:
+        return self.subject.key
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        from reliable_rx.subject import restore_inner
+
+        return (restore_inner, self.subject.reference())
+
+    def __repr__(self) -> str:
+        return f"<inner {self.subject.key!r}>"
+
+
+class KeyNeeded(Exception):
+    """A selector looked at a value that is not known while the query is planned: it will be called per value."""
+
+
+class Symbol(Query[Any]):
+    """Stands for "the inner sequence" while a selector is called once, at planning.
+
+    While rows of the resulting sub-plan run, it answers ``key`` for the row at work.
+    """
+
+    def __init__(self) -> None:
+        self.node = Node(SymbolLeaf(self))
+        self.current: Inner[Any] | None = None
+
+    @property
+    def key(self) -> Any:
+        if self.current is None:
+            raise KeyNeeded
+        return self.current.key
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        if self.current is None:
+            raise QueryRefused("a group or window was stored outside its own sub-query; emit its key instead")
+        return self.current.__reduce__()
+
+
+def source(name: str) -> Query[Any]:
+    """Name an input that a host will provide.
+
+    >>> source("orders")
+    source('orders')
+    """
+    if not isinstance(name, str) or not name:
+        raise TypeError(f"a source is named by a non-empty string, got {name!r}")
+    return Query(Node(SourceLeaf(name)))
+
+
+def as_query(value: Any) -> Query[Any]:
+    """Take a query, a plain observable, a future or an iterable as a query."""
+    if isinstance(value, Query):
+        return value
+    if isinstance(value, reactivex.Observable):
+        return Query(Node(ForeignLeaf(value)))
+    if is_future(value):
+        return Query(Node(ForeignLeaf(reactivex.from_future(value))))
+    if isinstance(value, Iterable):
+        from reliable_rx.creation import from_iterable
+
+        return from_iterable(value)
+    raise TypeError(f"expected an observable, a future or an iterable, got {value!r}")
+
+
+def apply(op: Operator, *inputs: Any) -> Query[Any]:
+    """Put *op* behind its *inputs*."""
+    return Query(Node(op, tuple(as_query(each).node for each in inputs)))
+
+
+def walk(node: Node) -> Iterator[Node]:
+    """Yield *node* and all that stands before it."""
+    yield node
+    for each in node.inputs:
+        yield from walk(each)
+
+
+def bound(node: Node, sources: Mapping[str, reactivex.Observable[Any]]) -> Node:
+    """Return the plan with the named *sources* replaced."""
+    if isinstance(node.op, SourceLeaf) and node.op.source in sources:
+        return as_query(sources[node.op.source]).node
+    return Node(node.op, tuple(bound(each, sources) for each in node.inputs)) if node.inputs else node
+
+
+def parameters(op: Operator) -> dict[str, Any]:
+    """Return the parameters of *op* by name, leaving out what is at its default."""
+    if not is_dataclass(op):
+        return {}
+    return {
+        f.name: getattr(op, f.name)
+        for f in fields(op)
+        if not f.name.startswith("_") and getattr(op, f.name) is not f.default
+    }

@@ -1,0 +1,135 @@
+"""The context a `Stage` acts through, for every host: what an operator does here lands in the instance's row."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from reliable_rx.errors import LimitExceeded
+from reliable_rx.query import Inner
+
+if TYPE_CHECKING:
+    from reliable_rx.instance import Instance
+    from reliable_rx.plan import PlanNode
+
+
+class Cx:
+    """A `Context`: one operator of one instance, for the length of a call."""
+
+    __slots__ = ("instance", "node")
+
+    def __init__(self, instance: Instance, node: PlanNode) -> None:
+        self.instance = instance
+        self.node = node
+
+    @property
+    def state(self) -> Any:
+        return self.instance.states[self.node.slot]
+
+    @property
+    def now(self) -> float:
+        return self.instance.world.now(self.node)
+
+    @property
+    def active(self) -> bool:
+        """Whether anybody still wants what this operator emits."""
+        return bool(self.instance.active & self.node.bit)
+
+    def emit(self, value: Any) -> None:
+        self.emit_all((value,))
+
+    def emit_all(self, values: Sequence[Any]) -> None:
+        instance, bit = self.instance, self.node.bit
+        if instance.active & bit and not instance.detached & bit:
+            self.node.deliver(instance, values)
+
+    def complete(self) -> None:
+        finish_node(self.instance, self.node, None)
+
+    def fail(self, error: Exception) -> None:
+        finish_node(self.instance, self.node, error)
+
+    def schedule(self, due: float, tag: Hashable) -> None:
+        self.instance.set_timer(self.node, tag, due)
+
+    def soon(self, tag: Hashable) -> None:
+        self.instance.set_timer(self.node, tag, None)
+
+    def cancel(self, tag: Hashable) -> None:
+        self.instance.cancel_timer(self.node, tag)
+
+    def subscribe(self, port: int) -> None:
+        source = self.node.inputs[port]
+        self.instance.deactivate(source)
+        self.instance.activate(source)
+
+    def subscribe_all(self) -> None:
+        for source in self.node.inputs:
+            if self.instance.active & self.node.bit:
+                self.instance.activate(source)
+
+    def unsubscribe(self, port: int) -> None:
+        self.instance.deactivate(self.node.inputs[port])
+
+    def open(self, key: Hashable, outer: Any) -> None:
+        if self.opened() >= self.node.plan.limits.inner_max:
+            raise exceeded(self.node, "inner_max")
+        self.instance.open(self.node, key, outer)
+
+    def close(self, key: Hashable) -> None:
+        child = self.instance.child(self.node, key)
+        if child is not None:
+            child.dispose()
+            self.instance.drop_child(self.node, child)
+
+    def opened(self) -> int:
+        children = self.instance.children
+        return 0 if children is None else len(children.get(self.node.index, ()))
+
+    def begin(self, key: Hashable) -> Inner[Any]:
+        groups = self.groups()
+        limit = self.node.op.inner_limit  # type: ignore[attr-defined]
+        if len(groups) >= getattr(self.node.plan.limits, limit):
+            raise exceeded(self.node, limit)
+        return Inner(self.instance.begin(self.node, key))
+
+    def groups(self) -> dict[Any, Any]:
+        return self.instance.groups(self.node)
+
+    def feed(self, key: Hashable, values: Sequence[Any]) -> None:
+        subject = self.groups().get(key)
+        if subject is not None:
+            subject.feed(values)
+
+    def end(self, key: Hashable, error: Exception | None = None) -> None:
+        self.instance.end_group(self.node, key, error)
+
+
+def exceeded(node: PlanNode, limit: str) -> LimitExceeded:
+    """Say which operator grew past which limit."""
+    most = getattr(node.plan.limits, limit)
+    return LimitExceeded(
+        f"{node.path} holds more than {most:,} inner sequences: raise Limits({limit}=...) or bound the query",
+        path=node.path,
+        limit=limit,
+        most=most,
+    )
+
+
+def finish_node(instance: Instance, node: PlanNode, error: Exception | None) -> None:
+    """End *node*: first its own inner sequences, then what stands upstream, then tell downstream."""
+    if not instance.active & node.bit:
+        return
+    for key in list(instance.groups(node)) if node.op.yields_inner else ():
+        instance.end_group(node, key, error)
+    if not instance.active & node.bit:
+        return
+    unheard = instance.detached & node.bit
+    instance.deactivate(node)
+    if not unheard:
+        node.finish(instance, error)
+
+
+def fail_node(instance: Instance, node: PlanNode, error: Exception) -> None:
+    """End *node* with an error that its step raised."""
+    finish_node(instance, node, error)

@@ -1,0 +1,114 @@
+"""Inner sequences: what feeds the groups and windows that an operator owns.
+
+A subject is one row together with the instances that read it: an idle group costs that row and nothing else. A
+reference to it may sit in any state and is saved as an address, never as an object.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Sequence
+from contextvars import ContextVar
+from typing import TYPE_CHECKING, Any
+
+from reliable_rx.query import Inner
+
+if TYPE_CHECKING:
+    from reliable_rx.instance import Instance
+    from reliable_rx.plan import PlanNode
+
+Address = tuple[Any, ...]
+Subscriber = tuple[int, Any, Any]  # order, instance or None, leaf node or observer
+
+
+class Subject:
+    """One live inner sequence: its owner, its key, and who reads it, in order of subscription."""
+
+    __slots__ = ("ended", "error", "key", "node", "order", "owner", "saved", "subscribers")
+
+    def __init__(self, owner: Instance | None, node: PlanNode | None, key: Hashable) -> None:
+        self.owner = owner
+        self.node = node
+        self.key = key
+        self.order = 0 if owner is None else owner.world.order()
+        self.subscribers: list[Subscriber] = []
+        self.saved = False
+        self.ended = False
+        self.error: Exception | None = None
+
+    def feed(self, values: Sequence[Any]) -> None:
+        """Give *values* to everyone who reads."""
+        subscribers = self.subscribers
+        if len(subscribers) == 1:
+            _, instance, leaf = subscribers[0]
+            if instance is not None:
+                leaf.deliver(instance, values)
+                return
+        for value in values:
+            for _, instance, leaf in tuple(subscribers):
+                if instance is not None:
+                    leaf.deliver(instance, (value,))
+                else:
+                    leaf.on_next(value)
+
+    def end(self, error: Exception | None) -> None:
+        """Complete, or fail with *error*, for everyone who reads and everyone who comes later."""
+        self.ended, self.error = True, error
+        readers, self.subscribers = self.subscribers, []
+        for _, instance, leaf in readers:
+            if instance is not None:
+                instance.end_leaf(leaf, error)
+            else:
+                tell_end(leaf, error)
+
+    def add(self, subscriber: Subscriber) -> None:
+        self.subscribers.append(subscriber)
+
+    def remove(self, instance: Any, leaf: Any) -> None:
+        """Forget one reader; the owner hears when it was the last."""
+        if instance is not None:
+            self.release(instance)
+        before = len(self.subscribers)
+        self.subscribers = [s for s in self.subscribers if not (s[1] is instance and s[2] is leaf)]
+        if len(self.subscribers) < before and not self.subscribers and self.owner is not None and self.node is not None:
+            self.owner.reader_left(self.node)
+
+    def release(self, instance: Instance) -> None:
+        """Let an instance that was saved with this row have a row of its own."""
+        if instance.unit is self:
+            instance.unit = instance
+            instance.world.touch(instance)
+
+    def release_all(self) -> None:
+        for _, instance, _ in self.subscribers:
+            if instance is not None:
+                self.release(instance)
+
+    def address(self) -> Address:
+        """Name this subject from the root of its standing query."""
+        if self.owner is None or self.node is None:
+            return ()
+        return (*self.owner.address(), "subject", self.node.path, self.key)
+
+    def reference(self) -> tuple[Address, Any, bool, Exception | None]:
+        """Return what a saved reference says."""
+        return ((() if self.ended else self.address()), self.key, self.ended, self.error)
+
+
+def tell_end(observer: Any, error: Exception | None) -> None:
+    """Send the terminal notification to a plain observer."""
+    if error is None:
+        observer.on_completed()
+    else:
+        observer.on_error(error)
+
+
+RESOLVE: ContextVar[Callable[[Address], Subject | None]] = ContextVar("resolve an inner sequence by address")
+
+
+def restore_inner(address: Address, key: Hashable, ended: bool, error: Exception | None) -> Inner[Any]:
+    """Find the subject of a saved reference, or stand in for one that has ended."""
+    found = None if ended else RESOLVE.get()(address)
+    if found is None:
+        found = Subject(None, None, key)
+        found.ended, found.error = True, error
+    return Inner(found)

@@ -1,0 +1,74 @@
+"""The symbol of a shared sub-plan while its rows run: `g.key` inside a lambda must answer for the row at work.
+
+Only sub-plans whose functions close over the symbol pay for this.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from types import FunctionType
+from typing import Any
+
+from reliable_rx.query import Node, Symbol, parameters
+
+
+def captures(node: Node, symbol: Symbol) -> bool:
+    """Whether any function in the plan closes over *symbol*."""
+    return any(holds(value, symbol, 0) for value in parameters(node.op).values()) or any(
+        captures(each, symbol) for each in node.inputs
+    )
+
+
+def holds(value: Any, symbol: Symbol, depth: int) -> bool:
+    """Whether *symbol* can be reached from *value* through closures, partials and containers."""
+    if value is symbol:
+        return True
+    if depth > 8:
+        return False
+    if isinstance(value, FunctionType):
+        cells = value.__closure__ or ()
+        inside = [cell.cell_contents for cell in cells if not empty(cell)]
+        inside += [*(value.__defaults__ or ()), *(value.__kwdefaults__ or {}).values()]
+        return any(holds(each, symbol, depth + 1) for each in inside)
+    if isinstance(value, partial):
+        return any(holds(each, symbol, depth + 1) for each in (value.func, *value.args, *value.keywords.values()))
+    if isinstance(value, (tuple, list)):
+        return any(holds(each, symbol, depth + 1) for each in value)
+    node = getattr(value, "node", None)
+    return isinstance(node, Node) and captures(node, symbol)
+
+
+def empty(cell: Any) -> bool:
+    """Whether a closure cell has not been filled."""
+    try:
+        _ = cell.cell_contents
+    except ValueError:
+        return True
+    return False
+
+
+def under(symbol: Symbol, call: Callable[..., None]) -> Callable[..., None]:
+    """Let *symbol* stand for the instance's own inner sequence while *call* runs."""
+
+    def called(instance: Any, values: Any, end: Any = None) -> None:
+        before, symbol.current = symbol.current, instance.outer
+        try:
+            call(instance, values) if end is None else call(instance, values, end)
+        finally:
+            symbol.current = before
+
+    return called
+
+
+def stage_under(symbol: Symbol, call: Callable[..., None]) -> Callable[..., None]:
+    """The same for calls whose second argument may be None."""
+
+    def called(instance: Any, error: Any) -> None:
+        before, symbol.current = symbol.current, instance.outer
+        try:
+            call(instance, error)
+        finally:
+            symbol.current = before
+
+    return called

@@ -1,0 +1,234 @@
+"""Conformance suites for sources and sinks: what everyone who writes one has to keep, as functions to call in a test.
+
+`check_source` and `check_sink` raise `AssertionError` with the claim that is broken and the numbers. Our own
+sources and sinks pass them in `tests/`, and yours are held to the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+from reliable_rx.errors import PositionUnavailable, SourceFailed
+from reliable_rx.reliable import Batch, Reader, Sink, Source
+
+Notification = tuple[int, Any]
+EMPTY_FETCHES_MAX = 100
+
+
+def check_source(
+    make: Callable[[], Source], *, finite: bool = True, events_max: int = 10_000, positions_max: int = 50
+) -> None:
+    """Check that the sources which *make* returns keep the promises of `Source` and `Reader`.
+
+    Each call of *make* stands for a new process over the same data. A source that is not *finite* is read up to
+    *events_max* events of each partition. At most *positions_max* positions of a partition are opened again.
+
+    >>> from hosting.sources import ListSource
+    >>> check_source(lambda: ListSource(["a", "b", "c"]))
+
+    *Raises* `AssertionError` naming the broken promise.
+    """
+    names = list(make().partitions())
+    _claim(len(set(names)) == len(names), f"partitions have different names, not {names}")
+    _claim(list(make().partitions()) == names, "a new source names the same partitions in the same order")
+    whole: dict[str, list[Any]] = {}
+    for name in names:
+        whole[name] = _read_all(make(), name, 0, finite, events_max)
+        for at in _sample(len(whole[name]), positions_max):
+            again = _read_all(make(), name, at, finite, events_max - at)
+            _claim(again == whole[name][at:], f"{name!r} opened at {at} gives what it gave from there the first time")
+        _check_small_fetches(make(), name, whole[name])
+        _check_acknowledge(make, name, whole[name])
+        if finite:
+            _check_beyond(make(), name, len(whole[name]))
+    _check_independence(make(), whole)
+
+
+def check_sink(
+    make: Callable[[], Sink],
+    read_back: Callable[[], Iterable[Notification]],
+    *,
+    values: Sequence[Any] = ("a", 1, None, 2.5, ["b"], {"c": 1}),
+    tear: Callable[[], None] | None = None,
+) -> None:
+    """Check that an exactly-once sink takes a stream over many restarts without losing or doubling anything.
+
+    Each call of *make* stands for a new process over the same place. *read_back* returns the (id, value) pairs, without the end, that the
+    place holds; *values* must be as *read_back* returns them. The sink is dropped without flush again and again, at every id,
+    and *tear*, if given, does to the place what a crash might.
+
+    *Raises* `AssertionError` naming the broken promise.
+    """
+    for at in range(len(values)):
+        _check_restart(make, at, values, tear)
+        durable = [n for n, _ in read_back()]
+        _claim(durable == list(range(len(durable))), f"ids are consecutive after a restart at {at}, not {durable}")
+        _claim(len(durable) >= at + 1, f"what was flushed up to id {at} is there, not only {durable}")
+    _check_end(make, len(values))
+    _claim(list(read_back()) == list(enumerate(values)), f"the place holds {list(enumerate(values))} at the end")
+
+
+def _check_restart(make: Callable[[], Sink], at: int, values: Sequence[Any], tear: Callable[[], None] | None) -> None:
+    """Bring the sink to *at*, flushed, then leave a write behind it without flush."""
+    sink = make()
+    wanted = _open_known(sink)
+    _claim(at <= wanted <= len(values), f"a sink that has flushed up to id {at - 1} wants {at} or more, not {wanted}")
+    sink.write(max(0, wanted - 2), values[max(0, wanted - 2) : at + 1])  # ids below the position are had already
+    sink.flush()
+    sink.flush()
+    rest = values[max(at + 1, wanted) : at + 3]
+    sink.write(max(at + 1, wanted), rest)
+    sink.close()
+    if tear is not None:
+        tear()
+
+
+def _check_end(make: Callable[[], Sink], end: int) -> None:
+    sink = make()
+    wanted = _open_known(sink)
+    _claim(wanted == end, f"a sink with {end} values wants the end, id {end}, not {wanted}")
+    _refuses_gap(sink, end)
+    sink.end(end, None)
+    sink.flush()
+    sink.close()
+    for _ in range(2):
+        sink = make()
+        wanted = _open_known(sink)
+        _claim(wanted == end + 1, f"the end has an id too: {end + 1} is wanted behind it, not {wanted}")
+        sink.end(end, None)
+        sink.flush()
+        sink.close()
+
+
+def _refuses_gap(sink: Sink, wanted: int) -> None:
+    try:
+        sink.write(wanted + 1, ["too far"])
+    except Exception:
+        return
+    raise AssertionError(f"check_sink: a sink that wants id {wanted} refuses id {wanted + 1}")
+
+
+def _open_known(sink: Sink) -> int:
+    wanted = sink.open("checked")
+    if wanted is None:
+        raise AssertionError("check_sink: an exactly-once sink knows its position: open() returns an id, not None")
+    return wanted
+
+
+def _read_all(source: Source, partition: str, at: int, finite: bool, events_max: int) -> list[Any]:
+    """Read from *at* on with fetches of several sizes; check the ids on the way."""
+    values: list[Any] = []
+    reader = source.open(partition, at)
+    try:
+        empty = 0
+        for size in _sizes():
+            batch = reader.fetch(min(size, events_max - len(values)) if not finite else size)
+            _check_batch(batch, partition, at + len(values), size)
+            values += batch.values
+            if batch.ended or batch.error is not None:
+                _check_stays_ended(reader, batch)
+                return values
+            empty = 0 if batch.values else empty + 1
+            _claim(
+                empty < EMPTY_FETCHES_MAX or not finite,
+                f"{partition!r} is finite and ends; it gives nothing at {batch.next}",
+            )
+            if not finite and (empty >= EMPTY_FETCHES_MAX or len(values) >= events_max):
+                return values
+            _claim(len(values) <= events_max, f"{partition!r} is finite and has at most {events_max} events")
+    finally:
+        reader.close()
+    return values
+
+
+def _sizes() -> Iterable[int]:
+    while True:
+        yield from (1, 3, 1000, 2, 7)
+
+
+def _check_batch(batch: Batch, partition: str, expected: int, count_max: int) -> None:
+    _claim(batch.first == expected, f"{partition!r} gives consecutive ids: {expected} next, not {batch.first}")
+    _claim(len(batch.values) <= count_max, f"{partition!r} gives at most {count_max} events, not {len(batch.values)}")
+
+
+def _check_stays_ended(reader: Reader, batch: Batch) -> None:
+    again = reader.fetch(10)
+    same = not again.values and (again.ended, again.error is None) == (batch.ended, batch.error is None)
+    _claim(same and again.first == batch.next, f"behind the end nothing comes, and it stays the end; not {again}")
+
+
+def _check_small_fetches(source: Source, partition: str, whole: Sequence[Any]) -> None:
+    reader = source.open(partition, 0)
+    try:
+        batch = reader.fetch(0)
+        _claim(not batch.values and batch.first == 0, f"{partition!r}: fetch(0) gives nothing and moves nothing")
+        seen: list[Any] = []
+        for _ in range(min(20, len(whole))):
+            seen += reader.fetch(1).values
+        _claim(seen == list(whole[: len(seen)]), f"{partition!r} read one by one gives the same events")
+    finally:
+        reader.close()
+
+
+def _check_acknowledge(make: Callable[[], Source], partition: str, whole: Sequence[Any]) -> None:
+    """Acknowledged or not, once or twice, in order or not: what is not acknowledged can be had again."""
+    source = make()
+    reader = source.open(partition, 0)
+    had = reader.fetch(min(10, len(whole)))
+    middle = had.first + len(had.values) // 2
+    for n in (middle - 1, middle - 1, max(0, middle - 2)):
+        if n >= 0 and had.values:
+            reader.acknowledge(min(n, had.next - 1))
+    rest = reader.fetch(5)
+    expected = list(whole[had.next : rest.next])
+    _claim(list(rest.values) == expected, f"{partition!r}: acknowledging takes nothing from a reader")
+    reader.close()
+    for fresh in (source, make()):
+        reader = fresh.open(partition, middle)
+        again = reader.fetch(10)
+        expected = list(whole[middle : again.next])
+        _claim(
+            list(again.values) == expected,
+            f"{partition!r}: what was not acknowledged, from {middle} on, is still there",
+        )
+        reader.close()
+
+
+def _check_beyond(source: Source, partition: str, end: int) -> None:
+    try:
+        reader = source.open(partition, end + 1)
+    except PositionUnavailable:
+        return
+    try:
+        batch = reader.fetch(10)
+    except (PositionUnavailable, SourceFailed):
+        return
+    finally:
+        reader.close()
+    _claim(not batch.values, f"{partition!r} ends at {end}, and gives nothing from {end + 1} on, not {batch}")
+
+
+def _check_independence(source: Source, whole: dict[str, list[Any]]) -> None:
+    """Readers of all partitions, read in turn, with one closed on the way, do not disturb each other."""
+    readers = {name: source.open(name, 0) for name in whole}
+    seen: dict[str, list[Any]] = {name: [] for name in whole}
+    for turn in range(12):
+        for number, name in enumerate(list(readers)):
+            seen[name] += readers[name].fetch(1 + (turn + number) % 4).values
+        if turn == 5:
+            readers.pop(next(iter(readers))).close()
+    for name, reader in readers.items():
+        reader.close()
+        _claim(seen[name] == whole[name][: len(seen[name])], f"{name!r} gives the same events while others are read")
+
+
+def _sample(end: int, count_max: int) -> list[int]:
+    """Choose positions from 0 to *end*: both ends, and evenly between."""
+    step = max(1, end // count_max)
+    return sorted({*range(0, end + 1, step), end})
+
+
+def _claim(holds: bool, claim: str) -> None:
+    if not holds:
+        raise AssertionError(f"broken promise: {claim}")

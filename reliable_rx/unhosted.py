@@ -1,0 +1,226 @@
+"""Running a query on plain `reactivex`: the same instances, with Rx's schedulers as the clock and observables as sources.
+
+This is what happens when somebody just calls `subscribe`. With `rebuild_state(True)` every state is turned into bytes, thrown
+away and rebuilt after each notification, which is how RxPY's own tests can judge our checkpoints.
+"""
+
+from __future__ import annotations
+
+import io
+import pickle
+import threading
+from collections.abc import Callable, Hashable, Sequence
+from typing import Any
+
+from reactivex import abc
+from reactivex.disposable import Disposable, SingleAssignmentDisposable
+from reactivex.scheduler import CurrentThreadScheduler, ImmediateScheduler, TimeoutScheduler
+
+from reliable_rx.errors import QueryRefused
+from reliable_rx.instance import Instance, Timer, reads_inner, subject_of, subscribe_inner
+from reliable_rx.operator import state_fields
+from reliable_rx.plan import Plan, PlanNode
+from reliable_rx.query import ForeignLeaf, Node, Query, SourceLeaf
+from reliable_rx.subject import tell_end
+
+DEFAULTS: dict[str, Callable[[], Any]] = {
+    "timeout": TimeoutScheduler.singleton,
+    "current_thread": CurrentThreadScheduler.singleton,
+    "immediate": ImmediateScheduler.singleton,
+}
+REBUILD = [False]
+
+
+def rebuild_state(on: bool) -> None:
+    """Serialise, discard and rebuild the state of every un-hosted operator after each notification, from now on."""
+    REBUILD[0] = on
+
+
+def run(query: Node, observer: abc.ObserverBase[Any], scheduler: abc.SchedulerBase | None) -> abc.DisposableBase:
+    """Subscribe *observer* to *query*."""
+    world = PlainWorld(scheduler)
+    instance = Instance(Plan(query, symbolic=False), world, ObserverSink(observer), None)
+    world.root = instance
+    world.enter(instance.start)
+    return Disposable(lambda: world.enter(lambda: release(instance)))
+
+
+def release(instance: Instance) -> None:
+    """Unsubscribe; groups and windows that somebody still reads keep what feeds them."""
+    instance.sink = None
+    instance.deactivate(instance.plan.root)
+
+
+class Escaped(BaseException):
+    """Carries an exception of the final observer past our operators, to whoever pushed the event."""
+
+    def __init__(self, error: Exception) -> None:
+        self.error = error
+
+
+class ObserverSink:
+    """The end of the pipe: a plain observer."""
+
+    def __init__(self, observer: abc.ObserverBase[Any]) -> None:
+        self.observer = observer
+
+    def inner_deliver(self, instance: Instance, values: Sequence[Any]) -> None:
+        try:
+            for value in values:
+                self.observer.on_next(value)
+                if instance.sink is None:
+                    return
+        except Exception as error:
+            raise Escaped(error) from error
+
+    def inner_finish(self, instance: Instance, error: Exception | None) -> None:
+        try:
+            tell_end(self.observer, error)
+        except Exception as raised:
+            raise Escaped(raised) from raised
+
+
+class PlainWorld:
+    """Rx's schedulers and observables as the world of one subscription."""
+
+    def __init__(self, scheduler: abc.SchedulerBase | None) -> None:
+        self.scheduler = scheduler
+        self.root: Instance | None = None
+        self.lock = threading.RLock()
+        self.depth = 0
+        self.orders = 0
+        self.subscriptions: dict[tuple[int, int], SingleAssignmentDisposable] = {}
+
+    def enter(self, call: Callable[[], None]) -> None:
+        """Run *call* as the only thread in this subscription."""
+        with self.lock:
+            self.depth += 1
+            try:
+                call()
+            except Escaped as escaped:
+                raise escaped.error from None
+            finally:
+                self.depth -= 1
+                if REBUILD[0] and not self.depth and self.root is not None:
+                    rebuild(self.root)
+
+    def scheduler_for(self, node: PlanNode) -> Any:
+        chosen = getattr(node.op, "scheduler", None) or self.scheduler
+        return chosen or DEFAULTS[node.op.scheduler_default]()  # type: ignore[attr-defined]
+
+    def now(self, node: PlanNode) -> float:
+        scheduler = self.scheduler_for(node)
+        return scheduler.to_seconds(scheduler.now)  # type: ignore[no-any-return]
+
+    def touch(self, unit: Any) -> None:
+        """Nothing is saved here."""
+
+    forget = touch
+
+    def order(self) -> int:
+        self.orders += 1
+        return self.orders
+
+    def plan_inner(self, query: Query[Any], node: PlanNode) -> Plan:
+        return Plan(query.node, limits=node.plan.limits, prefix=f"{node.path}/inner", symbolic=False)
+
+    def set_timer(self, instance: Instance, node: PlanNode, tag: Hashable, due: float | None) -> Timer:
+        handle = SingleAssignmentDisposable()
+        timer: Timer = [due, self.order(), instance, node, handle]
+
+        def action(scheduler: Any, state: Any = None) -> None:
+            if timer[2] is not None:
+                self.enter(lambda: instance.fire(node, tag))
+
+        scheduler = self.scheduler_for(node)
+        handle.disposable = scheduler.schedule(action) if due is None else scheduler.schedule_absolute(due, action)
+        return timer
+
+    def cancel_timer(self, timer: Timer) -> None:
+        timer[2] = None
+        timer[4].dispose()
+
+    def subscribe(self, instance: Instance, leaf: PlanNode) -> None:
+        if reads_inner(leaf):
+            subscribe_inner(instance, leaf, self.order())
+            return
+        if isinstance(leaf.op, SourceLeaf):
+            raise QueryRefused(
+                f"{leaf.path} reads the named source {leaf.op.source!r}, which only a host provides: "
+                f"host the query, or replace the name with query.bind({leaf.op.source}=observable)",
+                path=leaf.path,
+            )
+        held = self.subscriptions[id(instance), leaf.index] = SingleAssignmentDisposable()
+        op: ForeignLeaf = leaf.op  # type: ignore[assignment]
+        held.disposable = op.observable.subscribe(*self._callbacks(instance, leaf, held), scheduler=self.scheduler)
+
+    def _callbacks(self, instance: Instance, leaf: PlanNode, held: Any) -> tuple[Callable[..., None], ...]:
+        def on_next(value: Any) -> None:
+            if not held.is_disposed:
+                self.enter(lambda: leaf.deliver(instance, (value,)))
+
+        def on_error(error: Exception) -> None:
+            if not held.is_disposed:
+                self.enter(lambda: instance.end_leaf(leaf, error))
+
+        def on_completed() -> None:
+            if not held.is_disposed:
+                self.enter(lambda: instance.end_leaf(leaf, None))
+
+        return on_next, on_error, on_completed
+
+    def unsubscribe(self, instance: Instance, leaf: PlanNode) -> None:
+        if reads_inner(leaf):
+            subject_of(instance, leaf).remove(instance, leaf)
+            return
+        held = self.subscriptions.pop((id(instance), leaf.index), None)
+        if held is not None:
+            held.dispose()
+
+
+def rebuild(instance: Instance) -> None:
+    """Put every state of *instance* and of those inside it through bytes."""
+    for node in instance.plan.slots:
+        state = instance.states[node.slot]
+        if state is not None:
+            live: list[Any] = []
+            fields = {name: getattr(state, name) for name in state_fields(type(node.op))}
+            instance.states[node.slot] = node.op.State(**through_bytes(fields, live))  # type: ignore[misc]
+    for children in (instance.children or {}).values():
+        for child in children.values():
+            rebuild(child)
+
+
+class LivePickler(pickle.Pickler):
+    """Pickles state, and refers to what cannot leave the process (observables, code) by number."""
+
+    def __init__(self, file: io.BytesIO, live: list[Any]) -> None:
+        super().__init__(file, protocol=5)
+        self.live = live
+
+    def persistent_id(self, value: Any) -> int | None:
+        if isinstance(value, (abc.ObservableBase, abc.DisposableBase)) or (
+            isinstance(value, BaseException) or (callable(value) and not isinstance(value, type))
+        ):
+            self.live.append(value)
+            return len(self.live) - 1
+        return None
+
+
+class LiveUnpickler(pickle.Unpickler):
+    """The other half of `LivePickler`."""
+
+    def __init__(self, file: io.BytesIO, live: list[Any]) -> None:
+        super().__init__(file)
+        self.live = live
+
+    def persistent_load(self, pid: int) -> Any:
+        return self.live[pid]
+
+
+def through_bytes(fields: dict[str, Any], live: list[Any]) -> dict[str, Any]:
+    """Return a copy of *fields* that came out of bytes."""
+    buffer = io.BytesIO()
+    LivePickler(buffer, live).dump(fields)
+    buffer.seek(0)
+    return LiveUnpickler(buffer, live).load()  # type: ignore[no-any-return]
