@@ -1,0 +1,80 @@
+"""Values to bytes and back, and a digest of values that two processes agree on.
+
+Pickle 5 by the C pickler is the codec; what it cannot take (lambdas, local functions) goes to cloudpickle, whose output
+plain pickle reads. Bytes are only ever decoded after `checkpoint.envelope.unseal` vouched for them.
+
+The digest is not a hash of those bytes: pickle writes references by object identity and sets in hash order, so
+equal values give unequal bytes. `marshal` version 2 writes neither references nor interning marks and
+sorts sets, and costs some tens of nanoseconds per value; what it refuses is first turned into plain values
+(`checkpoint.plain`). Rejected: ``repr`` (addresses), JSON (types lost, slow), pickle without memo (sets unsorted).
+"""
+
+from __future__ import annotations
+
+import marshal
+import pickle
+import sys
+from hashlib import blake2b
+from itertools import chain
+from typing import Any
+
+import cloudpickle
+
+from checkpoint.plain import plain
+
+_MARSHAL_VERSION = 2
+_CONTAINERS = frozenset((tuple, list, dict, set, frozenset))
+
+
+def encode(value: Any) -> bytes:
+    """Turn *value* into bytes that `decode` turns back.
+
+    >>> decode(encode({"carrier": ("UA", 3)}))
+    {'carrier': ('UA', 3)}
+
+    *Raises* what pickle raises for values that no pickler takes (an open file, a lock).
+    """
+    try:
+        return pickle.dumps(value, 5)
+    except (pickle.PicklingError, AttributeError, TypeError):
+        encoded: bytes = cloudpickle.dumps(value, 5)
+        return encoded
+
+
+def decode(data: bytes) -> Any:
+    """Turn bytes of `encode` back into the value. Only for bytes that `unseal` has returned: pickle runs code."""
+    return pickle.loads(data)
+
+
+def digest(values: list[Any]) -> bytes:
+    """Return 8 bytes that are equal for equal lists of values, in every process.
+
+    Equal means of the same types and, for dicts, in the same order (a replay repeats the order too): ``1``, ``1.0`` and
+    ``True`` differ. Identity, sharing, interning and ``PYTHONHASHSEED`` do not matter.
+
+    >>> digest([{"b", "a"}]) == digest([{"a", "b"}])
+    True
+    """
+    if "numpy" not in sys.modules or not _holds_array(values):
+        try:
+            return blake2b(b"m" + marshal.dumps(values, _MARSHAL_VERSION), digest_size=8).digest()
+        except ValueError:
+            pass
+    return blake2b(b"p" + marshal.dumps([plain(value) for value in values], _MARSHAL_VERSION), digest_size=8).digest()
+
+
+def _holds_array(values: list[Any]) -> bool:
+    """Look for numpy arrays: marshal takes any buffer, and the buffer of an object array is addresses."""
+    ndarray = sys.modules["numpy"].ndarray
+    level: Any = values
+    while True:
+        kinds = set(map(type, level))
+        if any(issubclass(kind, ndarray) for kind in kinds):
+            return True
+        if kinds.isdisjoint(_CONTAINERS):
+            return False
+        level = list(
+            chain.from_iterable(
+                value.values() if type(value) is dict else value for value in level if type(value) in _CONTAINERS
+            )
+        )

@@ -1,0 +1,181 @@
+"""One SQLite file of a store: opened, recognised, and used from two sides.
+
+A writing and a reading connection, each behind a lock of its own, so that reading never waits for a commit.
+Write-ahead log with ``synchronous=FULL``: one fsync per commit. Transactions are begun and ended by hand, because the
+module's implicit ones do not cover what they seem to. The file says that it is ours (``application_id``) and in which
+format (``user_version``), and holds a sealed identity, so that a foreign file, a newer one, or a wrong key is refused
+when it is opened.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+from checkpoint.envelope import FORMAT, KeyRing, seal, unseal
+from checkpoint.failures import unavailable
+from reliable_rx.errors import CheckpointRefused, StoreUnavailable
+
+_APPLICATION_ID = 0x52525831  # "RRX1"
+_BUSY_TIMEOUT_S = 10.0
+_IDENTITY_SCHEMA = "CREATE TABLE identity (name TEXT PRIMARY KEY, value BLOB NOT NULL)"
+
+
+class Database:
+    """One file. *part* is its role in the store, sealed into it so that two files cannot be exchanged."""
+
+    def __init__(self, path: Path, part: str, *, read_only: bool = False) -> None:
+        self.path, self._part = path, part
+        self._write_lock, self._read_lock = threading.Lock(), threading.RLock()
+        self._writing: sqlite3.Connection | None = None
+        self._reading: sqlite3.Connection | None = None
+        with unavailable(str(path)):
+            try:
+                if not read_only:
+                    self._writing = _connect(path, "rwc")
+                self._reading = _connect(path, "ro" if read_only else "rw")
+                _check_format(self._reading, path)
+            except BaseException:
+                self.close()
+                raise
+
+    def open_identity(self, schema: Sequence[str], *, keys: KeyRing, owner: str | None) -> str | None:
+        """Return the owner that the file belongs to; make the file if it is empty and *owner* is given."""
+        with unavailable(str(self.path)):
+            stored = self._identity()
+            if stored is None:
+                if owner is not None:
+                    self._create(schema, keys, owner)
+                return owner
+            found, blob, key_id = stored
+            unseal(blob, keys=keys, kind=f"identity {self._part}", owner=found, generation=FORMAT, where=str(self.path))
+            self._check_owner(found, owner)
+            if self._writing is not None and key_id != keys.current_id:
+                self._set_identity(keys, found)
+            return found
+
+    def _identity(self) -> tuple[str, bytes, bytes] | None:
+        if not self.read("SELECT 1 FROM sqlite_master WHERE name = 'identity'"):
+            return None
+        rows = dict(self.read("SELECT name, value FROM identity"))
+        if not {"owner", "identity", "key"} <= rows.keys():
+            what = "its identity is missing"
+            raise CheckpointRefused(f"{self.path}: {what}", what=what, where=str(self.path))
+        return rows["owner"], rows["identity"], rows["key"]
+
+    def _check_owner(self, found: str, owner: str | None) -> None:
+        if owner is not None and found != owner:
+            what = f"it belongs to another store (owner {found}, this one is {owner})"
+            raise CheckpointRefused(f"{self.path}: {what}", what=what, where=str(self.path))
+
+    def _create(self, schema: Sequence[str], keys: KeyRing, owner: str) -> None:
+        with self.transaction() as connection:
+            for statement in (_IDENTITY_SCHEMA, *schema):
+                connection.execute(statement)
+            self._write_identity(connection, keys, owner)
+            connection.execute(f"PRAGMA application_id = {_APPLICATION_ID}")
+            connection.execute(f"PRAGMA user_version = {FORMAT}")
+
+    def _set_identity(self, keys: KeyRing, owner: str) -> None:
+        with self.transaction() as connection:
+            self._write_identity(connection, keys, owner)
+
+    def _write_identity(self, connection: sqlite3.Connection, keys: KeyRing, owner: str) -> None:
+        blob = seal(b"", keys=keys, kind=f"identity {self._part}", owner=owner, generation=FORMAT)
+        rows = [("owner", owner), ("identity", blob), ("key", keys.current_id)]
+        connection.executemany("INSERT OR REPLACE INTO identity VALUES (?, ?)", rows)
+
+    @contextmanager
+    def transaction(self) -> Iterator[sqlite3.Connection]:
+        """Give the writing connection inside a transaction that is committed durably at the end, or rolled back."""
+        with self._write_lock:
+            connection = self._open(self._writing)
+            connection.execute("BEGIN IMMEDIATE")
+            try:
+                yield connection
+                connection.execute("COMMIT")
+            except BaseException:
+                # A failed COMMIT may or may not have ended the transaction already.
+                with suppress(sqlite3.Error):
+                    connection.execute("ROLLBACK")
+                raise
+
+    def read(self, sql: str, parameters: Sequence[Any] = ()) -> list[Any]:
+        """Return the rows of a query, as last committed."""
+        with self._read_lock:
+            return self._open(self._reading).execute(sql, parameters).fetchall()
+
+    @contextmanager
+    def snapshot(self) -> Iterator[None]:
+        """Let all reads of this thread inside see one committed state; reads of other threads wait."""
+        with self._read_lock:
+            connection = self._open(self._reading)
+            connection.execute("BEGIN")
+            try:
+                yield
+            finally:
+                connection.execute("ROLLBACK")
+
+    def _open(self, connection: sqlite3.Connection | None) -> sqlite3.Connection:
+        if connection is None:
+            raise StoreUnavailable(f"{self.path}: this store is closed or read-only; open it again")
+        return connection
+
+    def close(self) -> None:
+        """Close both connections, the writing one last: it tidies the write-ahead log away."""
+        with self._read_lock:
+            reading, self._reading = self._reading, None
+        with self._write_lock:
+            writing, self._writing = self._writing, None
+        for connection in (reading, writing):
+            if connection is not None:
+                connection.close()
+
+
+def _connect(path: Path, mode: str) -> sqlite3.Connection:
+    connection = sqlite3.connect(
+        f"{path.absolute().as_uri()}?mode={mode}",
+        uri=True,
+        isolation_level=None,
+        check_same_thread=False,
+        timeout=_BUSY_TIMEOUT_S,
+    )
+    try:
+        if mode == "rwc":
+            _configure(connection, path)
+        connection.execute("PRAGMA trusted_schema = OFF")
+    except BaseException:
+        connection.close()
+        raise
+    return connection
+
+
+def _configure(connection: sqlite3.Connection, path: Path) -> None:
+    _check_format(connection, path)
+    connection.execute("PRAGMA journal_mode = WAL")
+    connection.execute("PRAGMA synchronous = FULL")
+    # Matters on macOS only, where a plain fsync does not reach the platter.
+    connection.execute("PRAGMA fullfsync = ON")
+    connection.execute("PRAGMA cell_size_check = ON")
+
+
+def _check_format(connection: sqlite3.Connection, path: Path) -> None:
+    """Refuse a database that something else made, before a byte of it is changed."""
+    (application_id,) = connection.execute("PRAGMA application_id").fetchone()
+    (version,) = connection.execute("PRAGMA user_version").fetchone()
+    (tables,) = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
+    if tables == 0 and application_id == 0:
+        return
+    if application_id != _APPLICATION_ID:
+        what = "it is a database, but not one of reliable_rx"
+    elif version > FORMAT:
+        what = f"it has the newer format {version}, this version reads format {FORMAT}; upgrade reliable_rx"
+    elif version < FORMAT:
+        what = f"it has the older format {version}, which this version no longer reads (it reads {FORMAT})"
+    else:
+        return
+    raise CheckpointRefused(f"{path}: {what}", what=what, where=str(path))

@@ -1,0 +1,30 @@
+"""From what the disk and SQLite raise to what a caller can act on.
+
+An operational error (full, read-only, I/O error) means that nothing was promised: `StoreUnavailable`. A database that
+SQLite calls malformed is not what was written: `CheckpointRefused`. Everything else is a bug and passes.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from reliable_rx.errors import CheckpointRefused, ReliableRxError, StoreUnavailable
+
+
+@contextmanager
+def unavailable(where: str) -> Iterator[None]:
+    """Translate errors of the disk under *where*."""
+    try:
+        yield
+    except ReliableRxError:
+        raise
+    except (sqlite3.OperationalError, OSError) as error:
+        message = f"{where}: {error}; nothing was changed, go on when the disk is well again"
+        raise StoreUnavailable(message, where=where) from error
+    except sqlite3.DatabaseError as error:
+        # Subclasses are SQL of ours that is wrong; the class itself is what SQLite says of a damaged file.
+        if type(error) is not sqlite3.DatabaseError:
+            raise
+        raise CheckpointRefused(f"{where}: {error}", what=str(error), where=where) from error

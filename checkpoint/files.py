@@ -1,0 +1,150 @@
+"""The few files a store writes itself: its seal key and its lock.
+
+The key must be whole or absent after any crash, because everything else is unreadable without it. So it is written
+beside its place, synced, renamed, and the directory is synced; `Disk` is the handful of operations that takes, so
+that `reliable_rx.testing.SimulatedDisk` can show every state a power loss may leave. Rejected: writing in place
+(torn), renaming without either sync (empty file, or no file, under the final name).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import weakref
+from collections.abc import Callable
+from pathlib import Path
+from typing import Protocol
+
+from reliable_rx.errors import StoreOwned
+
+
+class Disk(Protocol):
+    """One directory, and what can be done to the files in it. Names are bare file names."""
+
+    def read(self, name: str) -> bytes | None: ...
+    def write(self, name: str, data: bytes) -> None:
+        """Create or truncate *name* and write *data*; durable only after `sync`."""
+
+    def sync(self, name: str) -> None: ...
+    def rename(self, old: str, new: str) -> None: ...
+    def sync_directory(self) -> None: ...
+
+
+class RealDisk:
+    """A `Disk` on a real directory. Files are created readable by their owner only."""
+
+    def __init__(self, directory: Path) -> None:
+        self._directory = directory
+
+    def read(self, name: str) -> bytes | None:
+        try:
+            return (self._directory / name).read_bytes()
+        except FileNotFoundError:
+            return None
+
+    def write(self, name: str, data: bytes) -> None:
+        path = self._directory / name
+        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+        with open(descriptor, "wb") as file:
+            file.write(data)
+
+    def sync(self, name: str) -> None:
+        _sync(self._directory / name)
+
+    def rename(self, old: str, new: str) -> None:
+        os.rename(self._directory / old, self._directory / new)
+
+    def sync_directory(self) -> None:
+        _sync(self._directory)
+
+
+def _sync(path: Path) -> None:
+    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def create_durably(disk: Disk, name: str, data: bytes) -> None:
+    """Make *name* hold *data*: after a crash it is whole or what it was, and once this has returned it stays."""
+    beside = f"{name}.new"
+    disk.write(beside, data)
+    disk.sync(beside)
+    disk.rename(beside, name)
+    disk.sync_directory()
+
+
+def read_or_create(disk: Disk, name: str, make: Callable[[], bytes]) -> bytes:
+    """Return the content of *name*, made durably by *make* if it is not there yet.
+
+    What is read is synced first: the process that wrote it may have died between its rename and its last sync.
+    """
+    found = disk.read(name)
+    if found is None:
+        create_durably(disk, name, made := make())
+        return made
+    disk.sync_directory()
+    return found
+
+
+def make_directory(directory: Path) -> None:
+    """Create *directory* and its missing parents, durably."""
+    missing = [path for path in (directory, *directory.parents) if not path.exists()]
+    for path in reversed(missing):
+        path.mkdir(exist_ok=True)
+        _sync(path.parent)
+
+
+class DirectoryLock:
+    """Own a directory until `release` or the end of the process.
+
+    ``flock`` belongs to the open file, so that a second open in the same process is refused too (a POSIX record lock
+    would let it in). A forked child inherits it and would hold it beyond the parent's death: it lets go of it at
+    birth.
+
+    *Raises* `StoreOwned` naming the owner's pid.
+    """
+
+    def __init__(self, directory: Path) -> None:
+        self._descriptor = os.open(directory / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            fcntl.flock(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            pid = os.pread(self._descriptor, 32, 0).decode(errors="replace").strip()
+            os.close(self._descriptor)
+            raise _owned(directory, pid) from None
+        os.ftruncate(self._descriptor, 0)
+        os.pwrite(self._descriptor, f"{os.getpid()}\n".encode(), 0)
+        _HELD.add(self)
+
+    def release(self) -> None:
+        """Let another owner in. Doing it twice is harmless."""
+        if self in _HELD:
+            _HELD.discard(self)
+            # Emptied first: a pid left behind would name a process that owns nothing.
+            os.ftruncate(self._descriptor, 0)
+            os.close(self._descriptor)
+
+    def forget_in_child(self) -> None:
+        with contextlib.suppress(OSError):
+            os.close(self._descriptor)
+
+
+_HELD: weakref.WeakSet[DirectoryLock] = weakref.WeakSet()
+
+
+def _after_fork() -> None:
+    for lock in list(_HELD):
+        lock.forget_in_child()
+    _HELD.clear()
+
+
+os.register_at_fork(after_in_child=_after_fork)
+
+
+def _owned(directory: Path, pid: str) -> StoreOwned:
+    who = f"process {pid}" if pid else "another process"
+    message = f"the store {directory} is in use by {who}; stop that process first, or use another directory"
+    return StoreOwned(message, owner=int(pid) if pid.isdigit() else None, directory=str(directory))

@@ -1,0 +1,178 @@
+"""The journal: the durable list of turns since the last checkpoint, each record chained to the one before.
+
+Turns are numbered from 1; 0 means that there has been none. A record covers consecutive turns and begins where the
+one before ended. Its sealed payload starts with the seal of the record before, so that a record that is missing,
+exchanged or brought back from an earlier time is found. What is dropped from the front leaves its last turn and seal
+behind as the *base*. What cannot be found: the loss of the newest records only, or the exchange of a whole file by
+its own older copy.
+"""
+
+from __future__ import annotations
+
+import threading
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Sequence
+from typing import NoReturn, Protocol
+
+from checkpoint.envelope import SEAL_BYTES, KeyRing, seal, unseal
+from checkpoint.failures import unavailable
+from reliable_rx.errors import CheckpointRefused, invariant
+from reliable_rx.probes import probe
+
+PAGE = 256
+DROP_MAX = 1_000
+_NO_SEAL = bytes(SEAL_BYTES)
+
+
+class Journal(Protocol):
+    """A durable list of turns. One thread appends; others may read and truncate."""
+
+    @property
+    def last_turn(self) -> int:
+        """The newest durable turn, 0 if there has been none."""
+
+    def append(self, first_turn: int, count: int, payload: bytes) -> None:
+        """Make *count* turns durable before returning; *first_turn* is ``last_turn + 1``.
+
+        *Raises* `StoreUnavailable` if the disk fails; append the same turns (or more) again later.
+        """
+
+    def read(self, after_turn: int) -> Iterator[tuple[int, int, bytes]]:
+        """Give ``(first_turn, count, payload)`` of every record that reaches beyond *after_turn*, in order.
+
+        *Raises* `CheckpointRefused` if a record is missing, edited or exchanged, or if turns right after *after_turn*
+        are gone.
+        """
+
+    def truncate(self, upto_turn: int) -> None:
+        """Drop the records wholly at or below *upto_turn*; if none is newer, go on behind *upto_turn*."""
+
+
+class ChainedJournal(ABC):
+    """Everything about a journal except where its rows are kept."""
+
+    def __init__(self, *, keys: KeyRing, owner: str, where: str) -> None:
+        self._keys, self._owner, self._where = keys, owner, where
+        self._lock = threading.Lock()
+        self._last_turn, self._last_seal = 0, _NO_SEAL
+
+    @property
+    def last_turn(self) -> int:
+        return self._last_turn
+
+    def load(self) -> None:
+        """Find out where the journal ends."""
+        with unavailable(self._where):
+            self._last_turn, self._last_seal = self._read_base()
+            for first, count, last_seal in self._newest(2**63 - 1, 1):
+                self._last_turn, self._last_seal = first + count - 1, last_seal
+
+    def append(self, first_turn: int, count: int, payload: bytes) -> None:
+        with self._lock:
+            invariant(first_turn == self._last_turn + 1, f"turn {first_turn} follows turn {self._last_turn}")
+            invariant(count > 0, "a journal record holds at least one turn")
+            blob = self._seal("journal", first_turn, count, self._last_seal + payload)
+            with unavailable(f"{self._where}, turn {first_turn}"):
+                probe("journal.before_commit")
+                self._insert(first_turn, count, blob)
+                probe("journal.after_commit")
+            self._last_turn, self._last_seal = first_turn + count - 1, blob[-SEAL_BYTES:]
+
+    def read(self, after_turn: int) -> Iterator[tuple[int, int, bytes]]:
+        if after_turn >= self._last_turn:
+            return
+        with unavailable(self._where), self._lock:
+            expected, previous = self._start(after_turn + 1)
+        rows: Sequence[tuple[int, int, bytes]] = [()] * PAGE  # type: ignore[list-item]
+        while len(rows) == PAGE:
+            with unavailable(self._where), self._lock:
+                last_turn, rows = self._last_turn, self._rows(expected, PAGE)
+            for first, count, blob in rows:
+                if first != expected:
+                    self._refuse_gap(expected, first)
+                yield first, count, self._opened(first, count, blob, previous)
+                expected, previous = first + count, blob[-SEAL_BYTES:]
+        if expected <= last_turn:
+            self._refuse_gap(expected, last_turn + 1)
+
+    def _start(self, wanted: int) -> tuple[int, bytes]:
+        """Return the first turn of the record that holds turn *wanted*, and the seal that must stand before it."""
+        base_turn, base_seal = self._read_base()
+        if wanted <= base_turn:
+            self._refuse_gap(wanted, base_turn + 1)
+        match self._newest(wanted, 2):
+            case [(first, count, _), (_, _, seal_before)] if first + count > wanted:
+                return first, seal_before
+            case [(first, count, _)] if first + count > wanted and first == base_turn + 1:
+                return first, base_seal
+        return wanted, base_seal
+
+    def _opened(self, first: int, count: int, blob: bytes, previous: bytes) -> bytes:
+        where = f"{self._where}, turn {first}"
+        payload = self._unseal("journal", first, count, blob, where)
+        if payload[:SEAL_BYTES] != previous:
+            what = "it does not follow the record before it: a record was removed, exchanged or brought back"
+            raise CheckpointRefused(f"{where}: {what}", what=what, where=where)
+        return payload[SEAL_BYTES:]
+
+    def truncate(self, upto_turn: int) -> None:
+        while self._truncate_some(upto_turn):
+            pass
+
+    def _truncate_some(self, upto_turn: int) -> bool:
+        """Drop a bounded number of records in one short transaction, so that appends can come between."""
+        with unavailable(self._where), self._lock:
+            dropped = [row for row in self._oldest(DROP_MAX) if row[0] + row[1] - 1 <= upto_turn]
+            if dropped:
+                first, count, last_seal = dropped[-1]
+                self._drop_upto(first, first + count - 1, last_seal)
+            elif upto_turn > self._last_turn:
+                self._drop_upto(0, upto_turn, self._last_seal)
+                self._last_turn = upto_turn
+            return bool(dropped) and (len(dropped) == DROP_MAX or upto_turn > self._last_turn)
+
+    def _drop_upto(self, first: int, turn: int, last_seal: bytes) -> None:
+        self._drop(first, turn, self._seal("journal base", turn, 0, last_seal))
+
+    def _read_base(self) -> tuple[int, bytes]:
+        stored = self._base()
+        if stored is None:
+            return 0, _NO_SEAL
+        turn, blob = stored
+        return turn, self._unseal("journal base", turn, 0, blob, f"{self._where}, its base")
+
+    def _seal(self, kind: str, generation: int, index: int, payload: bytes) -> bytes:
+        return seal(payload, keys=self._keys, kind=kind, owner=self._owner, generation=generation, index=index)
+
+    def _unseal(self, kind: str, generation: int, index: int, blob: bytes, where: str) -> bytes:
+        return unseal(
+            blob, keys=self._keys, kind=kind, owner=self._owner, generation=generation, index=index, where=where
+        )
+
+    def _refuse_gap(self, expected: int, found: int) -> NoReturn:
+        what = f"turn {expected} is needed and the next one there is {found}; the turns between are lost"
+        raise CheckpointRefused(f"{self._where}: {what}", what=what, where=self._where)
+
+    @abstractmethod
+    def _rows(self, first_min: int, limit: int) -> Sequence[tuple[int, int, bytes]]:
+        """Return ``(first_turn, count, blob)`` from *first_min* on, in order."""
+
+    @abstractmethod
+    def _newest(self, first_max: int, limit: int) -> Sequence[tuple[int, int, bytes]]:
+        """Return ``(first_turn, count, seal)`` of the records that begin at or before *first_max*, newest first."""
+
+    @abstractmethod
+    def _oldest(self, limit: int) -> Sequence[tuple[int, int, bytes]]:
+        """Return ``(first_turn, count, seal)`` of the oldest records, oldest first."""
+
+    @abstractmethod
+    def _base(self) -> tuple[int, bytes] | None:
+        """Return the turn and the sealed base that stand for all dropped records."""
+
+    @abstractmethod
+    def _insert(self, first: int, count: int, blob: bytes) -> None:
+        """Write one record durably, in place of one with the same first turn."""
+
+    @abstractmethod
+    def _drop(self, first_max: int, turn: int, base: bytes) -> None:
+        """Delete the records that begin at or before *first_max* and set the base, in one transaction."""

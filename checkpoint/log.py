@@ -1,0 +1,221 @@
+"""Durable append logs: what a pushed input is written to before anyone says "accepted".
+
+Application threads append while the evaluator reads. Whoever comes first commits for all who wait (group commit), so
+that many threads share one fsync without a thread of our own. Values of one append are one sealed row; ids are
+consecutive from 0 and never reused, also when everything has been trimmed. Rejected: a writer thread (a queue that
+needs a bound, a shutdown and error hand-over), a row per value (eight times the cost of a batch).
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NoReturn, Protocol
+
+from checkpoint.codec import decode, encode
+from checkpoint.envelope import KeyRing, seal, unseal
+from checkpoint.failures import unavailable
+from reliable_rx.errors import CheckpointRefused, PositionUnavailable, StoreUnavailable
+from reliable_rx.probes import probe
+
+
+class Log(Protocol):
+    """A durable, trimmable list of encoded values with consecutive ids from 0. Safe to use from many threads."""
+
+    @property
+    def first(self) -> int:
+        """The oldest id that can be read."""
+
+    @property
+    def end(self) -> int:
+        """The id the next value will get."""
+
+    def append(self, values: Sequence[bytes]) -> int:
+        """Make *values* durable before returning; return the id of the first. *Raises* `StoreUnavailable`."""
+
+    def read(self, start: int, count_max: int) -> tuple[int, list[bytes]]:
+        """Return *start* and at most *count_max* values from id *start* on, none at the end.
+
+        *Raises* `PositionUnavailable` below `first` or beyond `end`, `CheckpointRefused` for a damaged or missing row.
+        """
+
+    def trim(self, upto: int) -> None:
+        """Forget id *upto* and all before. *Raises* `StoreUnavailable`."""
+
+
+Row = tuple[str, int, int, bytes]
+"""Log name, first id, count, sealed values."""
+
+
+class LogRows(Protocol):
+    """Where the rows of all logs are kept."""
+
+    def insert(self, rows: Sequence[Row]) -> None:
+        """Write rows durably in one transaction; each replaces what begins at or after it in its log."""
+
+    def rows(self, name: str, start: int, limit: int) -> Sequence[tuple[int, int, bytes]]:
+        """Return the rows from the one that holds id *start* on."""
+
+    def end(self, name: str) -> int | None:
+        """Return the id behind the last row."""
+
+    def base(self, name: str) -> tuple[int, bytes] | None:
+        """Return the first id that was kept and its sealed form."""
+
+    def trim(self, name: str, first: int, base: bytes) -> None:
+        """Delete the rows wholly below id *first* and set the base, in one transaction."""
+
+
+@dataclass(slots=True, eq=False)
+class _Append:
+    log: SealedLog
+    values: Sequence[bytes]
+    first: int = -1
+    error: BaseException | None = None
+
+
+class LogBook:
+    """All logs of one store: they share a connection, and so a commit."""
+
+    def __init__(self, rows: LogRows, *, keys: KeyRing, owner: str, where: str) -> None:
+        self.rows, self.keys, self.owner, self.where = rows, keys, owner, where
+        self._logs: dict[str, SealedLog] = {}
+        self._pending: list[_Append] = []
+        self._pending_lock = threading.Lock()
+        self._commit_lock = threading.Lock()
+
+    def log(self, name: str) -> SealedLog:
+        with self._commit_lock:
+            if name not in self._logs:
+                self._logs[name] = SealedLog(self, name)
+            return self._logs[name]
+
+    def append(self, log: SealedLog, values: Sequence[bytes]) -> int:
+        """Commit *values* together with whatever other threads are waiting to append."""
+        mine = _Append(log, values)
+        with self._pending_lock:
+            self._pending.append(mine)
+        with self._commit_lock:
+            if mine.first < 0 and mine.error is None:
+                self._commit_pending()
+        if mine.error is not None:
+            raise mine.error
+        return mine.first
+
+    def _commit_pending(self) -> None:
+        with self._pending_lock:
+            batch, self._pending = self._pending, []
+        try:
+            self._commit(batch)
+        except Exception as error:
+            for each in batch:
+                each.error = error
+        except BaseException:
+            # An interrupt belongs to this thread; the others only learn that their values were not accepted.
+            for each in batch:
+                each.error = StoreUnavailable(f"{self.where}: the commit was interrupted, append again")
+            raise
+
+    def _commit(self, batch: Sequence[_Append]) -> None:
+        ends = {each.log: each.log.end for each in batch}
+        firsts, rows = [], []
+        for each in batch:
+            firsts.append(first := ends[each.log])
+            rows.append(each.log.sealed(first, each.values))
+            ends[each.log] = first + len(each.values)
+        with unavailable(self.where):
+            probe("log.before_commit")
+            self.rows.insert(rows)
+            probe("log.after_commit")
+        for each, first in zip(batch, firsts, strict=True):
+            each.first = first
+        for log, end in ends.items():
+            log.end = end
+
+    def trim(self, log: SealedLog, upto: int) -> None:
+        with self._commit_lock, unavailable(log.where):
+            first = min(upto + 1, log.end)
+            if first > log.first:
+                self.rows.trim(log.name, first, log.sealed_base(first))
+                log.first = first
+
+
+class SealedLog:
+    """One log by name."""
+
+    def __init__(self, book: LogBook, name: str) -> None:
+        self._book, self.name, self.where = book, name, f"{book.where}, log {name!r}"
+        with unavailable(self.where):
+            self.first = self._read_base()
+            self.end = max(self.first, book.rows.end(name) or 0)
+
+    def append(self, values: Sequence[bytes]) -> int:
+        return self._book.append(self, values) if values else self.end
+
+    def read(self, start: int, count_max: int) -> tuple[int, list[bytes]]:
+        first, end = self.first, self.end
+        if not first <= start <= end:
+            self._refuse_position(start, first, end)
+        values: list[bytes] = []
+        wanted = min(count_max, end - start)
+        while len(values) < wanted:
+            values += self._some(start + len(values), wanted - len(values))
+        return start, values
+
+    def _some(self, start: int, count_max: int) -> list[bytes]:
+        """Return at least one value from id *start* on."""
+        values: list[bytes] = []
+        with unavailable(self.where):
+            # A row may hold one value: never ask for more rows than values.
+            rows = self._book.rows.rows(self.name, start, min(count_max, 256))
+        for first, count, blob in rows:
+            position = start + len(values)
+            if not first <= position < first + count:
+                break
+            values += self._opened(first, count, blob)[position - first : position - first + count_max - len(values)]
+            if len(values) >= count_max:
+                break
+        if not values:
+            self._refuse_gap(start)
+        return values
+
+    def trim(self, upto: int) -> None:
+        self._book.trim(self, upto)
+
+    def sealed(self, first: int, values: Sequence[bytes]) -> Row:
+        data = self._seal("log", first, len(values), encode(list(values)))
+        return self.name, first, len(values), data
+
+    def sealed_base(self, first: int) -> bytes:
+        return self._seal("log base", first, 0, b"")
+
+    def _opened(self, first: int, count: int, blob: bytes) -> list[bytes]:
+        values: list[bytes] = decode(self._unseal("log", first, count, blob))
+        return values
+
+    def _read_base(self) -> int:
+        stored = self._book.rows.base(self.name)
+        if stored is None:
+            return 0
+        first, blob = stored
+        self._unseal("log base", first, 0, blob)
+        return first
+
+    def _seal(self, kind: str, first: int, count: int, payload: bytes) -> bytes:
+        book, kind = self._book, f"{kind} {self.name}"
+        return seal(payload, keys=book.keys, kind=kind, owner=book.owner, generation=first, index=count)
+
+    def _unseal(self, kind: str, first: int, count: int, blob: bytes) -> bytes:
+        book, kind, where = self._book, f"{kind} {self.name}", f"{self.where}, id {first}"
+        return unseal(blob, keys=book.keys, kind=kind, owner=book.owner, generation=first, index=count, where=where)
+
+    def _refuse_position(self, start: int, first: int, end: int) -> NoReturn:
+        message = f"{self.where}: id {start} is not there, only {first} to {end - 1}; start at {first} or later"
+        raise PositionUnavailable(message, wanted=start, first=first, end=end)
+
+    def _refuse_gap(self, start: int) -> NoReturn:
+        if start < self.first:
+            self._refuse_position(start, self.first, self.end)
+        what = f"id {start} is missing, though ids around it are there"
+        raise CheckpointRefused(f"{self.where}: {what}", what=what, where=self.where)

@@ -1,0 +1,163 @@
+"""The three files of a SQLite store: their tables, their opening together, the rows of journal and logs.
+
+The files know each other by the owner sealed into each. ``checkpoint.sqlite`` gets its identity last, so that a store
+whose making was interrupted is one without that identity: then the others are empty too and the making goes on. A
+store that has it and lacks another file has lost that file, and says so.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+
+from checkpoint.database import Database
+from checkpoint.envelope import SEAL_BYTES, KeyRing
+from checkpoint.journal import ChainedJournal
+from checkpoint.log import Row
+from checkpoint.store import Segment
+from reliable_rx.errors import CheckpointRefused, StoreUnavailable
+
+# Blobs stand last in their rows, so that the numbers before them are read without following overflow pages.
+_CHECKPOINT_SCHEMA = (
+    "CREATE TABLE generations (generation INTEGER PRIMARY KEY, base INTEGER NOT NULL, manifest BLOB NOT NULL)",
+    "CREATE TABLE chunks (generation INTEGER, number INTEGER, blob BLOB NOT NULL, PRIMARY KEY (generation, number))",
+    "CREATE TABLE outputs (stream TEXT, first INTEGER, count INTEGER, blob BLOB NOT NULL, PRIMARY KEY (stream, first))",
+)
+_JOURNAL_SCHEMA = (
+    # The seal stands by itself before the blob that ends in it: truncation reads the seals of records it need not load.
+    "CREATE TABLE turns (first INTEGER PRIMARY KEY, count INTEGER NOT NULL, seal BLOB NOT NULL, blob BLOB NOT NULL)",
+    "CREATE TABLE base (only INTEGER PRIMARY KEY CHECK (only = 0), turn INTEGER NOT NULL, blob BLOB NOT NULL)",
+)
+_LOG_SCHEMA = (
+    "CREATE TABLE entries (log TEXT, first INTEGER, count INTEGER, blob BLOB NOT NULL, PRIMARY KEY (log, first))",
+    "CREATE TABLE bases (log TEXT PRIMARY KEY, first INTEGER NOT NULL, blob BLOB NOT NULL)",
+    "CREATE TABLE positions (stream TEXT, subscriber TEXT, n INTEGER, blob BLOB NOT NULL,"
+    " PRIMARY KEY (stream, subscriber))",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """The open files of one store."""
+
+    owner: str
+    checkpoint: Database
+    journal: Database
+    log: Database
+
+    def close(self) -> None:
+        for part in (self.checkpoint, self.journal, self.log):
+            part.close()
+
+
+def open_parts(directory: Path, keys: KeyRing, *, read_only: bool = False) -> Parts:
+    """Open the files of the store in *directory*; make them if it is a new one.
+
+    *Raises* `CheckpointRefused` if a file is missing, foreign, of another format, or sealed with another key.
+    """
+    with ExitStack() as undo:
+        files = []
+        for part in ("checkpoint", "journal", "log"):
+            files.append(Database(directory / f"{part}.sqlite", part, read_only=read_only))
+            undo.callback(files[-1].close)
+        checkpoint, journal, log = files
+        owner = checkpoint.open_identity((), keys=keys, owner=None)
+        if owner is None:
+            if read_only:
+                raise StoreUnavailable(f"the store in {directory} is still being made; look again later")
+            owner = _make(checkpoint, journal, log, keys)
+        for file in (journal, log):
+            if file.open_identity((), keys=keys, owner=None) is None:
+                raise _refused(file, "it is missing or empty, though this store has been used; restore it")
+            file.open_identity((), keys=keys, owner=owner)
+        undo.pop_all()
+        return Parts(owner, checkpoint, journal, log)
+
+
+def _make(checkpoint: Database, journal: Database, log: Database, keys: KeyRing) -> str:
+    """Make the files of a new store, or finish making them; return the owner."""
+    found = [file.open_identity((), keys=keys, owner=None) for file in (journal, log)]
+    for file, owner, tables in zip((journal, log), found, (("turns", "base"), ("entries", "bases")), strict=True):
+        if owner is not None and any(file.read(f"SELECT 1 FROM {table} LIMIT 1") for table in tables):
+            raise _refused(checkpoint, f"it is missing or empty, though {file.path.name} has been used; restore it")
+    owner = found[0] or found[1] or secrets.token_hex(8)
+    journal.open_identity(_JOURNAL_SCHEMA, keys=keys, owner=owner)
+    log.open_identity(_LOG_SCHEMA, keys=keys, owner=owner)
+    checkpoint.open_identity(_CHECKPOINT_SCHEMA, keys=keys, owner=owner)
+    return owner
+
+
+def _refused(file: Database, what: str) -> CheckpointRefused:
+    return CheckpointRefused(f"{file.path}: {what}", what=what, where=str(file.path))
+
+
+class SqliteJournal(ChainedJournal):
+    """A journal in ``journal.sqlite``."""
+
+    def __init__(self, database: Database, *, keys: KeyRing, owner: str) -> None:
+        super().__init__(keys=keys, owner=owner, where=str(database.path))
+        self._database = database
+        self.load()
+
+    def _rows(self, first_min: int, limit: int) -> Sequence[Segment]:
+        sql = "SELECT first, count, blob FROM turns WHERE first >= ? ORDER BY first LIMIT ?"
+        return self._database.read(sql, (first_min, limit))
+
+    def _newest(self, first_max: int, limit: int) -> Sequence[Segment]:
+        sql = "SELECT first, count, seal FROM turns WHERE first <= ? ORDER BY first DESC LIMIT ?"
+        return self._database.read(sql, (first_max, limit))
+
+    def _oldest(self, limit: int) -> Sequence[Segment]:
+        return self._database.read("SELECT first, count, seal FROM turns ORDER BY first LIMIT ?", (limit,))
+
+    def _base(self) -> tuple[int, bytes] | None:
+        rows = self._database.read("SELECT turn, blob FROM base")
+        return rows[0] if rows else None
+
+    def _insert(self, first: int, count: int, blob: bytes) -> None:
+        with self._database.transaction() as connection:
+            row = (first, count, blob[-SEAL_BYTES:], blob)
+            connection.execute("INSERT OR REPLACE INTO turns VALUES (?, ?, ?, ?)", row)
+
+    def _drop(self, first_max: int, turn: int, base: bytes) -> None:
+        with self._database.transaction() as connection:
+            connection.execute("DELETE FROM turns WHERE first <= ?", (first_max,))
+            connection.execute("INSERT OR REPLACE INTO base VALUES (0, ?, ?)", (turn, base))
+
+
+class SqliteLogRows:
+    """The rows of all logs, in ``log.sqlite``."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    def insert(self, rows: Sequence[Row]) -> None:
+        with self._database.transaction() as connection:
+            for name, first, count, blob in rows:
+                # What a commit left behind that failed and was durable all the same.
+                connection.execute("DELETE FROM entries WHERE log = ? AND first >= ?", (name, first))
+                connection.execute("INSERT INTO entries VALUES (?, ?, ?, ?)", (name, first, count, blob))
+
+    def rows(self, name: str, start: int, limit: int) -> Sequence[Segment]:
+        from_row = "SELECT max(first) FROM entries WHERE log = ?1 AND first <= ?2"
+        sql = f"SELECT first, count, blob FROM entries WHERE log = ?1 AND first >= coalesce(({from_row}), 0)"
+        return self._database.read(f"{sql} ORDER BY first LIMIT ?3", (name, start, limit))
+
+    def end(self, name: str) -> int | None:
+        rows = self._database.read(
+            "SELECT first + count FROM entries WHERE log = ? ORDER BY first DESC LIMIT 1", (name,)
+        )
+        return rows[0][0] if rows else None
+
+    def base(self, name: str) -> tuple[int, bytes] | None:
+        rows = self._database.read("SELECT first, blob FROM bases WHERE log = ?", (name,))
+        return rows[0] if rows else None
+
+    def trim(self, name: str, first: int, base: bytes) -> None:
+        with self._database.transaction() as connection:
+            sql = "DELETE FROM entries WHERE log = ?1 AND first < ?2 AND first + count <= ?2"
+            connection.execute(sql, (name, first))
+            connection.execute("INSERT OR REPLACE INTO bases VALUES (?, ?, ?)", (name, first, base))
