@@ -36,7 +36,8 @@ class FileSource:
     """Read records from files, one partition per file or one per key.
 
     *paths* is a path, a pattern such as ``"logs/*.jsonl.gz"`` (its matches in the order of their names), or a sequence
-    of them. The format comes from the suffix (``.gz``, and ``.zip`` around one file, are seen through) unless *format* names it.
+    of them. The format comes from the suffix (``.gz``, and ``.zip`` around one file, are seen through) unless
+    *format* names it.
 
     A record is a dictionary of columns (any JSON value for JSON lines). On its way to a value it is cut to *columns*,
     converted by *types* (a function per column; CSV fields are `str` without one) and given to *parse*.
@@ -46,8 +47,9 @@ class FileSource:
     files to find them. A record of an undeclared key is an error, never dropped.
 
     *sort_by* is a function of the value; it puts each partition in order, stable, holding **all of its values in
-    memory**. *timestamp* is a function of the value too, kept for the evaluator's event time. With *follow*, lines may be appended
-    while we read (to the last file, when split by key); a last line without its newline is then not yet a record, and the source never ends.
+    memory**. *timestamp* is a function of the value too, kept for the evaluator's event time. With *follow*, lines
+    may be appended while we read (to the last file, when split by key); a last line without its newline is then not
+    yet a record, and the source never ends.
 
     >>> import tempfile, pathlib
     >>> path = pathlib.Path(tempfile.mkdtemp(), "flights.csv")
@@ -56,8 +58,8 @@ class FileSource:
     >>> reader.fetch(10).values
     [{'carrier': 'AA', 'delay': 33}]
 
-    *Raises* `SourceFailed` for a missing or malformed file (by file and line), `ValueError` for options that do not fit together, and
-    `PositionUnavailable` for a position behind the end.
+    *Raises* `SourceFailed` for a missing or malformed file (by file and line), `ValueError` for options that do not
+    fit together, and `PositionUnavailable` for a position behind the end.
     """
 
     def __init__(
@@ -118,7 +120,9 @@ class FileSource:
         if reading.follow and self._sort_by is not None:
             raise ValueError("sort_by needs all records, follow never has them all; use one of them")
         if reading.follow and (reading.format == "parquet" or any(p.suffix in COMPRESSED for p in self.paths)):
-            raise ValueError("follow works on plain text files only; a Parquet or compressed file cannot be appended to")
+            raise ValueError(
+                "follow works on plain text files only; a Parquet or compressed file cannot be appended to"
+            )
         if reading.partition_by is not None:
             return
         if self._declared is not None:
@@ -150,7 +154,9 @@ class FileSource:
             lane = walk.attach(partition, position)
             if lane is not None:
                 return walk, lane
-        walk = self._new_pass(None, keys=frozenset(self.partitions())) if keyed else self._new_pass(partition, keys=None)
+        walk = (
+            self._new_pass(None, keys=frozenset(self.partitions())) if keyed else self._new_pass(partition, keys=None)
+        )
         lane = walk.attach(partition if keyed else "", position)
         if lane is None:
             raise SourceFailed(f"{self} cannot be opened at {position}", source=repr(self), partition=partition)
@@ -271,7 +277,9 @@ class _SortedReader:
         try:
             values.sort(key=key)
         except Exception as error:
-            message = f"sort_by failed on partition {self._partition!r} of {self._source}: {type(error).__name__}: {error}"
+            message = (
+                f"sort_by failed on partition {self._partition!r} of {self._source}: {type(error).__name__}: {error}"
+            )
             raise SourceFailed(message, source=repr(self._source), partition=self._partition) from error
         return _Sorted(values)
 

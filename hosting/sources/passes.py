@@ -3,7 +3,8 @@
 Finding the records of one key means parsing all records. So that N readers do not parse N times, they ride on one
 pass: whoever needs records moves it on by a chunk, and what belongs to the others waits in their lanes. The
 waiting is bounded: when one reader is so far ahead that the lanes overflow, the fullest lane leaves the pass and its
-reader continues on a pass of its own, from the nearest mark. A file that is a partition of its own is a pass with one lane.
+reader continues on a pass of its own, from the nearest mark. A file that is a partition of its own is a pass with one
+lane.
 
 Rejected: one filtered pass per reader (N parses) and an unbounded shared buffer (a partition that nobody reads
 would fill the memory).

@@ -37,10 +37,13 @@ Parsed = tuple[list[Any], int, str | None]
 class RecordFile(Protocol):
     """One open file, read in chunks of raw records."""
 
-    names: tuple[str, ...] | None
-    """Column names of rows; None where each record is a JSON value of its own."""
-    offset: int
-    """Where the next chunk starts: a place that the file can be opened at again."""
+    @property
+    def names(self) -> tuple[str, ...] | None:
+        """Column names of rows; None where each record is a JSON value of its own."""
+
+    @property
+    def offset(self) -> int:
+        """Where the next chunk starts: a place that the file can be opened at again."""
 
     def chunk(self, skip: int, /) -> tuple[int, Sequence[Any]]:
         """Return the number of records in the next chunk (0: no more, for now) and those after the first *skip*."""
@@ -51,7 +54,7 @@ class RecordFile(Protocol):
     def close(self) -> None: ...
 
 
-def open_bytes(path: Path) -> IO[bytes]:
+def open_bytes(path: Path) -> Any:
     """Open *path* for reading, decompressed."""
     try:
         if path.suffix == ".gz":
@@ -63,7 +66,7 @@ def open_bytes(path: Path) -> IO[bytes]:
         raise SourceFailed(f"{path} cannot be opened: {error}", source=str(path)) from error
 
 
-def _open_zip(path: Path) -> IO[bytes]:
+def _open_zip(path: Path) -> Any:
     with zipfile.ZipFile(path) as archive:
         members = [m for m in archive.infolist() if not m.is_dir() and not m.filename.startswith("__MACOSX")]
         if len(members) == 1:
@@ -168,7 +171,7 @@ class TextFile:
         if self._failure is not None:
             raise self._failure
         while data := self._block():
-            count = self._count(data)
+            count = self._count(data) if skip else None
             if count is not None and count <= skip:
                 self._lines.consume(len(data))
                 return count, ()

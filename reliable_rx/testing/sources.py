@@ -54,9 +54,9 @@ def check_sink(
 ) -> None:
     """Check that an exactly-once sink takes a stream over many restarts without losing or doubling anything.
 
-    Each call of *make* stands for a new process over the same place. *read_back* returns the (id, value) pairs, without the end, that the
-    place holds; *values* must be as *read_back* returns them. The sink is dropped without flush again and again, at every id,
-    and *tear*, if given, does to the place what a crash might.
+    Each call of *make* stands for a new process over the same place. *read_back* returns the (id, value) pairs,
+    without the end, that the place holds; *values* must be as *read_back* returns them. The sink is dropped without
+    flush again and again, at every id, and *tear*, if given, does to the place what a crash might.
 
     *Raises* `AssertionError` naming the broken promise.
     """

@@ -1,0 +1,294 @@
+"""An exactly-once sink into a file of JSON lines.
+
+Every line carries its id, so the file itself is the record of what has arrived: after a crash the last good line says
+where to go on. Three traps are met here:
+
+* *A torn tail.* A kill leaves half a line; a power cut may leave a hole *before* whole lines, because unsynced
+  pages reach the disk in any order. So at most `UNSYNCED_BYTES_MAX` are ever unsynced, and that much of
+  the tail is checked line by line at opening; what is not a consecutive run of lines is cut off.
+* *A failed fsync.* The pages may be gone from the cache though marked clean, and the next fsync says "fine". So
+  unsynced bytes are kept and written again before the next try.
+* *A second writer.* The file is locked while open.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from hosting.sinks.plain import to_plain
+from reliable_rx.errors import CheckpointRefused, PositionUnavailable, StoreOwned, StoreUnavailable, invariant
+from reliable_rx.probes import probe
+
+UNSYNCED_BYTES_MAX = 8 << 20
+PREFIX = b'{"id":'
+
+
+class JsonLinesSink:
+    """Write a stream to *path*, each notification exactly once.
+
+    A value is a line ``{"id":17,"value":…}``; the end is ``{"id":18,"completed":true}`` or
+    ``{"id":18,"error":"ValueError: …"}``. *encode* turns a value into what JSON can hold; the default is
+    `to_plain`. Values written are in the file at once, and safe from a power cut after `flush`.
+
+    >>> import tempfile, pathlib
+    >>> path = pathlib.Path(tempfile.mkdtemp(), "out.jsonl")
+    >>> sink = JsonLinesSink(path)
+    >>> sink.open("prices")
+    0
+    >>> sink.write(0, ["a", {"b": 1}])
+    >>> sink.flush(); sink.close()
+    >>> path.read_text().splitlines()
+    ['{"id":0,"value":"a"}', '{"id":1,"value":{"b":1}}']
+    >>> sink = JsonLinesSink(path)
+    >>> sink.open("prices")
+    2
+    >>> sink.close()
+
+    *Raises* `StoreUnavailable` when the disk fails (call again later), `CheckpointRefused` for a file that this sink
+    did not write, `StoreOwned` when another process has it open, `TypeError` for a value that JSON cannot hold.
+    """
+
+    def __init__(self, path: str | os.PathLike[str], *, encode: Callable[[Any], Any] = to_plain) -> None:
+        self._path = Path(path)
+        self._encode = encode
+        self._file: Any = None
+        self._next = 0
+        self._length = 0
+        self._unsynced: list[bytes] = []
+        self._unsynced_bytes = 0
+        self._suspect = False
+
+    def open(self, stream: str, /) -> int | None:
+        """Lock the file, cut off a torn tail, and return the id behind the last line."""
+        invariant(self._file is None, f"the sink {self._path} is opened once")
+        try:
+            self._file = _open(self._path)
+        except OSError as error:
+            raise self._unavailable("opened", error) from error
+        try:
+            _lock(self._file, self._path)
+            self._length, self._next = _recover(self._file, self._path)
+        except OSError as error:
+            self.close()
+            if isinstance(error, (StoreOwned, StoreUnavailable)):
+                raise
+            raise self._unavailable("read", error) from error
+        except BaseException:
+            self.close()
+            raise
+        return self._next
+
+    def write(self, first: int, values: Sequence[Any], /) -> None:
+        self._check_gap(first)
+        skip = self._next - first  # ids that the file has already
+        if skip >= len(values):
+            return
+        encode, text = self._encode, _JSON.encode
+        try:
+            lines = [f'{{"id":{n},"value":{text(encode(v))}}}\n' for n, v in enumerate(values[skip:], self._next)]
+            data = "".join(lines).encode()
+        except _UNENCODABLE as error:
+            raise self._unencodable(values, skip, error) from error
+        self._append(data)
+        self._next = first + len(values)
+
+    def end(self, n: int, error: Exception | None, /) -> None:
+        self._check_gap(n)
+        if n < self._next:
+            return
+        what = {"completed": True} if error is None else {"error": f"{type(error).__name__}: {error}"}
+        self._append(f"{_JSON.encode({'id': n, **what})}\n".encode())
+        self._next = n + 1
+
+    def flush(self) -> None:
+        probe("sink.before_flush")
+        self._sync()
+        probe("sink.after_flush")
+
+    def close(self) -> None:
+        if self._file is not None:
+            self._file.close()
+            self._file = None
+
+    def _check_gap(self, first: int) -> None:
+        invariant(self._file is not None, f"the sink {self._path} is open when it is written to")
+        if first > self._next:
+            message = (
+                f"{self._path} wants id {self._next} next and is given {first}: ids between are no longer to be had"
+            )
+            raise PositionUnavailable(f"{message}; begin a new file", wanted=self._next, first=first, end=None)
+
+    def _append(self, data: bytes) -> None:
+        """Put *data* behind the last good byte; on failure nothing has happened, and it may be called again."""
+        if self._unsynced_bytes + len(data) > UNSYNCED_BYTES_MAX and self._unsynced:
+            self._sync()
+        try:
+            if self._suspect:
+                self._rewrite()
+            self._suspect = True
+            _write_at(self._file, self._length, data)
+            self._suspect = False
+        except OSError as error:
+            raise self._unavailable("written", error) from error
+        self._length += len(data)
+        self._unsynced.append(data)
+        self._unsynced_bytes += len(data)
+
+    def _sync(self) -> None:
+        invariant(self._file is not None, f"the sink {self._path} is open when it is flushed")
+        try:
+            if self._suspect:
+                self._rewrite()
+            self._suspect = True
+            os.fsync(self._file.fileno())
+            self._suspect = False
+        except OSError as error:
+            raise self._unavailable("made durable", error) from error
+        self._unsynced.clear()
+        self._unsynced_bytes = 0
+
+    def _rewrite(self) -> None:
+        """Write again what is not known to be durable, and cut off what a failed write left."""
+        self._file.truncate(self._length)
+        _write_at(self._file, self._length - self._unsynced_bytes, b"".join(self._unsynced))
+
+    def _unencodable(self, values: Sequence[Any], skip: int, error: Exception) -> TypeError:
+        for n, value in enumerate(values[skip:], self._next):
+            try:
+                _JSON.encode(self._encode(value)).encode()
+            except _UNENCODABLE as reason:
+                return TypeError(f"value {n} cannot be written to {self._path}: {reason}")
+        return TypeError(f"a value cannot be written to {self._path}: {error}")
+
+    def _unavailable(self, what: str, error: OSError) -> StoreUnavailable:
+        return StoreUnavailable(f"{self._path} cannot be {what}: {error}; mend the disk, then try again")
+
+
+_JSON = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), check_circular=False)
+_UNENCODABLE = (TypeError, ValueError, RecursionError)
+
+
+def _open(path: Path) -> Any:
+    """Open for reading and writing; the directory of a new file is synced, so that the name is durable too."""
+    new = not path.exists()
+    path.parent.mkdir(parents=True, exist_ok=True)
+    file = os.fdopen(os.open(path, os.O_RDWR | os.O_CREAT | getattr(os, "O_CLOEXEC", 0), 0o644), "r+b", buffering=0)
+    if new and sys.platform != "win32":
+        directory = os.open(path.parent, os.O_RDONLY)
+        try:
+            os.fsync(directory)
+        finally:
+            os.close(directory)
+    return file
+
+
+def _lock(file: Any, path: Path) -> None:
+    if sys.platform == "win32":
+        return
+    import fcntl
+
+    try:
+        fcntl.flock(file.fileno(), fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError as error:
+        message = f"{path} is open in another sink; stop the other one, or write to another file"
+        raise StoreOwned(message, owner=None) from error
+
+
+def _write_at(file: Any, offset: int, data: bytes) -> None:
+    file.seek(offset)
+    view = memoryview(data)
+    while view:
+        view = view[file.write(view) :]
+
+
+def _recover(file: Any, path: Path) -> tuple[int, int]:
+    """Cut off what is not a consecutive run of lines; return the length left and the next id."""
+    size = file.seek(0, os.SEEK_END)
+    if not size:
+        return 0, 0
+    _check_ours(file, path)
+    start = _line_start(file, max(0, size - UNSYNCED_BYTES_MAX))
+    file.seek(start)
+    good, next_id = _good_lines(_read_all(file, size - start), path)
+    if start + good < size:
+        file.truncate(start + good)
+        os.fsync(file.fileno())
+    return start + good, next_id
+
+
+def _read_all(file: Any, size: int) -> bytes:
+    pieces = []
+    while piece := file.read(size):
+        pieces.append(piece)
+    return b"".join(pieces)
+
+
+def _check_ours(file: Any, path: Path) -> None:
+    file.seek(0)
+    head: bytes = file.read(4096)
+    first = head.split(b"\n", 1)[0].rstrip(b"\0")
+    whole = b"\n" in head
+    if first.startswith(PREFIX) or (not whole and PREFIX.startswith(first)):
+        return
+    message = (
+        f"{path} was not written by this sink (its first line has no id); name another file, or move this one away"
+    )
+    raise CheckpointRefused(message, what="a foreign file", where=str(path))
+
+
+def _line_start(file: Any, offset: int) -> int:
+    """Return the start of the line around *offset*."""
+    step = 1 << 16
+    while offset > 0:
+        begin = max(0, offset - step)
+        file.seek(begin)
+        newline = _read_exactly(file, offset - begin).rfind(b"\n")
+        if newline >= 0:
+            return begin + newline + 1
+        offset = begin
+    return 0
+
+
+def _read_exactly(file: Any, count: int) -> bytes:
+    data = b""
+    while len(data) < count and (piece := file.read(count - len(data))):
+        data += piece
+    return data
+
+
+def _good_lines(data: bytes, path: Path) -> tuple[int, int]:
+    """Return the length of the consecutive run of lines at the beginning of *data*, and the id behind it."""
+    good = 0
+    next_id: int | None = None
+    for line in _split(data):
+        n = _id_of(line)
+        if n is None or (next_id is not None and n != next_id):
+            break
+        good += len(line)
+        next_id = n + 1
+    if next_id is None and b"\n" in data:
+        message = f"{path} holds a line that this sink did not write; put the old file back, or begin a new one"
+        raise CheckpointRefused(message, what="a line without an id", where=str(path))
+    return good, next_id or 0
+
+
+def _split(data: bytes) -> list[bytes]:
+    return [line + b"\n" for line in data.split(b"\n")[:-1]]
+
+
+def _id_of(line: bytes) -> int | None:
+    """Return the id of a whole line of ours."""
+    if not (line.startswith(PREFIX) and line.endswith(b"}\n")):
+        return None
+    try:
+        record = json.loads(line)
+    except ValueError:
+        return None
+    n = record.get("id")
+    known = len(record) == 2 and ("value" in record or "completed" in record or "error" in record)
+    return n if known and type(n) is int else None

@@ -1,0 +1,111 @@
+"""Values as plain JSON: dictionaries, lists, strings, numbers, True, False, None.
+
+What `json` would write otherwise than one wants (a NamedTuple as a nameless list) or not at all is turned here: by the
+exact type, remembered per type, so that common values cost one look-up.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import datetime
+import decimal
+import enum
+import fractions
+import pathlib
+import uuid
+from collections.abc import Callable, Mapping, Sequence, Set
+from typing import Any
+
+_ATOMS = (str, int, float, bool, type(None))
+_TEXTS = (decimal.Decimal, fractions.Fraction, uuid.UUID, pathlib.PurePath)
+_CONVERTERS: dict[type, Callable[[Any], Any] | None] = dict.fromkeys(_ATOMS)
+_TYPES_MAX = 10_000
+
+
+def to_plain(value: Any) -> Any:
+    """Turn *value* into what `json` writes faithfully.
+
+    Named tuples, dataclasses and mappings become objects, sets sorted lists, dates ISO 8601 text, a timedelta
+    seconds, decimals, fractions, UUIDs and paths text, an enum its value.
+
+    >>> import collections, decimal
+    >>> to_plain(collections.namedtuple("Price", "symbol amount")("A", decimal.Decimal("1.50")))
+    {'symbol': 'A', 'amount': '1.50'}
+
+    *Raises* `TypeError` for anything else.
+    """
+    kind = type(value)
+    if kind not in _CONVERTERS:
+        _learn(kind)
+    convert = _CONVERTERS[kind]
+    return value if convert is None else convert(value)
+
+
+def field_names(value: Any) -> tuple[str, ...] | None:
+    """Return the names of the fields of a named tuple, a dataclass or a mapping, else None."""
+    kind = type(value)
+    if issubclass(kind, tuple) and hasattr(kind, "_fields"):
+        return tuple(kind._fields)
+    if dataclasses.is_dataclass(kind):
+        return tuple(f.name for f in dataclasses.fields(kind))
+    return tuple(value) if isinstance(value, Mapping) else None
+
+
+def _learn(kind: type) -> None:
+    if len(_CONVERTERS) >= _TYPES_MAX:  # types made at run time must not fill the memory
+        _CONVERTERS.clear()
+        _CONVERTERS.update(dict.fromkeys(_ATOMS))
+    _CONVERTERS[kind] = _converter(kind)
+
+
+def _converter(kind: type) -> Callable[[Any], Any] | None:
+    if issubclass(kind, tuple) and hasattr(kind, "_fields"):
+        names = tuple(kind._fields)
+        return lambda v: dict(zip(names, map(to_plain, v), strict=True))
+    if dataclasses.is_dataclass(kind):
+        names = tuple(f.name for f in dataclasses.fields(kind))
+        return lambda v: {name: to_plain(getattr(v, name)) for name in names}
+    for base, convert in _BASES:
+        if issubclass(kind, base) and not issubclass(kind, (bytes, bytearray, memoryview)):
+            return convert
+    message = f"a {kind.__module__}.{kind.__qualname__} has no JSON form; map it to a dict, a dataclass or a NamedTuple"
+    raise TypeError(f"{message}, or give the sink encode=")
+
+
+def _mapping(value: Mapping[Any, Any]) -> dict[str, Any]:
+    plain = {_key(key): to_plain(item) for key, item in value.items()}
+    if len(plain) < len(value):
+        raise TypeError(f"two keys of {list(value)!r} have the same JSON form; use text as keys")
+    return plain
+
+
+def _key(key: Any) -> str:
+    if type(key) is str:
+        return key
+    plain = to_plain(key)
+    if isinstance(plain, bool) or plain is None:
+        return {True: "true", False: "false", None: "null"}[plain]
+    if isinstance(plain, (str, int, float)):
+        return str(plain)
+    raise TypeError(f"the key {key!r} has no JSON form; use text as key, or give the sink encode=")
+
+
+def _sorted(value: Set[Any]) -> list[Any]:
+    plain = [to_plain(item) for item in value]
+    try:
+        return sorted(plain)
+    except TypeError:
+        return sorted(plain, key=repr)
+
+
+_BASES: tuple[tuple[Any, Callable[[Any], Any] | None], ...] = (
+    (enum.Enum, lambda v: to_plain(v.value)),
+    (Mapping, _mapping),
+    (_ATOMS, None),
+    ((list, tuple), lambda v: list(map(to_plain, v))),
+    (Set, _sorted),
+    ((datetime.date, datetime.time), lambda v: v.isoformat()),
+    (datetime.timedelta, lambda v: v.total_seconds()),
+    (_TEXTS, str),
+    (Sequence, lambda v: list(map(to_plain, v))),
+)

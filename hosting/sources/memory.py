@@ -1,0 +1,76 @@
+"""Values in memory as a source: for tests, examples and small tables.
+
+Rejected: iterators and generators. A source must be able to give the same events again, and what an iterator
+has given is gone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from reliable_rx.errors import PositionUnavailable, SourceFailed
+from reliable_rx.reliable import Batch, Reader
+
+
+class ListSource:
+    """Read values from a sequence (partition ``"0"``), or from one sequence per partition.
+
+    With *follow* the sequences may be appended to while we read, and the source never ends. *timestamp* is a
+    function of the value, kept for the evaluator's event time.
+
+    >>> ListSource(["a", "b", "c"]).open("0", 1).fetch(10)
+    Batch(first=1, values=['b', 'c'], ended=True, error=None)
+
+    *Raises* `TypeError` for what can be read only once, `PositionUnavailable` for a position behind the end.
+    """
+
+    def __init__(
+        self,
+        values: Sequence[Any] | Mapping[str, Sequence[Any]],
+        *,
+        timestamp: Callable[[Any], float] | None = None,
+        follow: bool = False,
+    ) -> None:
+        self.timestamp = timestamp
+        self._follow = follow
+        self._sequences = dict(values) if isinstance(values, Mapping) else {"0": values}
+        for partition, sequence in self._sequences.items():
+            if not isinstance(sequence, Sequence):
+                raise TypeError(
+                    f"partition {partition!r} is a {type(sequence).__name__}, which may be readable only once; "
+                    "a source is read again after a crash: give a list"
+                )
+
+    def partitions(self) -> Sequence[str]:
+        """Name the partitions, in the order given."""
+        return tuple(self._sequences)
+
+    def open(self, partition: str, at: int, /) -> Reader:
+        """Read *partition* from index *at* on."""
+        sequence = self._sequences.get(partition)
+        if sequence is None:
+            known = ", ".join(self._sequences)
+            raise SourceFailed(f"there is no partition {partition!r}, only {known}", source="list", partition=partition)
+        if not 0 <= at <= len(sequence):
+            message = f"partition {partition!r} has {len(sequence)} values; position {at} is not among them"
+            raise PositionUnavailable(message, wanted=at, first=0, end=len(sequence))
+        return _ListReader(sequence, at, self._follow)
+
+
+class _ListReader:
+    def __init__(self, sequence: Sequence[Any], at: int, follow: bool) -> None:
+        self._sequence = sequence
+        self._position = at
+        self._follow = follow
+
+    def fetch(self, count_max: int, /) -> Batch:
+        first = self._position
+        values = self._sequence[first : first + count_max]
+        self._position = first + len(values)
+        return Batch(first, values, ended=not self._follow and self._position >= len(self._sequence))
+
+    def acknowledge(self, n: int, /) -> None:
+        """Do nothing: the sequence keeps its values anyway."""
+
+    def close(self) -> None: ...
