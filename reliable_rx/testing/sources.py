@@ -7,6 +7,7 @@ sources and sinks pass them in `tests/`, and yours are held to the same.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import closing
 from typing import Any
 
 from reliable_rx.errors import PositionUnavailable, SourceFailed
@@ -70,35 +71,35 @@ def check_sink(
 
 
 def _check_restart(make: Callable[[], Sink], at: int, values: Sequence[Any], tear: Callable[[], None] | None) -> None:
-    """Bring the sink to *at*, flushed, then leave a write behind it without flush."""
-    sink = make()
-    wanted = _open_known(sink)
-    _claim(at <= wanted <= len(values), f"a sink that has flushed up to id {at - 1} wants {at} or more, not {wanted}")
-    sink.write(max(0, wanted - 2), values[max(0, wanted - 2) : at + 1])  # ids below the position are had already
-    sink.flush()
-    sink.flush()
-    rest = values[max(at + 1, wanted) : at + 3]
-    sink.write(max(at + 1, wanted), rest)
-    sink.close()
+    """Bring the sink to *at*, flushed, then leave a write behind it without flush, and open the place once more."""
+    with closing(make()) as sink:
+        wanted = _open_known(sink)
+        _claim(at <= wanted <= len(values), f"a sink flushed up to id {at - 1} wants {at} or more, not {wanted}")
+        again = max(0, wanted - 2)  # ids below the position are had already, and skipped
+        sink.write(again, values[again : at + 1])
+        sink.flush()
+        sink.flush()
+        sink.write(max(at + 1, wanted), values[max(at + 1, wanted) : at + 3])
     if tear is not None:
         tear()
+    with closing(make()) as sink:
+        wanted = _open_known(sink)
+        _claim(wanted > at, f"a sink flushed up to id {at} wants {at + 1} or more, not {wanted}")
 
 
 def _check_end(make: Callable[[], Sink], end: int) -> None:
-    sink = make()
-    wanted = _open_known(sink)
-    _claim(wanted == end, f"a sink with {end} values wants the end, id {end}, not {wanted}")
-    _refuses_gap(sink, end)
-    sink.end(end, None)
-    sink.flush()
-    sink.close()
-    for _ in range(2):
-        sink = make()
+    with closing(make()) as sink:
         wanted = _open_known(sink)
-        _claim(wanted == end + 1, f"the end has an id too: {end + 1} is wanted behind it, not {wanted}")
+        _claim(wanted == end, f"a sink with {end} values wants the end, id {end}, not {wanted}")
+        _refuses_gap(sink, end)
         sink.end(end, None)
         sink.flush()
-        sink.close()
+    for _ in range(2):
+        with closing(make()) as sink:
+            wanted = _open_known(sink)
+            _claim(wanted == end + 1, f"the end has an id too: {end + 1} is wanted behind it, not {wanted}")
+            sink.end(end, None)
+            sink.flush()
 
 
 def _refuses_gap(sink: Sink, wanted: int) -> None:
