@@ -93,6 +93,8 @@ class _Walk:
             return self._array(value)
         if isinstance(value, BaseException):
             return (_name(type(value)), self._all(value.args), self._state(value.__dict__))
+        if isinstance(value, set | frozenset):
+            return (_name(type(value)), _sorted(self._all(value)), self._state(getattr(value, "__dict__", None)))
         if is_dataclass(value):
             pairs = [(field.name, getattr(value, field.name, None)) for field in fields(value)]
             return (_name(type(value)), self._all(pairs))
@@ -116,11 +118,8 @@ class _Walk:
         if isinstance(reduced, str):
             return ("named", _name(type(value)), reduced)
         function, arguments, state, items, pairs = (*reduced, None, None, None)[:5]
-        made = (_name(function), self._all(arguments), self._state(state))
-        return (*made, self._all(items or ()), self._contents(value, pairs))
-
-    def _contents(self, value: Any, pairs: Any) -> Any:
-        return () if pairs is None else self._all(pairs)
+        made = (_name(type(value)), _name(function), self._all(arguments), self._state(state))
+        return (*made, self._all(items or ()), self._all(pairs or ()))
 
     def _state(self, state: Any) -> Any:
         """The order in which attributes were first set is not part of a value."""
@@ -148,7 +147,7 @@ def _sorted(values: Iterable[Any]) -> tuple[Any, ...]:
 
 
 def _name(thing: Any) -> str:
-    name = getattr(thing, "__qualname__", None) or thing.__name__
+    name = getattr(thing, "__qualname__", None) or getattr(thing, "__name__", type(thing).__qualname__)
     return f"{getattr(thing, '__module__', '')}.{name}"
 
 

@@ -11,6 +11,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
+from itertools import chain, pairwise
 from typing import Self
 
 from checkpoint.envelope import KeyRing
@@ -23,6 +24,7 @@ from reliable_rx.errors import CheckpointRefused, PositionUnavailable, invariant
 from reliable_rx.probes import probe
 
 PAGE = 64
+_END: Segment = (2**63, 0, b"")
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,23 +94,25 @@ class SealedReader(ABC):
 
     def outputs(self, stream: str, start: int) -> Iterator[Segment]:
         expected: int | None = None
-        position = start
-        while True:
-            with unavailable(self._seals.where):
-                rows = self._segments(stream, position, PAGE)
-            whole = len(rows) < PAGE
-            for row, following in zip(rows, [*rows[1:], None], strict=True):
-                first, count, _ = row
-                if following is None and not whole:
-                    position = first  # what comes after it is not known yet
-                    break
-                if expected is not None and first != expected:
-                    raise self._gap(stream, expected, first)
-                expected = first + count if following is None else min(first + count, following[0])
-                if expected > start:
-                    yield first, expected - first, self._opened(stream, row)
-            if whole:
-                return
+        for row, following in pairwise(chain(self._paged(stream, start), [_END])):
+            first, count, _ = row
+            if expected is not None and first != expected:
+                raise self._gap(stream, expected, first)
+            expected = min(first + count, following[0])
+            if expected > start:
+                yield first, expected - first, self._opened(stream, row)
+
+    def _paged(self, stream: str, start: int) -> Iterator[Segment]:
+        """Give stored rows in pages, so that nothing is locked while they are used."""
+        rows, last = self._page(stream, start), -1
+        while rows:
+            yield from (row for row in rows if row[0] > last)
+            last = rows[-1][0]
+            rows = self._page(stream, last) if len(rows) == PAGE else ()
+
+    def _page(self, stream: str, start: int) -> Sequence[Segment]:
+        with unavailable(self._seals.where):
+            return self._segments(stream, start, PAGE)
 
     def _opened(self, stream: str, row: Segment) -> bytes:
         first, count, blob = row
