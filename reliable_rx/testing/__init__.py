@@ -1,0 +1,17 @@
+"""The testing kit, for our operators and for yours: virtual time, marbles, the oracle, conformance suites.
+
+>>> from reliable_rx.testing import check_operator
+>>> check_operator(lambda ops, rx, s: s.pipe(ops.scan(lambda a, x: a + x)), alphabet=(1, 2), length_max=2)
+21
+"""
+
+from reliable_rx.testing.marbles import Timed, draw_marbles, parse_marbles
+from reliable_rx.testing.oracle import check_operator, small_streams
+from reliable_rx.testing.sources import check_sink, check_source
+from reliable_rx.testing.virtual_time import RUNNERS, hot_sources, run_plain, run_rebuilt, run_unhosted
+from reliable_rx.unhosted import rebuild_state
+
+__all__ = [
+    "RUNNERS", "Timed", "check_operator", "check_sink", "check_source", "draw_marbles", "hot_sources",
+    "parse_marbles", "rebuild_state", "run_plain", "run_rebuilt", "run_unhosted", "small_streams",
+]  # fmt: skip

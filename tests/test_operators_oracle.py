@@ -1,0 +1,68 @@
+"""Every operator agrees with `reactivex`, event for event, on all small streams: plain, and rebuilt from bytes after every event."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import operator_cases_inner  # noqa: F401  (it fills the table)
+import pytest
+from operator_cases import CASES
+
+import reliable_rx as rx
+from reliable_rx import creation
+from reliable_rx import operators as ops
+from reliable_rx.testing import check_operator
+
+
+def check(name: str, length_max: int) -> int:
+    case = CASES[name]
+    return check_operator(
+        case.build,
+        reference=case.reference,
+        alphabet=case.alphabet,
+        length_max=length_max,
+        sources=case.sources,
+        gaps_s=case.gaps_s,
+    )
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_agrees_on_short_streams(name: str) -> None:
+    """The operator does what RxPY's does, on all streams of the fast lane's length."""
+    check(name, CASES[name].length_fast)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", CASES)
+def test_agrees_on_all_small_streams(name: str) -> None:
+    """The operator does what RxPY's does, on all streams of the full length."""
+    check(name, CASES[name].length_full)
+
+
+class Noting:
+    """A module that notes which of its names are used."""
+
+    def __init__(self, module: Any, used: set[str]) -> None:
+        self.module, self.used = module, used
+
+    def __getattr__(self, name: str) -> Any:
+        self.used.add(name)
+        return getattr(self.module, name)
+
+
+def test_every_operator_has_a_case() -> None:
+    """No operator and no creation function goes without a case."""
+    used_operators: set[str] = set()
+    used_creations: set[str] = set()
+    for case in CASES.values():
+        build_and_run(case.build, Noting(ops, used_operators), Noting(rx, used_creations), case.sources)
+    assert set(ops.__all__) - used_operators == set()
+    assert set(creation.__all__) - used_creations == set()
+
+
+def build_and_run(build: Any, operators: Any, rx_: Any, sources: int) -> None:
+    """Build, and run long enough for the selectors to be called."""
+    from reliable_rx.testing import parse_marbles
+    from reliable_rx.testing.virtual_time import _play
+
+    _play(lambda *s: build(operators, rx_, *s), [parse_marbles("-0123|")] * sources, 20.0)
