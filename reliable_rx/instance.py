@@ -34,7 +34,16 @@ class World(Protocol):
 
     def set_timer(self, instance: Instance, node: PlanNode, tag: Hashable, due: float | None, /) -> Timer: ...
     def cancel_timer(self, timer: Timer, /) -> None: ...
+    def resume_timer(
+        self, instance: Instance, node: PlanNode, tag: Hashable, due: float, order: int, /
+    ) -> Timer: ...
     def subscribe(self, instance: Instance, leaf: PlanNode, /) -> None: ...
+    def resume(self, instance: Instance, leaf: PlanNode, order: int, /) -> None:
+        """Take up a subscription that a checkpoint knows."""
+
+    def absorb(self, instance: Instance, node: PlanNode, error: Exception, /) -> bool:
+        """Whether the host goes on without the event that made a user function raise *error*."""
+
     def unsubscribe(self, instance: Instance, leaf: PlanNode, /) -> None: ...
     def plan_inner(self, query: Query[Any], node: PlanNode, /) -> Plan: ...
 
@@ -56,7 +65,7 @@ class Instance:
         self.active = 0
         self.detached = 0
         self.unit: Any = self
-        self.saved = False
+        self.saved: Any = None
         self.parent: Instance | None = None
         self.outer: Any = None
         self.keys: tuple[Any, ...] = ()
@@ -84,6 +93,7 @@ class Instance:
 
     def activate(self, node: PlanNode) -> None:
         """Subscribe *node*, with fresh state."""
+        self.world.touch(self.unit)
         self.active |= node.bit
         if node.slot >= 0:
             self.states[node.slot] = node.op.initial()
@@ -92,7 +102,6 @@ class Instance:
         elif isinstance(node.op, Linear):
             self.activate(node.inputs[0])
         else:
-            self.world.touch(self.unit)
             try:
                 node.op.on_start(Cx(self, node))  # type: ignore[attr-defined]
             except Exception as error:
@@ -102,6 +111,7 @@ class Instance:
         """Unsubscribe *node* and all that stands before it, unless somebody still reads its inner sequences."""
         if not self.active & node.mask:
             return
+        self.world.touch(self.unit)
         if self.active & node.bit and node.op.yields_inner and not force and self._is_read(node):
             self.detached |= node.bit
             return
@@ -121,8 +131,8 @@ class Instance:
                 self.world.cancel_timer(timer)
         if self.children is not None:
             for child in list(self.children.pop(node.index, {}).values()):
-                child.dispose()
                 self._forget_child(child)
+                child.dispose()
         if self.subjects is not None:
             for subject in self.subjects.pop(node.index, {}).values():
                 self.world.forget(subject)
@@ -130,8 +140,8 @@ class Instance:
     def end_leaf(self, leaf: PlanNode, error: Exception | None) -> None:
         """A leaf's sequence has ended."""
         if self.active & leaf.bit:
-            self.active &= ~leaf.bit
             self.world.touch(self.unit)
+            self.active &= ~leaf.bit
             self.world.unsubscribe(self, leaf)
             leaf.finish(self, error)
 
@@ -209,10 +219,10 @@ class Instance:
         return child
 
     def drop_child(self, node: PlanNode, child: Instance) -> None:
+        self._forget_child(child)
         if self.children is not None:
             self.children.get(node.index, {}).pop(child.key, None)
         child.sink = None
-        self._forget_child(child)
 
     def _forget_child(self, child: Instance) -> None:
         if child.unit is child:
@@ -233,10 +243,11 @@ class Instance:
         return subject
 
     def end_group(self, node: PlanNode, key: Hashable, error: Exception | None) -> None:
-        subject = self.groups(node).pop(key, None)
+        subject = self.groups(node).get(key)
         if subject is not None:
-            subject.release_all()
             self.world.forget(subject)
+            del self.groups(node)[key]
+            subject.release_all()
             subject.end(error)
             self.reader_left(node)
 
@@ -256,6 +267,9 @@ def subscribe_inner(instance: Instance, leaf: PlanNode, order: int) -> None:
     if subject.ended:
         instance.end_leaf(leaf, subject.error)
     else:
+        if instance.orders is None:
+            instance.orders = {}
+        instance.orders[leaf.index] = order
         subject.add((order, instance, leaf))
 
 

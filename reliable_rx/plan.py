@@ -110,6 +110,8 @@ class Plan:
         self.prefix = prefix
         self.symbolic = symbolic
         self.nodes: list[PlanNode] = []
+        self.signature: tuple[tuple[str, str, int, tuple[str, ...]], ...] | None = None
+        self.number = 0  # what a host calls this plan's signature
         self.slots: list[PlanNode] = []
         self.symbol = symbol if symbol is not None and captures(query, symbol) else None
         self.root = self._place(query, prefix, {})
@@ -119,6 +121,9 @@ class Plan:
             self._wire(node)
         self.shape: tuple[StateShape, ...] = tuple(state_shape(node.op) for node in self.slots)
         self.paths = tuple(node.path for node in self.slots)
+        sources = [node.op.source for node in self.walk() if isinstance(node.op, SourceLeaf)]
+        self.single = len(sources) == 1
+        self.by_list = len(set(sources)) == len(sources) and all(takes_lists(node) for node in self.walk())
         self.blank: list[Any] = [None] * (len(self.slots) + 1)  # the last stays None: the state of slot -1
 
     def _place(self, query: Node, prefix: str, seen: dict[str, int]) -> PlanNode:
@@ -178,6 +183,23 @@ class Plan:
                 yield from node.template.walk()
 
 
+def takes_lists(node: PlanNode) -> bool:
+    """Whether feeding *node* a list at once cannot be told from feeding it the events one by one."""
+    op = node.op
+    if not isinstance(op, Stage):
+        return True
+    chooses = type(op).inner is not Stage.inner and (node.template is None or not steady(node.template))
+    return not op.resubscribes and not chooses
+
+
+def steady(template: Plan) -> bool:
+    """Whether a shared sub-plan reads its group from the moment it is opened, and nothing but its group."""
+    return all(
+        not isinstance(node.op, SourceLeaf) and getattr(node.op, "scheduler_default", "timeout") == "timeout"
+        for node in template.walk()
+    )
+
+
 def to_sink(instance: Instance, values: Sequence[Any]) -> None:
     sink = instance.sink
     if sink is not None:
@@ -212,7 +234,8 @@ def segment(head: PlanNode) -> Callable[..., None]:
                 elif end is DONE:
                     op.on_completed(states[slot], out)  # type: ignore[attr-defined]
             except Exception as error:
-                end = error
+                if end is not None or not instance.world.absorb(instance, last, error):
+                    end = error
             if end is None and not out:
                 return
             values = out
@@ -226,8 +249,8 @@ def segment(head: PlanNode) -> Callable[..., None]:
 
 def finish_segment(instance: Instance, last: PlanNode, values: Sequence[Any], end: Any) -> None:
     """Deliver the last values, let go of what stands upstream, and pass the end on."""
-    instance.active &= ~last.bit
     instance.world.touch(instance.unit)
+    instance.active &= ~last.bit
     if values:
         last.deliver(instance, values)
     for each in last.inputs:

@@ -131,5 +131,6 @@ def finish_node(instance: Instance, node: PlanNode, error: Exception | None) -> 
 
 
 def fail_node(instance: Instance, node: PlanNode, error: Exception) -> None:
-    """End *node* with an error that its step raised."""
-    finish_node(instance, node, error)
+    """End *node* with an error that its step raised, unless the host goes on without the event."""
+    if not instance.world.absorb(instance, node, error):
+        finish_node(instance, node, error)

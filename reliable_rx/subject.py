@@ -31,7 +31,7 @@ class Subject:
         self.key = key
         self.order = 0 if owner is None else owner.world.order()
         self.subscribers: list[Subscriber] = []
-        self.saved = False
+        self.saved: Any = None
         self.ended = False
         self.error: Exception | None = None
 
@@ -75,6 +75,7 @@ class Subject:
     def release(self, instance: Instance) -> None:
         """Let an instance that was saved with this row have a row of its own."""
         if instance.unit is self:
+            instance.world.touch(self)
             instance.unit = instance
             instance.world.touch(instance)
 

@@ -16,7 +16,7 @@ from reactivex import abc
 from reactivex.disposable import Disposable, SingleAssignmentDisposable
 from reactivex.scheduler import CurrentThreadScheduler, ImmediateScheduler, TimeoutScheduler
 
-from reliable_rx.errors import QueryRefused
+from reliable_rx.errors import InternalError, QueryRefused
 from reliable_rx.instance import Instance, Timer, reads_inner, subject_of, subscribe_inner
 from reliable_rx.operator import state_fields
 from reliable_rx.plan import Plan, PlanNode
@@ -31,9 +31,28 @@ DEFAULTS: dict[str, Callable[[], Any]] = {
 REBUILD = [False]
 
 
-def rebuild_state(on: bool) -> None:
-    """Serialise, discard and rebuild the state of every un-hosted operator after each notification, from now on."""
-    REBUILD[0] = on
+class Restoring:
+    """What `rebuild_state` returns: leaving it as a context restores what was before."""
+
+    def __init__(self, before: bool) -> None:
+        self.before = before
+
+    def __enter__(self) -> None: ...
+
+    def __exit__(self, *raised: object) -> None:
+        REBUILD[0] = self.before
+
+
+def rebuild_state(on: bool) -> Restoring:
+    """Serialise, discard and rebuild the state of every un-hosted operator after each notification, from now on.
+
+    >>> with rebuild_state(True):  # or for good, without `with`
+    ...     import reliable_rx as rx
+    ...     rx.of(1, 2).pipe(rx.operators.sum()).run()
+    3
+    """
+    before, REBUILD[0] = REBUILD[0], on
+    return Restoring(before)
 
 
 def run(query: Node, observer: abc.ObserverBase[Any], scheduler: abc.SchedulerBase | None) -> abc.DisposableBase:
@@ -169,6 +188,16 @@ class PlainWorld:
 
         return on_next, on_error, on_completed
 
+    def absorb(self, instance: Instance, node: PlanNode, error: Exception) -> bool:
+        """Rx knows no such policy."""
+        return False
+
+    def resume(self, instance: Instance, leaf: PlanNode, order: int) -> None:
+        raise InternalError("an un-hosted subscription has no checkpoint")
+
+    def resume_timer(self, instance: Instance, node: PlanNode, tag: Hashable, due: float, order: int) -> Timer:
+        raise InternalError("an un-hosted subscription has no checkpoint")
+
     def unsubscribe(self, instance: Instance, leaf: PlanNode) -> None:
         if reads_inner(leaf):
             subject_of(instance, leaf).remove(instance, leaf)
@@ -184,7 +213,7 @@ def rebuild(instance: Instance) -> None:
         state = instance.states[node.slot]
         if state is not None:
             live: list[Any] = []
-            fields = {name: getattr(state, name) for name in state_fields(type(node.op))}
+            fields = dict(zip(state_fields(type(node.op)), node.saver(state), strict=True))  # type: ignore[misc]
             instance.states[node.slot] = node.op.State(**through_bytes(fields, live))  # type: ignore[misc]
     for children in (instance.children or {}).values():
         for child in children.values():

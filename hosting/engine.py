@@ -1,0 +1,520 @@
+"""`QueryEngine`: (rows, turn) → (rows, outputs), deterministic, single-threaded, free of I/O.
+
+It runs standing queries, keeps their logical clock, and knows which rows a turn has touched. It never sees a source, a
+log or a disk; the evaluator around it does. Its clock moves by turns only. A timer due at *t* fires after the
+events stamped *t* and before the first thing that happens later, as in Rx under virtual time.
+"""
+
+from __future__ import annotations
+
+import heapq
+import traceback
+from collections import deque
+from collections.abc import Callable, Hashable, Sequence
+from typing import Any
+
+from hosting.edit import edit
+from hosting.routes import Route
+from hosting.turn import Create, Dispose, Events, Output, Tick, Turn
+from reliable_rx.errors import LimitExceeded, QueryRefused, invariant
+from reliable_rx.identity import content_hash, lift_keys, lower_keys, structure
+from reliable_rx.instance import Instance, Timer, reads_inner, subject_of, subscribe_inner
+from reliable_rx.limits import Limits
+from reliable_rx.operator import Stage
+from reliable_rx.plan import NO_LIMITS, Plan, PlanNode, refuse_foreign
+from reliable_rx.query import Node, Query, SourceLeaf
+from reliable_rx.reliable import DeadLetter
+from reliable_rx.rows import Report, Signature, signature, units
+
+RUNNING, COMPLETED, FAILED = "running", "completed", "failed"
+POLICIES = ("fail", "skip", "dead_letter")
+
+
+class Standing(Instance):
+    """A query that runs under a name: its row, its policy, and how much it has emitted."""
+
+    __slots__ = ("born", "emitted", "error", "policy", "status")
+    world: QueryEngine
+
+    def __init__(self, plan: Plan, engine: QueryEngine, name: str, *, policy: str, keys: tuple[Any, ...]) -> None:
+        super().__init__(plan, engine, self, name)
+        self.policy = policy
+        self.keys = keys
+        self.born = 0
+        self.emitted = 0
+        self.status = RUNNING
+        self.error: Exception | None = None
+
+    @property
+    def name(self) -> str:
+        return self.key  # type: ignore[return-value]
+
+    @property
+    def query(self) -> Query[Any]:
+        """The query as it was written."""
+        return Query(lower_keys(self.plan.query, self.keys))
+
+    def inner_deliver(self, instance: Instance, values: Sequence[Any]) -> None:
+        self.world.emit(self, values)
+
+    def inner_finish(self, instance: Instance, error: Exception | None) -> None:
+        self.world.finish(self, error)
+
+
+class QueryEngine:
+    """Standing queries over named sources.
+
+    >>> import reliable_rx as rx
+    >>> engine = QueryEngine()
+    >>> engine.declare("n", ["0"])
+    >>> _ = engine.take(engine.creation("doubled", rx.source("n").map(lambda n: n * 2), time=0.0))
+    >>> [list(out.values) for out in engine.take(Events("n", "0", 0, [1, 2], time=1.0))]
+    [[2, 4]]
+    """
+
+    def __init__(self) -> None:
+        self.clock = 0.0
+        self.number = 0
+        self.orders = 0
+        self.standing: dict[str, Standing] = {}
+        self.plans: dict[Hashable, Plan] = {}
+        self.plan_ids: dict[Plan, str] = {}
+        self.coded: dict[str, Plan] = {}
+        self.unsaved_plans: dict[str, Plan] = {}
+        self.signatures: list[Signature] = []
+        self.unsaved_signatures = 0
+        self.reports: dict[str, Report] = {}
+        self.routes: dict[str, Route] = {}
+        self.live: dict[str, set[str]] = {}
+        self.timestamps: dict[str, Callable[[Any], float]] = {}
+        self.heap: list[Timer] = []
+        self.cancelled = 0
+        self.immediate: deque[Timer] = deque()
+        self.in_timers = False
+        self.stepwise = 0
+        self.dirty: dict[Any, None] = {}
+        self.gone: dict[Any, None] = {}
+        self.touch: Callable[[Any], Any] = self.dirty.setdefault
+        self.outputs: dict[str, Output | Any] = {}
+        self.cascade: deque[tuple[str, Sequence[Any], bool, Exception | None]] = deque()
+        self.event: tuple[str, str, int, Any] | None = None
+
+    # -- what the evaluator calls
+
+    def declare(
+        self, source: str, partitions: Sequence[str], *, timestamp: Callable[[Any], float] | None = None
+    ) -> None:
+        """Name a source with its partitions; *timestamp* reads event time from its events."""
+        self.live.setdefault(source, set(partitions))
+        if timestamp is not None:
+            self.timestamps[source] = timestamp
+
+    def creation(
+        self, name: str, query: Any, *, time: float, policy: str = "fail", limits: Limits = NO_LIMITS
+    ) -> Create:
+        """Check a query and return the turn that creates it.
+
+        *Raises* `QueryRefused` for what cannot be hosted, and for sources nobody has declared.
+        """
+        if not isinstance(query, Query):
+            raise QueryRefused(
+                f"{name!r} is {type(query).__name__}, not a query: begin with reliable_rx.source(...)", path="/"
+            )
+        if policy not in POLICIES:
+            raise ValueError(f"error policy must be one of {', '.join(POLICIES)}, got {policy!r}")
+        node, keys = lift_keys(query.node)
+        plan = self.plan_for(node, limits, name)
+        return Create(name, self.plan_ids[plan], plan, keys, policy, limits, time)
+
+    def take(self, turn: Turn) -> list[Output]:
+        """Take one turn and return what the queries emitted, in the order in which they first did."""
+        self.outputs = {}
+        self.number += 1
+        TAKE[type(turn)](self, turn)
+        self.settle()
+        self.event = None
+        return list(self.outputs.values())
+
+    def next_due(self) -> float | None:
+        """Return when the next timer is due."""
+        heap = self.heap
+        while heap and heap[0][2] is None:
+            heapq.heappop(heap)
+            self.cancelled -= 1
+        return heap[0][0] if heap else None
+
+    # -- turns
+
+    def take_events(self, turn: Events) -> None:
+        route = self.routes.get(turn.source)
+        timestamp = self.timestamps.get(turn.source)
+        if timestamp is None:
+            self.advance(turn.time)
+            if route is not None and turn.values:
+                self.deliver(route, turn.values, (turn.source, turn.partition, turn.first))
+        else:
+            for offset, value in enumerate(turn.values):
+                self.advance(timestamp(value))
+                if route is not None:
+                    self.deliver(route, (value,), (turn.source, turn.partition, turn.first + offset))
+                    self.settle()
+        if turn.ended:
+            self.settle()
+            self.end_partition(turn)
+
+    def end_partition(self, turn: Events) -> None:
+        live = self.live.get(turn.source, set())
+        live.discard(turn.partition)
+        if turn.error is not None or not live:
+            live.clear()
+            self.end_route(turn.source, turn.error)
+
+    def end_route(self, source: str, error: Exception | None) -> None:
+        route = self.routes.get(source)
+        if route is None:
+            return
+        for instance, leaf in list(route.readers()):
+            instance.end_leaf(leaf, error)
+            self.settle()
+
+    def take_tick(self, turn: Tick) -> None:
+        self.fire_due(turn.time, inclusive=True)
+        self.clock = max(self.clock, turn.time)
+
+    def take_create(self, turn: Create) -> None:
+        self.advance(turn.time)
+        plan = turn.code if isinstance(turn.code, Plan) else self.plan_for(turn.code, turn.limits, turn.name)
+        standing = Standing(plan, self, turn.name, policy=turn.policy, keys=turn.keys)
+        standing.born = self.order()
+        before = self.standing.pop(turn.name, None)
+        if before is None:
+            self.standing[turn.name] = standing
+            self.touch(standing)
+            standing.start()
+        else:
+            standing.born, standing.emitted = before.born, before.emitted
+            self.reports[turn.name] = edit(self, before, standing)
+
+    def take_dispose(self, turn: Dispose) -> None:
+        self.advance(turn.time)
+        standing = self.standing.pop(turn.name, None)
+        if standing is not None:
+            self.forget_all(standing)
+            standing.dispose()
+
+    # -- events
+
+    def deliver(self, route: Route, values: Sequence[Any], origin: tuple[str, str, int]) -> None:
+        """Hand *values* to everyone who reads *route*."""
+        if self.stepwise and len(values) > 1:
+            source, partition, first = origin
+            for offset, value in enumerate(values):
+                self.deliver(route, (value,), (source, partition, first + offset))
+                self.settle()
+            return
+        for instance, leaves in list(route.plain.items()) if route.plain else ():
+            if len(leaves) == 1 and instance.plan.by_list and instance.policy == "fail":  # type: ignore[attr-defined]
+                leaves[0][1].deliver(instance, values)
+                if self.immediate:
+                    self.settle_immediate()
+            else:
+                self.deliver_singly(instance, [leaf for _, leaf in leaves], values, origin)
+        if route.keyed:
+            self.deliver_keyed(route, values, origin)
+
+    def deliver_keyed(self, route: Route, values: Sequence[Any], origin: tuple[str, str, int]) -> None:
+        for (instance, leaf), mine in route.wanted(values):
+            if instance.plan.by_list and instance.policy == "fail":  # type: ignore[attr-defined]
+                leaf.deliver(instance, mine)
+                if self.immediate:
+                    self.settle_immediate()
+            else:
+                self.deliver_singly(instance, [leaf], mine, origin)
+
+    def deliver_singly(
+        self, instance: Instance, leaves: list[PlanNode], values: Sequence[Any], origin: tuple[str, str, int]
+    ) -> None:
+        source, partition, first = origin
+        for offset, value in enumerate(values):
+            self.event = (source, partition, first + offset, value)
+            for leaf in leaves:
+                if instance.active & leaf.bit:
+                    leaf.deliver(instance, (value,))
+            self.settle_immediate()
+
+    def emit(self, standing: Standing, values: Sequence[Any]) -> None:
+        """A query emits: its ids go on, and whoever reads its stream is next."""
+        name = standing.key
+        self.touch(standing)
+        out = self.outputs.get(name)  # type: ignore[call-overload]
+        if out is None:
+            self.outputs[name] = Output(name, standing.emitted, list(values))  # type: ignore[index,arg-type]
+        else:
+            out.values.extend(values)
+        standing.emitted += len(values)
+        if name in self.routes:
+            self.cascade.append((name, values, False, None))  # type: ignore[arg-type]
+
+    def finish(self, standing: Standing, error: Exception | None) -> None:
+        """A query ends: its terminal notification has an id too."""
+        name = standing.name
+        self.touch(standing)
+        out = self.outputs.get(name)
+        values: list[Any] = [] if out is None else list(out.values)
+        first = standing.emitted if out is None else out.first
+        self.outputs[name] = Output(name, first, values, ended=True, error=error)
+        standing.emitted += 1
+        standing.status, standing.error = (COMPLETED, None) if error is None else (FAILED, error)
+        if name in self.routes:
+            self.cascade.append((name, (), True, error))
+
+    def settle(self) -> None:
+        """Do all that follows from what has happened, without time moving."""
+        while self.immediate or self.cascade:
+            self.settle_immediate()
+            if self.cascade:
+                name, values, ended, error = self.cascade.popleft()
+                route = self.routes.get(name)
+                if route is None:
+                    continue
+                if ended:
+                    self.end_route(name, error)
+                else:
+                    self.deliver(route, values, (name, "0", -1))
+
+    def settle_immediate(self) -> None:
+        actions = 0
+        while self.immediate:
+            timer = self.immediate.popleft()
+            self.fire(timer)
+            actions += 1
+            if actions > NO_LIMITS.actions_max:
+                raise LimitExceeded(
+                    "one event has caused more than 1,000,000 actions without time moving: a repeat without end?",
+                    limit="actions_max",
+                    most=NO_LIMITS.actions_max,
+                )
+
+    # -- time
+
+    def advance(self, time: float) -> None:
+        """Move the clock to *time*, firing what was due before it."""
+        if time > self.clock:
+            if self.heap:
+                self.fire_due(time, inclusive=False)
+            self.clock = time
+
+    def fire_due(self, time: float, *, inclusive: bool) -> None:
+        self.in_timers = True
+        heap = self.heap
+        while heap and (heap[0][0] <= time if inclusive else heap[0][0] < time):
+            timer = heapq.heappop(heap)
+            if timer[2] is None:
+                self.cancelled -= 1
+                continue
+            self.clock = max(self.clock, timer[0])
+            self.fire(timer)
+            self.drain_cascade()
+        self.in_timers = False
+
+    def drain_cascade(self) -> None:
+        if self.cascade:
+            self.settle()
+
+    def fire(self, timer: Timer) -> None:
+        instance, node, tag = timer[2], timer[3], timer[4]
+        if instance is not None:
+            timer[2] = None
+            instance.fire(node, tag)
+
+    # -- the world of the instances
+
+    def now(self, node: PlanNode) -> float:
+        return self.clock
+
+    def order(self) -> int:
+        self.orders += 1
+        return self.orders
+
+    def forget(self, unit: Any) -> None:
+        if unit.saved is not None:
+            self.touch(unit)
+            self.gone[unit.saved] = None
+        self.dirty.pop(unit, None)
+
+    def forget_all(self, standing: Standing) -> None:
+        for unit in list(units(standing)):
+            self.forget(unit)
+        self.forget(standing)
+
+    def set_timer(self, instance: Instance, node: PlanNode, tag: Hashable, due: float | None) -> Timer:
+        at_once = due is None or due <= self.clock
+        timer: Timer = [self.clock if due is None else due, self.order(), instance, node, tag]
+        if at_once and not self.in_timers:
+            self.immediate.append(timer)
+        else:
+            heapq.heappush(self.heap, timer)
+        return timer
+
+    def resume_timer(self, instance: Instance, node: PlanNode, tag: Hashable, due: float, order: int) -> Timer:
+        timer: Timer = [due, order, instance, node, tag]
+        heapq.heappush(self.heap, timer)
+        return timer
+
+    def cancel_timer(self, timer: Timer) -> None:
+        if timer[2] is not None:
+            timer[2] = None
+            self.cancelled += 1
+            if self.cancelled > 64 and self.cancelled > len(self.heap) // 2:
+                self.heap = [each for each in self.heap if each[2] is not None]
+                heapq.heapify(self.heap)
+                self.cancelled = 0
+
+    def subscribe(self, instance: Instance, leaf: PlanNode) -> None:
+        if reads_inner(leaf):
+            subscribe_inner(instance, leaf, self.order())
+            return
+        op: SourceLeaf = leaf.op  # type: ignore[assignment]
+        order = self.order()
+        self.resume(instance, leaf, order)
+        read = self.standing.get(op.source)
+        if op.source in self.live:
+            if not self.live[op.source]:
+                instance.end_leaf(leaf, None)
+        elif read is not None and read.status != RUNNING:
+            instance.end_leaf(leaf, read.error)
+
+    def resume(self, instance: Instance, leaf: PlanNode, order: int) -> None:
+        op: SourceLeaf = leaf.op  # type: ignore[assignment]
+        route = self.routes.get(op.source)
+        if route is None:
+            route = self.routes[op.source] = Route()
+        if not instance.plan.single:
+            if instance.orders is None:
+                instance.orders = {}
+            instance.orders[leaf.index] = order
+            if op.source not in self.live:
+                self.stepwise += 1
+        route.add(instance, leaf, order)
+
+    def unsubscribe(self, instance: Instance, leaf: PlanNode) -> None:
+        if instance.orders is not None:
+            instance.orders.pop(leaf.index, None)
+        if reads_inner(leaf):
+            subject_of(instance, leaf).remove(instance, leaf)
+            return
+        op: SourceLeaf = leaf.op  # type: ignore[assignment]
+        route = self.routes.get(op.source)
+        if route is not None:
+            if not instance.plan.single and op.source not in self.live:
+                self.stepwise -= 1
+            route.remove(instance, leaf)
+
+    def plan_inner(self, query: Query[Any], node: PlanNode) -> Plan:
+        plan = Plan(query.node, limits=node.plan.limits, prefix=f"{node.path}/inner", symbolic=True)
+        refuse_foreign(plan)
+        return plan
+
+    def absorb(self, instance: Instance, node: PlanNode, error: Exception) -> bool:
+        """Go on without the event at work, if the query's policy says so and nothing in the query catches errors."""
+        top, place = instance, node
+        while True:
+            if caught(place):
+                return False
+            if top.parent is None:
+                break
+            place, top = top.sink, top.parent
+        policy: str = top.policy  # type: ignore[attr-defined]
+        if policy == "fail" or self.event is None:
+            return False
+        if policy == "dead_letter":
+            self.bury(top, error)  # type: ignore[arg-type]
+        return True
+
+    def bury(self, standing: Standing, error: Exception) -> None:
+        """Send the event at work to the query's stream of dead letters."""
+        invariant(self.event is not None, "an event is buried while it is at work")
+        source, partition, position, value = self.event  # type: ignore[misc]
+        name = f"{standing.name}.dead_letters"
+        letters = self.standing.get(name)
+        if letters is None:
+            letters = Standing(self.plan_for(NEVER, NO_LIMITS, name), self, name, policy="fail", keys=())
+            letters.born = self.order()
+            self.standing[name] = letters
+        trace = "".join(traceback.format_exception(error))
+        self.emit(letters, [DeadLetter(source, partition, position, value, f"{type(error).__name__}: {error}", trace)])
+
+    # -- plans
+
+    def plan_for(self, node: Node, limits: Limits, name: str) -> Plan:
+        """Return the shared plan for *node*, compiling it the first time.
+
+        *Raises* `QueryRefused`.
+        """
+        key = (structure(node), limits)
+        plan = self.plans.get(key)
+        if plan is None:
+            plan = Plan(node, limits=limits, symbolic=True)
+            refuse_foreign(plan)
+            self.check_sources(plan, name)
+            self.know(plan, key, plan_id(node, limits))
+        return plan
+
+    def know(self, plan: Plan, key: Hashable, identity: str) -> None:
+        """Remember a compiled plan under what it is equal by, here and in the store."""
+        self.plans[key] = plan
+        self.plan_ids[plan] = identity
+        self.coded[identity] = self.unsaved_plans[identity] = plan
+
+    def check_sources(self, plan: Plan, name: str) -> None:
+        """*Raises* `QueryRefused` for a source that is neither declared nor another query's stream."""
+        for node in plan.walk():
+            op = node.op
+            if isinstance(op, SourceLeaf) and op.source not in self.live:
+                if op.source == name or op.source not in self.standing:
+                    there = ", ".join(sorted([*self.live, *self.standing])) or "none"
+                    raise QueryRefused(
+                        f"{name!r} reads {op.source!r} at {node.path}, but no source or query has that name; "
+                        f"there are: {there}",
+                        path=node.path,
+                    )
+
+    def signature_id(self, plan: Plan) -> int:
+        """Return the number under which rows of *plan* are stored."""
+        if plan.number == 0:
+            shape = signature(plan)
+            if shape not in self.signatures:
+                self.signatures.append(shape)
+                self.unsaved_signatures += 1
+            plan.number = self.signatures.index(shape) + 1
+        return plan.number
+
+
+def plan_id(node: Node, limits: Limits) -> str:
+    """Return the name of a plan in the store: what it does, and within which limits."""
+    return content_hash(node) if limits == NO_LIMITS else f"{content_hash(node)}:{hash(limits):x}"
+
+
+def caught(node: PlanNode) -> bool:
+    """Whether something downstream of *node* in its plan goes on after an error."""
+    down = node.down
+    while down is not None:
+        if isinstance(down.op, Stage) and type(down.op).on_error is not Stage.on_error:
+            return True
+        down = down.down
+    return False
+
+
+def _never() -> Node:
+    from reliable_rx.creation import never
+
+    return never().node
+
+
+NEVER = _never()
+TAKE: dict[type, Callable[[QueryEngine, Any], None]] = {
+    Events: QueryEngine.take_events,
+    Tick: QueryEngine.take_tick,
+    Create: QueryEngine.take_create,
+    Dispose: QueryEngine.take_dispose,
+}

@@ -1,0 +1,91 @@
+"""Who reads a source or stream, and how an event reaches them.
+
+Queries over a declared key (`where_key` behind the source) are found by a dictionary look-up per event; the others get every
+event. A query that cannot be fed lists (it uses one source twice, resubscribes, or runs inner sequences of its own
+choosing) is fed event by event, because Rx promises that order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+from reliable_rx.instance import Instance
+from reliable_rx.plan import PlanNode
+from reliable_rx.query import SourceLeaf
+
+Entry = tuple[Instance, PlanNode]
+
+
+class Route:
+    """The readers of one source."""
+
+    __slots__ = ("keyed", "plain")
+
+    def __init__(self) -> None:
+        self.plain: dict[Instance, list[tuple[int, PlanNode]]] = {}
+        self.keyed: dict[Callable[[Any], Any], dict[Any, Any]] = {}
+
+    def add(self, instance: Instance, leaf: PlanNode, order: int) -> None:
+        op: SourceLeaf = leaf.op  # type: ignore[assignment]
+        if op.key_mapper is None:
+            leaves = self.plain.setdefault(instance, [])
+            leaves.append((order, leaf))
+            leaves.sort(key=lambda entry: entry[0])
+            return
+        table = self.keyed.setdefault(op.key_mapper, {})
+        key = instance.keys[0]
+        readers = table.get(key)
+        # one reader is the common case and is stored bare: a list each costs 56 bytes a query
+        if readers is None:
+            table[key] = (instance, leaf)
+        elif isinstance(readers, tuple):
+            table[key] = [readers, (instance, leaf)]
+        else:
+            readers.append((instance, leaf))
+
+    def remove(self, instance: Instance, leaf: PlanNode) -> None:
+        op: SourceLeaf = leaf.op  # type: ignore[assignment]
+        if op.key_mapper is None:
+            leaves = [entry for entry in self.plain.get(instance, ()) if entry[1] is not leaf]
+            if leaves:
+                self.plain[instance] = leaves
+            else:
+                self.plain.pop(instance, None)
+            return
+        table = self.keyed.get(op.key_mapper, {})
+        key = instance.keys[0]
+        readers = [entry for entry in several(table.get(key)) if entry[0] is not instance]
+        if not readers:
+            table.pop(key, None)
+            if not table:
+                self.keyed.pop(op.key_mapper, None)
+        else:
+            table[key] = readers[0] if len(readers) == 1 else readers
+
+    def readers(self) -> Iterator[Entry]:
+        """Yield everyone, in a stable order."""
+        for instance, leaves in list(self.plain.items()):
+            for _, leaf in leaves:
+                yield instance, leaf
+        for table in list(self.keyed.values()):
+            for readers in list(table.values()):
+                yield from several(readers)
+
+    def wanted(self, values: Sequence[Any]) -> Iterator[tuple[Entry, list[Any]]]:
+        """Yield each reader by key with the events it wants, in the order in which the events first name it."""
+        for key_mapper, table in self.keyed.items():
+            found: dict[Any, list[Any]] = {}
+            for value in values:
+                key = key_mapper(value)
+                if key in table:
+                    found.setdefault(key, []).append(value)
+            for key, mine in found.items():
+                for entry in several(table.get(key)):
+                    yield entry, mine
+
+
+def several(readers: Any) -> Sequence[Entry]:
+    if readers is None:
+        return ()
+    return (readers,) if isinstance(readers, tuple) else tuple(readers)

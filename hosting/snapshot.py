@@ -1,0 +1,220 @@
+"""Checkpoints of a running engine: a pause of microseconds, then rows written between turns.
+
+A snapshot is *as of* one turn. It takes over the set of touched rows (or all rows, for a full one) and is written in slices
+while the engine goes on; a row that is about to change before its slice has come is written first (copy on write). So the pause
+does not grow with the state. If the commit fails, what the snapshot took goes back to the engine, and the next one has it.
+"""
+
+from __future__ import annotations
+
+import io
+import pickle
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
+
+from checkpoint.codec import decode, encode
+from hosting.engine import QueryEngine, Standing
+from reliable_rx.plan import Plan, refuse_foreign
+from reliable_rx.rows import Loader, save_instance, save_unit, units
+
+Record = tuple[Any, Any]  # key, row or None for a row that is gone
+CHUNK_BYTES_MAX = 1 << 20
+
+
+class Snapshot:
+    """The rows of an engine as of now."""
+
+    def __init__(self, engine: QueryEngine, *, full: bool) -> None:
+        self.engine = engine
+        self.taken = engine.dirty
+        self.gone = engine.gone
+        self.pending: dict[Any, None] = everything(engine) if full else dict.fromkeys(self.taken)
+        self.full = full
+        self.rows = 0
+        self.blobs: list[bytes] = []
+        self.plans = dict(engine.coded if full else engine.unsaved_plans)
+        self.signatures = 0 if full else len(engine.signatures) - engine.unsaved_signatures
+        engine.unsaved_plans, engine.unsaved_signatures = {}, 0
+        self.header = header(engine)
+        engine.dirty, engine.gone = {}, {}
+        engine.touch = self._guard
+        if not full and self.gone:
+            self.blobs.append(encode([(key, None) for key in self.gone]))
+
+    def _guard(self, unit: Any) -> None:
+        if unit in self.pending:
+            del self.pending[unit]
+            self._write((unit,))
+        self.engine.dirty[unit] = None
+
+    def write_some(self, count: int) -> bool:
+        """Write *count* more rows; return whether all are written."""
+        pending = self.pending
+        batch = []
+        while pending and len(batch) < count:
+            unit = next(iter(pending))
+            del pending[unit]
+            batch.append(unit)
+        if batch:
+            self._write(batch)
+        if not pending:
+            self.engine.touch = self.engine.dirty.setdefault
+            return True
+        return False
+
+    def _write(self, batch: Iterable[Any]) -> None:
+        records = [record(self.engine, unit) for unit in batch]
+        self.rows += len(records)
+        self.blobs.append(encode(records))
+
+    def chunks(self) -> list[bytes]:
+        """Return what is to be stored, once everything is written."""
+        blobs = [encode([(("plan", name), (plan.query, plan.limits)) for name, plan in self.plans.items()])]
+        fresh = list(enumerate(self.engine.signatures, 1))[self.signatures :]
+        blobs.append(encode([(("signature", number), shape) for number, shape in fresh]))
+        return list(packed([*blobs, *self.blobs]))
+
+    def roll_back(self) -> None:
+        """Give back what this snapshot took: its commit failed."""
+        engine = self.engine
+        while not self.write_some(1000):
+            pass
+        live = dict.fromkeys(unit for unit in self.taken if unit not in engine.dirty and is_live(engine, unit))
+        engine.dirty.update(live)
+        engine.gone = {**self.gone, **engine.gone}
+        engine.unsaved_plans = {**self.plans, **engine.unsaved_plans}
+        engine.unsaved_signatures = len(engine.signatures) - self.signatures
+
+
+def is_live(engine: QueryEngine, unit: Any) -> bool:
+    """Whether *unit* still belongs to a standing query."""
+    owner = unit
+    while not isinstance(owner, Standing):
+        above = owner.parent if hasattr(owner, "parent") else owner.owner
+        if above is None:
+            return False
+        owner = above
+    return engine.standing.get(owner.name) is owner
+
+
+def everything(engine: QueryEngine) -> dict[Any, None]:
+    """Return every row of *engine*."""
+    found: dict[Any, None] = dict.fromkeys(engine.standing.values())
+    for standing in engine.standing.values():
+        if standing.children or standing.subjects:
+            found.update(dict.fromkeys(units(standing)))
+    return found
+
+
+def header(engine: QueryEngine) -> dict[str, Any]:
+    """Return the part of an engine that is in no row."""
+    return {
+        "clock": engine.clock,
+        "number": engine.number,
+        "orders": engine.orders,
+        "live": {source: sorted(partitions) for source, partitions in engine.live.items()},
+    }
+
+
+def record(engine: QueryEngine, unit: Any) -> Record:
+    """Return what is stored for one row, and note under which key."""
+    if isinstance(unit, Standing):
+        unit.saved = key = ("top", unit.name)
+        return key, (
+            engine.plan_ids[unit.plan], unit.keys, unit.policy, unit.emitted, unit.status, unit.error, unit.born,
+            engine.signature_id(unit.plan), save_instance(unit),
+        )  # fmt: skip
+    if unit.saved is None:
+        unit.saved = unit.address()
+    return unit.saved, save_unit(unit, engine.signature_id)
+
+
+def packed(blobs: Iterable[bytes]) -> Iterator[bytes]:
+    """Join blobs into chunks of about a megabyte."""
+    waiting: list[bytes] = []
+    size = 0
+    for blob in blobs:
+        waiting.append(blob)
+        size += len(blob)
+        if size >= CHUNK_BYTES_MAX:
+            yield b"".join(waiting)
+            waiting, size = [], 0
+    if waiting:
+        yield b"".join(waiting)
+
+
+def unpacked(chunk: bytes) -> Iterator[list[Record]]:
+    """Read the blobs of a chunk."""
+    stream = io.BytesIO(chunk)
+    end = len(chunk)
+    while stream.tell() < end:
+        yield pickle.load(stream)
+
+
+def read_records(chunks: Sequence[bytes], loader: Loader) -> dict[Any, Any]:
+    """Return the newest row under every key."""
+    rows: dict[Any, Any] = {}
+
+    def read() -> None:
+        for chunk in chunks:
+            for records in unpacked(chunk):
+                for key, row in records:
+                    if row is None:
+                        rows.pop(key, None)
+                    else:
+                        rows[key] = row
+
+    loader.reading(read)
+    return rows
+
+
+def load(engine: QueryEngine, chunks: Sequence[bytes], head: dict[str, Any]) -> Loader:
+    """Put the stored rows into a fresh *engine* whose sources are declared."""
+    loader = Loader({})
+    rows = read_records(chunks, loader)
+    engine.clock, engine.number, engine.orders = head["clock"], head["number"], head["orders"]
+    for source, partitions in head["live"].items():
+        engine.live[source] = set(partitions)
+    shapes = sorted((key[1], row) for key, row in rows.items() if key[0] == "signature")
+    engine.signatures = [shape for _, shape in shapes]
+    loader.signatures.update(shapes)
+    plans = {key[1]: row for key, row in rows.items() if key[0] == "plan"}
+    tops = sorted(((key[1], row) for key, row in rows.items() if key[0] == "top"), key=lambda item: item[1][6])
+    for name, row in tops:
+        load_top(engine, loader, name, row, plans)
+    inner = [(key, row) for key, row in rows.items() if key[0] not in ("signature", "plan", "top")]
+    loader.load_all(inner)
+    loader.finish()
+    engine.unsaved_signatures = len(engine.signatures) - len(shapes)
+    engine.unsaved_plans = {name: plan for name, plan in engine.coded.items() if name not in plans}
+    engine.dirty, engine.gone = {}, {}
+    engine.touch = engine.dirty.setdefault
+    return loader
+
+
+def load_top(engine: QueryEngine, loader: Loader, name: str, row: Any, plans: dict[str, Any]) -> None:
+    """Put one standing query back."""
+    identity, keys, policy, emitted, status, error, born, number, inner = row
+    plan = engine.coded.get(identity)
+    if plan is None:
+        query, limits = plans[identity]
+        plan = Plan(query, limits=limits, symbolic=True)
+        refuse_foreign(plan)
+        engine.know(plan, ("stored", identity), identity)
+    standing = engine.standing[name] = Standing(plan, engine, name, policy=policy, keys=keys)
+    standing.emitted, standing.status, standing.error, standing.born = emitted, status, error, born
+    standing.saved = ("top", name)
+    loader.add(standing, inner, loader.signatures[number])
+
+
+def copy_of(engine: QueryEngine) -> QueryEngine:
+    """Return an engine that came out of *engine*'s bytes, as after a crash; *engine* is left as it was."""
+    snapshot = Snapshot(engine, full=True)
+    while not snapshot.write_some(1000):
+        pass
+    chunks, head = snapshot.chunks(), decode(encode(snapshot.header))
+    snapshot.roll_back()
+    other = QueryEngine()
+    other.timestamps = dict(engine.timestamps)
+    load(other, chunks, head)
+    return other

@@ -1,0 +1,289 @@
+"""Rows: the generic way from a running instance to plain tuples and back.
+
+The fields of each declared state are the format. A row is written under a *signature* (path, name, version and field names of every
+operator), so that reading it into an edited query or by a newer library is a comparison and never a guess: what has the
+same path and name is kept, a newer version migrates, the rest starts fresh, and a report says which.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from reliable_rx.errors import CheckpointRefused
+from reliable_rx.instance import Instance, reads_inner, subject_of
+from reliable_rx.operator import state_fields
+from reliable_rx.plan import Plan, PlanNode
+from reliable_rx.query import Inner
+from reliable_rx.subject import RESOLVE, Address, Subject
+
+Signature = tuple[tuple[str, str, int, tuple[str, ...]], ...]
+Row = tuple[Any, ...]
+
+
+def signature(plan: Plan) -> Signature:
+    """Describe a plan's rows: for every operator its path, name, version and the fields of its state."""
+    if plan.signature is None:
+        plan.signature = tuple(
+            (node.path, node.op.name, node.op.version, state_fields(type(node.op))) for node in plan.nodes
+        )
+    return plan.signature
+
+
+@dataclass(slots=True)
+class Report:
+    """What became of the state of an edited query, by path."""
+
+    kept: list[str] = field(default_factory=list)
+    migrated: list[str] = field(default_factory=list)
+    dropped: list[str] = field(default_factory=list)
+    fresh: list[str] = field(default_factory=list)
+
+    def __str__(self) -> str:
+        parts = [(name, getattr(self, name)) for name in ("kept", "migrated", "dropped", "fresh")]
+        return "; ".join(f"{name}: {', '.join(sorted(set(paths)))}" for name, paths in parts if paths) or "no state"
+
+
+# -- writing
+
+
+def save_instance(instance: Instance) -> Row:
+    """Return the row of *instance* as plain data; it refers to the live state, so encode it at once."""
+    states = instance.states
+    return (
+        instance.active,
+        instance.detached,
+        tuple(
+            None if (state := states[node.slot]) is None else node.saver(state)  # type: ignore[misc]
+            for node in instance.plan.slots
+        ),
+        save_timers(instance),
+        tuple(save_orders(instance)),
+    )
+
+
+def save_timers(instance: Instance) -> tuple[Any, ...]:
+    if not instance.timers:
+        return ()
+    return tuple(
+        (index, tag, timer[0], timer[1]) for index, timers in instance.timers.items() for tag, timer in timers.items()
+    )
+
+
+def save_orders(instance: Instance) -> Iterator[tuple[int, int]]:
+    orders = instance.orders
+    return iter(()) if orders is None else iter(orders.items())
+
+
+def save_unit(unit: Any, signature_id: Callable[[Plan], int]) -> Row:
+    """Return what is stored for a subject (with the instances that live with it) or an inner instance of its own."""
+    if isinstance(unit, Subject):
+        attached = [
+            (instance.sink.path, instance.key, signature_id(instance.plan), save_instance(instance))
+            for _, instance, _ in unit.subscribers
+            if instance is not None and instance.unit is unit
+        ]
+        return ("subject", unit.order, attached)
+    return ("inner", unit.outer, signature_id(unit.plan), save_instance(unit))
+
+
+def units(instance: Instance) -> Iterator[Any]:
+    """Yield everything inside *instance* that has a row of its own, outermost first."""
+    for subjects in (instance.subjects or {}).values():
+        yield from subjects.values()
+    for children in (instance.children or {}).values():
+        for child in children.values():
+            if child.unit is child:
+                yield child
+            yield from units(child)
+
+
+# -- reading
+
+
+class Loader:
+    """Puts rows back into the instances of standing queries, in any order that resolves."""
+
+    def __init__(self, signatures: dict[int, Signature]) -> None:
+        self.signatures = signatures
+        self.instances: dict[Address, Instance] = {}
+        self.shells: dict[Address, Subject] = {}
+        self.report = Report()
+
+    def resolve(self, address: Address) -> Subject:
+        """Return the subject at *address*, or an empty shell that its row will fill."""
+        shell = self.shells.get(address)
+        if shell is None:
+            shell = self.shells[address] = Subject(None, None, address[-1])
+            shell.ended = True
+        return shell
+
+    def reading(self, read: Callable[[], Any]) -> Any:
+        """Run *read* (which unpickles) with references resolved here."""
+        token = RESOLVE.set(self.resolve)
+        try:
+            return read()
+        finally:
+            RESOLVE.reset(token)
+
+    def load_all(self, rows: Sequence[tuple[Address, Row]]) -> None:
+        """Load the rows of everything inside the instances added so far."""
+        waiting = list(rows)
+        while waiting:
+            later = [(address, row) for address, row in waiting if not self._load(address, row)]
+            if len(later) == len(waiting):
+                self.report.dropped.extend("".join(map(str, address[1:-1:1][:2])) for address, _ in later)
+                return
+            waiting = later
+
+    def _load(self, address: Address, row: Row) -> bool:
+        owner = self.instances.get(address[:-3])
+        if owner is None:
+            return False
+        node = find(owner.plan, address[-2])
+        if node is None or (row[0] == "subject") != node.op.yields_inner:
+            self.report.dropped.append(address[-2])
+        elif row[0] == "subject":
+            self._load_subject(owner, node, address, row)
+        else:
+            self._load_inner(owner, node, address, row)
+        return True
+
+    def _load_subject(self, owner: Instance, node: PlanNode, address: Address, row: Row) -> None:
+        _, order, attached = row
+        subject = self.resolve(address)
+        subject.owner, subject.node, subject.order = owner, node, order
+        subject.ended, subject.saved = False, address
+        owner.groups(node)[address[-1]] = subject
+        for path, key, signature_id, inner in attached:
+            reader = find(owner.plan, path)
+            if reader is not None:
+                self._load_child(owner, reader, key, Inner(subject), signature_id, inner)
+
+    def _load_inner(self, owner: Instance, node: PlanNode, address: Address, row: Row) -> None:
+        _, outer, signature_id, inner = row
+        child = self._load_child(owner, node, address[-1], outer, signature_id, inner)
+        child.saved = address
+
+    def _load_child(
+        self, owner: Instance, node: PlanNode, key: Hashable, outer: Any, signature_id: int, row: Row
+    ) -> Instance:
+        child = owner.make_child(node, key, outer)
+        self.add(child, row, self.signatures[signature_id])
+        return child
+
+    def load_muted(self, instance: Instance, row: Row, saved: Signature) -> None:
+        """Add *instance* while what it emits goes nowhere: a fresh start may emit what was emitted before."""
+        sink, instance.sink = instance.sink, None
+        try:
+            self.add(instance, row, saved)
+        finally:
+            instance.sink = sink
+
+    def add(self, instance: Instance, row: Row, saved: Signature) -> None:
+        """Put *row* into *instance* and remember it as an owner of others."""
+        self.instances[instance.address()] = instance
+        if saved == signature(instance.plan):
+            restore(instance, row)
+        else:
+            self._merge(instance, row, saved)
+
+    def _merge(self, instance: Instance, row: Row, saved: Signature) -> None:
+        """Start *instance* afresh, then put back what its paths still know."""
+        instance.start()
+        active, detached, states, timers, orders = row
+        slots = [place for place in range(len(saved)) if saved[place][3]]
+        known = {saved[place][0]: place for place in range(len(saved))}
+        for node in instance.plan.nodes:
+            place = known.get(node.path)
+            if place is None or saved[place][1] != node.op.name:
+                if node.slot >= 0:
+                    self.report.fresh.append(node.path)
+                continue
+            values = states[slots.index(place)] if place in slots else None
+            self._keep(instance, node, active >> place & 1, saved[place], values)
+            replace_timers(instance, node, [t[1:] for t in timers if t[0] == place])
+        paths = {node.path for node in instance.plan.nodes if node.slot >= 0}
+        self.report.dropped += [saved[place][0] for place in slots if saved[place][0] not in paths]
+
+    def _keep(
+        self, instance: Instance, node: PlanNode, active: int, saved: tuple[str, str, int, tuple[str, ...]], values: Any
+    ) -> None:
+        if not active and instance.active & node.bit:
+            instance.deactivate(node, force=True)
+        if node.slot < 0 or values is None:
+            return
+        fields, kind = dict(zip(saved[3], values, strict=True)), type(node.op)
+        if saved[2] != node.op.version:
+            fields = kind.migrate(saved[2], fields)
+            self.report.migrated.append(node.path)
+        elif saved[3] != state_fields(kind):
+            raise CheckpointRefused(
+                f"the state of {node.path} was saved with fields {sorted(saved[3])}, but version {node.op.version} of "
+                f"{node.op.name} has {sorted(state_fields(kind))}: give it a new version and a migrate()",
+                what="operator state",
+                where=node.path,
+            )
+        else:
+            self.report.kept.append(node.path)
+        instance.states[node.slot] = kind.State(**fields)  # type: ignore[misc]
+
+    def finish(self) -> None:
+        """Bring subscribers and groups into their order again."""
+        for subject in self.shells.values():
+            subject.subscribers.sort(key=lambda subscriber: subscriber[0])
+        for instance in self.instances.values():
+            for index, subjects in (instance.subjects or {}).items():
+                ordered = sorted(subjects.items(), key=lambda item: item[1].order)
+                instance.subjects[index] = dict(ordered)  # type: ignore[index]
+
+
+def restore(instance: Instance, row: Row) -> None:
+    """Put a row that fits into a blank instance."""
+    active, detached, states, timers, orders = row
+    instance.active, instance.detached = active, detached
+    plan, world = instance.plan, instance.world
+    for node, values in zip(plan.slots, states, strict=True):
+        if values is not None:
+            instance.states[node.slot] = node.op.State(*values)  # type: ignore[misc]
+    for index, tag, due, order in timers:
+        restore_timer(instance, plan.nodes[index], tag, due, order)
+    known = dict(orders)
+    for leaf in plan.leaves:
+        if not active & leaf.bit:
+            continue
+        order = known.get(leaf.index, 0)
+        if reads_inner(leaf):
+            remember_order(instance, leaf, order)
+            subject_of(instance, leaf).add((order, instance, leaf))
+        else:
+            world.resume(instance, leaf, order)
+
+
+def replace_timers(instance: Instance, node: PlanNode, timers: list[tuple[Any, ...]]) -> None:
+    """Cancel what a fresh start has scheduled for *node* and schedule what was saved."""
+    for tag in list((instance.timers or {}).get(node.index, ())):
+        instance.cancel_timer(node, tag)
+    if instance.active & node.bit:
+        for tag, due, order in timers:
+            restore_timer(instance, node, tag, due, order)
+
+
+def restore_timer(instance: Instance, node: PlanNode, tag: Hashable, due: float, order: int) -> None:
+    if instance.timers is None:
+        instance.timers = {}
+    timer = instance.world.resume_timer(instance, node, tag, due, order)
+    instance.timers.setdefault(node.index, {})[tag] = timer
+
+
+def remember_order(instance: Instance, leaf: PlanNode, order: int) -> None:
+    """Note when a leaf subscribed, so that it takes the same place again."""
+    if instance.orders is None:
+        instance.orders = {}
+    instance.orders[leaf.index] = order
+
+
+def find(plan: Plan, path: str) -> PlanNode | None:
+    """Return the node at *path*."""
+    return next((node for node in plan.nodes if node.path == path), None)
