@@ -165,10 +165,55 @@ def test_never_more_unsynced_than_is_checked(tmp_path: Path, monkeypatch: pytest
     for n in range(50):
         sink.write(n, [n])
         assert path.stat().st_size - (synced[-1] if synced else 0) <= 200
+    sink.write(50, list(range(50, 100)))
+    assert max(after - before for before, after in itertools.pairwise(synced)) <= 200
     sink.close()
     again = JsonLinesSink(path)
-    assert again.open("s") == 50
+    assert again.open("s") == 100
     again.close()
+
+
+@pytest.mark.parametrize("size", [10, 500])
+def test_everything_unsynced_is_lost(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, size: int) -> None:
+    """When the disk has nothing of what was unsynced but its length, the durable lines before it are found."""
+    monkeypatch.setattr(json_lines, "UNSYNCED_BYTES_MAX", 200)
+    path = tmp_path / "out.jsonl"
+    values = ["x" * size] * 60
+    fill(JsonLinesSink(path), values[:30])
+    durable = path.stat().st_size
+    sink = JsonLinesSink(path)
+    sink.open("s")
+    sink.write(30, values[30 : 30 + max(1, 200 // (size + 30))])
+    sink.close()
+    data = path.read_bytes()
+    path.write_bytes(data[:durable] + bytes(len(data) - durable))
+    fill(JsonLinesSink(path), values)
+    assert values_of(path) == list(enumerate(values))
+
+
+def test_a_big_batch_that_fails_on_the_way(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A batch larger than what may be unsynced goes in line by line; given again after a failure, nothing doubles."""
+    monkeypatch.setattr(json_lines, "UNSYNCED_BYTES_MAX", 50)
+    real = json_lines._write_at
+    calls = itertools.count()
+
+    def write_at(file: Any, offset: int, data: bytes) -> None:
+        if next(calls) in (3, 4, 7):
+            real(file, offset, data[:5])
+            raise OSError(errno.ENOSPC, "No space left on device")
+        real(file, offset, data)
+
+    monkeypatch.setattr(json_lines, "_write_at", write_at)
+    sink = JsonLinesSink(tmp_path / "out.jsonl")
+    sink.open("s")
+    values = list(range(20))
+    for _ in range(3):
+        with pytest.raises(StoreUnavailable):
+            sink.write(0, values)
+    sink.write(0, values)
+    sink.flush()
+    sink.close()
+    assert values_of(tmp_path / "out.jsonl") == list(enumerate(values))
 
 
 def test_values_are_in_the_file_before_flush(tmp_path: Path) -> None:

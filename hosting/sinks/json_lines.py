@@ -4,7 +4,7 @@ Every line carries its id, so the file itself is the record of what has arrived:
 where to go on. Three traps are met here:
 
 * *A torn tail.* A kill leaves half a line; a power cut may leave a hole *before* whole lines, because unsynced
-  pages reach the disk in any order. So at most `UNSYNCED_BYTES_MAX` are ever unsynced, and that much of
+  pages reach the disk in any order. So at most `UNSYNCED_BYTES_MAX` (or one line) are ever unsynced, and that much of
   the tail is checked line by line at opening; what is not a consecutive run of lines is cut off.
 * *A failed fsync.* The pages may be gone from the cache though marked clean, and the next fsync says "fine". So
   unsynced bytes are kept and written again before the next try.
@@ -94,8 +94,13 @@ class JsonLinesSink:
             data = "".join(lines).encode()
         except _UNENCODABLE as error:
             raise self._unencodable(values, skip, error) from error
-        self._append(data)
-        self._next = first + len(values)
+        if len(data) <= UNSYNCED_BYTES_MAX:
+            self._append(data)
+            self._next = first + len(values)
+            return
+        for line in lines:  # so that each has its sync in time; a failure on the way leaves the position right
+            self._append(line.encode())
+            self._next += 1
 
     def end(self, n: int, error: Exception | None, /) -> None:
         self._check_gap(n)
@@ -212,7 +217,8 @@ def _recover(file: Any, path: Path) -> tuple[int, int]:
     if not size:
         return 0, 0
     _check_ours(file, path)
-    start = _line_start(file, max(0, size - UNSYNCED_BYTES_MAX))
+    first_unsynced = _line_start(file, max(0, size - UNSYNCED_BYTES_MAX))
+    start = _line_start(file, max(0, first_unsynced - 1))  # one line more: a good one, unless the file is not ours
     file.seek(start)
     good, next_id = _good_lines(_read_all(file, size - start), path)
     if start + good < size:

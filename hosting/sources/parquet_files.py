@@ -44,10 +44,10 @@ class ParquetFile:
                     self.offset += rows_in_group
                     return rows_in_group, ()
                 self._batches = self._open_group()
-            rows = self._next_rows()
-            if rows:
-                self.offset += len(rows)
-                return len(rows), rows[skip:] if skip else rows
+            batch = self._next_batch()
+            if batch is not None and batch.num_rows:
+                self.offset += batch.num_rows
+                return batch.num_rows, self._rows(batch, skip) if skip < batch.num_rows else ()
             self._batches = None
             self._group += 1
 
@@ -61,13 +61,16 @@ class ParquetFile:
         batches: Iterator[Any] = self._file.iter_batches(BATCH_ROWS, row_groups=[self._group], columns=list(self.names))
         return batches
 
-    def _next_rows(self) -> list[Any]:
+    def _next_batch(self) -> Any:
         try:
-            batch = next(self._batches or iter(()), None)
+            return next(self._batches or iter(()), None)
         except self._errors as error:
             message = f"{self.where(self.offset, 0)}: cannot be read: {error}; is the file damaged?"
             raise SourceFailed(message, source=str(self.path)) from error
-        return [] if batch is None else list(zip(*(batch[name].to_pylist() for name in self.names), strict=True))
+
+    def _rows(self, batch: Any, skip: int) -> list[Any]:
+        rest = batch.slice(skip)
+        return list(zip(*(rest[name].to_pylist() for name in self.names), strict=True))
 
     def _pass_over(self, offset: int) -> None:
         while self.offset < offset:

@@ -1,6 +1,6 @@
 """Text files as chunks of raw records: CSV and JSON lines, plain, gzipped or alone in a zip.
 
-A chunk is a few thousand records parsed in one go by C code; its offset in the (uncompressed) bytes is always the
+A chunk is some hundred records parsed in one go by C code; its offset in the (uncompressed) bytes is always the
 start of a record, so that a sparse index of offsets is sound. The trap is CSV: a newline inside quotes ends no record,
 and whether a quote opens a field only `csv.reader` knows. So a block without any quote is cut at
 its last newline, and in any other the parser itself says how far it came.
@@ -26,7 +26,7 @@ from typing import IO, Any, Protocol
 
 from reliable_rx.errors import PositionUnavailable, SourceFailed
 
-BLOCK_BYTES = 1 << 18
+BLOCK_BYTES = 1 << 16
 RECORD_BYTES_MAX = 1 << 26
 READ_ERRORS = (OSError, EOFError, zlib.error, zipfile.BadZipFile)
 
