@@ -89,8 +89,9 @@ class Range(Stage, name="range"):
             cx.complete()
             return
         cx.state.index += 1
-        cx.soon("next")
         cx.emit(self.numbers[index])
+        if cx.active:
+            cx.soon("next")
 
 
 def range(

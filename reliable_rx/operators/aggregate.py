@@ -183,7 +183,9 @@ class Extreme(Linear, name="extreme"):
 def min(comparer: Callable[[A, A], Any] | None = None) -> Op[A, A]:
     """Emit the smallest element; fail if there were none.
 
-    *State*: the smallest so far (RxPY keeps every tie).
+    Elements are compared with ``<`` and ``>``, so that text has an order too (RxPY subtracts them).
+
+    *State*: the smallest so far, the first among equals (RxPY keeps all of them).
     """
     return Extreme(-1, comparer or compare)
 
@@ -191,7 +193,9 @@ def min(comparer: Callable[[A, A], Any] | None = None) -> Op[A, A]:
 def max(comparer: Callable[[A, A], Any] | None = None) -> Op[A, A]:
     """Emit the largest element; fail if there were none.
 
-    *State*: the largest so far (RxPY keeps every tie).
+    Elements are compared with ``<`` and ``>``, so that text has an order too (RxPY subtracts them).
+
+    *State*: the largest so far, the first among equals (RxPY keeps all of them).
     """
     return Extreme(1, comparer or compare)
 

@@ -53,8 +53,10 @@ class CatchNext(Stage, name="catch_next"):
         cx.state.index += 1
         if cx.state.index < self.inputs:
             cx.subscribe(cx.state.index)
+        elif cx.state.error is None:
+            cx.complete()
         else:
-            cx.fail(cx.state.error or Exception())
+            cx.fail(cx.state.error)
 
     def on_next(self, cx: Context, port: int, value: Any) -> None:
         cx.emit(value)
