@@ -23,6 +23,7 @@ import cloudpickle
 from checkpoint.plain import plain
 
 _MARSHAL_VERSION = 2
+_DEPTH_USUAL, _DEPTH_MAX = 4, 100
 _CONTAINERS = frozenset((tuple, list, dict, set, frozenset))
 
 
@@ -67,14 +68,14 @@ def _holds_array(values: list[Any]) -> bool:
     """Look for numpy arrays: marshal takes any buffer, and the buffer of an object array is addresses."""
     ndarray = sys.modules["numpy"].ndarray
     level: Any = values
-    while True:
+    for depth in range(_DEPTH_MAX):
         kinds = set(map(type, level))
         if any(issubclass(kind, ndarray) for kind in kinds):
             return True
         if kinds.isdisjoint(_CONTAINERS):
             return False
-        level = list(
-            chain.from_iterable(
-                value.values() if type(value) is dict else value for value in level if type(value) in _CONTAINERS
-            )
-        )
+        containers = [value for value in level if type(value) in _CONTAINERS]
+        if depth > _DEPTH_USUAL:  # sharing and cycles would multiply
+            containers = list({id(value): value for value in containers}.values())
+        level = list(chain.from_iterable(each.values() if type(each) is dict else each for each in containers))
+    return False  # as in a process without numpy: both must take the same road

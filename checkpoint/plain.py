@@ -8,6 +8,7 @@ repetition, by its depth. Rejected: hashing ``repr``: the default one is an addr
 
 from __future__ import annotations
 
+import copyreg
 import marshal
 from collections.abc import Callable, Iterable
 from dataclasses import fields, is_dataclass
@@ -19,8 +20,11 @@ from types import BuiltinFunctionType, CodeType, FunctionType, MethodType, Modul
 from typing import Any, ClassVar
 from uuid import UUID
 
+from reliable_rx.errors import LimitExceeded
+
 _SCALARS = frozenset((type(None), bool, int, float, complex, str, bytes, type(...)))
 _BY_TEXT = frozenset((date, timedelta, Decimal, Fraction, UUID, range))
+_PARTS_MAX = 1_000_000
 _CELL_EMPTY = "empty cell"
 
 
@@ -31,7 +35,7 @@ def plain(value: Any) -> Any:
     >>> plain([Decimal("1.50")])
     ('list', (('decimal.Decimal', "Decimal('1.50')"),))
 
-    *Raises* `TypeError` if some part can be neither taken apart nor named.
+    *Raises* `TypeError` if some part can be neither taken apart nor named, `LimitExceeded` if there are too many.
     """
     return _Walk().value(value)
 
@@ -39,10 +43,11 @@ def plain(value: Any) -> Any:
 class _Walk:
     """One descent; `_path` holds the ids of the objects being taken apart, to cut cycles."""
 
-    __slots__ = ("_path",)
+    __slots__ = ("_parts", "_path")
 
     def __init__(self) -> None:
         self._path: dict[int, int] = {}
+        self._parts = 0
 
     def value(self, value: Any) -> Any:
         kind = type(value)
@@ -51,6 +56,10 @@ class _Walk:
         key = id(value)
         if key in self._path:
             return ("cycle", len(self._path) - self._path[key])
+        self._parts += 1
+        if self._parts > _PARTS_MAX:
+            message = f"a {_name(kind)} is part of a value with over {_PARTS_MAX} parts; emit something flatter"
+            raise LimitExceeded(message, path="", limit="parts of one output", most=_PARTS_MAX)
         self._path[key] = len(self._path)
         try:
             return self._known.get(kind, _Walk._other)(self, value)
@@ -76,9 +85,7 @@ class _Walk:
         return (_name(type(value)), repr(value))
 
     def _moment(self, value: Any) -> Any:
-        zone = value.tzinfo
-        where = None if zone is None else (_name(type(zone)), str(zone), str(value.utcoffset()))
-        return (_name(type(value)), value.isoformat(), value.fold, where)
+        return (_name(type(value)), value.isoformat(), value.fold, self.value(value.tzinfo))
 
     def _other(self, value: Any) -> Any:
         if isinstance(value, type | BuiltinFunctionType | ModuleType):
@@ -109,8 +116,9 @@ class _Walk:
         return ("function", value.__module__, value.__qualname__, _code(value.__code__), self._all(cells))
 
     def _reduced(self, value: Any) -> Any:
+        reduce = copyreg.dispatch_table.get(type(value))
         try:
-            reduced = value.__reduce_ex__(4)
+            reduced = value.__reduce_ex__(4) if reduce is None else reduce(value)
         except TypeError as error:
             raise TypeError(
                 f"a {_name(type(value))} has no digest: {error}; give it __reduce__ or emit its data"

@@ -1,0 +1,254 @@
+"""What the codec and the digest promise: any value back, and one digest for equal values in every process."""
+
+from __future__ import annotations
+
+import enum
+import os
+import pickle
+import re
+import subprocess
+import sys
+from collections import Counter, OrderedDict, defaultdict, deque, namedtuple
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from datetime import UTC, date, datetime, time, timedelta, timezone, tzinfo
+from decimal import Decimal
+from fractions import Fraction
+from functools import partial
+from operator import itemgetter
+from typing import Any
+from uuid import UUID
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from checkpoint import decode, digest, encode
+from checkpoint.plain import plain
+from reliable_rx.errors import LimitExceeded
+
+Point = namedtuple("Point", "x y")
+
+
+class Colour(enum.Enum):
+    RED = 1
+    BLUE = "b"
+
+
+class Level(enum.IntEnum):
+    HIGH = 3
+
+
+@dataclass
+class Flight:
+    carrier: str
+    delays: list[float]
+    tags: set[str] = field(default_factory=set)
+
+
+@dataclass(frozen=True, slots=True)
+class Slotted:
+    at: datetime
+    what: Any
+
+
+class Plain:
+    def __init__(self, **fields: Any) -> None:
+        self.__dict__.update(fields)
+
+
+class Slots:
+    __slots__ = ("a", "b")
+
+    def __init__(self, a: Any, b: Any) -> None:
+        self.a, self.b = a, b
+
+
+class Names(set[str]):
+    pass
+
+
+class Text(str):
+    pass
+
+
+class Zone(tzinfo):
+    """A zone whose ``str`` is the default one: an address."""
+
+    def utcoffset(self, when: datetime | None) -> timedelta:
+        return timedelta(hours=1)
+
+    def dst(self, when: datetime | None) -> None:
+        return None
+
+    def tzname(self, when: datetime | None) -> str:
+        return "odd"
+
+
+WORDS = [f"word {number}" for number in range(40)]
+
+
+def samples() -> list[Any]:
+    """Values of every kind; made anew at each call, and with sets whose order depends on the hash seed."""
+    fails = ValueError("no", 3)
+    fails.add_note("seen at the gate")
+    return [
+        [None, True, 1, -(10**30), 1.5, float("inf"), 2j, "text", "ünï\ud800", b"bytes", ...],
+        [set(WORDS), frozenset(WORDS), {("a", 1), ("b", None), 3, "c"}],
+        {"key": [1, (2, {"deep": {"x", "y", "z"}})], 2: {}},
+        Point(1, {"p", "q", "r"}),
+        Flight("UA", [1.0, 2.5], set(WORDS)),
+        Slotted(datetime(2013, 1, 1, 5, 15, tzinfo=UTC), (Flight("AA", []),)),
+        Plain(name="n", inner=Plain(words=set(WORDS))),
+        Slots({"s", "t", "u"}, [Slots(1, 2)]),
+        [Colour.RED, Colour.BLUE, Level.HIGH],
+        [Decimal("1.50"), Fraction(1, 3), UUID(int=7), range(1, 9, 2), slice],
+        [date(2013, 1, 1), time(5, 15), timedelta(days=1, microseconds=3), datetime(2013, 1, 1, fold=1)],
+        datetime(2013, 1, 1, tzinfo=timezone(timedelta(hours=-5), "EST")),
+        datetime(2013, 1, 1, tzinfo=Zone()),
+        [ValueError("no", 3), KeyError("k"), fails, ExceptionGroup("both", [OSError(2, "gone"), fails])],
+        [OrderedDict(a=1), Counter("abca"), defaultdict(list, x=[1]), deque([1, 2], maxlen=3)],
+        [Names(WORDS), Text("t"), bytearray(b"ba")],
+        [len, int, Flight, partial(int, base=2), itemgetter(1), re.compile("a+b")],
+    ]
+
+
+def test_marshal_is_the_fast_road_and_canonical() -> None:
+    """Interning, sharing and set order leave no trace in the digest of plain values."""
+    shared = ["same"] * 2
+    joined = "".join(["sa", "me"])
+    assert joined is not shared[0]
+    assert digest([shared, shared]) == digest([["same", joined], [joined, "same"]])
+    assert digest([sys.intern(joined)]) == digest(["".join(["sam", "e"])])
+    backwards = WORDS[::-1]
+    assert digest([set(WORDS)]) == digest([set(backwards)])
+
+
+@pytest.mark.parametrize("number", range(len(samples())))
+def test_equal_values_have_one_digest(number: int) -> None:
+    """A value made anew, and one that went through pickle, has the digest of the first."""
+    value = samples()[number]
+    assert digest([value]) == digest([samples()[number]])
+    assert digest([value]) == digest([decode(encode(value))])
+    assert digest([value, value]) == digest([value, samples()[number]])
+
+
+def test_different_values_have_different_digests() -> None:
+    """Types, order and nesting count, as does each field."""
+    values = [1, 1.0, True, "1", b"1", [1], (1,), {1}, frozenset({1}), {1: 1}, None, [], (), [[]], Point(1, 2), (1, 2)]
+    values += [Point(2, 1), Flight("UA", [1.0]), Flight("UA", [1.5]), Plain(a=1), Plain(b=1), Plain(a=2)]
+    values += [
+        Colour.RED,
+        Decimal(1),
+        Decimal("1.0"),
+        ValueError(1),
+        TypeError(1),
+        datetime(2013, 1, 1),
+        date(2013, 1, 1),
+    ]
+    values += [datetime(2013, 1, 1, tzinfo=UTC), Slots(1, 2), Slots(2, 1), [1, 2], [2, 1], OrderedDict(a=1), {"a": 1}]
+    digests = [digest([value]) for value in values]
+    assert len(set(digests)) == len(values)
+    assert digest([]) not in digests
+    assert digest([1, 2]) != digest([2, 1])
+
+
+def test_one_digest_in_processes_of_other_hash_seeds() -> None:
+    """Processes with four hash seeds agree on every sample."""
+    program = "import test_checkpoint_codec as t; print([t.digest([s]).hex() for s in t.samples()])"
+    path = os.pathsep.join([os.path.dirname(__file__), *sys.path])
+    answers = {
+        subprocess.run(
+            [sys.executable, "-c", program],
+            env={**os.environ, "PYTHONHASHSEED": seed, "PYTHONPATH": path},
+            capture_output=True,
+            text=True,
+            check=True,
+        ).stdout
+        for seed in ("0", "1", "2", "1234567")
+    }
+    assert answers == {f"{[digest([sample]).hex() for sample in samples()]}\n"}
+
+
+def test_no_addresses() -> None:
+    """The default ``repr``, which shows an address, does not reach the digest: not even of a function's closure."""
+
+    def make(n: Any) -> Callable[[], Any]:
+        return lambda: n
+
+    for first, second in ((object(), object()), (Plain(), Plain()), (make(Plain(a=1)), make(Plain(a=1)))):
+        assert digest([first]) == digest([second])
+    assert digest([make(1)]) != digest([make(2)])
+    assert "0x" not in repr([plain(sample) for sample in samples()])
+
+
+def test_cycles_end() -> None:
+    """A value that contains itself has a digest, the same when rebuilt."""
+    loop: list[Any] = [1]
+    loop.append(loop)
+    node = Plain(name="n")
+    node.me = node
+    assert digest([loop]) == digest([decode(encode(loop))])
+    assert digest([node]) == digest([decode(encode(node))])
+
+
+def test_entangled_values_are_refused_in_time() -> None:
+    """A graph with more paths than anyone can walk is an error with a remedy, not an endless loop."""
+    nodes = [Plain(number=number) for number in range(30)]
+    for node in nodes:
+        node.others = list(nodes)
+    with pytest.raises(LimitExceeded, match="flatter"):
+        digest(nodes)
+
+
+def test_what_has_no_content_is_refused() -> None:
+    """A value that can be neither named nor taken apart is an error that names its type."""
+    with pytest.raises(TypeError, match="generator has no digest"):
+        digest([(x for x in ())])
+
+
+def test_arrays_by_content() -> None:
+    """Arrays count by type, shape and content; those of objects by the objects, never by their addresses."""
+    np = pytest.importorskip("numpy")
+    assert digest([np.array([Plain(a=1), None], dtype=object)]) == digest([np.array([Plain(a=1), None], dtype=object)])
+    nested = {"rows": [(1, np.array([Plain(a=1)], dtype=object))]}
+    assert digest([nested]) == digest([decode(encode(nested))])
+    grid = np.arange(6).reshape(2, 3)
+    assert digest([grid[:, ::2]]) == digest([grid[:, ::2].copy()])
+    assert digest([grid]) != digest([grid.reshape(3, 2)])
+    assert digest([np.array([1], dtype="i8")]) != digest([np.array([1], dtype="u8")])
+    assert digest([np.float64(1.5), np.int64(3)]) == digest([decode(encode(np.float64(1.5))), np.int64(3)])
+
+
+scalars = st.none() | st.booleans() | st.integers() | st.floats() | st.text() | st.binary()
+values = st.recursive(
+    scalars,
+    lambda inner: (
+        st.lists(inner)
+        | st.tuples(inner, inner)
+        | st.dictionaries(st.text(), inner)
+        | st.frozensets(st.integers() | st.text())
+        | st.builds(Flight, st.text(), st.lists(st.floats()), st.sets(st.text()))
+        | st.builds(Plain, a=inner)
+    ),
+    max_leaves=20,
+)
+
+
+@given(st.lists(values, max_size=5))
+def test_any_values_round_trip(outputs: list[Any]) -> None:
+    """Whatever goes through the codec keeps its digest."""
+    assert digest(decode(encode(outputs))) == digest(outputs)
+
+
+def test_what_pickle_refuses_goes_by_value() -> None:
+    """Lambdas, local functions and local classes are encoded, and plain pickle reads them."""
+    step = 3
+
+    def local(x: int) -> int:
+        return x + step
+
+    assert decode(encode({"f": lambda x: x * 2}))["f"](4) == 8
+    assert pickle.loads(encode(local))(4) == 7
+    with pytest.raises(TypeError):
+        encode(sys.stdout)
