@@ -14,7 +14,7 @@ from collections.abc import Callable, Hashable, Sequence
 from typing import Any
 
 from hosting.edit import edit
-from hosting.routes import Route
+from hosting.routes import Route, takes_lists
 from hosting.turn import Create, Dispose, Events, Output, Tick, Turn
 from reliable_rx.errors import LimitExceeded, QueryRefused, invariant
 from reliable_rx.identity import content_hash, lift_keys, lower_keys, structure
@@ -86,6 +86,7 @@ class QueryEngine:
         self.reports: dict[str, Report] = {}
         self.routes: dict[str, Route] = {}
         self.live: dict[str, set[str]] = {}
+        self.failures: dict[str, Exception] = {}
         self.timestamps: dict[str, Callable[[Any], float]] = {}
         self.heap: list[Timer] = []
         self.cancelled = 0
@@ -165,6 +166,8 @@ class QueryEngine:
     def end_partition(self, turn: Events) -> None:
         live = self.live.get(turn.source, set())
         live.discard(turn.partition)
+        if turn.error is not None:
+            self.failures[turn.source] = turn.error
         if turn.error is not None or not live:
             live.clear()
             self.end_route(turn.source, turn.error)
@@ -213,7 +216,7 @@ class QueryEngine:
                 self.settle()
             return
         for instance, leaves in list(route.plain.items()) if route.plain else ():
-            if len(leaves) == 1 and instance.plan.by_list and instance.policy == "fail":  # type: ignore[attr-defined]
+            if len(leaves) == 1 and takes_lists(instance):
                 leaves[0][1].deliver(instance, values)
                 if self.immediate:
                     self.settle_immediate()
@@ -223,13 +226,20 @@ class QueryEngine:
             self.deliver_keyed(route, values, origin)
 
     def deliver_keyed(self, route: Route, values: Sequence[Any], origin: tuple[str, str, int]) -> None:
-        for (instance, leaf), mine in route.wanted(values):
-            if instance.plan.by_list and instance.policy == "fail":  # type: ignore[attr-defined]
+        """Hand each event to the queries that want its key."""
+        if route.picky and len(values) > 1:
+            source, partition, first = origin
+            for offset, value in enumerate(values):
+                self.deliver_keyed(route, (value,), (source, partition, first + offset))
+            return
+        self.event = (*origin, values[0]) if len(values) == 1 else None
+        for (instance, leaf), mine, error in route.wanted(values):
+            if mine:
                 leaf.deliver(instance, mine)
-                if self.immediate:
-                    self.settle_immediate()
-            else:
-                self.deliver_singly(instance, [leaf], mine, origin)
+            if error is not None and not self.absorb(instance, leaf, error):
+                instance.end_leaf(leaf, error)
+            if self.immediate:
+                self.settle_immediate()
 
     def deliver_singly(
         self, instance: Instance, leaves: list[PlanNode], values: Sequence[Any], origin: tuple[str, str, int]
@@ -380,7 +390,7 @@ class QueryEngine:
         read = self.standing.get(op.source)
         if op.source in self.live:
             if not self.live[op.source]:
-                instance.end_leaf(leaf, None)
+                instance.end_leaf(leaf, self.failures.get(op.source))
         elif read is not None and read.status != RUNNING:
             instance.end_leaf(leaf, read.error)
 

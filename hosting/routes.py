@@ -20,9 +20,10 @@ Entry = tuple[Instance, PlanNode]
 class Route:
     """The readers of one source."""
 
-    __slots__ = ("keyed", "plain")
+    __slots__ = ("keyed", "picky", "plain")
 
     def __init__(self) -> None:
+        self.picky = 0  # how many readers by key must be fed event by event
         self.plain: dict[Instance, list[tuple[int, PlanNode]]] = {}
         self.keyed: dict[Callable[[Any], Any], dict[Any, Any]] = {}
 
@@ -36,6 +37,7 @@ class Route:
         table = self.keyed.setdefault(op.key_mapper, {})
         key = instance.keys[0]
         readers = table.get(key)
+        self.picky += not takes_lists(instance)
         # one reader is the common case and is stored bare: a list each costs 56 bytes a query
         if readers is None:
             table[key] = (instance, leaf)
@@ -56,6 +58,7 @@ class Route:
         table = self.keyed.get(op.key_mapper, {})
         key = instance.keys[0]
         readers = [entry for entry in several(table.get(key)) if entry[0] is not instance]
+        self.picky -= not takes_lists(instance)
         if not readers:
             table.pop(key, None)
             if not table:
@@ -72,17 +75,40 @@ class Route:
             for readers in list(table.values()):
                 yield from several(readers)
 
-    def wanted(self, values: Sequence[Any]) -> Iterator[tuple[Entry, list[Any]]]:
-        """Yield each reader by key with the events it wants, in the order in which the events first name it."""
-        for key_mapper, table in self.keyed.items():
-            found: dict[Any, list[Any]] = {}
-            for value in values:
-                key = key_mapper(value)
-                if key in table:
-                    found.setdefault(key, []).append(value)
-            for key, mine in found.items():
+    def wanted(self, values: Sequence[Any]) -> Iterator[tuple[Entry, list[Any], Exception | None]]:
+        """Yield each reader by key with the events it wants, in the order in which the events first name it.
+
+        If the key of an event cannot be read, every reader under that key function gets what came before, and the error.
+        """
+        for key_mapper, table in list(self.keyed.items()):
+            found, error = sorted_by_key(key_mapper, table, values)
+            for key in found if error is None else list(table):
                 for entry in several(table.get(key)):
-                    yield entry, mine
+                    yield entry, found.get(key, []), error
+
+
+def takes_lists(instance: Instance) -> bool:
+    """Whether events may be handed to *instance* as one list."""
+    if not instance.plan.by_list:
+        return False
+    while instance.parent is not None:
+        instance = instance.parent
+    return instance.policy == "fail"  # type: ignore[attr-defined, no-any-return]
+
+
+def sorted_by_key(
+    key_mapper: Callable[[Any], Any], table: dict[Any, Any], values: Sequence[Any]
+) -> tuple[dict[Any, list[Any]], Exception | None]:
+    """Return the events that somebody wants by key, and what *key_mapper* raised."""
+    found: dict[Any, list[Any]] = {}
+    try:
+        for value in values:
+            key = key_mapper(value)
+            if key in table:
+                found.setdefault(key, []).append(value)
+    except Exception as error:
+        return found, error
+    return found, None
 
 
 def several(readers: Any) -> Sequence[Entry]:

@@ -113,6 +113,7 @@ def header(engine: QueryEngine) -> dict[str, Any]:
         "number": engine.number,
         "orders": engine.orders,
         "live": {source: sorted(partitions) for source, partitions in engine.live.items()},
+        "failures": dict(engine.failures),
     }
 
 
@@ -175,6 +176,7 @@ def load(engine: QueryEngine, chunks: Sequence[bytes], head: dict[str, Any]) -> 
     engine.clock, engine.number, engine.orders = head["clock"], head["number"], head["orders"]
     for source, partitions in head["live"].items():
         engine.live[source] = set(partitions)
+    engine.failures = dict(head["failures"])
     shapes = sorted((key[1], row) for key, row in rows.items() if key[0] == "signature")
     engine.signatures = [shape for _, shape in shapes]
     loader.signatures.update(shapes)

@@ -90,8 +90,7 @@ class Range(Stage, name="range"):
             return
         cx.state.index += 1
         cx.emit(self.numbers[index])
-        if cx.active:
-            cx.soon("next")
+        cx.soon("next")
 
 
 def range(

@@ -197,7 +197,6 @@ class Instance:
     def open(self, node: PlanNode, key: Hashable, outer: Any) -> None:
         """Subscribe to the inner sequence for *outer*."""
         child = self.make_child(node, key, outer)
-        self.world.touch(child.unit)
         self.world.touch(self.unit)
         child.start()
 
@@ -211,8 +210,6 @@ class Instance:
             plan = self.world.plan_inner(as_query(inner), node)
         child = Instance(plan, self.world, node, key)
         child.parent, child.outer = self, outer
-        if shared and outer.subject.owner is self and not outer.subject.ended:
-            child.unit = outer.subject
         if self.children is None:
             self.children = {}
         self.children.setdefault(node.index, {})[key] = child
@@ -270,7 +267,18 @@ def subscribe_inner(instance: Instance, leaf: PlanNode, order: int) -> None:
         if instance.orders is None:
             instance.orders = {}
         instance.orders[leaf.index] = order
+        attach(instance, subject)
         subject.add((order, instance, leaf))
+
+
+def attach(instance: Instance, subject: Subject) -> None:
+    """Let the row of a shared sub-plan live in the row of the group it reads."""
+    if instance.unit is instance and instance.parent is subject.owner and isinstance(instance.outer, Inner):
+        if instance.outer.subject is subject and instance.parent is not None:
+            instance.world.forget(instance)
+            instance.saved = None
+            instance.unit = subject
+            instance.world.touch(subject)
 
 
 def subject_of(instance: Instance, leaf: PlanNode) -> Subject:

@@ -57,6 +57,11 @@ class InnerLeaf(Operator, name="inner"):
 
     subject: Subject
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        from reliable_rx.subject import restore_leaf
+
+        return (restore_leaf, self.subject.reference())
+
 
 @dataclass(frozen=True, eq=False)
 class SymbolLeaf(Operator, name="inner"):

@@ -81,7 +81,7 @@ def save_unit(unit: Any, signature_id: Callable[[Plan], int]) -> Row:
     if isinstance(unit, Subject):
         attached = [
             (instance.sink.path, instance.key, signature_id(instance.plan), save_instance(instance))
-            for _, instance, _ in unit.subscribers
+            for instance in dict.fromkeys(each for _, each, _ in unit.subscribers)
             if instance is not None and instance.unit is unit
         ]
         return ("subject", unit.order, attached)
@@ -159,7 +159,8 @@ class Loader:
         for path, key, signature_id, inner in attached:
             reader = find(owner.plan, path)
             if reader is not None:
-                self._load_child(owner, reader, key, Inner(subject), signature_id, inner)
+                child = self._load_child(owner, reader, key, Inner(subject), signature_id, inner)
+                child.unit = subject
 
     def _load_inner(self, owner: Instance, node: PlanNode, address: Address, row: Row) -> None:
         _, outer, signature_id, inner = row

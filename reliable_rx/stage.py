@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from reliable_rx.errors import LimitExceeded
 from reliable_rx.query import Inner
+from reliable_rx.subject import Subject
 
 if TYPE_CHECKING:
     from reliable_rx.instance import Instance
@@ -50,15 +51,19 @@ class Cx:
         finish_node(self.instance, self.node, error)
 
     def schedule(self, due: float, tag: Hashable) -> None:
-        self.instance.set_timer(self.node, tag, due)
+        if self.active:  # what an operator emits may end it before it goes on to here, and nobody would cancel this
+            self.instance.set_timer(self.node, tag, due)
 
     def soon(self, tag: Hashable) -> None:
-        self.instance.set_timer(self.node, tag, None)
+        if self.active:
+            self.instance.set_timer(self.node, tag, None)
 
     def cancel(self, tag: Hashable) -> None:
         self.instance.cancel_timer(self.node, tag)
 
     def subscribe(self, port: int) -> None:
+        if not self.active:
+            return
         source = self.node.inputs[port]
         self.instance.deactivate(source)
         self.instance.activate(source)
@@ -72,6 +77,8 @@ class Cx:
         self.instance.deactivate(self.node.inputs[port])
 
     def open(self, key: Hashable, outer: Any) -> None:
+        if not self.active:
+            return
         if self.opened() >= self.node.plan.limits.inner_max:
             raise exceeded(self.node, "inner_max")
         self.instance.open(self.node, key, outer)
@@ -87,6 +94,8 @@ class Cx:
         return 0 if children is None else len(children.get(self.node.index, ()))
 
     def begin(self, key: Hashable) -> Inner[Any]:
+        if not self.active:
+            return Inner(Subject(None, None, key))
         groups = self.groups()
         limit = self.node.op.inner_limit  # type: ignore[attr-defined]
         if len(groups) >= getattr(self.node.plan.limits, limit):

@@ -113,3 +113,8 @@ def restore_inner(address: Address, key: Hashable, ended: bool, error: Exception
         found = Subject(None, None, key)
         found.ended, found.error = True, error
     return Inner(found)
+
+
+def restore_leaf(address: Address, key: Hashable, ended: bool, error: Exception | None) -> Any:
+    """The same for a reference inside a saved query."""
+    return restore_inner(address, key, ended, error).node.op

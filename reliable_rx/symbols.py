@@ -10,11 +10,13 @@ from functools import partial
 from types import FunctionType
 from typing import Any
 
-from reliable_rx.query import Node, Symbol, parameters
+from reliable_rx.query import Node, Symbol, SymbolLeaf, parameters
 
 
 def captures(node: Node, symbol: Symbol) -> bool:
     """Whether any function in the plan closes over *symbol*."""
+    if isinstance(node.op, SymbolLeaf):
+        return False
     return any(holds(value, symbol, 0) for value in parameters(node.op).values()) or any(
         captures(each, symbol) for each in node.inputs
     )
@@ -22,8 +24,8 @@ def captures(node: Node, symbol: Symbol) -> bool:
 
 def holds(value: Any, symbol: Symbol, depth: int) -> bool:
     """Whether *symbol* can be reached from *value* through closures, partials and containers."""
-    if value is symbol:
-        return True
+    if isinstance(value, Symbol):
+        return value is symbol
     if depth > 8:
         return False
     if isinstance(value, FunctionType):

@@ -65,7 +65,7 @@ def compare(name: str, streams: Streams, expected: Sequence[Timed], actual: Sequ
 def comparable(each: Timed) -> tuple[Any, ...]:
     """What must be equal: the type as well (1 is not True), errors by type and text."""
     value = str(each.value) if isinstance(each.value, BaseException) else each.value
-    return (each.time_s, each.kind, type(each.value), value)
+    return (round(each.time_s, 6), each.kind, type(each.value), value)
 
 
 def spoken(timed: Iterable[Timed]) -> str:

@@ -1,0 +1,95 @@
+"""Running a query in a real engine under the oracle's clock, also killed and recovered at every boundary.
+
+These runners need the `hosting` package, which stands above this one, so they import it when they are called.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+import reliable_rx
+from reliable_rx import operators
+from reliable_rx.testing.marbles import COMPLETED, ERROR, NEXT, RAISED, Timed
+from reliable_rx.testing.virtual_time import Build, Streams
+
+if TYPE_CHECKING:
+    from hosting.engine import QueryEngine
+    from hosting.turn import Turn
+
+
+def run_hosted(build: Build, streams: Streams, until_s: float) -> list[Timed]:
+    """Play *streams* into *build* in an engine.
+
+    >>> from reliable_rx.testing import draw_marbles, parse_marbles
+    >>> draw_marbles(run_hosted(lambda ops, rx, s: s.pipe(ops.pairwise()), [parse_marbles("-1-2|")], 9))
+    '---(1, 2)|'
+    """
+    return HostedRun(build, streams, until_s, crash=False).play()
+
+
+def run_recovered(build: Build, streams: Streams, until_s: float) -> list[Timed]:
+    """The same, with the engine turned into bytes, thrown away and recovered after every turn."""
+    return HostedRun(build, streams, until_s, crash=True).play()
+
+
+class HostedRun:
+    """One input through one engine."""
+
+    def __init__(self, build: Build, streams: Streams, until_s: float, *, crash: bool) -> None:
+        from hosting.engine import QueryEngine
+
+        self.engine: QueryEngine = QueryEngine()
+        self.build = build
+        self.streams = streams
+        self.until_s = until_s
+        self.crash = crash
+        self.record: list[Timed] = []
+        for number in range(len(streams)):
+            self.engine.declare(f"s{number}", ["0"])
+
+    def play(self) -> list[Timed]:
+        sources = [reliable_rx.source(f"s{number}") for number in range(len(self.streams))]
+        try:
+            query = self.build(operators, reliable_rx, *sources)
+        except Exception as error:
+            return [Timed(0.0, RAISED, error)]
+        self.take(self.engine.creation("query", query, time=0.0))
+        for turn in self.turns():
+            while (due := self.engine.next_due()) is not None and due < turn.time:
+                self.tick(due)
+            self.take(turn)
+        while (due := self.engine.next_due()) is not None and due <= self.until_s:
+            self.tick(due)
+        return self.record
+
+    def turns(self) -> Iterator[Any]:
+        """Yield the notifications of all streams as turns: by time, the first stream first."""
+        from hosting.turn import Events
+
+        played = [0] * len(self.streams)
+        merged = sorted((each.time_s, number, each) for number, stream in enumerate(self.streams) for each in stream)
+        for time_s, number, each in merged:
+            values = [each.value] if each.kind == NEXT else []
+            error = each.value if each.kind == ERROR else None
+            ended = each.kind != NEXT
+            yield Events(f"s{number}", "0", played[number], values, time_s, ended=ended, error=error)
+            played[number] += len(values)
+
+    def tick(self, due: float) -> None:
+        from hosting.turn import Tick
+
+        self.take(Tick(due))
+
+    def take(self, turn: Turn) -> None:
+        for out in self.engine.take(turn):
+            if out.name != "query":
+                continue
+            now = self.engine.clock
+            self.record.extend(Timed(now, NEXT, value) for value in out.values)
+            if out.ended:
+                self.record.append(Timed(now, COMPLETED if out.error is None else ERROR, out.error))
+        if self.crash:
+            from hosting.snapshot import copy_of
+
+            self.engine = copy_of(self.engine)
