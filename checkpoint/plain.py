@@ -1,9 +1,10 @@
 """Any value as plain values that `marshal` takes: equal for equal values, without addresses.
 
 The slow road of `checkpoint.codec.digest`, for dataclasses, named tuples, datetimes, decimals, enums, exceptions and
-user objects. A value becomes ``(type name, …)``; an unknown object becomes what its ``__reduce_ex__`` says, which is
-what pickle would write, but with fields in place of references. A value that contains itself is cut at the
-repetition, by its depth. Rejected: hashing ``repr``: the default one is an address.
+user objects. A scalar stays what it is; anything else becomes a tuple that begins with its type's name. An unknown
+object becomes what its ``__reduce_ex__`` says, which is what pickle would write, but with parts in place of references.
+A value that contains itself is cut at the repetition, by its depth; a graph with endlessly many paths is refused.
+Rejected: hashing ``repr``: the default one is an address.
 """
 
 from __future__ import annotations
@@ -11,29 +12,30 @@ from __future__ import annotations
 import copyreg
 import marshal
 from collections.abc import Callable, Iterable
-from dataclasses import fields, is_dataclass
+from dataclasses import fields
 from datetime import date, datetime, time, timedelta
 from decimal import Decimal
 from enum import Enum
 from fractions import Fraction
+from functools import lru_cache
 from types import BuiltinFunctionType, CodeType, FunctionType, MethodType, ModuleType
-from typing import Any, ClassVar
+from typing import Any
 from uuid import UUID
 
 from reliable_rx.errors import LimitExceeded
 
 _SCALARS = frozenset((type(None), bool, int, float, complex, str, bytes, type(...)))
 _BY_TEXT = frozenset((date, timedelta, Decimal, Fraction, UUID, range))
-_PARTS_MAX = 1_000_000
+_PARTS_MAX = 2_000_000
 _CELL_EMPTY = "empty cell"
 
 
 def plain(value: Any) -> Any:
-    """Return *value* as nested tuples of scalars, each preceded by its type's name.
+    """Return *value* as scalars and nested tuples of them, each tuple preceded by its type's name.
 
     >>> from decimal import Decimal
-    >>> plain([Decimal("1.50")])
-    ('list', (('decimal.Decimal', "Decimal('1.50')"),))
+    >>> plain([1, Decimal("1.50")])
+    ('builtins.list', 1, ('decimal.Decimal', "Decimal('1.50')"))
 
     *Raises* `TypeError` if some part can be neither taken apart nor named, `LimitExceeded` if there are too many.
     """
@@ -52,106 +54,117 @@ class _Walk:
     def value(self, value: Any) -> Any:
         kind = type(value)
         if kind in _SCALARS:
-            return (kind.__name__, value)
-        key = id(value)
-        if key in self._path:
-            return ("cycle", len(self._path) - self._path[key])
+            return value
         self._parts += 1
         if self._parts > _PARTS_MAX:
             message = f"a {_name(kind)} is part of a value with over {_PARTS_MAX} parts; emit something flatter"
             raise LimitExceeded(message, path="", limit="parts of one output", most=_PARTS_MAX)
-        self._path[key] = len(self._path)
-        try:
-            return self._known.get(kind, _Walk._other)(self, value)
-        finally:
-            del self._path[key]
+        key, path = id(value), self._path
+        if key in path:
+            return ("cycle", len(path) - path[key])
+        path[key] = len(path)  # left there by an exception, which ends the walk
+        name, road = _named_road(kind)  # type: ignore[arg-type]  # mypy takes type[Any] for unhashable
+        parts = (name, *road(self, value))
+        del path[key]
+        return parts
 
-    def _all(self, values: Iterable[Any]) -> tuple[Any, ...]:
-        return tuple([self.value(value) for value in values])
+    def items(self, values: Iterable[Any]) -> list[Any]:
+        # Most parts are scalars: spare them the call.
+        return [each if type(each) in _SCALARS else self.value(each) for each in values]
 
-    def _sequence(self, value: Any) -> Any:
-        return (type(value).__name__, self._all(value))
+    def unordered(self, values: Iterable[Any]) -> list[Any]:
+        """Sort by bytes: values of several types do not compare."""
+        return sorted(self.items(values), key=lambda part: marshal.dumps(part, 2))
 
-    def _set(self, value: Any) -> Any:
-        return (type(value).__name__, _sorted(self._all(value)))
+    def pairs(self, values: dict[Any, Any]) -> list[Any]:
+        return [*self.items(values), *self.items(values.values())]
 
-    def _dict(self, value: Any) -> Any:
-        return ("dict", self._all(value.items()))
-
-    def _buffer(self, value: Any) -> Any:
-        return (type(value).__name__, bytes(value))
-
-    def _text(self, value: Any) -> Any:
-        return (_name(type(value)), repr(value))
-
-    def _moment(self, value: Any) -> Any:
-        return (_name(type(value)), value.isoformat(), value.fold, self.value(value.tzinfo))
-
-    def _other(self, value: Any) -> Any:
-        if isinstance(value, type | BuiltinFunctionType | ModuleType):
-            return ("named", _name(value))
-        if isinstance(value, Enum):
-            return ("enum", _name(type(value)), value.name, self.value(value.value))
-        if isinstance(value, FunctionType):
-            return self._function(value)
-        if isinstance(value, MethodType):
-            return ("method", value.__func__.__qualname__, self.value(value.__self__))
-        if hasattr(type(value), "__array_interface__"):
-            return self._array(value)
-        if isinstance(value, BaseException):
-            return (_name(type(value)), self._all(value.args), self._state(value.__dict__))
-        if isinstance(value, set | frozenset):
-            return (_name(type(value)), _sorted(self._all(value)), self._state(getattr(value, "__dict__", None)))
-        if is_dataclass(value):
-            pairs = [(field.name, getattr(value, field.name, None)) for field in fields(value)]
-            return (_name(type(value)), self._all(pairs))
-        return self._reduced(value)
-
-    def _array(self, value: Any) -> Any:
-        content = value.tolist() if value.dtype.hasobject else value.tobytes()
-        return (_name(type(value)), value.dtype.str, tuple(value.shape), self.value(content))
-
-    def _function(self, value: FunctionType) -> Any:
-        cells = [_cell(cell) for cell in value.__closure__ or ()]
-        return ("function", value.__module__, value.__qualname__, _code(value.__code__), self._all(cells))
-
-    def _reduced(self, value: Any) -> Any:
-        reduce = copyreg.dispatch_table.get(type(value))
-        try:
-            reduced = value.__reduce_ex__(4) if reduce is None else reduce(value)
-        except TypeError as error:
-            raise TypeError(
-                f"a {_name(type(value))} has no digest: {error}; give it __reduce__ or emit its data"
-            ) from None
-        if isinstance(reduced, str):
-            return ("named", _name(type(value)), reduced)
-        function, arguments, state, items, pairs = (*reduced, None, None, None)[:5]
-        made = (_name(type(value)), _name(function), self._all(arguments), self._state(state))
-        return (*made, self._all(items or ()), self._all(pairs or ()))
-
-    def _state(self, state: Any) -> Any:
+    def attributes(self, state: Any) -> Any:
         """The order in which attributes were first set is not part of a value."""
-        if type(state) is dict:
-            return _sorted(self._all(state.items()))
+        if type(state) is dict and set(map(type, state)) <= {str}:
+            names = sorted(state)
+            return (*names, *self.items([state[name] for name in names]))
         return self.value(state)
 
-    _known: ClassVar[dict[type, Callable[[_Walk, Any], Any]]] = {
-        list: _sequence,
-        tuple: _sequence,
-        set: _set,
-        frozenset: _set,
-        dict: _dict,
-        bytearray: _buffer,
-        memoryview: _buffer,
-        datetime: _moment,
-        time: _moment,
-        **dict.fromkeys(_BY_TEXT, _text),
-    }
+
+Road = Callable[[_Walk, Any], Iterable[Any]]
 
 
-def _sorted(values: Iterable[Any]) -> tuple[Any, ...]:
-    """Sort by bytes: plain values of several types do not compare."""
-    return tuple(sorted(values, key=lambda value: marshal.dumps(value, 2)))
+@lru_cache(maxsize=4096)
+def _named_road(kind: type) -> tuple[str, Road]:
+    return _name(kind), _road(kind)
+
+
+def _road(kind: type) -> Road:
+    """Choose how values of type *kind* are taken apart."""
+    if kind in _BY_TEXT:
+        return lambda walk, value: (repr(value),)
+    if hasattr(kind, "__dataclass_fields__"):
+        return _dataclass_road(kind)
+    if issubclass(kind, tuple) and hasattr(kind, "_fields"):
+        return _Walk.items
+    if hasattr(kind, "__array_interface__"):
+        return _array
+    return _EXACT.get(kind) or next((road for base, road in _BY_BASE if issubclass(kind, base)), _reduced)
+
+
+def _dataclass_road(kind: type) -> Road:
+    names = tuple(field.name for field in fields(kind))
+    return lambda walk, value: (*names, *walk.items([getattr(value, name, None) for name in names]))
+
+
+def _array(walk: _Walk, value: Any) -> Iterable[Any]:
+    content = value.tolist() if value.dtype.hasobject else value.tobytes()
+    return value.dtype.str, value.shape, walk.value(content)
+
+
+def _function(walk: _Walk, value: FunctionType) -> Iterable[Any]:
+    cells = [_cell(cell) for cell in value.__closure__ or ()]
+    defaults = (value.__defaults__, value.__kwdefaults__)
+    return _name(value), _code(value.__code__), *walk.items(defaults), *walk.items(cells)
+
+
+def _exception(walk: _Walk, value: BaseException) -> Iterable[Any]:
+    return *walk.items(value.args), walk.attributes(value.__dict__)
+
+
+def _moment(walk: _Walk, value: Any) -> Iterable[Any]:
+    return value.isoformat(), value.fold, walk.value(value.tzinfo)
+
+
+def _reduced(walk: _Walk, value: Any) -> Iterable[Any]:
+    reduce = copyreg.dispatch_table.get(type(value))
+    try:
+        reduced = value.__reduce_ex__(4) if reduce is None else reduce(value)
+    except TypeError as error:
+        message = f"a {_name(type(value))} has no digest: {error}; give it __reduce__ or emit its data"
+        raise TypeError(message) from None
+    if isinstance(reduced, str):
+        return (reduced,)
+    function, arguments, state, items, pairs = (*reduced, None, None, None)[:5]
+    made = _name(function), tuple(walk.items(arguments)), walk.attributes(state)
+    return *made, tuple(walk.items(items or ())), tuple(walk.items(pairs or ()))
+
+
+_EXACT: dict[type, Road] = {
+    list: _Walk.items,
+    tuple: _Walk.items,
+    set: _Walk.unordered,
+    frozenset: _Walk.unordered,
+    dict: _Walk.pairs,
+    bytearray: lambda walk, value: (bytes(value),),
+    memoryview: lambda walk, value: (bytes(value),),
+    datetime: _moment,
+    time: _moment,
+}
+_BY_BASE: tuple[tuple[Any, Road], ...] = (
+    ((type, BuiltinFunctionType, ModuleType), lambda walk, value: (_name(value),)),
+    (Enum, lambda walk, value: (value.name, walk.value(value.value))),
+    (FunctionType, _function),
+    (MethodType, lambda walk, value: (_name(value.__func__), walk.value(value.__self__))),
+    (BaseException, _exception),
+    ((set, frozenset), lambda walk, value: (*walk.unordered(value), walk.attributes(getattr(value, "__dict__", None)))),
+)
 
 
 def _name(thing: Any) -> str:
