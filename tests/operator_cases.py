@@ -1,7 +1,7 @@
 """The table of cases: every operator and creation function with several parameterisations, for whoever runs operators.
 
-A case is a function ``build(ops, rx, *sources)`` and how to feed it. `CASES` is read by the un-hosted oracle tests and may be read by any host.
-Values are small whole numbers; 0 and None are among them because both are false.
+A case is a function ``build(ops, rx, *sources)`` and how to feed it. `CASES` is read by the un-hosted oracle tests and
+may be read by any host. Values are small whole numbers; 0 and None are among them because both are false.
 """
 
 from __future__ import annotations
@@ -275,7 +275,7 @@ cases(
 # -- several inputs
 
 TWO = {"sources": 2, "alphabet": (0, 1), "length_fast": 2, "length_full": 4}
-THREE = {"sources": 3, "alphabet": (0,), "length_fast": 2, "length_full": 3}
+THREE = {"sources": 3, "alphabet": (0,), "length_fast": 1, "length_full": 2}
 
 cases(
     "merge",
@@ -532,8 +532,8 @@ cases(
     {
         **{
             f"{span} {shift}": (
-                lambda a, b: lambda ops, rx, s: s.pipe(
-                    ops.window_with_time(a, b), ops.flat_map(lambda w: w.pipe(ops.to_list()))
+                lambda a, b: (
+                    lambda ops, rx, s: s.pipe(ops.window_with_time(a, b), ops.flat_map(lambda w: w.pipe(ops.to_list())))
                 )
             )(span, shift)
             for span, shift in SPANS

@@ -154,8 +154,10 @@ cases(
     {
         **{
             f"{count} {skip}": (
-                lambda c, k: lambda ops, rx, s: s.pipe(
-                    ops.window_with_count(c, k), ops.flat_map(lambda w: w.pipe(ops.to_list()))
+                lambda c, k: (
+                    lambda ops, rx, s: s.pipe(
+                        ops.window_with_count(c, k), ops.flat_map(lambda w: w.pipe(ops.to_list()))
+                    )
                 )
             )(count, skip)
             for count, skip in WINDOWS
@@ -215,9 +217,7 @@ cases(
         "inner fails": lambda ops, rx, s: s.pipe(
             ops.flat_map(lambda x: rx.timer(1.5).pipe(ops.map(lambda _: over(1, lambda y: y)(x))))
         ),
-        "the source": lambda ops, rx, s: s.pipe(
-            ops.flat_map(lambda x: s.pipe(ops.take(1), ops.map(lambda y: (x, y))))
-        ),
+        "the source": lambda ops, rx, s: s.pipe(ops.flat_map(lambda x: s.pipe(ops.take(1), ops.map(lambda y: (x, y))))),
         "some are lists": lambda ops, rx, s: s.pipe(ops.flat_map(lambda x: [x] if x else rx.timer(0.5))),
         "constant": lambda ops, rx, s: s.pipe(ops.flat_map(rx.of(7, 8))),
         "take": lambda ops, rx, s: s.pipe(ops.flat_map(lambda x: rx.of(x, x + 10)), ops.take(3)),

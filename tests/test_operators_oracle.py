@@ -1,4 +1,4 @@
-"""Every operator agrees with `reactivex`, event for event, on all small streams: plain, and rebuilt from bytes after every event."""
+"""Every operator agrees with `reactivex` on all small streams: plain, and rebuilt from bytes after every event."""
 
 from __future__ import annotations
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, TypeVar
+from typing import Any, ClassVar, TypeVar
 
 from reactivex import Observable
 from reactivex.internal import SequenceContainsNoElementsError
@@ -202,7 +202,7 @@ def max(comparer: Callable[[A, A], Any] | None = None) -> Op[A, A]:
 
 @dataclass(frozen=True, eq=False)
 class ToList(Linear, name="to_list"):
-    grows = {"items": "list_items_max"}
+    grows: ClassVar = {"items": "list_items_max"}
 
     @dataclass(slots=True)
     class State:

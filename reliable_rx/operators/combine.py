@@ -230,7 +230,7 @@ class StartWith(Stage, name="start_with"):
         cx.soon("start")
 
     def on_timer(self, cx: Context, tag: Hashable) -> None:
-        # three steps, because RxPY's start_with is concat(from_iterable(values), source) and others may act between them
+        # three steps: RxPY's start_with is concat(from_iterable(values), source), and others may act between them
         if tag == "start":
             cx.soon("values")
         elif tag == "values":

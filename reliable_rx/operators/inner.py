@@ -57,9 +57,9 @@ class FlatMap(Reads, name="flat_map"):
 def flat_map(mapper: Any = None) -> Op[Any, Any]:
     """Project each element to a sequence (or iterable) and merge these.
 
-    Behind `group_by` and the windows, *mapper* is called once and its sub-plan shared by all groups; elsewhere it is called
-    per element, and again on recovery, so it must be pure. Without *mapper* the elements are themselves the sequences (RxPY
-    has that default but fails on it).
+    Behind `group_by` and the windows, *mapper* is called once and its sub-plan shared by all groups; elsewhere it is
+    called per element, and again on recovery, so it must be pure. Without *mapper* the elements are themselves the
+    sequences (RxPY has that default but fails on it).
 
     *State*: a counter, and one row per live inner sequence, bounded by `Limits.inner_max`.
     """

@@ -1,7 +1,8 @@
 """Operators with one input that look at one value after the other.
 
-List forms stand only where they were measured to matter. They are plain loops: since Python 3.11 these call a Python function as fast as
-``map``, ``filter`` and ``accumulate`` do, which would take a `StopIteration` of a user function for the end of the list and lose the rest.
+List forms stand only where they were measured to matter. They are plain loops: since Python 3.11 these call a Python
+function as fast as ``map``, ``filter`` and ``accumulate`` do, which would take a `StopIteration` of a user function for
+the end of the list and lose the rest. Comprehensions would lose what came before an error.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ import copy
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, TypeVar
+from typing import Any, ClassVar, TypeVar
 
 from reactivex import Observable
 from reactivex.internal import ArgumentOutOfRangeException
@@ -44,7 +45,7 @@ class Map(Linear, name="map"):
     def on_batch(self, state: None, values: Sequence[Any], out: list[Any]) -> None:
         mapper = self.mapper
         for value in values:
-            out.append(mapper(value))  # noqa: PERF401 (a comprehension would lose what came before an error)
+            out.append(mapper(value))  # noqa: PERF401
 
 
 def map(mapper: Callable[[A], B] | None = None) -> Op[A, B]:
@@ -72,7 +73,7 @@ class Filter(Linear, name="filter"):
         predicate = self.predicate
         for value in values:
             if predicate(value):
-                out.append(value)
+                out.append(value)  # noqa: PERF401
 
 
 def filter(predicate: Callable[[A], Any]) -> Op[A, A]:
@@ -280,7 +281,7 @@ def skip_while(predicate: Callable[[A], Any]) -> Op[A, A]:
 @dataclass(frozen=True, eq=False)
 class Distinct(Linear, name="distinct"):
     keeps_inner = True
-    grows = {"seen": "distinct_keys_max", "compared": "distinct_keys_max"}
+    grows: ClassVar = {"seen": "distinct_keys_max", "compared": "distinct_keys_max"}
     key_mapper: Callable[[Any], Any] = identity
     comparer: Callable[[Any, Any], Any] | None = None
 
@@ -350,7 +351,7 @@ class DistinctUntilChanged(Linear, name="distinct_until_changed"):
         try:
             for value in values:
                 key = key_mapper(value)
-                if before is NotSet or not before == key:
+                if before is NotSet or not before == key:  # noqa: SIM201 (types may define == only)
                     before = key
                     out.append(value)
         finally:
@@ -414,7 +415,7 @@ def default_if_empty(default_value: Any = None) -> Op[A, Any]:
 
 @dataclass(frozen=True, eq=False)
 class BufferWithCount(Linear, name="buffer_with_count"):
-    grows = {"open": "windows_max"}
+    grows: ClassVar = {"open": "windows_max"}
     count: int
     skip: int
 

@@ -1,8 +1,9 @@
 """Marbles: streams in virtual time, written as text and back.
 
-`'--a-b-|'` is easier to read in a test than three tuples. One character is one tick: `-` nothing, a letter or digit a value, `|` the
-end, `#` an error, `(ab)` several at the tick of the parenthesis, a space nothing at all.
-Rejected: `reactivex`'s own parser, which reads ``ab`` as one value, so that two values in consecutive ticks cannot be written.
+``--a-b-|`` is easier to read in a test than three tuples. One character is one tick: ``-`` nothing, a letter or digit
+a value, ``|`` the end, ``#`` an error, ``(ab)`` several at the tick of the parenthesis; a space is not even a tick.
+Rejected: `reactivex`'s own parser, which reads ``ab`` as one value, so that values in consecutive ticks cannot be
+written.
 """
 
 from __future__ import annotations

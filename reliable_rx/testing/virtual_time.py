@@ -1,8 +1,8 @@
-"""Running a query in virtual time: hot sources play what they are told, and every notification is recorded with its time.
+"""Running a query in virtual time: hot sources play what they are told, and what comes out is recorded with its time.
 
-A *build* is a function ``build(ops, rx, *sources)`` that returns a query; it is given plain `reactivex` or `reliable_rx`, so that one text
-runs on both. A *runner* plays timed streams into a build and returns what came out. The runners here are un-hosted; whoever hosts queries
-adds his own to `RUNNERS` and is held to the same.
+A *build* is a function ``build(ops, rx, *sources)`` that returns a query; it is given plain `reactivex` or
+`reliable_rx`, so that one text runs on both. A *runner* plays timed streams into a build and returns what came out. The
+runners here are un-hosted; whoever hosts queries adds his own to `RUNNERS` and is held to the same.
 
 Time is moved with ``advance_to`` only: ``VirtualTimeScheduler.start`` of RxPY 6.1 adds a second to the clock after a
 hundred simultaneous actions.
