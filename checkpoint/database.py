@@ -29,19 +29,27 @@ class Database:
     """One file. *part* is its role in the store, sealed into it so that two files cannot be exchanged."""
 
     def __init__(self, path: Path, part: str, *, read_only: bool = False) -> None:
-        self.path, self._part = path, part
+        self.path, self.read_only, self._part = path, read_only, part
         self._write_lock, self._read_lock = threading.Lock(), threading.RLock()
         self._writing: sqlite3.Connection | None = None
         self._reading: sqlite3.Connection | None = None
+        self._frozen = False
         with unavailable(str(path)):
             try:
                 if not read_only:
                     self._writing = _connect(path, "rwc")
-                self._reading = _connect(path, "ro" if read_only else "rw")
+                self._reading = self._connect_reading()
                 _check_format(self._reading, path)
             except BaseException:
                 self.close()
                 raise
+
+    def _connect_reading(self) -> sqlite3.Connection:
+        """Connect for reading; as a mere reader, make no files beside the database: its owner could not open them."""
+        if not self.read_only:
+            return _connect(self.path, "rw")
+        self._frozen = not self.path.with_name(f"{self.path.name}-wal").exists()
+        return _connect(self.path, "ro&immutable=1" if self._frozen else "ro")
 
     def open_identity(self, schema: Sequence[str], *, keys: KeyRing, owner: str | None) -> str | None:
         """Return the owner that the file belongs to; make the file if it is empty and *owner* is given."""
@@ -107,18 +115,26 @@ class Database:
     def read(self, sql: str, parameters: Sequence[Any] = ()) -> list[Any]:
         """Return the rows of a query, as last committed."""
         with self._read_lock:
-            return self._open(self._reading).execute(sql, parameters).fetchall()
+            return self._current().execute(sql, parameters).fetchall()
 
     @contextmanager
     def snapshot(self) -> Iterator[None]:
         """Let all reads of this thread inside see one committed state; reads of other threads wait."""
         with self._read_lock:
-            connection = self._open(self._reading)
+            connection = self._current()
             connection.execute("BEGIN")
             try:
                 yield
             finally:
                 connection.execute("ROLLBACK")
+
+    def _current(self) -> sqlite3.Connection:
+        """Return the reading connection; a frozen view ends when an owner has come."""
+        connection = self._open(self._reading)
+        if self._frozen and not connection.in_transaction:
+            connection.close()
+            connection = self._reading = self._connect_reading()
+        return connection
 
     def _open(self, connection: sqlite3.Connection | None) -> sqlite3.Connection:
         if connection is None:

@@ -79,7 +79,7 @@ class ChainedJournal(ABC):
             self._last_turn, self._last_seal = first_turn + count - 1, blob[-SEAL_BYTES:]
 
     def read(self, after_turn: int) -> Iterator[tuple[int, int, bytes]]:
-        if after_turn >= self._last_turn:
+        if after_turn >= self.last_turn:
             return
         with unavailable(self._where), self._lock:
             expected, previous = self._start(after_turn + 1)

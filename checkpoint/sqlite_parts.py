@@ -102,6 +102,12 @@ class SqliteJournal(ChainedJournal):
         self._database = database
         self.load()
 
+    @property
+    def last_turn(self) -> int:
+        if self._database.read_only:
+            self.load()  # its owner goes on meanwhile
+        return self._last_turn
+
     def _rows(self, first_min: int, limit: int) -> Sequence[Segment]:
         sql = "SELECT first, count, blob FROM turns WHERE first >= ? ORDER BY first LIMIT ?"
         return self._database.read(sql, (first_min, limit))
