@@ -22,6 +22,7 @@ from reliable_rx.errors import CheckpointRefused, StoreUnavailable
 
 _APPLICATION_ID = 0x52525831  # "RRX1"
 _BUSY_TIMEOUT_S = 10.0
+_WAL_KEPT_BYTES_MAX = 64 << 20  # what one large commit may leave lying on the disk
 _IDENTITY_SCHEMA = "CREATE TABLE identity (name TEXT PRIMARY KEY, value BLOB NOT NULL)"
 
 
@@ -177,6 +178,7 @@ def _configure(connection: sqlite3.Connection, path: Path) -> None:
     # Matters on macOS only, where a plain fsync does not reach the platter.
     connection.execute("PRAGMA fullfsync = ON")
     connection.execute("PRAGMA cell_size_check = ON")
+    connection.execute(f"PRAGMA journal_size_limit = {_WAL_KEPT_BYTES_MAX}")
 
 
 def _check_format(connection: sqlite3.Connection, path: Path) -> None:

@@ -10,6 +10,7 @@ import stat
 import subprocess
 import sys
 import threading
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -153,6 +154,20 @@ def test_a_reader_follows_a_journal_that_moves(tmp_path: Path) -> None:
         assert [first for first, _, _ in reader.journal.read(3)] == [4]
 
 
+def test_a_reader_sees_an_owner_come(tmp_path: Path) -> None:
+    """A reader of a store that nobody had open sees what an owner writes afterwards."""
+    SqliteStore(tmp_path).close()
+    with SqliteStore.read_only(tmp_path) as reader:
+        assert reader.recover() is None
+        with SqliteStore(tmp_path) as store:
+            store.commit(full(1))
+            found = reader.recover()
+            assert found is not None and found.generation == 1
+            store.commit(full(2))
+        found = reader.recover()
+        assert found is not None and found.generation == 2
+
+
 def test_a_commit_does_not_hold_up_the_others(tmp_path: Path) -> None:
     """In the midst of a checkpoint commit, turns and pushes become durable and everything can be read."""
     inside, go_on = threading.Event(), threading.Event()
@@ -202,7 +217,7 @@ def test_a_full_disk_and_after(tmp_path: Path) -> None:
 def write_until_full(store: Store) -> dict[str, int]:
     """Write commits, turns and pushes until each has failed; return how many of each were acknowledged."""
     log, done = store.log("in"), {"generation": 0, "turn": 0, "pushed": 0}
-    writes = {
+    writes: dict[str, Callable[[int], object]] = {
         "generation": lambda n: store.commit(full(n, size=50_000)),
         "turn": lambda n: store.journal.append(n, 1, bytes(10_000)),
         "pushed": lambda n: log.append([bytes(10_000)]),

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from checkpoint import MemoryStore, SqliteReader, SqliteStore, Store, StoreReader
+from checkpoint import KeyRing, MemoryStore, Segment, SqliteReader, SqliteStore, Store, StoreReader
+from checkpoint.sealed import Write
+from reliable_rx.errors import ReliableRxError
 from reliable_rx.testing.stores import STORE_CHECKS, check_store
 
 OpenStore = Callable[[], Store]
@@ -44,3 +47,120 @@ def test_the_types_are_stores() -> None:
     stores: list[type[Store]] = [MemoryStore, SqliteStore]
     readers: list[type[StoreReader]] = [SqliteReader, *stores]
     assert all(hasattr(reader, "recover") for reader in readers)
+
+
+class NoRetention(MemoryStore):
+    """Never deletes a generation."""
+
+    def _write_generation(self, write: Write) -> None:
+        super()._write_generation(replace(write, drop_below=0))
+
+
+class ForgetsBase(MemoryStore):
+    """Deletes old generations by number, though kept differentials build on them."""
+
+    def _write_generation(self, write: Write) -> None:
+        super()._write_generation(replace(write, drop_below=write.sealed.manifest.generation - 2))
+
+
+class HalfCommit(MemoryStore):
+    """Writes the outputs although the transaction fails."""
+
+    def _write(self, write: Write) -> None:
+        for stream, first, count, blob in write.segments:
+            self.rows.outputs.setdefault(stream, []).append((first, count, blob))
+        super()._write(write)
+
+
+class KeepsSuperseded(MemoryStore):
+    """Leaves the segments in place that a new one repeats."""
+
+    def _write(self, write: Write) -> None:
+        before = {stream: list(rows) for stream, rows in self.rows.outputs.items()}
+        super()._write(write)
+        for stream, rows in before.items():
+            now = self.rows.outputs[stream]
+            self.rows.outputs[stream] = sorted({row[0]: row for row in [*rows, *now]}.values())
+
+
+class TrimsOneTooMany(MemoryStore):
+    """Forgets the segment that holds the first id to keep."""
+
+    def _write(self, write: Write) -> None:
+        super()._write(replace(write, kept_from=[(stream, kept + 1) for stream, kept in write.kept_from]))
+
+
+class UnsortedChunks(MemoryStore):
+    """Gives a generation's chunks in another order than they came."""
+
+    def _chunks(self, generation: int) -> Sequence[bytes]:
+        return super()._chunks(generation)[::-1]
+
+
+class ShortPages(MemoryStore):
+    """Fetches from the wrong segment when a read starts in the midst of one."""
+
+    def _segments(self, stream: str, start: int, limit: int) -> Sequence[Segment]:
+        return [row for row in super()._segments(stream, start, limit + 1) if row[0] >= start][:limit]
+
+
+class GoesBack(MemoryStore):
+    """Lets a subscriber take back what he acknowledged."""
+
+    def acknowledge(self, stream: str, subscriber: str, n: int) -> None:
+        self.release(stream, subscriber)
+        super().acknowledge(stream, subscriber, n)
+
+
+class Forgetful(MemoryStore):
+    """Loses the subscribers when it is reopened."""
+
+    def reopen(self, *, keys: KeyRing | None = None) -> MemoryStore:
+        self.rows.positions.clear()
+        return super().reopen(keys=keys)
+
+
+class ReusesIds(MemoryStore):
+    """Begins a log again at 0 once everything in it was trimmed and the store is reopened."""
+
+    def reopen(self, *, keys: KeyRing | None = None) -> MemoryStore:
+        self.rows.log_bases.clear()
+        return super().reopen(keys=keys)
+
+
+class NoBase(MemoryStore):
+    """Forgets where an emptied journal ended."""
+
+    def reopen(self, *, keys: KeyRing | None = None) -> MemoryStore:
+        self.rows.journal_base = None
+        return super().reopen(keys=keys)
+
+
+PLANTED = [
+    NoRetention,
+    ForgetsBase,
+    HalfCommit,
+    KeepsSuperseded,
+    TrimsOneTooMany,
+    UnsortedChunks,
+    ShortPages,
+    GoesBack,
+    Forgetful,
+    ReusesIds,
+    NoBase,
+]
+
+
+@pytest.mark.parametrize("kind", PLANTED)
+def test_a_store_that_breaks_a_promise_is_condemned(kind: type[MemoryStore]) -> None:
+    """Each planted bug is found by the suite."""
+    stores = [kind()]
+
+    def open_store() -> Store:
+        # A memory store reopens as a plain one: keep its kind.
+        stores[0] = stores[0].reopen()
+        stores[0].__class__ = kind
+        return stores[0]
+
+    with pytest.raises((AssertionError, ReliableRxError)):
+        check_store(open_store)
