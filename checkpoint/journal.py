@@ -30,6 +30,7 @@ class Journal(Protocol):
     @property
     def last_turn(self) -> int:
         """The newest durable turn, 0 if there has been none."""
+        ...
 
     def append(self, first_turn: int, count: int, payload: bytes) -> None:
         """Make *count* turns durable before returning; *first_turn* is ``last_turn + 1``.
@@ -43,6 +44,7 @@ class Journal(Protocol):
         *Raises* `CheckpointRefused` if a record is missing, edited or exchanged, or if turns right after *after_turn*
         are gone.
         """
+        ...
 
     def truncate(self, upto_turn: int) -> None:
         """Drop the records wholly at or below *upto_turn*; if none is newer, go on behind *upto_turn*."""
@@ -83,8 +85,7 @@ class ChainedJournal(ABC):
             return
         with unavailable(self._where), self._lock:
             expected, previous = self._start(after_turn + 1)
-        rows: Sequence[tuple[int, int, bytes]] = [()] * PAGE  # type: ignore[list-item]
-        while len(rows) == PAGE:
+        while True:
             with unavailable(self._where), self._lock:
                 last_turn, rows = self._last_turn, self._rows(expected, PAGE)
             for first, count, blob in rows:
@@ -92,6 +93,8 @@ class ChainedJournal(ABC):
                     self._refuse_gap(expected, first)
                 yield first, count, self._opened(first, count, blob, previous)
                 expected, previous = first + count, blob[-SEAL_BYTES:]
+            if len(rows) < PAGE:
+                break
         if expected <= last_turn:
             self._refuse_gap(expected, last_turn + 1)
 

@@ -26,19 +26,23 @@ class Log(Protocol):
     @property
     def first(self) -> int:
         """The oldest id that can be read."""
+        ...
 
     @property
     def end(self) -> int:
         """The id the next value will get."""
+        ...
 
     def append(self, values: Sequence[bytes]) -> int:
         """Make *values* durable before returning; return the id of the first. *Raises* `StoreUnavailable`."""
+        ...
 
     def read(self, start: int, count_max: int) -> tuple[int, list[bytes]]:
         """Return *start* and at most *count_max* values from id *start* on, none at the end.
 
         *Raises* `PositionUnavailable` below `first` or beyond `end`, `CheckpointRefused` for a damaged or missing row.
         """
+        ...
 
     def trim(self, upto: int) -> None:
         """Forget id *upto* and all before. *Raises* `StoreUnavailable`."""
@@ -56,12 +60,15 @@ class LogRows(Protocol):
 
     def rows(self, name: str, start: int, limit: int) -> Sequence[tuple[int, int, bytes]]:
         """Return the rows from the one that holds id *start* on."""
+        ...
 
     def end(self, name: str) -> int | None:
         """Return the id behind the last row."""
+        ...
 
     def base(self, name: str) -> tuple[int, bytes] | None:
         """Return the first id that was kept and its sealed form."""
+        ...
 
     def trim(self, name: str, first: int, base: bytes) -> None:
         """Delete the rows wholly below id *first* and set the base, in one transaction."""

@@ -141,7 +141,8 @@ def _reduced(walk: _Walk, value: Any) -> Iterable[Any]:
         raise TypeError(message) from None
     if isinstance(reduced, str):
         return (reduced,)
-    function, arguments, state, items, pairs = (*reduced, None, None, None)[:5]
+    parts: tuple[Any, ...] = (*reduced, None, None, None)
+    function, arguments, state, items, pairs = parts[:5]
     made = _name(function), tuple(walk.items(arguments)), walk.attributes(state)
     return *made, tuple(walk.items(items or ())), tuple(walk.items(pairs or ()))
 

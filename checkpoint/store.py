@@ -67,6 +67,7 @@ class StoreReader(Protocol):
     @property
     def owner(self) -> str:
         """The random id the store got when it was first opened."""
+        ...
 
     @property
     def keys(self) -> KeyRing: ...
@@ -78,15 +79,19 @@ class StoreReader(Protocol):
 
         *Raises* `CheckpointRefused` if generations exist and none can be read, or with *strict* if the newest cannot.
         """
+        ...
 
     def generations(self) -> list[GenerationInfo]:
         """List the stored generations whose manifests can be read, oldest first."""
+        ...
 
     def streams(self) -> list[str]:
         """Name the streams that have stored outputs, sorted."""
+        ...
 
     def bounds(self, stream: str) -> tuple[int, int] | None:
         """Return the first stored id of *stream* and the one behind the last, or None if nothing is stored."""
+        ...
 
     def outputs(self, stream: str, start: int) -> Iterator[Segment]:
         """Give the segments of *stream* from the one that holds id *start* on (or the first one left).
@@ -95,9 +100,11 @@ class StoreReader(Protocol):
         *Raises* `CheckpointRefused` for a segment that is damaged or missing, `PositionUnavailable` if it was trimmed
         meanwhile.
         """
+        ...
 
     def acknowledged(self, stream: str) -> dict[str, int]:
         """Return what each durable subscriber of *stream* has acknowledged last."""
+        ...
 
     def close(self) -> None: ...
     def __enter__(self) -> Self: ...
@@ -123,9 +130,11 @@ class Store(StoreReader, Protocol):
         *Raises* `StoreUnavailable` if the disk fails, and then nothing has changed: commit the same generation again
         later.
         """
+        ...
 
     def log(self, name: str) -> Log:
         """Return the durable log of that name, empty when new."""
+        ...
 
     def acknowledge(self, stream: str, subscriber: str, n: int) -> None:
         """Note durably that *subscriber* has *n* and all before; it never goes back. *Raises* `StoreUnavailable`."""

@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import sys
 import threading
+from typing import Literal
 
 from checkpoint import Checkpoint, SqliteStore, Store
 from reliable_rx.testing.faults import arm_from_environment
@@ -50,7 +51,9 @@ def write(store: Store) -> None:
 
 
 def commit(store: Store, generation: int, turn: int) -> None:
-    kind = "full" if generation % FULL_EVERY == 0 or generation == 1 else "differential"
+    kind: Literal["full", "differential"] = (
+        "full" if generation % FULL_EVERY == 0 or generation == 1 else "differential"
+    )
     made = Checkpoint(generation, kind, turn, b"%d" % turn, chunks_of(generation), 4)
     start = 5 * (generation - 1)
     store.commit(made, outputs={"out": [(start, 5, b"outputs from %d" % start)]}, kept_from={"out": start - 50})

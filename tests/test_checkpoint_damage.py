@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from checkpoint import Checkpoint, KeyRing, MemoryStore, Recovered, SqliteStore, Store
+from checkpoint.store import Kind
 from reliable_rx.errors import CheckpointRefused, StoreUnavailable
 
 OLD, NEW = b"o" * 32, b"n" * 32
@@ -21,7 +22,7 @@ def fill(store: Store, generations: str = "fdfd", first: int = 1) -> None:
     for number, letter in enumerate(generations, first):
         store.journal.append(number, 1, b"turn %d" % number)
         chunks = [b"%d.%d" % (number, index) for index in range(2)]
-        kind = "full" if letter == "f" else "differential"
+        kind: Kind = "full" if letter == "f" else "differential"
         made = Checkpoint(number, kind, number, b"meta %d" % number, chunks, 2)
         store.commit(made, outputs={"out": [(number, 1, b"out %d" % number)]})
 

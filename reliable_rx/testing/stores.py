@@ -80,8 +80,7 @@ def check_retention(open_store: OpenStore) -> None:
         kept = len(store.generations())
         _expect(1 <= kept < 12, "old generations are deleted")
         base = _commit(store, "full", chunks=[b"base"])
-        for _ in range(2 * kept):
-            last = _commit(store, "differential", chunks=[b"d"])
+        last = [_commit(store, "differential", chunks=[b"d"]) for _ in range(2 * kept)][-1]
         _same(store.generations()[0].generation, base, "the oldest generation kept under a long chain")
     with open_store() as store:
         _same(_recovered(store), (last, [b"base"] + [b"d"] * 2 * kept), "the long chain")
