@@ -1,1 +1,14 @@
 """What runs: engine, edges, evaluator, sources, sinks, command line. Imports `reliable_rx` and `checkpoint`."""
+
+from hosting.engine import QueryEngine
+from hosting.evaluator import QueryEvaluator
+from hosting.sinks import CallbackSink, JsonLinesSink, SqliteTableSink
+from hosting.sources import FileSource, GeneratorSource, ListSource
+from hosting.sources.pushed import PushedStream
+from hosting.statistics import Statistics
+from hosting.stream import Stream, StreamSource
+
+__all__ = [
+    "CallbackSink", "FileSource", "GeneratorSource", "JsonLinesSink", "ListSource", "PushedStream", "QueryEngine",
+    "QueryEvaluator", "SqliteTableSink", "Statistics", "Stream", "StreamSource",
+]  # fmt: skip

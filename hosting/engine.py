@@ -84,6 +84,9 @@ class QueryEngine:
         self.signatures: list[Signature] = []
         self.unsaved_signatures = 0
         self.reports: dict[str, Report] = {}
+        self.expected: set[str] = set()
+        self.retired: dict[str, int] = {}
+        self.drained = False
         self.routes: dict[str, Route] = {}
         self.live: dict[str, set[str]] = {}
         self.failures: dict[str, Exception] = {}
@@ -111,7 +114,14 @@ class QueryEngine:
             self.timestamps[source] = timestamp
 
     def creation(
-        self, name: str, query: Any, *, time: float, policy: str = "fail", limits: Limits = NO_LIMITS
+        self,
+        name: str,
+        query: Any,
+        *,
+        time: float,
+        policy: str = "fail",
+        limits: Limits = NO_LIMITS,
+        sources_known: bool = True,
     ) -> Create:
         """Check a query and return the turn that creates it.
 
@@ -124,8 +134,29 @@ class QueryEngine:
         if policy not in POLICIES:
             raise ValueError(f"error policy must be one of {', '.join(POLICIES)}, got {policy!r}")
         node, keys = lift_keys(query.node)
-        plan = self.plan_for(node, limits, name)
+        plan = self.plan_for(node, limits)
+        if sources_known:
+            self.check_sources(plan, name)
         return Create(name, self.plan_ids[plan], plan, keys, policy, limits, time)
+
+    def expect(self, name: str, query: Any, policy: str, limits: Limits) -> None:
+        """Check a query that will be created later, and compile it."""
+        self.expected.add(name)
+        self.creation(name, query, time=0.0, policy=policy, limits=limits, sources_known=False)
+
+    def emitted(self, name: str) -> int:
+        """Return the id that the next notification of *name* will have."""
+        standing = self.standing.get(name)
+        return self.retired.get(name, 0) if standing is None else standing.emitted
+
+    def continue_ids(self, name: str, next_id: int) -> None:
+        """Let the ids of *name* go on at *next_id*."""
+        standing = self.standing.get(name)
+        if standing is None:
+            self.retired[name] = next_id
+        else:
+            self.touch(standing)
+            standing.emitted = next_id
 
     def take(self, turn: Turn) -> list[Output]:
         """Take one turn and return what the queries emitted, in the order in which they first did."""
@@ -144,9 +175,14 @@ class QueryEngine:
             self.cancelled -= 1
         return heap[0][0] if heap else None
 
+    def last_due(self) -> float | None:
+        """Return when the last timer of all is due."""
+        return max((timer[0] for timer in self.heap if timer[2] is not None), default=None)
+
     # -- turns
 
     def take_events(self, turn: Events) -> None:
+        self.drained = False
         route = self.routes.get(turn.source)
         timestamp = self.timestamps.get(turn.source)
         if timestamp is None:
@@ -183,14 +219,16 @@ class QueryEngine:
     def take_tick(self, turn: Tick) -> None:
         self.fire_due(turn.time, inclusive=True)
         self.clock = max(self.clock, turn.time)
+        self.drained = True
 
     def take_create(self, turn: Create) -> None:
         self.advance(turn.time)
-        plan = turn.code if isinstance(turn.code, Plan) else self.plan_for(turn.code, turn.limits, turn.name)
+        plan = turn.code if isinstance(turn.code, Plan) else self.plan_for(turn.code, turn.limits)
         standing = Standing(plan, self, turn.name, policy=turn.policy, keys=turn.keys)
         standing.born = self.order()
         before = self.standing.pop(turn.name, None)
         if before is None:
+            standing.emitted = self.retired.pop(turn.name, 0)
             self.standing[turn.name] = standing
             self.touch(standing)
             standing.start()
@@ -204,6 +242,8 @@ class QueryEngine:
         if standing is not None:
             self.forget_all(standing)
             standing.dispose()
+            if standing.emitted:
+                self.retired[turn.name] = standing.emitted
 
     # -- events
 
@@ -448,15 +488,15 @@ class QueryEngine:
         name = f"{standing.name}.dead_letters"
         letters = self.standing.get(name)
         if letters is None:
-            letters = Standing(self.plan_for(NEVER, NO_LIMITS, name), self, name, policy="fail", keys=())
-            letters.born = self.order()
+            letters = Standing(self.plan_for(NEVER, NO_LIMITS), self, name, policy="fail", keys=())
+            letters.born, letters.emitted = self.order(), self.retired.pop(name, 0)
             self.standing[name] = letters
         trace = "".join(traceback.format_exception(error))
         self.emit(letters, [DeadLetter(source, partition, position, value, f"{type(error).__name__}: {error}", trace)])
 
     # -- plans
 
-    def plan_for(self, node: Node, limits: Limits, name: str) -> Plan:
+    def plan_for(self, node: Node, limits: Limits) -> Plan:
         """Return the shared plan for *node*, compiling it the first time.
 
         *Raises* `QueryRefused`.
@@ -466,8 +506,14 @@ class QueryEngine:
         if plan is None:
             plan = Plan(node, limits=limits, symbolic=True)
             refuse_foreign(plan)
-            self.check_sources(plan, name)
             self.know(plan, key, plan_id(node, limits))
+        return plan
+
+    def compile_stored(self, identity: str, query: Node, limits: Limits) -> Plan:
+        """Compile a plan that came out of a store."""
+        plan = Plan(query, limits=limits, symbolic=True)
+        refuse_foreign(plan)
+        self.know(plan, ("stored", identity), identity)
         return plan
 
     def know(self, plan: Plan, key: Hashable, identity: str) -> None:

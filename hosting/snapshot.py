@@ -14,7 +14,6 @@ from typing import Any
 
 from checkpoint.codec import decode, encode
 from hosting.engine import QueryEngine, Standing
-from reliable_rx.plan import Plan, refuse_foreign
 from reliable_rx.rows import Loader, save_instance, save_unit, units
 
 Record = tuple[Any, Any]  # key, row or None for a row that is gone
@@ -114,6 +113,8 @@ def header(engine: QueryEngine) -> dict[str, Any]:
         "orders": engine.orders,
         "live": {source: sorted(partitions) for source, partitions in engine.live.items()},
         "failures": dict(engine.failures),
+        "retired": dict(engine.retired),
+        "drained": engine.drained,
     }
 
 
@@ -176,7 +177,8 @@ def load(engine: QueryEngine, chunks: Sequence[bytes], head: dict[str, Any]) -> 
     engine.clock, engine.number, engine.orders = head["clock"], head["number"], head["orders"]
     for source, partitions in head["live"].items():
         engine.live[source] = set(partitions)
-    engine.failures = dict(head["failures"])
+    engine.failures, engine.retired = dict(head["failures"]), dict(head["retired"])
+    engine.drained = head["drained"]
     shapes = sorted((key[1], row) for key, row in rows.items() if key[0] == "signature")
     engine.signatures = [shape for _, shape in shapes]
     loader.signatures.update(shapes)
@@ -199,10 +201,7 @@ def load_top(engine: QueryEngine, loader: Loader, name: str, row: Any, plans: di
     identity, keys, policy, emitted, status, error, born, number, inner = row
     plan = engine.coded.get(identity)
     if plan is None:
-        query, limits = plans[identity]
-        plan = Plan(query, limits=limits, symbolic=True)
-        refuse_foreign(plan)
-        engine.know(plan, ("stored", identity), identity)
+        plan = engine.compile_stored(identity, *plans[identity])
     standing = engine.standing[name] = Standing(plan, engine, name, policy=policy, keys=keys)
     standing.emitted, standing.status, standing.error, standing.born = emitted, status, error, born
     standing.saved = ("top", name)

@@ -9,6 +9,7 @@ symbol; if that works, its sub-plan is shared by all groups (or windows).
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
 from reactivex import Observable
@@ -219,15 +220,16 @@ def segment(head: PlanNode) -> Callable[..., None]:
         nodes.append(nodes[-1].down)
     last = nodes[-1]
     bit, steps = last.bit, [(bounded(node), node.slot, node.op) for node in nodes]
+    stateful = any(node.slot >= 0 for node in nodes)
 
     def run(instance: Instance, values: Sequence[Any], end: Any = None) -> None:
         if not instance.active & bit:
             return
+        if stateful:
+            instance.world.touch(instance.unit)
         states = instance.states
         for on_batch, slot, op in steps:
             out: list[Any] = []
-            if slot >= 0:
-                instance.world.touch(instance.unit)
             try:
                 if on_batch(states[slot], values, out):
                     end = DONE
@@ -331,10 +333,16 @@ def bounded(node: PlanNode) -> Callable[..., bool | None]:
     if not grows:
         return op.on_batch  # type: ignore[no-any-return]
     limits = [(field, name, getattr(node.plan.limits, name)) for field, name in grows.items()]
+    lengths = [(attrgetter(field), most) for field, _, most in limits]
 
     def on_batch(state: Any, values: Sequence[Any], out: list[Any]) -> bool | None:
-        if all(len(getattr(state, field)) + len(values) <= most for field, _, most in limits):
-            return op.on_batch(state, values, out)  # type: ignore[no-any-return]
+        more = len(values)
+        for get, most in lengths:
+            if len(get(state)) + more > most:
+                return one_by_one(state, values, out)
+        return op.on_batch(state, values, out)  # type: ignore[no-any-return]
+
+    def one_by_one(state: Any, values: Sequence[Any], out: list[Any]) -> bool | None:
         for value in values:
             if op.on_next(state, value, out):
                 return True

@@ -18,7 +18,7 @@ from reactivex.scheduler import CurrentThreadScheduler, ImmediateScheduler, Time
 
 from reliable_rx.errors import InternalError, QueryRefused
 from reliable_rx.instance import Instance, Timer, reads_inner, subject_of, subscribe_inner
-from reliable_rx.operator import state_fields
+from reliable_rx.operator import Linear, state_fields
 from reliable_rx.plan import Plan, PlanNode
 from reliable_rx.query import ForeignLeaf, Node, Query, SourceLeaf
 from reliable_rx.subject import tell_end
@@ -44,7 +44,7 @@ class Restoring:
 
 
 def rebuild_state(on: bool) -> Restoring:
-    """Serialise, discard and rebuild the state of every un-hosted operator after each notification, from now on.
+    """Serialise, discard and rebuild the states of un-hosted queries after each notification, if subscribed from now on.
 
     >>> with rebuild_state(True):  # or for good, without `with`
     ...     import reliable_rx as rx
@@ -61,7 +61,7 @@ def run(query: Node, observer: abc.ObserverBase[Any], scheduler: abc.SchedulerBa
     instance = Instance(Plan(query, symbolic=False), world, ObserverSink(observer), None)
     world.root = instance
     world.enter(instance.start)
-    return Disposable(lambda: world.enter(lambda: release(instance)))
+    return Disposable(lambda: world.enter(release, instance))
 
 
 def release(instance: Instance) -> None:
@@ -84,9 +84,10 @@ class ObserverSink:
         self.observer = observer
 
     def inner_deliver(self, instance: Instance, values: Sequence[Any]) -> None:
+        on_next = self.observer.on_next
         try:
             for value in values:
-                self.observer.on_next(value)
+                on_next(value)
                 if instance.sink is None:
                     return
         except Exception as error:
@@ -105,22 +106,23 @@ class PlainWorld:
     def __init__(self, scheduler: abc.SchedulerBase | None) -> None:
         self.scheduler = scheduler
         self.root: Instance | None = None
+        self.rebuilds = REBUILD[0]
         self.lock = threading.RLock()
         self.depth = 0
         self.orders = 0
         self.subscriptions: dict[tuple[int, int], SingleAssignmentDisposable] = {}
 
-    def enter(self, call: Callable[[], None]) -> None:
+    def enter(self, call: Callable[..., None], *args: Any) -> None:
         """Run *call* as the only thread in this subscription."""
         with self.lock:
             self.depth += 1
             try:
-                call()
+                call(*args)
             except Escaped as escaped:
                 raise escaped.error from None
             finally:
                 self.depth -= 1
-                if REBUILD[0] and not self.depth and self.root is not None:
+                if self.rebuilds and not self.depth and self.root is not None:
                     rebuild(self.root)
 
     def scheduler_for(self, node: PlanNode) -> Any:
@@ -149,7 +151,7 @@ class PlainWorld:
 
         def action(scheduler: Any, state: Any = None) -> None:
             if timer[2] is not None:
-                self.enter(lambda: instance.fire(node, tag))
+                self.enter(instance.fire, node, tag)
 
         scheduler = self.scheduler_for(node)
         handle.disposable = scheduler.schedule(action) if due is None else scheduler.schedule_absolute(due, action)
@@ -174,19 +176,41 @@ class PlainWorld:
         held.disposable = op.observable.subscribe(*self._callbacks(instance, leaf, held), scheduler=self.scheduler)
 
     def _callbacks(self, instance: Instance, leaf: PlanNode, held: Any) -> tuple[Callable[..., None], ...]:
-        def on_next(value: Any) -> None:
-            if not held.is_disposed:
-                self.enter(lambda: leaf.deliver(instance, (value,)))
-
         def on_error(error: Exception) -> None:
             if not held.is_disposed:
-                self.enter(lambda: instance.end_leaf(leaf, error))
+                self.enter(instance.end_leaf, leaf, error)
 
         def on_completed() -> None:
             if not held.is_disposed:
-                self.enter(lambda: instance.end_leaf(leaf, None))
+                self.enter(instance.end_leaf, leaf, None)
 
-        return on_next, on_error, on_completed
+        return self._receiver(instance, leaf, held), on_error, on_completed
+
+    def _receiver(self, instance: Instance, leaf: PlanNode, held: Any) -> Callable[[Any], None]:
+        """Return `on_next` for a leaf: the path of every event, so no more happens on it than has to."""
+        deliver, lock = leaf.deliver, self.lock
+
+        def on_next(value: Any) -> None:
+            if held.is_disposed:
+                return
+            with lock:
+                try:
+                    deliver(instance, (value,))
+                except Escaped as escaped:
+                    raise escaped.error from None
+
+        def alone(value: Any) -> None:  # the grammar of its one source is all the order such a plan needs
+            if not held.is_disposed:
+                try:
+                    deliver(instance, (value,))
+                except Escaped as escaped:
+                    raise escaped.error from None
+
+        def rebuilding(value: Any) -> None:
+            if not held.is_disposed:
+                self.enter(deliver, instance, (value,))
+
+        return rebuilding if self.rebuilds else alone if is_linear(instance) else on_next
 
     def absorb(self, instance: Instance, node: PlanNode, error: Exception) -> bool:
         """Rx knows no such policy."""
@@ -205,6 +229,11 @@ class PlainWorld:
         held = self.subscriptions.pop((id(instance), leaf.index), None)
         if held is not None:
             held.dispose()
+
+
+def is_linear(instance: Instance) -> bool:
+    """Whether nothing can happen in *instance* but what its one source says."""
+    return instance.parent is None and all(node.leaf or isinstance(node.op, Linear) for node in instance.plan.nodes)
 
 
 def rebuild(instance: Instance) -> None:

@@ -31,7 +31,7 @@ def check_operator(
     horizon_s: float = 10.0,
     runners: Mapping[str, Runner] | None = None,
 ) -> int:
-    """Check that *build* does on every runner what it does on plain `reactivex`, for all streams of that length or less.
+    """Check that *build* does on every runner what it does on plain `reactivex`, for all streams up to a length.
 
     Values, their order, their times and the end must be equal; errors by type and text. *reference* is what is run on
     plain `reactivex` when *build* uses an operator that it does not have. Returns how many inputs were played.

@@ -1,0 +1,239 @@
+"""When checkpoints are taken and how they reach the store: swap, write in slices, commit behind, acknowledge after.
+
+The order is the promise: sinks are flushed, the snapshot is taken between two turns, the journal is durable up to that turn, the commit is
+one transaction, and only then may sources forget, the journal be cut and streams drop what the store now has.
+"""
+
+from __future__ import annotations
+
+import time as wall
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from checkpoint.codec import encode
+from checkpoint.store import Checkpoint, GenerationInfo
+from checkpoint.store import Segment as Stored
+from hosting.background import Worker
+from hosting.snapshot import Snapshot
+from hosting.statistics import CheckpointFigures
+from hosting.stream import Segment
+from reliable_rx.errors import StoreUnavailable
+from reliable_rx.probes import probe
+
+if TYPE_CHECKING:
+    from hosting.evaluator import QueryEvaluator
+
+SLICE_ROWS = 256
+RETRY_S = 0.2
+
+
+@dataclass(slots=True)
+class Attempt:
+    """A checkpoint on its way."""
+
+    snapshot: Snapshot
+    generation: int
+    turn: int
+    positions: dict[tuple[str, str], int]
+    meta: dict[str, Any]
+    outputs: dict[str, list[Segment]]
+    next_ids: dict[str, int]
+    kept_from: dict[str, int]
+    began: float
+    pause_s: float = 0.0
+    submitted: bool = False
+    info: GenerationInfo | None = None
+    error: StoreUnavailable | None = None
+    settled: bool = False
+    seconds: float = 0.0
+    changed: dict[str, None] = field(default_factory=dict)
+
+
+class Checkpointer:
+    """The checkpoints of one evaluator."""
+
+    def __init__(
+        self, evaluator: QueryEvaluator, *, interval_s: float, events: int, full_every: int, threaded: bool
+    ) -> None:
+        self.evaluator = evaluator
+        self.interval_s = interval_s
+        self.events_max = events
+        self.full_every = full_every
+        self.worker = Worker("checkpoint", wake=evaluator.wake, threaded=threaded)
+        self.attempt: Attempt | None = None
+        self.trouble: StoreUnavailable | None = None
+        self.retry_at = 0.0
+        self.generation = 0
+        self.since_full: int | None = None
+        self.full_bytes = self.differential_bytes = 0
+        self.events = 0
+        self.turn = 0
+        self.last_at = wall.monotonic()
+        self.last: tuple[GenerationInfo, float, float] | None = None
+        self.changed_streams: dict[str, None] = {}
+
+    def advance(self) -> bool:
+        """Move the checkpoint at work on, or begin one if it is time; return whether anything moved."""
+        if self.attempt is not None:
+            return self._move(self.attempt)
+        if not self._is_time():
+            return False
+        return self._begin(full=self._wants_full())
+
+    def _is_time(self) -> bool:
+        if self.trouble is not None:
+            return not self.worker.threaded or wall.monotonic() >= self.retry_at
+        number = self.evaluator.engine.number
+        if number == self.turn:
+            return False
+        return self.events >= self.events_max or wall.monotonic() - self.last_at >= self.interval_s
+
+    def _wants_full(self) -> bool:
+        if self.since_full is None or self.since_full >= self.full_every:
+            return True
+        return self.differential_bytes > self.full_bytes > 0
+
+    def now(self, *, full: bool) -> None:
+        """Take a checkpoint and wait for it. *Raises* `StoreUnavailable`."""
+        while self.attempt is not None:
+            self._finish()
+        if not self._begin(full=full or self._wants_full()):
+            raise self.trouble or StoreUnavailable("the sinks could not be flushed")
+        self._finish()
+        if self.trouble is not None:
+            raise self.trouble
+
+    def _finish(self) -> None:
+        while self.attempt is not None:
+            self._move(self.attempt)
+            if self.attempt is not None and self.attempt.submitted:
+                self.worker.drain()
+                if self.worker.failure is not None:
+                    raise self.worker.failure
+
+    def _begin(self, *, full: bool) -> bool:
+        evaluator = self.evaluator
+        evaluator._close_group()
+        try:
+            evaluator._show_committed()
+            evaluator.outlets.flush()
+        except StoreUnavailable as error:
+            self._fail(error)
+            return False
+        probe("checkpoint.before_snapshot")
+        began = wall.perf_counter()
+        changed, self.changed_streams = self.changed_streams, {}
+        streams = {name: evaluator.streams[name] for name in changed}
+        for stream in streams.values():
+            stream.trim()
+        snapshot = Snapshot(evaluator.engine, full=full)
+        positions = evaluator.intake.positions()
+        meta = {
+            "engine": snapshot.header,
+            "positions": positions,
+            "ended": evaluator.intake.ended(),
+            "holders": evaluator.outlets.holders(),
+            "delivery": evaluator.delivery,
+        }
+        self.attempt = Attempt(
+            snapshot,
+            self.generation + 1,
+            evaluator.engine.number,
+            positions,
+            meta,
+            {name: stream.unstored() for name, stream in streams.items()},
+            {name: stream.next_id for name, stream in streams.items()},
+            {name: stream.kept_from() for name, stream in streams.items()},
+            began,
+            changed=changed,
+        )
+        self.events = 0
+        self.attempt.pause_s = wall.perf_counter() - began
+        return True
+
+    def _move(self, attempt: Attempt) -> bool:
+        if not attempt.submitted:
+            if attempt.snapshot.write_some(SLICE_ROWS):
+                attempt.submitted = True
+                self.worker.submit(lambda: self._commit(attempt))
+            return True
+        if not attempt.settled:
+            return False
+        self.attempt = None
+        if attempt.info is None:
+            self._undo(attempt)
+        else:
+            self._succeed(attempt, attempt.info)
+        return True
+
+    def _commit(self, attempt: Attempt) -> None:
+        """In the worker: make the attempt durable."""
+        try:
+            self._write(attempt)
+        except StoreUnavailable as error:
+            attempt.error = error
+        finally:
+            attempt.settled = True
+            self.evaluator.wake()
+
+    def _write(self, attempt: Attempt) -> None:
+        evaluator = self.evaluator
+        if not evaluator.journal_worker.drain(timeout_s=10.0):
+            raise evaluator.journal_worker.trouble or StoreUnavailable("the journal is not durable yet")
+        snapshot = attempt.snapshot
+        kind = "full" if snapshot.full else "differential"
+        checkpoint = Checkpoint(
+            attempt.generation, kind, attempt.turn, encode(attempt.meta), snapshot.chunks(), snapshot.rows
+        )
+        outputs = {name: [stored(segment) for segment in segments] for name, segments in attempt.outputs.items()}
+        attempt.info = evaluator.store.commit(checkpoint, outputs=outputs, kept_from=attempt.kept_from)
+        probe("checkpoint.before_truncate")
+        try:
+            evaluator.store.journal.truncate(evaluator.store.generations()[0].turn)
+        except StoreUnavailable as error:
+            attempt.error = error  # the commit stands; the journal is cut after the next one
+        attempt.seconds = wall.perf_counter() - attempt.began
+
+    def _succeed(self, attempt: Attempt, info: GenerationInfo) -> None:
+        evaluator = self.evaluator
+        self.trouble = None
+        self.generation, self.turn, self.last_at = attempt.generation, attempt.turn, wall.monotonic()
+        self.last = (info, attempt.pause_s, attempt.seconds)
+        if info.kind == "full":
+            self.since_full, self.full_bytes, self.differential_bytes = 0, info.bytes, 0
+        else:
+            self.since_full = (self.since_full or 0) + 1
+            self.differential_bytes += info.bytes
+        for name, next_id in attempt.next_ids.items():
+            stream = evaluator.streams.get(name)
+            if stream is not None:
+                stream.stored = max(stream.stored, next_id)
+        evaluator.durable_plans.update(attempt.snapshot.plans)
+        probe("checkpoint.before_acknowledge")
+        evaluator.intake.acknowledge(attempt.positions)
+
+    def _undo(self, attempt: Attempt) -> None:
+        attempt.snapshot.roll_back()
+        self.changed_streams = {**attempt.changed, **self.changed_streams}
+        self._fail(attempt.error or StoreUnavailable("the checkpoint was not committed"))
+
+    def _fail(self, error: StoreUnavailable) -> None:
+        self.trouble = error
+        self.retry_at = wall.monotonic() + RETRY_S
+
+    def figures(self) -> CheckpointFigures | None:
+        """Describe the last committed checkpoint."""
+        if self.last is None:
+            return None
+        info, pause_s, commit_s = self.last
+        age_s = max(0.0, wall.monotonic() - self.last_at)
+        return CheckpointFigures(info.generation, info.kind, age_s, info.rows, info.bytes, pause_s, commit_s)
+
+    def close(self) -> None:
+        self.worker.close()
+
+
+def stored(segment: Segment) -> Stored:
+    """Write a segment of a stream for the store."""
+    payload = encode((list(segment.values), segment.ended, segment.error))
+    return segment.first, segment.next - segment.first, payload

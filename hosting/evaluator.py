@@ -1,0 +1,425 @@
+"""`QueryEvaluator`: an engine with edges, journal and store around it; the unit of failure.
+
+Its loop takes one turn after the other: fetch, take, give ids, journal. Two workers write behind it: one the journal (group commit), one
+the checkpoints. All that is visible outside is durable first (`exactly_once`), or at once (`at_least_once`). After a crash it loads the
+newest checkpoint, takes the journalled turns again and goes on; outputs come out under the same ids.
+"""
+
+from __future__ import annotations
+
+import threading
+import time as wall
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from checkpoint.codec import encode
+from checkpoint.store import Store
+from hosting import journaling
+from hosting.background import Worker
+from hosting.checkpointer import Checkpointer
+from hosting.engine import RUNNING, QueryEngine, Standing
+from hosting.intake import Intake
+from hosting.outlets import Outlet, Outlets
+from hosting.recovery import recover
+from hosting.sources.pushed import PushedStream
+from hosting.statistics import QueryFigures, RecoveryFigures, Statistics
+from hosting.stream import Stream
+from hosting.turn import Create, Dispose, Events, Tick, Turn
+from reliable_rx.errors import StoreUnavailable
+from reliable_rx.limits import Limits
+from reliable_rx.plan import NO_LIMITS, Plan
+from reliable_rx.reliable import Sink, Source
+
+DELIVERIES = ("exactly_once", "at_least_once")
+POLL_S = 0.02
+PENDING_GROUPS_MAX = 16
+
+
+class QueryEvaluator:
+    """Host standing queries so that nothing is lost.
+
+    >>> import reliable_rx as rx
+    >>> from checkpoint import MemoryStore
+    >>> from hosting import ListSource
+    >>> with QueryEvaluator(MemoryStore()) as evaluator:
+    ...     evaluator.source("n", ListSource([1, 2, 3]))
+    ...     evaluator.create("doubled", rx.source("n").map(lambda n: n * 2))
+    ...     evaluator.run()
+    ...     [value for part in evaluator.stream("doubled").read(0, 10) for value in part.values]
+    [2, 4, 6]
+
+    *delivery* says when outputs are visible: after the journal is durable, or at once. A checkpoint is taken every
+    *checkpoint_interval_s* seconds and every *checkpoint_events* events. Streams without a holder retain *retain_events*; one whose holder
+    lags by *buffer_events_max* stops the turns. With *strict* a replay that differs and a damaged newest checkpoint are errors, not
+    reports. *clock* gives processing time in seconds. *background* False does all writing in the loop, for deterministic tests.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        *,
+        delivery: str = "exactly_once",
+        checkpoint_interval_s: float = 1.0,
+        checkpoint_events: int = 1_000_000,
+        full_every: int = 20,
+        batch_events_max: int = 1000,
+        journal_group_s: float = 0.005,
+        retain_events: int = 10_000,
+        buffer_events_max: int = 200_000,
+        idle_s: float = 1.0,
+        strict: bool = True,
+        clock: Callable[[], float] = wall.time,
+        background: bool = True,
+    ) -> None:
+        if delivery not in DELIVERIES:
+            raise ValueError(f"delivery must be one of {', '.join(DELIVERIES)}, got {delivery!r}")
+        self.store = store
+        self.delivery = delivery
+        self.batch_events_max = batch_events_max
+        self.journal_group_s = journal_group_s
+        self.retain_events = retain_events
+        self.strict = strict
+        self.clock = clock
+        self.lock = threading.RLock()
+        self.changed = threading.Condition()
+        self.awake = False
+        self.engine = QueryEngine()
+        self.intake = Intake(batch_events_max=batch_events_max, idle_s=idle_s, clock=clock)
+        self.outlets = Outlets(self, buffer_events_max=buffer_events_max)
+        self.journal_worker = Worker("journal", wake=self.wake, threaded=background)
+        self.checkpointer = Checkpointer(
+            self, interval_s=checkpoint_interval_s, events=checkpoint_events, full_every=full_every, threaded=background
+        )
+        self.streams: dict[str, Stream] = {}
+        self.declared: dict[str, tuple[Any, str, Limits]] = {}
+        self.durable_plans: set[str] = set()
+        self.group: journaling.Group | None = None
+        self.committed: list[journaling.Group] = []
+        self.recovery: RecoveryFigures | None = None
+        self.warnings: list[str] = []
+        self.events_in = self.events_out = 0
+        self.started = self.closed = self.stopping = False
+
+    # -- declaring
+
+    def source(self, name: str, source: Source) -> None:
+        """Declare an input under *name*; before the evaluator starts."""
+        self._check_new(name)
+        partitions = self.intake.add(name, source)
+        self.engine.declare(name, partitions, timestamp=getattr(source, "timestamp", None))
+
+    def push(self, name: str) -> PushedStream:
+        """Declare a durable pushed input and return it: `on_next` returns when the value is durable."""
+        pushed = PushedStream(self.store.log(name), wake=self.wake)
+        self.source(name, pushed)
+        return pushed
+
+    def sink(self, stream: str, sink: Sink) -> None:
+        """Send *stream* to *sink*; before the evaluator starts. Several sinks may share a stream."""
+        self.outlets.add(stream, sink)
+
+    def create(self, name: str, query: Any, *, policy: str = "fail", limits: Limits = NO_LIMITS) -> None:
+        """Host *query* under *name*, writing to the stream of that name; edit it if the name is taken.
+
+        Editing keeps the state of the parts whose path and type did not change; `statistics().reports` says what became
+        of the rest. While running it returns when the creation is durable. *Raises* `QueryRefused`.
+        """
+        self.create_many({name: query}, policy=policy, limits=limits)
+
+    def create_many(self, queries: Mapping[str, Any], *, policy: str = "fail", limits: Limits = NO_LIMITS) -> None:
+        """Host many queries, durable when this returns; far cheaper than one by one."""
+        with self.lock:
+            for name, query in queries.items():
+                if self.started:
+                    self._create(name, query, policy, limits)
+                else:
+                    self._check_new(name)
+                    self.engine.expect(name, query, policy, limits)
+                    self.declared[name] = (query, policy, limits)
+        if self.started:
+            self.flush()
+
+    def _create(self, name: str, query: Any, policy: str, limits: Limits) -> None:
+        turn = self.engine.creation(name, query, time=self._now(), policy=policy, limits=limits)
+        there = self.engine.standing.get(name)
+        if there is None or not self._is_same(there, turn):
+            self._take(turn)
+
+    def _is_same(self, there: Standing, turn: Create) -> bool:
+        plan = self.engine.plan_ids[there.plan]
+        return (plan, there.keys, there.policy) == (turn.plan, turn.keys, turn.policy)
+
+    def dispose(self, name: str) -> None:
+        """End the query *name* and forget its state; its stream stays readable."""
+        with self.lock:
+            if name not in self.engine.standing:
+                raise KeyError(f"no query is called {name!r}; there are: {', '.join(sorted(self.engine.standing))}")
+            self._take(Dispose(name, self._now()))
+        self.flush()
+
+    def _check_new(self, name: str) -> None:
+        if name in self.intake.sources or name in self.declared:
+            raise ValueError(f"the name {name!r} is taken; sources and queries share one set of names")
+
+    # -- running
+
+    def start(self) -> None:
+        """Recover what the store has, then create what was declared and is not there yet."""
+        with self.lock:
+            if self.started:
+                return
+            self.started = True
+            self.recovery = recover(self)
+            for name, (query, policy, limits) in self.declared.items():
+                self._create(name, query, policy, limits)
+            self.outlets.open()
+
+    def step(self) -> bool:
+        """Do one thing: take a turn, or move something durable on; return whether anything moved."""
+        with self.lock:
+            self.start()
+            self._raise_failures()
+            moved = self._show_committed()
+            moved = self.checkpointer.advance() or moved
+            if self.trouble is not None or len(self.committed) >= PENDING_GROUPS_MAX or self.outlets.full():
+                self._close_group()
+                return moved
+            turn = self._next_turn()
+            if turn is None:
+                self._close_group()
+                return self._show_committed() or moved
+            self._take(turn)
+            if self.delivery == "at_least_once":
+                self.outlets.pump()
+            return True
+
+    def run(self, *, until: Callable[[], bool] | None = None) -> None:
+        """Run until the sources have ended and all is durable, until *until* says so, or until `stop`."""
+        self.start()
+        while not self.stopping and not (until is not None and until()):
+            if not self.step():
+                if self._is_finished():
+                    break
+                self._wait()
+        self.stopping = False
+        if self.trouble is None:
+            self.flush()
+
+    def _is_finished(self) -> bool:
+        """Whether nothing can happen any more: sources ended, nothing pending, no timer to wait for."""
+        with self.lock:
+            return (
+                bool(self.intake.order)
+                and self.intake.all_ended
+                and self.engine.next_due() is None
+                and self.group is None
+                and not self.committed
+                and not self.journal_worker.busy
+            )
+
+    def stop(self) -> None:
+        """Ask `run` to return; safe from any thread and from signal handlers."""
+        self.stopping = True
+        self.awake = True
+
+    def _wait(self) -> None:
+        with self.changed:
+            if not self.awake:
+                self.changed.wait(self._pause())
+            self.awake = False
+
+    def _pause(self) -> float:
+        due = None if self.intake.event_time else self.engine.next_due()
+        pause = POLL_S if due is None else min(POLL_S, max(0.0, due - self.clock()))
+        return max(pause, 0.0005)
+
+    def wake(self) -> None:
+        """Something has arrived or become durable."""
+        with self.changed:
+            self.awake = True
+            self.changed.notify_all()
+
+    def flush(self) -> None:
+        """Return when every turn taken so far is durable and visible. *Raises* `StoreUnavailable`."""
+        with self.lock:
+            self._close_group()
+        if not self.journal_worker.drain(timeout_s=30.0):
+            self._raise_failures()
+            raise self.journal_worker.trouble or StoreUnavailable("the journal did not become durable in 30 s")
+        with self.lock:
+            self._show_committed()
+
+    def checkpoint(self, *, full: bool = False) -> None:
+        """Take a checkpoint now and return when it is committed. *Raises* `StoreUnavailable`."""
+        with self.lock:
+            self.start()
+            self.checkpointer.now(full=full)
+
+    def close(self) -> None:
+        """Stop without a checkpoint: what is durable is all that is needed to go on."""
+        if self.closed:
+            return
+        self.closed = True
+        with self.lock:
+            self._close_group()
+        self.journal_worker.close()
+        self.checkpointer.close()
+        self.outlets.close()
+        self.intake.close()
+
+    def __enter__(self) -> QueryEvaluator:
+        return self
+
+    def __exit__(self, kind: Any, error: Any, trace: Any) -> None:
+        try:
+            if kind is None and self.started and self.trouble is None:
+                self.checkpoint()
+        finally:
+            self.close()
+
+    # -- turns
+
+    def _now(self) -> float:
+        return self.engine.clock if self.intake.event_time else max(self.clock(), self.engine.clock)
+
+    def _next_turn(self) -> Turn | None:
+        now = self._now()
+        if not self.intake.event_time:
+            due = self.engine.next_due()
+            if due is not None and due <= now:
+                return Tick(now)
+        turn = self.intake.next(now)
+        if turn is None and self.intake.event_time and self.intake.order and self.intake.all_ended:
+            return self._last_tick()
+        return turn
+
+    def _last_tick(self) -> Turn | None:
+        """Events have ended, so event time will not move: let what was already due some day happen once."""
+        horizon = self.engine.last_due()
+        return None if horizon is None or self.engine.drained else Tick(horizon)
+
+    def _take(self, turn: Turn) -> None:
+        outputs = self.engine.take(turn)
+        group = self.group
+        if group is None:
+            group = self.group = journaling.Group(self.engine.number, self.clock())
+        group.add(journaling.entry_of(turn, self._code(turn)), outputs)
+        for out in outputs:
+            self.events_out += len(out.values)
+            stream = self.streams.get(out.name) or self._new_stream(out.name, out.first)
+            stream.append(out)
+            self.checkpointer.changed_streams[out.name] = None
+            if self.delivery == "at_least_once":
+                stream.show(out.next)
+        if isinstance(turn, Events):
+            self.events_in += len(turn.values)
+            self.checkpointer.events += len(turn.values)
+        if not self.journal_worker.busy or self.clock() - group.started >= self.journal_group_s:
+            self._close_group()
+
+    def _code(self, turn: Turn) -> bytes | None:
+        """Return what a replay needs to compile a plan that no checkpoint holds yet."""
+        if not isinstance(turn, Create) or turn.plan in self.durable_plans:
+            return None
+        self.durable_plans.add(turn.plan)
+        plan: Plan = turn.code
+        return encode(plan.query)
+
+    def _close_group(self) -> None:
+        group, self.group = self.group, None
+        if group is None:
+            return
+        digested = journaling.digests(group.outputs)
+        group.outputs = {}
+        self.committed.append(group)
+        journal = self.store.journal
+        self.journal_worker.submit(lambda: journaling.write(journal, group, digested))
+
+    def _show_committed(self) -> bool:
+        """Make visible what the journal has made durable."""
+        if not self.journal_worker.threaded:
+            self.journal_worker.retry()
+        durable = self.store.journal.last_turn
+        done = [group for group in self.committed if group.last_turn <= durable]
+        if done:
+            self.committed = self.committed[len(done) :]
+            for group in done:
+                for name, upto in group.shows.items():
+                    self.streams[name].show(upto)
+        return self.outlets.pump() or bool(done)
+
+    def _raise_failures(self) -> None:
+        for worker in (self.journal_worker, self.checkpointer.worker):
+            if worker.failure is not None:
+                raise worker.failure
+
+    # -- looking
+
+    @property
+    def trouble(self) -> StoreUnavailable | None:
+        """Why no turns are taken, if the store is unavailable."""
+        return self.journal_worker.trouble or self.checkpointer.trouble or self.outlets.trouble
+
+    def stream(self, name: str) -> Stream:
+        """Return the stream of the query *name* (or of its dead letters)."""
+        with self.lock:
+            found = self.streams.get(name)
+            if found is not None:
+                return found
+            known = name in self.declared or name in self.engine.standing or name.endswith(".dead_letters")
+            if not known and name not in self.store.streams():
+                raise KeyError(f"no stream is called {name!r}; there are: {', '.join(sorted(self.queries()))}")
+            return self._new_stream(name, self.engine.emitted(name))
+
+    def _new_stream(self, name: str, next_id: int) -> Stream:
+        stream = Stream(name, self.store, next_id=next_id, retain_events=self.retain_events, lock=self.lock)
+        self.streams[name] = stream
+        for holder, n in self.store.acknowledged(name).items() if self.outlets.has_far_holders else ():
+            stream.hold(holder, n + 1)
+        return stream
+
+    def queries(self) -> list[str]:
+        """Name the standing queries."""
+        return list(self.engine.standing) if self.started else list(self.declared)
+
+    def outlet(self, stream: str) -> list[Outlet]:
+        """Return the sinks of *stream*."""
+        return [outlet for outlet in self.outlets.all if outlet.stream == stream]
+
+    def query(self, name: str) -> QueryFigures:
+        """Return the figures of one query."""
+        standing = self.engine.standing[name]
+        stream = self.streams.get(name)
+        error = "" if standing.error is None else f"{type(standing.error).__name__}: {standing.error}"
+        return QueryFigures(
+            name,
+            standing.status,
+            standing.policy,
+            self.engine.plan_ids[standing.plan],
+            standing.emitted,
+            0 if stream is None else stream.depth,
+            error,
+        )
+
+    def statistics(self) -> Statistics:
+        """Return the figures of this moment."""
+        with self.lock:
+            counts: dict[str, int] = {}
+            for standing in self.engine.standing.values():
+                counts[standing.status] = counts.get(standing.status, 0) + 1
+            return Statistics(
+                turns=self.engine.number,
+                events_in=self.events_in,
+                events_out=self.events_out,
+                clock=self.engine.clock,
+                positions=self.intake.positions(),
+                ended=frozenset(self.intake.ended()),
+                journal_turn=self.store.journal.last_turn,
+                queries_running=counts.get(RUNNING, 0),
+                queries_completed=counts.get("completed", 0),
+                queries_failed=counts.get("failed", 0),
+                checkpoint=self.checkpointer.figures(),
+                recovery=self.recovery,
+                trouble="" if self.trouble is None else str(self.trouble),
+                reports={name: str(report) for name, report in self.engine.reports.items()},
+            )

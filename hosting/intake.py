@@ -1,0 +1,209 @@
+"""The ingress edge: partitions opened, read ahead, deduplicated by position, and handed over as turns.
+
+Ids stop here. Each partition has one position, the next id to take; what a source gives twice is dropped by it, a gap is an
+error. Under processing time partitions take turns; with event time (a source that has a *timestamp*) the partition whose
+next event is the oldest goes first, so that a replayed week looks as it did.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from hosting.turn import Events
+from reliable_rx.errors import PositionUnavailable
+from reliable_rx.reliable import Batch, Reader, Source, Waking
+
+LOOK_AHEAD_MAX = 4096
+
+
+@dataclass(slots=True, eq=False)
+class Partition:
+    """One partition of a source and how far it has been taken."""
+
+    source: str
+    name: str
+    timestamp: Callable[[Any], float] | None
+    position: int = 0
+    reader: Reader | None = None
+    ahead: list[Any] = field(default_factory=list)
+    start: int = 0
+    finished: Batch | None = None
+    ended: bool = False
+    acknowledged: int = -1
+    idle_since: float | None = None
+
+    @property
+    def waiting(self) -> int:
+        """How many events have been read and not taken."""
+        return len(self.ahead) - self.start
+
+    def fill(self, count_max: int) -> bool:
+        """Read ahead if nothing waits; return whether something does now."""
+        if self.waiting or self.finished is not None or self.reader is None:
+            return True
+        batch = self.reader.fetch(count_max)
+        self.ahead, self.start = self._deduplicated(batch), 0
+        if batch.ended or batch.error is not None:
+            self.finished = batch
+        return bool(self.ahead) or self.finished is not None
+
+    def _deduplicated(self, batch: Batch) -> list[Any]:
+        if batch.first == self.position:
+            return batch.values if isinstance(batch.values, list) else list(batch.values)
+        if batch.first > self.position:
+            raise PositionUnavailable(
+                f"{self.source} partition {self.name}: wanted id {self.position:,}, but the source goes on at "
+                f"{batch.first:,}; events were lost there",
+                wanted=self.position,
+                first=batch.first,
+                end=batch.next,
+            )
+        return list(batch.values)[self.position - batch.first :]
+
+    def take(self, count_max: int, time: float) -> Events:
+        """Take at most *count_max* events as a turn."""
+        values: Sequence[Any] = self.ahead
+        if self.start or len(values) > count_max:
+            values = self.ahead[self.start : self.start + count_max]
+        self.start += len(values)
+        first, self.position = self.position, self.position + len(values)
+        ended = self.finished is not None and not self.waiting
+        error = self.finished.error if ended and self.finished is not None else None
+        self.ended = self.ended or ended
+        return Events(self.source, self.name, first, values, time, ended=ended, error=error)
+
+    def run_until(self, limit: float, count_max: int) -> int:
+        """How many of the waiting events are not younger than *limit*; at least one."""
+        count, timestamp = 1, self.timestamp
+        if timestamp is None:
+            return min(count_max, self.waiting)
+        most = min(count_max, self.waiting)
+        while count < most and timestamp(self.ahead[self.start + count]) <= limit:
+            count += 1
+        return count
+
+    @property
+    def head_time(self) -> float:
+        """The time of the oldest waiting event; a finished partition is at the end of time."""
+        if not self.waiting:
+            return float("inf")
+        return float("-inf") if self.timestamp is None else self.timestamp(self.ahead[self.start])
+
+    def again(self, first: int, count: int, time: float, *, ended: bool) -> Events:
+        """Take exactly the events of a journalled turn once more. *Raises* `PositionUnavailable`."""
+        values: list[Any] = []
+        while len(values) < count and self.fill(count - len(values)) and self.waiting:
+            values += self.take(count - len(values), time).values
+        if self.position != first + count:
+            raise PositionUnavailable(
+                f"{self.source} partition {self.name}: a turn of the journal took ids {first:,} to {first + count:,}, "
+                f"but the source now gives only {len(values):,} of them; it must keep what has not been acknowledged",
+                wanted=first + count,
+                first=first,
+                end=self.position,
+            )
+        error = None
+        if ended:
+            self.fill(1)
+            self.ended = True
+            error = self.finished.error if self.finished is not None else None
+        return Events(self.source, self.name, first, values, time, ended=ended, error=error)
+
+
+class Intake:
+    """All partitions of an evaluator."""
+
+    def __init__(self, *, batch_events_max: int, idle_s: float, clock: Callable[[], float]) -> None:
+        self.batch_events_max = batch_events_max
+        self.idle_s = idle_s
+        self.clock = clock
+        self.sources: dict[str, Source] = {}
+        self.partitions: dict[tuple[str, str], Partition] = {}
+        self.order: list[Partition] = []
+        self.event_time = False
+        self.turn = 0
+
+    def add(self, name: str, source: Source) -> Sequence[str]:
+        """Declare a source; its partitions are opened by `open`."""
+        self.sources[name] = source
+        timestamp = getattr(source, "timestamp", None)
+        self.event_time = self.event_time or timestamp is not None
+        names = list(source.partitions())
+        for each in names:
+            self.partitions[name, each] = Partition(name, each, timestamp)
+        self.order = list(self.partitions.values())
+        return names
+
+    def open(self, positions: dict[tuple[str, str], int], ended: set[tuple[str, str]], wake: Any) -> None:
+        """Open every partition at its position."""
+        for key, partition in self.partitions.items():
+            if partition.reader is not None:
+                continue
+            partition.position = positions.get(key, 0)
+            partition.acknowledged = partition.position - 1
+            partition.ended = key in ended
+            partition.reader = self.sources[key[0]].open(key[1], partition.position)
+            if isinstance(partition.reader, Waking):
+                partition.reader.on_available(wake)
+
+    def next(self, time: float) -> Events | None:
+        """Return the next turn's events, or None if nothing is there."""
+        return self._oldest(time) if self.event_time else self._in_turn(time)
+
+    def _in_turn(self, time: float) -> Events | None:
+        order = self.order
+        for offset in range(len(order)):
+            partition = order[(self.turn + offset) % len(order)]
+            if not partition.ended and partition.fill(self.batch_events_max):
+                self.turn = (self.turn + offset + 1) % len(order)
+                return partition.take(self.batch_events_max, time)
+        return None
+
+    def _oldest(self, time: float) -> Events | None:
+        live = [partition for partition in self.order if not partition.ended]
+        ready = [partition for partition in live if partition.fill(LOOK_AHEAD_MAX)]
+        if len(ready) < len(live) and not self._only_idle(live, ready):
+            return None
+        if not ready:
+            return None
+        ready.sort(key=lambda partition: partition.head_time)
+        oldest = ready[0]
+        limit = ready[1].head_time if len(ready) > 1 else float("inf")
+        count = oldest.run_until(limit, self.batch_events_max) if oldest.waiting else 0
+        return oldest.take(count, time)
+
+    def _only_idle(self, live: list[Partition], ready: list[Partition]) -> bool:
+        """Whether the partitions that hold the others back have been silent for long enough to be left out."""
+        now = self.clock()
+        for partition in live:
+            if partition in ready:
+                partition.idle_since = None
+            elif partition.idle_since is None:
+                partition.idle_since = now
+        return all(p in ready or now - (p.idle_since or now) >= self.idle_s for p in live)
+
+    def positions(self) -> dict[tuple[str, str], int]:
+        return {key: partition.position for key, partition in self.partitions.items()}
+
+    def ended(self) -> set[tuple[str, str]]:
+        return {key for key, partition in self.partitions.items() if partition.ended}
+
+    @property
+    def all_ended(self) -> bool:
+        return all(partition.ended for partition in self.order)
+
+    def acknowledge(self, positions: dict[tuple[str, str], int]) -> None:
+        """A checkpoint that covers these positions is durable: the sources may forget what lies before."""
+        for key, position in positions.items():
+            partition = self.partitions.get(key)
+            if partition is not None and partition.reader is not None and position - 1 > partition.acknowledged:
+                partition.reader.acknowledge(position - 1)
+                partition.acknowledged = position - 1
+
+    def close(self) -> None:
+        for partition in self.order:
+            if partition.reader is not None:
+                partition.reader.close()
+                partition.reader = None

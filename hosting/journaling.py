@@ -1,0 +1,111 @@
+"""Group commit: turns are gathered for a few milliseconds and made durable with one fsync.
+
+A group also carries one digest per query of what it emitted in these turns. A replay takes the same turns, computes the
+digests again, and so finds out a query that does not repeat itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from checkpoint.codec import decode, digest, encode
+from checkpoint.journal import Journal
+from hosting.turn import Create, Dispose, Events, Output, Tick, Turn
+from reliable_rx.errors import NondeterminismDetected
+
+Entry = tuple[Any, ...]
+Digests = dict[str, bytes]
+
+
+@dataclass(slots=True)
+class Group:
+    """Turns that will be committed together."""
+
+    first_turn: int
+    started: float
+    entries: list[Entry] = field(default_factory=list)
+    outputs: dict[str, list[Any]] = field(default_factory=dict)
+    shows: dict[str, int] = field(default_factory=dict)
+
+    def add(self, entry: Entry, outputs: Sequence[Output]) -> None:
+        self.entries.append(entry)
+        for out in outputs:
+            note(self.outputs, out)
+            self.shows[out.name] = out.next
+
+    @property
+    def last_turn(self) -> int:
+        return self.first_turn + len(self.entries) - 1
+
+
+def note(outputs: dict[str, list[Any]], out: Output) -> None:
+    """Add what a query emitted to what its digest will cover."""
+    values = outputs.get(out.name)
+    if values is None:
+        outputs[out.name] = values = [out.first]
+    values.extend(out.values)
+    if out.ended:
+        values.append(("ended", None if out.error is None else f"{type(out.error).__name__}: {out.error}"))
+
+
+def digests(outputs: Mapping[str, list[Any]]) -> Digests:
+    return {name: digest(values) for name, values in outputs.items()}
+
+
+def write(journal: Journal, group: Group, digested: Digests) -> None:
+    """Make a group durable."""
+    journal.append(group.first_turn, len(group.entries), encode((group.entries, digested)))
+
+
+def read(journal: Journal, after_turn: int) -> Iterator[tuple[int, list[Entry], Digests]]:
+    """Yield the groups behind *after_turn*: first turn, entries, digests."""
+    for first, count, payload in journal.read(after_turn):
+        entries, digested = decode(payload)
+        if len(entries) != count or first <= after_turn:
+            raise NondeterminismDetected(
+                f"the journal's turns {first:,} to {first + count - 1:,} do not fit a checkpoint of turn {after_turn:,}",
+                query="",
+                turn=first,
+            )
+        yield first, entries, digested
+
+
+def compare(first_turn: int, last_turn: int, written: Digests, outputs: Mapping[str, list[Any]]) -> list[str]:
+    """Return the queries whose replay differs from the first run."""
+    again = digests(outputs)
+    return sorted(name for name in written.keys() | again.keys() if written.get(name) != again.get(name))
+
+
+def nondeterminism(queries: Sequence[str], first_turn: int, last_turn: int) -> NondeterminismDetected:
+    """Say which queries did not repeat themselves."""
+    names = ", ".join(repr(name) for name in queries)
+    return NondeterminismDetected(
+        f"replaying turns {first_turn:,} to {last_turn:,} gave other outputs of {names} than the first run: a function in "
+        f"the query reads a clock, a random number, a changing global or the order of a set; mend it and start from a "
+        f"fresh store, or run with strict=False to go on with what the replay gave",
+        query=queries[0],
+        queries=tuple(queries),
+        turn=first_turn,
+    )
+
+
+def entry_of(turn: Turn, code: bytes | None) -> Entry:
+    """Write a turn without its events."""
+    if isinstance(turn, Events):
+        return ("events", turn.source, turn.partition, turn.first, len(turn.values), turn.time, turn.ended)
+    if isinstance(turn, Tick):
+        return ("tick", turn.time)
+    if isinstance(turn, Create):
+        return ("create", turn.name, turn.plan, code, turn.keys, turn.policy, turn.limits, turn.time)
+    return ("dispose", turn.name, turn.time)
+
+
+def simple_turn(entry: Entry) -> Turn | None:
+    """Read back a turn that needs nothing from outside."""
+    if entry[0] == "tick":
+        return Tick(entry[1])
+    if entry[0] == "dispose":
+        return Dispose(entry[1], entry[2])
+    return None

@@ -1,0 +1,135 @@
+"""Sinks at the ends of streams: fed in order, flushed before a checkpoint, and what they have made durable is acknowledged."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from hosting.stream import Stream
+from reliable_rx.errors import StoreUnavailable
+from reliable_rx.probes import probe
+from reliable_rx.reliable import Sink
+
+if TYPE_CHECKING:
+    from hosting.evaluator import QueryEvaluator
+
+READ_MAX = 10_000
+
+
+class Outlet:
+    """One sink of one stream."""
+
+    def __init__(self, stream: str, sink: Sink, holder: str) -> None:
+        self.stream = stream
+        self.sink = sink
+        self.holder = holder
+        self.position = 0
+        self.flushed = 0
+        self.knows = False
+
+    def pump(self, stream: Stream) -> bool:
+        """Write what is visible and not written yet."""
+        if self.position >= stream.visible:
+            return False
+        while self.position < stream.visible:
+            for segment in stream.read(self.position, READ_MAX):
+                if segment.values:
+                    self.sink.write(segment.first, segment.values)
+                if segment.ended:
+                    self.sink.end(segment.next - 1, segment.error)
+                self.position = segment.next
+        return True
+
+    def flush(self, stream: Stream) -> None:
+        """Make it durable, then let the stream forget it."""
+        if self.flushed < self.position:
+            probe("sink.before_flush")
+            self.sink.flush()
+            probe("sink.after_flush")
+            self.flushed = self.position
+            probe("sink.before_acknowledge")
+            stream.acknowledge(self.holder, self.position - 1)
+
+
+class Outlets:
+    """All sinks of an evaluator, and the bound on how far they may lag."""
+
+    def __init__(self, evaluator: QueryEvaluator, *, buffer_events_max: int) -> None:
+        self.evaluator = evaluator
+        self.buffer_events_max = buffer_events_max
+        self.all: list[Outlet] = []
+        self.trouble: StoreUnavailable | None = None
+        self.held: dict[str, dict[str, int]] = {}
+        self.has_far_holders = False
+
+    def add(self, stream: str, sink: Sink) -> None:
+        number = sum(outlet.stream == stream for outlet in self.all)
+        self.all.append(Outlet(stream, sink, f"sink {number}"))
+
+    def open(self) -> None:
+        """Ask every sink where it stands."""
+        for stream, holders in self.held.items():
+            for holder, position in holders.items():
+                self.evaluator.stream(stream).hold(holder, position)
+        for outlet in self.all:
+            stream = self.evaluator.stream(outlet.stream)
+            position = outlet.sink.open(outlet.stream)
+            if position is None:
+                position = self.held.get(outlet.stream, {}).get(outlet.holder, 0)
+            elif position > stream.next_id:
+                self._skip_to(stream, position)
+            stream.check(position)
+            outlet.position = outlet.flushed = position
+            stream.holders[outlet.holder] = position
+        self.pump()
+
+    def _skip_to(self, stream: Stream, position: int) -> None:
+        """A sink knows ids that the evaluator does not: only possible where outputs were visible before the journal."""
+        if self.evaluator.delivery == "exactly_once":
+            from reliable_rx.errors import PositionUnavailable
+
+            raise PositionUnavailable(
+                f"a sink of stream {stream.name!r} already has ids up to {position - 1:,}, but this store has emitted only "
+                f"{stream.next_id:,}: the sink belongs to another store, or the store was set back; use a fresh sink",
+                wanted=position,
+                first=stream.first,
+                end=stream.next_id,
+            )
+        self.evaluator.engine.continue_ids(stream.name, position)
+        stream.skip_to(position)
+
+    def pump(self) -> bool:
+        """Write what has become visible everywhere."""
+        moved = False
+        try:
+            for outlet in self.all:
+                stream = self.evaluator.streams.get(outlet.stream)
+                if stream is not None:
+                    moved = outlet.pump(stream) or moved
+                    if stream.next_id - outlet.flushed > self.buffer_events_max // 2:
+                        outlet.flush(stream)
+                        stream.trim()
+            self.trouble = None
+        except StoreUnavailable as error:
+            self.trouble = error
+        return moved
+
+    def flush(self) -> None:
+        """Make everything written durable. *Raises* `StoreUnavailable`."""
+        for outlet in self.all:
+            stream = self.evaluator.streams.get(outlet.stream)
+            if stream is not None:
+                outlet.pump(stream)
+                outlet.flush(stream)
+
+    def full(self) -> bool:
+        """Whether some stream's slowest holder lags by more than the buffer may hold."""
+        most = self.buffer_events_max
+        return any(stream.holders and stream.depth > most for stream in self.evaluator.streams.values())
+
+    def holders(self) -> dict[str, dict[str, int]]:
+        """Return what a checkpoint remembers of who holds what."""
+        return {name: dict(stream.holders) for name, stream in self.evaluator.streams.items() if stream.holders}
+
+    def close(self) -> None:
+        for outlet in self.all:
+            outlet.sink.close()

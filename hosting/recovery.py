@@ -1,0 +1,83 @@
+"""Coming back: the newest checkpoint, then the journalled turns once more, then live.
+
+The same turns over the same events give the same outputs under the same ids, so whoever has some of them already drops
+them by id. What differs is reported (or, strictly, refused), never silently accepted.
+"""
+
+from __future__ import annotations
+
+import time as wall
+from typing import TYPE_CHECKING, Any
+
+from checkpoint.codec import decode
+from hosting import journaling
+from hosting.snapshot import load
+from hosting.statistics import RecoveryFigures
+from hosting.turn import Create, Turn
+
+if TYPE_CHECKING:
+    from hosting.evaluator import QueryEvaluator
+
+
+def recover(evaluator: QueryEvaluator) -> RecoveryFigures:
+    """Bring *evaluator* to where it was, and say what that took."""
+    began = wall.perf_counter()
+    recovered = evaluator.store.recover(strict=evaluator.strict)
+    meta: dict[str, Any] = {"positions": {}, "ended": set(), "holders": {}}
+    generation, turn, fallbacks = 0, 0, ()
+    if recovered is not None:
+        meta = decode(recovered.meta)
+        generation, turn, fallbacks = recovered.generation, recovered.turn, recovered.fallbacks
+        load(evaluator.engine, recovered.chunks, meta["engine"])
+        evaluator.durable_plans = set(evaluator.engine.coded) - set(evaluator.engine.unsaved_plans)
+        evaluator.checkpointer.generation, evaluator.checkpointer.turn = generation, turn
+    evaluator.warnings.extend(fallbacks)
+    evaluator.outlets.held = meta["holders"]
+    evaluator.intake.open(meta["positions"], meta["ended"], evaluator.wake)
+    turns, events = replay(evaluator, turn)
+    return RecoveryFigures(generation, turns, events, wall.perf_counter() - began, fallbacks)
+
+
+def replay(evaluator: QueryEvaluator, after_turn: int) -> tuple[int, int]:
+    """Take the turns of the journal behind *after_turn* again; return how many, and how many events they held."""
+    turns = events = 0
+    for first, entries, digested in journaling.read(evaluator.store.journal, after_turn):
+        outputs: dict[str, list[Any]] = {}
+        for entry in entries:
+            turns += 1
+            events += entry[4] if entry[0] == "events" else 0
+            take_again(evaluator, entry, outputs)
+        differing = journaling.compare(first, first + len(entries) - 1, digested, outputs)
+        if differing:
+            error = journaling.nondeterminism(differing, first, first + len(entries) - 1)
+            if evaluator.strict:
+                raise error
+            evaluator.warnings.append(error.message)
+    for stream in evaluator.streams.values():
+        stream.show(stream.next_id)
+    return turns, events
+
+
+def take_again(evaluator: QueryEvaluator, entry: journaling.Entry, outputs: dict[str, list[Any]]) -> None:
+    for out in evaluator.engine.take(turn_of(evaluator, entry)):
+        journaling.note(outputs, out)
+        stream = evaluator.streams.get(out.name) or evaluator._new_stream(out.name, out.first)
+        stream.append(out)
+        evaluator.checkpointer.changed_streams[out.name] = None
+
+
+def turn_of(evaluator: QueryEvaluator, entry: journaling.Entry) -> Turn:
+    """Read a turn back, with its events from its source."""
+    if entry[0] == "events":
+        _, source, partition, first, count, time, ended = entry
+        return evaluator.intake.partitions[source, partition].again(first, count, time, ended=ended)
+    if entry[0] == "create":
+        _, name, identity, code, keys, policy, limits, time = entry
+        plan = evaluator.engine.coded.get(identity)
+        if plan is None:
+            plan = evaluator.engine.compile_stored(identity, decode(code), limits)
+        evaluator.durable_plans.add(identity)
+        return Create(name, identity, plan, keys, policy, limits, time)
+    turn = journaling.simple_turn(entry)
+    assert turn is not None
+    return turn

@@ -1,0 +1,95 @@
+"""A pushed input made replayable: application code calls `on_next`, and has its answer when the value is durable.
+
+The log is trimmed one acknowledgement late, so that the checkpoint before the newest can still be replayed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from checkpoint.codec import decode, encode
+from checkpoint.log import Log
+from reliable_rx.errors import PositionUnavailable
+from reliable_rx.reliable import Batch
+
+VALUE, COMPLETED, ERROR = 0, 1, 2
+
+
+class PushedStream:
+    """A durable stream that application code pushes into, from any thread."""
+
+    def __init__(self, log: Log, *, wake: Callable[[], None]) -> None:
+        self._log = log
+        self._wake = wake
+
+    def on_next(self, value: Any) -> int:
+        """Append *value*; return its id once it is durable. *Raises* `StoreUnavailable`, and then it is not in."""
+        return self.push((value,))
+
+    def push(self, values: Sequence[Any]) -> int:
+        """Append several values at the price of one; return the id of the first."""
+        first = self._log.append([encode((VALUE, value)) for value in values])
+        self._wake()
+        return first
+
+    def on_completed(self) -> None:
+        """End the stream; durable when this returns."""
+        self._end((COMPLETED, None))
+
+    def on_error(self, error: Exception) -> None:
+        """End the stream with *error*; durable when this returns."""
+        self._end((ERROR, error))
+
+    def _end(self, entry: tuple[int, Any]) -> None:
+        self._log.append([encode(entry)])
+        self._wake()
+
+    @property
+    def end(self) -> int:
+        """The id the next value will get."""
+        return self._log.end
+
+    def partitions(self) -> Sequence[str]:
+        return ["0"]
+
+    def open(self, partition: str, at: int, /) -> PushedReader:
+        if not self._log.first <= at <= self._log.end:
+            raise PositionUnavailable(
+                f"the pushed stream holds ids {self._log.first:,} to {self._log.end:,}, not {at:,}",
+                wanted=at,
+                first=self._log.first,
+                end=self._log.end,
+            )
+        return PushedReader(self._log, at)
+
+
+class PushedReader:
+    """Reads what was pushed."""
+
+    def __init__(self, log: Log, at: int) -> None:
+        self._log = log
+        self._position = at
+        self._acknowledged = -1
+
+    def fetch(self, count_max: int, /) -> Batch:
+        first = self._position
+        if first >= self._log.end:
+            return Batch(first, ())
+        _, blobs = self._log.read(first, count_max)
+        values: list[Any] = []
+        for kind, value in map(decode, blobs):
+            if kind != VALUE:
+                return Batch(first, values, ended=True, error=value)
+            values.append(value)
+        self._position += len(values)
+        return Batch(first, values)
+
+    def acknowledge(self, n: int, /) -> None:
+        if n > self._acknowledged:
+            before, self._acknowledged = self._acknowledged, n
+            if before >= self._log.first:
+                self._log.trim(before)
+
+    def close(self) -> None:
+        """The log belongs to the store."""

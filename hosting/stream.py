@@ -1,0 +1,340 @@
+"""The egress edge: a stream gives ids to what a query emits and keeps it until nobody can ask for it again.
+
+The buffer is a bounded window with cursors. *Holders* (sinks, named subscribers) have acknowledged up to somewhere, and nothing
+behind that is forgotten; if they lag by more than the buffer holds, the evaluator stops taking turns. Without holders the
+last few events are retained, so that somebody may still look. In `exactly_once` delivery what was emitted becomes *visible* only once
+the journal is durable.
+"""
+
+from __future__ import annotations
+
+import threading
+from bisect import bisect_right
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import reactivex
+from reactivex.disposable import Disposable
+
+from checkpoint.codec import decode
+from checkpoint.store import StoreReader
+from hosting.turn import Output
+from reliable_rx.errors import PositionUnavailable, invariant
+from reliable_rx.reliable import Batch, ReliableObserver
+
+
+@dataclass(frozen=True, slots=True)
+class Segment:
+    """Consecutive notifications: values from id *first* on, and the terminal one behind them if *ended*."""
+
+    first: int
+    values: Sequence[Any]
+    ended: bool = False
+    error: Exception | None = None
+
+    @property
+    def next(self) -> int:
+        return self.first + len(self.values) + self.ended
+
+
+class Stream:
+    """A named, sequenced, replayable output."""
+
+    def __init__(self, name: str, store: StoreReader | None, *, next_id: int, retain_events: int, lock: Any) -> None:
+        self.name = name
+        self.lock = lock
+        self.next_id = next_id
+        self.visible = next_id
+        self.stored = next_id
+        self.retain_events = retain_events
+        self.holders: dict[str, int] = {}
+        self.wakers: list[Callable[[], None]] = []
+        self.subscriptions: list[Subscription] = []
+        self.segments: list[Segment] = []
+        self.firsts: list[int] = []
+        self._store = store if next_id else None
+
+    @property
+    def first(self) -> int:
+        """The oldest id that can be read."""
+        self._load()
+        return self.firsts[0] if self.firsts else self.next_id
+
+    @property
+    def depth(self) -> int:
+        """How many notifications wait for the slowest holder."""
+        return self.next_id - min(self.holders.values(), default=self.next_id)
+
+    @property
+    def ended(self) -> bool:
+        self._load()
+        return bool(self.segments) and self.segments[-1].ended
+
+    def _load(self) -> None:
+        """Read what an earlier run has stored, the first time somebody looks."""
+        store, self._store = self._store, None
+        if store is None:
+            return
+        bounds = store.bounds(self.name)
+        if bounds is None:
+            return
+        older = [s for s in stored_segments(store, self.name, bounds[0]) if s.first < self.stored]
+        older = [cut(s, self.stored) for s in older]
+        self.segments[:0] = older
+        self.firsts[:0] = [segment.first for segment in older]
+
+    # -- the engine's side
+
+    def append(self, out: Output) -> None:
+        """Take what a turn emitted; it is not visible yet."""
+        invariant(out.first == self.next_id, f"ids of {self.name} are consecutive: {out.first} follows {self.next_id}")
+        self.segments.append(Segment(out.first, out.values, out.ended, out.error))
+        self.firsts.append(out.first)
+        self.next_id = out.next
+
+    def show(self, upto: int) -> None:
+        """Make ids below *upto* visible, and tell those who listen."""
+        if upto <= self.visible:
+            return
+        self.visible = upto
+        for subscription in tuple(self.subscriptions):
+            subscription.deliver()
+        for wake in tuple(self.wakers):
+            wake()
+
+    def skip_to(self, next_id: int) -> None:
+        """Go on at *next_id*: somebody already has what lies between."""
+        self._load()
+        self.next_id = self.visible = self.stored = next_id
+        self.segments, self.firsts = [], []
+
+    def trim(self) -> None:
+        """Forget what no holder needs and retention does not keep."""
+        keep = self.kept_from()
+        last = bisect_right(self.firsts, keep) - 1
+        if last > 0:
+            del self.segments[:last], self.firsts[:last]
+
+    def kept_from(self) -> int:
+        """The oldest id that must still be there after a crash."""
+        held = min(self.holders.values(), default=self.next_id)
+        return max(0, min(held, self.next_id - self.retain_events))
+
+    def unstored(self) -> list[Segment]:
+        """What the store does not have yet."""
+        keep = max(self.stored, self.kept_from())
+        start = max(0, bisect_right(self.firsts, keep) - 1)
+        return [segment for segment in self.segments[start:] if segment.next > keep and segment.first >= self.stored]
+
+    # -- the readers' side
+
+    def hold(self, holder: str, position: int) -> None:
+        """Keep everything from id *position* on until *holder* acknowledges it."""
+        with self.lock:
+            self.holders[holder] = min(max(position, self.holders.get(holder, 0)), self.next_id)
+
+    def release(self, holder: str) -> None:
+        """Forget a holder."""
+        with self.lock:
+            self.holders.pop(holder, None)
+
+    def acknowledge(self, holder: str, n: int) -> None:
+        """*holder* has id *n* and all before."""
+        with self.lock:
+            if holder in self.holders:
+                self.holders[holder] = max(self.holders[holder], n + 1)
+
+    def read(self, start: int, count_max: int) -> Iterator[Segment]:
+        """Yield the visible notifications from id *start* on, at most about *count_max* values.
+
+        *Raises* `PositionUnavailable` for what has been forgotten.
+        """
+        self._load()
+        self.check(start)
+        index = max(0, bisect_right(self.firsts, start) - 1)
+        while start < self.visible and count_max > 0 and index < len(self.segments):
+            segment = part(self.segments[index], start, min(self.visible, start + count_max))
+            index += 1
+            if segment is not None:
+                yield segment
+                start = segment.next
+                count_max -= len(segment.values)
+
+    def check(self, start: int) -> None:
+        if not self.first <= start <= self.next_id:
+            raise PositionUnavailable(
+                f"stream {self.name!r} holds ids {self.first:,} to {self.next_id:,}, not {start:,}: start inside, or "
+                f"retain more",
+                wanted=start,
+                first=self.first,
+                end=self.next_id,
+            )
+
+    def subscribe(self, observer: ReliableObserver[Any], *, name: str | None = None) -> Subscription:
+        """Subscribe *observer*; with a *name* the stream keeps what it has not acknowledged.
+
+        Nothing comes before `Subscription.start`.
+        """
+        return Subscription(self, observer, name)
+
+    def observable(self, start: int | None = None) -> reactivex.Observable[Any]:
+        """Return the values from id *start* on (by default: from now on) as a plain observable."""
+
+        def subscribe(observer: Any, scheduler: Any = None) -> Disposable:
+            subscription = self.subscribe(Thin(observer))
+            subscription.start(self.visible if start is None else start)
+            return Disposable(subscription.dispose)
+
+        return reactivex.Observable(subscribe)
+
+
+class Subscription:
+    """One reader of a stream in this process: replayed from where it starts, then live."""
+
+    def __init__(self, stream: Stream, observer: ReliableObserver[Any], name: str | None) -> None:
+        self.stream = stream
+        self.observer = observer
+        self.name = name
+        self.position = 0
+        self.busy = False
+
+    def start(self, n: int, /) -> None:
+        """Deliver from id *n* on, *n* included. *Raises* `PositionUnavailable`."""
+        with self.stream.lock:
+            self.stream.check(n)
+            self.position = n
+            if self.name is not None:
+                self.stream.hold(self.name, n)
+            if self not in self.stream.subscriptions:
+                self.stream.subscriptions.append(self)
+            self.deliver()
+
+    def deliver(self) -> None:
+        """Hand over all that is visible; what an observer causes meanwhile comes after it."""
+        if self.busy:
+            return
+        self.busy = True
+        try:
+            while self.position < self.stream.visible and self in self.stream.subscriptions:
+                for segment in list(self.stream.read(self.position, 1000)):
+                    self._give(segment)
+        finally:
+            self.busy = False
+
+    def _give(self, segment: Segment) -> None:
+        for offset, value in enumerate(segment.values):
+            self.position = segment.first + offset + 1
+            self.observer.on_next(segment.first + offset, value)
+            if self not in self.stream.subscriptions:
+                return
+        if segment.ended:
+            self.position = segment.next
+            if segment.error is None:
+                self.observer.on_completed(segment.next - 1)
+            else:
+                self.observer.on_error(segment.next - 1, segment.error)
+
+    def acknowledge(self, n: int, /) -> None:
+        """*n* and all before are safe here."""
+        if self.name is not None:
+            self.stream.acknowledge(self.name, n)
+
+    def dispose(self) -> None:
+        """Stop listening. A named subscriber's hold stays, as it would over a crash; `Stream.release` ends it."""
+        with self.stream.lock:
+            if self in self.stream.subscriptions:
+                self.stream.subscriptions.remove(self)
+
+
+class Thin:
+    """Strips the ids for a plain observer."""
+
+    def __init__(self, observer: Any) -> None:
+        self.observer = observer
+
+    def on_next(self, n: int, value: Any, /) -> None:
+        self.observer.on_next(value)
+
+    def on_error(self, n: int, error: Exception, /) -> None:
+        self.observer.on_error(error)
+
+    def on_completed(self, n: int, /) -> None:
+        self.observer.on_completed()
+
+
+class StreamSource:
+    """A stream as the source of another evaluator in this process.
+
+    *subscriber* names who holds the stream: what it has not acknowledged stays there.
+    """
+
+    def __init__(self, stream: Stream, *, subscriber: str) -> None:
+        self.stream = stream
+        self.subscriber = subscriber
+
+    def partitions(self) -> Sequence[str]:
+        return ["0"]
+
+    def open(self, partition: str, at: int, /) -> StreamReader:
+        with self.stream.lock:
+            self.stream.check(at)
+            self.stream.hold(self.subscriber, at)
+        return StreamReader(self, at)
+
+
+class StreamReader:
+    """Reads a stream for another evaluator."""
+
+    def __init__(self, source: StreamSource, at: int) -> None:
+        self.source = source
+        self.position = at
+
+    def fetch(self, count_max: int, /) -> Batch:
+        stream = self.source.stream
+        with stream.lock:
+            batch = joined(self.position, stream.read(self.position, count_max))
+        self.position = batch.next
+        return batch
+
+    def acknowledge(self, n: int, /) -> None:
+        self.source.stream.acknowledge(self.source.subscriber, n)
+
+    def on_available(self, wake: Callable[[], None], /) -> None:
+        self.source.stream.wakers.append(wake)
+
+    def close(self) -> None:
+        """Nothing is held open."""
+
+
+def joined(start: int, segments: Iterator[Segment]) -> Batch:
+    """Return segments as one batch."""
+    values: list[Any] = []
+    for segment in segments:
+        values.extend(segment.values)
+        if segment.ended:
+            return Batch(start, values, ended=True, error=segment.error)
+    return Batch(start, values)
+
+
+def part(segment: Segment, start: int, end: int) -> Segment | None:
+    """Return what of *segment* lies between ids *start* and *end*."""
+    if segment.first >= start and segment.next <= end:
+        return segment
+    low, high = max(0, start - segment.first), end - segment.first
+    values = segment.values[low:high]
+    ended = segment.ended and segment.next <= end and start < segment.next
+    return Segment(segment.first + low, values, ended, segment.error if ended else None) if values or ended else None
+
+
+def cut(segment: Segment, end: int) -> Segment:
+    """Return *segment* without what lies at or behind id *end*."""
+    return part(segment, segment.first, end) or segment
+
+
+def stored_segments(store: StoreReader, name: str, start: int) -> Iterator[Segment]:
+    """Read the segments of a stream from a store."""
+    for first, count, payload in store.outputs(name, start):
+        values, ended, error = decode(payload)
+        segment = Segment(first, values, ended, error)
+        yield segment if segment.next == first + count else cut(segment, first + count)
