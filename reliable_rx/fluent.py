@@ -1,7 +1,7 @@
 """The fluent form: every operator as a method of `Query`, made from `reliable_rx.operators` in one place.
 
-RxPY's own mixins, which `Query` inherits, say the types; what is inherited but not built here is answered with a refusal
-at the call, so that nobody hosts a query whose state cannot be saved.
+RxPY's own mixins, which `Query` inherits, say the types; what is inherited but not built here is answered with a
+refusal at the call, so that nobody hosts a query whose state cannot be saved.
 """
 
 from __future__ import annotations

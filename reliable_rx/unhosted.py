@@ -1,7 +1,7 @@
-"""Running a query on plain `reactivex`: the same instances, with Rx's schedulers as the clock and observables as sources.
+"""Running a query on plain `reactivex`: the same instances, Rx's schedulers as the clock, observables as sources.
 
-This is what happens when somebody just calls `subscribe`. With `rebuild_state(True)` every state is turned into bytes, thrown
-away and rebuilt after each notification, which is how RxPY's own tests can judge our checkpoints.
+This is what happens when somebody just calls `subscribe`. With `rebuild_state(True)` every state is turned into bytes,
+thrown away and rebuilt after each notification, which is how RxPY's own tests can judge our checkpoints.
 """
 
 from __future__ import annotations
@@ -44,7 +44,9 @@ class Restoring:
 
 
 def rebuild_state(on: bool) -> Restoring:
-    """Serialise, discard and rebuild the states of un-hosted queries after each notification, if subscribed from now on.
+    """Serialise, discard and rebuild the states of un-hosted queries that are subscribed to from now on.
+
+    It happens after each notification. Returns a context that restores what was before.
 
     >>> with rebuild_state(True):  # or for good, without `with`
     ...     import reliable_rx as rx
