@@ -253,10 +253,12 @@ def finish_segment(instance: Instance, last: PlanNode, values: Sequence[Any], en
     """Deliver the last values, let go of what stands upstream, and pass the end on."""
     instance.world.touch(instance.unit)
     instance.active &= ~last.bit
-    if values:
-        last.deliver(instance, values)
-    for each in last.inputs:
-        instance.deactivate(each)
+    try:
+        if values:
+            last.deliver(instance, values)
+    finally:  # a plain observer may raise out of here
+        for each in last.inputs:
+            instance.deactivate(each)
     last.finish(instance, None if end is DONE else end)
 
 
