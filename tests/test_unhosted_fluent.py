@@ -1,0 +1,46 @@
+"""The fluent form, and what it refuses."""
+
+from __future__ import annotations
+
+import pytest
+import reactivex
+from reactivex import operators as plain_ops
+
+import reliable_rx as rx
+from reliable_rx import operators as ops
+from reliable_rx.errors import QueryRefused
+
+
+def test_every_operator_is_a_method() -> None:
+    """Every operator can be called as a method of a query."""
+    for name in ops.__all__:
+        method = getattr(rx.Query, name)
+        assert method.__name__ == name
+        assert method.__doc__ == getattr(ops, name).__doc__
+
+
+def test_fluent_is_pipe() -> None:
+    """The fluent form makes the same plan as `pipe`."""
+    s = rx.source("s")
+    fluent = s.map(str).group_by(len).flat_map(lambda g: g.count()).merge(s).take(3)
+    piped = s.pipe(
+        ops.map(str), ops.group_by(len), ops.flat_map(lambda g: g.pipe(ops.count())), ops.merge(s), ops.take(3)
+    )
+    assert repr(fluent) == repr(piped)
+    assert fluent.bind(s=reactivex.of(1, 22, 3)).to_list().run() == piped.bind(s=reactivex.of(1, 22, 3)).to_list().run()
+
+
+def test_plain_operators_are_refused_on_hostable_queries() -> None:
+    """A method that only RxPY has is refused at the call, on a query that could be hosted; un-hosted it works."""
+    missing = next(name for name in ("do_action", "materialize", "dematerialize") if name not in ops.__all__)
+    with pytest.raises(QueryRefused, match=missing):
+        getattr(rx.source("s"), missing)()
+    assert rx.source("s").bind(s=reactivex.of(1)).materialize().to_list().run()
+
+
+def test_slicing_and_adding() -> None:
+    """`+` concatenates and stays hostable."""
+    query = rx.of(1) + rx.of(2)
+    assert query.is_hostable
+    assert query.to_list().run() == [1, 2]
+    assert [name for name in ops.__all__ if name not in plain_ops.__all__] == ["where_key"]
