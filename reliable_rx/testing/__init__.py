@@ -5,6 +5,7 @@
 21
 """
 
+from reliable_rx.testing.ledger import Ledger, check_ledger
 from reliable_rx.testing.marbles import Timed, draw_marbles, parse_marbles
 from reliable_rx.testing.oracle import check_operator, small_streams
 from reliable_rx.testing.sources import check_sink, check_source
@@ -12,6 +13,6 @@ from reliable_rx.testing.virtual_time import RUNNERS, hot_sources, run_plain, ru
 from reliable_rx.unhosted import rebuild_state
 
 __all__ = [
-    "RUNNERS", "Timed", "check_operator", "check_sink", "check_source", "draw_marbles", "hot_sources",
-    "parse_marbles", "rebuild_state", "run_plain", "run_rebuilt", "run_unhosted", "small_streams",
+    "RUNNERS", "Ledger", "Timed", "check_ledger", "check_operator", "check_sink", "check_source", "draw_marbles",
+    "hot_sources", "parse_marbles", "rebuild_state", "run_plain", "run_rebuilt", "run_unhosted", "small_streams",
 ]  # fmt: skip
