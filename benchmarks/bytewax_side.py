@@ -1,6 +1,7 @@
-"""The Bytewax side of the grouped workload, in a process of its own: `python bytewax_side.py COUNT DIRECTORY` prints seconds.
+"""The Bytewax side of the grouped workload, in a process of its own: `bytewax_side.py COUNT DIRECTORY` prints seconds.
 
-Its source hands out slices of a list, so that Bytewax reads as cheaply as we do; its own `TestingSource` looks at each item.
+Its source hands out slices of a list, so that Bytewax reads as cheaply as we do; its own `TestingSource` looks at
+each item.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """What the benchmarks share: interleaved rounds, medians, a store on a real disk, and one way to print.
 
-A shared machine drifts by more than the differences we look for, so sides are never run one after the other: each round runs all of
-them, in turning order, and a ratio is the median of the rounds' ratios. Wall time, because waiting for a disk counts.
+A shared machine drifts by more than the differences we look for, so sides are never run one after the other: each
+round runs all of them, in turning order, and a ratio is the median of the rounds' ratios. Wall time, because waiting
+for a disk counts.
 """
 
 from __future__ import annotations

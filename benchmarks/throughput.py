@@ -1,10 +1,10 @@
 """Events per second through hosted queries, against plain `reactivex`, a hand-written loop and Bytewax.
 
-All sides call the same lambdas on the same events, in the same process run, in interleaved rounds (Bytewax in a process of its own, timed
-from inside it, start-up not counted). `reactivex` gets the events from a list through a `Subject`, the loop from the same list; both
-append each output to a list. The hosted side reads the list as a `ListSource`, with a `SqliteStore` on disk and a checkpoint every second,
-and is timed from before its first event until `run` returns: then every output is durable and visible, and the stream's last values are
-compared with the loop's.
+All sides call the same lambdas on the same events, in the same process run, in interleaved rounds (Bytewax in a process
+of its own, timed from inside it, start-up not counted). `reactivex` gets the events from a list through a `Subject`, the
+loop from the same list; both append each output to a list. The hosted side reads the list as a `ListSource`, with a
+`SqliteStore` on disk and a checkpoint every second, and is timed from before its first event until `run` returns: then
+every output is durable and visible, and the stream's last values are compared with the loop's.
 
     linear_batch_exactly_once     map, filter, scan, map, distinct_until_changed; batches of 1,000
     linear_single_at_least_once   the same, one event per turn (the first fifth of the events: ratios do not need more)
@@ -137,8 +137,8 @@ def run_bytewax(count: int, where: str | None) -> float:
 
 
 def compare(
-    name: str, query: Callable[[Any], Any], loop: Callable[..., None], events: Sequence[Any], args: Any, bars: Sequence[Bar],
-    *, batch: int, delivery: str, bytewax: bool = False,
+    name: str, query: Callable[[Any], Any], loop: Callable[..., None], events: Sequence[Any], args: Any,
+    bars: Sequence[Bar], *, batch: int, delivery: str, bytewax: bool = False,
 ) -> Result:  # fmt: skip
     """Measure one row of the table."""
     expected: list[Any] = []
