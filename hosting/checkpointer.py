@@ -11,12 +11,12 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from checkpoint.codec import encode
-from checkpoint.store import Checkpoint, GenerationInfo
+from checkpoint.store import Checkpoint, GenerationInfo, Kind
 from checkpoint.store import Segment as Stored
 from hosting.background import Worker
 from hosting.snapshot import Snapshot
 from hosting.statistics import CheckpointFigures
-from hosting.stream import Segment
+from hosting.turn import Output
 from reliable_rx.errors import StoreUnavailable
 from reliable_rx.probes import probe
 
@@ -36,7 +36,7 @@ class Attempt:
     turn: int
     positions: dict[tuple[str, str], int]
     meta: dict[str, Any]
-    outputs: dict[str, list[Segment]]
+    outputs: dict[str, list[Output]]
     next_ids: dict[str, int]
     kept_from: dict[str, int]
     began: float
@@ -66,7 +66,7 @@ class Checkpointer:
         self.generation = 0
         self.since_full: int | None = None
         self.full_bytes = self.differential_bytes = 0
-        self.events = 0
+        self.events_before = 0
         self.turn = 0
         self.last_at = wall.monotonic()
         self.last: tuple[GenerationInfo, float, float] | None = None
@@ -86,7 +86,10 @@ class Checkpointer:
         number = self.evaluator.engine.number
         if number == self.turn:
             return False
-        return self.events >= self.events_max or wall.monotonic() - self.last_at >= self.interval_s
+        return (
+            self.evaluator.events_in - self.events_before >= self.events_max
+            or wall.monotonic() - self.last_at >= self.interval_s
+        )
 
     def _wants_full(self) -> bool:
         if self.since_full is None or self.since_full >= self.full_every:
@@ -147,7 +150,7 @@ class Checkpointer:
             began,
             changed=changed,
         )
-        self.events = 0
+        self.events_before = evaluator.events_in
         self.attempt.pause_s = wall.perf_counter() - began
         return True
 
@@ -181,7 +184,7 @@ class Checkpointer:
         if not evaluator.journal_worker.drain(timeout_s=10.0):
             raise evaluator.journal_worker.trouble or StoreUnavailable("the journal is not durable yet")
         snapshot = attempt.snapshot
-        kind = "full" if snapshot.full else "differential"
+        kind: Kind = "full" if snapshot.full else "differential"
         checkpoint = Checkpoint(
             attempt.generation, kind, attempt.turn, encode(attempt.meta), snapshot.chunks(), snapshot.rows
         )
@@ -233,7 +236,7 @@ class Checkpointer:
         self.worker.close()
 
 
-def stored(segment: Segment) -> Stored:
+def stored(segment: Output) -> Stored:
     """Write a segment of a stream for the store."""
     payload = encode((list(segment.values), segment.ended, segment.error))
     return segment.first, segment.next - segment.first, payload

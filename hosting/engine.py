@@ -14,7 +14,7 @@ from collections.abc import Callable, Hashable, Sequence
 from typing import Any
 
 from hosting.edit import edit
-from hosting.routes import Route, takes_lists
+from hosting.routes import Route
 from hosting.turn import Create, Dispose, Events, Output, Tick, Turn
 from reliable_rx.errors import LimitExceeded, QueryRefused, invariant
 from reliable_rx.identity import content_hash, lift_keys, lower_keys, structure
@@ -161,9 +161,10 @@ class QueryEngine:
     def take(self, turn: Turn) -> list[Output]:
         """Take one turn and return what the queries emitted, in the order in which they first did."""
         self.outputs = {}
-        self.number += 1
+        self.number += turn.turns if type(turn) is Events else 1
         TAKE[type(turn)](self, turn)
-        self.settle()
+        if self.immediate or self.cascade:
+            self.settle()
         self.event = None
         return list(self.outputs.values())
 
@@ -186,9 +187,13 @@ class QueryEngine:
         route = self.routes.get(turn.source)
         timestamp = self.timestamps.get(turn.source)
         if timestamp is None:
-            self.advance(turn.time)
+            if turn.time > self.clock:
+                self.advance(turn.time)
             if route is not None and turn.values:
-                self.deliver(route, turn.values, (turn.source, turn.partition, turn.first))
+                if turn.singly:
+                    self.deliver_run(route, turn)
+                else:
+                    self.deliver(route, turn.values, (turn.source, turn.partition, turn.first))
         else:
             for offset, value in enumerate(turn.values):
                 self.advance(timestamp(value))
@@ -247,6 +252,20 @@ class QueryEngine:
 
     # -- events
 
+    def deliver_run(self, route: Route, turn: Events) -> None:
+        """Hand over events one by one, each with all that follows from it."""
+        source, partition, first = turn.source, turn.partition, turn.first
+        for offset, value in enumerate(turn.values):
+            fans = route.fans or ()
+            instance, leaf, _ = fans[0] if len(fans) == 1 and not route.keyed else NOBODY
+            if instance is not None and leaf is not None:
+                if instance.active & leaf.bit:
+                    leaf.deliver(instance, (value,))
+            else:
+                self.deliver(route, (value,), (source, partition, first + offset))
+            if self.immediate or self.cascade:
+                self.settle()
+
     def deliver(self, route: Route, values: Sequence[Any], origin: tuple[str, str, int]) -> None:
         """Hand *values* to everyone who reads *route*."""
         if self.stepwise and len(values) > 1:
@@ -255,13 +274,13 @@ class QueryEngine:
                 self.deliver(route, (value,), (source, partition, first + offset))
                 self.settle()
             return
-        for instance, leaves in list(route.plain.items()) if route.plain else ():
-            if len(leaves) == 1 and takes_lists(instance):
-                leaves[0][1].deliver(instance, values)
+        for instance, leaf, leaves in route.fans or route.everyone():
+            if leaf is None:
+                self.deliver_singly(instance, leaves, values, origin)
+            elif instance.active & leaf.bit:
+                leaf.deliver(instance, values)
                 if self.immediate:
                     self.settle_immediate()
-            else:
-                self.deliver_singly(instance, [leaf for _, leaf in leaves], values, origin)
         if route.keyed:
             self.deliver_keyed(route, values, origin)
 
@@ -568,6 +587,7 @@ def _never() -> Node:
 
 
 NEVER = _never()
+NOBODY: tuple[None, None, None] = (None, None, None)
 TAKE: dict[type, Callable[[QueryEngine, Any], None]] = {
     Events: QueryEngine.take_events,
     Tick: QueryEngine.take_tick,

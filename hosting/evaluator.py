@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import threading
 import time as wall
-from collections.abc import Callable, Mapping
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from checkpoint.codec import encode
@@ -24,7 +25,7 @@ from hosting.recovery import recover
 from hosting.sources.pushed import PushedStream
 from hosting.statistics import QueryFigures, RecoveryFigures, Statistics
 from hosting.stream import Stream
-from hosting.turn import Create, Dispose, Events, Tick, Turn
+from hosting.turn import Create, Dispose, Events, Output, Tick, Turn
 from reliable_rx.errors import StoreUnavailable
 from reliable_rx.limits import Limits
 from reliable_rx.plan import NO_LIMITS, Plan
@@ -33,6 +34,8 @@ from reliable_rx.reliable import Sink, Source
 DELIVERIES = ("exactly_once", "at_least_once")
 POLL_S = 0.02
 PENDING_GROUPS_MAX = 16
+ROUND_TURNS_MAX = 256
+GROUP_TURNS_MAX = 8192
 
 
 class QueryEvaluator:
@@ -63,7 +66,6 @@ class QueryEvaluator:
         checkpoint_events: int = 1_000_000,
         full_every: int = 20,
         batch_events_max: int = 1000,
-        journal_group_s: float = 0.005,
         retain_events: int = 10_000,
         buffer_events_max: int = 200_000,
         idle_s: float = 1.0,
@@ -76,7 +78,6 @@ class QueryEvaluator:
         self.store = store
         self.delivery = delivery
         self.batch_events_max = batch_events_max
-        self.journal_group_s = journal_group_s
         self.retain_events = retain_events
         self.strict = strict
         self.clock = clock
@@ -94,10 +95,13 @@ class QueryEvaluator:
         self.declared: dict[str, tuple[Any, str, Limits]] = {}
         self.durable_plans: set[str] = set()
         self.group: journaling.Group | None = None
-        self.committed: list[journaling.Group] = []
+        self.committed: deque[journaling.Group] = deque()
         self.recovery: RecoveryFigures | None = None
         self.warnings: list[str] = []
         self.events_in = self.events_out = 0
+        self.round_turns = ROUND_TURNS_MAX if background else 1
+        self.round_events = max(256, 2 * batch_events_max)
+        self.fresh: list[Output] = []
         self.started = self.closed = self.stopping = False
 
     # -- declaring
@@ -175,23 +179,37 @@ class QueryEvaluator:
             self.outlets.open()
 
     def step(self) -> bool:
-        """Do one thing: take a turn, or move something durable on; return whether anything moved."""
+        """Do some work: move what is durable on, then take a few turns; return whether anything moved."""
         with self.lock:
             self.start()
             self._raise_failures()
             moved = self._show_committed()
             moved = self.checkpointer.advance() or moved
-            if self.trouble is not None or len(self.committed) >= PENDING_GROUPS_MAX or self.outlets.full():
+            if self.trouble is None and len(self.committed) < PENDING_GROUPS_MAX and not self.outlets.full():
+                moved = self._take_some() or moved
+            self._publish()
+            if not self.journal_worker.busy or self._is_large(self.group):
                 self._close_group()
-                return moved
+            if self.delivery == "at_least_once" or not self.journal_worker.threaded:
+                moved = self._show_committed() or moved
+            return moved
+
+    @staticmethod
+    def _is_large(group: journaling.Group | None) -> bool:
+        """Whether a group holds so much that the next one should begin."""
+        return group is not None and len(group.entries) >= GROUP_TURNS_MAX
+
+    def _take_some(self) -> bool:
+        """Take turns until nothing comes, or for about as long as a group commit may wait."""
+        events = self.events_in + self.round_events
+        for taken in range(self.round_turns):
             turn = self._next_turn()
             if turn is None:
-                self._close_group()
-                return self._show_committed() or moved
+                return taken > 0
             self._take(turn)
-            if self.delivery == "at_least_once":
-                self.outlets.pump()
-            return True
+            if self.events_in >= events:
+                break
+        return True
 
     def run(self, *, until: Callable[[], bool] | None = None) -> None:
         """Run until the sources have ended and all is durable, until *until* says so, or until `stop`."""
@@ -299,54 +317,69 @@ class QueryEvaluator:
         return None if horizon is None or self.engine.drained else Tick(horizon)
 
     def _take(self, turn: Turn) -> None:
+        before = self.engine.number
         outputs = self.engine.take(turn)
         group = self.group
         if group is None:
-            group = self.group = journaling.Group(self.engine.number, self.clock())
-        group.add(journaling.entry_of(turn, self._code(turn)), outputs)
-        for out in outputs:
-            self.events_out += len(out.values)
-            stream = self.streams.get(out.name) or self._new_stream(out.name, out.first)
-            stream.append(out)
-            self.checkpointer.changed_streams[out.name] = None
-            if self.delivery == "at_least_once":
-                stream.show(out.next)
+            group = self.group = journaling.Group(before + 1)
+        group.last_turn = self.engine.number
+        group.entries.append(journaling.entry_of(turn, self._code(turn)))
         if isinstance(turn, Events):
             self.events_in += len(turn.values)
-            self.checkpointer.events += len(turn.values)
-        if not self.journal_worker.busy or self.clock() - group.started >= self.journal_group_s:
-            self._close_group()
+        self.fresh += outputs
 
     def _code(self, turn: Turn) -> bytes | None:
         """Return what a replay needs to compile a plan that no checkpoint holds yet."""
-        if not isinstance(turn, Create) or turn.plan in self.durable_plans:
+        if type(turn) is not Create or turn.plan in self.durable_plans:
             return None
         self.durable_plans.add(turn.plan)
         plan: Plan = turn.code
         return encode(plan.query)
 
     def _close_group(self) -> None:
+        """Have the turns taken so far made durable."""
+        self._publish()
         group, self.group = self.group, None
         if group is None:
             return
-        digested = journaling.digests(group.outputs)
-        group.outputs = {}
-        self.committed.append(group)
+        digested = group.digests()
         journal = self.store.journal
+        self.committed.append(group)
         self.journal_worker.submit(lambda: journaling.write(journal, group, digested))
+
+    def _publish(self) -> None:
+        """Give the streams what the turns since the last time emitted."""
+        outputs, self.fresh = self.fresh, []
+        if outputs and self.group is not None:
+            self.append(outputs)
+            self.group.outputs += outputs
+            if self.delivery == "at_least_once":
+                self._show(outputs)
+
+    def append(self, outputs: Sequence[Output]) -> None:
+        """Put outputs into their streams, not visible yet."""
+        streams, changed = self.streams, self.checkpointer.changed_streams
+        for out in outputs:
+            name = out.name
+            stream = streams.get(name) or self._new_stream(name, out.first)
+            stream.append(out)
+            changed[name] = None
+            self.events_out += len(out.values)
+
+    def _show(self, outputs: Sequence[Output]) -> None:
+        for name, upto in {out.name: out.next for out in outputs}.items():
+            self.streams[name].show(upto)
 
     def _show_committed(self) -> bool:
         """Make visible what the journal has made durable."""
         if not self.journal_worker.threaded:
             self.journal_worker.retry()
         durable = self.store.journal.last_turn
-        done = [group for group in self.committed if group.last_turn <= durable]
-        if done:
-            self.committed = self.committed[len(done) :]
-            for group in done:
-                for name, upto in group.shows.items():
-                    self.streams[name].show(upto)
-        return self.outlets.pump() or bool(done)
+        shown = False
+        while self.committed and self.committed[0].last_turn <= durable:
+            self._show(self.committed.popleft().outputs)
+            shown = True
+        return self.outlets.pump() or shown
 
     def _raise_failures(self) -> None:
         for worker in (self.journal_worker, self.checkpointer.worker):

@@ -15,7 +15,9 @@ from hosting.turn import Events
 from reliable_rx.errors import PositionUnavailable
 from reliable_rx.reliable import Batch, Reader, Source, Waking
 
+LOOK_AHEAD_MIN = 1024
 LOOK_AHEAD_MAX = 4096
+RUN_EVENTS_MAX = 128
 
 
 @dataclass(slots=True, eq=False)
@@ -62,17 +64,19 @@ class Partition:
             )
         return list(batch.values)[self.position - batch.first :]
 
-    def take(self, count_max: int, time: float) -> Events:
+    def take(self, count_max: int, time: float, *, singly: bool = False) -> Events:
         """Take at most *count_max* events as a turn."""
-        values: Sequence[Any] = self.ahead
-        if self.start or len(values) > count_max:
-            values = self.ahead[self.start : self.start + count_max]
-        self.start += len(values)
-        first, self.position = self.position, self.position + len(values)
-        ended = self.finished is not None and not self.waiting
-        error = self.finished.error if ended and self.finished is not None else None
-        self.ended = self.ended or ended
-        return Events(self.source, self.name, first, values, time, ended=ended, error=error)
+        start, values = self.start, self.ahead
+        end = start + count_max
+        if start or end < len(values):
+            values = values[start:end]
+        first, count = self.position, len(values)
+        self.start = start + count
+        self.position = first + count
+        if self.finished is None or self.start < len(self.ahead):
+            return Events(self.source, self.name, first, values, time, False, None, singly)
+        self.ended = True
+        return Events(self.source, self.name, first, values, time, True, self.finished.error, singly)
 
     def run_until(self, limit: float, count_max: int) -> int:
         """How many of the waiting events are not younger than *limit*; at least one."""
@@ -91,7 +95,7 @@ class Partition:
             return float("inf")
         return float("-inf") if self.timestamp is None else self.timestamp(self.ahead[self.start])
 
-    def again(self, first: int, count: int, time: float, *, ended: bool) -> Events:
+    def again(self, first: int, count: int, time: float, *, ended: bool, singly: bool) -> Events:
         """Take exactly the events of a journalled turn once more. *Raises* `PositionUnavailable`."""
         values: list[Any] = []
         while len(values) < count and self.fill(count - len(values)) and self.waiting:
@@ -109,7 +113,7 @@ class Partition:
             self.fill(1)
             self.ended = True
             error = self.finished.error if self.finished is not None else None
-        return Events(self.source, self.name, first, values, time, ended=ended, error=error)
+        return Events(self.source, self.name, first, values, time, ended, error, singly)
 
 
 class Intake:
@@ -117,6 +121,9 @@ class Intake:
 
     def __init__(self, *, batch_events_max: int, idle_s: float, clock: Callable[[], float]) -> None:
         self.batch_events_max = batch_events_max
+        self.look_ahead = batch_events_max * max(1, LOOK_AHEAD_MIN // batch_events_max)
+        self.singly = batch_events_max == 1
+        self.take_max = RUN_EVENTS_MAX if self.singly else batch_events_max
         self.idle_s = idle_s
         self.clock = clock
         self.sources: dict[str, Source] = {}
@@ -156,9 +163,9 @@ class Intake:
         order = self.order
         for offset in range(len(order)):
             partition = order[(self.turn + offset) % len(order)]
-            if not partition.ended and partition.fill(self.batch_events_max):
+            if not partition.ended and (partition.waiting or partition.fill(self.look_ahead)):
                 self.turn = (self.turn + offset + 1) % len(order)
-                return partition.take(self.batch_events_max, time)
+                return partition.take(self.take_max, time, singly=self.singly)
         return None
 
     def _oldest(self, time: float) -> Events | None:

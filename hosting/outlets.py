@@ -67,9 +67,9 @@ class Outlets:
 
     def open(self) -> None:
         """Ask every sink where it stands."""
-        for stream, holders in self.held.items():
-            for holder, position in holders.items():
-                self.evaluator.stream(stream).hold(holder, position)
+        for name, holders in self.held.items():
+            for holder, held in holders.items():
+                self.evaluator.stream(name).hold(holder, held)
         for outlet in self.all:
             stream = self.evaluator.stream(outlet.stream)
             position = outlet.sink.open(outlet.stream)

@@ -14,6 +14,7 @@ from hosting import journaling
 from hosting.snapshot import load
 from hosting.statistics import RecoveryFigures
 from hosting.turn import Create, Turn
+from reliable_rx.errors import invariant
 
 if TYPE_CHECKING:
     from hosting.evaluator import QueryEvaluator
@@ -24,7 +25,8 @@ def recover(evaluator: QueryEvaluator) -> RecoveryFigures:
     began = wall.perf_counter()
     recovered = evaluator.store.recover(strict=evaluator.strict)
     meta: dict[str, Any] = {"positions": {}, "ended": set(), "holders": {}}
-    generation, turn, fallbacks = 0, 0, ()
+    generation = turn = 0
+    fallbacks: tuple[str, ...] = ()
     if recovered is not None:
         meta = decode(recovered.meta)
         generation, turn, fallbacks = recovered.generation, recovered.turn, recovered.fallbacks
@@ -34,6 +36,9 @@ def recover(evaluator: QueryEvaluator) -> RecoveryFigures:
     evaluator.warnings.extend(fallbacks)
     evaluator.outlets.held = meta["holders"]
     evaluator.intake.open(meta["positions"], meta["ended"], evaluator.wake)
+    journal = evaluator.store.journal
+    if journal.last_turn < turn:
+        journal.truncate(turn)
     turns, events = replay(evaluator, turn)
     return RecoveryFigures(generation, turns, events, wall.perf_counter() - began, fallbacks)
 
@@ -41,15 +46,18 @@ def recover(evaluator: QueryEvaluator) -> RecoveryFigures:
 def replay(evaluator: QueryEvaluator, after_turn: int) -> tuple[int, int]:
     """Take the turns of the journal behind *after_turn* again; return how many, and how many events they held."""
     turns = events = 0
-    for first, entries, digested in journaling.read(evaluator.store.journal, after_turn):
+    for first, last, entries, digested in journaling.read(evaluator.store.journal, after_turn):
         outputs: dict[str, list[Any]] = {}
         for entry in entries:
-            turns += 1
             events += entry[4] if entry[0] == "events" else 0
             take_again(evaluator, entry, outputs)
-        differing = journaling.compare(first, first + len(entries) - 1, digested, outputs)
+        turns += last - first + 1
+        invariant(
+            evaluator.engine.number == last, f"the journal's turn {last} is the engine's {evaluator.engine.number}"
+        )
+        differing = journaling.compare(digested, outputs)
         if differing:
-            error = journaling.nondeterminism(differing, first, first + len(entries) - 1)
+            error = journaling.nondeterminism(differing, first, last)
             if evaluator.strict:
                 raise error
             evaluator.warnings.append(error.message)
@@ -59,18 +67,17 @@ def replay(evaluator: QueryEvaluator, after_turn: int) -> tuple[int, int]:
 
 
 def take_again(evaluator: QueryEvaluator, entry: journaling.Entry, outputs: dict[str, list[Any]]) -> None:
-    for out in evaluator.engine.take(turn_of(evaluator, entry)):
+    emitted = evaluator.engine.take(turn_of(evaluator, entry))
+    evaluator.append(emitted)
+    for out in emitted:
         journaling.note(outputs, out)
-        stream = evaluator.streams.get(out.name) or evaluator._new_stream(out.name, out.first)
-        stream.append(out)
-        evaluator.checkpointer.changed_streams[out.name] = None
 
 
 def turn_of(evaluator: QueryEvaluator, entry: journaling.Entry) -> Turn:
     """Read a turn back, with its events from its source."""
     if entry[0] == "events":
-        _, source, partition, first, count, time, ended = entry
-        return evaluator.intake.partitions[source, partition].again(first, count, time, ended=ended)
+        _, source, partition, first, count, time, ended, singly = entry
+        return evaluator.intake.partitions[source, partition].again(first, count, time, ended=ended, singly=singly)
     if entry[0] == "create":
         _, name, identity, code, keys, policy, limits, time = entry
         plan = evaluator.engine.coded.get(identity)
@@ -78,6 +85,4 @@ def turn_of(evaluator: QueryEvaluator, entry: journaling.Entry) -> Turn:
             plan = evaluator.engine.compile_stored(identity, decode(code), limits)
         evaluator.durable_plans.add(identity)
         return Create(name, identity, plan, keys, policy, limits, time)
-    turn = journaling.simple_turn(entry)
-    assert turn is not None
-    return turn
+    return journaling.simple_turn(entry)

@@ -15,20 +15,23 @@ from reliable_rx.plan import PlanNode
 from reliable_rx.query import SourceLeaf
 
 Entry = tuple[Instance, PlanNode]
+Fan = tuple[Instance, PlanNode | None, list[PlanNode]]
 
 
 class Route:
     """The readers of one source."""
 
-    __slots__ = ("keyed", "picky", "plain")
+    __slots__ = ("fans", "keyed", "picky", "plain")
 
     def __init__(self) -> None:
+        self.fans: tuple[Fan, ...] | None = None
         self.picky = 0  # how many readers by key must be fed event by event
         self.plain: dict[Instance, list[tuple[int, PlanNode]]] = {}
         self.keyed: dict[Callable[[Any], Any], dict[Any, Any]] = {}
 
     def add(self, instance: Instance, leaf: PlanNode, order: int) -> None:
         op: SourceLeaf = leaf.op  # type: ignore[assignment]
+        self.fans = None
         if op.key_mapper is None:
             leaves = self.plain.setdefault(instance, [])
             leaves.append((order, leaf))
@@ -48,6 +51,7 @@ class Route:
 
     def remove(self, instance: Instance, leaf: PlanNode) -> None:
         op: SourceLeaf = leaf.op  # type: ignore[assignment]
+        self.fans = None
         if op.key_mapper is None:
             leaves = [entry for entry in self.plain.get(instance, ()) if entry[1] is not leaf]
             if leaves:
@@ -65,6 +69,19 @@ class Route:
                 self.keyed.pop(op.key_mapper, None)
         else:
             table[key] = readers[0] if len(readers) == 1 else readers
+
+    def everyone(self) -> tuple[Fan, ...]:
+        """Return who gets every event: each instance with its leaves, and its one leaf alone if that takes lists."""
+        if self.fans is None:
+            self.fans = tuple(
+                (
+                    instance,
+                    leaves[0][1] if len(leaves) == 1 and takes_lists(instance) else None,
+                    [leaf for _, leaf in leaves],
+                )
+                for instance, leaves in self.plain.items()
+            )
+        return self.fans
 
     def readers(self) -> Iterator[Entry]:
         """Yield everyone, in a stable order."""

@@ -49,7 +49,7 @@ class Snapshot:
     def write_some(self, count: int) -> bool:
         """Write *count* more rows; return whether all are written."""
         pending = self.pending
-        batch = []
+        batch: list[Any] = []
         while pending and len(batch) < count:
             unit = next(iter(pending))
             del pending[unit]

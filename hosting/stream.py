@@ -11,7 +11,7 @@ from __future__ import annotations
 import threading
 from bisect import bisect_right
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from operator import attrgetter
 from typing import Any
 
 import reactivex
@@ -23,19 +23,8 @@ from hosting.turn import Output
 from reliable_rx.errors import PositionUnavailable, invariant
 from reliable_rx.reliable import Batch, ReliableObserver
 
-
-@dataclass(frozen=True, slots=True)
-class Segment:
-    """Consecutive notifications: values from id *first* on, and the terminal one behind them if *ended*."""
-
-    first: int
-    values: Sequence[Any]
-    ended: bool = False
-    error: Exception | None = None
-
-    @property
-    def next(self) -> int:
-        return self.first + len(self.values) + self.ended
+FIRST = attrgetter("first")
+SEGMENTS_MIN = 256
 
 
 class Stream:
@@ -51,15 +40,15 @@ class Stream:
         self.holders: dict[str, int] = {}
         self.wakers: list[Callable[[], None]] = []
         self.subscriptions: list[Subscription] = []
-        self.segments: list[Segment] = []
-        self.firsts: list[int] = []
+        self.segments: list[Output] = []
+        self.trim_at = SEGMENTS_MIN
         self._store = store if next_id else None
 
     @property
     def first(self) -> int:
         """The oldest id that can be read."""
         self._load()
-        return self.firsts[0] if self.firsts else self.next_id
+        return self.segments[0].first if self.segments else self.next_id
 
     @property
     def depth(self) -> int:
@@ -82,16 +71,16 @@ class Stream:
         older = [s for s in stored_segments(store, self.name, bounds[0]) if s.first < self.stored]
         older = [cut(s, self.stored) for s in older]
         self.segments[:0] = older
-        self.firsts[:0] = [segment.first for segment in older]
 
     # -- the engine's side
 
     def append(self, out: Output) -> None:
         """Take what a turn emitted; it is not visible yet."""
         invariant(out.first == self.next_id, f"ids of {self.name} are consecutive: {out.first} follows {self.next_id}")
-        self.segments.append(Segment(out.first, out.values, out.ended, out.error))
-        self.firsts.append(out.first)
+        self.segments.append(out)
         self.next_id = out.next
+        if len(self.segments) >= self.trim_at:
+            self.trim()
 
     def show(self, upto: int) -> None:
         """Make ids below *upto* visible, and tell those who listen."""
@@ -107,24 +96,24 @@ class Stream:
         """Go on at *next_id*: somebody already has what lies between."""
         self._load()
         self.next_id = self.visible = self.stored = next_id
-        self.segments, self.firsts = [], []
+        self.segments = []
 
     def trim(self) -> None:
         """Forget what no holder needs and retention does not keep."""
-        keep = self.kept_from()
-        last = bisect_right(self.firsts, keep) - 1
+        last = bisect_right(self.segments, self.kept_from(), key=FIRST) - 1
         if last > 0:
-            del self.segments[:last], self.firsts[:last]
+            del self.segments[:last]
+        self.trim_at = max(SEGMENTS_MIN, 2 * len(self.segments))
 
     def kept_from(self) -> int:
         """The oldest id that must still be there after a crash."""
         held = min(self.holders.values(), default=self.next_id)
         return max(0, min(held, self.next_id - self.retain_events))
 
-    def unstored(self) -> list[Segment]:
+    def unstored(self) -> list[Output]:
         """What the store does not have yet."""
         keep = max(self.stored, self.kept_from())
-        start = max(0, bisect_right(self.firsts, keep) - 1)
+        start = max(0, bisect_right(self.segments, keep, key=FIRST) - 1)
         return [segment for segment in self.segments[start:] if segment.next > keep and segment.first >= self.stored]
 
     # -- the readers' side
@@ -145,14 +134,14 @@ class Stream:
             if holder in self.holders:
                 self.holders[holder] = max(self.holders[holder], n + 1)
 
-    def read(self, start: int, count_max: int) -> Iterator[Segment]:
+    def read(self, start: int, count_max: int) -> Iterator[Output]:
         """Yield the visible notifications from id *start* on, at most about *count_max* values.
 
         *Raises* `PositionUnavailable` for what has been forgotten.
         """
         self._load()
         self.check(start)
-        index = max(0, bisect_right(self.firsts, start) - 1)
+        index = max(0, bisect_right(self.segments, start, key=FIRST) - 1)
         while start < self.visible and count_max > 0 and index < len(self.segments):
             segment = part(self.segments[index], start, min(self.visible, start + count_max))
             index += 1
@@ -222,7 +211,7 @@ class Subscription:
         finally:
             self.busy = False
 
-    def _give(self, segment: Segment) -> None:
+    def _give(self, segment: Output) -> None:
         for offset, value in enumerate(segment.values):
             self.position = segment.first + offset + 1
             self.observer.on_next(segment.first + offset, value)
@@ -307,7 +296,7 @@ class StreamReader:
         """Nothing is held open."""
 
 
-def joined(start: int, segments: Iterator[Segment]) -> Batch:
+def joined(start: int, segments: Iterator[Output]) -> Batch:
     """Return segments as one batch."""
     values: list[Any] = []
     for segment in segments:
@@ -317,24 +306,28 @@ def joined(start: int, segments: Iterator[Segment]) -> Batch:
     return Batch(start, values)
 
 
-def part(segment: Segment, start: int, end: int) -> Segment | None:
+def part(segment: Output, start: int, end: int) -> Output | None:
     """Return what of *segment* lies between ids *start* and *end*."""
     if segment.first >= start and segment.next <= end:
         return segment
     low, high = max(0, start - segment.first), end - segment.first
     values = segment.values[low:high]
     ended = segment.ended and segment.next <= end and start < segment.next
-    return Segment(segment.first + low, values, ended, segment.error if ended else None) if values or ended else None
+    return (
+        Output(segment.name, segment.first + low, values, ended, segment.error if ended else None)
+        if values or ended
+        else None
+    )
 
 
-def cut(segment: Segment, end: int) -> Segment:
+def cut(segment: Output, end: int) -> Output:
     """Return *segment* without what lies at or behind id *end*."""
     return part(segment, segment.first, end) or segment
 
 
-def stored_segments(store: StoreReader, name: str, start: int) -> Iterator[Segment]:
+def stored_segments(store: StoreReader, name: str, start: int) -> Iterator[Output]:
     """Read the segments of a stream from a store."""
     for first, count, payload in store.outputs(name, start):
         values, ended, error = decode(payload)
-        segment = Segment(first, values, ended, error)
+        segment = Output(name, first, values, ended, error)
         yield segment if segment.next == first + count else cut(segment, first + count)

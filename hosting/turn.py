@@ -2,20 +2,22 @@
 
 An engine is a function of its rows and a turn, so a turn holds what the world decided: which events of which partition, what time it
 was, which query was created. The journal stores turns without the events (their source has these), and a replay takes them again.
+They are named tuples because one is made per event when events come singly, and a frozen dataclass costs three times as much.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from reliable_rx import Limits
 
 
-@dataclass(frozen=True, slots=True)
-class Events:
-    """Consecutive events of one source partition; *ended* if none will follow, *error* if it ended with one."""
+class Events(NamedTuple):
+    """Consecutive events of one source partition; *ended* if none will follow, *error* if it ended with one.
+
+    *singly* makes every event a turn of its own: this is then a run of turns that came together, written as one.
+    """
 
     source: str
     partition: str
@@ -24,17 +26,21 @@ class Events:
     time: float
     ended: bool = False
     error: Exception | None = None
+    singly: bool = False
+
+    @property
+    def turns(self) -> int:
+        """How many turns these are."""
+        return len(self.values) or 1 if self.singly else 1
 
 
-@dataclass(frozen=True, slots=True)
-class Tick:
+class Tick(NamedTuple):
     """The clock moved to *time* and something was due."""
 
     time: float
 
 
-@dataclass(frozen=True, slots=True)
-class Create:
+class Create(NamedTuple):
     """A query begins, or is edited if its name is taken. *plan* is its content hash, *code* what to compile."""
 
     name: str
@@ -46,8 +52,7 @@ class Create:
     time: float
 
 
-@dataclass(frozen=True, slots=True)
-class Dispose:
+class Dispose(NamedTuple):
     """A query ends, and its state is forgotten."""
 
     name: str
@@ -57,9 +62,8 @@ class Dispose:
 Turn = Events | Tick | Create | Dispose
 
 
-@dataclass(frozen=True, slots=True)
-class Output:
-    """What one query emitted in one turn: ids from *first* on, the terminal notification last if it *ended*."""
+class Output(NamedTuple):
+    """Consecutive notifications of one stream: values from id *first* on, and the terminal one behind them if *ended*."""
 
     name: str
     first: int

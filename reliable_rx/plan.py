@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 
 Deliver = Callable[["Instance", Sequence[Any]], None]
 Finish = Callable[["Instance", Exception | None], None]
+Step = Callable[[Any, Any, list[Any]], bool | None]
 DONE: Any = object()
 NO_LIMITS = Limits()
 
@@ -219,19 +220,19 @@ def segment(head: PlanNode) -> Callable[..., None]:
     while nodes[-1].down is not None and isinstance(nodes[-1].down.op, Linear):
         nodes.append(nodes[-1].down)
     last = nodes[-1]
-    bit, steps = last.bit, [(bounded(node), node.slot, node.op) for node in nodes]
-    stateful = any(node.slot >= 0 for node in nodes)
+    bit, steps = last.bit, [(*bounded(node), node.slot, node.op) for node in nodes]
 
     def run(instance: Instance, values: Sequence[Any], end: Any = None) -> None:
         if not instance.active & bit:
             return
-        if stateful:
-            instance.world.touch(instance.unit)
-        states = instance.states
-        for on_batch, slot, op in steps:
+        states, touched = instance.states, False
+        for on_batch, on_next, slot, op in steps:
             out: list[Any] = []
+            if slot >= 0 and not touched:
+                instance.world.touch(instance.unit)
+                touched = True
             try:
-                if on_batch(states[slot], values, out):
+                if on_next(states[slot], values[0], out) if len(values) == 1 else on_batch(states[slot], values, out):
                     end = DONE
                 elif end is DONE:
                     op.on_completed(states[slot], out)  # type: ignore[attr-defined]
@@ -319,7 +320,7 @@ def end_stage(down: PlanNode, port: int) -> Finish:
         cx = Cx(instance, down)
         try:
             if error is None:
-                op.on_completed(cx, port)  # type: ignore[attr-defined,call-arg,arg-type]
+                op.on_completed(cx, port)  # type: ignore[attr-defined]
             else:
                 op.on_error(cx, port, error)  # type: ignore[attr-defined]
         except Exception as raised:
@@ -328,30 +329,24 @@ def end_stage(down: PlanNode, port: int) -> Finish:
     return finish
 
 
-def bounded(node: PlanNode) -> Callable[..., bool | None]:
-    """Return the operator's list step, watched if its state can grow."""
+def bounded(node: PlanNode) -> tuple[Step, Step]:
+    """Return the operator's steps for a list and for one value, watched if its state can grow."""
     op: Any = node.op
-    grows = op.grows
-    if not grows:
-        return op.on_batch  # type: ignore[no-any-return]
-    limits = [(field, name, getattr(node.plan.limits, name)) for field, name in grows.items()]
-    lengths = [(attrgetter(field), most) for field, _, most in limits]
+    if not op.grows:
+        return op.on_batch, op.on_next
+    limits = [(field, name, getattr(node.plan.limits, name)) for field, name in op.grows.items()]
+
+    def on_next(state: Any, value: Any, out: list[Any]) -> bool | None:
+        done = op.on_next(state, value, out)
+        check_limits(state, limits, node.path)
+        return done  # type: ignore[no-any-return]
 
     def on_batch(state: Any, values: Sequence[Any], out: list[Any]) -> bool | None:
-        more = len(values)
-        for get, most in lengths:
-            if len(get(state)) + more > most:
-                return one_by_one(state, values, out)
-        return op.on_batch(state, values, out)  # type: ignore[no-any-return]
+        if all(len(getattr(state, field)) + len(values) <= most for field, _, most in limits):
+            return op.on_batch(state, values, out)  # type: ignore[no-any-return]
+        return any(on_next(state, value, out) for value in values)
 
-    def one_by_one(state: Any, values: Sequence[Any], out: list[Any]) -> bool | None:
-        for value in values:
-            if op.on_next(state, value, out):
-                return True
-            check_limits(state, limits, node.path)
-        return None
-
-    return on_batch
+    return on_batch, on_next
 
 
 def check_limits(state: Any, limits: list[tuple[str, str, int]], path: str) -> None:
