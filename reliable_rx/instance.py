@@ -50,7 +50,7 @@ class Instance:
     """One row at work."""
 
     __slots__ = (
-        "active", "children", "detached", "key", "keys", "orders", "outer", "parent", "plan", "saved", "sink", "states",
+        "active", "children", "detached", "gathered", "key", "keys", "orders", "outer", "parent", "plan", "saved", "sink", "states",
         "subjects", "timers", "unit", "world",
     )  # fmt: skip
 
@@ -62,6 +62,7 @@ class Instance:
         self.states = plan.blank.copy()
         self.active = 0
         self.detached = 0
+        self.gathered: list[Any] | None = None
         self.unit: Any = self
         self.saved: Any = None
         self.parent: Instance | None = None

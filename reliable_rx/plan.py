@@ -43,8 +43,8 @@ class PlanNode:
     """One operator in its place."""
 
     __slots__ = (
-        "bit", "deliver", "down", "finish", "index", "inputs", "leaf", "mask", "op", "path", "plan", "port", "saver",
-        "slot", "template",
+        "bit", "deliver", "down", "finish", "index", "inputs", "leaf", "mask", "op", "passes", "path", "plan", "port",
+        "saver", "slot", "template",
     )  # fmt: skip
 
     deliver: Deliver
@@ -62,6 +62,7 @@ class PlanNode:
         self.down: PlanNode | None = None
         self.port = 0
         self.leaf = isinstance(op, LEAVES)
+        self.passes = isinstance(op, Stage) and type(op).on_inner_next is Stage.on_inner_next
         self.template: Plan | None = None
         self.saver: Callable[[Any], tuple[Any, ...]] | None = None
         for port, each in enumerate(inputs):
@@ -73,8 +74,11 @@ class PlanNode:
         parent = child.parent
         if parent is None or not parent.active & self.bit:
             return
-        if type(self.op).on_inner_next is Stage.on_inner_next:  # type: ignore[attr-defined]
-            self.deliver(parent, values)
+        if self.passes:
+            if parent.gathered is None:
+                self.deliver(parent, values)
+            else:
+                parent.gathered.extend(values)
             return
         if self.slot >= 0:
             parent.world.touch(parent.unit)
@@ -88,6 +92,9 @@ class PlanNode:
         parent = child.parent
         if parent is None:
             return
+        if parent.gathered:
+            gathered, parent.gathered = parent.gathered, []
+            self.deliver(parent, gathered)
         parent.drop_child(self, child)
         if not parent.active & self.bit:
             return
@@ -294,8 +301,11 @@ def to_stage(down: PlanNode, port: int) -> Deliver:
 
 
 def to_whole_stage(down: PlanNode, port: int, on_batch: Callable[..., None]) -> Deliver:
-    """Return the call that gives a stage a whole list."""
-    bit, stateful = down.bit, down.slot >= 0
+    """Return the call that gives a stage a whole list.
+
+    What the readers of its groups emit meanwhile is gathered and passed on as one list.
+    """
+    bit, stateful, reader = down.bit, down.slot >= 0, down.down
 
     def deliver(instance: Instance, values: Sequence[Any]) -> None:
         if not instance.active & bit:
@@ -307,7 +317,24 @@ def to_whole_stage(down: PlanNode, port: int, on_batch: Callable[..., None]) -> 
         except Exception as error:
             fail_node(instance, down, error)
 
-    return deliver
+    def gather(instance: Instance, values: Sequence[Any]) -> None:
+        if len(values) == 1 or instance.gathered is not None:
+            deliver(instance, values)
+            return
+        instance.gathered = []
+        error: Exception | None = None
+        try:
+            on_batch(Cx(instance, down), port, values)
+        except Exception as raised:
+            error = raised
+        gathered, instance.gathered = instance.gathered, None
+        if gathered and reader is not None and instance.active & reader.bit:
+            reader.deliver(instance, gathered)
+        if error is not None:
+            fail_node(instance, down, error)
+
+    shared = reader is not None and reader.template is not None and reader.passes and steady(reader.template)
+    return gather if shared and down.op.yields_inner else deliver
 
 
 def end_stage(down: PlanNode, port: int) -> Finish:
