@@ -1,0 +1,55 @@
+# Everything on a fresh machine: Python 3.11 to 3.13 with venv and pip is all that must be there.
+#   make run     the demonstration: real flights, a real kill -9, nothing lost
+#   make test    the fast lane of the tests
+#   make test-slow, make lint, make bench
+# PYTHON=... chooses the interpreter that .venv is made with; ARGS=... goes to the command that is run.
+
+FITS := import sys; sys.exit(not (3, 11) <= sys.version_info < (3, 14))
+PYTHON ?= $(shell for p in python3 python3.13 python3.12 python3.11 python; do \
+	"$$p" -c '$(FITS)' 2>/dev/null && echo "$$p" && break; done)
+VENV := .venv
+BIN := $(VENV)/bin
+PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
+
+.PHONY: run test test-slow lint bench docs clean
+.SECONDARY:
+
+run: $(VENV)/.installed-demo
+	$(BIN)/reliable-rx demo $(ARGS)
+
+test: $(VENV)/.installed-test
+	$(BIN)/python -m pytest -n 2 -m "not slow" $(ARGS)
+
+test-slow: $(VENV)/.installed-test
+	$(BIN)/python -m pytest -n 2 -m slow $(ARGS)
+
+lint: $(VENV)/.installed-test $(VENV)/.installed-lint
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/pyright --pythonpath $(BIN)/python
+
+bench: $(VENV)/.installed-bench
+	$(BIN)/python benchmarks/throughput.py $(ARGS)
+	$(BIN)/python benchmarks/density.py $(ARGS)
+	$(BIN)/python benchmarks/checkpoint.py $(ARGS)
+
+# Write docs/reference/ anew from the docstrings; a test holds it to them.
+docs: $(VENV)/.installed-test
+	$(BIN)/python docs/generate.py
+
+# A stamp per extra: it is as old as the installation, so only a changed pyproject.toml installs again.
+$(VENV)/.installed-%: pyproject.toml $(VENV)/.made
+	@echo "installing reliable-rx[$*] into $(VENV)"
+	@$(PIP) install --editable '.[$*]'
+	@touch $@
+
+$(VENV)/.made:
+	@test -n "$(PYTHON)" || { echo "make: no Python 3.11 to 3.13 found; install one, or say PYTHON=/path/to/python" >&2; exit 1; }
+	@"$(PYTHON)" -c '$(FITS)' || { echo "make: $(PYTHON) is not Python 3.11 to 3.13; say PYTHON=/path/to/python" >&2; exit 1; }
+	@echo "making $(VENV) with $$("$(PYTHON)" --version)"
+	@"$(PYTHON)" -m venv $(VENV)
+	@touch $@
+
+clean:
+	rm -rf $(VENV) build dist runs .pytest_cache .mypy_cache .ruff_cache .hypothesis *.egg-info
