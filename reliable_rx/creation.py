@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
+from typing import Any, TypeVar, overload
 
 from reactivex import Observable
 from reactivex.abc import SchedulerBase
@@ -15,6 +15,10 @@ from reliable_rx.operators.combine import CombineLatest, Concat, Merge, WithLate
 from reliable_rx.operators.recover import CatchNext
 from reliable_rx.operators.time import Relative, Time, due_from
 from reliable_rx.query import Query, apply
+
+A = TypeVar("A")
+B = TypeVar("B")
+C = TypeVar("C")
 
 __all__ = [
     "catch", "combine_latest", "concat", "empty", "from_", "from_iterable", "from_list", "interval", "just", "merge",
@@ -50,7 +54,7 @@ class FromIterable(Stage, name="from_iterable"):
 range_of = range
 
 
-def from_iterable(iterable: Iterable[Any], scheduler: SchedulerBase | None = None) -> Query[Any]:
+def from_iterable(iterable: Iterable[A], scheduler: SchedulerBase | None = None) -> Query[A]:
     """Emit the elements of *iterable*, all in one go.
 
     *State*: none. Hosted, it must be a sequence: an iterator cannot be repositioned.
@@ -61,7 +65,7 @@ def from_iterable(iterable: Iterable[Any], scheduler: SchedulerBase | None = Non
 from_ = from_list = from_iterable
 
 
-def of(*args: Any) -> Query[Any]:
+def of(*args: A) -> Query[A]:
     """Emit *args*.
 
     >>> of(1, 2, 3).run()
@@ -161,7 +165,7 @@ class ReturnValue(Stage, name="return_value"):
         cx.complete()
 
 
-def return_value(value: Any, scheduler: SchedulerBase | None = None) -> Query[Any]:
+def return_value(value: A, scheduler: SchedulerBase | None = None) -> Query[A]:
     """Emit *value* and complete."""
     return apply(ReturnValue(value, scheduler))
 
@@ -220,33 +224,51 @@ def interval(period: Relative, scheduler: SchedulerBase | None = None) -> Query[
     return timer(period, period, scheduler)
 
 
-def merge(*sources: Observable[Any]) -> Query[Any]:
+def merge(*sources: Observable[A]) -> Query[A]:
     """Emit what any of *sources* emits."""
     return combination(Merge(len(sources)), sources) if sources else empty()
 
 
-def concat(*sources: Observable[Any]) -> Query[Any]:
+def concat(*sources: Observable[A]) -> Query[A]:
     """Emit *sources* one after the other."""
     return combination(Concat(len(sources)), sources)
 
 
-def combine_latest(*sources: Observable[Any]) -> Query[tuple[Any, ...]]:
+@overload
+def combine_latest(first: Observable[A], second: Observable[B], /) -> Query[tuple[A, B]]: ...
+@overload
+def combine_latest(first: Observable[A], second: Observable[B], third: Observable[C], /) -> Query[tuple[A, B, C]]: ...
+@overload
+def combine_latest(*sources: Observable[Any]) -> Query[tuple[Any, ...]]: ...
+def combine_latest(*sources: Observable[Any]) -> Query[Any]:
     """Emit a tuple of the latest elements whenever one of *sources* emits."""
     if not sources:
         raise ValueError("combine_latest() requires at least one source.")
     return combination(CombineLatest(len(sources)), sources)
 
 
-def zip(*args: Observable[Any]) -> Query[tuple[Any, ...]]:
+@overload
+def zip(first: Observable[A], second: Observable[B], /) -> Query[tuple[A, B]]: ...
+@overload
+def zip(first: Observable[A], second: Observable[B], third: Observable[C], /) -> Query[tuple[A, B, C]]: ...
+@overload
+def zip(*args: Observable[Any]) -> Query[tuple[Any, ...]]: ...
+def zip(*args: Observable[Any]) -> Query[Any]:
     """Emit tuples of the n-th elements of all the sequences."""
     return combination(Zip(len(args)), args)
 
 
-def with_latest_from(*sources: Observable[Any]) -> Query[tuple[Any, ...]]:
+@overload
+def with_latest_from(first: Observable[A], second: Observable[B], /) -> Query[tuple[A, B]]: ...
+@overload
+def with_latest_from(first: Observable[A], second: Observable[B], third: Observable[C], /) -> Query[tuple[A, B, C]]: ...
+@overload
+def with_latest_from(*sources: Observable[Any]) -> Query[tuple[Any, ...]]: ...
+def with_latest_from(*sources: Observable[Any]) -> Query[Any]:
     """Emit each element of the first sequence with the latest of the others."""
     return combination(WithLatestFrom(len(sources)), sources)
 
 
-def catch(*sources: Observable[Any]) -> Query[Any]:
+def catch(*sources: Observable[A]) -> Query[A]:
     """Emit *sources* one after the other until one completes."""
     return combination(CatchNext(len(sources)), sources)

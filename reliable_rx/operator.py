@@ -47,7 +47,7 @@ class Operator:
         cls.name = name or cls.name
         cls.version = version
 
-    def __call__(self, source: Observable[Any], /) -> Query:
+    def __call__(self, source: Observable[Any], /) -> Query[Any]:
         """Apply to a query or to any plain observable."""
         from reliable_rx.query import apply
 
@@ -185,7 +185,7 @@ class Context(Protocol):
     def opened(self) -> int:
         """How many inner sequences are subscribed."""
 
-    def begin(self, key: Hashable, /) -> Query:
+    def begin(self, key: Hashable, /) -> Query[Any]:
         """Start an inner sequence of our own under *key* and return the reference to emit."""
 
     def groups(self) -> dict[Any, Any]:

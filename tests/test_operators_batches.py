@@ -18,7 +18,7 @@ import reliable_rx as rx
 from reliable_rx import operators as ops
 from reliable_rx.instance import Instance
 from reliable_rx.operator import Linear, state_fields
-from reliable_rx.operators import aggregate, linear
+from reliable_rx.operators import aggregate, buffer, distinct, linear
 from reliable_rx.plan import Plan
 from reliable_rx.query import ForeignLeaf, Node, SourceLeaf, walk
 from reliable_rx.unhosted import PlainWorld
@@ -89,7 +89,8 @@ def words(case: Case, length_max: int) -> Iterator[tuple[Any, ...]]:
 
 def test_no_linear_operator_is_missing() -> None:
     """Every linear operator stands in the table."""
-    known = {kind for module in (linear, aggregate) for kind in vars(module).values() if inspect.isclass(kind)}
+    modules = (linear, distinct, buffer, aggregate)
+    known = {kind for module in modules for kind in vars(module).values() if inspect.isclass(kind)}
     wanted = {kind for kind in known if issubclass(kind, Linear) and kind is not Linear}
     covered = {type(op) for _, op, _ in linear_operators()} | {linear.WhereKey}
     assert wanted - covered == set()

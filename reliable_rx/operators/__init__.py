@@ -1,13 +1,12 @@
 """The operators, under RxPY's names and signatures; each works on plain observables and in a hosted query."""
 
 from reliable_rx.operators.aggregate import average, count, first, last, max, min, reduce, sum, to_list
+from reliable_rx.operators.buffer import buffer_with_count
 from reliable_rx.operators.combine import combine_latest, concat, merge, start_with, take_until, with_latest_from, zip
+from reliable_rx.operators.distinct import distinct, distinct_until_changed
 from reliable_rx.operators.inner import flat_map, group_by, merge_all, switch_latest, window_with_count
 from reliable_rx.operators.linear import (
-    buffer_with_count,
     default_if_empty,
-    distinct,
-    distinct_until_changed,
     filter,
     map,
     map_indexed,

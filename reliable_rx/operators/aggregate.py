@@ -4,16 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, TypeVar
+from typing import Any, ClassVar, TypeVar, overload
 
 from reactivex import Observable
 from reactivex.internal import SequenceContainsNoElementsError
 from reactivex.internal.utils import NotSet
 
 from reliable_rx.operator import Linear
-from reliable_rx.operators.linear import Op, filter, fresh, map
+from reliable_rx.operators.linear import filter, fresh, map
 
 A = TypeVar("A")
+B = TypeVar("B")
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,8 +38,18 @@ class Reduce(Linear, name="reduce"):
         out.append(state.value)
 
 
-def reduce(accumulator: Callable[[Any, A], Any], seed: Any = NotSet) -> Op[A, Any]:
+@overload
+def reduce(accumulator: Callable[[A, A], A]) -> Callable[[Observable[A]], Observable[A]]: ...
+@overload
+def reduce(
+    accumulator: Callable[[B, A], B], seed: B | type[NotSet] = NotSet
+) -> Callable[[Observable[A]], Observable[B]]: ...
+def reduce(accumulator: Callable[[Any, Any], Any], seed: Any = NotSet) -> Callable[[Observable[Any]], Observable[Any]]:
     """Fold the sequence and emit the result when it completes.
+
+    >>> import reliable_rx as rx
+    >>> rx.of(1, 2, 3).reduce(lambda a, x: a + x, 10).run()
+    16
 
     *State*: the accumulator. Without a seed an empty sequence fails with `SequenceContainsNoElementsError`.
     """
@@ -57,8 +68,12 @@ class First(Linear, name="first"):
         raise SequenceContainsNoElementsError()
 
 
-def first(predicate: Callable[[A], Any] | None = None) -> Op[A, A]:
+def first(predicate: Callable[[A], Any] | None = None) -> Callable[[Observable[A]], Observable[A]]:
     """Pass the first element (that satisfies *predicate*) and complete; fail if there is none.
+
+    >>> import reliable_rx as rx
+    >>> rx.of(1, 2, 3).first(lambda x: x > 1).run()
+    2
 
     *State*: none.
     """
@@ -86,8 +101,12 @@ class Last(Linear, name="last"):
         out.append(state.value)
 
 
-def last(predicate: Callable[[A], Any] | None = None) -> Op[A, A]:
+def last(predicate: Callable[[A], Any] | None = None) -> Callable[[Observable[A]], Observable[A]]:
     """Emit the last element (that satisfies *predicate*) when the sequence completes; fail if there is none.
+
+    >>> import reliable_rx as rx
+    >>> rx.of(1, 2, 3).last().run()
+    3
 
     *State*: the last element.
     """
@@ -110,8 +129,12 @@ class Count(Linear, name="count"):
         out.append(state.count)
 
 
-def count(predicate: Callable[[A], Any] | None = None) -> Op[A, int]:
+def count(predicate: Callable[[A], Any] | None = None) -> Callable[[Observable[A]], Observable[int]]:
     """Emit how many elements (that satisfy *predicate*) there were.
+
+    >>> import reliable_rx as rx
+    >>> rx.of("a", "b").count().run()
+    2
 
     *State*: the count.
     """
@@ -122,8 +145,16 @@ def add(total: Any, value: Any) -> Any:
     return total + value
 
 
-def sum(key_mapper: Callable[[A], Any] | None = None) -> Op[A, Any]:
+@overload
+def sum(key_mapper: None = None) -> Callable[[Observable[A]], Observable[A]]: ...
+@overload
+def sum(key_mapper: Callable[[A], B]) -> Callable[[Observable[A]], Observable[B]]: ...
+def sum(key_mapper: Callable[[Any], Any] | None = None) -> Callable[[Observable[Any]], Observable[Any]]:
     """Emit the sum of the elements (or of their keys); 0 if there were none.
+
+    >>> import reliable_rx as rx
+    >>> rx.of(1, 2, 3).sum().run()
+    6
 
     *State*: the sum.
     """
@@ -149,8 +180,12 @@ class Average(Linear, name="average"):
         out.append(state.total / float(state.count))
 
 
-def average(key_mapper: Callable[[A], Any] | None = None) -> Op[A, float]:
+def average(key_mapper: Callable[[A], Any] | None = None) -> Callable[[Observable[A]], Observable[float]]:
     """Emit the mean of the elements (or of their keys); fail if there were none.
+
+    >>> import reliable_rx as rx
+    >>> rx.of(1, 2).average().run()
+    1.5
 
     *State*: the sum and the count.
     """
@@ -180,8 +215,12 @@ class Extreme(Linear, name="extreme"):
         out.append(state.value)
 
 
-def min(comparer: Callable[[A, A], Any] | None = None) -> Op[A, A]:
+def min(comparer: Callable[[A, A], Any] | None = None) -> Callable[[Observable[A]], Observable[A]]:
     """Emit the smallest element; fail if there were none.
+
+    >>> import reliable_rx as rx
+    >>> rx.of(2, 1, 3).min().run()
+    1
 
     Elements are compared with ``<`` and ``>``, so that text has an order too (RxPY subtracts them).
 
@@ -190,8 +229,12 @@ def min(comparer: Callable[[A, A], Any] | None = None) -> Op[A, A]:
     return Extreme(-1, comparer or compare)
 
 
-def max(comparer: Callable[[A, A], Any] | None = None) -> Op[A, A]:
+def max(comparer: Callable[[A, A], Any] | None = None) -> Callable[[Observable[A]], Observable[A]]:
     """Emit the largest element; fail if there were none.
+
+    >>> import reliable_rx as rx
+    >>> rx.of("b", "a").max().run()
+    'b'
 
     Elements are compared with ``<`` and ``>``, so that text has an order too (RxPY subtracts them).
 
@@ -218,20 +261,20 @@ class ToList(Linear, name="to_list"):
         out.append(state.items)
 
 
-def to_list() -> Op[A, list[A]]:
+def to_list() -> Callable[[Observable[A]], Observable[list[A]]]:
     """Emit all elements as one list when the sequence completes.
+
+    >>> import reliable_rx as rx
+    >>> rx.of(1, 2).to_list().run()
+    [1, 2]
 
     *State*: the list, bounded by `Limits.list_items_max`.
     """
     return ToList()
 
 
-def chain(*steps: Callable[[Any], Any]) -> Callable[[Any], Any]:
-    """Apply operators one after the other."""
-
-    def applied(source: Observable[Any]) -> Observable[Any]:
-        for step in steps:
-            source = step(source)
-        return source
-
-    return applied
+def chain(
+    first: Callable[[Observable[A]], Observable[Any]], then: Callable[[Observable[Any]], Observable[B]]
+) -> Callable[[Observable[A]], Observable[B]]:
+    """Apply one operator after the other."""
+    return lambda source: then(first(source))

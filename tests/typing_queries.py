@@ -1,0 +1,58 @@
+"""What type checkers make of queries: never run, checked by `test_operators_typing.py`.
+
+Named functions only: mypy does not infer the argument of a lambda inside an operator, with RxPY's annotations or ours.
+"""
+
+from __future__ import annotations
+
+from typing import Any, assert_type
+
+from reactivex import Observable
+from reactivex.observable.groupedobservable import GroupedObservable
+
+import reliable_rx as rx
+from reliable_rx import operators as ops
+from reliable_rx.query import Query
+
+numbers = rx.of(1, 2, 3)
+assert_type(numbers, Query[int])
+assert_type(rx.range(3), Query[int])
+assert_type(rx.from_iterable(["a"]), Query[str])
+assert_type(rx.return_value(1.5), Query[float])
+assert_type(rx.merge(numbers, rx.range(3)), Query[int])
+assert_type(rx.zip(numbers, rx.of("a")), Query[tuple[int, str]])
+assert_type(rx.combine_latest(numbers, rx.of("a"), rx.of(b"b")), Query[tuple[int, str, bytes]])
+assert_type(rx.source("orders"), Query[Any])
+
+assert_type(numbers.pipe(ops.map(str)), Observable[str])
+assert_type(numbers.pipe(ops.map(str), ops.filter(str.isdigit), ops.map(len)), Observable[int])
+assert_type(numbers.pipe(ops.filter(bool), ops.take(2), ops.pairwise()), Observable[tuple[int, int]])
+assert_type(numbers.pipe(ops.buffer_with_count(2)), Observable[list[int]])
+assert_type(numbers.pipe(ops.to_list()), Observable[list[int]])
+assert_type(numbers.pipe(ops.count()), Observable[int])
+assert_type(numbers.pipe(ops.average()), Observable[float])
+assert_type(numbers.pipe(ops.zip(rx.of("a"))), Observable[tuple[int, str]])
+assert_type(numbers.pipe(ops.with_latest_from(rx.of("a"), rx.of(1.5))), Observable[tuple[int, str, float]])
+assert_type(numbers.pipe(ops.merge(numbers)), Observable[int])
+assert_type(numbers.pipe(ops.flat_map(lambda n: rx.of(str(n)))), Observable[str])
+assert_type(numbers.pipe(ops.map(lambda n: rx.of(n)), ops.merge_all()), Observable[int])
+assert_type(numbers.pipe(ops.debounce(1.0), ops.delay(1.0), ops.retry(3)), Observable[int])
+assert_type(numbers.pipe(ops.catch(rx.of(4))), Observable[int])
+
+
+def running(total: float, n: int) -> float:
+    return total + n
+
+
+def key_of(n: int) -> str:
+    return str(n)
+
+
+def counted(group: GroupedObservable[str, int]) -> Observable[int]:
+    return group.pipe(ops.count())
+
+
+assert_type(numbers.pipe(ops.scan(running, 0.0)), Observable[float])
+assert_type(numbers.pipe(ops.reduce(running, 0.0)), Observable[float])
+assert_type(numbers.pipe(ops.scan(max)), Observable[int])
+assert_type(numbers.pipe(ops.group_by(key_of), ops.flat_map(counted)), Observable[int])
