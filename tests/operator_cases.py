@@ -16,7 +16,7 @@ Build = Callable[..., Any]
 
 @dataclass(frozen=True)
 class Case:
-    """One parameterisation and its inputs."""
+    """One parameterisation and its inputs; not *hostable* means that a host refuses it, with a reason."""
 
     build: Build
     alphabet: Sequence[Any] = (0, 1, 2)

@@ -1,7 +1,8 @@
-"""Every operator agrees with `reactivex` on all small streams: plain, and rebuilt from bytes after every event."""
+"""Every operator agrees with `reactivex` on all small streams: un-hosted and hosted, also rebuilt after every event."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import operator_cases_inner  # noqa: F401  (it fills the table)
@@ -11,10 +12,14 @@ from operator_cases import CASES
 import reliable_rx as rx
 from reliable_rx import creation
 from reliable_rx import operators as ops
-from reliable_rx.testing import check_operator
+from reliable_rx.testing import HOSTED, RUNNERS, check_operator
+from reliable_rx.testing.virtual_time import Runner
+
+FAST = {who: run for who, run in RUNNERS.items() if who != "hosted"}
+"""A query that is recovered after every turn is hosted as well."""
 
 
-def check(name: str, length_max: int) -> int:
+def check(name: str, length_max: int, runners: Mapping[str, Runner]) -> int:
     case = CASES[name]
     return check_operator(
         case.build,
@@ -23,20 +28,21 @@ def check(name: str, length_max: int) -> int:
         length_max=length_max,
         sources=case.sources,
         gaps_s=case.gaps_s,
+        runners={who: run for who, run in runners.items() if case.hostable or who not in HOSTED},
     )
 
 
 @pytest.mark.parametrize("name", CASES)
 def test_agrees_on_short_streams(name: str) -> None:
     """The operator does what RxPY's does, on all streams of the fast lane's length."""
-    check(name, CASES[name].length_fast)
+    check(name, CASES[name].length_fast, FAST)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", CASES)
 def test_agrees_on_all_small_streams(name: str) -> None:
     """The operator does what RxPY's does, on all streams of the full length."""
-    check(name, CASES[name].length_full)
+    check(name, CASES[name].length_full, RUNNERS)
 
 
 class Noting:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import reliable_rx
 from reliable_rx import operators
 from reliable_rx.testing.marbles import COMPLETED, ERROR, NEXT, RAISED, Timed
-from reliable_rx.testing.virtual_time import Build, Streams
+from reliable_rx.testing.virtual_time import Build, Runner, Streams
 
 if TYPE_CHECKING:
     from hosting.engine import QueryEngine
@@ -22,8 +22,8 @@ def run_hosted(build: Build, streams: Streams, until_s: float) -> list[Timed]:
     """Play *streams* into *build* in an engine.
 
     >>> from reliable_rx.testing import draw_marbles, parse_marbles
-    >>> draw_marbles(run_hosted(lambda ops, rx, s: s.pipe(ops.pairwise()), [parse_marbles("-1-2|")], 9))
-    '---(1, 2)|'
+    >>> draw_marbles(run_hosted(lambda ops, rx, s: s.pipe(ops.scan(max)), [parse_marbles("-1-2-1|")], 9))
+    '-1-2-2|'
     """
     return HostedRun(build, streams, until_s, crash=False).play()
 
@@ -31,6 +31,10 @@ def run_hosted(build: Build, streams: Streams, until_s: float) -> list[Timed]:
 def run_recovered(build: Build, streams: Streams, until_s: float) -> list[Timed]:
     """The same, with the engine turned into bytes, thrown away and recovered after every turn."""
     return HostedRun(build, streams, until_s, crash=True).play()
+
+
+HOSTED: dict[str, Runner] = {"hosted": run_hosted, "hosted and recovered": run_recovered}
+"""The runners that host; a query that cannot be hosted is not held to them."""
 
 
 class HostedRun:
