@@ -7,9 +7,13 @@ each item.
 from __future__ import annotations
 
 import sys
+from pathlib import Path
+
+sys.path.pop(0)  # this directory, whose checkpoint.py would hide the package of that name
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
 import time
 from datetime import timedelta
-from pathlib import Path
 from typing import Any
 
 import bytewax.operators as op
@@ -17,7 +21,8 @@ from bytewax.dataflow import Dataflow
 from bytewax.inputs import FixedPartitionedSource, StatefulSourcePartition
 from bytewax.recovery import RecoveryConfig, init_db_dir
 from bytewax.testing import TestingSink, run_main
-from throughput import added, key_of, keyed
+
+from benchmarks.throughput import added, key_of, keyed
 
 BATCH = 1000
 

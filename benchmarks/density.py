@@ -1,15 +1,24 @@
 """What a standing query costs: 100,000 of them, each with its own name, over one source.
 
-Each is `source -> where_key -> scan -> map`, written in a loop as a user would and created with `create_many`, 1,000 at a time.
+Each is `source -> where_key -> scan -> map`, written in a loop as a user would and created with `create_many`, 1,000 at
+a time.
 
-    bytes_each       growth of this process's resident memory (/proc/self/statm, after a garbage collection) from the first query to
-                     the last, divided by their number: after all are created, and again after a checkpoint of all of them; the larger
-    create_us_each   writing the query and creating it, durably (each `create_many` returns after an fsync), divided by their number
-    route_us         an event that one query wants, for a query picked at random, one event per turn, `exactly_once`: 2,000 turns and
-                     the flush that makes all outputs durable and visible, divided by 2,000; the median of several such series
+    bytes_each       growth of this process's resident memory (/proc/self/statm, after a garbage collection) divided by
+                     the number of queries: when all are created, and again after a checkpoint of all; the larger
+    create_us_each   writing the query and creating it, durably (each `create_many` returns after an fsync), divided
+                     by their number
+    route_us         an event that one query wants, the query picked at random, one event per turn, `exactly_once`:
+                     2,000 turns and the flush that makes all outputs durable and visible, divided by 2,000; the
+                     median of several such series
 """
 
 from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+sys.path.pop(0)  # this directory, whose checkpoint.py would hide the package of that name
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 import gc
 import os
@@ -18,12 +27,10 @@ import statistics
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
-from measuring import Bar, Result, arguments, report, sqlite_store
-
 import reliable_rx as rx
+from benchmarks.measuring import Bar, Result, arguments, report, sqlite_store
 from hosting import ListSource, QueryEvaluator
 from reliable_rx import operators as ops
 

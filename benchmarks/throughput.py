@@ -1,8 +1,8 @@
 """Events per second through hosted queries, against plain `reactivex`, a hand-written loop and Bytewax.
 
 All sides call the same lambdas on the same events, in the same process run, in interleaved rounds (Bytewax in a process
-of its own, timed from inside it, start-up not counted). `reactivex` gets the events from a list through a `Subject`, the
-loop from the same list; both append each output to a list. The hosted side reads the list as a `ListSource`, with a
+of its own, timed from inside it, start-up not counted). `reactivex` gets the events from a list through a `Subject`,
+the loop from the same list; both append each output to a list. The hosted side reads the list as a `ListSource`, with a
 `SqliteStore` on disk and a checkpoint every second, and is timed from before its first event until `run` returns: then
 every output is durable and visible, and the stream's last values are compared with the loop's.
 
@@ -16,21 +16,34 @@ It needs the extra `bench` (`pip install -e '.[bench]'`); without it its ratio i
 
 from __future__ import annotations
 
+import sys
+from pathlib import Path
+
+sys.path.pop(0)  # this directory, whose checkpoint.py would hide the package of that name
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
 import importlib.util
 import random
 import statistics
 import subprocess
-import sys
 import time
 from collections.abc import Callable, Sequence
-from pathlib import Path
 from typing import Any
 
 import reactivex
-from measuring import Bar, Result, arguments, interleaved, report, sqlite_store, store_directory, times_as_fast
 from reactivex import operators as plain
 
 import reliable_rx as rx
+from benchmarks.measuring import (
+    Bar,
+    Result,
+    arguments,
+    interleaved,
+    report,
+    sqlite_store,
+    store_directory,
+    times_as_fast,
+)
 from hosting import ListSource, QueryEvaluator
 from reliable_rx import operators as ops
 
