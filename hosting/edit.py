@@ -16,8 +16,8 @@ def edit(engine: QueryEngine, before: Standing, after: Standing) -> Report:
     inside = [(unit.address(), save_unit(unit, engine.signature_id)) for unit in units(before)]
     written = encode((save_instance(before), inside))
     shape = signature(before.plan)
-    engine.forget_all(before)
     before.dispose()
+    engine.forget(before)
     engine.standing[after.name] = after
     engine.gone.pop(("top", after.name), None)
     loader = Loader(dict(enumerate(engine.signatures, 1)))

@@ -24,7 +24,7 @@ from reliable_rx.operator import Stage
 from reliable_rx.plan import NO_LIMITS, Plan, PlanNode, refuse_foreign
 from reliable_rx.query import Node, Query, SourceLeaf
 from reliable_rx.reliable import DeadLetter
-from reliable_rx.rows import Report, Signature, signature, units
+from reliable_rx.rows import Report, Signature, signature
 
 RUNNING, COMPLETED, FAILED = "running", "completed", "failed"
 POLICIES = ("fail", "skip", "dead_letter")
@@ -245,8 +245,8 @@ class QueryEngine:
         self.advance(turn.time)
         standing = self.standing.pop(turn.name, None)
         if standing is not None:
-            self.forget_all(standing)
             standing.dispose()
+            self.forget(standing)
             if standing.emitted:
                 self.retired[turn.name] = standing.emitted
 
@@ -406,15 +406,10 @@ class QueryEngine:
         return self.orders
 
     def forget(self, unit: Any) -> None:
+        self.touch(unit)  # a snapshot at work has yet to write the row as it was, and that is what saves its key
         if unit.saved is not None:
-            self.touch(unit)
             self.gone[unit.saved] = None
         self.dirty.pop(unit, None)
-
-    def forget_all(self, standing: Standing) -> None:
-        for unit in list(units(standing)):
-            self.forget(unit)
-        self.forget(standing)
 
     def set_timer(self, instance: Instance, node: PlanNode, tag: Hashable, due: float | None) -> Timer:
         at_once = due is None or due <= self.clock

@@ -78,6 +78,7 @@ class Instance:
 
     def dispose(self) -> None:
         """Let go of everything, and be silent from now on."""
+        self.world.touch(self.unit)  # first: a snapshot at work writes the row as it was, sink and all
         self.sink = None
         self.deactivate(self.plan.root, force=True)
 
@@ -85,8 +86,8 @@ class Instance:
         """Name this row from the root of its standing query."""
         if self.parent is None:
             return (self.key,)
-        sink: PlanNode = self.sink
-        return (*self.parent.address(), "inner", sink.path, self.key)
+        path = self.plan.prefix.removesuffix("/inner")  # the sink has it too, but is gone once this row is silent
+        return (*self.parent.address(), "inner", path, self.key)
 
     # -- coming and going of nodes
 
@@ -130,8 +131,8 @@ class Instance:
                 self.world.cancel_timer(timer)
         if self.children is not None:
             for child in list(self.children.pop(node.index, {}).values()):
-                self._forget_child(child)
                 child.dispose()
+                self._forget_child(child)
         if self.subjects is not None:
             for subject in self.subjects.pop(node.index, {}).values():
                 self.world.forget(subject)
@@ -241,9 +242,9 @@ class Instance:
     def end_group(self, node: PlanNode, key: Hashable, error: Exception | None) -> None:
         subject = self.groups(node).get(key)
         if subject is not None:
-            self.world.forget(subject)
             del self.groups(node)[key]
             subject.release_all()
+            self.world.forget(subject)  # last: to release a reader touches the row
             subject.end(error)
             self.reader_left(node)
 
