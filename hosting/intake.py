@@ -78,13 +78,13 @@ class Partition:
         self.ended = True
         return Events(self.source, self.name, first, values, time, True, self.finished.error, singly)
 
-    def run_until(self, limit: float, count_max: int) -> int:
-        """How many of the waiting events are not younger than *limit*; at least one."""
+    def run_until(self, limit: float, count_max: int, *, included: bool) -> int:
+        """How many of the waiting events are older than *limit*, or (*included*) as old; at least one."""
         count, timestamp = 1, self.timestamp
         if timestamp is None:
             return min(count_max, self.waiting)
-        most = min(count_max, self.waiting)
-        while count < most and timestamp(self.ahead[self.start + count]) <= limit:
+        most, ahead, start = min(count_max, self.waiting), self.ahead, self.start
+        while count < most and ((time := timestamp(ahead[start + count])) < limit or (included and time == limit)):
             count += 1
         return count
 
@@ -176,9 +176,12 @@ class Intake:
         if not ready:
             return None
         ready.sort(key=lambda partition: partition.head_time)
-        oldest = ready[0]
-        limit = ready[1].head_time if len(ready) > 1 else float("inf")
-        count = oldest.run_until(limit, self.batch_events_max) if oldest.waiting else 0
+        oldest, second = ready[0], ready[1] if len(ready) > 1 else None
+        if second is None:
+            limit, first = float("inf"), True
+        else:  # simultaneous events in the order of the partitions, wherever a batch or a process began
+            limit, first = second.head_time, self.order.index(oldest) < self.order.index(second)
+        count = oldest.run_until(limit, self.batch_events_max, included=first) if oldest.waiting else 0
         return oldest.take(count, time)
 
     def _only_idle(self, live: list[Partition], ready: list[Partition]) -> bool:
