@@ -17,7 +17,7 @@ from hosting.edit import edit
 from hosting.routes import Route
 from hosting.turn import Create, Dispose, Events, Output, Tick, Turn
 from reliable_rx.errors import LimitExceeded, QueryRefused, invariant
-from reliable_rx.identity import content_hash, lift_keys, lower_keys, structure
+from reliable_rx.identity import content_hash, lifted, lower_keys, recognise
 from reliable_rx.instance import Instance, Timer, reads_inner, subject_of, subscribe_inner
 from reliable_rx.limits import Limits
 from reliable_rx.operator import Stage
@@ -48,6 +48,10 @@ class Standing(Instance):
     @property
     def name(self) -> str:
         return self.key  # type: ignore[return-value]
+
+    @property
+    def row_key(self) -> tuple[str, str]:
+        return ("top", self.name)
 
     @property
     def query(self) -> Query[Any]:
@@ -133,8 +137,7 @@ class QueryEngine:
             )
         if policy not in POLICIES:
             raise ValueError(f"error policy must be one of {', '.join(POLICIES)}, got {policy!r}")
-        node, keys = lift_keys(query.node)
-        plan = self.plan_for(node, limits)
+        plan, keys = self.plan_for(query.node, limits)
         if sources_known:
             self.check_sources(plan, name)
         return Create(name, self.plan_ids[plan], plan, keys, policy, limits, time)
@@ -228,8 +231,7 @@ class QueryEngine:
 
     def take_create(self, turn: Create) -> None:
         self.advance(turn.time)
-        plan = turn.code if isinstance(turn.code, Plan) else self.plan_for(turn.code, turn.limits)
-        standing = Standing(plan, self, turn.name, policy=turn.policy, keys=turn.keys)
+        standing = Standing(turn.code, self, turn.name, policy=turn.policy, keys=turn.keys)
         standing.born = self.order()
         before = self.standing.pop(turn.name, None)
         if before is None:
@@ -408,7 +410,7 @@ class QueryEngine:
     def forget(self, unit: Any) -> None:
         self.touch(unit)  # a snapshot at work has yet to write the row as it was, and that is what saves its key
         if unit.saved is not None:
-            self.gone[unit.saved] = None
+            self.gone[unit.row_key] = None
         self.dirty.pop(unit, None)
 
     def set_timer(self, instance: Instance, node: PlanNode, tag: Hashable, due: float | None) -> Timer:
@@ -502,7 +504,7 @@ class QueryEngine:
         name = f"{standing.name}.dead_letters"
         letters = self.standing.get(name)
         if letters is None:
-            letters = Standing(self.plan_for(NEVER, NO_LIMITS), self, name, policy="fail", keys=())
+            letters = Standing(self.plan_for(NEVER, NO_LIMITS)[0], self, name, policy="fail", keys=())
             letters.born, letters.emitted = self.order(), self.retired.pop(name, 0)
             self.standing[name] = letters
         trace = "".join(traceback.format_exception(error))
@@ -510,18 +512,19 @@ class QueryEngine:
 
     # -- plans
 
-    def plan_for(self, node: Node, limits: Limits) -> Plan:
-        """Return the shared plan for *node*, compiling it the first time.
+    def plan_for(self, node: Node, limits: Limits) -> tuple[Plan, tuple[Any, ...]]:
+        """Return the shared plan for *node*, compiling it the first time, and its routing keys.
 
         *Raises* `QueryRefused`.
         """
-        key = (structure(node), limits)
-        plan = self.plans.get(key)
+        found, keys = recognise(node)
+        plan = self.plans.get((found, limits))
         if plan is None:
-            plan = Plan(node, limits=limits, symbolic=True)
+            shared = lifted(node) if keys else node
+            plan = Plan(shared, limits=limits, symbolic=True)
             refuse_foreign(plan)
-            self.know(plan, key, plan_id(node, limits))
-        return plan
+            self.know(plan, (found, limits), plan_id(shared, limits))
+        return plan, keys
 
     def compile_stored(self, identity: str, query: Node, limits: Limits) -> Plan:
         """Compile a plan that came out of a store."""
@@ -538,16 +541,13 @@ class QueryEngine:
 
     def check_sources(self, plan: Plan, name: str) -> None:
         """*Raises* `QueryRefused` for a source that is neither declared nor another query's stream."""
-        for node in plan.walk():
-            op = node.op
-            if isinstance(op, SourceLeaf) and op.source not in self.live:
-                if op.source == name or op.source not in self.standing:
-                    there = ", ".join(sorted([*self.live, *self.standing])) or "none"
-                    raise QueryRefused(
-                        f"{name!r} reads {op.source!r} at {node.path}, but no source or query has that name; "
-                        f"there are: {there}",
-                        path=node.path,
-                    )
+        for source in plan.sources:
+            if source not in self.live and (source == name or source not in self.standing):
+                there = ", ".join(sorted([*self.live, *self.standing])[:20]) or "none"
+                raise QueryRefused(
+                    f"{name!r} reads {source!r}, but no source or query has that name; there are: {there}",
+                    path=f"/{source}",
+                )
 
     def signature_id(self, plan: Plan) -> int:
         """Return the number under which rows of *plan* are stored."""

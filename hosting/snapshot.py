@@ -121,8 +121,8 @@ def header(engine: QueryEngine) -> dict[str, Any]:
 def record(engine: QueryEngine, unit: Any) -> Record:
     """Return what is stored for one row, and note under which key."""
     if isinstance(unit, Standing):
-        unit.saved = key = ("top", unit.name)
-        return key, (
+        unit.saved = True
+        return unit.row_key, (
             engine.plan_ids[unit.plan], unit.keys, unit.policy, unit.emitted, unit.status, unit.error, unit.born,
             engine.signature_id(unit.plan), save_instance(unit),
         )  # fmt: skip
@@ -204,7 +204,7 @@ def load_top(engine: QueryEngine, loader: Loader, name: str, row: Any, plans: di
         plan = engine.compile_stored(identity, *plans[identity])
     standing = engine.standing[name] = Standing(plan, engine, name, policy=policy, keys=keys)
     standing.emitted, standing.status, standing.error, standing.born = emitted, status, error, born
-    standing.saved = ("top", name)
+    standing.saved = True
     loader.add(standing, inner, loader.signatures[number])
 
 

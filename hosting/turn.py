@@ -41,7 +41,7 @@ class Tick(NamedTuple):
 
 
 class Create(NamedTuple):
-    """A query begins, or is edited if its name is taken. *plan* is its content hash, *code* what to compile."""
+    """A query begins, or is edited if its name is taken. *plan* is the name of its plan, *code* the plan itself."""
 
     name: str
     plan: str

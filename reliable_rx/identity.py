@@ -7,13 +7,16 @@ lambda has no better name; what a function reaches through globals is not follow
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Hashable, Iterator
+from collections.abc import Callable, Hashable, Iterator
+from dataclasses import fields, is_dataclass
 from functools import partial
+from operator import attrgetter
 from types import CodeType, FunctionType
 from typing import Any
 
+from reliable_rx.operator import Operator
 from reliable_rx.operators.linear import WhereKey
-from reliable_rx.query import Node, Query, SourceLeaf, parameters, walk
+from reliable_rx.query import Node, Query, SourceLeaf, parameters
 
 
 def content_hash(node: Node) -> str:
@@ -91,63 +94,85 @@ def contents(function: FunctionType) -> list[Any]:
     return found
 
 
-def lift_keys(node: Node) -> tuple[Node, tuple[Any, ...]]:
-    """Move a `where_key` directly behind the plan's only source into that source, and its key out of the plan.
+def recognise(node: Node) -> tuple[Hashable, tuple[Any, ...]]:
+    """Return a key equal for plans that may be shared in this process, and the routing keys that are not part of it.
 
-    What is left is the same for all keys, so that queries that differ in nothing else share one plan.
+    A `where_key` directly behind the plan's only source is no operator but an address: queries that differ in nothing
+    else share one plan, and a host finds them by their keys.
     """
-    leaves = [each for each in walk(node) if isinstance(each.op, SourceLeaf)]
-    if len(leaves) != 1:
-        return node, ()
     keys: list[Any] = []
-    return lifted(node, keys), tuple(keys)
+    sources: list[str] = []
+    found = structure(node, keys, sources)
+    if len(sources) == 1 or not keys:
+        return found, tuple(keys)
+    return structure(node, None, []), ()
 
 
-def lifted(node: Node, keys: list[Any]) -> Node:
-    if isinstance(node.op, WhereKey) and isinstance(node.inputs[0].op, SourceLeaf):
-        source = node.inputs[0].op
-        if source.key_mapper is None:
-            keys.append(node.op.key)
-            return Node(SourceLeaf(source.source, node.op.key_mapper))
-    return Node(node.op, tuple(lifted(each, keys) for each in node.inputs)) if node.inputs else node
+def structure(node: Node, keys: list[Any] | None, sources: list[str]) -> Hashable:
+    """Return the key of a plan; what it compares by id is kept alive by the plan that is stored under it."""
+    op, inputs = node.op, node.inputs
+    kind = type(op)
+    if kind is SourceLeaf:
+        sources.append(op.source)  # type: ignore[attr-defined]
+    elif kind is WhereKey and keys is not None and is_plain_source(inputs[0]):
+        keys.append(op.key)  # type: ignore[attr-defined]
+        sources.append(inputs[0].op.source)  # type: ignore[attr-defined]
+        return ("keyed", sources[-1], parameter(op.key_mapper))  # type: ignore[attr-defined]
+    values = tuple([parameter(value) for value in read_parameters(op)])
+    if len(inputs) == 1:
+        return (kind, values, structure(inputs[0], keys, sources))
+    return (kind, values, tuple([structure(each, keys, sources) for each in inputs]))
+
+
+READERS: dict[type[Operator], Callable[[Any], tuple[Any, ...]]] = {}
+
+
+def read_parameters(op: Operator) -> tuple[Any, ...]:
+    """Return the parameters of *op* in order."""
+    reader = READERS.get(type(op))
+    if reader is None:
+        names = [f.name for f in fields(op)] if is_dataclass(op) else []
+        get = attrgetter(*names) if names else None
+        reader = READERS[type(op)] = (
+            (lambda op: ()) if get is None else get if len(names) > 1 else (lambda op: (get(op),))
+        )
+    return reader(op)
+
+
+def is_plain_source(node: Node) -> bool:
+    return type(node.op) is SourceLeaf and node.op.key_mapper is None
+
+
+def lifted(node: Node) -> Node:
+    """Return the plan as it is shared: with `where_key` behind the source moved into the source."""
+    if isinstance(node.op, WhereKey) and is_plain_source(node.inputs[0]):
+        source: SourceLeaf = node.inputs[0].op  # type: ignore[assignment]
+        return Node(SourceLeaf(source.source, node.op.key_mapper))
+    return Node(node.op, tuple(lifted(each) for each in node.inputs)) if node.inputs else node
 
 
 def lower_keys(node: Node, keys: tuple[Any, ...]) -> Node:
-    """Undo `lift_keys`: return the query as it was written."""
+    """Undo `lifted`: return the query as it was written."""
     if isinstance(node.op, SourceLeaf) and node.op.key_mapper is not None and keys:
         return Node(WhereKey(node.op.key_mapper, keys[0]), (Node(SourceLeaf(node.op.source)),))
     return Node(node.op, tuple(lower_keys(each, keys) for each in node.inputs)) if node.inputs else node
 
 
-def structure(node: Node) -> Hashable:
-    """Return a key equal for plans that may be shared in this process; it holds what it compares by identity."""
-    op = node.op
-    values = [(name, parameter(value)) for name, value in vars(op).items()]
-    return (type(op), tuple(values), tuple(structure(each) for each in node.inputs))
+def parameter(value: Any) -> Hashable:
+    """Return a key for one parameter: functions made by the same code over the same values are the same."""
+    kind = type(value)
+    if kind is FunctionType:
+        cells = tuple([parameter(each) for each in contents(value)]) if value.__closure__ else ()
+        return (id(value.__code__), id(value.__globals__), cells, id(value.__defaults__))
+    if kind in PLAIN:
+        return (kind, value)
+    if kind is tuple:
+        return tuple([parameter(each) for each in value])
+    return (Same, id(value))
 
 
 class Same:
-    """Compares by identity, and keeps the object alive so that its id is not used again."""
-
-    __slots__ = ("held",)
-
-    def __init__(self, held: Any) -> None:
-        self.held = held
-
-    def __hash__(self) -> int:
-        return id(self.held)
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Same) and other.held is self.held
+    """Marks a parameter that is compared by identity."""
 
 
-def parameter(value: Any) -> Hashable:
-    """Return a key for one parameter: functions made by the same code over the same values are the same."""
-    if type(value) in (int, float, str, bytes, bool, type(None)):
-        return (type(value), value)
-    if type(value) is FunctionType:
-        cells = tuple(parameter(each) for each in contents(value)) if value.__closure__ else ()
-        return (Same(value.__code__), Same(value.__globals__), cells, value.__defaults__ and Same(value.__defaults__))
-    if type(value) is tuple:
-        return tuple(parameter(each) for each in value)
-    return Same(value)
+PLAIN = frozenset((int, float, str, bytes, bool, type(None)))

@@ -82,6 +82,11 @@ class Instance:
         self.sink = None
         self.deactivate(self.plan.root, force=True)
 
+    @property
+    def row_key(self) -> Any:
+        """The key under which a store has this row."""
+        return self.saved
+
     def address(self) -> tuple[Any, ...]:
         """Name this row from the root of its standing query."""
         if self.parent is None:

@@ -131,8 +131,9 @@ class Plan:
         self.shape: tuple[StateShape, ...] = tuple(state_shape(node.op) for node in self.slots)
         self.paths = tuple(node.path for node in self.slots)
         sources = [node.op.source for node in self.walk() if isinstance(node.op, SourceLeaf)]
+        self.sources = frozenset(sources)
         self.single = len(sources) == 1
-        self.by_list = len(set(sources)) == len(sources) and all(takes_lists(node) for node in self.walk())
+        self.by_list = len(self.sources) == len(sources) and all(takes_lists(node) for node in self.walk())
         self.blank: list[Any] = [None] * (len(self.slots) + 1)  # the last stays None: the state of slot -1
 
     def _place(self, query: Node, prefix: str, seen: dict[str, int]) -> PlanNode:
@@ -180,7 +181,10 @@ class Plan:
             run = run if self.symbol is None else under(self.symbol, run)
             node.deliver, node.finish = run, end_segment(run)
         else:
-            node.deliver, node.finish = to_stage(down, node.port), end_stage(down, node.port)
+            node.deliver, node.finish = (
+                passing(down) if down.op.passes_on else to_stage(down, node.port),  # type: ignore[attr-defined]
+                end_stage(down, node.port),
+            )
             if self.symbol is not None:
                 node.deliver, node.finish = under(self.symbol, node.deliver), stage_under(self.symbol, node.finish)
 
@@ -275,6 +279,17 @@ def end_segment(run: Callable[..., None]) -> Finish:
         run(instance, (), DONE if error is None else error)
 
     return finish
+
+
+def passing(down: PlanNode) -> Deliver:
+    """Return the way past a stage that passes values on as they are; its row stays untouched."""
+    bit, onward = down.bit, down.deliver
+
+    def deliver(instance: Instance, values: Sequence[Any]) -> None:
+        if instance.active & bit and not instance.detached & bit:
+            onward(instance, values)
+
+    return deliver
 
 
 def to_stage(down: PlanNode, port: int) -> Deliver:

@@ -84,6 +84,11 @@ class Subject:
             if instance is not None:
                 self.release(instance)
 
+    @property
+    def row_key(self) -> Any:
+        """The key under which a store has this row."""
+        return self.saved
+
     def address(self) -> Address:
         """Name this subject from the root of its standing query."""
         if self.owner is None or self.node is None:
