@@ -34,5 +34,7 @@ def taken(cuts: int, *, batch_events_max: int) -> list[tuple[str, int]]:
 @pytest.mark.parametrize("cuts", [1, 2, 3, 1000])
 def test_simultaneous_events_come_in_the_order_of_their_partitions(cuts: int, batch_events_max: int) -> None:
     """Whatever the batches, and wherever a process was started again, the merge is by time, partition, position."""
-    expected = sorted(((name, time) for name, times in PARTITIONS.items() for time in times), key=lambda e: (e[1], e[0]))
+    expected = sorted(
+        ((name, time) for name, times in PARTITIONS.items() for time in times), key=lambda e: (e[1], e[0])
+    )
     assert taken(cuts, batch_events_max=batch_events_max) == expected
