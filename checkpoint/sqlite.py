@@ -52,14 +52,14 @@ class _SqliteReading(SealedReader):
         return [name for (name,) in self._parts.checkpoint.read("SELECT DISTINCT stream FROM outputs ORDER BY stream")]
 
     def _stream_bounds(self, stream: str) -> tuple[int, int] | None:
-        sql = "SELECT min(first), (SELECT first + count FROM outputs WHERE stream = ?1 ORDER BY first DESC LIMIT 1)"
-        ((first, end),) = self._parts.checkpoint.read(f"{sql} FROM outputs WHERE stream = ?1", (stream,))
+        sql = "SELECT min(first), (SELECT first + count FROM outputs WHERE stream = ? ORDER BY first DESC LIMIT 1)"
+        ((first, end),) = self._parts.checkpoint.read(f"{sql} FROM outputs WHERE stream = ?", (stream, stream))
         return None if first is None else (first, end)
 
     def _segments(self, stream: str, start: int, limit: int) -> Sequence[Segment]:
-        from_row = "SELECT max(first) FROM outputs WHERE stream = ?1 AND first <= ?2"
-        sql = f"SELECT first, count, blob FROM outputs WHERE stream = ?1 AND first >= coalesce(({from_row}), 0)"
-        return self._parts.checkpoint.read(f"{sql} ORDER BY first LIMIT ?3", (stream, start, limit))
+        from_row = "SELECT max(first) FROM outputs WHERE stream = ? AND first <= ?"
+        sql = f"SELECT first, count, blob FROM outputs WHERE stream = ? AND first >= coalesce(({from_row}), 0)"
+        return self._parts.checkpoint.read(f"{sql} ORDER BY first LIMIT ?", (stream, stream, start, limit))
 
     def _positions(self, stream: str) -> Sequence[tuple[str, int, bytes]]:
         sql = "SELECT subscriber, n, blob FROM positions WHERE stream = ? ORDER BY subscriber"
@@ -122,7 +122,7 @@ class SqliteStore(_SqliteReading, SealedStore):
         manifest, number = write.sealed.manifest, write.sealed.manifest.generation
         gone = (write.drop_below, write.drop_from)
         chunks = [(number, index, blob) for index, blob in enumerate(write.sealed.chunks)]
-        trim = "DELETE FROM outputs WHERE stream = ?1 AND first < ?2 AND first + count <= ?2"
+        trim = "DELETE FROM outputs WHERE stream = ? AND first < ? AND first + count <= ?"
         replaced = [(stream, first) for stream, first, _, _ in write.segments]
         with self._parts.checkpoint.transaction() as connection:
             connection.execute("DELETE FROM chunks WHERE generation < ? OR generation >= ?", gone)
@@ -133,7 +133,7 @@ class SqliteStore(_SqliteReading, SealedStore):
             connection.execute("INSERT INTO generations VALUES (?, ?, ?)", row)
             connection.executemany("DELETE FROM outputs WHERE stream = ? AND first >= ?", replaced)
             connection.executemany("INSERT OR REPLACE INTO outputs VALUES (?, ?, ?, ?)", write.segments)
-            connection.executemany(trim, write.kept_from)
+            connection.executemany(trim, [(stream, first, first) for stream, first in write.kept_from])
 
     def _set_position(self, stream: str, subscriber: str, n: int, blob: bytes | None) -> None:
         with self._parts.log.transaction() as connection:

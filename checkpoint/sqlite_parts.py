@@ -148,9 +148,9 @@ class SqliteLogRows:
                 connection.execute("INSERT INTO entries VALUES (?, ?, ?, ?)", (name, first, count, blob))
 
     def rows(self, name: str, start: int, limit: int) -> Sequence[Segment]:
-        from_row = "SELECT max(first) FROM entries WHERE log = ?1 AND first <= ?2"
-        sql = f"SELECT first, count, blob FROM entries WHERE log = ?1 AND first >= coalesce(({from_row}), 0)"
-        return self._database.read(f"{sql} ORDER BY first LIMIT ?3", (name, start, limit))
+        from_row = "SELECT max(first) FROM entries WHERE log = ? AND first <= ?"
+        sql = f"SELECT first, count, blob FROM entries WHERE log = ? AND first >= coalesce(({from_row}), 0)"
+        return self._database.read(f"{sql} ORDER BY first LIMIT ?", (name, name, start, limit))
 
     def end(self, name: str) -> int | None:
         rows = self._database.read(
@@ -164,6 +164,6 @@ class SqliteLogRows:
 
     def trim(self, name: str, first: int, base: bytes) -> None:
         with self._database.transaction() as connection:
-            sql = "DELETE FROM entries WHERE log = ?1 AND first < ?2 AND first + count <= ?2"
-            connection.execute(sql, (name, first))
+            sql = "DELETE FROM entries WHERE log = ? AND first < ? AND first + count <= ?"
+            connection.execute(sql, (name, first, first))
             connection.execute("INSERT OR REPLACE INTO bases VALUES (?, ?, ?)", (name, first, base))
