@@ -1,5 +1,6 @@
 """What runs: engine, edges, evaluator, sources, sinks, command line. Imports `reliable_rx` and `checkpoint`."""
 
+from hosting.app import App
 from hosting.engine import QueryEngine
 from hosting.evaluator import QueryEvaluator
 from hosting.sinks import CallbackSink, JsonLinesSink, SqliteTableSink
@@ -9,6 +10,6 @@ from hosting.statistics import Statistics
 from hosting.stream import Stream, StreamSource
 
 __all__ = [
-    "CallbackSink", "FileSource", "GeneratorSource", "JsonLinesSink", "ListSource", "PushedStream", "QueryEngine",
-    "QueryEvaluator", "SqliteTableSink", "Statistics", "Stream", "StreamSource",
+    "App", "CallbackSink", "FileSource", "GeneratorSource", "JsonLinesSink", "ListSource", "PushedStream",
+    "QueryEngine", "QueryEvaluator", "SqliteTableSink", "Statistics", "Stream", "StreamSource",
 ]  # fmt: skip

@@ -27,19 +27,20 @@ from reliable_rx.reliable import DeadLetter
 from reliable_rx.rows import Report, Signature, signature
 
 RUNNING, COMPLETED, FAILED = "running", "completed", "failed"
+NO_KEY: Any = object()
 POLICIES = ("fail", "skip", "dead_letter")
 
 
 class Standing(Instance):
     """A query that runs under a name: its row, its policy, and how much it has emitted."""
 
-    __slots__ = ("born", "emitted", "error", "policy", "status")
+    __slots__ = ("born", "emitted", "error", "policy", "route_key", "status")
     world: QueryEngine
 
     def __init__(self, plan: Plan, engine: QueryEngine, name: str, *, policy: str, keys: tuple[Any, ...]) -> None:
         super().__init__(plan, engine, self, name)
         self.policy = policy
-        self.keys = keys
+        self.route_key = keys[0] if keys else NO_KEY
         self.born = 0
         self.emitted = 0
         self.status = RUNNING
@@ -48,6 +49,11 @@ class Standing(Instance):
     @property
     def name(self) -> str:
         return self.key  # type: ignore[return-value]
+
+    @property
+    def keys(self) -> tuple[Any, ...]:
+        """The routing key, if the query has one."""
+        return () if self.route_key is NO_KEY else (self.route_key,)
 
     @property
     def row_key(self) -> tuple[str, str]:

@@ -405,7 +405,14 @@ class QueryEvaluator:
             return self._new_stream(name, self.engine.emitted(name))
 
     def _new_stream(self, name: str, next_id: int) -> Stream:
-        stream = Stream(name, self.store, next_id=next_id, retain_events=self.retain_events, lock=self.lock)
+        stream = Stream(
+            name,
+            self.store,
+            next_id=next_id,
+            retain_events=self.retain_events,
+            lock=self.lock,
+            held=self.outlets.streams,
+        )
         self.streams[name] = stream
         for holder, n in self.store.acknowledged(name).items() if self.outlets.has_far_holders else ():
             stream.hold(holder, n + 1)

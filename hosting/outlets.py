@@ -58,6 +58,7 @@ class Outlets:
         self.buffer_events_max = buffer_events_max
         self.all: list[Outlet] = []
         self.trouble: StoreUnavailable | None = None
+        self.streams: dict[str, Stream] = {}
         self.held: dict[str, dict[str, int]] = {}
         self.has_far_holders = False
 
@@ -79,7 +80,7 @@ class Outlets:
                 self._skip_to(stream, position)
             stream.check(position)
             outlet.position = outlet.flushed = position
-            stream.holders[outlet.holder] = position
+            stream.hold(outlet.holder, position)
         self.pump()
 
     def _skip_to(self, stream: Stream, position: int) -> None:
@@ -124,11 +125,11 @@ class Outlets:
     def full(self) -> bool:
         """Whether some stream's slowest holder lags by more than the buffer may hold."""
         most = self.buffer_events_max
-        return any(stream.holders and stream.depth > most for stream in self.evaluator.streams.values())
+        return any(stream.depth > most for stream in self.streams.values())
 
     def holders(self) -> dict[str, dict[str, int]]:
         """Return what a checkpoint remembers of who holds what."""
-        return {name: dict(stream.holders) for name, stream in self.evaluator.streams.items() if stream.holders}
+        return {name: dict(stream.holders) for name, stream in self.streams.items()}
 
     def close(self) -> None:
         for outlet in self.all:

@@ -38,16 +38,16 @@ class Route:
             leaves.sort(key=lambda entry: entry[0])
             return
         table = self.keyed.setdefault(op.key_mapper, {})
-        key = instance.keys[0]
+        key = instance.route_key  # type: ignore[attr-defined]
         readers = table.get(key)
         self.picky += not takes_lists(instance)
-        # one reader is the common case and is stored bare: a list each costs 56 bytes a query
+        # one reader is the common case and is stored bare: with a list and its leaf it would cost 130 bytes more
         if readers is None:
-            table[key] = (instance, leaf)
-        elif isinstance(readers, tuple):
-            table[key] = [readers, (instance, leaf)]
+            table[key] = instance
+        elif isinstance(readers, list):
+            readers.append(instance)
         else:
-            readers.append((instance, leaf))
+            table[key] = [readers, instance]
 
     def remove(self, instance: Instance, leaf: PlanNode) -> None:
         op: SourceLeaf = leaf.op  # type: ignore[assignment]
@@ -60,8 +60,8 @@ class Route:
                 self.plain.pop(instance, None)
             return
         table = self.keyed.get(op.key_mapper, {})
-        key = instance.keys[0]
-        readers = [entry for entry in several(table.get(key)) if entry[0] is not instance]
+        key = instance.route_key  # type: ignore[attr-defined]
+        readers = [each for each, _ in several(table.get(key)) if each is not instance]
         self.picky -= not takes_lists(instance)
         if not readers:
             table.pop(key, None)
@@ -128,7 +128,8 @@ def sorted_by_key(
     return found, None
 
 
-def several(readers: Any) -> Sequence[Entry]:
+def several(readers: Any) -> list[Entry]:
+    """Return the readers by one key, each with its only leaf."""
     if readers is None:
-        return ()
-    return (readers,) if isinstance(readers, tuple) else tuple(readers)
+        return []
+    return [(each, each.plan.leaves[0]) for each in (readers if isinstance(readers, list) else [readers])]

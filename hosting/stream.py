@@ -30,16 +30,31 @@ SEGMENTS_MIN = 256
 class Stream:
     """A named, sequenced, replayable output."""
 
-    def __init__(self, name: str, store: StoreReader | None, *, next_id: int, retain_events: int, lock: Any) -> None:
+    __slots__ = (
+        "_store", "held", "holders", "lock", "name", "next_id", "retain_events", "segments", "stored", "subscriptions",
+        "trim_at", "visible", "wakers",
+    )  # fmt: skip
+
+    def __init__(
+        self,
+        name: str,
+        store: StoreReader | None,
+        *,
+        next_id: int,
+        retain_events: int,
+        lock: Any,
+        held: dict[str, Stream],
+    ) -> None:
         self.name = name
         self.lock = lock
+        self.held = held
         self.next_id = next_id
         self.visible = next_id
         self.stored = next_id
         self.retain_events = retain_events
         self.holders: dict[str, int] = {}
-        self.wakers: list[Callable[[], None]] = []
-        self.subscriptions: list[Subscription] = []
+        self.wakers: tuple[Callable[[], None], ...] = ()
+        self.subscriptions: tuple[Subscription, ...] = ()
         self.segments: list[Output] = []
         self.trim_at = SEGMENTS_MIN
         self._store = store if next_id else None
@@ -87,9 +102,9 @@ class Stream:
         if upto <= self.visible:
             return
         self.visible = upto
-        for subscription in tuple(self.subscriptions):
+        for subscription in self.subscriptions:
             subscription.deliver()
-        for wake in tuple(self.wakers):
+        for wake in self.wakers:
             wake()
 
     def skip_to(self, next_id: int) -> None:
@@ -122,11 +137,14 @@ class Stream:
         """Keep everything from id *position* on until *holder* acknowledges it."""
         with self.lock:
             self.holders[holder] = min(max(position, self.holders.get(holder, 0)), self.next_id)
+            self.held[self.name] = self
 
     def release(self, holder: str) -> None:
         """Forget a holder."""
         with self.lock:
             self.holders.pop(holder, None)
+            if not self.holders:
+                self.held.pop(self.name, None)
 
     def acknowledge(self, holder: str, n: int) -> None:
         """*holder* has id *n* and all before."""
@@ -196,7 +214,7 @@ class Subscription:
             if self.name is not None:
                 self.stream.hold(self.name, n)
             if self not in self.stream.subscriptions:
-                self.stream.subscriptions.append(self)
+                self.stream.subscriptions += (self,)
             self.deliver()
 
     def deliver(self) -> None:
@@ -232,8 +250,7 @@ class Subscription:
     def dispose(self) -> None:
         """Stop listening. A named subscriber's hold stays, as it would over a crash; `Stream.release` ends it."""
         with self.stream.lock:
-            if self in self.stream.subscriptions:
-                self.stream.subscriptions.remove(self)
+            self.stream.subscriptions = tuple(each for each in self.stream.subscriptions if each is not self)
 
 
 class Thin:
@@ -290,7 +307,7 @@ class StreamReader:
         self.source.stream.acknowledge(self.source.subscriber, n)
 
     def on_available(self, wake: Callable[[], None], /) -> None:
-        self.source.stream.wakers.append(wake)
+        self.source.stream.wakers += (wake,)
 
     def close(self) -> None:
         """Nothing is held open."""

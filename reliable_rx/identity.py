@@ -131,7 +131,7 @@ def read_parameters(op: Operator) -> tuple[Any, ...]:
     """Return the parameters of *op* in order."""
     reader = READERS.get(type(op))
     if reader is None:
-        names = [f.name for f in fields(op)] if is_dataclass(op) else []
+        names: list[str] = [f.name for f in fields(op)] if is_dataclass(op) else []
         get = attrgetter(*names) if names else None
         reader = READERS[type(op)] = (
             (lambda op: ()) if get is None else get if len(names) > 1 else (lambda op: (get(op),))

@@ -50,7 +50,7 @@ class Instance:
     """One row at work."""
 
     __slots__ = (
-        "active", "children", "detached", "gathered", "key", "keys", "orders", "outer", "parent", "plan", "saved", "sink", "states",
+        "active", "children", "detached", "gathered", "key", "orders", "outer", "parent", "plan", "saved", "sink", "states",
         "subjects", "timers", "unit", "world",
     )  # fmt: skip
 
@@ -67,7 +67,6 @@ class Instance:
         self.saved: Any = None
         self.parent: Instance | None = None
         self.outer: Any = None
-        self.keys: tuple[Any, ...] = ()
         self.orders: dict[int, int] | None = None
         self.timers: dict[int, dict[Hashable, Timer]] | None = None
         self.children: dict[int, dict[Hashable, Instance]] | None = None

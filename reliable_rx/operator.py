@@ -38,6 +38,8 @@ class Operator:
     State: ClassVar[type[Any] | None] = None
     grows: ClassVar[Mapping[str, str]] = {}
     """Which field of the state grows under which field of `Limits`."""
+    apply: ClassVar[Callable[..., Query[Any]]]
+    """Puts an operator behind its inputs; `reliable_rx.query`, which stands above, fills it in."""
     keeps_inner: ClassVar[bool] = False
     """Passes inner sequences on unchanged (filter, take…)."""
     yields_inner: ClassVar[bool] = False
@@ -49,9 +51,7 @@ class Operator:
 
     def __call__(self, source: Observable[Any], /) -> Query[Any]:
         """Apply to a query or to any plain observable."""
-        from reliable_rx.query import apply
-
-        return apply(self, source)
+        return self.apply(self, source)
 
     def initial(self) -> Any:
         """Return the state of a new instance."""
@@ -112,6 +112,8 @@ class Stage(Operator):
 
     inner_limit: ClassVar[str] = "groups_max"
     """Which field of `Limits` bounds the inner sequences it owns."""
+    passes_on: ClassVar[bool] = False
+    """Emits what comes from any input as it is, without looking: values go around `on_next`."""
     resubscribes: ClassVar[bool] = False
     """May subscribe to an input again, so that its sources must be fed event by event."""
     scheduler_default: ClassVar[str] = "timeout"

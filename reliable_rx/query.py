@@ -12,7 +12,7 @@ import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, fields, is_dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import reactivex
 from reactivex import abc
@@ -27,8 +27,7 @@ if TYPE_CHECKING:
 T_co = TypeVar("T_co", covariant=True)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Node:
+class Node(NamedTuple):
     """One operator of a plan with the nodes it reads from."""
 
     op: Operator
@@ -217,6 +216,8 @@ def as_query(value: Any) -> Query[Any]:
 
 def apply(op: Operator, *inputs: Any) -> Query[Any]:
     """Put *op* behind its *inputs*."""
+    if len(inputs) == 1 and isinstance(inputs[0], Query):
+        return Query(Node(op, (inputs[0].node,)))
     return Query(Node(op, tuple(as_query(each).node for each in inputs)))
 
 
@@ -232,6 +233,9 @@ def bound(node: Node, sources: Mapping[str, reactivex.Observable[Any]]) -> Node:
     if isinstance(node.op, SourceLeaf) and node.op.source in sources:
         return as_query(sources[node.op.source]).node
     return Node(node.op, tuple(bound(each, sources) for each in node.inputs)) if node.inputs else node
+
+
+Operator.apply = staticmethod(apply)
 
 
 def parameters(op: Operator) -> dict[str, Any]:

@@ -128,20 +128,29 @@ class Punctuality(NamedTuple):
     average_min: int
 
 
+class Recent(NamedTuple):
+    """The delays of a carrier's last flights, the latest at *time*."""
+
+    time: float
+    carrier: str
+    delays_min: tuple[int, ...]
+
+
 def rolling_delay() -> rx.Query[Punctuality]:
     """The average delay of each carrier's last 50 departures, whenever it moves by a minute."""
     return flights.filter(departed).group_by(lambda flight: flight.carrier).flat_map(
-        lambda carrier: carrier.scan(last_fifty, ()).map(punctuality)
+        lambda carrier: carrier.scan(last_fifty, None).map(punctuality)
         .distinct_until_changed(lambda now: now.average_min)
     )  # fmt: skip
 
 
-def last_fifty(recent: tuple[Flight, ...], flight: Flight) -> tuple[Flight, ...]:
-    return (*recent[-49:], flight)
+def last_fifty(recent: Recent | None, flight: Flight) -> Recent:
+    before = () if recent is None else recent.delays_min[-49:]
+    return Recent(flight.time, flight.carrier, (*before, minutes(flight)))
 
 
-def punctuality(recent: Sequence[Flight]) -> Punctuality:
-    return Punctuality(recent[-1].time, recent[-1].carrier, round(sum(map(minutes, recent)) / len(recent)))
+def punctuality(recent: Recent) -> Punctuality:
+    return Punctuality(recent.time, recent.carrier, round(sum(recent.delays_min) / len(recent.delays_min)))
 
 
 # -- the weather at departure

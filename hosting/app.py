@@ -1,0 +1,167 @@
+"""`App`: sources, queries and sinks declared in one place, to be hosted on any store.
+
+A module that declares an app opens nothing and starts nothing, so it may be imported by the command line, by a test and by
+an inspector alike; `App.evaluator` makes the thing that runs. Rejected: a configuration file. Queries are Python, and what
+names them should stand beside them.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Sequence
+from typing import Any, TypedDict, Unpack
+
+import reliable_rx as rx
+from checkpoint.store import Store
+from hosting.evaluator import QueryEvaluator
+from hosting.sources.pushed import PushedStream
+from reliable_rx.limits import Limits
+from reliable_rx.plan import NO_LIMITS
+from reliable_rx.reliable import Sink, Source
+
+Feed = Callable[[QueryEvaluator], None]
+
+
+class Options(TypedDict, total=False):
+    """How an app is hosted; see `QueryEvaluator`."""
+
+    delivery: str
+    checkpoint_interval_s: float
+    checkpoint_events: int
+    full_every: int
+    batch_events_max: int
+    journal_group_s: float
+    retain_events: int
+    buffer_events_max: int
+    idle_s: float
+    strict: bool
+
+
+class Pushed:
+    """A durable input declared by an app: to be pushed into while the app is hosted."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self._stream: PushedStream | None = None
+
+    @property
+    def stream(self) -> PushedStream:
+        """The stream behind it. *Raises* `RuntimeError` while the app is not hosted."""
+        if self._stream is None:
+            raise RuntimeError(f"the app with {self.name!r} is not hosted yet; call app.evaluator(store) first")
+        return self._stream
+
+    def on_next(self, value: Any) -> int:
+        """Append *value*; return its id once it is durable. *Raises* `StoreUnavailable`, and then it is not in."""
+        return self.stream.on_next(value)
+
+    def push(self, values: Sequence[Any]) -> int:
+        """Append several values at the price of one; return the id of the first."""
+        return self.stream.push(values)
+
+    def on_completed(self) -> None:
+        """End the stream; durable when this returns."""
+        self.stream.on_completed()
+
+    def on_error(self, error: Exception) -> None:
+        """End the stream with *error*; durable when this returns."""
+        self.stream.on_error(error)
+
+
+class App:
+    """Declare what is to be hosted.
+
+    >>> from checkpoint import MemoryStore
+    >>> from hosting import ListSource
+    >>> app = App(checkpoint_interval_s=5.0)
+    >>> numbers = app.source("numbers", ListSource([1, 2, 3]))
+    >>> doubled = app.query("doubled", numbers.map(lambda n: n * 2))
+    >>> total = app.query("total", doubled.sum())
+    >>> with app.evaluator(MemoryStore()) as evaluator:
+    ...     evaluator.run()
+    ...     [value for part in evaluator.stream("total").read(0, 10) for value in part.values]
+    [12]
+
+    A source or a sink may be given as a function without arguments that makes it: it is called when the app is
+    hosted, so that declaring an app opens nothing.
+    """
+
+    def __init__(self, **options: Unpack[Options]) -> None:
+        unknown = sorted(options.keys() - Options.__annotations__.keys())
+        if unknown:
+            raise TypeError(f"App has no option {unknown[0]!r}; it has {', '.join(Options.__annotations__)}")
+        self.options = options
+        self.sources: dict[str, Source | Callable[[], Source]] = {}
+        self.queries: dict[str, tuple[rx.Query[Any], str, Limits]] = {}
+        self.sinks: list[tuple[str, Sink | Callable[[], Sink]]] = []
+        self.pushed: dict[str, Pushed] = {}
+        self.feeds: list[Feed] = []
+
+    def __repr__(self) -> str:
+        return f"App(sources={[*self.sources, *self.pushed]}, queries={list(self.queries)})"
+
+    def source(self, name: str, source: Source | Callable[[], Source]) -> rx.Query[Any]:
+        """Declare an input; return it to build queries on. *Raises* `ValueError` for a name that is taken."""
+        self._check_new(name)
+        self.sources[name] = source
+        return rx.source(name)
+
+    def push(self, name: str) -> Pushed:
+        """Declare a durable input that application code pushes into; queries read it as `reliable_rx.source(name)`."""
+        self._check_new(name)
+        self.pushed[name] = Pushed(name)
+        return self.pushed[name]
+
+    def query(
+        self, name: str, query: rx.Query[Any], *, policy: str = "fail", limits: Limits = NO_LIMITS
+    ) -> rx.Query[Any]:
+        """Declare a standing query; return its stream to build further queries on."""
+        self._check_new(name)
+        self.queries[name] = (query, policy, limits)
+        return rx.source(name)
+
+    def sink(self, stream: str, sink: Sink | Callable[[], Sink]) -> None:
+        """Send the stream of a query (or its dead letters) to *sink*. *Raises* `KeyError` for an unknown stream."""
+        if stream.removesuffix(".dead_letters") not in self.queries:
+            known = ", ".join(self.queries) or "none"
+            raise KeyError(f"no query is called {stream!r}, so there is no such stream; there are: {known}")
+        self.sinks.append((stream, sink))
+
+    def feed(self, function: Feed) -> Feed:
+        """Run *function* in a thread of its own while the app is hosted, to push into it; also as a decorator."""
+        self.feeds.append(function)
+        return function
+
+    def evaluator(self, store: Store) -> QueryEvaluator:
+        """Build what runs this app on *store*. *Raises* `QueryRefused` for a query that cannot be hosted."""
+        evaluator = QueryEvaluator(store, **self.options)
+        for name, source in self.sources.items():
+            evaluator.source(name, made(source, "partitions"))
+        for name, pushed in self.pushed.items():
+            pushed._stream = evaluator.push(name)
+        for name, (query, policy, limits) in self.queries.items():
+            evaluator.create(name, query, policy=policy, limits=limits)
+        for stream, sink in self.sinks:
+            evaluator.sink(stream, made(sink, "flush"))
+        return evaluator
+
+    def start_feeds(self, evaluator: QueryEvaluator, failed: Callable[[Exception], None]) -> None:
+        """Start the feeds of a hosted app; an error of one of them is told to *failed*."""
+
+        def run(feed: Feed) -> None:
+            try:
+                feed(evaluator)
+            except Exception as error:
+                failed(error)
+
+        for feed in self.feeds:
+            threading.Thread(target=run, args=(feed,), name=f"feed {feed.__name__}", daemon=True).start()
+
+    def _check_new(self, name: str) -> None:
+        if name in self.sources or name in self.queries or name in self.pushed:
+            raise ValueError(f"the name {name!r} is taken; sources and queries share one set of names")
+
+
+def made(what: Any, method: str) -> Any:
+    """Return *what* itself, or what it makes if it is a function."""
+    return what() if callable(what) and (isinstance(what, type) or not hasattr(what, method)) else what

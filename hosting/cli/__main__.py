@@ -1,0 +1,7 @@
+"""`python -m hosting.cli` is `reliable-rx`."""
+
+import sys
+
+from hosting.cli.command import main
+
+sys.exit(main())

@@ -1,0 +1,133 @@
+"""The arguments, and the one place where errors become a sentence on stderr and an exit code.
+
+0: done, or stopped as asked. 1: it did not work. 2: it was called wrongly. 130: interrupted twice.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+import traceback
+from collections.abc import Sequence
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+
+from hosting.cli import inspect_store, run, tail
+from hosting.cli.wording import BadUsage
+from reliable_rx.errors import ReliableRxError
+
+STORE_HELP = "the folder of the store"
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the command line; return the exit code."""
+    arguments = parser().parse_args(argv)
+    try:
+        code: int = arguments.call(arguments)
+        sys.stdout.flush()
+        return code
+    except BrokenPipeError:  # the reader, such as head, has had enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    except KeyboardInterrupt:
+        return 130
+    except Exception as error:
+        if arguments.traceback:
+            traceback.print_exc()
+        print(f"reliable-rx: {sentence(error)}", file=sys.stderr)  # noqa: T201
+        return 2 if isinstance(error, BadUsage) else 1
+
+
+def sentence(error: Exception) -> str:
+    """Say what happened and what to do."""
+    if isinstance(error, ReliableRxError):
+        return error.message
+    if isinstance(error, (BadUsage, OSError)):
+        return str(error)
+    return f"{type(error).__name__}: {error}; run it again with --traceback to see where"
+
+
+def parser() -> argparse.ArgumentParser:
+    top = argparse.ArgumentParser(
+        prog="reliable-rx", description="Standing queries in Rx that survive any crash.", allow_abbrev=False
+    )
+    top.add_argument("--version", action="version", version=f"reliable-rx {installed_version()}")
+    commands = top.add_subparsers(title="commands", metavar="COMMAND", required=True)
+    add_run(commands)
+    add_inspect(commands)
+    add_tail(commands)
+    add_demo(commands)
+    return top
+
+
+Commands = "argparse._SubParsersAction[argparse.ArgumentParser]"
+
+
+def command(commands: Commands, name: str, help: str) -> argparse.ArgumentParser:
+    each = commands.add_parser(name, help=help, description=help, allow_abbrev=False)
+    each.add_argument("--traceback", action="store_true", help="show where an error was raised")
+    return each
+
+
+def add_run(commands: Commands) -> None:
+    each = command(commands, "run", "Host an app until its sources end, or until Ctrl-C or SIGTERM.")
+    each.add_argument("app", metavar="MODULE:APP", help="such as flights:app, or path/to/flights.py:app")
+    each.add_argument("--store", type=Path, metavar="DIR", help=f"{STORE_HELP} (default: NAME.store)")
+    each.add_argument("--plain", action="store_true", help="print lines also on a terminal")
+    each.set_defaults(call=lambda a: run.run(a.app, a.store, plain=a.plain))
+
+
+def add_inspect(commands: Commands) -> None:
+    each = command(commands, "inspect", "Show what is in a store, also while a process runs on it.")
+    each.add_argument("store", type=Path, metavar="STORE", help=STORE_HELP)
+    each.add_argument("--state", metavar="QUERY", help="show the state of this query, row by row")
+    each.add_argument("--app", metavar="MODULE:APP", help="where the classes and functions in the store come from")
+    each.add_argument("--all", action="store_true", help="leave nothing out")
+    each.set_defaults(call=lambda a: inspect_store.inspect(a.store, state=a.state, app=a.app, everything=a.all))
+
+
+def add_tail(commands: Commands) -> None:
+    each = command(commands, "tail", "Print a stream as of the last checkpoint: ids and values.")
+    each.add_argument("store", type=Path, metavar="STORE", help=STORE_HELP)
+    each.add_argument("stream", metavar="STREAM", help="the name of a query, or QUERY.dead_letters")
+    each.add_argument("--from", dest="start", type=whole, metavar="N", help="begin at id N (default: the oldest)")
+    each.add_argument("--follow", action="store_true", help="go on as checkpoints are taken, until the stream ends")
+    each.add_argument("--app", metavar="MODULE:APP", help="where the classes in the stream come from")
+    each.set_defaults(call=lambda a: tail.tail(a.store, a.stream, start=a.start, follow=a.follow, app=a.app))
+
+
+def add_demo(commands: Commands) -> None:
+    each = command(commands, "demo", "Replay 336,776 real flights, kill the process several times, compare every record.")
+    each.add_argument("--out", type=Path, default=Path("flights-demo"), metavar="DIR", help="where everything goes")
+    each.add_argument("--store", type=Path, metavar="DIR", help="the store of the killed run (default: in --out)")
+    each.add_argument("--kills", type=whole, default=5, metavar="N", help="how often to kill it (default: 5)")
+    each.add_argument("--seed", type=int, metavar="N", help="repeat the moments of an earlier run")
+    each.add_argument("--events", type=positive, metavar="N", help="replay only the first N flights")
+    each.set_defaults(call=demo)
+
+
+def demo(a: argparse.Namespace) -> int:
+    from hosting.demo.job import run_demo  # only now: it needs more than the others
+
+    return run_demo(a.out, store=a.store, kills=a.kills, seed=a.seed, events=a.events)
+
+
+def whole(text: str) -> int:
+    count = int(text)
+    if count < 0:
+        raise argparse.ArgumentTypeError(f"{text} is negative; give a number from 0")
+    return count
+
+
+def positive(text: str) -> int:
+    if whole(text) == 0:
+        raise argparse.ArgumentTypeError("0 is none; give a number from 1")
+    return int(text)
+
+
+def installed_version() -> str:
+    try:
+        return version("reliable-rx")
+    except PackageNotFoundError:
+        return "(not installed)"

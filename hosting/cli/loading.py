@@ -1,0 +1,91 @@
+"""From ``MODULE:APP`` or ``path/to/file.py:APP`` to an `App`.
+
+A file is imported as a module of its own name with its folder on the path, not run as a script: what a store refers to by
+module and name must be found there again by the next process.
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+import sys
+import traceback
+from pathlib import Path
+from types import ModuleType
+
+from hosting.app import App
+from hosting.cli.wording import BadUsage
+
+EXAMPLE = "give MODULE:APP, such as flights:app, or path/to/flights.py:app"
+
+
+def load_app(where: str) -> App:
+    """Import the app named by *where*. *Raises* `BadUsage`."""
+    place, _, name = where.rpartition(":") if is_named(where) else (where, "", "app")
+    module = load_module(place)
+    found = getattr(module, name, None)
+    if found is None:
+        apps = [key for key, value in vars(module).items() if isinstance(value, App)]
+        hint = f"it has {', '.join(f'{place}:{key}' for key in apps)}" if apps else f"define {name} = App() there"
+        raise BadUsage(f"{place} has no {name!r}; {hint}")
+    app = found() if callable(found) and not isinstance(found, App) else found
+    if not isinstance(app, App):
+        raise BadUsage(f"{where} is a {type(app).__name__}, not an App (nor a function that returns one); {EXAMPLE}")
+    return app
+
+
+def is_named(where: str) -> bool:
+    """Whether *where* names an app behind a colon (``C:\\flights.py`` does not)."""
+    return ":" in where and where.rpartition(":")[2].isidentifier()
+
+
+def name_of(where: str) -> str:
+    """Return a short name for the app.
+
+    >>> name_of("examples/flights.py:app"), name_of("shop.orders:app"), name_of("shop:night")
+    ('flights', 'orders', 'shop')
+    """
+    place = where.rpartition(":")[0] if is_named(where) else where
+    return Path(place).stem if is_file(place) else place.rpartition(".")[2]
+
+
+def is_file(place: str) -> bool:
+    return place.endswith(".py") or os.sep in place
+
+
+def load_module(place: str) -> ModuleType:
+    """Import a module by name or by file."""
+    if not place:
+        raise BadUsage(f"no module is named; {EXAMPLE}")
+    reach(os.getcwd())
+    if not is_file(place):
+        return import_named(place, place)
+    path = Path(place).resolve()
+    if not path.is_file():
+        raise BadUsage(f"there is no file {place} (looked from {os.getcwd()}); {EXAMPLE}")
+    if not path.stem.isidentifier():
+        raise BadUsage(f"{place} cannot be imported under the name {path.stem!r}; rename the file to an identifier")
+    reach(str(path.parent))
+    module = import_named(path.stem, place)
+    if Path(getattr(module, "__file__", None) or "").resolve() != path:
+        raise BadUsage(f"another module is already called {path.stem!r}; rename {place}")
+    return module
+
+
+def reach(folder: str) -> None:
+    """Let modules in *folder* be imported."""
+    if folder not in sys.path:
+        sys.path.insert(0, folder)
+
+
+def import_named(name: str, shown: str) -> ModuleType:
+    try:
+        return importlib.import_module(name)
+    except ModuleNotFoundError as error:
+        if error.name is not None and (name == error.name or name.startswith(f"{error.name}.")):
+            raise BadUsage(f"there is no module {name!r} (looked from {os.getcwd()}); {EXAMPLE}") from error
+        raise BadUsage(f"{shown} imports {error.name!r}, which is not installed; install it") from error
+    except Exception as error:
+        last = traceback.extract_tb(error.__traceback__)[-1]
+        at = f"{last.filename}:{last.lineno}"
+        raise BadUsage(f"{shown} cannot be imported: {type(error).__name__}: {error} ({at}); mend it") from error

@@ -1,0 +1,65 @@
+"""`reliable-rx tail`: the values of a stream, one a line, as of the last checkpoint."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+from checkpoint import SqliteStore
+from checkpoint.store import StoreReader
+from hosting.cli.loading import load_app, reach
+from hosting.cli.wording import BadUsage, in_json
+from hosting.stream import Segment, stored_segments
+from reliable_rx.errors import PositionUnavailable
+
+POLL_S = 0.25
+
+
+def tail(directory: Path, stream: str, *, start: int | None, follow: bool, app: str | None) -> int:
+    """Print *stream* from id *start* on. *Raises* `BadUsage`, `PositionUnavailable`, `StoreUnavailable`."""
+    reach(str(Path.cwd()))
+    if app is not None:
+        load_app(app)
+    with SqliteStore.read_only(directory) as store:
+        position = first_id(store, stream, start, follow=follow)
+        while True:
+            before = position
+            for segment in stored_segments(store, stream, position):
+                if segment.next > position:
+                    show(segment, position)
+                    position = segment.next
+                if segment.ended:
+                    return 0
+            if not follow:
+                return 0
+            if position == before:
+                time.sleep(POLL_S)
+
+
+def first_id(store: StoreReader, stream: str, start: int | None, *, follow: bool) -> int:
+    """Return the id to begin with."""
+    bounds = store.bounds(stream)
+    if bounds is None:
+        names = store.streams()
+        if follow and not names:
+            return start or 0
+        raise BadUsage(f"the store has no stream {stream!r}; it has {', '.join(names) or 'none yet'}")
+    first, end = bounds
+    if start is not None and not first <= start <= end:
+        raise PositionUnavailable(
+            f"the store holds ids {first:,} to {end - 1:,} of {stream!r}, not {start:,}; older ones have been "
+            f"acknowledged or were not retained",
+            wanted=start,
+            first=first,
+            end=end,
+        )
+    return first if start is None else start
+
+
+def show(segment: Segment, start: int) -> None:
+    lines = [f"{n}\t{in_json(v)}\n" for n, v in enumerate(segment.values, segment.first) if n >= start]
+    if segment.ended:
+        error = segment.error
+        what = "completed" if error is None else f"failed\t{type(error).__name__}: {error}"
+        lines.append(f"{segment.next - 1}\t{what}\n")
+    print("".join(lines), end="", flush=True)  # noqa: T201

@@ -1,0 +1,96 @@
+"""Numbers, times and tables for people. Plain text, so that a terminal, a file and a test see the same."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+from hosting.sinks.plain import to_plain
+
+
+class BadUsage(ValueError):
+    """The command was called wrongly: told in one sentence, exit code 2."""
+
+
+def plural(count: int, noun: str, nouns: str | None = None) -> str:
+    """
+    >>> plural(1, "row"), plural(1200, "row"), plural(2, "query", "queries")
+    ('1 row', '1,200 rows', '2 queries')
+    """
+    return f"{count:,} {noun if count == 1 else nouns or noun + 's'}"
+
+
+def size(count: float) -> str:
+    """
+    >>> size(812), size(466_556), size(12_000_000)
+    ('812 B', '467 kB', '12.0 MB')
+    """
+    if count < 1000:
+        return f"{count:.0f} B"
+    return f"{count / 1e3:.0f} kB" if count < 999_500 else f"{count / 1e6:.1f} MB"
+
+
+def span(seconds: float) -> str:
+    """
+    >>> span(0.0123), span(3.21), span(75), span(7260)
+    ('12 ms', '3.2 s', '1 min 15 s', '2 h 01 min')
+    """
+    if seconds < 0.9995:
+        return f"{seconds * 1000:.0f} ms"
+    if seconds < 59.95:
+        return f"{seconds:.1f} s"
+    whole = round(seconds)
+    if whole < 3600:
+        return f"{whole // 60} min {whole % 60:02} s"
+    return f"{whole // 3600} h {whole % 3600 // 60:02} min"
+
+
+def moment(time: float) -> str:
+    """
+    >>> moment(1357034400.0)
+    '2013-01-01 10:00:00Z'
+    """
+    return datetime.fromtimestamp(time, UTC).strftime("%Y-%m-%d %H:%M:%SZ")
+
+
+def table(head: Sequence[str], rows: Iterable[Sequence[Any]], *, indent: str = "  ") -> Iterator[str]:
+    """Lay out a table; numbers to the right, everything else to the left.
+
+    >>> print("\\n".join(table(("carrier", "flights"), [("UA", 12), ("JetBlue", 7)])))
+      carrier  flights
+      UA            12
+      JetBlue        7
+    """
+    values = [list(row) for row in rows]
+    texts = [[cell(value) for value in row] for row in values]
+    widths = [max(len(text) for text in column) for column in zip(head, *texts, strict=True)]
+    right = [bool(column) and all(isinstance(v, (int, float)) for v in column) for column in zip(*values, strict=True)]
+    right = right or [False] * len(head)
+    for line in [list(head), *texts]:
+        cells = (
+            text.rjust(width) if is_right else text.ljust(width)
+            for text, width, is_right in zip(line, widths, right, strict=True)
+        )
+        yield (indent + "  ".join(cells)).rstrip()
+
+
+def cell(value: Any) -> str:
+    if isinstance(value, bool) or value is None:
+        return "–" if value is None else str(value).lower()
+    if isinstance(value, int):
+        return f"{value:,}"
+    return f"{value:,.1f}" if isinstance(value, float) else str(value)
+
+
+def in_json(value: Any) -> str:
+    """Write *value* as JSON on one line; what has no JSON form is shown as Python shows it.
+
+    >>> in_json({"a": (1, 2)}), in_json({1j})
+    ('{"a": [1, 2]}', '"{1j}"')
+    """
+    try:
+        return json.dumps(to_plain(value), ensure_ascii=False, default=repr)
+    except (TypeError, ValueError, RecursionError):
+        return json.dumps(repr(value), ensure_ascii=False)
