@@ -37,7 +37,9 @@ class Cx:
         return bool(self.instance.active & self.node.bit)
 
     def emit(self, value: Any) -> None:
-        self.emit_all((value,))
+        instance, node = self.instance, self.node
+        if instance.active & node.bit and not instance.detached & node.bit:
+            node.deliver(instance, (value,))
 
     def emit_all(self, values: Sequence[Any]) -> None:
         instance, bit = self.instance, self.node.bit

@@ -148,20 +148,22 @@ class PlainWorld:
         return Plan(query.node, limits=node.plan.limits, prefix=f"{node.path}/inner", symbolic=False)
 
     def set_timer(self, instance: Instance, node: PlanNode, tag: Hashable, due: float | None) -> Timer:
-        handle = SingleAssignmentDisposable()
-        timer: Timer = [due, self.order(), instance, node, handle]
+        timer: Timer = [due, self.order(), instance, node, None]
 
         def action(scheduler: Any, state: Any = None) -> None:
             if timer[2] is not None:
                 self.enter(instance.fire, node, tag)
 
         scheduler = self.scheduler_for(node)
-        handle.disposable = scheduler.schedule(action) if due is None else scheduler.schedule_absolute(due, action)
+        timer[4] = scheduler.schedule(action) if due is None else scheduler.schedule_absolute(due, action)
+        if timer[2] is None:  # it ran at once, and cancelled itself
+            timer[4].dispose()
         return timer
 
     def cancel_timer(self, timer: Timer) -> None:
         timer[2] = None
-        timer[4].dispose()
+        if timer[4] is not None:
+            timer[4].dispose()
 
     def subscribe(self, instance: Instance, leaf: PlanNode) -> None:
         if reads_inner(leaf):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar, overload
 
@@ -21,6 +21,7 @@ C = TypeVar("C")
 
 @dataclass(frozen=True, eq=False)
 class Merge(Stage, name="merge"):
+    passes_on = True
     scheduler_default = "current_thread"
     keeps_inner = True
     inputs: int
@@ -37,12 +38,6 @@ class Merge(Stage, name="merge"):
 
     def on_timer(self, cx: Context, tag: Hashable) -> None:
         cx.subscribe_all()
-
-    def on_next(self, cx: Context, port: int, value: Any) -> None:
-        cx.emit(value)
-
-    def on_batch(self, cx: Context, port: int, values: Any) -> None:
-        cx.emit_all(values)
 
     def on_completed(self, cx: Context, port: int) -> None:
         cx.state.live -= 1
@@ -82,14 +77,17 @@ class CombineLatest(Stage, name="combine_latest"):
     class State:
         values: list[Any]
         live: list[bool]
+        missing: int
 
     def initial(self) -> State:
-        return self.State([NotSet] * self.inputs, [True] * self.inputs)
+        return self.State([NotSet] * self.inputs, [True] * self.inputs, self.inputs)
 
     def on_next(self, cx: Context, port: int, value: Any) -> None:
         state = cx.state
+        if state.missing and state.values[port] is NotSet:
+            state.missing -= 1
         state.values[port] = value
-        if NotSet not in state.values:
+        if not state.missing:
             cx.emit(tuple(state.values))
         elif not any(live for other, live in enumerate(state.live) if other != port):
             cx.complete()
@@ -128,9 +126,10 @@ class WithLatestFrom(Stage, name="with_latest_from"):
     @dataclass(slots=True)
     class State:
         values: list[Any]
+        missing: int
 
     def initial(self) -> State:
-        return self.State([NotSet] * (self.inputs - 1))
+        return self.State([NotSet] * (self.inputs - 1), self.inputs - 1)
 
     def on_start(self, cx: Context) -> None:
         for port in range(1, self.inputs):
@@ -138,10 +137,13 @@ class WithLatestFrom(Stage, name="with_latest_from"):
         cx.subscribe(0)
 
     def on_next(self, cx: Context, port: int, value: Any) -> None:
+        state = cx.state
         if port:
-            cx.state.values[port - 1] = value
-        elif NotSet not in cx.state.values:
-            cx.emit((value, *cx.state.values))
+            if state.values[port - 1] is NotSet:
+                state.missing -= 1
+            state.values[port - 1] = value
+        elif not state.missing:
+            cx.emit((value, *state.values))
 
     def on_completed(self, cx: Context, port: int) -> None:
         if port == 0:
@@ -183,12 +185,14 @@ class Zip(Stage, name="zip"):
 
     def on_next(self, cx: Context, port: int, value: Any) -> None:
         state = cx.state
-        state.queues[port].append(value)
-        check_queue(state.queues[port], cx)
-        if all(state.queues):
-            cx.emit(tuple(queue.popleft() for queue in state.queues))
-            if any(not live and not queue for live, queue in zip_values(state.live, state.queues)):
-                cx.complete()
+        queues = state.queues
+        queues[port].append(value)
+        if not all(queues):
+            check_queue(queues[port], cx)
+            return
+        cx.emit(tuple([queue.popleft() for queue in queues]))
+        if not all(state.live) and any(not live and not queue for live, queue in zip_values(state.live, queues)):
+            cx.complete()
 
     def on_completed(self, cx: Context, port: int) -> None:
         cx.state.live[port] = False
@@ -231,6 +235,7 @@ def zip(*args: Observable[Any]) -> Callable[[Observable[Any]], Observable[Any]]:
 
 @dataclass(frozen=True, eq=False)
 class Concat(Stage, name="concat"):
+    passes_on = True
     scheduler_default = "current_thread"
     keeps_inner = True
     inputs: int
@@ -248,12 +253,6 @@ class Concat(Stage, name="concat"):
             cx.complete()
         else:
             cx.subscribe(cx.state.index)
-
-    def on_next(self, cx: Context, port: int, value: Any) -> None:
-        cx.emit(value)
-
-    def on_batch(self, cx: Context, port: int, values: Any) -> None:
-        cx.emit_all(values)
 
     def on_completed(self, cx: Context, port: int) -> None:
         cx.soon("next")
@@ -273,6 +272,7 @@ def concat(*sources: Observable[A]) -> Callable[[Observable[A]], Observable[A]]:
 
 @dataclass(frozen=True, eq=False)
 class StartWith(Stage, name="start_with"):
+    passes_on = True
     scheduler_default = "current_thread"
     keeps_inner = True
     values: tuple[Any, ...]
@@ -289,12 +289,6 @@ class StartWith(Stage, name="start_with"):
             cx.soon("source")
         else:
             cx.subscribe(0)
-
-    def on_next(self, cx: Context, port: int, value: Any) -> None:
-        cx.emit(value)
-
-    def on_batch(self, cx: Context, port: int, values: Any) -> None:
-        cx.emit_all(values)
 
 
 def start_with(*args: A) -> Callable[[Observable[A]], Observable[A]]:
@@ -317,6 +311,12 @@ class TakeUntil(Stage, name="take_until"):
         if port == 0:
             cx.emit(value)
         else:
+            cx.complete()
+
+    def on_batch(self, cx: Context, port: int, values: Sequence[Any]) -> None:
+        if port == 0:
+            cx.emit_all(values)
+        elif values:
             cx.complete()
 
     def on_completed(self, cx: Context, port: int) -> None:

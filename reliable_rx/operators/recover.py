@@ -16,12 +16,10 @@ A = TypeVar("A")
 
 @dataclass(frozen=True, eq=False)
 class CatchHandler(Stage, name="catch"):
+    passes_on = True
     resubscribes = True
     handler: Callable[[Exception, Observable[Any]], Any]
     _source: Query[Any]
-
-    def on_next(self, cx: Context, port: int, value: Any) -> None:
-        cx.emit(value)
 
     def on_error(self, cx: Context, port: int, error: Exception) -> None:
         cx.open("handler", error)
@@ -37,6 +35,7 @@ class CatchHandler(Stage, name="catch"):
 class CatchNext(Stage, name="catch_next"):
     """The sequences one after the other until one completes."""
 
+    passes_on = True
     scheduler_default = "current_thread"
     inputs: int
 
@@ -56,9 +55,6 @@ class CatchNext(Stage, name="catch_next"):
             cx.complete()
         else:
             cx.fail(cx.state.error)
-
-    def on_next(self, cx: Context, port: int, value: Any) -> None:
-        cx.emit(value)
 
     def on_error(self, cx: Context, port: int, error: Exception) -> None:
         cx.state.error = error
@@ -88,6 +84,7 @@ def catch(
 
 @dataclass(frozen=True, eq=False)
 class Retry(Stage, name="retry"):
+    passes_on = True
     scheduler_default = "current_thread"
     resubscribes = True
     retry_count: int | None
@@ -109,9 +106,6 @@ class Retry(Stage, name="retry"):
             cx.complete()
         else:
             cx.fail(state.error)
-
-    def on_next(self, cx: Context, port: int, value: Any) -> None:
-        cx.emit(value)
 
     def on_error(self, cx: Context, port: int, error: Exception) -> None:
         cx.state.error = error
