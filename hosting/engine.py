@@ -85,6 +85,7 @@ class QueryEngine:
     def __init__(self) -> None:
         self.clock = 0.0
         self.number = 0
+        self.epoch = 0
         self.orders = 0
         self.standing: dict[str, Standing] = {}
         self.plans: dict[Hashable, Plan] = {}

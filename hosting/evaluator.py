@@ -18,6 +18,7 @@ from checkpoint.store import Store
 from hosting import journaling
 from hosting.background import Worker
 from hosting.checkpointer import Checkpointer
+from hosting.collector import no_collections
 from hosting.engine import RUNNING, QueryEngine, Standing
 from hosting.intake import Intake
 from hosting.outlets import Outlet, Outlets
@@ -132,7 +133,7 @@ class QueryEvaluator:
 
     def create_many(self, queries: Mapping[str, Any], *, policy: str = "fail", limits: Limits = NO_LIMITS) -> None:
         """Host many queries, durable when this returns; far cheaper than one by one."""
-        with self.lock:
+        with self.lock, no_collections():
             for name, query in queries.items():
                 if self.started:
                     self._create(name, query, policy, limits)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from checkpoint.codec import decode
 from hosting import journaling
+from hosting.collector import no_collections
 from hosting.snapshot import load
 from hosting.statistics import RecoveryFigures
 from hosting.turn import Create, Turn
@@ -22,6 +23,11 @@ if TYPE_CHECKING:
 
 def recover(evaluator: QueryEvaluator) -> RecoveryFigures:
     """Bring *evaluator* to where it was, and say what that took."""
+    with no_collections():
+        return _recover(evaluator)
+
+
+def _recover(evaluator: QueryEvaluator) -> RecoveryFigures:
     began = wall.perf_counter()
     recovered = evaluator.store.recover(strict=evaluator.strict)
     meta: dict[str, Any] = {"positions": {}, "ended": set(), "holders": {}}

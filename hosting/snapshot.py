@@ -10,6 +10,7 @@ from __future__ import annotations
 import io
 import pickle
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import islice
 from typing import Any
 
 from checkpoint.codec import decode, encode
@@ -21,48 +22,53 @@ CHUNK_BYTES_MAX = 1 << 20
 
 
 class Snapshot:
-    """The rows of an engine as of now."""
+    """The rows of an engine as of now.
+
+    Which rows are still to be written is known from their *epoch*: rows written in this snapshot, and rows born after it was
+    taken, carry its number. So nothing is copied or counted while the engine waits.
+    """
 
     def __init__(self, engine: QueryEngine, *, full: bool) -> None:
         self.engine = engine
         self.taken = engine.dirty
         self.gone = engine.gone
-        self.pending: dict[Any, None] = everything(engine) if full else dict.fromkeys(self.taken)
         self.full = full
         self.rows = 0
+        self.done = False
         self.blobs: list[bytes] = []
         self.plans = dict(engine.coded if full else engine.unsaved_plans)
         self.signatures = 0 if full else len(engine.signatures) - engine.unsaved_signatures
         engine.unsaved_plans, engine.unsaved_signatures = {}, 0
         self.header = header(engine)
+        engine.epoch += 1
         engine.dirty, engine.gone = {}, {}
         engine.touch = self._guard
+        self.pending = everything(engine) if full else iter(list(self.taken))
         if not full and self.gone:
             self.blobs.append(encode([(key, None) for key in self.gone]))
 
     def _guard(self, unit: Any) -> None:
-        if unit in self.pending:
-            del self.pending[unit]
+        if unit.epoch != self.engine.epoch and (self.full or unit in self.taken):
             self._write((unit,))
         self.engine.dirty[unit] = None
 
     def write_some(self, count: int) -> bool:
         """Write *count* more rows; return whether all are written."""
-        pending = self.pending
-        batch: list[Any] = []
-        while pending and len(batch) < count:
-            unit = next(iter(pending))
-            del pending[unit]
-            batch.append(unit)
+        epoch = self.engine.epoch
+        batch = list(islice((unit for unit in self.pending if unit.epoch != epoch), count))
         if batch:
             self._write(batch)
-        if not pending:
+        if len(batch) < count and not self.done:
+            self.done = True
             self.engine.touch = self.engine.dirty.setdefault
-            return True
-        return False
+        return self.done
 
-    def _write(self, batch: Iterable[Any]) -> None:
-        records = [record(self.engine, unit) for unit in batch]
+    def _write(self, batch: Sequence[Any]) -> None:
+        epoch = self.engine.epoch
+        records = []
+        for unit in batch:
+            unit.epoch = epoch
+            records.append(record(self.engine, unit))
         self.rows += len(records)
         self.blobs.append(encode(records))
 
@@ -96,13 +102,16 @@ def is_live(engine: QueryEngine, unit: Any) -> bool:
     return engine.standing.get(owner.name) is owner
 
 
-def everything(engine: QueryEngine) -> dict[Any, None]:
-    """Return every row of *engine*."""
-    found: dict[Any, None] = dict.fromkeys(engine.standing.values())
-    for standing in engine.standing.values():
-        if standing.children or standing.subjects:
-            found.update(dict.fromkeys(units(standing)))
-    return found
+def everything(engine: QueryEngine) -> Iterator[Any]:
+    """Yield every row of *engine*, which may change meanwhile."""
+    return each_row(list(engine.standing.values()))
+
+
+def each_row(standing: list[Standing]) -> Iterator[Any]:
+    for each in standing:
+        yield each
+        if each.children or each.subjects:
+            yield from units(each)
 
 
 def header(engine: QueryEngine) -> dict[str, Any]:

@@ -22,6 +22,9 @@ Timer = list[Any]  # due, order, instance or None, node, tag
 class World(Protocol):
     """What a host gives the instances it runs."""
 
+    epoch: int
+    """The number of the newest snapshot; rows written in it, or born after it, carry it."""
+
     def now(self, node: PlanNode, /) -> float: ...
     def touch(self, unit: Any, /) -> None:
         """A row is about to change."""
@@ -50,7 +53,7 @@ class Instance:
     """One row at work."""
 
     __slots__ = (
-        "active", "children", "detached", "gathered", "key", "orders", "outer", "parent", "plan", "saved", "sink", "states",
+        "active", "children", "detached", "epoch", "gathered", "key", "orders", "outer", "parent", "plan", "saved", "sink", "states",
         "subjects", "timers", "unit", "world",
     )  # fmt: skip
 
@@ -65,6 +68,7 @@ class Instance:
         self.gathered: list[Any] | None = None
         self.unit: Any = self
         self.saved: Any = None
+        self.epoch = world.epoch
         self.parent: Instance | None = None
         self.outer: Any = None
         self.orders: dict[int, int] | None = None

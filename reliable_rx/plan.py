@@ -124,7 +124,7 @@ class Plan:
         self.slots: list[PlanNode] = []
         self.symbol = symbol if symbol is not None and captures(query, symbol) else None
         self.root = self._place(query, prefix, {})
-        self.all = self.root.mask
+        self.by_path = {node.path: node for node in self.nodes}
         self.leaves = [node for node in self.nodes if node.leaf]
         for node in reversed(self.nodes):
             self._wire(node)

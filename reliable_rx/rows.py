@@ -51,52 +51,49 @@ class Report:
 def save_instance(instance: Instance) -> Row:
     """Return the row of *instance* as plain data; it refers to the live state, so encode it at once."""
     states = instance.states
+    saved = [
+        None if states[node.slot] is None else node.saver(states[node.slot])  # type: ignore[misc]
+        for node in instance.plan.slots
+    ]
+    orders = instance.orders
     return (
         instance.active,
         instance.detached,
-        tuple(
-            None if (state := states[node.slot]) is None else node.saver(state)  # type: ignore[misc]
-            for node in instance.plan.slots
-        ),
-        save_timers(instance),
-        tuple(save_orders(instance)),
+        saved,
+        save_timers(instance) if instance.timers else (),
+        list(orders.items()) if orders else (),
     )
 
 
-def save_timers(instance: Instance) -> tuple[Any, ...]:
-    if not instance.timers:
-        return ()
-    return tuple(
-        (index, tag, timer[0], timer[1]) for index, timers in instance.timers.items() for tag, timer in timers.items()
-    )
-
-
-def save_orders(instance: Instance) -> Iterator[tuple[int, int]]:
-    orders = instance.orders
-    return iter(()) if orders is None else iter(orders.items())
+def save_timers(instance: Instance) -> list[tuple[Any, ...]]:
+    return [
+        (index, tag, timer[0], timer[1])
+        for index, timers in (instance.timers or {}).items()
+        for tag, timer in timers.items()
+    ]
 
 
 def save_unit(unit: Any, signature_id: Callable[[Plan], int]) -> Row:
     """Return what is stored for a subject (with the instances that live with it) or an inner instance of its own."""
-    if isinstance(unit, Subject):
-        attached = [
-            (instance.sink.path, instance.key, signature_id(instance.plan), save_instance(instance))
-            for instance in dict.fromkeys(each for _, each, _ in unit.subscribers)
-            if instance is not None and instance.unit is unit
-        ]
-        return ("subject", unit.order, attached)
-    return ("inner", unit.outer, signature_id(unit.plan), save_instance(unit))
+    if not isinstance(unit, Subject):
+        return ("inner", unit.outer, signature_id(unit.plan), save_instance(unit))
+    readers = [each for _, each, _ in unit.subscribers if each is not None and each.unit is unit]
+    if len(readers) > 1:
+        readers = list(dict.fromkeys(readers))
+    attached = [(each.sink.path, each.key, signature_id(each.plan), save_instance(each)) for each in readers]
+    return ("subject", unit.order, attached)
 
 
 def units(instance: Instance) -> Iterator[Any]:
-    """Yield everything inside *instance* that has a row of its own, outermost first."""
-    for subjects in (instance.subjects or {}).values():
-        yield from subjects.values()
-    for children in (instance.children or {}).values():
-        for child in children.values():
+    """Yield everything inside *instance* that has a row of its own, outermost first; it may change meanwhile."""
+    for subjects in list((instance.subjects or {}).values()):
+        yield from list(subjects.values())
+    for children in list((instance.children or {}).values()):
+        for child in list(children.values()):
             if child.unit is child:
                 yield child
-            yield from units(child)
+            if child.children or child.subjects:
+                yield from units(child)
 
 
 # -- reading
@@ -141,7 +138,7 @@ class Loader:
         owner = self.instances.get(address[:-3])
         if owner is None:
             return False
-        node = find(owner.plan, address[-2])
+        node = owner.plan.by_path.get(address[-2])
         if node is None or (row[0] == "subject") != node.op.yields_inner:
             self.report.dropped.append(address[-2])
         elif row[0] == "subject":
@@ -157,7 +154,7 @@ class Loader:
         subject.ended, subject.saved = False, address
         owner.groups(node)[address[-1]] = subject
         for path, key, signature_id, inner in attached:
-            reader = find(owner.plan, path)
+            reader = owner.plan.by_path.get(path)
             if reader is not None:
                 child = self._load_child(owner, reader, key, Inner(subject), signature_id, inner)
                 child.unit = subject
@@ -283,8 +280,3 @@ def remember_order(instance: Instance, leaf: PlanNode, order: int) -> None:
     if instance.orders is None:
         instance.orders = {}
     instance.orders[leaf.index] = order
-
-
-def find(plan: Plan, path: str) -> PlanNode | None:
-    """Return the node at *path*."""
-    return next((node for node in plan.nodes if node.path == path), None)

@@ -23,13 +23,14 @@ Subscriber = tuple[int, Any, Any]  # order, instance or None, leaf node or obser
 class Subject:
     """One live inner sequence: its owner, its key, and who reads it, in order of subscription."""
 
-    __slots__ = ("ended", "error", "key", "node", "order", "owner", "saved", "subscribers")
+    __slots__ = ("ended", "epoch", "error", "key", "node", "order", "owner", "saved", "subscribers")
 
     def __init__(self, owner: Instance | None, node: PlanNode | None, key: Hashable) -> None:
         self.owner = owner
         self.node = node
         self.key = key
         self.order = 0 if owner is None else owner.world.order()
+        self.epoch = 0 if owner is None else owner.world.epoch
         self.subscribers: list[Subscriber] = []
         self.saved: Any = None
         self.ended = False

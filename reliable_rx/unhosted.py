@@ -105,6 +105,8 @@ class ObserverSink:
 class PlainWorld:
     """Rx's schedulers and observables as the world of one subscription."""
 
+    epoch = 0
+
     def __init__(self, scheduler: abc.SchedulerBase | None) -> None:
         self.scheduler = scheduler
         self.root: Instance | None = None
