@@ -7,68 +7,24 @@ events stamped *t* and before the first thing that happens later, as in Rx under
 
 from __future__ import annotations
 
-import heapq
 import traceback
 from collections import deque
 from collections.abc import Callable, Hashable, Sequence
 from typing import Any
 
 from hosting.edit import edit
+from hosting.plans import Plans
 from hosting.routes import Route
+from hosting.standing import COMPLETED, FAILED, POLICIES, RUNNING, Standing, caught
+from hosting.timers import Timers
 from hosting.turn import Create, Dispose, Events, Output, Tick, Turn
 from reliable_rx.errors import LimitExceeded, QueryRefused, invariant
-from reliable_rx.identity import content_hash, lifted, lower_keys, recognise
 from reliable_rx.instance import Instance, Timer, reads_inner, subject_of, subscribe_inner
 from reliable_rx.limits import Limits
-from reliable_rx.operator import Stage
 from reliable_rx.plan import NO_LIMITS, Plan, PlanNode, refuse_foreign
 from reliable_rx.query import Node, Query, SourceLeaf
 from reliable_rx.reliable import DeadLetter
-from reliable_rx.rows import Report, Signature, signature
-
-RUNNING, COMPLETED, FAILED = "running", "completed", "failed"
-NO_KEY: Any = object()
-POLICIES = ("fail", "skip", "dead_letter")
-
-
-class Standing(Instance):
-    """A query that runs under a name: its row, its policy, and how much it has emitted."""
-
-    __slots__ = ("born", "emitted", "error", "policy", "route_key", "status")
-    world: QueryEngine
-
-    def __init__(self, plan: Plan, engine: QueryEngine, name: str, *, policy: str, keys: tuple[Any, ...]) -> None:
-        super().__init__(plan, engine, self, name)
-        self.policy = policy
-        self.route_key = keys[0] if keys else NO_KEY
-        self.born = 0
-        self.emitted = 0
-        self.status = RUNNING
-        self.error: Exception | None = None
-
-    @property
-    def name(self) -> str:
-        return self.key  # type: ignore[return-value]
-
-    @property
-    def keys(self) -> tuple[Any, ...]:
-        """The routing key, if the query has one."""
-        return () if self.route_key is NO_KEY else (self.route_key,)
-
-    @property
-    def row_key(self) -> tuple[str, str]:
-        return ("top", self.name)
-
-    @property
-    def query(self) -> Query[Any]:
-        """The query as it was written."""
-        return Query(lower_keys(self.plan.query, self.keys))
-
-    def inner_deliver(self, instance: Instance, values: Sequence[Any]) -> None:
-        self.world.emit(self, values)
-
-    def inner_finish(self, instance: Instance, error: Exception | None) -> None:
-        self.world.finish(self, error)
+from reliable_rx.rows import Report
 
 
 class QueryEngine:
@@ -88,12 +44,7 @@ class QueryEngine:
         self.epoch = 0
         self.orders = 0
         self.standing: dict[str, Standing] = {}
-        self.plans: dict[Hashable, Plan] = {}
-        self.plan_ids: dict[Plan, str] = {}
-        self.coded: dict[str, Plan] = {}
-        self.unsaved_plans: dict[str, Plan] = {}
-        self.signatures: list[Signature] = []
-        self.unsaved_signatures = 0
+        self.plans = Plans()
         self.reports: dict[str, Report] = {}
         self.expected: set[str] = set()
         self.retired: dict[str, int] = {}
@@ -102,8 +53,7 @@ class QueryEngine:
         self.live: dict[str, set[str]] = {}
         self.failures: dict[str, Exception] = {}
         self.timestamps: dict[str, Callable[[Any], float]] = {}
-        self.heap: list[Timer] = []
-        self.cancelled = 0
+        self.timers = Timers()
         self.immediate: deque[Timer] = deque()
         self.in_timers = False
         self.stepwise = 0
@@ -144,10 +94,10 @@ class QueryEngine:
             )
         if policy not in POLICIES:
             raise ValueError(f"error policy must be one of {', '.join(POLICIES)}, got {policy!r}")
-        plan, keys = self.plan_for(query.node, limits)
+        plan, keys = self.plans.compile(query.node, limits)
         if sources_known:
             self.check_sources(plan, name)
-        return Create(name, self.plan_ids[plan], plan, keys, policy, limits, time)
+        return Create(name, self.plans.ids[plan], plan, keys, policy, limits, time)
 
     def expect(self, name: str, query: Any, policy: str, limits: Limits) -> None:
         """Check a query that will be created later, and compile it."""
@@ -177,18 +127,6 @@ class QueryEngine:
             self.settle()
         self.event = None
         return list(self.outputs.values())
-
-    def next_due(self) -> float | None:
-        """Return when the next timer is due."""
-        heap = self.heap
-        while heap and heap[0][2] is None:
-            heapq.heappop(heap)
-            self.cancelled -= 1
-        return heap[0][0] if heap else None
-
-    def last_due(self) -> float | None:
-        """Return when the last timer of all is due."""
-        return max((timer[0] for timer in self.heap if timer[2] is not None), default=None)
 
     # -- turns
 
@@ -324,7 +262,7 @@ class QueryEngine:
         """A query emits: its ids go on, and whoever reads its stream is next."""
         name = standing.key
         self.touch(standing)
-        out = self.outputs.get(name)  # type: ignore[call-overload]
+        out = self.outputs.get(name)
         if out is None:
             self.outputs[name] = Output(name, standing.emitted, list(values))  # type: ignore[index,arg-type]
         else:
@@ -378,26 +316,18 @@ class QueryEngine:
     def advance(self, time: float) -> None:
         """Move the clock to *time*, firing what was due before it."""
         if time > self.clock:
-            if self.heap:
+            if self.timers.heap:
                 self.fire_due(time, inclusive=False)
             self.clock = time
 
     def fire_due(self, time: float, *, inclusive: bool) -> None:
         self.in_timers = True
-        heap = self.heap
-        while heap and (heap[0][0] <= time if inclusive else heap[0][0] < time):
-            timer = heapq.heappop(heap)
-            if timer[2] is None:
-                self.cancelled -= 1
-                continue
+        while (timer := self.timers.pop(time, inclusive=inclusive)) is not None:
             self.clock = max(self.clock, timer[0])
             self.fire(timer)
-            self.drain_cascade()
+            if self.cascade:
+                self.settle()
         self.in_timers = False
-
-    def drain_cascade(self) -> None:
-        if self.cascade:
-            self.settle()
 
     def fire(self, timer: Timer) -> None:
         instance, node, tag = timer[2], timer[3], timer[4]
@@ -426,22 +356,16 @@ class QueryEngine:
         if at_once and not self.in_timers:
             self.immediate.append(timer)
         else:
-            heapq.heappush(self.heap, timer)
+            self.timers.push(timer)
         return timer
 
     def resume_timer(self, instance: Instance, node: PlanNode, tag: Hashable, due: float, order: int) -> Timer:
         timer: Timer = [due, order, instance, node, tag]
-        heapq.heappush(self.heap, timer)
+        self.timers.push(timer)
         return timer
 
     def cancel_timer(self, timer: Timer) -> None:
-        if timer[2] is not None:
-            timer[2] = None
-            self.cancelled += 1
-            if self.cancelled > 64 and self.cancelled > len(self.heap) // 2:
-                self.heap = [each for each in self.heap if each[2] is not None]
-                heapq.heapify(self.heap)
-                self.cancelled = 0
+        self.timers.cancel(timer)
 
     def subscribe(self, instance: Instance, leaf: PlanNode) -> None:
         if reads_inner(leaf):
@@ -511,40 +435,11 @@ class QueryEngine:
         name = f"{standing.name}.dead_letters"
         letters = self.standing.get(name)
         if letters is None:
-            letters = Standing(self.plan_for(NEVER, NO_LIMITS)[0], self, name, policy="fail", keys=())
+            letters = Standing(self.plans.compile(NEVER, NO_LIMITS)[0], self, name, policy="fail", keys=())
             letters.born, letters.emitted = self.order(), self.retired.pop(name, 0)
             self.standing[name] = letters
         trace = "".join(traceback.format_exception(error))
         self.emit(letters, [DeadLetter(source, partition, position, value, f"{type(error).__name__}: {error}", trace)])
-
-    # -- plans
-
-    def plan_for(self, node: Node, limits: Limits) -> tuple[Plan, tuple[Any, ...]]:
-        """Return the shared plan for *node*, compiling it the first time, and its routing keys.
-
-        *Raises* `QueryRefused`.
-        """
-        found, keys = recognise(node)
-        plan = self.plans.get((found, limits))
-        if plan is None:
-            shared = lifted(node) if keys else node
-            plan = Plan(shared, limits=limits, symbolic=True)
-            refuse_foreign(plan)
-            self.know(plan, (found, limits), plan_id(shared, limits))
-        return plan, keys
-
-    def compile_stored(self, identity: str, query: Node, limits: Limits) -> Plan:
-        """Compile a plan that came out of a store."""
-        plan = Plan(query, limits=limits, symbolic=True)
-        refuse_foreign(plan)
-        self.know(plan, ("stored", identity), identity)
-        return plan
-
-    def know(self, plan: Plan, key: Hashable, identity: str) -> None:
-        """Remember a compiled plan under what it is equal by, here and in the store."""
-        self.plans[key] = plan
-        self.plan_ids[plan] = identity
-        self.coded[identity] = self.unsaved_plans[identity] = plan
 
     def check_sources(self, plan: Plan, name: str) -> None:
         """*Raises* `QueryRefused` for a source that is neither declared nor another query's stream."""
@@ -555,31 +450,6 @@ class QueryEngine:
                     f"{name!r} reads {source!r}, but no source or query has that name; there are: {there}",
                     path=f"/{source}",
                 )
-
-    def signature_id(self, plan: Plan) -> int:
-        """Return the number under which rows of *plan* are stored."""
-        if plan.number == 0:
-            shape = signature(plan)
-            if shape not in self.signatures:
-                self.signatures.append(shape)
-                self.unsaved_signatures += 1
-            plan.number = self.signatures.index(shape) + 1
-        return plan.number
-
-
-def plan_id(node: Node, limits: Limits) -> str:
-    """Return the name of a plan in the store: what it does, and within which limits."""
-    return content_hash(node) if limits == NO_LIMITS else f"{content_hash(node)}:{hash(limits):x}"
-
-
-def caught(node: PlanNode) -> bool:
-    """Whether something downstream of *node* in its plan goes on after an error."""
-    down = node.down
-    while down is not None:
-        if isinstance(down.op, Stage) and type(down.op).on_error is not Stage.on_error:
-            return True
-        down = down.down
-    return False
 
 
 def _never() -> Node:

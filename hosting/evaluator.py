@@ -19,11 +19,12 @@ from hosting import journaling
 from hosting.background import Worker
 from hosting.checkpointer import Checkpointer
 from hosting.collector import no_collections
-from hosting.engine import RUNNING, QueryEngine, Standing
+from hosting.engine import QueryEngine
 from hosting.intake import Intake
 from hosting.outlets import Outlet, Outlets
 from hosting.recovery import recover
 from hosting.sources.pushed import PushedStream
+from hosting.standing import RUNNING, Standing
 from hosting.statistics import QueryFigures, RecoveryFigures, Statistics
 from hosting.stream import Stream
 from hosting.turn import Create, Dispose, Events, Output, Tick, Turn
@@ -151,7 +152,7 @@ class QueryEvaluator:
             self._take(turn)
 
     def _is_same(self, there: Standing, turn: Create) -> bool:
-        plan = self.engine.plan_ids[there.plan]
+        plan = self.engine.plans.ids[there.plan]
         return (plan, there.keys, there.policy) == (turn.plan, turn.keys, turn.policy)
 
     def dispose(self, name: str) -> None:
@@ -230,7 +231,7 @@ class QueryEvaluator:
             return (
                 bool(self.intake.order)
                 and self.intake.all_ended
-                and self.engine.next_due() is None
+                and self.engine.timers.next_due() is None
                 and self.group is None
                 and not self.committed
                 and not self.journal_worker.busy
@@ -248,7 +249,7 @@ class QueryEvaluator:
             self.awake = False
 
     def _pause(self) -> float:
-        due = None if self.intake.event_time else self.engine.next_due()
+        due = None if self.intake.event_time else self.engine.timers.next_due()
         pause = POLL_S if due is None else min(POLL_S, max(0.0, due - self.clock()))
         return max(pause, 0.0005)
 
@@ -304,7 +305,7 @@ class QueryEvaluator:
     def _next_turn(self) -> Turn | None:
         now = self._now()
         if not self.intake.event_time:
-            due = self.engine.next_due()
+            due = self.engine.timers.next_due()
             if due is not None and due <= now:
                 return Tick(now)
         turn = self.intake.next(now)
@@ -314,7 +315,7 @@ class QueryEvaluator:
 
     def _last_tick(self) -> Turn | None:
         """Events have ended, so event time will not move: let what was already due some day happen once."""
-        horizon = self.engine.last_due()
+        horizon = self.engine.timers.last_due()
         return None if horizon is None or self.engine.drained else Tick(horizon)
 
     def _take(self, turn: Turn) -> None:
@@ -436,7 +437,7 @@ class QueryEvaluator:
             name,
             standing.status,
             standing.policy,
-            self.engine.plan_ids[standing.plan],
+            self.engine.plans.ids[standing.plan],
             standing.emitted,
             0 if stream is None else stream.depth,
             error,

@@ -37,7 +37,7 @@ def _recover(evaluator: QueryEvaluator) -> RecoveryFigures:
         meta = decode(recovered.meta)
         generation, turn, fallbacks = recovered.generation, recovered.turn, recovered.fallbacks
         load(evaluator.engine, recovered.chunks, meta["engine"])
-        evaluator.durable_plans = set(evaluator.engine.coded) - set(evaluator.engine.unsaved_plans)
+        evaluator.durable_plans = set(evaluator.engine.plans.by_id) - set(evaluator.engine.plans.unsaved)
         evaluator.checkpointer.generation, evaluator.checkpointer.turn = generation, turn
     evaluator.warnings.extend(fallbacks)
     evaluator.outlets.held = meta["holders"]
@@ -86,9 +86,9 @@ def turn_of(evaluator: QueryEvaluator, entry: journaling.Entry) -> Turn:
         return evaluator.intake.partitions[source, partition].again(first, count, time, ended=ended, singly=singly)
     if entry[0] == "create":
         _, name, identity, code, keys, policy, limits, time = entry
-        plan = evaluator.engine.coded.get(identity)
+        plan = evaluator.engine.plans.by_id.get(identity)
         if plan is None:
-            plan = evaluator.engine.compile_stored(identity, decode(code), limits)
+            plan = evaluator.engine.plans.compile_stored(identity, decode(code), limits)
         evaluator.durable_plans.add(identity)
         return Create(name, identity, plan, keys, policy, limits, time)
     return journaling.simple_turn(entry)

@@ -14,7 +14,8 @@ from itertools import islice
 from typing import Any
 
 from checkpoint.codec import decode, encode
-from hosting.engine import QueryEngine, Standing
+from hosting.engine import QueryEngine
+from hosting.standing import Standing
 from reliable_rx.rows import Loader, save_instance, save_unit, units
 
 Record = tuple[Any, Any]  # key, row or None for a row that is gone
@@ -36,9 +37,12 @@ class Snapshot:
         self.rows = 0
         self.done = False
         self.blobs: list[bytes] = []
-        self.plans = dict(engine.coded if full else engine.unsaved_plans)
-        self.signatures = 0 if full else len(engine.signatures) - engine.unsaved_signatures
-        engine.unsaved_plans, engine.unsaved_signatures = {}, 0
+        plans = engine.plans
+        if full:
+            plans.prune(each.plan for each in engine.standing.values())
+        self.plans = dict(plans.by_id if full else plans.unsaved)
+        self.signatures = 0 if full else len(plans.signatures) - plans.unsaved_signatures
+        plans.unsaved, plans.unsaved_signatures = {}, 0
         self.header = header(engine)
         engine.epoch += 1
         engine.dirty, engine.gone = {}, {}
@@ -75,7 +79,7 @@ class Snapshot:
     def chunks(self) -> list[bytes]:
         """Return what is to be stored, once everything is written."""
         blobs = [encode([(("plan", name), (plan.query, plan.limits)) for name, plan in self.plans.items()])]
-        fresh = list(enumerate(self.engine.signatures, 1))[self.signatures :]
+        fresh = list(enumerate(self.engine.plans.signatures, 1))[self.signatures :]
         blobs.append(encode([(("signature", number), shape) for number, shape in fresh]))
         return list(packed([*blobs, *self.blobs]))
 
@@ -87,8 +91,8 @@ class Snapshot:
         live = dict.fromkeys(unit for unit in self.taken if unit not in engine.dirty and is_live(engine, unit))
         engine.dirty.update(live)
         engine.gone = {**self.gone, **engine.gone}
-        engine.unsaved_plans = {**self.plans, **engine.unsaved_plans}
-        engine.unsaved_signatures = len(engine.signatures) - self.signatures
+        engine.plans.unsaved = {**self.plans, **engine.plans.unsaved}
+        engine.plans.unsaved_signatures = len(engine.plans.signatures) - self.signatures
 
 
 def is_live(engine: QueryEngine, unit: Any) -> bool:
@@ -132,12 +136,12 @@ def record(engine: QueryEngine, unit: Any) -> Record:
     if isinstance(unit, Standing):
         unit.saved = True
         return unit.row_key, (
-            engine.plan_ids[unit.plan], unit.keys, unit.policy, unit.emitted, unit.status, unit.error, unit.born,
-            engine.signature_id(unit.plan), save_instance(unit),
+            engine.plans.ids[unit.plan], unit.keys, unit.policy, unit.emitted, unit.status, unit.error, unit.born,
+            engine.plans.number(unit.plan), save_instance(unit),
         )  # fmt: skip
     if unit.saved is None:
         unit.saved = unit.address()
-    return unit.saved, save_unit(unit, engine.signature_id)
+    return unit.saved, save_unit(unit, engine.plans.number)
 
 
 def packed(blobs: Iterable[bytes]) -> Iterator[bytes]:
@@ -189,7 +193,7 @@ def load(engine: QueryEngine, chunks: Sequence[bytes], head: dict[str, Any]) -> 
     engine.failures, engine.retired = dict(head["failures"]), dict(head["retired"])
     engine.drained = head["drained"]
     shapes = sorted((key[1], row) for key, row in rows.items() if key[0] == "signature")
-    engine.signatures = [shape for _, shape in shapes]
+    engine.plans.signatures = [shape for _, shape in shapes]
     loader.signatures.update(shapes)
     plans = {key[1]: row for key, row in rows.items() if key[0] == "plan"}
     tops = sorted(((key[1], row) for key, row in rows.items() if key[0] == "top"), key=lambda item: item[1][6])
@@ -198,8 +202,9 @@ def load(engine: QueryEngine, chunks: Sequence[bytes], head: dict[str, Any]) -> 
     inner = [(key, row) for key, row in rows.items() if key[0] not in ("signature", "plan", "top")]
     loader.load_all(inner)
     loader.finish()
-    engine.unsaved_signatures = len(engine.signatures) - len(shapes)
-    engine.unsaved_plans = {name: plan for name, plan in engine.coded.items() if name not in plans}
+    known = engine.plans
+    known.unsaved_signatures = len(known.signatures) - len(shapes)
+    known.unsaved = {name: plan for name, plan in known.by_id.items() if name not in plans}
     engine.dirty, engine.gone = {}, {}
     engine.touch = engine.dirty.setdefault
     return loader
@@ -208,9 +213,9 @@ def load(engine: QueryEngine, chunks: Sequence[bytes], head: dict[str, Any]) -> 
 def load_top(engine: QueryEngine, loader: Loader, name: str, row: Any, plans: dict[str, Any]) -> None:
     """Put one standing query back."""
     identity, keys, policy, emitted, status, error, born, number, inner = row
-    plan = engine.coded.get(identity)
+    plan = engine.plans.by_id.get(identity)
     if plan is None:
-        plan = engine.compile_stored(identity, *plans[identity])
+        plan = engine.plans.compile_stored(identity, *plans[identity])
     standing = engine.standing[name] = Standing(plan, engine, name, policy=policy, keys=keys)
     standing.emitted, standing.status, standing.error, standing.born = emitted, status, error, born
     standing.saved = True

@@ -15,7 +15,7 @@ from reliable_rx.testing.virtual_time import Build, Runner, Streams
 
 if TYPE_CHECKING:
     from hosting.engine import QueryEngine
-    from hosting.turn import Turn
+    from hosting.turn import Output, Turn
 
 
 def run_hosted(build: Build, streams: Streams, until_s: float) -> list[Timed]:
@@ -41,16 +41,22 @@ class HostedRun:
     """One input through one engine."""
 
     def __init__(self, build: Build, streams: Streams, until_s: float, *, crash: bool) -> None:
-        from hosting.engine import QueryEngine
-
-        self.engine: QueryEngine = QueryEngine()
         self.build = build
         self.streams = streams
         self.until_s = until_s
         self.crash = crash
         self.record: list[Timed] = []
-        for number in range(len(streams)):
-            self.engine.declare(f"s{number}", ["0"])
+        self.outputs: list[Output] = []
+        self.engine = self.new_engine()
+
+    def new_engine(self) -> QueryEngine:
+        """Return an engine that knows its sources and nothing else."""
+        from hosting.engine import QueryEngine
+
+        engine = QueryEngine()
+        for number in range(len(self.streams)):
+            engine.declare(f"s{number}", ["0"])
+        return engine
 
     def play(self) -> list[Timed]:
         sources = [reliable_rx.source(f"s{number}") for number in range(len(self.streams))]
@@ -60,10 +66,10 @@ class HostedRun:
             return [Timed(0.0, RAISED, error)]
         self.take(self.engine.creation("query", query, time=0.0))
         for turn in self.turns():
-            while (due := self.engine.next_due()) is not None and due < turn.time:
+            while (due := self.engine.timers.next_due()) is not None and due < turn.time:
                 self.tick(due)
             self.take(turn)
-        while (due := self.engine.next_due()) is not None and due <= self.until_s:
+        while (due := self.engine.timers.next_due()) is not None and due <= self.until_s:
             self.tick(due)
         return self.record
 
@@ -72,8 +78,8 @@ class HostedRun:
         from hosting.turn import Events
 
         played = [0] * len(self.streams)
-        merged = sorted((each.time_s, number, each) for number, stream in enumerate(self.streams) for each in stream)
-        for time_s, number, each in merged:
+        merged = [(each.time_s, number, each) for number, stream in enumerate(self.streams) for each in stream]
+        for time_s, number, each in sorted(merged, key=lambda item: item[:2]):
             values = [each.value] if each.kind == NEXT else []
             error = each.value if each.kind == ERROR else None
             ended = each.kind != NEXT
@@ -86,7 +92,8 @@ class HostedRun:
         self.take(Tick(due))
 
     def take(self, turn: Turn) -> None:
-        for out in self.engine.take(turn):
+        self.outputs = self.engine.take(turn)
+        for out in self.outputs:
             if out.name != "query":
                 continue
             now = self.engine.clock

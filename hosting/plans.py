@@ -1,0 +1,80 @@
+"""The compiled plans of an engine: shared by queries that differ in nothing, known to the store by what they do.
+
+A plan no query uses any more is forgotten at a full checkpoint once there are many of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable
+from typing import Any
+
+from reliable_rx.identity import content_hash, lifted, recognise
+from reliable_rx.limits import Limits
+from reliable_rx.plan import NO_LIMITS, Plan, refuse_foreign
+from reliable_rx.query import Node
+from reliable_rx.rows import Signature, signature
+
+UNUSED_MAX = 1000
+
+
+class Plans:
+    """Plans by what makes them equal here, and by their name in the store."""
+
+    def __init__(self) -> None:
+        self.shared: dict[Hashable, Plan] = {}
+        self.by_id: dict[str, Plan] = {}
+        self.ids: dict[Plan, str] = {}
+        self.unsaved: dict[str, Plan] = {}
+        self.signatures: list[Signature] = []
+        self.unsaved_signatures = 0
+
+    def compile(self, node: Node, limits: Limits) -> tuple[Plan, tuple[Any, ...]]:
+        """Return the shared plan for *node*, compiling it the first time, and its routing keys.
+
+        *Raises* `QueryRefused` for what cannot be hosted.
+        """
+        found, keys = recognise(node)
+        plan = self.shared.get((found, limits))
+        if plan is None:
+            shared = lifted(node) if keys else node
+            plan = Plan(shared, limits=limits, symbolic=True)
+            refuse_foreign(plan)
+            self._know(plan, (found, limits), plan_id(shared, limits))
+        return plan, keys
+
+    def compile_stored(self, identity: str, query: Node, limits: Limits) -> Plan:
+        """Compile a plan that came out of a store."""
+        plan = Plan(query, limits=limits, symbolic=True)
+        refuse_foreign(plan)
+        self._know(plan, ("stored", identity), identity)
+        return plan
+
+    def _know(self, plan: Plan, key: Hashable, identity: str) -> None:
+        self.shared[key] = plan
+        self.ids[plan] = identity
+        self.by_id[identity] = self.unsaved[identity] = plan
+
+    def prune(self, used: Iterable[Plan]) -> None:
+        """Forget the plans that are not *used*, if there are many of them."""
+        if len(self.ids) <= UNUSED_MAX:
+            return
+        keep = set(used)
+        self.shared = {key: plan for key, plan in self.shared.items() if plan in keep}
+        self.ids = {plan: identity for plan, identity in self.ids.items() if plan in keep}
+        self.by_id = {identity: plan for identity, plan in self.by_id.items() if plan in keep}
+        self.unsaved = {identity: plan for identity, plan in self.unsaved.items() if plan in keep}
+
+    def number(self, plan: Plan) -> int:
+        """Return the number under which rows of *plan* are stored: that of its signature."""
+        if plan.number == 0:
+            shape = signature(plan)
+            if shape not in self.signatures:
+                self.signatures.append(shape)
+                self.unsaved_signatures += 1
+            plan.number = self.signatures.index(shape) + 1
+        return plan.number
+
+
+def plan_id(node: Node, limits: Limits) -> str:
+    """Return the name of a plan in the store: what it does, and within which limits."""
+    return content_hash(node) if limits == NO_LIMITS else f"{content_hash(node)}:{hash(limits):x}"

@@ -1,0 +1,69 @@
+"""A standing query as the engine knows it: an instance under a name, with a policy and a count of what it emitted."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from reliable_rx.identity import lower_keys
+from reliable_rx.instance import Instance
+from reliable_rx.operator import Stage
+from reliable_rx.plan import Plan, PlanNode
+from reliable_rx.query import Query
+
+if TYPE_CHECKING:
+    from hosting.engine import QueryEngine
+
+RUNNING, COMPLETED, FAILED = "running", "completed", "failed"
+NO_KEY: Any = object()
+POLICIES = ("fail", "skip", "dead_letter")
+
+
+class Standing(Instance):
+    """A query that runs under a name: its row, its policy, and how much it has emitted."""
+
+    __slots__ = ("born", "emitted", "error", "policy", "route_key", "status")
+    world: QueryEngine
+
+    def __init__(self, plan: Plan, engine: QueryEngine, name: str, *, policy: str, keys: tuple[Any, ...]) -> None:
+        super().__init__(plan, engine, self, name)
+        self.policy = policy
+        self.route_key = keys[0] if keys else NO_KEY
+        self.born = 0
+        self.emitted = 0
+        self.status = RUNNING
+        self.error: Exception | None = None
+
+    @property
+    def name(self) -> str:
+        return self.key  # type: ignore[return-value]
+
+    @property
+    def keys(self) -> tuple[Any, ...]:
+        """The routing key, if the query has one."""
+        return () if self.route_key is NO_KEY else (self.route_key,)
+
+    @property
+    def row_key(self) -> tuple[str, str]:
+        return ("top", self.name)
+
+    @property
+    def query(self) -> Query[Any]:
+        """The query as it was written."""
+        return Query(lower_keys(self.plan.query, self.keys))
+
+    def inner_deliver(self, instance: Instance, values: Sequence[Any]) -> None:
+        self.world.emit(self, values)
+
+    def inner_finish(self, instance: Instance, error: Exception | None) -> None:
+        self.world.finish(self, error)
+
+
+def caught(node: PlanNode) -> bool:
+    """Whether something downstream of *node* in its plan goes on after an error."""
+    down = node.down
+    while down is not None:
+        if isinstance(down.op, Stage) and type(down.op).on_error is not Stage.on_error:
+            return True
+        down = down.down
+    return False

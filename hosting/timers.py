@@ -1,0 +1,54 @@
+"""Pending timers in the order in which they are due; those due at one time in the order in which they were set.
+
+A cancelled timer stays in the heap, emptied, until it is due or until the emptied ones are the majority: cancelling is the
+common case (every debounced event does it), and taking one out of the middle of a heap is not cheap.
+"""
+
+from __future__ import annotations
+
+import heapq
+
+from reliable_rx.instance import Timer
+
+SWEEP_MIN = 64
+
+
+class Timers:
+    """A heap of timers."""
+
+    def __init__(self) -> None:
+        self.heap: list[Timer] = []
+        self.cancelled = 0
+
+    def push(self, timer: Timer) -> None:
+        heapq.heappush(self.heap, timer)
+
+    def cancel(self, timer: Timer) -> None:
+        """Empty *timer*, so that it never fires."""
+        if timer[2] is None:
+            return
+        timer[2] = None
+        self.cancelled += 1
+        if self.cancelled > SWEEP_MIN and self.cancelled > len(self.heap) // 2:
+            self.heap = [each for each in self.heap if each[2] is not None]
+            heapq.heapify(self.heap)
+            self.cancelled = 0
+
+    def pop(self, time: float, *, inclusive: bool) -> Timer | None:
+        """Take out the next timer that is due before *time* (or, *inclusive*, at it)."""
+        due = self.next_due()
+        if due is None or due > time or (due == time and not inclusive):
+            return None
+        return heapq.heappop(self.heap)
+
+    def next_due(self) -> float | None:
+        """Return when the next timer is due."""
+        heap = self.heap
+        while heap and heap[0][2] is None:
+            heapq.heappop(heap)
+            self.cancelled -= 1
+        return heap[0][0] if heap else None
+
+    def last_due(self) -> float | None:
+        """Return when the last timer of all is due."""
+        return max((timer[0] for timer in self.heap if timer[2] is not None), default=None)
