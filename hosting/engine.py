@@ -18,13 +18,14 @@ from hosting.routes import Route
 from hosting.standing import COMPLETED, FAILED, POLICIES, RUNNING, Standing, caught
 from hosting.timers import Timers
 from hosting.turn import Create, Dispose, Events, Output, Tick, Turn
-from reliable_rx.errors import LimitExceeded, QueryRefused, invariant
+from reliable_rx.errors import InternalError, LimitExceeded, QueryRefused, invariant
 from reliable_rx.instance import Instance, Timer, reads_inner, subject_of, subscribe_inner
 from reliable_rx.limits import Limits
 from reliable_rx.plan import NO_LIMITS, Plan, PlanNode, refuse_foreign
 from reliable_rx.query import Node, Query, SourceLeaf
 from reliable_rx.reliable import DeadLetter
 from reliable_rx.rows import Report
+from reliable_rx.stage import finish_node
 
 
 class QueryEngine:
@@ -60,7 +61,7 @@ class QueryEngine:
         self.dirty: dict[Any, None] = {}
         self.gone: dict[Any, None] = {}
         self.touch: Callable[[Any], Any] = self.dirty.setdefault
-        self.outputs: dict[str, Output | Any] = {}
+        self.outputs: dict[str, Output] = {}
         self.cascade: deque[tuple[str, Sequence[Any], bool, Exception | None]] = deque()
         self.event: tuple[str, str, int, Any] | None = None
 
@@ -179,6 +180,10 @@ class QueryEngine:
         standing = Standing(turn.code, self, turn.name, policy=turn.policy, keys=turn.keys)
         standing.born = self.order()
         before = self.standing.pop(turn.name, None)
+        if before is not None and before.status != RUNNING:
+            self.retired[turn.name] = before.emitted
+            self.forget(before)
+            before = None
         if before is None:
             standing.emitted = self.retired.pop(turn.name, 0)
             self.standing[turn.name] = standing
@@ -260,16 +265,16 @@ class QueryEngine:
 
     def emit(self, standing: Standing, values: Sequence[Any]) -> None:
         """A query emits: its ids go on, and whoever reads its stream is next."""
-        name = standing.key
+        name: str = standing.key  # type: ignore[assignment]
         self.touch(standing)
         out = self.outputs.get(name)
         if out is None:
-            self.outputs[name] = Output(name, standing.emitted, list(values))  # type: ignore[index,arg-type]
+            self.outputs[name] = Output(name, standing.emitted, list(values))
         else:
-            out.values.extend(values)
+            out.values.extend(values)  # type: ignore[attr-defined]
         standing.emitted += len(values)
         if name in self.routes:
-            self.cascade.append((name, values, False, None))  # type: ignore[arg-type]
+            self.cascade.append((name, values, False, None))
 
     def finish(self, standing: Standing, error: Exception | None) -> None:
         """A query ends: its terminal notification has an id too."""
@@ -302,14 +307,25 @@ class QueryEngine:
         actions = 0
         while self.immediate:
             timer = self.immediate.popleft()
-            self.fire(timer)
+            instance = timer[2]
             actions += 1
-            if actions > NO_LIMITS.actions_max:
-                raise LimitExceeded(
-                    "one event has caused more than 1,000,000 actions without time moving: a repeat without end?",
-                    limit="actions_max",
-                    most=NO_LIMITS.actions_max,
-                )
+            if instance is not None and actions > instance.plan.limits.actions_max:
+                self.stop_runaway(instance)
+            else:
+                self.fire(timer)
+
+    def stop_runaway(self, instance: Instance) -> None:
+        """Fail the query that goes on for ever without time moving."""
+        while instance.parent is not None:
+            instance = instance.parent
+        most = instance.plan.limits.actions_max
+        error = LimitExceeded(
+            f"{instance.key!r} does more than {most:,} actions while no time passes: a retry or repeat without end?",
+            path=instance.plan.root.path,
+            limit="actions_max",
+            most=most,
+        )
+        finish_node(instance, instance.plan.root, error)
 
     # -- time
 
@@ -414,6 +430,8 @@ class QueryEngine:
 
     def absorb(self, instance: Instance, node: PlanNode, error: Exception) -> bool:
         """Go on without the event at work, if the query's policy says so and nothing in the query catches errors."""
+        if isinstance(error, (LimitExceeded, InternalError)):
+            return False
         top, place = instance, node
         while True:
             if caught(place):

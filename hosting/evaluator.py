@@ -231,7 +231,7 @@ class QueryEvaluator:
             return (
                 bool(self.intake.order)
                 and self.intake.all_ended
-                and self.engine.timers.next_due() is None
+                and (self.engine.timers.next_due() is None or (self.intake.event_time and self.engine.drained))
                 and self.group is None
                 and not self.committed
                 and not self.journal_worker.busy

@@ -8,7 +8,7 @@ the journal is durable.
 
 from __future__ import annotations
 
-import threading
+import logging
 from bisect import bisect_right
 from collections.abc import Callable, Iterator, Sequence
 from operator import attrgetter
@@ -23,6 +23,7 @@ from hosting.turn import Output
 from reliable_rx.errors import PositionUnavailable, invariant
 from reliable_rx.reliable import Batch, ReliableObserver
 
+LOG = logging.getLogger("reliable_rx")
 FIRST = attrgetter("first")
 SEGMENTS_MIN = 256
 
@@ -205,6 +206,7 @@ class Subscription:
         self.name = name
         self.position = 0
         self.busy = False
+        self.error: Exception | None = None
 
     def start(self, n: int, /) -> None:
         """Deliver from id *n* on, *n* included. *Raises* `PositionUnavailable`."""
@@ -230,6 +232,14 @@ class Subscription:
             self.busy = False
 
     def _give(self, segment: Output) -> None:
+        try:
+            self._tell(segment)
+        except Exception as error:  # one observer's bug is not another's, and not the evaluator's
+            self.error = error
+            LOG.exception("an observer of stream %r failed at id %d and is unsubscribed", self.stream.name, self.position)
+            self.dispose()
+
+    def _tell(self, segment: Output) -> None:
         for offset, value in enumerate(segment.values):
             self.position = segment.first + offset + 1
             self.observer.on_next(segment.first + offset, value)

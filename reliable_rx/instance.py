@@ -167,16 +167,16 @@ class Instance:
         timers[tag] = self.world.set_timer(self, node, tag, due)
 
     def cancel_timer(self, node: PlanNode, tag: Hashable) -> None:
-        timer = None if self.timers is None else self.timers.get(node.index, {}).pop(tag, None)
-        if timer is not None:
+        timers = None if self.timers is None else self.timers.get(node.index)
+        if timers and tag in timers:
             self.world.touch(self.unit)
-            self.world.cancel_timer(timer)
+            self.world.cancel_timer(timers.pop(tag))
 
     def fire(self, node: PlanNode, tag: Hashable) -> None:
         """A timer is due."""
+        self.world.touch(self.unit)  # first: a snapshot at work may have to write the row with its timer
         if self.timers is not None:
             self.timers.get(node.index, {}).pop(tag, None)
-        self.world.touch(self.unit)
         held = self._enter()
         try:
             node.op.on_timer(Cx(self, node), tag)  # type: ignore[attr-defined]
@@ -205,6 +205,7 @@ class Instance:
     def open(self, node: PlanNode, key: Hashable, outer: Any) -> None:
         """Subscribe to the inner sequence for *outer*."""
         child = self.make_child(node, key, outer)
+        check_depth(child)
         self.world.touch(self.unit)
         child.start()
 
@@ -264,6 +265,20 @@ class Instance:
         if self.detached & node.bit and not self._is_read(node):
             self.detached &= ~node.bit
             self.deactivate(node)
+
+
+def check_depth(child: Instance) -> None:
+    """*Raises* `LimitExceeded` when inner sequences are nested too deeply, as by a selector that calls for itself."""
+    depth, instance, most = 0, child, child.plan.limits.depth_max
+    while instance.parent is not None:
+        instance, depth = instance.parent, depth + 1
+    if depth > most:
+        raise LimitExceeded(
+            f"{child.plan.prefix} is nested more than {most} deep: raise Limits(depth_max=...) or end the recursion",
+            path=child.plan.prefix,
+            limit="depth_max",
+            most=most,
+        )
 
 
 def subscribe_inner(instance: Instance, leaf: PlanNode, order: int) -> None:
