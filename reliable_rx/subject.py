@@ -78,6 +78,7 @@ class Subject:
         if instance.unit is self:
             instance.world.touch(self)
             instance.unit = instance
+            instance.epoch = self.epoch  # a snapshot that has this row has that of the reader in it
             instance.world.touch(instance)
 
     def release_all(self) -> None:
