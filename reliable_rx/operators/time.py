@@ -100,7 +100,8 @@ class Delay(Stage, name="delay"):
 
     def on_timer(self, cx: Context, tag: Hashable) -> None:
         queue = cx.state.queue
-        while queue and queue[0][0] <= cx.now:
+        now = max(cx.now, queue[0][0])  # schedulers round to microseconds: the first is due because we are called
+        while queue and queue[0][0] <= now:
             _, value = queue[0]
             if value is NotSet:
                 cx.complete()

@@ -6,6 +6,7 @@ These runners need the `hosting` package, which stands above this one, so they i
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
 import reliable_rx
@@ -15,7 +16,7 @@ from reliable_rx.testing.virtual_time import Build, Runner, Streams
 
 if TYPE_CHECKING:
     from hosting.engine import QueryEngine
-    from hosting.turn import Output, Turn
+    from hosting.turn import Events, Output, Turn
 
 
 def run_hosted(build: Build, streams: Streams, until_s: float) -> list[Timed]:
@@ -40,11 +41,14 @@ HOSTED: dict[str, Runner] = {"hosted": run_hosted, "hosted and recovered": run_r
 class HostedRun:
     """One input through one engine."""
 
-    def __init__(self, build: Build, streams: Streams, until_s: float, *, crash: bool) -> None:
+    def __init__(
+        self, build: Build, streams: Streams, until_s: float, *, crash: bool, batches: bool = False
+    ) -> None:
         self.build = build
         self.streams = streams
         self.until_s = until_s
         self.crash = crash
+        self.batches = batches
         self.record: list[Timed] = []
         self.outputs: list[Output] = []
         self.engine = self.new_engine()
@@ -73,18 +77,23 @@ class HostedRun:
             self.tick(due)
         return self.record
 
-    def turns(self) -> Iterator[Any]:
+    def turns(self) -> Iterator[Events]:
         """Yield the notifications of all streams as turns: by time, the first stream first."""
         from hosting.turn import Events
 
         played = [0] * len(self.streams)
         merged = [(each.time_s, number, each) for number, stream in enumerate(self.streams) for each in stream]
-        for time_s, number, each in sorted(merged, key=lambda item: item[:2]):
-            values = [each.value] if each.kind == NEXT else []
-            error = each.value if each.kind == ERROR else None
-            ended = each.kind != NEXT
-            yield Events(f"s{number}", "0", played[number], values, time_s, ended=ended, error=error)
+        for (time_s, number, *_), together in groupby(sorted(merged, key=lambda item: item[:2]), key=self.together):
+            notifications = [each for _, _, each in together]
+            values = [each.value for each in notifications if each.kind == NEXT]
+            last = notifications[-1]
+            error = last.value if last.kind == ERROR else None
+            yield Events(f"s{number}", "0", played[number], values, time_s, ended=last.kind != NEXT, error=error)
             played[number] += len(values)
+
+    def together(self, item: tuple[float, int, Timed]) -> tuple[Any, ...]:
+        """Return what notifications have in common that make one turn: in batches their time and source."""
+        return item[:2] if self.batches else (*item[:2], id(item))
 
     def tick(self, due: float) -> None:
         from hosting.turn import Tick

@@ -1,0 +1,227 @@
+"""`check_query`: any query, random events, random crashes, checkpoints of every kind; equal to plain `reactivex` or it is a bug.
+
+What `check_operator` does exhaustively for small inputs this does at random for large ones, and through what a store would hold:
+generations of full and differential snapshots, written in slices while the run goes on, committed late, failed or lost with the crash, and the
+turns since the newest one taken again. So it also finds rows that nobody marked as touched and rows that should be gone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from reliable_rx.errors import NondeterminismDetected
+from reliable_rx.testing.hosted import HOSTED, HostedRun
+from reliable_rx.testing.marbles import COMPLETED, ERROR, NEXT, Timed
+from reliable_rx.testing.oracle import SourceError, compare
+from reliable_rx.testing.virtual_time import RUNNERS, Build, Streams, run_plain
+
+if TYPE_CHECKING:
+    from hypothesis.strategies import DrawFn, SearchStrategy
+
+    from hosting.engine import QueryEngine
+    from hosting.snapshot import Snapshot
+    from hosting.turn import Output, Turn
+
+CRASH, FULL, DIFFERENTIAL, WRITE, COMMIT, FAIL = "crash", "full", "differential", "write", "commit", "fail"
+ACTIONS = (CRASH, FULL, DIFFERENTIAL, WRITE, COMMIT, FAIL)
+Script = Sequence[Sequence[str]]
+"""What to do behind each turn; begins anew when it is over."""
+
+
+@dataclass
+class Durable:
+    """What a store would hold: the chunks of the chain so far, what is in no row, and the turns behind it."""
+
+    chunks: list[bytes] = field(default_factory=list)
+    header: bytes | None = None
+    turns: list[tuple[Turn, list[Output]]] = field(default_factory=list)
+
+
+class StoredRun(HostedRun):
+    """One input through one engine that is checkpointed, crashed and recovered as *script* says."""
+
+    def __init__(self, build: Build, streams: Streams, until_s: float, script: Script) -> None:
+        super().__init__(build, streams, until_s, crash=False, batches=True)
+        self.script = script
+        self.durable = Durable()
+        self.attempt: Snapshot | None = None
+        self.covered = 0
+        self.taken = 0
+
+    def take(self, turn: Turn) -> None:
+        super().take(turn)
+        self.durable.turns.append((turn, list(self.outputs)))
+        for action in self.script[self.taken % len(self.script)] if self.script else ():
+            DO[action](self)
+        self.taken += 1
+
+    def begin(self, *, full: bool) -> None:
+        from hosting.snapshot import Snapshot
+
+        if self.attempt is None:
+            self.attempt = Snapshot(self.engine, full=full or self.durable.header is None)
+            self.covered = len(self.durable.turns)
+
+    def write(self) -> None:
+        """Write one row of the checkpoint at work."""
+        if self.attempt is not None:
+            self.attempt.write_some(1)
+
+    def commit(self) -> None:
+        """Make the checkpoint at work durable, and forget the turns that it covers."""
+        from checkpoint.codec import encode
+
+        attempt, self.attempt = self.attempt, None
+        if attempt is None:
+            return
+        while not attempt.write_some(1):
+            pass
+        before = [] if attempt.full else self.durable.chunks
+        left = self.durable.turns[self.covered :]
+        self.durable = Durable([*before, *attempt.chunks()], encode(attempt.header), left)
+
+    def fail(self) -> None:
+        """Let the commit of the checkpoint at work fail."""
+        attempt, self.attempt = self.attempt, None
+        if attempt is not None:
+            attempt.roll_back()
+
+    def recover(self) -> None:
+        """Crash: only what is durable is left; load it and take the turns behind it again."""
+        from checkpoint.codec import decode
+        from hosting.snapshot import load
+
+        self.attempt = None
+        self.engine = self.new_engine()
+        if self.durable.header is not None:
+            load(self.engine, self.durable.chunks, decode(self.durable.header))
+        for turn, first_time in self.durable.turns:
+            again = self.engine.take(compiled(self.engine, turn))
+            check_repeated(turn, first_time, again)
+
+
+DO: dict[str, Callable[[StoredRun], None]] = {
+    CRASH: StoredRun.recover,
+    FULL: lambda run: run.begin(full=True),
+    DIFFERENTIAL: lambda run: run.begin(full=False),
+    WRITE: StoredRun.write,
+    COMMIT: StoredRun.commit,
+    FAIL: StoredRun.fail,
+}
+
+
+def compiled(engine: QueryEngine, turn: Turn) -> Turn:
+    """Return *turn* as a journal gives it back: the plan of a creation comes out of its bytes."""
+    from checkpoint.codec import decode, encode
+    from hosting.turn import Create
+
+    if not isinstance(turn, Create):
+        return turn
+    plan = engine.plans.by_id.get(turn.plan)
+    if plan is None:
+        plan = engine.plans.compile_stored(turn.plan, decode(encode(turn.code.query)), turn.limits)
+    return turn._replace(code=plan)
+
+
+def check_repeated(turn: Turn, first_time: Sequence[Output], again: Sequence[Output]) -> None:
+    """*Raises* `NondeterminismDetected` unless a replayed turn emitted what it did the first time, under the same ids."""
+    if list(map(plain_output, first_time)) != list(map(plain_output, again)):
+        raise NondeterminismDetected(
+            f"replaying {turn} gave {list(again)} instead of {list(first_time)}", query=turn[0], turn=0
+        )
+
+
+def plain_output(out: Output) -> tuple[Any, ...]:
+    error = None if out.error is None else (type(out.error), str(out.error))
+    return (out.name, out.first, list(out.values), out.ended, error)
+
+
+def run_stored(build: Build, streams: Streams, until_s: float, script: Script) -> list[Timed]:
+    """Play *streams* into *build* in an engine that is checkpointed and crashed as *script* says.
+
+    >>> from reliable_rx.testing import draw_marbles, parse_marbles
+    >>> script = [["full", "commit"], ["differential"], ["commit", "crash"]]
+    >>> draw_marbles(run_stored(lambda ops, rx, s: s.pipe(ops.pairwise()), [parse_marbles("-1-2-3|")], 9, script))
+    '---(1, 2)-(2, 3)|'
+    """
+    return StoredRun(build, streams, until_s, script).play()
+
+
+def check_query(
+    build: Build | SearchStrategy[Build],
+    *,
+    reference: Build | None = None,
+    sources: int = 1,
+    values: SearchStrategy[Any] | None = None,
+    events_max: int = 12,
+    gaps_s: Sequence[float] = (1.0, 3.0),
+    horizon_s: float = 30.0,
+    examples: int = 100,
+) -> None:
+    """Check that a query gives the same un-hosted, hosted and crashed anywhere as on plain `reactivex`.
+
+    *build* is ``build(ops, rx, *sources)`` or a Hypothesis strategy for such functions; events, crashes and checkpoints are drawn
+    by Hypothesis as well. Values, their order, their times and the end must be equal, and every replayed turn must emit
+    what it did the first time. *reference* is what runs on plain `reactivex` if *build* uses what it does not have.
+
+    >>> check_query(lambda ops, rx, s: s.pipe(ops.scan(lambda a, x: a + x), ops.debounce(1.5)), examples=10)
+
+    *Raises* `AssertionError` with the smallest example found.
+    """
+    from hypothesis import HealthCheck, given, settings
+    from hypothesis import strategies as st
+
+    builds = st.just(build) if callable(build) else build
+    inputs = timed_streams(sources, st.integers(0, 5) if values is None else values, events_max, gaps_s)
+
+    @settings(max_examples=examples, deadline=None, print_blob=True, suppress_health_check=list(HealthCheck))
+    @given(builds, inputs, scripts())
+    def equal(build: Build, streams: Streams, script: Script) -> None:
+        check_run(build, streams, script, reference=reference, horizon_s=horizon_s)
+
+    equal()
+
+
+def check_run(
+    build: Build, streams: Streams, script: Script, *, reference: Build | None = None, horizon_s: float = 30.0
+) -> None:
+    """Compare one run with plain `reactivex`: un-hosted, rebuilt, hosted, and crashed as *script* says."""
+    until_s = max((each.time_s for stream in streams for each in stream), default=0.0) + horizon_s
+    expected = run_plain(reference or build, streams, until_s)
+    compare("stored and crashed", streams, expected, run_stored(build, streams, until_s, script))
+    for name, runner in {**RUNNERS, **HOSTED}.items():
+        compare(name, streams, expected, runner(build, streams, until_s))
+
+
+def scripts() -> SearchStrategy[Script]:
+    """Return a strategy for what happens between turns."""
+    from hypothesis import strategies as st
+
+    return st.lists(st.lists(st.sampled_from(ACTIONS), max_size=3), max_size=8)
+
+
+def timed_streams(
+    sources: int, values: SearchStrategy[Any], events_max: int, gaps_s: Sequence[float]
+) -> SearchStrategy[list[list[Timed]]]:
+    """Return a strategy for hot streams that are played together and complete, fail or do neither."""
+    from hypothesis import strategies as st
+
+    event = st.tuples(st.integers(0, sources - 1), st.sampled_from(tuple(gaps_s)), values)
+    ends = st.lists(st.sampled_from((None, COMPLETED, COMPLETED, ERROR)), min_size=sources, max_size=sources)
+
+    @st.composite
+    def made(draw: DrawFn) -> list[list[Timed]]:
+        streams: list[list[Timed]] = [[] for _ in range(sources)]
+        time_s = 1.0
+        for source, gap_s, value in draw(st.lists(event, max_size=events_max)):
+            time_s += gap_s
+            streams[source].append(Timed(time_s, NEXT, value))
+        for stream, kind in zip(streams, draw(ends), strict=True):
+            if kind is not None:
+                time_s += 1.0
+                stream.append(Timed(time_s, kind, SourceError("over") if kind == ERROR else None))
+        return streams
+
+    return made()
