@@ -1,8 +1,8 @@
 """`App`: sources, queries and sinks declared in one place, to be hosted on any store.
 
-A module that declares an app opens nothing and starts nothing, so it may be imported by the command line, by a test and by
-an inspector alike; `App.evaluator` makes the thing that runs. Rejected: a configuration file. Queries are Python, and what
-names them should stand beside them.
+A module that declares an app opens nothing and starts nothing, so it may be imported by the command line, by a test
+and by an inspector alike; `App.evaluator` makes the thing that runs. Rejected: a configuration file. Queries are
+Python, and what names them should stand beside them.
 """
 
 from __future__ import annotations
@@ -30,7 +30,6 @@ class Options(TypedDict, total=False):
     checkpoint_events: int
     full_every: int
     batch_events_max: int
-    journal_group_s: float
     retain_events: int
     buffer_events_max: int
     idle_s: float
@@ -92,7 +91,7 @@ class App:
             raise TypeError(f"App has no option {unknown[0]!r}; it has {', '.join(Options.__annotations__)}")
         self.options = options
         self.sources: dict[str, Source | Callable[[], Source]] = {}
-        self.queries: dict[str, tuple[rx.Query[Any], str, Limits]] = {}
+        self.queries: dict[str, tuple[rx.Observable[Any], str, Limits]] = {}
         self.sinks: list[tuple[str, Sink | Callable[[], Sink]]] = []
         self.pushed: dict[str, Pushed] = {}
         self.feeds: list[Feed] = []
@@ -113,7 +112,7 @@ class App:
         return self.pushed[name]
 
     def query(
-        self, name: str, query: rx.Query[Any], *, policy: str = "fail", limits: Limits = NO_LIMITS
+        self, name: str, query: rx.Observable[Any], *, policy: str = "fail", limits: Limits = NO_LIMITS
     ) -> rx.Query[Any]:
         """Declare a standing query; return its stream to build further queries on."""
         self._check_new(name)

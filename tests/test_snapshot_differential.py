@@ -1,4 +1,4 @@
-"""A chain of differential checkpoints holds exactly what one full checkpoint holds."""
+"""A chain of differential checkpoints holds exactly what one full checkpoint of the same moment holds."""
 
 from __future__ import annotations
 
@@ -18,55 +18,81 @@ from reliable_rx.testing import parse_marbles
 from reliable_rx.testing.hosted import HostedRun
 
 STREAMS = ("-0-1-2-0-1-(22)-0-1|", "--1-0-2--(01)---2-1-0---|")
+HOSTABLE = [name for name, case in CASES.items() if case.hostable]
+both_ways = pytest.mark.parametrize("late", [False, True], ids=["between turns", "while the next turn is taken"])
+both_kinds = pytest.mark.parametrize("full", [False, True], ids=["differential", "full"])
 
 
 class ChainedRun(HostedRun):
-    """A run whose rows are written after every turn; *late* writes them only while the next turn is taken."""
+    """A run with a checkpoint after every turn; *late* writes its rows only when the next turn has been taken."""
 
-    def __init__(self, build: Any, sources: int, *, late: bool) -> None:
+    def __init__(self, build: Any, sources: int, *, late: bool, full: bool = False) -> None:
         super().__init__(build, [parse_marbles(STREAMS[n % 2]) for n in range(sources)], 40.0, crash=False)
-        self.late = late
+        self.late, self.full = late, full
         self.chunks: list[bytes] = []
         self.open: Snapshot | None = None
-        self.turns_taken = 0
+        self.as_of: dict[str, str] = {}
 
     def take(self, turn: Any) -> None:
         super().take(turn)
         if self.late:
-            self.finish()
-        self.open = Snapshot(self.engine, full=not self.turns_taken)
-        self.turns_taken += 1
+            self.close()
+        self.as_of = rows_now(self.engine)
+        self.open = Snapshot(self.engine, full=self.full or not self.chunks)
         if not self.late:
-            self.finish()
+            self.close()
 
-    def finish(self) -> None:
+    def close(self) -> None:
+        """Finish the checkpoint at work, and hold the chain to the rows of the moment it was begun."""
         if self.open is not None:
-            while not self.open.write_some(1):
-                pass
-            self.chunks += self.open.chunks()
+            self.chunks = ([] if self.full else self.chunks) + written(self.open)
             self.open = None
-
-    def check(self) -> None:
-        self.finish()
-        last = Snapshot(self.engine, full=True)
-        while not last.write_some(100):
-            pass
-        assert keys(self.chunks) == keys(last.chunks())
+            assert rows_in(self.chunks) == self.as_of
 
 
-def keys(chunks: list[bytes]) -> set[Any]:
-    loader = Loader({})
-    return {repr(key) for key in read_records(chunks, loader) if key[0] not in ("plan", "signature")}
+def written(snapshot: Snapshot) -> list[bytes]:
+    while not snapshot.write_some(1):
+        pass
+    return snapshot.chunks()
 
 
-@pytest.mark.parametrize("late", [False, True], ids=["between turns", "while the next turn is taken"])
-@pytest.mark.parametrize("name", [name for name, case in CASES.items() if case.hostable])
-def test_a_chain_of_differentials_holds_the_rows_of_a_full_checkpoint(name: str, late: bool) -> None:
-    """Rows that have ended are gone from the chain, and rows that live are in it, whichever way they were written."""
+def rows_now(engine: QueryEngine) -> dict[str, str]:
+    """Return all rows by key, and leave the engine as it was."""
+    snapshot = Snapshot(engine, full=True)
+    rows = rows_in(written(snapshot))
+    snapshot.roll_back()
+    return rows
+
+
+def rows_in(chunks: list[bytes]) -> dict[str, str]:
+    rows = read_records(chunks, Loader({}))
+    return {repr(key): repr(row) for key, row in rows.items() if key[0] not in ("plan", "signature")}
+
+
+@both_kinds
+@both_ways
+@pytest.mark.parametrize("name", HOSTABLE)
+def test_a_chain_holds_the_rows_of_its_moment(name: str, late: bool, full: bool) -> None:
+    """Rows that have ended are gone, rows that live are in it as they were, whichever way they were written."""
+    case = CASES[name]
+    run = ChainedRun(case.build, case.sources, late=late, full=full)
+    run.play()
+    run.close()
+
+
+@both_ways
+@pytest.mark.parametrize("name", HOSTABLE)
+def test_a_disposed_query_leaves_no_row(name: str, late: bool) -> None:
+    """After a dispose the chain holds nothing of the query, so that it does not come back."""
     case = CASES[name]
     run = ChainedRun(case.build, case.sources, late=late)
-    run.play()
-    run.check()
+    query = run.build(ops, rx, *(rx.source(f"s{number}") for number in range(len(run.streams))))
+    run.engine.take(run.engine.creation("query", query, time=0.0))
+    for turn in list(run.turns())[:7]:
+        run.take(turn)
+    run.take(Dispose("query", run.engine.clock))
+    run.close()
+    assert rows_in(run.chunks) == {}
 
 
 def test_a_window_that_has_ended_does_not_come_back() -> None:
@@ -79,28 +105,8 @@ def test_a_window_that_has_ended_does_not_come_back() -> None:
     for turn in range(5):
         engine.take(Events("n", "0", turn, [turn], float(turn)))
         snapshot = Snapshot(engine, full=not turn)
-        while not snapshot.write_some(1):
-            pass
-        chunks += snapshot.chunks()
+        chunks += written(snapshot)
     again = QueryEngine()
     again.declare("n", ["0"])
     load(again, chunks, snapshot.header)
     assert [list(out.values) for out in again.take(Events("n", "0", 5, [5], 5.0))] == [[9]]
-
-
-@pytest.mark.parametrize("late", [False, True], ids=["between turns", "while the next turn is taken"])
-@pytest.mark.parametrize("name", [name for name, case in CASES.items() if case.hostable])
-def test_a_disposed_query_leaves_no_row(name: str, late: bool) -> None:
-    """After a dispose the chain holds nothing of the query, so that it does not come back."""
-    case = CASES[name]
-    run = ChainedRun(case.build, case.sources, late=late)
-    run.engine.take(run.engine.creation("query", build(run), time=0.0))
-    for turn in list(run.turns())[:7]:
-        run.take(turn)
-    run.take(Dispose("query", run.engine.clock))
-    run.check()
-    assert keys(run.chunks) == set()
-
-
-def build(run: ChainedRun) -> Any:
-    return run.build(ops, rx, *(rx.source(f"s{number}") for number in range(len(run.streams))))

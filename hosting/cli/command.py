@@ -12,9 +12,10 @@ import traceback
 from collections.abc import Sequence
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from hosting.cli import inspect_store, run, tail
-from hosting.cli.wording import BadUsage
+from hosting.cli.wording import BadUsage, complain
 from reliable_rx.errors import ReliableRxError
 
 STORE_HELP = "the folder of the store"
@@ -35,7 +36,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     except Exception as error:
         if arguments.traceback:
             traceback.print_exc()
-        print(f"reliable-rx: {sentence(error)}", file=sys.stderr)  # noqa: T201
+        complain(sentence(error))
         return 2 if isinstance(error, BadUsage) else 1
 
 
@@ -61,7 +62,8 @@ def parser() -> argparse.ArgumentParser:
     return top
 
 
-Commands = "argparse._SubParsersAction[argparse.ArgumentParser]"
+if TYPE_CHECKING:
+    Commands = argparse._SubParsersAction[argparse.ArgumentParser]
 
 
 def command(commands: Commands, name: str, help: str) -> argparse.ArgumentParser:
@@ -98,8 +100,16 @@ def add_tail(commands: Commands) -> None:
 
 
 def add_demo(commands: Commands) -> None:
-    each = command(commands, "demo", "Replay 336,776 real flights, kill the process several times, compare every record.")
-    each.add_argument("--out", type=Path, default=Path("flights-demo"), metavar="DIR", help="where everything goes")
+    each = command(
+        commands, "demo", "Replay 336,776 real flights, kill the process several times, compare all it wrote."
+    )
+    each.add_argument(
+        "--out",
+        type=Path,
+        default=Path("runs/flights"),
+        metavar="DIR",
+        help="where everything goes (default: runs/flights)",
+    )
     each.add_argument("--store", type=Path, metavar="DIR", help="the store of the killed run (default: in --out)")
     each.add_argument("--kills", type=whole, default=5, metavar="N", help="how often to kill it (default: 5)")
     each.add_argument("--seed", type=int, metavar="N", help="repeat the moments of an earlier run")

@@ -1,7 +1,7 @@
 """From ``MODULE:APP`` or ``path/to/file.py:APP`` to an `App`.
 
-A file is imported as a module of its own name with its folder on the path, not run as a script: what a store refers to by
-module and name must be found there again by the next process.
+A file is imported as a module of its own name with its folder on the path, not run as a script: what a store refers to
+by module and name must be found there again by the next process.
 """
 
 from __future__ import annotations

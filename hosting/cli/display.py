@@ -1,0 +1,242 @@
+"""What a hosted app is doing: a live view on a terminal, a line every few seconds elsewhere.
+
+A thread of its own draws, so that the loop that takes turns pays next to nothing for being watched.
+"""
+
+from __future__ import annotations
+
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from importlib.util import find_spec
+from typing import Any, Protocol
+
+from hosting.cli.wording import moment, plural, say, size, span, table
+from hosting.evaluator import QueryEvaluator
+from hosting.statistics import QueryFigures, Statistics
+
+LIVE_INTERVAL_S = 0.5
+PLAIN_INTERVAL_S = 2.0
+SHOWN_MAX = 16
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """An evaluator at one moment. *lags* are the events a source has and we have not taken, where it can tell."""
+
+    at: float
+    statistics: Statistics
+    queries: tuple[QueryFigures, ...]
+    others: int
+    lags: dict[tuple[str, str], int]
+
+
+def sample(evaluator: QueryEvaluator) -> Sample:
+    """Look at *evaluator*."""
+    with evaluator.lock:
+        names = evaluator.queries()
+        queries = tuple(evaluator.query(name) for name in names[:SHOWN_MAX])
+        statistics = evaluator.statistics()
+    lags = {
+        key: end - position
+        for key, position in statistics.positions.items()
+        if (end := known_end(evaluator.intake.sources[key[0]])) is not None
+    }
+    return Sample(time.monotonic(), statistics, queries, len(names) - len(queries), lags)
+
+
+def known_end(source: Any) -> int | None:
+    """Return the id behind the last event of *source*, if it can tell."""
+    end = getattr(source, "end", None) if not hasattr(source, "stream") else source.stream.visible
+    return end if isinstance(end, int) else None
+
+
+def rate(now: int, before: int, seconds: float) -> str:
+    return f"{(now - before) / seconds:,.0f}/s" if seconds > 0 else "–"
+
+
+class View(Protocol):
+    """A way to show samples."""
+
+    interval_s: float
+
+    def show(self, now: Sample, before: Sample) -> None: ...
+    def close(self, last: Sample, before: Sample) -> None: ...
+
+
+class PlainView:
+    """A line for each sample."""
+
+    interval_s = PLAIN_INTERVAL_S
+
+    def show(self, now: Sample, before: Sample) -> None:
+        say(f"{time.strftime('%H:%M:%S')}  {summary(now, before)}")
+
+    def close(self, last: Sample, before: Sample) -> None:
+        """Nothing is held open, and what is said at the end says more."""
+
+
+def summary(now: Sample, before: Sample) -> str:
+    """Say everything that matters in one line."""
+    new, old, seconds = now.statistics, before.statistics, now.at - before.at
+    parts = [
+        f"{new.events_in:,} events in ({rate(new.events_in, old.events_in, seconds)}), {new.events_out:,} out",
+        checkpoint_age(new),
+        query_counts(new),
+    ]
+    if now.lags:
+        parts.append(f"lag {sum(now.lags.values()):,}")
+    if new.trouble:
+        parts.append(f"waiting: {new.trouble}")
+    return " · ".join(parts)
+
+
+def checkpoint_age(statistics: Statistics) -> str:
+    figures = statistics.checkpoint
+    return "no checkpoint yet" if figures is None else f"checkpoint {figures.generation:,}, {span(figures.age_s)} old"
+
+
+def query_counts(statistics: Statistics) -> str:
+    counts = (
+        (statistics.queries_running, "running"),
+        (statistics.queries_completed, "completed"),
+        (statistics.queries_failed, "failed"),
+    )
+    return "queries: " + (", ".join(f"{count:,} {what}" for count, what in counts if count) or "none")
+
+
+class LiveView:
+    """A screen that is drawn over."""
+
+    interval_s = LIVE_INTERVAL_S
+
+    def __init__(self) -> None:
+        from rich.console import Console
+        from rich.live import Live
+
+        self.live = Live(console=Console(), auto_refresh=False, transient=False)
+        self.live.start()
+
+    def show(self, now: Sample, before: Sample) -> None:
+        from rich.text import Text
+
+        self.live.update(Text("\n".join(screen(now, before)), no_wrap=True, overflow="ellipsis"), refresh=True)
+
+    def close(self, last: Sample, before: Sample) -> None:
+        self.show(last, before)
+        self.live.stop()
+
+
+def screen(now: Sample, before: Sample) -> Iterator[str]:
+    """Write the live view, line by line."""
+    new, old, seconds = now.statistics, before.statistics, now.at - before.at
+    yield f"{new.events_in:,} events in   {rate(new.events_in, old.events_in, seconds)}"
+    yield f"{new.events_out:,} events out  {rate(new.events_out, old.events_out, seconds)}"
+    yield from checkpoint_lines(new)
+    yield ""
+    yield from table(
+        ("source", "partition", "next id", "events/s", "lag", ""),
+        (
+            (
+                source,
+                partition,
+                position,
+                rate(position, old.positions.get((source, partition), position), seconds),
+                now.lags.get((source, partition)),
+                "ended" if (source, partition) in new.ended else "",
+            )
+            for (source, partition), position in sorted(new.positions.items())[:SHOWN_MAX]
+        ),
+        indent="",
+    )
+    yield ""
+    yield from query_lines(now, before)
+    if new.trouble:
+        yield f"waiting: {new.trouble}"
+
+
+def checkpoint_lines(statistics: Statistics) -> Iterator[str]:
+    figures, recovery = statistics.checkpoint, statistics.recovery
+    if figures is None:
+        yield "no checkpoint yet"
+    else:
+        yield (
+            f"checkpoint {figures.generation:,} is {span(figures.age_s)} old: {figures.kind}, "
+            f"{plural(figures.rows, 'row')}, {size(figures.bytes)}, pause {span(figures.pause_s)}"
+        )
+    if statistics.clock and abs(statistics.clock - time.time()) > 60:
+        yield f"event time {moment(statistics.clock)}"
+    if recovery is not None and recovery.generation:
+        yield (
+            f"recovered generation {recovery.generation:,} and {plural(recovery.replayed_events, 'event')} "
+            f"in {span(recovery.seconds)}"
+        )
+
+
+def query_lines(now: Sample, before: Sample) -> Iterator[str]:
+    emitted = {query.name: query.emitted for query in before.queries}
+    yield from table(
+        ("query", "status", "emitted", "per s", "waiting", ""),
+        (
+            (
+                query.name,
+                query.status,
+                query.emitted,
+                rate(query.emitted, emitted.get(query.name, query.emitted), now.at - before.at),
+                query.waiting,
+                query.error,
+            )
+            for query in now.queries
+        ),
+        indent="",
+    )
+    if now.others > 0:
+        yield f"… and {now.others:,} more ({query_counts(now.statistics)})"
+
+
+def best_view(*, plain: bool) -> View:
+    """Choose how to show samples here."""
+    live = not plain and sys.stdout.isatty() and find_spec("rich") is not None
+    return LiveView() if live else PlainView()
+
+
+class Monitor:
+    """Shows an evaluator for as long as it is entered.
+
+    The loop takes the samples itself, between two turns and when asked: a thread that waits for the lock of a busy loop
+    waits long.
+    """
+
+    def __init__(self, evaluator: QueryEvaluator, view: View) -> None:
+        self.evaluator = evaluator
+        self.view = view
+        self.wanted = False
+        self.latest = self.shown = sample(evaluator)
+        self.done = threading.Event()
+        self.thread = threading.Thread(target=self._watch, name="display", daemon=True)
+
+    def serve(self) -> None:
+        """Take a sample if one is wanted; to be called between turns."""
+        if self.wanted:
+            self.latest = sample(self.evaluator)
+            self.wanted = False
+
+    def _watch(self) -> None:
+        while not self.done.wait(self.view.interval_s):
+            if not self.wanted and self.latest is not self.shown:
+                self.view.show(self.latest, self.shown)
+                self.shown = self.latest
+            self.wanted = True
+
+    def __enter__(self) -> Monitor:
+        self.wanted = True
+        self.thread.start()
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.done.set()
+        self.thread.join()
+        last = sample(self.evaluator)
+        self.view.close(last, self.shown)

@@ -1,0 +1,86 @@
+"""`reliable-rx run`: host an app until its sources end, or until somebody says stop."""
+
+from __future__ import annotations
+
+import signal
+import threading
+from pathlib import Path
+from types import FrameType
+
+from checkpoint import SqliteStore
+from hosting.cli.display import Monitor, best_view
+from hosting.cli.loading import load_app, name_of
+from hosting.cli.wording import complain, plural, say, span
+from hosting.evaluator import QueryEvaluator
+
+
+class Stop:
+    """Whether SIGTERM or Ctrl-C has come. The second one does not wait for a checkpoint: nothing durable is lost."""
+
+    def __init__(self) -> None:
+        self.asked = threading.Event()
+        signal.signal(signal.SIGTERM, self._hear)
+        signal.signal(signal.SIGINT, self._hear)
+
+    def _hear(self, number: int, frame: FrameType | None) -> None:
+        if self.asked.is_set():
+            raise KeyboardInterrupt
+        self.asked.set()
+
+
+def run(where: str, directory: Path | None, *, plain: bool) -> int:
+    """Host the app named by *where*; return 0 when it has ended or was stopped, 1 if a query has failed."""
+    app = load_app(where)
+    directory = directory or Path(f"{name_of(where)}.store")
+    stop, errors = Stop(), list[Exception]()
+
+    def failed(error: Exception) -> None:
+        errors.append(error)
+        stop.asked.set()
+
+    with SqliteStore(directory) as store, app.evaluator(store) as evaluator:
+        evaluator.start()
+        greet(evaluator, directory)
+        app.start_feeds(evaluator, failed)
+        with Monitor(evaluator, best_view(plain=plain)) as monitor:
+
+            def stopped() -> bool:
+                monitor.serve()
+                return stop.asked.is_set()
+
+            evaluator.run(until=stopped)
+        evaluator.checkpoint()
+        code = farewell(evaluator, stopped=stop.asked.is_set())
+    if errors:
+        raise errors[0]
+    return code
+
+
+def greet(evaluator: QueryEvaluator, directory: Path) -> None:
+    """Say what is hosted, and where it goes on."""
+    recovery = evaluator.recovery
+    say(f"{plural(len(evaluator.queries()), 'query', 'queries')} on the store {directory}")
+    if recovery is not None and (recovery.generation or recovery.replayed_turns):
+        say(
+            f"going on from checkpoint {recovery.generation:,}: replayed {plural(recovery.replayed_events, 'event')} "
+            f"in {span(recovery.seconds)}"
+        )
+    for warning in evaluator.warnings:
+        say(f"warning: {warning}")
+    for name, report in evaluator.statistics().reports.items():
+        say(f"{name} was edited: {report}")
+
+
+def farewell(evaluator: QueryEvaluator, *, stopped: bool) -> int:
+    """Say how it ended; return the exit code."""
+    statistics = evaluator.statistics()
+    why = "stopped" if stopped else "all sources have ended"
+    generation = 0 if statistics.checkpoint is None else statistics.checkpoint.generation
+    say(
+        f"{why}: {plural(statistics.events_in, 'event')} in and {statistics.events_out:,} out in this run; "
+        f"checkpoint {generation:,} is durable" + ("; the same command goes on from here" if stopped else "")
+    )
+    failures = [figures for name in evaluator.queries() if (figures := evaluator.query(name)).error]
+    for figures in failures[:10]:
+        complain(f"query {figures.name!r} has failed: {figures.error}")
+    return 1 if failures and not stopped else 0
