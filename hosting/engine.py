@@ -14,7 +14,7 @@ from typing import Any
 
 from hosting.edit import edit
 from hosting.plans import Plans
-from hosting.routes import Route
+from hosting.routes import Entry, Route
 from hosting.standing import COMPLETED, FAILED, POLICIES, RUNNING, Standing, caught
 from hosting.timers import Timers
 from hosting.turn import Create, Dispose, Events, Output, Tick, Turn
@@ -168,7 +168,7 @@ class QueryEngine:
             return
         for instance, leaf in list(route.readers()):
             instance.end_leaf(leaf, error)
-            self.settle()
+        self.settle()
 
     def take_tick(self, turn: Tick) -> None:
         self.fire_due(turn.time, inclusive=True)
@@ -209,8 +209,9 @@ class QueryEngine:
         source, partition, first = turn.source, turn.partition, turn.first
         for offset, value in enumerate(turn.values):
             fans = route.fans or ()
-            instance, leaf, _ = fans[0] if len(fans) == 1 and not route.keyed else NOBODY
-            if instance is not None and leaf is not None:
+            _, leaf, readers = fans[0] if len(fans) == 1 and not route.keyed else NOBODY
+            if leaf is not None:
+                instance = readers[0][0]
                 if instance.active & leaf.bit:
                     leaf.deliver(instance, (value,))
             else:
@@ -226,10 +227,10 @@ class QueryEngine:
                 self.deliver(route, (value,), (source, partition, first + offset))
                 self.settle()
             return
-        for instance, leaf, leaves in route.fans or route.everyone():
+        for top, leaf, readers in route.fans or route.everyone():
             if leaf is None:
-                self.deliver_singly(instance, leaves, values, origin)
-            elif instance.active & leaf.bit:
+                self.deliver_singly(route, top, readers, values, origin)
+            elif (instance := readers[0][0]).active & leaf.bit:
                 leaf.deliver(instance, values)
                 if self.immediate:
                     self.settle_immediate()
@@ -253,15 +254,18 @@ class QueryEngine:
                 self.settle_immediate()
 
     def deliver_singly(
-        self, instance: Instance, leaves: list[PlanNode], values: Sequence[Any], origin: tuple[str, str, int]
+        self, route: Route, top: Instance, readers: list[Entry], values: Sequence[Any], origin: tuple[str, str, int]
     ) -> None:
+        """Hand each event to all readers in one query; what it makes subscribe gets the next one."""
         source, partition, first = origin
         for offset, value in enumerate(values):
             self.event = (source, partition, first + offset, value)
-            for leaf in leaves:
+            for instance, leaf in readers:
                 if instance.active & leaf.bit:
                     leaf.deliver(instance, (value,))
             self.settle_immediate()
+            if route.fans is None:
+                readers = route.readers_of(top)
 
     def emit(self, standing: Standing, values: Sequence[Any]) -> None:
         """A query emits: its ids go on, and whoever reads its stream is next."""
@@ -402,12 +406,12 @@ class QueryEngine:
         route = self.routes.get(op.source)
         if route is None:
             route = self.routes[op.source] = Route()
-        if not instance.plan.single:
+        if instance.parent is not None or not (instance.plan.single and instance.plan.by_list):
             if instance.orders is None:
                 instance.orders = {}
             instance.orders[leaf.index] = order
-            if op.source not in self.live:
-                self.stepwise += 1
+        if not instance.plan.single and op.source not in self.live:
+            self.stepwise += 1
         route.add(instance, leaf, order)
 
     def unsubscribe(self, instance: Instance, leaf: PlanNode) -> None:
@@ -477,7 +481,7 @@ def _never() -> Node:
 
 
 NEVER = _never()
-NOBODY: tuple[None, None, None] = (None, None, None)
+NOBODY: tuple[None, None, list[Entry]] = (None, None, [])
 TAKE: dict[type, Callable[[QueryEngine, Any], None]] = {
     Events: QueryEngine.take_events,
     Tick: QueryEngine.take_tick,

@@ -7,6 +7,7 @@ choosing) is fed event by event, because Rx promises that order.
 
 from __future__ import annotations
 
+from bisect import insort
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
@@ -15,7 +16,8 @@ from reliable_rx.plan import PlanNode
 from reliable_rx.query import SourceLeaf
 
 Entry = tuple[Instance, PlanNode]
-Fan = tuple[Instance, PlanNode | None, list[PlanNode]]
+Fan = tuple[Instance, PlanNode | None, list[Entry]]
+"""A standing query, the leaf that takes lists if there is no other, and all its readers in order of subscription."""
 
 
 class Route:
@@ -26,16 +28,14 @@ class Route:
     def __init__(self) -> None:
         self.fans: tuple[Fan, ...] | None = None
         self.picky = 0  # how many readers by key must be fed event by event
-        self.plain: dict[Instance, list[tuple[int, PlanNode]]] = {}
+        self.plain: dict[Instance, list[tuple[int, Instance, PlanNode]]] = {}
         self.keyed: dict[Callable[[Any], Any], dict[Any, Any]] = {}
 
     def add(self, instance: Instance, leaf: PlanNode, order: int) -> None:
         op: SourceLeaf = leaf.op  # type: ignore[assignment]
         self.fans = None
         if op.key_mapper is None:
-            leaves = self.plain.setdefault(instance, [])
-            leaves.append((order, leaf))
-            leaves.sort(key=lambda entry: entry[0])
+            insort(self.plain.setdefault(top_of(instance), []), (order, instance, leaf), key=lambda reader: reader[0])
             return
         table = self.keyed.setdefault(op.key_mapper, {})
         key = instance.route_key  # type: ignore[attr-defined]
@@ -53,11 +53,12 @@ class Route:
         op: SourceLeaf = leaf.op  # type: ignore[assignment]
         self.fans = None
         if op.key_mapper is None:
-            leaves = [entry for entry in self.plain.get(instance, ()) if entry[1] is not leaf]
-            if leaves:
-                self.plain[instance] = leaves
+            top = top_of(instance)
+            left = [reader for reader in self.plain.get(top, ()) if reader[1] is not instance or reader[2] is not leaf]
+            if left:
+                self.plain[top] = left
             else:
-                self.plain.pop(instance, None)
+                self.plain.pop(top, None)
             return
         table = self.keyed.get(op.key_mapper, {})
         key = instance.route_key  # type: ignore[attr-defined]
@@ -71,23 +72,19 @@ class Route:
             table[key] = readers[0] if len(readers) == 1 else readers
 
     def everyone(self) -> tuple[Fan, ...]:
-        """Return who gets every event: each instance with its leaves, and its one leaf alone if that takes lists."""
+        """Return who gets every event, the oldest query first."""
         if self.fans is None:
-            self.fans = tuple(
-                (
-                    instance,
-                    leaves[0][1] if len(leaves) == 1 and takes_lists(instance) else None,
-                    [leaf for _, leaf in leaves],
-                )
-                for instance, leaves in self.plain.items()
-            )
+            self.fans = tuple(fan(top, self.readers_of(top)) for top in sorted(self.plain, key=age))
         return self.fans
+
+    def readers_of(self, top: Instance) -> list[Entry]:
+        """Return the readers of one standing query, also those inside it, in the order in which they subscribed."""
+        return [(instance, leaf) for _, instance, leaf in self.plain.get(top, ())]
 
     def readers(self) -> Iterator[Entry]:
         """Yield everyone, in a stable order."""
-        for instance, leaves in list(self.plain.items()):
-            for _, leaf in leaves:
-                yield instance, leaf
+        for _, _, readers in self.everyone():
+            yield from readers
         for table in list(self.keyed.values()):
             for readers in list(table.values()):
                 yield from several(readers)
@@ -104,13 +101,25 @@ class Route:
                     yield entry, found.get(key, []), error
 
 
-def takes_lists(instance: Instance) -> bool:
-    """Whether events may be handed to *instance* as one list."""
-    if not instance.plan.by_list:
-        return False
+def fan(top: Instance, readers: list[Entry]) -> Fan:
+    alone = len(readers) == 1 and takes_lists(readers[0][0])
+    return top, readers[0][1] if alone else None, readers
+
+
+def age(top: Instance) -> int:
+    return top.born  # type: ignore[attr-defined, no-any-return]
+
+
+def top_of(instance: Instance) -> Instance:
+    """Return the standing query that *instance* is part of."""
     while instance.parent is not None:
         instance = instance.parent
-    return instance.policy == "fail"  # type: ignore[attr-defined, no-any-return]
+    return instance
+
+
+def takes_lists(instance: Instance) -> bool:
+    """Whether events may be handed to *instance* as one list."""
+    return instance.plan.by_list and top_of(instance).policy == "fail"  # type: ignore[attr-defined]
 
 
 def sorted_by_key(
