@@ -7,6 +7,7 @@ one transaction, and only then may sources forget, the journal be cut and stream
 from __future__ import annotations
 
 import time as wall
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 
 SLICE_ROWS = 256
 RETRY_S = 0.2
+SEGMENT_VALUES = 1000
 
 
 @dataclass(slots=True)
@@ -188,7 +190,7 @@ class Checkpointer:
         checkpoint = Checkpoint(
             attempt.generation, kind, attempt.turn, encode(attempt.meta), snapshot.chunks(), snapshot.rows
         )
-        outputs = {name: [stored(segment) for segment in segments] for name, segments in attempt.outputs.items()}
+        outputs = {name: list(map(stored, joined(segments))) for name, segments in attempt.outputs.items()}
         attempt.info = evaluator.store.commit(checkpoint, outputs=outputs, kept_from=attempt.kept_from)
         probe("checkpoint.before_truncate")
         try:
@@ -234,6 +236,19 @@ class Checkpointer:
 
     def close(self) -> None:
         self.worker.close()
+
+
+def joined(segments: Sequence[Output]) -> Iterator[Output]:
+    """Join consecutive segments: a turn may emit a single value, and a stored row each would cost more than the values."""
+    waiting: list[Any] = []
+    for segment in segments:
+        waiting.extend(segment.values)
+        if segment.ended or len(waiting) >= SEGMENT_VALUES:
+            first = segment.first + len(segment.values) - len(waiting)
+            yield Output(segment.name, first, waiting, segment.ended, segment.error)
+            waiting = []
+    if waiting:
+        yield Output(segments[-1].name, segments[-1].next - len(waiting), waiting)
 
 
 def stored(segment: Output) -> Stored:
