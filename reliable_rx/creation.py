@@ -192,14 +192,14 @@ class Timer(Stage, name="timer"):
         cx.schedule(cx.state.due, "tick")
 
     def on_timer(self, cx: Context, tag: Hashable) -> None:
-        count = cx.state.count
-        cx.state.count += 1
+        state = cx.state
+        count = state.count
+        state.count += 1
+        cx.emit(count)
         if self.period is None:
-            cx.emit(count)
             cx.complete()
-        else:
+        elif cx.active and cx.state is state:  # nobody has stopped us meanwhile, or started us afresh
             self._wind(cx)
-            cx.emit(count)
 
     def _wind(self, cx: Context) -> None:
         period = max(0.0, relative_seconds(self.period))
