@@ -1,7 +1,8 @@
 """One worker thread that does durable work in order, so that the evaluator's loop need not wait for disks.
 
-SQLite lets go of the interpreter while it writes. A task that fails because the store is unavailable is tried again, for ever and
-with growing pauses, until it works or the worker is closed; meanwhile `trouble` says why nothing moves.
+SQLite lets go of the interpreter while it writes. A task that fails because the store is unavailable is tried
+again, for ever and with growing pauses, until it works or the worker is closed; meanwhile `trouble` says why
+nothing moves.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """When checkpoints are taken and how they reach the store: swap, write in slices, commit behind, acknowledge after.
 
-The order is the promise: sinks are flushed, the snapshot is taken between two turns, the journal is durable up to that turn, the commit is
-one transaction, and only then may sources forget, the journal be cut and streams drop what the store now has.
+The order is the promise: sinks are flushed, the snapshot is taken between two turns, the journal is durable up to
+that turn, the commit is one transaction, and only then may sources forget, the journal be cut and streams drop what
+the store now has.
 """
 
 from __future__ import annotations
@@ -239,7 +240,8 @@ class Checkpointer:
 
 
 def joined(segments: Sequence[Output]) -> Iterator[Output]:
-    """Join consecutive segments: a turn may emit a single value, and a stored row each would cost more than the values."""
+    """Join consecutive segments: a turn may emit a single value, and a stored row each would cost more than the
+    values."""
     waiting: list[Any] = []
     for segment in segments:
         waiting.extend(segment.values)

@@ -1,7 +1,7 @@
 """Holding the cyclic garbage collector off while very many objects are made at once.
 
-Making 100,000 rows triggers thousands of collections that find nothing and cost most of the time (measured: 2.4 of 3.4 s of a
-recovery). Reference counting goes on meanwhile.
+Making 100,000 rows triggers thousands of collections that find nothing and cost most of the time (measured: 2.4 of
+3.4 s of a recovery). Reference counting goes on meanwhile.
 """
 
 from __future__ import annotations

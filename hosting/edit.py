@@ -1,4 +1,7 @@
-"""Editing a query in place: the parts whose path and type did not change keep their state, and a report says what became of the rest."""
+"""Editing a query in place.
+
+The parts whose path and type did not change keep their state, and a report says what became of the rest.
+"""
 
 from __future__ import annotations
 

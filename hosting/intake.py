@@ -1,8 +1,8 @@
 """The ingress edge: partitions opened, read ahead, deduplicated by position, and handed over as turns.
 
-Ids stop here. Each partition has one position, the next id to take; what a source gives twice is dropped by it, a gap is an
-error. Under processing time partitions take turns; with event time (a source that has a *timestamp*) the partition whose
-next event is the oldest goes first, so that a replayed week looks as it did.
+Ids stop here. Each partition has one position, the next id to take; what a source gives twice is dropped by it, a
+gap is an error. Under processing time partitions take turns; with event time (a source that has a *timestamp*) the
+partition whose next event is the oldest goes first, so that a replayed week looks as it did.
 """
 
 from __future__ import annotations

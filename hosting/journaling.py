@@ -13,7 +13,7 @@ from typing import Any
 from checkpoint.codec import decode, digest, encode
 from checkpoint.journal import Journal
 from hosting.turn import Create, Dispose, Events, Output, Tick, Turn
-from reliable_rx.errors import NondeterminismDetected
+from reliable_rx.errors import CheckpointRefused, NondeterminismDetected
 
 Entry = tuple[Any, ...]
 Digests = dict[str, bytes]
@@ -59,11 +59,8 @@ def read(journal: Journal, after_turn: int) -> Iterator[tuple[int, int, list[Ent
     for first, count, payload in journal.read(after_turn):
         entries, digested = decode(payload)
         if first <= after_turn:
-            raise NondeterminismDetected(
-                f"the journal's turns {first:,} to {first + count - 1:,} do not fit a checkpoint of turn {after_turn:,}",
-                query="",
-                turn=first,
-            )
+            what = f"turns {first:,} to {first + count - 1:,} overlap the checkpoint of turn {after_turn:,}"
+            raise CheckpointRefused(f"the journal does not fit: {what}", what=what, where="journal")
         yield first, first + count - 1, entries, digested
 
 
@@ -77,8 +74,8 @@ def nondeterminism(queries: Sequence[str], first_turn: int, last_turn: int) -> N
     """Say which queries did not repeat themselves."""
     names = ", ".join(repr(name) for name in queries)
     return NondeterminismDetected(
-        f"replaying turns {first_turn:,} to {last_turn:,} gave other outputs of {names} than the first run: a function in "
-        f"the query reads a clock, a random number, a changing global or the order of a set; mend it and start from a "
+        f"replaying turns {first_turn:,} to {last_turn:,} gave other outputs of {names} than the first run: a function "
+        f"in the query reads a clock, a random number, a changing global or the order of a set; mend it and start from a "
         f"fresh store, or run with strict=False to go on with what the replay gave",
         query=queries[0],
         queries=tuple(queries),

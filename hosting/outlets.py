@@ -1,4 +1,5 @@
-"""Sinks at the ends of streams: fed in order, flushed before a checkpoint, and what they have made durable is acknowledged."""
+"""Sinks at the ends of streams: fed in order, flushed before a checkpoint, and what they have made durable is
+acknowledged."""
 
 from __future__ import annotations
 
@@ -89,8 +90,8 @@ class Outlets:
             from reliable_rx.errors import PositionUnavailable
 
             raise PositionUnavailable(
-                f"a sink of stream {stream.name!r} already has ids up to {position - 1:,}, but this store has emitted only "
-                f"{stream.next_id:,}: the sink belongs to another store, or the store was set back; use a fresh sink",
+                f"a sink of stream {stream.name!r} already has ids up to {position - 1:,}, but this store has emitted "
+                f"only {stream.next_id:,}: the sink belongs to another store, or the store was set back; use a fresh sink",
                 wanted=position,
                 first=stream.first,
                 end=stream.next_id,

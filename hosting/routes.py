@@ -1,8 +1,8 @@
 """Who reads a source or stream, and how an event reaches them.
 
-Queries over a declared key (`where_key` behind the source) are found by a dictionary look-up per event; the others get every
-event. A query that cannot be fed lists (it uses one source twice, resubscribes, or runs inner sequences of its own
-choosing) is fed event by event, because Rx promises that order.
+Queries over a declared key (`where_key` behind the source) are found by a dictionary look-up per event; the others
+get every event. A query that cannot be fed lists (it uses one source twice, resubscribes, or runs inner sequences
+of its own choosing) is fed event by event, because Rx promises that order.
 """
 
 from __future__ import annotations
@@ -92,7 +92,8 @@ class Route:
     def wanted(self, values: Sequence[Any]) -> Iterator[tuple[Entry, list[Any], Exception | None]]:
         """Yield each reader by key with the events it wants, in the order in which the events first name it.
 
-        If the key of an event cannot be read, every reader under that key function gets what came before, and the error.
+        If the key of an event cannot be read, every reader under that key function gets what came before, and the
+        error.
         """
         for key_mapper, table in list(self.keyed.items()):
             found, error = sorted_by_key(key_mapper, table, values)

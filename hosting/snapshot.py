@@ -1,8 +1,9 @@
 """Checkpoints of a running engine: a pause of microseconds, then rows written between turns.
 
-A snapshot is *as of* one turn. It takes over the set of touched rows (or all rows, for a full one) and is written in slices
-while the engine goes on; a row that is about to change before its slice has come is written first (copy on write). So the pause
-does not grow with the state. If the commit fails, what the snapshot took goes back to the engine, and the next one has it.
+A snapshot is *as of* one turn. It takes over the set of touched rows (or all rows, for a full one) and is written
+in slices while the engine goes on; a row that is about to change before its slice has come is written first (copy
+on write). So the pause does not grow with the state. If the commit fails, what the snapshot took goes back to the
+engine, and the next one has it.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from checkpoint.codec import decode, encode
 from hosting.engine import QueryEngine
 from hosting.standing import Standing
 from reliable_rx.rows import Loader, save_instance, save_unit, units
+from reliable_rx.subject import Subject
 
 Record = tuple[Any, Any]  # key, row or None for a row that is gone
 CHUNK_BYTES_MAX = 1 << 20
@@ -25,8 +27,8 @@ CHUNK_BYTES_MAX = 1 << 20
 class Snapshot:
     """The rows of an engine as of now.
 
-    Which rows are still to be written is known from their *epoch*: rows written in this snapshot, and rows born after it was
-    taken, carry its number. So nothing is copied or counted while the engine waits.
+    Which rows are still to be written is known from their *epoch*: rows written in this snapshot, and rows born
+    after it was taken, carry its number. So nothing is copied or counted while the engine waits.
     """
 
     def __init__(self, engine: QueryEngine, *, full: bool) -> None:
@@ -88,7 +90,7 @@ class Snapshot:
         engine = self.engine
         while not self.write_some(1000):
             pass
-        live = dict.fromkeys(unit for unit in self.taken if unit not in engine.dirty and is_live(engine, unit))
+        live = dict.fromkeys(unit for unit in self.taken if unit not in engine.dirty and has_row(engine, unit))
         engine.dirty.update(live)
         engine.gone = {**self.gone, **engine.gone}
         engine.plans.unsaved = {**self.plans, **engine.plans.unsaved}
@@ -96,14 +98,29 @@ class Snapshot:
 
 
 def is_live(engine: QueryEngine, unit: Any) -> bool:
-    """Whether *unit* still belongs to a standing query."""
-    owner = unit
-    while not isinstance(owner, Standing):
-        above = owner.parent if hasattr(owner, "parent") else owner.owner
-        if above is None:
+    """Whether *unit* is still part of a standing query."""
+    while not isinstance(unit, Standing):
+        owner, there = place_of(unit)
+        if owner is None or there is not unit:
             return False
-        owner = above
-    return engine.standing.get(owner.name) is owner
+        unit = owner
+    return engine.standing.get(unit.name) is unit
+
+
+def has_row(engine: QueryEngine, unit: Any) -> bool:
+    """Whether *unit* is alive and not written with the group that it reads."""
+    return is_live(engine, unit) and getattr(unit, "unit", unit) is unit
+
+
+def place_of(unit: Any) -> tuple[Any, Any]:
+    """Return who owns *unit*, and what has a row there under its key now."""
+    if isinstance(unit, Subject):
+        if unit.owner is None or unit.node is None:
+            return None, None
+        return unit.owner, (unit.owner.subjects or {}).get(unit.node.index, {}).get(unit.key)
+    if unit.parent is None or unit.sink is None:
+        return None, None
+    return unit.parent, unit.parent.child(unit.sink, unit.key)
 
 
 def everything(engine: QueryEngine) -> Iterator[Any]:

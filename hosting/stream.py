@@ -1,9 +1,9 @@
 """The egress edge: a stream gives ids to what a query emits and keeps it until nobody can ask for it again.
 
-The buffer is a bounded window with cursors. *Holders* (sinks, named subscribers) have acknowledged up to somewhere, and nothing
-behind that is forgotten; if they lag by more than the buffer holds, the evaluator stops taking turns. Without holders the
-last few events are retained, so that somebody may still look. In `exactly_once` delivery what was emitted becomes *visible* only once
-the journal is durable.
+The buffer is a bounded window with cursors. *Holders* (sinks, named subscribers) have acknowledged up to somewhere,
+and nothing behind that is forgotten; if they lag by more than the buffer holds, the evaluator stops taking turns.
+Without holders the last few events are retained, so that somebody may still look. In `exactly_once` delivery what
+was emitted becomes *visible* only once the journal is durable.
 """
 
 from __future__ import annotations
@@ -73,6 +73,7 @@ class Stream:
 
     @property
     def ended(self) -> bool:
+        """Whether the terminal notification is in the buffer."""
         self._load()
         return bool(self.segments) and self.segments[-1].ended
 
@@ -170,6 +171,7 @@ class Stream:
                 count_max -= len(segment.values)
 
     def check(self, start: int) -> None:
+        """*Raises* `PositionUnavailable` if one cannot begin to read at id *start*."""
         if not self.first <= start <= self.next_id:
             raise PositionUnavailable(
                 f"stream {self.name!r} holds ids {self.first:,} to {self.next_id:,}, not {start:,}: start inside, or "
@@ -236,7 +238,7 @@ class Subscription:
             self._tell(segment)
         except Exception as error:  # one observer's bug is not another's, and not the evaluator's
             self.error = error
-            LOG.exception("an observer of stream %r failed at id %d and is unsubscribed", self.stream.name, self.position)
+            LOG.exception("an observer of stream %r failed at id %d: unsubscribed", self.stream.name, self.position)
             self.dispose()
 
     def _tell(self, segment: Output) -> None:

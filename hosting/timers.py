@@ -1,7 +1,7 @@
 """Pending timers in the order in which they are due; those due at one time in the order in which they were set.
 
-A cancelled timer stays in the heap, emptied, until it is due or until the emptied ones are the majority: cancelling is the
-common case (every debounced event does it), and taking one out of the middle of a heap is not cheap.
+A cancelled timer stays in the heap, emptied, until it is due or until the emptied ones are the majority: cancelling
+is the common case (every debounced event does it), and taking one out of the middle of a heap is not cheap.
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
 """Turns: everything that could differ from run to run, as data.
 
-An engine is a function of its rows and a turn, so a turn holds what the world decided: which events of which partition, what time it
-was, which query was created. The journal stores turns without the events (their source has these), and a replay takes them again.
-They are named tuples because one is made per event when events come singly, and a frozen dataclass costs three times as much.
+An engine is a function of its rows and a turn, so a turn holds what the world decided: which events of which
+partition, what time it was, which query was created. The journal stores turns without the events (their source has
+these), and a replay takes them again. They are named tuples because one is made per event when events come singly,
+and a frozen dataclass costs three times as much.
 """
 
 from __future__ import annotations
@@ -63,7 +64,8 @@ Turn = Events | Tick | Create | Dispose
 
 
 class Output(NamedTuple):
-    """Consecutive notifications of one stream: values from id *first* on, and the terminal one behind them if *ended*."""
+    """Consecutive notifications of one stream: values from id *first* on, and the terminal one behind them if
+    *ended*."""
 
     name: str
     first: int

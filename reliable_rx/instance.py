@@ -1,7 +1,7 @@
 """A running instance of a plan: its row of states, what is active, its timers, its inner sequences.
 
-Hosts differ in clock, sources and what happens to outputs; they are a `World`. Everything else about running operators is here,
-once, for the engine and for plain `reactivex` alike.
+Hosts differ in clock, sources and what happens to outputs; they are a `World`. Everything else about running
+operators is here, once, for the engine and for plain `reactivex` alike.
 """
 
 from __future__ import annotations
@@ -53,8 +53,8 @@ class Instance:
     """One row at work."""
 
     __slots__ = (
-        "active", "children", "detached", "epoch", "gathered", "key", "orders", "outer", "parent", "plan", "saved", "sink", "states",
-        "subjects", "timers", "unit", "world",
+        "active", "children", "detached", "epoch", "gathered", "key", "orders", "outer", "parent", "plan", "saved",
+        "sink", "states", "subjects", "timers", "unit", "world",
     )  # fmt: skip
 
     def __init__(self, plan: Plan, world: World, sink: Any, key: Hashable) -> None:

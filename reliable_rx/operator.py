@@ -1,8 +1,9 @@
 """The operator contract: frozen parameters, a declared state and a pure step.
 
-An operator never does I/O, reads a clock, draws randomness or knows its neighbours. It is shared by every running instance of a
-plan; an instance only has the operator's *state*, a small dataclass whose fields are the checkpoint format. So no operator contains
-save, load, lock or scheduler code, and the same object runs in an engine and on plain `reactivex`.
+An operator never does I/O, reads a clock, draws randomness or knows its neighbours. It is shared by every running
+instance of a plan; an instance only has the operator's *state*, a small dataclass whose fields are the checkpoint
+format. So no operator contains save, load, lock or scheduler code, and the same object runs in an engine and on
+plain `reactivex`.
 
 Two shapes carry all of Rx:
 

@@ -1,9 +1,9 @@
 """From a query's tree to wiring: who delivers to whom, in which slot each state lies, under which path.
 
-A plan is compiled once and shared by every instance of it. Consecutive `Linear` operators become one *segment*, a loop that hands a
-list from step to step; `Stage`s are called one value at a time. The wiring is closures over the plan and takes the instance as
-an argument, so that an instance is nothing but its row. A selector over inner sequences is called once, here, with a
-symbol; if that works, its sub-plan is shared by all groups (or windows).
+A plan is compiled once and shared by every instance of it. Consecutive `Linear` operators become one *segment*, a
+loop that hands a list from step to step; `Stage`s are called one value at a time. The wiring is closures over the
+plan and takes the instance as an argument, so that an instance is nothing but its row. A selector over inner
+sequences is called once, here, with a symbol; if that works, its sub-plan is shared by all groups (or windows).
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
 """Rows: the generic way from a running instance to plain tuples and back.
 
-The fields of each declared state are the format. A row is written under a *signature* (path, name, version and field names of every
-operator), so that reading it into an edited query or by a newer library is a comparison and never a guess: what has the
-same path and name is kept, a newer version migrates, the rest starts fresh, and a report says which.
+The fields of each declared state are the format. A row is written under a *signature* (path, name, version and
+field names of every operator), so that reading it into an edited query or by a newer library is a comparison and
+never a guess: what has the same path and name is kept, a newer version migrates, the rest starts fresh, and a
+report says which.
 """
 
 from __future__ import annotations

@@ -1,8 +1,10 @@
-"""`check_query`: any query, random events, random crashes, checkpoints of every kind; equal to plain `reactivex` or it is a bug.
+"""`check_query`: any query, random events, random crashes, checkpoints of every kind; equal to plain `reactivex` or
+it is a bug.
 
-What `check_operator` does exhaustively for small inputs this does at random for large ones, and through what a store would hold:
-generations of full and differential snapshots, written in slices while the run goes on, committed late, failed or lost with the crash, and the
-turns since the newest one taken again. So it also finds rows that nobody marked as touched and rows that should be gone.
+What `check_operator` does exhaustively for small inputs this does at random for large ones, and through what a
+store would hold: generations of full and differential snapshots, written in slices while the run goes on, committed
+late, failed or lost with the crash, and the turns since the newest one taken again. So it also finds rows that
+nobody marked as touched and rows that should be gone.
 """
 
 from __future__ import annotations
@@ -126,7 +128,8 @@ def compiled(engine: QueryEngine, turn: Turn) -> Turn:
 
 
 def check_repeated(turn: Turn, first_time: Sequence[Output], again: Sequence[Output]) -> None:
-    """*Raises* `NondeterminismDetected` unless a replayed turn emitted what it did the first time, under the same ids."""
+    """*Raises* `NondeterminismDetected` unless a replayed turn emitted what it did the first time, under the same
+    ids."""
     if list(map(plain_output, first_time)) != list(map(plain_output, again)):
         raise NondeterminismDetected(
             f"replaying {turn} gave {list(again)} instead of {list(first_time)}", query=turn[0], turn=0
@@ -162,9 +165,10 @@ def check_query(
 ) -> None:
     """Check that a query gives the same un-hosted, hosted and crashed anywhere as on plain `reactivex`.
 
-    *build* is ``build(ops, rx, *sources)`` or a Hypothesis strategy for such functions; events, crashes and checkpoints are drawn
-    by Hypothesis as well. Values, their order, their times and the end must be equal, and every replayed turn must emit
-    what it did the first time. *reference* is what runs on plain `reactivex` if *build* uses what it does not have.
+    *build* is ``build(ops, rx, *sources)`` or a Hypothesis strategy for such functions; events, crashes and
+      checkpoints are drawn by Hypothesis as well. Values, their order, their times and the end must be equal, and
+      every replayed turn must emit what it did the first time. *reference* is what runs on plain `reactivex` if
+      *build* uses what it does not have.
 
     >>> check_query(lambda ops, rx, s: s.pipe(ops.scan(lambda a, x: a + x), ops.debounce(1.5)), examples=10)
 

@@ -1,9 +1,10 @@
 """Queries made at random: compositions of operators that one text can run on plain `reactivex` and on a host.
 
-A recipe is a readable list of steps; every step takes whole numbers and gives whole numbers, so that any may follow any.
-Durations are whole 64ths of a second, which floats and microseconds both hold exactly, and odd ones: an event,
-a timer and an action without delay at one and the same time have no order that Rx promises, so few such ties are made. Rejected: drawing operators with random parameters of any type, which mostly makes
-queries that fail at their first event.
+A recipe is a readable list of steps; every step takes whole numbers and gives whole numbers, so that any may follow
+any. Durations are whole 64ths of a second, which floats and microseconds both hold exactly, and odd ones: an event,
+a timer and an action without delay at one and the same time have no order that Rx promises, so few such ties are
+made. Rejected: drawing operators with random parameters of any type, which mostly makes queries that fail at their
+first event.
 """
 
 from __future__ import annotations
