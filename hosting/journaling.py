@@ -74,9 +74,9 @@ def nondeterminism(queries: Sequence[str], first_turn: int, last_turn: int) -> N
     """Say which queries did not repeat themselves."""
     names = ", ".join(repr(name) for name in queries)
     return NondeterminismDetected(
-        f"replaying turns {first_turn:,} to {last_turn:,} gave other outputs of {names} than the first run: a function "
-        f"in the query reads a clock, a random number, a changing global or the order of a set; mend it and start from a "
-        f"fresh store, or run with strict=False to go on with what the replay gave",
+        f"replaying turns {first_turn:,} to {last_turn:,} gave other outputs of {names} than the first run: a "
+        f"function in the query reads a clock, a random number, a changing global or the order of a set; mend it and "
+        f"start from a fresh store, or run with strict=False to go on with what the replay gave",
         query=queries[0],
         queries=tuple(queries),
         turn=first_turn,

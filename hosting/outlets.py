@@ -6,7 +6,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from hosting.stream import Stream
-from reliable_rx.errors import StoreUnavailable
+from reliable_rx.errors import PositionUnavailable, StoreUnavailable
 from reliable_rx.probes import probe
 from reliable_rx.reliable import Sink
 
@@ -87,11 +87,10 @@ class Outlets:
     def _skip_to(self, stream: Stream, position: int) -> None:
         """A sink knows ids that the evaluator does not: only possible where outputs were visible before the journal."""
         if self.evaluator.delivery == "exactly_once":
-            from reliable_rx.errors import PositionUnavailable
-
             raise PositionUnavailable(
                 f"a sink of stream {stream.name!r} already has ids up to {position - 1:,}, but this store has emitted "
-                f"only {stream.next_id:,}: the sink belongs to another store, or the store was set back; use a fresh sink",
+                f"only {stream.next_id:,}: the sink belongs to another store, or the store was set back; use a fresh "
+                f"sink",
                 wanted=position,
                 first=stream.first,
                 end=stream.next_id,

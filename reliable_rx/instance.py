@@ -296,12 +296,12 @@ def subscribe_inner(instance: Instance, leaf: PlanNode, order: int) -> None:
 
 def attach(instance: Instance, subject: Subject) -> None:
     """Let the row of a shared sub-plan live in the row of the group it reads."""
-    if instance.unit is instance and instance.parent is subject.owner and isinstance(instance.outer, Inner):
-        if instance.outer.subject is subject and instance.parent is not None:
-            instance.world.forget(instance)
-            instance.saved = None
-            instance.unit = subject
-            instance.world.touch(subject)
+    reads_own_group = isinstance(instance.outer, Inner) and instance.outer.subject is subject
+    if reads_own_group and instance.unit is instance and instance.parent is subject.owner is not None:
+        instance.world.forget(instance)
+        instance.saved = None
+        instance.unit = subject
+        instance.world.touch(subject)
 
 
 def subject_of(instance: Instance, leaf: PlanNode) -> Subject:

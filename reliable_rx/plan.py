@@ -9,7 +9,6 @@ sequences is called once, here, with a symbol; if that works, its sub-plan is sh
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
 from reactivex import Observable

@@ -191,7 +191,7 @@ class Loader:
     def _merge(self, instance: Instance, row: Row, saved: Signature) -> None:
         """Start *instance* afresh, then put back what its paths still know."""
         instance.start()
-        active, detached, states, timers, orders = row
+        active, detached, states, timers, _ = row
         slots = [place for place in range(len(saved)) if saved[place][3]]
         known = {saved[place][0]: place for place in range(len(saved))}
         for node in instance.plan.nodes:
@@ -202,6 +202,8 @@ class Loader:
                 continue
             values = states[slots.index(place)] if place in slots else None
             self._keep(instance, node, active >> place & 1, saved[place], values)
+            if detached >> place & 1 and instance.active & node.bit:
+                instance.detached |= node.bit
             replace_timers(instance, node, [t[1:] for t in timers if t[0] == place])
         paths = {node.path for node in instance.plan.nodes if node.slot >= 0}
         self.report.dropped += [saved[place][0] for place in slots if saved[place][0] not in paths]
