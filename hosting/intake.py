@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from hosting.turn import Events
-from reliable_rx.errors import PositionUnavailable
+from reliable_rx.errors import PositionUnavailable, SourceFailed
 from reliable_rx.reliable import Batch, Reader, Source, Waking
 
 LOOK_AHEAD_MIN = 1024
@@ -131,6 +131,8 @@ class Intake:
         self.order: list[Partition] = []
         self.event_time = False
         self.turn = 0
+        self.absent: dict[tuple[str, str], int] = {}  # not declared this time, and to go on there when they are again
+        self.absent_ended: set[tuple[str, str]] = set()
 
     def add(self, name: str, source: Source) -> Sequence[str]:
         """Declare a source; its partitions are opened by `open`."""
@@ -145,6 +147,8 @@ class Intake:
 
     def open(self, positions: dict[tuple[str, str], int], ended: set[tuple[str, str]], wake: Any) -> None:
         """Open every partition at its position."""
+        self.absent = {key: position for key, position in positions.items() if key not in self.partitions}
+        self.absent_ended = ended - self.partitions.keys()
         for key, partition in self.partitions.items():
             if partition.reader is not None:
                 continue
@@ -194,11 +198,24 @@ class Intake:
                 partition.idle_since = now
         return all(p in ready or now - (p.idle_since or now) >= self.idle_s for p in live)
 
+    def find(self, source: str, partition: str) -> Partition:
+        """Return a partition that a journalled turn names. *Raises* `SourceFailed` if it is not declared any more."""
+        found = self.partitions.get((source, partition))
+        if found is None:
+            raise SourceFailed(
+                f"the journal has turns of source {source!r}, partition {partition!r}, which must be taken again: "
+                f"declare it as before, at least until the next checkpoint",
+                source=source,
+                partition=partition,
+                position=self.absent.get((source, partition), 0),
+            )
+        return found
+
     def positions(self) -> dict[tuple[str, str], int]:
-        return {key: partition.position for key, partition in self.partitions.items()}
+        return self.absent | {key: partition.position for key, partition in self.partitions.items()}
 
     def ended(self) -> set[tuple[str, str]]:
-        return {key for key, partition in self.partitions.items() if partition.ended}
+        return self.absent_ended | {key for key, partition in self.partitions.items() if partition.ended}
 
     @property
     def all_ended(self) -> bool:

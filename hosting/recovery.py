@@ -40,7 +40,7 @@ def _recover(evaluator: QueryEvaluator) -> RecoveryFigures:
         evaluator.durable_plans = set(evaluator.engine.plans.by_id) - set(evaluator.engine.plans.unsaved)
         evaluator.checkpointer.generation, evaluator.checkpointer.turn = generation, turn
     evaluator.warnings.extend(fallbacks)
-    evaluator.outlets.held = meta["holders"]
+    evaluator.outlets.hold(meta["holders"])
     evaluator.intake.open(meta["positions"], meta["ended"], evaluator.wake)
     journal = evaluator.store.journal
     if journal.last_turn < turn:
@@ -83,7 +83,7 @@ def turn_of(evaluator: QueryEvaluator, entry: journaling.Entry) -> Turn:
     """Read a turn back, with its events from its source."""
     if entry[0] == "events":
         _, source, partition, first, count, time, ended, singly = entry
-        return evaluator.intake.partitions[source, partition].again(first, count, time, ended=ended, singly=singly)
+        return evaluator.intake.find(source, partition).again(first, count, time, ended=ended, singly=singly)
     if entry[0] == "create":
         _, name, identity, code, keys, policy, limits, time = entry
         plan = evaluator.engine.plans.by_id.get(identity)
