@@ -6,7 +6,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from hosting.stream import Stream
-from reliable_rx.errors import PositionUnavailable, StoreUnavailable
+from reliable_rx.errors import PositionUnavailable, StoreUnavailable, invariant
 from reliable_rx.probes import probe
 from reliable_rx.reliable import Sink
 
@@ -31,13 +31,14 @@ class Outlet:
         """Write what is visible and not written yet."""
         if self.position >= stream.visible:
             return False
-        while self.position < stream.visible:
-            for segment in stream.read(self.position, READ_MAX):
+        while (before := self.position) < stream.visible:
+            for segment in stream.read(before, READ_MAX):
                 if segment.values:
                     self.sink.write(segment.first, segment.values)
                 if segment.ended:
                     self.sink.end(segment.next - 1, segment.error)
                 self.position = segment.next
+            invariant(self.position > before, f"stream {self.stream!r} still has id {before:,}, which a sink wants")
         return True
 
     def flush(self, stream: Stream) -> None:
@@ -67,11 +68,18 @@ class Outlets:
         number = sum(outlet.stream == stream for outlet in self.all)
         self.all.append(Outlet(stream, sink, f"sink {number}"))
 
+    def hold(self, held: dict[str, dict[str, int]]) -> None:
+        """Before a replay: nothing of it may be forgotten that a holder of the checkpoint, or a sink, may still want."""
+        self.held = held
+        for name, holders in held.items():
+            for holder, position in holders.items():
+                self.evaluator.stream(name).hold(holder, position)
+        for outlet in self.all:
+            position = held.get(outlet.stream, {}).get(outlet.holder, 0)
+            self.evaluator.stream(outlet.stream).hold(outlet.holder, position)
+
     def open(self) -> None:
         """Ask every sink where it stands."""
-        for name, holders in self.held.items():
-            for holder, held in holders.items():
-                self.evaluator.stream(name).hold(holder, held)
         for outlet in self.all:
             stream = self.evaluator.stream(outlet.stream)
             position = outlet.sink.open(outlet.stream)
