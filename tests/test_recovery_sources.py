@@ -46,6 +46,6 @@ def test_a_source_that_has_turns_to_replay_is_needed() -> None:
     first = evaluator(store, n=[1, 2, 3])
     first.create("sums", rx.source("n").scan(lambda a, n: a + n))
     run(first)
-    with pytest.raises(SourceFailed, match=r"source 'n' .*declare it") as caught:
+    with pytest.raises(SourceFailed, match=r"source 'n'.*declare it") as caught:
         evaluator(store.reopen(), m=[7]).start()
     assert (caught.value.source, caught.value.partition) == ("n", "0")
