@@ -69,7 +69,7 @@ class Outlets:
         self.all.append(Outlet(stream, sink, f"sink {number}"))
 
     def hold(self, held: dict[str, dict[str, int]]) -> None:
-        """Before a replay: nothing of it may be forgotten that a holder of the checkpoint, or a sink, may still want."""
+        """Before a replay: nothing of it may be forgotten that a holder or a sink may still want."""
         self.held = held
         for name, holders in held.items():
             for holder, position in holders.items():

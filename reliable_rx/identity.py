@@ -62,7 +62,7 @@ def describe(value: Any, depth: int) -> Iterator[str]:
         for item in value.items():
             yield from describe(item, depth + 1)
     elif isinstance(value, type) or (callable(value) and hasattr(value, "__qualname__")):
-        yield f"{value.__module__}.{value.__qualname__}"
+        yield f"{getattr(value, '__module__', None)}.{value.__qualname__}"  # str.upper has no module
     else:
         yield plain(value)
 
