@@ -18,7 +18,7 @@ from checkpoint.codec import decode, encode
 from hosting.engine import QueryEngine
 from hosting.standing import Standing
 from reliable_rx.rows import Loader, save_instance, save_unit, units
-from reliable_rx.subject import Subject
+from reliable_rx.subject import SNAPSHOT, Subject
 
 Record = tuple[Any, Any]  # key, row or None for a row that is gone
 CHUNK_BYTES_MAX = 1 << 20
@@ -76,7 +76,11 @@ class Snapshot:
             unit.epoch = epoch
             records.append(record(self.engine, unit))
         self.rows += len(records)
-        self.blobs.append(encode(records))
+        token = SNAPSHOT.set(epoch)
+        try:
+            self.blobs.append(encode(records))
+        finally:
+            SNAPSHOT.reset(token)
 
     def chunks(self) -> list[bytes]:
         """Return what is to be stored, once everything is written."""

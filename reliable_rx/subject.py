@@ -54,6 +54,8 @@ class Subject:
     def end(self, error: Exception | None) -> None:
         """Complete, or fail with *error*, for everyone who reads and everyone who comes later."""
         self.ended, self.error = True, error
+        if self.owner is not None:
+            self.epoch = self.owner.world.epoch
         readers, self.subscribers = self.subscribers, []
         for _, instance, leaf in readers:
             if instance is not None:
@@ -98,8 +100,10 @@ class Subject:
         return (*self.owner.address(), "subject", self.node.path, self.key)
 
     def reference(self) -> tuple[Address, Any, bool, Exception | None]:
-        """Return what a saved reference says."""
-        return ((() if self.ended else self.address()), self.key, self.ended, self.error)
+        """Return what a saved reference says: how it is now, or how it was when the snapshot at work was taken."""
+        if self.ended and self.epoch != SNAPSHOT.get():
+            return ((), self.key, True, self.error)
+        return (self.address(), self.key, False, None)
 
 
 def tell_end(observer: Any, error: Exception | None) -> None:
@@ -110,6 +114,7 @@ def tell_end(observer: Any, error: Exception | None) -> None:
         observer.on_error(error)
 
 
+SNAPSHOT: ContextVar[int] = ContextVar("the epoch of the snapshot that is writing rows as they were", default=-1)
 RESOLVE: ContextVar[Callable[[Address], Subject | None]] = ContextVar("resolve an inner sequence by address")
 
 

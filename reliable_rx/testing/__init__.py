@@ -9,6 +9,8 @@ from reliable_rx.testing.hosted import HOSTED, run_hosted, run_recovered
 from reliable_rx.testing.ledger import Ledger, check_ledger
 from reliable_rx.testing.marbles import Timed, draw_marbles, parse_marbles
 from reliable_rx.testing.oracle import check_operator, small_streams
+from reliable_rx.testing.queries import check_query, run_stored
+from reliable_rx.testing.recipes import recipes
 from reliable_rx.testing.sources import check_sink, check_source
 from reliable_rx.testing.virtual_time import RUNNERS, hot_sources, run_plain, run_rebuilt, run_unhosted
 from reliable_rx.unhosted import rebuild_state
@@ -16,7 +18,7 @@ from reliable_rx.unhosted import rebuild_state
 RUNNERS.update(HOSTED)
 
 __all__ = [
-    "HOSTED", "RUNNERS", "Ledger", "Timed", "check_ledger", "check_operator", "check_sink", "check_source",
-    "draw_marbles", "hot_sources", "parse_marbles", "rebuild_state", "run_hosted", "run_plain", "run_rebuilt",
-    "run_recovered", "run_unhosted", "small_streams",
+    "HOSTED", "RUNNERS", "Ledger", "Timed", "check_ledger", "check_operator", "check_query", "check_sink",
+    "check_source", "draw_marbles", "hot_sources", "parse_marbles", "rebuild_state", "recipes", "run_hosted",
+    "run_plain", "run_rebuilt", "run_recovered", "run_stored", "run_unhosted", "small_streams",
 ]  # fmt: skip

@@ -41,9 +41,7 @@ HOSTED: dict[str, Runner] = {"hosted": run_hosted, "hosted and recovered": run_r
 class HostedRun:
     """One input through one engine."""
 
-    def __init__(
-        self, build: Build, streams: Streams, until_s: float, *, crash: bool, batches: bool = False
-    ) -> None:
+    def __init__(self, build: Build, streams: Streams, until_s: float, *, crash: bool, batches: bool = False) -> None:
         self.build = build
         self.streams = streams
         self.until_s = until_s

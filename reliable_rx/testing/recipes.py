@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from hypothesis.strategies import DrawFn, SearchStrategy
 
+
 @dataclass(frozen=True)
 class Tools:
     """What a recipe is cooked with."""
