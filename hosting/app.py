@@ -127,7 +127,10 @@ class App:
         self.sinks.append((stream, sink))
 
     def feed(self, function: Feed) -> Feed:
-        """Run *function* in a thread of its own while the app is hosted, to push into it; also as a decorator."""
+        """Run *function* in a thread of its own while the app is hosted, to push into it; also as a decorator.
+
+        Once all feeds have returned and what they pushed has been taken, `reliable-rx run` ends.
+        """
         self.feeds.append(function)
         return function
 
@@ -144,7 +147,7 @@ class App:
             evaluator.sink(stream, made(sink, "flush"))
         return evaluator
 
-    def start_feeds(self, evaluator: QueryEvaluator, failed: Callable[[Exception], None]) -> None:
+    def start_feeds(self, evaluator: QueryEvaluator, failed: Callable[[Exception], object]) -> list[threading.Thread]:
         """Start the feeds of a hosted app; an error of one of them is told to *failed*."""
 
         def run(feed: Feed) -> None:
@@ -153,8 +156,10 @@ class App:
             except Exception as error:
                 failed(error)
 
-        for feed in self.feeds:
-            threading.Thread(target=run, args=(feed,), name=f"feed {feed.__name__}", daemon=True).start()
+        threads = [threading.Thread(target=run, args=(feed,), name="feed", daemon=True) for feed in self.feeds]
+        for thread in threads:
+            thread.start()
+        return threads
 
     def _check_new(self, name: str) -> None:
         if name in self.sources or name in self.queries or name in self.pushed:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import signal
 import threading
+from collections.abc import Sequence
+from contextlib import closing
 from pathlib import Path
 from types import FrameType
 
 from checkpoint import SqliteStore
-from hosting.cli.display import Monitor, best_view
+from hosting.cli.display import Monitor, best_view, known_end
 from hosting.cli.loading import load_app, name_of
 from hosting.cli.wording import complain, plural, say, span
 from hosting.evaluator import QueryEvaluator
@@ -19,8 +21,14 @@ class Stop:
 
     def __init__(self) -> None:
         self.asked = threading.Event()
-        signal.signal(signal.SIGTERM, self._hear)
-        signal.signal(signal.SIGINT, self._hear)
+
+    def __enter__(self) -> Stop:
+        self.before = {number: signal.signal(number, self._hear) for number in (signal.SIGTERM, signal.SIGINT)}
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        for number, handler in self.before.items():
+            signal.signal(number, handler)
 
     def _hear(self, number: int, frame: FrameType | None) -> None:
         if self.asked.is_set():
@@ -32,28 +40,33 @@ def run(where: str, directory: Path | None, *, plain: bool) -> int:
     """Host the app named by *where*; return 0 when it has ended or was stopped, 1 if a query has failed."""
     app = load_app(where)
     directory = directory or Path(f"{name_of(where)}.store")
-    stop, errors = Stop(), list[Exception]()
-
-    def failed(error: Exception) -> None:
-        errors.append(error)
-        stop.asked.set()
-
-    with SqliteStore(directory) as store, app.evaluator(store) as evaluator:
+    errors: list[Exception] = []
+    with Stop() as stop, SqliteStore(directory) as store, closing(app.evaluator(store)) as evaluator:
         evaluator.start()
         greet(evaluator, directory)
-        app.start_feeds(evaluator, failed)
+        feeds = app.start_feeds(evaluator, errors.append)
         with Monitor(evaluator, best_view(plain=plain)) as monitor:
 
-            def stopped() -> bool:
+            def done() -> bool:
                 monitor.serve()
-                return stop.asked.is_set()
+                return stop.asked.is_set() or bool(errors) or (bool(feeds) and are_done(feeds, evaluator))
 
-            evaluator.run(until=stopped)
+            evaluator.run(until=done)
         evaluator.checkpoint()
-        code = farewell(evaluator, stopped=stop.asked.is_set())
+        code = farewell(evaluator, stopped=stop.asked.is_set() or bool(errors))
     if errors:
         raise errors[0]
     return code
+
+
+def are_done(feeds: Sequence[threading.Thread], evaluator: QueryEvaluator) -> bool:
+    """Whether nothing more can come: every feed has returned, and all that was pushed has been taken."""
+    if any(feed.is_alive() for feed in feeds):
+        return False
+    return all(
+        partition.ended or known_end(evaluator.intake.sources[partition.source]) == partition.position
+        for partition in evaluator.intake.order
+    )
 
 
 def greet(evaluator: QueryEvaluator, directory: Path) -> None:

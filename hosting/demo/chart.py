@@ -32,6 +32,8 @@ def draw(streams: Streams, carriers: dict[str, str], to: Path, title: str) -> Pa
 
     with plt.rc_context({"font.size": 10, "text.color": INK, "axes.labelcolor": INK, "axes.edgecolor": FAINT}):
         figure, places = plt.subplots(2, 2, figsize=(15, 9.5), layout="constrained")
+        layout: Any = figure.get_layout_engine()
+        layout.set(h_pad=0.18, w_pad=0.12)
         figure.suptitle(title, fontsize=15, fontweight="bold", x=0.01, ha="left")
         hours = streams["departures_per_hour"]
         delay_by_hour(places[0, 0], figure, hours)
@@ -137,6 +139,7 @@ def carriers_over_the_year(axes: Any, records: Sequence[Record], carriers: dict[
         values = [sum(weeks[code][date]) / len(weeks[code][date]) for date in dates]
         axes.plot(dates, values, color=color, linewidth=2.2, label=airline(carriers, code))
     axes.grid(axis="y", color=FAINT)
+    axes.margins(y=0.22)
     axes.set_ylabel("minutes, last 50 flights")
     by_month(axes, sorted({date for code in most for date in weeks[code]}))
     axes.legend(frameon=False, ncols=2, loc="upper right")

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import sys
 import threading
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +22,7 @@ REPORT_S = 0.02
 
 def main(data: Path, streams: Path, directory: Path) -> None:
     """Host the demo until its sources end."""
-    with SqliteStore(directory) as store, airport(data, streams).evaluator(store) as evaluator:
+    with SqliteStore(directory) as store, closing(airport(data, streams).evaluator(store)) as evaluator:
         evaluator.start()
         done = threading.Event()
         reporter = threading.Thread(target=report, args=(evaluator, done), daemon=True)

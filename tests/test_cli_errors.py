@@ -1,0 +1,123 @@
+"""Every error at the command line is one sentence with a remedy on stderr, and an exit code that is not 0."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+from cli_process import cli, write
+
+from checkpoint import SqliteStore
+from hosting import App, QueryEvaluator
+from hosting.app import Options
+from hosting.cli import main
+from hosting.cli.command import parser
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "says"),
+    [
+        (["run", "no_such_module:app"], 2, "there is no module 'no_such_module'"),
+        (["run", "missing.py:app"], 2, "there is no file missing.py"),
+        (["run", ":app"], 2, "no module is named"),
+        (["run", "hosting:nothing"], 2, "hosting has no 'nothing'"),
+        (["run", "hosting.app:Options"], 2, "not an App"),
+        (["inspect", "nowhere"], 1, "there is no store in nowhere"),
+        (["tail", "nowhere", "x"], 1, "there is no store in nowhere"),
+        (["inspect", "empty"], 0, ""),
+        (["tail", "empty", "x"], 2, "the store has no stream 'x'; it has none yet"),
+        (["demo", "--out", "full"], 2, "full is not empty"),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, list) else None,
+)
+def test_one_sentence(
+    arguments: Sequence[str],
+    code: int,
+    says: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """The sentence names the thing; there is no traceback."""
+    monkeypatch.chdir(tmp_path)
+    SqliteStore("empty").close()
+    write(tmp_path, "something", "")
+    (tmp_path / "full").mkdir()
+    write(tmp_path, "full/of", "my letters")
+    assert main(arguments) == code
+    err = capsys.readouterr().err
+    assert says in err
+    assert err.count("\n") == (1 if code else 0)
+    assert (tmp_path / "full/of").read_text() == "my letters"
+
+
+@pytest.mark.parametrize(
+    "arguments", [[], ["fly"], ["run"], ["tail", "s", "x", "--from", "-1"], ["demo", "--events", "0"]], ids=" ".join
+)
+def test_bad_usage_is_2(arguments: Sequence[str], capsys: pytest.CaptureFixture[str]) -> None:
+    """What argparse refuses is refused before anything is touched."""
+    with pytest.raises(SystemExit) as caught:
+        main(arguments)
+    assert caught.value.code == 2
+    assert "usage: reliable-rx" in capsys.readouterr().err
+
+
+def test_an_app_that_cannot_be_imported_says_where(tmp_path: Path) -> None:
+    """The error, the file and the line; no traceback."""
+    write(tmp_path, "broken.py", "from hosting import App\nnumber = 1 / 0\napp = App()\n")
+    refused = cli("run", "broken.py:app", cwd=tmp_path, code=2)
+    assert "ZeroDivisionError: division by zero" in refused.stderr and "broken.py:2" in refused.stderr
+
+
+def test_a_query_over_nothing_is_refused_by_name(tmp_path: Path) -> None:
+    """The sentence of the library is the sentence of the command."""
+    write(
+        tmp_path,
+        "lonely.py",
+        "import reliable_rx as rx\nfrom hosting import App\napp = App()\napp.query('q', rx.source('missing'))\n",
+    )
+    refused = cli("run", "lonely.py:app", cwd=tmp_path, code=1)
+    assert "'q' reads 'missing'" in refused.stderr
+
+
+def test_the_version_is_told(capsys: pytest.CaptureFixture[str]) -> None:
+    """--version names the command and its version."""
+    with pytest.raises(SystemExit) as caught:
+        main(["--version"])
+    assert caught.value.code == 0
+    assert capsys.readouterr().out.startswith("reliable-rx ")
+
+
+def test_every_command_has_help() -> None:
+    """The help of every command says what it is for."""
+    commands = next(each for each in parser()._actions if isinstance(each, argparse._SubParsersAction))
+    assert list(commands.choices) == ["run", "inspect", "tail", "demo"]
+    assert all(each.description for each in commands.choices.values())
+
+
+def test_the_options_of_an_app_are_those_of_the_evaluator() -> None:
+    """An app can say everything about how it is hosted, but for what only tests turn."""
+    import inspect
+
+    parameters = inspect.signature(QueryEvaluator).parameters
+    assert set(parameters) - set(Options.__annotations__) == {"store", "clock", "background"}
+
+
+def test_an_unknown_option_is_refused_at_once() -> None:
+    """The error names the options there are."""
+    with pytest.raises(TypeError, match="App has no option 'speed'; it has delivery"):
+        App(speed=3)  # type: ignore[call-arg]
+
+
+def test_a_sink_for_an_unknown_stream_is_refused_at_once() -> None:
+    """The error names the streams there are."""
+    with pytest.raises(KeyError, match="no query is called 'x'"):
+        App().sink("x", print)  # type: ignore[arg-type]
+
+
+def test_a_pushed_input_says_that_nobody_hosts_it() -> None:
+    """Pushing before hosting is refused with the remedy."""
+    with pytest.raises(RuntimeError, match=r"call app\.evaluator"):
+        App().push("x").on_next(1)

@@ -1,0 +1,104 @@
+"""`reliable-rx inspect` and `tail`: looking at a store."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from cli_process import cli, running, wait_for, write
+from test_cli_run import FINITE
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with the store of a finite app that has run."""
+    folder = tmp_path_factory.mktemp("look")
+    text = FINITE + 'app.query("last", words.scan(lambda a, b: b).merge(words.take(1)))\n'
+    write(folder, "finite.py", text)
+    cli("run", "finite.py:app", "--store", "s", cwd=folder)
+    return folder
+
+
+def test_inspect_shows_queries_plans_positions_and_generations(folder: Path) -> None:
+    """All that a recovery would find is there to be read."""
+    shown = cli("inspect", "s", cwd=folder).stdout
+    assert "generations" in shown and "full" in shown
+    assert "words   0" in shown and "ended" in shown
+    assert "counts  completed" in shown
+    assert "source('words')" in shown and "group_by" in shown
+
+
+HELD = """
+import reliable_rx as rx
+from hosting import App
+
+app = App()
+lines = app.push("lines")
+app.query("longest", rx.source("lines").group_by(len).flat_map(lambda those: those.scan(max)))
+
+
+@app.feed
+def push_some(evaluator):
+    lines.push(["to", "be", "or", "not"])
+"""
+
+
+def test_inspect_shows_the_state_of_a_query_row_by_row(tmp_path: Path) -> None:
+    """The decoded state of every group, by path and key."""
+    write(tmp_path, "held.py", HELD)
+    cli("run", "held.py:app", "--store", "s", cwd=tmp_path)
+    shown = cli("inspect", "s", "--state", "longest", cwd=tmp_path).stdout
+    assert "longest   running, 4 emitted" in shown
+    assert "/group_by [2]\n    /flat_map/inner/scan   value = 'to'" in shown
+    assert "/group_by [3]\n    /flat_map/inner/scan   value = 'not'" in shown
+
+
+def test_tail_prints_ids_and_values_from_where_it_is_told(folder: Path) -> None:
+    """A line for each notification: its id, a tab, the value as JSON; the end is one of them."""
+    lines = cli("tail", "s", "counts", cwd=folder).stdout.splitlines()
+    assert [line.split("\t")[0] for line in lines] == ["0", "1", "2", "3", "4"]
+    assert dict(json.loads(line.split("\t")[1]) for line in lines[:-1]) == {"to": 2, "be": 2, "or": 1, "not": 1}
+    assert lines[-1] == "4\tcompleted"
+    assert cli("tail", "s", "counts", "--from", "3", cwd=folder).stdout.splitlines() == lines[3:]
+    assert cli("tail", "s", "counts", "--follow", cwd=folder).stdout.splitlines() == lines
+
+
+GROWING = """
+import sys
+import reliable_rx as rx
+from hosting import App
+
+app = App(checkpoint_interval_s=0.05)
+lines = app.push("lines")
+app.query("upper", rx.source("lines").map(str.upper))
+
+
+@app.feed
+def read(evaluator):
+    for line in sys.stdin:
+        lines.on_completed() if line == "end\\n" else lines.on_next(line.strip())
+"""
+
+
+def test_tail_follows_a_stream_while_another_process_writes_it(tmp_path: Path) -> None:
+    """What the owner commits appears, and the end of the stream ends the command."""
+    write(tmp_path, "growing.py", GROWING)
+    cli("run", "growing.py:app", "--store", "s", cwd=tmp_path, stdin="one\n")
+    with running("tail", "s", "upper", "--follow", cwd=tmp_path) as tail:
+        wait_for(tail, '0\t"ONE"')
+        cli("run", "growing.py:app", "--store", "s", cwd=tmp_path, stdin="two\nend\n")
+        said, _ = tail.communicate(timeout=60)
+    assert said.splitlines() == ['1\t"TWO"', "2\tcompleted"]
+    assert tail.returncode == 0
+
+
+def test_code_that_cannot_be_found_is_said_and_can_be_named(folder: Path, tmp_path: Path) -> None:
+    """Elsewhere than where the app was run, --app says where its functions come from."""
+    text = "def twice(n):\n    return 2 * n\n" + FINITE + 'app.query("named", counts.map(twice))\n'
+    write(tmp_path, "named.py", text)
+    cli("run", "named.py:app", "--store", "s", cwd=tmp_path)
+    refused = cli("inspect", tmp_path / "s", cwd=folder, code=2)
+    assert "--app" in refused.stderr
+    shown = cli("inspect", tmp_path / "s", "--app", tmp_path / "named.py", cwd=folder)
+    assert "map(twice)" in shown.stdout

@@ -1,0 +1,141 @@
+"""`reliable-rx run`, as a real process: hosted, stopped, killed, started again."""
+
+from __future__ import annotations
+
+import json
+import signal
+from itertools import accumulate
+from pathlib import Path
+
+import pytest
+from cli_process import cli, running, wait_for, write
+
+ENDLESS = """
+from hosting import App, GeneratorSource, JsonLinesSink
+
+app = App(checkpoint_interval_s=0.1, batch_events_max=1)
+
+
+def number(i, random):
+    if i % 2000 == 1999:
+        print("far enough", flush=True)
+    return i
+
+
+numbers = app.source("numbers", GeneratorSource(number))
+app.query("sums", numbers.scan(lambda total, n: total + n, 0))
+app.sink("sums", lambda: JsonLinesSink("sums.jsonl"))
+"""
+
+FINITE = """
+from hosting import App, ListSource
+
+app = App()
+words = app.source("words", ListSource("to be or not to be".split()))
+counts = app.query(
+    "counts", words.group_by(lambda word: word).flat_map(lambda g: g.count().map(lambda n: (g.key, n)))
+)
+app.query("twice", counts.filter(lambda pair: pair[1] == 2))
+"""
+
+
+def records(path: Path) -> list[tuple[int, int]]:
+    """Return the whole lines of the file, as ids and values."""
+    lines = path.read_bytes().split(b"\n")[:-1]
+    return [(each["id"], each["value"]) for each in map(json.loads, lines)]
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGKILL], ids=lambda number: number.name)
+def test_a_stopped_or_killed_app_goes_on_where_it_was(tmp_path: Path, number: signal.Signals) -> None:
+    """SIGTERM and Ctrl-C end in a checkpoint and exit code 0; after these and after SIGKILL every sum is there once."""
+    write(tmp_path, "endless.py", ENDLESS)
+    with running("run", "endless.py:app", cwd=tmp_path) as process:
+        wait_for(process, "far enough")
+        looked = cli("inspect", "endless.store", cwd=tmp_path)
+        process.send_signal(number)
+        said, _ = process.communicate(timeout=60)
+    if number is signal.SIGKILL:
+        assert process.returncode == -signal.SIGKILL
+    else:
+        assert process.returncode == 0
+        assert "stopped: " in said and "is durable" in said
+    assert "sums" in looked.stdout or "no checkpoint yet" in looked.stdout
+    before = len(records(tmp_path / "sums.jsonl"))
+    with running("run", "endless.py:app", cwd=tmp_path) as process:
+        wait_for(process, "going on from checkpoint")
+        wait_for(process, "far enough")
+        process.send_signal(signal.SIGTERM)
+        process.communicate(timeout=60)
+    assert process.returncode == 0
+    after = records(tmp_path / "sums.jsonl")
+    assert len(after) > before
+    assert after == list(enumerate(accumulate(range(len(after)))))
+
+
+def test_a_finite_app_runs_to_its_end_and_stays_there(tmp_path: Path) -> None:
+    """Without a signal the command ends when the sources do; once more, there is nothing left to do."""
+    write(tmp_path, "finite.py", FINITE)
+    first = cli("run", "finite.py:app", "--store", "here", cwd=tmp_path)
+    assert "2 queries on the store here" in first.stdout
+    assert "all sources have ended: 6 events in and 6 out" in first.stdout
+    again = cli("run", "finite:app", "--store", "here", cwd=tmp_path)
+    assert "0 events in and 0 out" in again.stdout
+
+
+def test_a_second_process_is_refused(tmp_path: Path) -> None:
+    """A store has one owner: a second run says so, and disturbs nothing."""
+    write(tmp_path, "endless.py", ENDLESS)
+    with running("run", "endless.py:app", cwd=tmp_path) as process:
+        wait_for(process, "far enough")
+        refused = cli("run", "endless.py:app", cwd=tmp_path, code=1)
+        assert "endless.store" in refused.stderr
+        process.send_signal(signal.SIGTERM)
+        process.communicate(timeout=60)
+    assert process.returncode == 0
+
+
+PUSHED = """
+import sys
+import reliable_rx as rx
+from hosting import App
+
+def make():
+    app = App()
+    lines = app.push("lines")
+    app.query("lengths", rx.source("lines").map(len))
+
+    @app.feed
+    def read(evaluator):
+        for line in sys.stdin:
+            lines.on_next(line.strip())
+        if line == "fail":
+            raise ValueError("the last line is bad")
+
+    return app
+"""
+
+
+def test_what_a_feed_pushes_is_taken_before_the_end(tmp_path: Path) -> None:
+    """The command ends when its feeds have and all they pushed is through; the next run goes on behind it."""
+    write(tmp_path, "pushed.py", PUSHED)
+    cli("run", "pushed.py:make", "--store", "s", cwd=tmp_path, stdin="a\nbb\n")
+    cli("run", "pushed.py:make", "--store", "s", cwd=tmp_path, stdin="ccc\n")
+    assert cli("tail", "s", "lengths", cwd=tmp_path).stdout == "0\t1\n1\t2\n2\t3\n"
+
+
+def test_a_feed_that_fails_ends_the_run_with_its_error(tmp_path: Path) -> None:
+    """What it had pushed before is durable."""
+    write(tmp_path, "pushed.py", PUSHED)
+    failed = cli("run", "pushed.py:make", "--store", "s", cwd=tmp_path, stdin="a\nfail", code=1)
+    assert "the last line is bad" in failed.stderr
+    cli("run", "pushed.py:make", "--store", "s", cwd=tmp_path, stdin="x\n")
+    assert cli("tail", "s", "lengths", cwd=tmp_path).stdout == "0\t1\n1\t4\n2\t1\n"
+
+
+def test_a_failed_query_is_named_and_makes_the_exit_code_1(tmp_path: Path) -> None:
+    """The other queries run to their end."""
+    text = FINITE + 'app.query("bad", words.map(int))\n'
+    write(tmp_path, "partly.py", text)
+    done = cli("run", "partly.py:app", cwd=tmp_path, code=1)
+    assert "query 'bad' has failed: ValueError: invalid literal for int()" in done.stderr
+    assert cli("tail", "partly.store", "twice", cwd=tmp_path).stdout.count("\n") == 3
