@@ -139,7 +139,7 @@ def carriers_over_the_year(axes: Any, records: Sequence[Record], carriers: dict[
         values = [sum(weeks[code][date]) / len(weeks[code][date]) for date in dates]
         axes.plot(dates, values, color=color, linewidth=2.2, label=airline(carriers, code))
     axes.grid(axis="y", color=FAINT)
-    axes.margins(y=0.22)
+    axes.set_ylim(top=1.22 * axes.get_ylim()[1])
     axes.set_ylabel("minutes, last 50 flights")
     by_month(axes, sorted({date for code in most for date in weeks[code]}))
     axes.legend(frameon=False, ncols=2, loc="upper right")
