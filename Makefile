@@ -48,7 +48,7 @@ $(VENV)/.made:
 	@test -n "$(PYTHON)" || { echo "make: no Python 3.11 to 3.13 found; install one, or say PYTHON=/path/to/python" >&2; exit 1; }
 	@"$(PYTHON)" -c '$(FITS)' || { echo "make: $(PYTHON) is not Python 3.11 to 3.13; say PYTHON=/path/to/python" >&2; exit 1; }
 	@echo "making $(VENV) with $$("$(PYTHON)" --version)"
-	@"$(PYTHON)" -m venv $(VENV)
+	@test -x $(BIN)/python || "$(PYTHON)" -m venv $(VENV)
 	@touch $@
 
 clean:
