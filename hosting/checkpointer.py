@@ -8,7 +8,7 @@ the store now has.
 from __future__ import annotations
 
 import time as wall
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +16,7 @@ from checkpoint.codec import encode
 from checkpoint.store import Checkpoint, GenerationInfo, Kind
 from checkpoint.store import Segment as Stored
 from hosting.background import Worker
+from hosting.collector import hold
 from hosting.snapshot import Snapshot
 from hosting.statistics import CheckpointFigures
 from hosting.turn import Output
@@ -25,7 +26,7 @@ from reliable_rx.probes import probe
 if TYPE_CHECKING:
     from hosting.evaluator import QueryEvaluator
 
-SLICE_ROWS = 256
+SLICE_ROWS = 128
 RETRY_S = 0.2
 SEGMENT_VALUES = 1000
 
@@ -49,6 +50,7 @@ class Attempt:
     error: StoreUnavailable | None = None
     settled: bool = False
     seconds: float = 0.0
+    release: Callable[[], None] | None = None
     changed: dict[str, None] = field(default_factory=dict)
 
 
@@ -153,6 +155,9 @@ class Checkpointer:
             began,
             changed=changed,
         )
+        if full:
+            # reading very many cold rows would set off collections of all there is, each a pause of its own
+            self.attempt.release = hold()
         self.events_before = evaluator.events_in
         self.attempt.pause_s = wall.perf_counter() - began
         return True
@@ -161,6 +166,8 @@ class Checkpointer:
         if not attempt.submitted:
             if attempt.snapshot.write_some(SLICE_ROWS):
                 attempt.submitted = True
+                if attempt.release is not None:
+                    attempt.release()
                 self.worker.submit(lambda: self._commit(attempt))
             return True
         if not attempt.settled:
@@ -236,6 +243,8 @@ class Checkpointer:
         return CheckpointFigures(info.generation, info.kind, age_s, info.rows, info.bytes, pause_s, commit_s)
 
     def close(self) -> None:
+        if self.attempt is not None and self.attempt.release is not None:
+            self.attempt.release()
         self.worker.close()
 
 

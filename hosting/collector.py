@@ -7,17 +7,23 @@ Making 100,000 rows triggers thousands of collections that find nothing and cost
 from __future__ import annotations
 
 import gc
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 
 @contextmanager
 def no_collections() -> Iterator[None]:
     """Do not look for cycles until the end of the block; leave the collector as it was."""
-    was_on = gc.isenabled()
-    gc.disable()
+    release = hold()
     try:
         yield
     finally:
-        if was_on:
-            gc.enable()
+        release()
+
+
+def hold() -> Callable[[], None]:
+    """Do not look for cycles until the returned function is called; it leaves the collector as it was."""
+    if not gc.isenabled():
+        return lambda: None
+    gc.disable()
+    return gc.enable

@@ -24,6 +24,10 @@ Record = tuple[Any, Any]  # key, row or None for a row that is gone
 CHUNK_BYTES_MAX = 1 << 20
 
 
+LOOSE_ROWS_MAX = 256  # more would live long enough to set off full garbage collections
+ATOMS = frozenset((int, float, str, bytes, bool, type(None)))
+
+
 class Snapshot:
     """The rows of an engine as of now.
 
@@ -39,6 +43,7 @@ class Snapshot:
         self.rows = 0
         self.done = False
         self.blobs: list[bytes] = []
+        self.loose: list[Record] = []
         plans = engine.plans
         if full:
             plans.prune(each.plan for each in engine.standing.values())
@@ -54,9 +59,22 @@ class Snapshot:
             self.blobs.append(encode([(key, None) for key in self.gone]))
 
     def _guard(self, unit: Any) -> None:
-        if unit.epoch != self.engine.epoch and (self.full or unit in self.taken):
-            self._write((unit,))
-        self.engine.dirty[unit] = None
+        """Write the row of *unit* if it is still to be written, since it is about to change.
+
+        Rows whose states are plain numbers and texts cannot change once they are read; they are encoded together later.
+        """
+        engine = self.engine
+        if unit.epoch != engine.epoch and (self.full or unit in self.taken):
+            unit.epoch = engine.epoch
+            one = record(engine, unit)
+            self.rows += 1
+            if is_fixed(one[1]):
+                self.loose.append(one)
+                if len(self.loose) >= LOOSE_ROWS_MAX:
+                    self._encode_loose()
+            else:
+                self._encode([one])
+        engine.dirty[unit] = None
 
     def write_some(self, count: int) -> bool:
         """Write *count* more rows; return whether all are written."""
@@ -64,6 +82,7 @@ class Snapshot:
         batch = list(islice((unit for unit in self.pending if unit.epoch != epoch), count))
         if batch:
             self._write(batch)
+        self._encode_loose()
         if len(batch) < count and not self.done:
             self.done = True
             self.engine.touch = self.engine.dirty.setdefault
@@ -76,7 +95,15 @@ class Snapshot:
             unit.epoch = epoch
             records.append(record(self.engine, unit))
         self.rows += len(records)
-        token = SNAPSHOT.set(epoch)
+        self._encode(records)
+
+    def _encode_loose(self) -> None:
+        if self.loose:
+            self._encode(self.loose)
+            self.loose = []
+
+    def _encode(self, records: list[Record]) -> None:
+        token = SNAPSHOT.set(self.engine.epoch)
         try:
             self.blobs.append(encode(records))
         finally:
@@ -99,6 +126,21 @@ class Snapshot:
         engine.gone = {**self.gone, **engine.gone}
         engine.plans.unsaved = {**self.plans, **engine.plans.unsaved}
         engine.plans.unsaved_signatures = len(engine.plans.signatures) - self.signatures
+
+
+def is_fixed(row: Any) -> bool:
+    """Whether nothing in *row*, just read from the live state, can change any more."""
+    if row[0] == "subject":
+        return all(only_atoms(reader[3][2]) for reader in row[2])
+    return row[0] != "inner" and only_atoms(row[-1][2])
+
+
+def only_atoms(states: Sequence[Sequence[Any] | None]) -> bool:
+    for fields in states:
+        for value in fields or ():
+            if type(value) not in ATOMS:
+                return False
+    return True
 
 
 def is_live(engine: QueryEngine, unit: Any) -> bool:

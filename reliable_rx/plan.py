@@ -43,7 +43,7 @@ class PlanNode:
 
     __slots__ = (
         "bit", "deliver", "down", "finish", "index", "inputs", "leaf", "mask", "op", "passes", "path", "plan", "port",
-        "saver", "slot", "template",
+        "slot", "template",
     )  # fmt: skip
 
     deliver: Deliver
@@ -63,7 +63,6 @@ class PlanNode:
         self.leaf = isinstance(op, LEAVES)
         self.passes = isinstance(op, Stage) and type(op).on_inner_next is Stage.on_inner_next
         self.template: Plan | None = None
-        self.saver: Callable[[Any], tuple[Any, ...]] | None = None
         for port, each in enumerate(inputs):
             each.down, each.port = self, port
             self.mask |= each.mask
@@ -128,7 +127,7 @@ class Plan:
         for node in reversed(self.nodes):
             self._wire(node)
         self.shape: tuple[StateShape, ...] = tuple(state_shape(node.op) for node in self.slots)
-        self.paths = tuple(node.path for node in self.slots)
+        self.savers = [state_saver(node.op) for node in self.slots]
         sources = [node.op.source for node in self.walk() if isinstance(node.op, SourceLeaf)]
         self.sources = frozenset(sources)
         self.single = len(sources) == 1
@@ -147,7 +146,6 @@ class Plan:
         self.nodes.append(node)
         if query.op.State is not None:
             node.slot = len(self.slots)
-            node.saver = state_saver(query.op)
             self.slots.append(node)
         if self.symbolic and isinstance(query.op, Stage) and inputs and yields_inner(query.inputs[0]):
             node.template = self._template(query.op, path)

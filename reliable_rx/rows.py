@@ -51,10 +51,9 @@ class Report:
 
 def save_instance(instance: Instance) -> Row:
     """Return the row of *instance* as plain data; it refers to the live state, so encode it at once."""
-    states = instance.states
     saved = [
-        None if states[node.slot] is None else node.saver(states[node.slot])  # type: ignore[misc]
-        for node in instance.plan.slots
+        None if state is None else save(state)
+        for save, state in zip(instance.plan.savers, instance.states, strict=False)  # the last state is nobody's
     ]
     orders = instance.orders
     return (
@@ -81,7 +80,9 @@ def save_unit(unit: Any, signature_id: Callable[[Plan], int]) -> Row:
     readers = [each for _, each, _ in unit.subscribers if each is not None and each.unit is unit]
     if len(readers) > 1:
         readers = list(dict.fromkeys(readers))
-    attached = [(each.sink.path, each.key, signature_id(each.plan), save_instance(each)) for each in readers]
+    attached = [
+        (each.sink.path, each.key, each.plan.number or signature_id(each.plan), save_instance(each)) for each in readers
+    ]
     return ("subject", unit.order, attached)
 
 

@@ -248,7 +248,7 @@ def rebuild(instance: Instance) -> None:
         state = instance.states[node.slot]
         if state is not None:
             live: list[Any] = []
-            fields = dict(zip(state_fields(type(node.op)), node.saver(state), strict=True))  # type: ignore[misc]
+            fields = dict(zip(state_fields(type(node.op)), instance.plan.savers[node.slot](state), strict=True))
             instance.states[node.slot] = node.op.State(**through_bytes(fields, live))  # type: ignore[misc]
     for children in (instance.children or {}).values():
         for child in children.values():
