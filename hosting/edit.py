@@ -8,11 +8,26 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from checkpoint.codec import decode, encode
-from reliable_rx.rows import Loader, Report, save_instance, save_unit, signature, units
+from reliable_rx.errors import ReliableRxError
+from reliable_rx.rows import Loader, Report, Row, save_instance, save_unit, signature, units
+from reliable_rx.subject import Address
 
 if TYPE_CHECKING:
     from hosting.engine import QueryEngine
     from hosting.standing import Standing
+
+
+class Editor(Loader):
+    """Drops an inner sequence that the edited query cannot make: its selector fails for what it was opened for."""
+
+    def _load(self, address: Address, row: Row) -> bool:
+        try:
+            return super()._load(address, row)
+        except ReliableRxError:
+            raise
+        except Exception:
+            self.report.dropped.append(address[-2])
+            return True
 
 
 def edit(engine: QueryEngine, before: Standing, after: Standing) -> Report:
@@ -22,9 +37,10 @@ def edit(engine: QueryEngine, before: Standing, after: Standing) -> Report:
     shape = signature(before.plan)
     before.dispose()
     engine.forget(before)
+    engine.timers.sweep()
     engine.standing[after.name] = after
     engine.gone.pop(("top", after.name), None)
-    loader = Loader(dict(enumerate(engine.plans.signatures, 1)))
+    loader = Editor(dict(enumerate(engine.plans.signatures, 1)))
     row, rows = loader.reading(lambda: decode(written))
     loader.load_muted(after, row, shape)
     loader.load_all(rows)

@@ -106,6 +106,7 @@ class QueryEvaluator:
         self.round_turns = ROUND_TURNS_MAX if background else 1
         self.round_events = max(256, 2 * batch_events_max)
         self.fresh: list[Output] = []
+        self.broken: BaseException | None = None
         self.started = self.closed = self.stopping = False
 
     # -- declaring
@@ -136,6 +137,7 @@ class QueryEvaluator:
 
     def create_many(self, queries: Mapping[str, Any], *, policy: str = "fail", limits: Limits = NO_LIMITS) -> None:
         """Host many queries, durable when this returns; far cheaper than one by one."""
+        self._raise_failures()
         with self.lock, no_collections():
             for name, query in queries.items():
                 if self.started:
@@ -159,6 +161,7 @@ class QueryEvaluator:
 
     def dispose(self, name: str) -> None:
         """End the query *name* and forget its state; its stream stays readable."""
+        self._raise_failures()
         with self.lock:
             if name not in self.engine.standing:
                 raise KeyError(f"no query is called {name!r}; there are: {', '.join(sorted(self.engine.standing))}")
@@ -177,10 +180,14 @@ class QueryEvaluator:
             if self.started:
                 return
             self.started = True
-            self.recovery = recover(self)
-            for name, (query, policy, limits) in self.declared.items():
-                self._create(name, query, policy, limits)
-            self.outlets.open()
+            try:
+                self.recovery = recover(self)
+                for name, (query, policy, limits) in self.declared.items():
+                    self._create(name, query, policy, limits)
+                self.outlets.open()
+            except BaseException as error:
+                self.broken = error
+                raise
 
     def step(self) -> bool:
         """Do some work: move what is durable on, then take a few turns; return whether anything moved."""
@@ -275,6 +282,7 @@ class QueryEvaluator:
         """Take a checkpoint now and return when it is committed. *Raises* `StoreUnavailable`."""
         with self.lock:
             self.start()
+            self._raise_failures()
             self.checkpointer.now(full=full)
 
     def close(self) -> None:
@@ -294,7 +302,7 @@ class QueryEvaluator:
 
     def __exit__(self, kind: Any, error: Any, trace: Any) -> None:
         try:
-            if kind is None and self.started and self.trouble is None:
+            if kind is None and self.started and self.trouble is None and self.broken is None:
                 self.checkpoint()
         finally:
             self.close()
@@ -322,7 +330,11 @@ class QueryEvaluator:
 
     def _take(self, turn: Turn) -> None:
         before = self.engine.number
-        outputs = self.engine.take(turn)
+        try:
+            outputs = self.engine.take(turn)
+        except BaseException as error:
+            self.broken = error
+            raise
         group = self.group
         if group is None:
             group = self.group = journaling.Group(before + 1)
@@ -386,9 +398,10 @@ class QueryEvaluator:
         return self.outlets.pump() or shown
 
     def _raise_failures(self) -> None:
-        for worker in (self.journal_worker, self.checkpointer.worker):
-            if worker.failure is not None:
-                raise worker.failure
+        """What failed half way has left an engine that must neither go on nor be saved."""
+        for failure in (self.broken, self.journal_worker.failure, self.checkpointer.worker.failure):
+            if failure is not None:
+                raise failure
 
     # -- looking
 

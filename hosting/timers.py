@@ -30,9 +30,13 @@ class Timers:
         timer[2] = None
         self.cancelled += 1
         if self.cancelled > SWEEP_MIN and self.cancelled > len(self.heap) // 2:
-            self.heap = [each for each in self.heap if each[2] is not None]
-            heapq.heapify(self.heap)
-            self.cancelled = 0
+            self.sweep()
+
+    def sweep(self) -> None:
+        """Take the emptied timers out; a timer that is set again as it was must not meet itself in the heap."""
+        self.heap = [each for each in self.heap if each[2] is not None]
+        heapq.heapify(self.heap)
+        self.cancelled = 0
 
     def pop(self, time: float, *, inclusive: bool) -> Timer | None:
         """Take out the next timer that is due before *time* (or, *inclusive*, at it)."""
