@@ -1,0 +1,266 @@
+"""An evaluator in a world that fails, and a model that says what must have come out.
+
+Every turn the evaluator takes is written down with its events. After a crash those that it does not know any more are struck out, and what
+its journal replays must be what was written down. The model takes the same turns in one engine that was never saved, so
+each stream and each sink must hold exactly what that engine emits; and the turns together must hold every input once, in order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import reliable_rx as rx
+from checkpoint import MemoryStore
+from hosting import GeneratorSource, ListSource, QueryEvaluator
+from hosting.engine import QueryEngine
+from hosting.turn import Events, Output, Turn
+from reliable_rx import operators as ops
+from reliable_rx.errors import StoreUnavailable
+from reliable_rx.probes import ARMED
+from reliable_rx.testing import check_ledger
+from reliable_rx.testing.faults import Action, disk_full, raise_
+from reliable_rx.testing.queries import compiled
+from reliable_rx.testing.recipes import Recipe, add, bounded, fails_on_four
+
+STEPS_MAX = 5_000
+GENERATED = 40
+
+POINTS = (
+    "journal.before_commit", "journal.after_commit", "log.before_commit", "log.after_commit",
+    "checkpoint.before_commit", "checkpoint.mid_commit", "checkpoint.after_commit",
+    "sink.before_flush", "sink.after_flush", "sink.before_acknowledge",
+)  # fmt: skip
+
+STATIC: dict[str, tuple[Any, str]] = {
+    "totals": (rx.source("pushed").pipe(ops.scan(add, 0)), "fail"),
+    "over": (rx.source("totals").pipe(ops.pairwise(), ops.map(bounded)), "fail"),
+    "both": (rx.source("listed").pipe(ops.merge(rx.source("made")), ops.map(bounded), ops.scan(add, 0)), "fail"),
+    "quiet": (rx.source("listed").pipe(ops.debounce(1.5)), "fail"),
+    "skips": (rx.source("pushed").pipe(ops.map(fails_on_four), ops.scan(add, 0)), "skip"),
+    "buries": (rx.source("pushed").pipe(ops.map(fails_on_four), ops.buffer_with_count(2), ops.map(bounded)), "dead_letter"),
+}  # fmt: skip
+"""Queries of the application: declared again at every start."""
+
+
+class PositionSink:
+    """Knows exactly what it has made durable; the rest dies with the process."""
+
+    def __init__(self) -> None:
+        self.durable: list[tuple[int, Any]] = []
+        self.waiting: list[tuple[int, Any]] = []
+
+    def open(self, stream: str, /) -> int | None:
+        self.waiting = []
+        return self.durable[-1][0] + 1 if self.durable else 0
+
+    def write(self, first: int, values: Sequence[Any], /) -> None:
+        self.waiting += enumerate(values, first)
+
+    def end(self, n: int, error: Exception | None, /) -> None:
+        self.waiting.append((n, ("ended", str(error))))
+
+    def flush(self) -> None:
+        self.durable += self.waiting
+        self.waiting = []
+
+    def close(self) -> None: ...
+
+
+class World:
+    """One store, one evaluator after the other on it, inputs that outlive them, and the book of turns."""
+
+    def __init__(self, open_store: Callable[[], Any] = MemoryStore, *, batch_events_max: int = 3) -> None:
+        self.store = open_store()
+        self.batch_events_max = batch_events_max
+        self.now = 100.0
+        self.listed: list[Any] = []
+        self.pushed: list[Any] = []
+        self.doubtful: list[Any] = []
+        self.sinks = {name: PositionSink() for name in ("totals", "quiet", "buries.dead_letters")}
+        self.turns: list[tuple[int, Turn, list[Output]]] = []
+        self.acknowledged = 0
+        self.seen: dict[str, list[tuple[int, Any]]] = {}
+        self.evaluator = self.new_evaluator()
+
+    # -- the life of an evaluator
+
+    def new_evaluator(self) -> QueryEvaluator:
+        evaluator = QueryEvaluator(
+            self.store, background=False, clock=lambda: self.now, checkpoint_interval_s=1e9,
+            batch_events_max=self.batch_events_max,
+        )  # fmt: skip
+        self.input = evaluator.push("pushed")
+        evaluator.source("listed", ListSource(self.listed, follow=True))
+        evaluator.source("made", GeneratorSource(lambda i, random: random.randrange(9), count=GENERATED, seed=3))
+        for name, (query, policy) in STATIC.items():
+            evaluator.create(name, query, policy=policy)
+        for name, sink in self.sinks.items():
+            evaluator.sink(name, sink)
+        self.taken = 0
+        take = evaluator.engine.take
+        evaluator.engine.take = lambda turn: self.note(evaluator.engine, turn, take)  # type: ignore[method-assign]
+        return evaluator
+
+    def note(self, engine: QueryEngine, turn: Turn, take: Callable[[Turn], list[Output]]) -> list[Output]:
+        """Write down a turn and what it emitted; a turn that was known must be what it was."""
+        outputs = take(turn)
+        kept = [Output(out.name, out.first, list(out.values), *out[3:]) for out in outputs]
+        number = engine.number
+        known = next((each for each in self.turns if each[0] == number), None)
+        if known is not None:
+            assert plain(turn) == plain(known[1]), f"turn {number} was {known[1]}, its replay is {turn}"
+            assert list(map(plain, kept)) == list(map(plain, known[2])), f"turn {number} emitted {known[2]}, now {kept}"
+        else:
+            self.turns.append((number, turn, kept))
+        return outputs
+
+    def start(self) -> None:
+        """Start the evaluator and strike out what it does not know."""
+        recovered: list[int] = []
+        create = self.evaluator._create
+
+        def first_creation(*args: Any) -> None:
+            if not recovered:
+                recovered.append(self.recovered())
+            create(*args)
+
+        self.evaluator._create = first_creation  # type: ignore[method-assign]
+        self.evaluator.start()
+        self.evaluator._create = create  # type: ignore[method-assign]
+
+    def recovered(self) -> int:
+        number = self.evaluator.engine.number
+        assert number >= self.acknowledged, f"turn {self.acknowledged} was acknowledged, recovered only {number}"
+        self.turns = [each for each in self.turns if each[0] <= number]
+        assert not self.turns or self.turns[-1][0] == number
+        return number
+
+    def crash(self) -> None:
+        """Kill it: the store keeps what was committed, everything else is gone."""
+        ARMED.clear()
+        self.observe()
+        self.store = crashed(self.store)
+        self.restart()
+
+    def restart(self) -> None:
+        self.evaluator = self.new_evaluator()
+        if self.input.end == len(self.pushed) + len(self.doubtful):
+            self.pushed += self.doubtful
+        self.doubtful = []
+        assert self.input.end == len(self.pushed)
+        self.start()
+
+    # -- what happens
+
+    def push(self, values: list[Any]) -> None:
+        try:
+            self.input.push(values)
+            self.pushed += values
+            self.doubtful = []
+        except StoreUnavailable:
+            self.doubtful = list(values)
+
+    def run(self, steps_max: int = STEPS_MAX) -> None:
+        """Work until nothing moves."""
+        for _ in range(steps_max):
+            if not self.evaluator.step():
+                break
+        self.observe()
+
+    def try_to(self, act: Callable[[], Any]) -> None:
+        """Do something that needs the store."""
+        try:
+            act()
+        except StoreUnavailable:
+            return
+        self.observe()
+
+    def observe(self) -> None:
+        """Note what can be seen from outside: from now on it must stay, whatever happens."""
+        self.acknowledged = max(self.acknowledged, self.store.journal.last_turn)
+        for name, stream in self.evaluator.streams.items():
+            seen = self.seen.setdefault(name, [])
+            seen += records(stream, seen[-1][0] + 1 if seen else 0)
+
+    # -- the judgement
+
+    def finish(self) -> None:
+        """Let everything come through, crash once more, and look."""
+        ARMED.clear()
+        self.run()
+        self.evaluator.checkpoint()
+        self.crash()
+        self.run()
+        self.now += 50.0
+        self.run()
+        self.evaluator.checkpoint()
+        assert self.evaluator.trouble is None
+        self.observe()
+        self.check()
+
+    def check(self) -> None:
+        """Every input once, every output once, all in order."""
+        for source, expected in (("pushed", self.pushed), ("listed", self.listed)):
+            check_ledger(list(enumerate(expected)), self.events_of(source)).check(f"source {source!r}")
+        check_ledger(list(range(GENERATED)), [n for n, _ in self.events_of("made")]).check("source 'made'")
+        expected_outputs = self.shadow()
+        for name in {*expected_outputs, *self.seen}:
+            check_ledger(expected_outputs.get(name, []), self.seen.get(name, [])).check(f"stream {name!r}")
+            if name in self.evaluator.streams:
+                again = list(records(self.evaluator.streams[name], 0))
+                check_ledger(expected_outputs.get(name, []), again).check(f"stream {name!r}, read again")
+        for name, sink in self.sinks.items():
+            check_ledger(expected_outputs.get(name, []), sink.durable).check(f"the sink of {name!r}")
+
+    def events_of(self, source: str) -> list[tuple[int, Any]]:
+        return [
+            (turn.first + place, value)
+            for _, turn, _ in self.turns
+            if isinstance(turn, Events) and turn.source == source
+            for place, value in enumerate(turn.values)
+        ]
+
+    def shadow(self) -> dict[str, list[tuple[int, Any]]]:
+        """Take all turns in an engine that is never saved."""
+        engine = QueryEngine()
+        for source in ("pushed", "listed", "made"):
+            engine.declare(source, ["0"])
+        found: dict[str, list[tuple[int, Any]]] = {}
+        for _, turn, _ in self.turns:
+            for out in engine.take(compiled(engine, turn)):
+                found.setdefault(out.name, []).extend(told(out.first, out.values, out.ended, out.error))
+        return found
+
+
+def crashed(store: Any) -> Any:
+    """Return what the next process finds."""
+    store.crash()
+    return store.reopen()
+
+
+def plain(turn: Any) -> tuple[Any, ...]:
+    """What two turns or outputs must have in common."""
+    fields = [each for each in turn if not hasattr(each, "nodes")]
+    return (type(turn).__name__, *[list(f) if isinstance(f, (list, tuple)) else repr(f) for f in fields])
+
+
+def records(stream: Any, start: int) -> Iterator[tuple[int, Any]]:
+    for segment in list(stream.read(start, 1_000_000)):
+        yield from told(segment.first, segment.values, segment.ended, segment.error)
+
+
+def told(first: int, values: Sequence[Any], ended: bool, error: Exception | None) -> Iterator[tuple[int, Any]]:
+    yield from enumerate(values, first)
+    if ended:
+        yield first + len(values), ("ended", str(error))
+
+
+def query_of(recipe: Recipe) -> Any:
+    """Host a recipe over the two live inputs and another query's stream."""
+    return recipe(ops, rx, rx.source("pushed"), rx.source("listed"), rx.source("totals"))
+
+
+def full_at(point: str) -> Action:
+    """Let the disk be full at *point*, in the words that are spoken there."""
+    return raise_(StoreUnavailable("the disk of the sink is full")) if point.startswith("sink") else disk_full()

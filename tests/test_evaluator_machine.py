@@ -1,0 +1,132 @@
+"""A state machine over the evaluator: whatever happens in whatever order, nothing is lost, doubled or out of order."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from evaluator_world import POINTS, STATIC, World, full_at, query_of
+from hypothesis import HealthCheck, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule, run_state_machine_as_test
+
+from reliable_rx.probes import ARMED
+from reliable_rx.testing.faults import nth
+from reliable_rx.testing.recipes import recipes
+
+VALUES = st.lists(st.integers(0, 6), min_size=1, max_size=5)
+NAMES = st.sampled_from(("one", "two", "three"))
+RECIPES = recipes(sources=3, steps_max=4)
+POLICIES = st.sampled_from(("fail", "skip", "dead_letter"))
+
+
+class Machine(RuleBasedStateMachine):
+    """Everything that may happen to an evaluator and the process around it."""
+
+    world: World
+    failed = False
+
+    @initialize(batch=st.sampled_from((1, 3, 100)))
+    def begin(self, batch: int) -> None:
+        ARMED.clear()
+        self.world = World(batch_events_max=batch)
+        self.world.start()
+
+    @rule(values=VALUES)
+    def push(self, values: list[int]) -> None:
+        self.world.push(values)
+
+    @rule(values=VALUES)
+    def append(self, values: list[int]) -> None:
+        self.world.listed += values
+
+    @rule(steps=st.integers(1, 6))
+    def step(self, steps: int) -> None:
+        self.world.run(steps)
+
+    @rule()
+    def settle(self) -> None:
+        self.world.run(200)
+
+    @rule(seconds=st.sampled_from((0.5, 2.0, 7.0)))
+    def tick(self, seconds: float) -> None:
+        self.world.now += seconds
+
+    @rule(name=NAMES, recipe=RECIPES, policy=POLICIES)
+    def create_or_edit(self, name: str, recipe: Any, policy: str) -> None:
+        self.world.try_to(lambda: self.world.evaluator.create(name, query_of(recipe), policy=policy))
+
+    @rule(name=NAMES)
+    def dispose(self, name: str) -> None:
+        if name in self.world.evaluator.queries():
+            self.world.try_to(lambda: self.world.evaluator.dispose(name))
+
+    @rule(name=st.sampled_from(sorted(set(STATIC) - {"totals"})))
+    def dispose_and_declare_again(self, name: str) -> None:
+        query, policy = STATIC[name]
+        if name in self.world.evaluator.queries():
+            self.world.try_to(lambda: self.world.evaluator.dispose(name))
+        self.world.try_to(lambda: self.world.evaluator.create(name, query, policy=policy))
+
+    @rule(full=st.booleans())
+    def checkpoint(self, full: bool) -> None:
+        self.world.try_to(lambda: self.world.evaluator.checkpoint(full=full))
+
+    @rule()
+    def begin_checkpoint(self) -> None:
+        """Let a checkpoint be under way while other things happen."""
+        checkpointer = self.world.evaluator.checkpointer
+        if checkpointer.attempt is None and checkpointer.trouble is None:
+            checkpointer._begin(full=checkpointer._wants_full())
+
+    @rule(point=st.sampled_from(POINTS), once=st.booleans())
+    def let_it_fail(self, point: str, once: bool) -> None:
+        ARMED[point] = nth(1, full_at(point)) if once else full_at(point)
+
+    @precondition(lambda self: bool(ARMED))
+    @rule()
+    def mend(self) -> None:
+        ARMED.clear()
+
+    @rule()
+    def crash(self) -> None:
+        self.world.crash()
+
+    @rule()
+    def restart_in_peace(self) -> None:
+        ARMED.clear()
+        self.world.evaluator.close()
+        self.world.observe()
+        self.world.store = self.world.store.reopen()
+        self.world.restart()
+
+    def teardown(self) -> None:
+        try:
+            if hasattr(self, "world"):
+                self.world.finish()
+        finally:
+            ARMED.clear()
+
+
+def run(examples: int, steps: int) -> None:
+    run_state_machine_as_test(
+        Machine,
+        settings=settings(
+            max_examples=examples,
+            stateful_step_count=steps,
+            deadline=None,
+            print_blob=True,
+            suppress_health_check=list(HealthCheck),
+        ),
+    )
+
+
+def test_the_ledger_is_clean_whatever_happens() -> None:
+    """Create, edit, dispose, feed, tick, checkpoint, fail, crash, recover: 0 lost, 0 duplicated, 0 reordered."""
+    run(examples=25, steps=25)
+
+
+@pytest.mark.slow
+def test_the_ledger_is_clean_whatever_happens_for_long() -> None:
+    """The same, for longer and more often."""
+    run(examples=1000, steps=60)
