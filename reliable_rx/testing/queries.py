@@ -146,8 +146,8 @@ def run_stored(build: Build, streams: Streams, until_s: float, script: Script) -
 
     >>> from reliable_rx.testing import draw_marbles, parse_marbles
     >>> script = [["full", "commit"], ["differential"], ["commit", "crash"]]
-    >>> draw_marbles(run_stored(lambda ops, rx, s: s.pipe(ops.pairwise()), [parse_marbles("-1-2-3|")], 9, script))
-    '---(1, 2)-(2, 3)|'
+    >>> draw_marbles(run_stored(lambda ops, rx, s: s.pipe(ops.scan(max)), [parse_marbles("-1-2-1|")], 9, script))
+    '-1-2-2|'
     """
     return StoredRun(build, streams, until_s, script).play()
 
