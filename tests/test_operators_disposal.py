@@ -44,7 +44,7 @@ def test_subscribes_when_rxpy_does(name: str) -> None:
     """At every instant, and after disposal at any instant, each source has as many subscribers as under RxPY."""
     case = CASES[name]
     for streams in small_streams(case.alphabet[:2], 2 if case.sources == 1 else 1, sources=case.sources):
-        for dispose_at_s in (1, 2, 3, 99):
+        for dispose_at_s in (1, 2, 99):
             expected = watched(case.build, plain_ops, reactivex, streams, dispose_at_s)
             assert watched(case.build, ops, rx, streams, dispose_at_s) == expected, (streams, dispose_at_s)
 
@@ -54,7 +54,7 @@ def test_leaves_nothing_behind(name: str) -> None:
     """When a query has ended or was disposed of, it holds no timer, no row and no subscription any more."""
     case = CASES[name]
     for streams in small_streams(case.alphabet[:2], 2 if case.sources == 1 else 1, sources=case.sources):
-        for dispose_at_s in (0.5, 1.5, 2.5):
+        for dispose_at_s in (0.5, 1.5):
             clock = VirtualTimeScheduler(0.0)
             sources = hot_sources(clock, streams)
             ended: list[Any] = []
