@@ -63,14 +63,18 @@ def describe(value: Any, depth: int) -> Iterator[str]:
             yield from describe(item, depth + 1)
     elif isinstance(value, type) or (callable(value) and hasattr(value, "__qualname__")):
         yield f"{getattr(value, '__module__', None)}.{value.__qualname__}"  # str.upper has no module
+    elif " at 0x" in (text := repr(value)):  # the repr tells an address, so what the object holds must tell it apart
+        yield type(value).__qualname__
+        yield from describe(held(value), depth + 5)  # what is reached from there may be the whole process
     else:
-        yield plain(value)
+        yield f"{type(value).__qualname__}:{text}"
 
 
-def plain(value: Any) -> str:
-    """Write a value by its repr, unless that tells an address."""
-    text = repr(value)
-    return f"{type(value).__qualname__}" if " at 0x" in text else f"{type(value).__qualname__}:{text}"
+def held(value: Any) -> dict[str, Any]:
+    """Return the attributes of an object, by name."""
+    slots = [name for kind in type(value).__mro__ for name in getattr(kind, "__slots__", ())]
+    plain = {name: getattr(value, name) for name in slots if not name.startswith("__") and hasattr(value, name)}
+    return {**plain, **getattr(value, "__dict__", {})}
 
 
 def describe_code(code: CodeType) -> Iterator[str]:

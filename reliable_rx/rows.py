@@ -157,12 +157,18 @@ class Loader:
         owner.groups(node)[address[-1]] = subject
         for path, key, signature_id, inner in attached:
             reader = owner.plan.by_path.get(path)
-            if reader is not None:
+            if reader is None or not reader.mask & node.bit:  # an edit has put the reader elsewhere
+                self.report.dropped.append(path)
+            else:
                 child = self._load_child(owner, reader, key, Inner(subject), signature_id, inner)
                 child.unit = subject
 
     def _load_inner(self, owner: Instance, node: PlanNode, address: Address, row: Row) -> None:
         _, outer, signature_id, inner = row
+        made = outer.subject.node if isinstance(outer, Inner) and outer.subject.owner is owner else None
+        if made is not None and not node.mask & made.bit:
+            self.report.dropped.append(node.path)
+            return
         child = self._load_child(owner, node, address[-1], outer, signature_id, inner)
         child.saved = address
 
