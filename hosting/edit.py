@@ -45,8 +45,8 @@ def edit(engine: QueryEngine, before: Standing, after: Standing) -> Report:
     loader.load_muted(after, row, shape)
     loader.load_all(rows)
     loader.finish()
+    after.saved = before.saved  # what is stored under the name must go when this one goes
     for unit in (after, *units(after)):
-        unit.saved = None if unit is after else unit.saved
         engine.touch(unit)
     for unit in units(after):
         engine.gone.pop(unit.saved, None)
