@@ -1,8 +1,9 @@
 """An evaluator in a world that fails, and a model that says what must have come out.
 
-Every turn the evaluator takes is written down with its events. After a crash those that it does not know any more are struck out, and what
-its journal replays must be what was written down. The model takes the same turns in one engine that was never saved, so
-each stream and each sink must hold exactly what that engine emits; and the turns together must hold every input once, in order.
+Every turn the evaluator takes is written down with its events. After a crash those that it does not know any more are
+struck out, and what its journal replays must be what was written down. The model takes the same turns in an engine that
+was never saved, so each stream and each sink must hold exactly what that engine emits; and the turns together must
+hold every input once, in order.
 """
 
 from __future__ import annotations
@@ -38,9 +39,26 @@ STATIC: dict[str, tuple[Any, str]] = {
     "both": (rx.source("listed").pipe(ops.merge(rx.source("made")), ops.map(bounded), ops.scan(add, 0)), "fail"),
     "quiet": (rx.source("listed").pipe(ops.debounce(1.5)), "fail"),
     "skips": (rx.source("pushed").pipe(ops.map(fails_on_four), ops.scan(add, 0)), "skip"),
-    "buries": (rx.source("pushed").pipe(ops.map(fails_on_four), ops.buffer_with_count(2), ops.map(bounded)), "dead_letter"),
+    "buries": (rx.source("pushed").pipe(ops.map(fails_on_four), ops.pairwise(), ops.map(bounded)), "dead_letter"),
 }  # fmt: skip
 """Queries of the application: declared again at every start."""
+
+
+class Forgetful(ListSource):
+    """A source that takes its acknowledgements seriously: what has been acknowledged cannot be had again."""
+
+    def __init__(self, values: list[Any], forgotten: list[int]) -> None:
+        super().__init__(values, follow=True)
+        self.forgotten = forgotten
+
+    def open(self, partition: str, at: int, /) -> Any:
+        assert at > self.forgotten[0], f"id {at} was acknowledged, and is wanted again"
+        reader = super().open(partition, at)
+        reader.acknowledge = self.forget  # type: ignore[method-assign]
+        return reader
+
+    def forget(self, n: int) -> None:
+        self.forgotten[0] = max(self.forgotten[0], n)
 
 
 class PositionSink:
@@ -75,8 +93,9 @@ class World:
         self.batch_events_max = batch_events_max
         self.now = 100.0
         self.listed: list[Any] = []
+        self.forgotten = [-1]
         self.pushed: list[Any] = []
-        self.doubtful: list[Any] = []
+        self.doubtful: list[list[Any]] = []
         self.sinks = {name: PositionSink() for name in ("totals", "quiet", "buries.dead_letters")}
         self.turns: list[tuple[int, Turn, list[Output]]] = []
         self.acknowledged = 0
@@ -91,7 +110,7 @@ class World:
             batch_events_max=self.batch_events_max,
         )  # fmt: skip
         self.input = evaluator.push("pushed")
-        evaluator.source("listed", ListSource(self.listed, follow=True))
+        evaluator.source("listed", Forgetful(self.listed, self.forgotten))
         evaluator.source("made", GeneratorSource(lambda i, random: random.randrange(9), count=GENERATED, seed=3))
         for name, (query, policy) in STATIC.items():
             evaluator.create(name, query, policy=policy)
@@ -134,6 +153,9 @@ class World:
         assert number >= self.acknowledged, f"turn {self.acknowledged} was acknowledged, recovered only {number}"
         self.turns = [each for each in self.turns if each[0] <= number]
         assert not self.turns or self.turns[-1][0] == number
+        ends = {out.name: out.next for _, _, outputs in self.turns for out in outputs}
+        for name, seen in self.seen.items():
+            assert not seen or seen[-1][0] < ends.get(name, 0), f"id {seen[-1][0]} of {name!r} was seen and is gone"
         return number
 
     def crash(self) -> None:
@@ -145,11 +167,16 @@ class World:
 
     def restart(self) -> None:
         self.evaluator = self.new_evaluator()
-        if self.input.end == len(self.pushed) + len(self.doubtful):
-            self.pushed += self.doubtful
+        tail = self.tail()
+        assert not tail or tail in self.doubtful, f"{tail} was never pushed"
+        self.pushed += tail
         self.doubtful = []
-        assert self.input.end == len(self.pushed)
         self.start()
+
+    def tail(self) -> list[Any]:
+        """Return what is in the log unacknowledged: a push that failed and was durable all the same."""
+        assert self.input.end >= len(self.pushed), "an acknowledged value is gone"
+        return list(self.input.open("0", len(self.pushed)).fetch(100).values)
 
     # -- what happens
 
@@ -159,7 +186,7 @@ class World:
             self.pushed += values
             self.doubtful = []
         except StoreUnavailable:
-            self.doubtful = list(values)
+            self.doubtful.append(values)
 
     def run(self, steps_max: int = STEPS_MAX) -> None:
         """Work until nothing moves."""

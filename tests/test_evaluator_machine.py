@@ -24,7 +24,6 @@ class Machine(RuleBasedStateMachine):
     """Everything that may happen to an evaluator and the process around it."""
 
     world: World
-    failed = False
 
     @initialize(batch=st.sampled_from((1, 3, 100)))
     def begin(self, batch: int) -> None:
@@ -87,6 +86,16 @@ class Machine(RuleBasedStateMachine):
     @rule()
     def mend(self) -> None:
         ARMED.clear()
+
+    @rule(point=st.sampled_from(POINTS), values=VALUES, steps=st.integers(1, 8))
+    def fail_and_crash(self, point: str, values: list[int], steps: int) -> None:
+        """Let events come, the disk be full at one point, a checkpoint be tried, and the process die."""
+        self.world.push(values)
+        self.world.listed += values
+        ARMED[point] = full_at(point)
+        self.world.run(steps)
+        self.checkpoint(full=False)
+        self.world.crash()
 
     @rule()
     def crash(self) -> None:

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from reliable_rx.errors import NondeterminismDetected
-from reliable_rx.testing.hosted import HOSTED, HostedRun
+from reliable_rx.testing.hosted import HostedRun
 from reliable_rx.testing.marbles import COMPLETED, ERROR, NEXT, Timed
 from reliable_rx.testing.oracle import SourceError, compare
 from reliable_rx.testing.virtual_time import RUNNERS, Build, Streams, run_plain
@@ -181,22 +181,45 @@ def check_query(
     inputs = timed_streams(sources, st.integers(0, 5) if values is None else values, events_max, gaps_s)
 
     @settings(max_examples=examples, deadline=None, print_blob=True, suppress_health_check=list(HealthCheck))
-    @given(builds, inputs, scripts())
-    def equal(build: Build, streams: Streams, script: Script) -> None:
-        check_run(build, streams, script, reference=reference, horizon_s=horizon_s)
+    @given(builds, inputs, scripts(), st.integers(0, 7))
+    def equal(build: Build, streams: Streams, script: Script, turn: int) -> None:
+        check_run(build, streams, (script, *phrases(turn)), reference=reference, horizon_s=horizon_s)
 
     equal()
 
 
 def check_run(
-    build: Build, streams: Streams, script: Script, *, reference: Build | None = None, horizon_s: float = 30.0
+    build: Build,
+    streams: Streams,
+    scripts: Sequence[Script],
+    *,
+    reference: Build | None = None,
+    horizon_s: float = 30.0,
 ) -> None:
-    """Compare one run with plain `reactivex`: un-hosted, rebuilt, hosted, and crashed as *script* says."""
+    """Compare one run with plain `reactivex`: un-hosted, rebuilt, hosted, and crashed as each script says."""
     until_s = max((each.time_s for stream in streams for each in stream), default=0.0) + horizon_s
     expected = run_plain(reference or build, streams, until_s)
-    compare("stored and crashed", streams, expected, run_stored(build, streams, until_s, script))
-    for name, runner in {**RUNNERS, **HOSTED}.items():
+    for script in scripts:
+        compare(f"stored and crashed by {script}", streams, expected, run_stored(build, streams, until_s, script))
+    for name, runner in RUNNERS.items():
         compare(name, streams, expected, runner(build, streams, until_s))
+
+
+def phrases(turn: int) -> list[Script]:
+    """Return scripts that lead straight to where snapshots go wrong, around one turn.
+
+    A checkpoint is written while a turn is taken; several build on one another; a commit fails, and the next checkpoint
+    has to have what the failed one took.
+    """
+    quiet: list[list[str]] = [[]]
+    begun = [[FULL, COMMIT], *quiet * turn]
+    endings = (
+        [[DIFFERENTIAL], [COMMIT, CRASH]],
+        [[DIFFERENTIAL, COMMIT], [DIFFERENTIAL, COMMIT], [DIFFERENTIAL, COMMIT, CRASH]],
+        [[DIFFERENTIAL], [FAIL, DIFFERENTIAL, COMMIT, CRASH]],
+    )
+    late = [*quiet * turn, [FULL], [COMMIT, CRASH]]
+    return [[*script, *quiet * 20] for script in (late, *(begun + ending for ending in endings))]
 
 
 def scripts() -> SearchStrategy[Script]:

@@ -1,0 +1,238 @@
+"""The tests are tested: each bug planted here in engine, snapshot or evaluator must be found by the generic checks.
+
+A check is allowed a bounded number of examples, and must pass without the bug.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+from hypothesis import Phase, settings
+from planted_checks import CHECKS
+
+import hosting.edit
+import hosting.snapshot
+from hosting import journaling
+from hosting.checkpointer import Checkpointer
+from hosting.evaluator import QueryEvaluator
+from hosting.intake import Intake
+from hosting.outlets import Outlets
+from hosting.snapshot import Snapshot
+from hosting.stream import Stream
+from reliable_rx import rows
+from reliable_rx.instance import Instance
+from reliable_rx.operator import Operator
+
+Plant = Callable[[pytest.MonkeyPatch], None]
+PLANTS: dict[str, tuple[Plant, str]] = {}
+
+
+def planted(check: str) -> Callable[[Plant], Plant]:
+    """Register a bug under its function's name, and the check that must find it."""
+
+    def register(plant: Plant) -> Plant:
+        PLANTS[plant.__name__.replace("_", " ")] = (plant, check)
+        return plant
+
+    return register
+
+
+@pytest.fixture(autouse=True)
+def quick() -> Iterator[None]:
+    """Look for a failure, do not make it small."""
+    settings.register_profile("planted", phases=[Phase.generate], database=None)
+    before = settings.get_current_profile_name()
+    settings.load_profile("planted")
+    yield
+    settings.load_profile(before)
+
+
+@pytest.mark.parametrize("name", CHECKS)
+def test_passes_without_a_bug(name: str) -> None:
+    """The checks that find the bugs are content without them."""
+    CHECKS[name]()
+
+
+def changed_rows(patch: pytest.MonkeyPatch, change: Callable[[Instance, list[Any]], None]) -> None:
+    """Let *change* spoil every row that is written."""
+    save = rows.save_instance
+
+    def spoilt(instance: Instance) -> tuple[Any, ...]:
+        row = list(save(instance))
+        change(instance, row)
+        return tuple(row)
+
+    for module in (rows, hosting.snapshot, hosting.edit):
+        patch.setattr(module, "save_instance", spoilt)
+
+
+@planted("queries")
+def a_forgotten_state_field(patch: pytest.MonkeyPatch) -> None:
+    def forget(instance: Instance, row: list[Any]) -> None:
+        row[2] = [forgotten(node.op, each) for node, each in zip(instance.plan.slots, row[2], strict=True)]
+
+    def forgotten(op: Operator, fields: Any) -> Any:
+        if fields is None or op.name != "debounce":
+            return fields
+        names = rows.state_fields(type(op))
+        return (*fields[:-1], getattr(op.initial(), names[-1]))
+
+    changed_rows(patch, forget)
+
+
+@planted("queries")
+def a_timer_not_saved(patch: pytest.MonkeyPatch) -> None:
+    changed_rows(patch, lambda instance, row: row.__setitem__(3, ()))
+
+
+@planted("readers")
+def the_order_of_subscriptions_not_saved(patch: pytest.MonkeyPatch) -> None:
+    changed_rows(patch, lambda instance, row: row.__setitem__(4, ()))
+
+
+def changed_header(patch: pytest.MonkeyPatch, **fields: Any) -> None:
+    header = hosting.snapshot.header
+    patch.setattr(hosting.snapshot, "header", lambda engine: {**header(engine), **fields})
+
+
+@planted("readers")
+def order_numbers_not_restored(patch: pytest.MonkeyPatch) -> None:
+    changed_header(patch, orders=0)
+
+
+@planted("machine")
+def an_ended_query_that_runs_again(patch: pytest.MonkeyPatch) -> None:
+    load_top = hosting.snapshot.load_top
+
+    def forgets(engine: Any, loader: Any, name: str, row: Any, plans: Any) -> None:
+        load_top(engine, loader, name, row, plans)
+        engine.standing[name].activate(engine.standing[name].plan.root)
+
+    patch.setattr(hosting.snapshot, "load_top", forgets)
+
+
+@planted("windows")
+def tombstones_not_written(patch: pytest.MonkeyPatch) -> None:
+    begin = Snapshot.__init__
+
+    def without(self: Snapshot, engine: Any, *, full: bool) -> None:
+        engine.gone = {}
+        begin(self, engine, full=full)
+
+    patch.setattr(Snapshot, "__init__", without)
+
+
+@planted("queries")
+def dirty_rows_lost_on_a_failed_commit(patch: pytest.MonkeyPatch) -> None:
+    def forgets(self: Snapshot) -> None:
+        while not self.write_some(1000):
+            pass
+
+    patch.setattr(Snapshot, "roll_back", forgets)
+
+
+@planted("queries")
+def rows_written_as_they_are_and_not_as_they_were(patch: pytest.MonkeyPatch) -> None:
+    def mark_only(self: Snapshot, unit: Any) -> None:
+        self.engine.dirty[unit] = None
+
+    patch.setattr(Snapshot, "_guard", mark_only)
+
+
+@planted("samples")
+def a_timer_that_fires_before_its_row_is_touched(patch: pytest.MonkeyPatch) -> None:
+    fire = Instance.fire
+
+    def early(self: Instance, node: Any, tag: Any) -> None:
+        (self.timers or {}).get(node.index, {}).pop(tag, None)
+        fire(self, node, tag)
+
+    patch.setattr(Instance, "fire", early)
+
+
+@planted("machine")
+def an_id_reused_after_recovery(patch: pytest.MonkeyPatch) -> None:
+    load_top = hosting.snapshot.load_top
+
+    def reuses(engine: Any, loader: Any, name: str, row: Any, plans: Any) -> None:
+        load_top(engine, loader, name, row, plans)
+        engine.standing[name].emitted = max(0, engine.standing[name].emitted - 1)
+
+    patch.setattr(hosting.snapshot, "load_top", reuses)
+
+
+@planted("machine")
+def acknowledged_before_the_commit(patch: pytest.MonkeyPatch) -> None:
+    write = Checkpointer._write
+
+    def early(self: Checkpointer, attempt: Any) -> None:
+        self.evaluator.intake.acknowledge(attempt.positions)
+        write(self, attempt)
+
+    patch.setattr(Checkpointer, "_write", early)
+
+
+@planted("machine")
+def the_replay_buffer_not_stored(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(Stream, "unstored", lambda self: [])
+
+
+@planted("machine")
+def the_high_water_mark_one_too_low(patch: pytest.MonkeyPatch) -> None:
+    positions = Intake.positions
+    patch.setattr(Intake, "positions", lambda self: {k: max(0, n - 1) for k, n in positions(self).items()})
+
+
+@planted("machine")
+def the_high_water_mark_one_too_high(patch: pytest.MonkeyPatch) -> None:
+    positions = Intake.positions
+    patch.setattr(Intake, "positions", lambda self: {k: n + 1 if n else n for k, n in positions(self).items()})
+
+
+@planted("machine")
+def the_position_of_a_sink_ignored(patch: pytest.MonkeyPatch) -> None:
+    started = Outlets.open
+
+    def from_elsewhere(self: Outlets) -> None:
+        started(self)
+        for outlet in self.all:
+            outlet.position = outlet.flushed = self.held.get(outlet.stream, {}).get(outlet.holder, 0)
+
+    patch.setattr(Outlets, "open", from_elsewhere)
+
+
+@planted("machine")
+def outputs_visible_before_the_journal(patch: pytest.MonkeyPatch) -> None:
+    append = QueryEvaluator.append
+
+    def at_once(self: QueryEvaluator, outputs: Any) -> None:
+        append(self, outputs)
+        self._show(outputs)
+
+    patch.setattr(QueryEvaluator, "append", at_once)
+
+
+@planted("machine")
+def a_disposal_not_journalled(patch: pytest.MonkeyPatch) -> None:
+    entry_of = journaling.entry_of
+
+    def forgets(turn: Any, code: Any) -> Any:
+        return ("tick", turn.time) if type(turn).__name__ == "Dispose" else entry_of(turn, code)
+
+    patch.setattr(journaling, "entry_of", forgets)
+
+
+@planted("nondeterminism")
+def digests_not_compared(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(journaling, "compare", lambda *args: [])
+
+
+@pytest.mark.parametrize("name", PLANTS)
+def test_a_planted_bug_is_found(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The generic check named beside the bug fails under it."""
+    plant, check = PLANTS[name]
+    plant(monkeypatch)
+    with pytest.raises(Exception):
+        CHECKS[check]()
