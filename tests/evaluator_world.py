@@ -9,10 +9,11 @@ hold every input once, in order.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
 from typing import Any
 
 import reliable_rx as rx
-from checkpoint import MemoryStore
+from checkpoint import MemoryStore, SqliteStore
 from hosting import GeneratorSource, ListSource, QueryEvaluator
 from hosting.engine import QueryEngine
 from hosting.turn import Events, Output, Turn
@@ -88,8 +89,9 @@ class PositionSink:
 class World:
     """One store, one evaluator after the other on it, inputs that outlive them, and the book of turns."""
 
-    def __init__(self, open_store: Callable[[], Any] = MemoryStore, *, batch_events_max: int = 3) -> None:
-        self.store = open_store()
+    def __init__(self, folder: Path | None = None, *, batch_events_max: int = 3) -> None:
+        self.folder = folder
+        self.store: Any = MemoryStore() if folder is None else SqliteStore(folder)
         self.batch_events_max = batch_events_max
         self.now = 100.0
         self.listed: list[Any] = []
@@ -162,10 +164,15 @@ class World:
         """Kill it: the store keeps what was committed, everything else is gone."""
         ARMED.clear()
         self.observe()
-        self.store = crashed(self.store)
-        self.restart()
+        self.reopen()
 
-    def restart(self) -> None:
+    def reopen(self) -> None:
+        """Let the next process find what was committed."""
+        if self.folder is None:
+            self.store = self.store.reopen()
+        else:
+            self.store.close()
+            self.store = SqliteStore(self.folder)
         self.evaluator = self.new_evaluator()
         tail = self.tail()
         assert not tail or tail in self.doubtful, f"{tail} was never pushed"
@@ -258,12 +265,6 @@ class World:
             for out in engine.take(compiled(engine, turn)):
                 found.setdefault(out.name, []).extend(told(out.first, out.values, out.ended, out.error))
         return found
-
-
-def crashed(store: Any) -> Any:
-    """Return what the next process finds."""
-    store.crash()
-    return store.reopen()
 
 
 def plain(turn: Any) -> tuple[Any, ...]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import tempfile
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -28,8 +30,12 @@ class Machine(RuleBasedStateMachine):
     @initialize(batch=st.sampled_from((1, 3, 100)))
     def begin(self, batch: int) -> None:
         ARMED.clear()
-        self.world = World(batch_events_max=batch)
+        self.world = World(self.folder(), batch_events_max=batch)
         self.world.start()
+
+    def folder(self) -> Path | None:
+        """Return where the store lies; None: in memory."""
+        return None
 
     @rule(values=VALUES)
     def push(self, values: list[int]) -> None:
@@ -106,8 +112,7 @@ class Machine(RuleBasedStateMachine):
         ARMED.clear()
         self.world.evaluator.close()
         self.world.observe()
-        self.world.store = self.world.store.reopen()
-        self.world.restart()
+        self.world.reopen()
 
     def teardown(self) -> None:
         try:
@@ -115,11 +120,27 @@ class Machine(RuleBasedStateMachine):
                 self.world.finish()
         finally:
             ARMED.clear()
+            if hasattr(self, "world"):
+                self.world.store.close()
 
 
-def run(examples: int, steps: int) -> None:
+class OnDisk(Machine):
+    """The same over real SQLite."""
+
+    def folder(self) -> Path:
+        self.directory = tempfile.TemporaryDirectory()
+        return Path(self.directory.name)
+
+    def teardown(self) -> None:
+        try:
+            super().teardown()
+        finally:
+            self.directory.cleanup()
+
+
+def run(examples: int, steps: int, machine: type[Machine] = Machine) -> None:
     run_state_machine_as_test(
-        Machine,
+        machine,
         settings=settings(
             max_examples=examples,
             stateful_step_count=steps,
@@ -132,7 +153,18 @@ def run(examples: int, steps: int) -> None:
 
 def test_the_ledger_is_clean_whatever_happens() -> None:
     """Create, edit, dispose, feed, tick, checkpoint, fail, crash, recover: 0 lost, 0 duplicated, 0 reordered."""
-    run(examples=25, steps=25)
+    run(examples=60, steps=30)
+
+
+def test_the_ledger_is_clean_on_disk() -> None:
+    """The same with a store of SQLite files."""
+    run(examples=4, steps=15, machine=OnDisk)
+
+
+@pytest.mark.slow
+def test_the_ledger_is_clean_on_disk_for_long() -> None:
+    """The same, more often."""
+    run(examples=100, steps=40, machine=OnDisk)
 
 
 @pytest.mark.slow
