@@ -217,6 +217,9 @@ class MemoryStore(SealedStore):
     def _positions(self, stream: str) -> Sequence[tuple[str, int, bytes]]:
         return [(subscriber, *stored) for subscriber, stored in sorted(self.rows.positions.get(stream, {}).items())]
 
+    def _subscribed(self) -> list[str]:
+        return sorted(stream for stream, subscribers in self.rows.positions.items() if subscribers)
+
     def _set_position(self, stream: str, subscriber: str, n: int, blob: bytes | None) -> None:
         self._writer.check()
         subscribers = self.rows.positions.setdefault(stream, {})

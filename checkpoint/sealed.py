@@ -130,8 +130,14 @@ class SealedReader(ABC):
         with unavailable(self._seals.where):
             rows = self._positions(stream)
         for subscriber, n, blob in rows:
-            self._seals.unseal(_position_kind(stream, subscriber), n, blob, f"subscriber {subscriber!r} of {stream!r}")
+            self._seals.unseal(
+                _position_kind(stream, subscriber), n + 1, blob, f"subscriber {subscriber!r} of {stream!r}"
+            )
         return {subscriber: n for subscriber, n, _ in rows}
+
+    def subscribed(self) -> list[str]:
+        with unavailable(self._seals.where):
+            return self._subscribed()
 
     @abstractmethod
     def close(self) -> None: ...
@@ -166,6 +172,10 @@ class SealedReader(ABC):
     @abstractmethod
     def _positions(self, stream: str) -> Sequence[tuple[str, int, bytes]]:
         """Return ``(subscriber, n, blob)``."""
+
+    @abstractmethod
+    def _subscribed(self) -> list[str]:
+        """Name the streams that have a position."""
 
 
 class SealedStore(SealedReader):
@@ -239,8 +249,8 @@ class SealedStore(SealedReader):
 
     def acknowledge(self, stream: str, subscriber: str, n: int) -> None:
         with self._acknowledge_lock:
-            if n > self.acknowledged(stream).get(subscriber, -1):
-                blob = self._seals.seal(_position_kind(stream, subscriber), n, b"")
+            if n > self.acknowledged(stream).get(subscriber, -2):
+                blob = self._seals.seal(_position_kind(stream, subscriber), n + 1, b"")
                 with unavailable(self._seals.where):
                     self._set_position(stream, subscriber, n, blob)
 

@@ -65,6 +65,9 @@ class _SqliteReading(SealedReader):
         sql = "SELECT subscriber, n, blob FROM positions WHERE stream = ? ORDER BY subscriber"
         return self._parts.log.read(sql, (stream,))
 
+    def _subscribed(self) -> list[str]:
+        return [stream for (stream,) in self._parts.log.read("SELECT DISTINCT stream FROM positions ORDER BY 1", ())]
+
 
 class SqliteStore(_SqliteReading, SealedStore):
     """Keep everything in *directory*, which is created if need be and owned until `close`.

@@ -103,7 +103,10 @@ class StoreReader(Protocol):
         ...
 
     def acknowledged(self, stream: str) -> dict[str, int]:
-        """Return what each durable subscriber of *stream* has acknowledged last."""
+        """Return what each durable subscriber of *stream* has acknowledged last, -1 for nothing yet."""
+
+    def subscribed(self) -> list[str]:
+        """Name the streams that have durable subscribers, sorted."""
         ...
 
     def close(self) -> None: ...

@@ -6,10 +6,11 @@ from hosting.evaluator import QueryEvaluator
 from hosting.sinks import CallbackSink, JsonLinesSink, SqliteTableSink
 from hosting.sources import FileSource, GeneratorSource, ListSource
 from hosting.sources.pushed import PushedStream
+from hosting.sources.stored import StoredStreamSource
 from hosting.statistics import Statistics
 from hosting.stream import Stream, StreamSource
 
 __all__ = [
     "App", "CallbackSink", "FileSource", "GeneratorSource", "JsonLinesSink", "ListSource", "PushedStream",
-    "QueryEngine", "QueryEvaluator", "SqliteTableSink", "Statistics", "Stream", "StreamSource",
+    "QueryEngine", "QueryEvaluator", "SqliteTableSink", "Statistics", "StoredStreamSource", "Stream", "StreamSource",
 ]  # fmt: skip

@@ -431,8 +431,9 @@ class QueryEvaluator:
             held=self.outlets.streams,
         )
         self.streams[name] = stream
-        for holder, n in self.store.acknowledged(name).items() if self.outlets.has_far_holders else ():
-            stream.hold(holder, n + 1)
+        if name in self.outlets.far_streams:
+            for holder, n in self.store.acknowledged(name).items():
+                stream.hold(f"store {holder}", n + 1)
         return stream
 
     def queries(self) -> list[str]:

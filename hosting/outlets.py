@@ -62,7 +62,8 @@ class Outlets:
         self.trouble: StoreUnavailable | None = None
         self.streams: dict[str, Stream] = {}
         self.held: dict[str, dict[str, int]] = {}
-        self.has_far_holders = False
+        self.far_streams = frozenset(evaluator.store.subscribed())
+        """Streams that evaluators of other processes read out of our store, while we are not running."""
 
     def add(self, stream: str, sink: Sink) -> None:
         number = sum(outlet.stream == stream for outlet in self.all)
