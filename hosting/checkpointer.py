@@ -135,6 +135,8 @@ class Checkpointer:
         for stream in streams.values():
             stream.trim()
         snapshot = Snapshot(evaluator.engine, full=full)
+        if full:
+            evaluator.durable_plans &= set(snapshot.plans)  # no store has the others from now on
         positions = evaluator.intake.positions()
         meta = {
             "engine": snapshot.header,

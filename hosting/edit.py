@@ -50,4 +50,7 @@ def edit(engine: QueryEngine, before: Standing, after: Standing) -> Report:
         engine.touch(unit)
     for unit in units(after):
         engine.gone.pop(unit.saved, None)
+    for instance in loader.instances.values():
+        if instance.unit is not instance:  # it started before it was put into the row of what it reads
+            engine.dirty.pop(instance, None)
     return loader.report

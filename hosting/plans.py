@@ -25,6 +25,7 @@ class Plans:
         self.by_id: dict[str, Plan] = {}
         self.ids: dict[Plan, str] = {}
         self.unsaved: dict[str, Plan] = {}
+        self.stored: dict[str, tuple[Node, Limits]] = {}
         self.signatures: list[Signature] = []
         self.unsaved_signatures = 0
 
@@ -47,6 +48,13 @@ class Plans:
         plan = Plan(query, limits=limits, symbolic=True)
         refuse_foreign(plan)
         self._know(plan, ("stored", identity), identity)
+        return plan
+
+    def find(self, identity: str) -> Plan | None:
+        """Return a plan that is known, or that a store has."""
+        plan = self.by_id.get(identity)
+        if plan is None and identity in self.stored:
+            plan = self.compile_stored(identity, *self.stored[identity])
         return plan
 
     def _know(self, plan: Plan, key: Hashable, identity: str) -> None:

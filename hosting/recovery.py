@@ -46,6 +46,7 @@ def _recover(evaluator: QueryEvaluator) -> RecoveryFigures:
     if journal.last_turn < turn:
         journal.truncate(turn)
     turns, events = replay(evaluator, turn)
+    evaluator.engine.plans.stored = {}
     return RecoveryFigures(generation, turns, events, wall.perf_counter() - began, fallbacks)
 
 
@@ -86,7 +87,7 @@ def turn_of(evaluator: QueryEvaluator, entry: journaling.Entry) -> Turn:
         return evaluator.intake.find(source, partition).again(first, count, time, ended=ended, singly=singly)
     if entry[0] == "create":
         _, name, identity, code, keys, policy, limits, time = entry
-        plan = evaluator.engine.plans.by_id.get(identity)
+        plan = evaluator.engine.plans.find(identity)
         if plan is None:
             plan = evaluator.engine.plans.compile_stored(identity, decode(code), limits)
         evaluator.durable_plans.add(identity)

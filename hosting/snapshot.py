@@ -17,6 +17,8 @@ from typing import Any
 from checkpoint.codec import decode, encode
 from hosting.engine import QueryEngine
 from hosting.standing import Standing
+from reliable_rx.errors import CheckpointRefused
+from reliable_rx.plan import Plan
 from reliable_rx.rows import Loader, save_instance, save_unit, units
 from reliable_rx.subject import SNAPSHOT, Subject
 
@@ -258,10 +260,10 @@ def load(engine: QueryEngine, chunks: Sequence[bytes], head: dict[str, Any]) -> 
     shapes = sorted((key[1], row) for key, row in rows.items() if key[0] == "signature")
     engine.plans.signatures = [shape for _, shape in shapes]
     loader.signatures.update(shapes)
-    plans = {key[1]: row for key, row in rows.items() if key[0] == "plan"}
+    plans = engine.plans.stored = {key[1]: row for key, row in rows.items() if key[0] == "plan"}
     tops = sorted(((key[1], row) for key, row in rows.items() if key[0] == "top"), key=lambda item: item[1][6])
     for name, row in tops:
-        load_top(engine, loader, name, row, plans)
+        load_top(engine, loader, name, row)
     inner = [(key, row) for key, row in rows.items() if key[0] not in ("signature", "plan", "top")]
     loader.load_all(inner)
     loader.finish()
@@ -273,16 +275,22 @@ def load(engine: QueryEngine, chunks: Sequence[bytes], head: dict[str, Any]) -> 
     return loader
 
 
-def load_top(engine: QueryEngine, loader: Loader, name: str, row: Any, plans: dict[str, Any]) -> None:
+def load_top(engine: QueryEngine, loader: Loader, name: str, row: Any) -> None:
     """Put one standing query back."""
     identity, keys, policy, emitted, status, error, born, number, inner = row
-    plan = engine.plans.by_id.get(identity)
-    if plan is None:
-        plan = engine.plans.compile_stored(identity, *plans[identity])
-    standing = engine.standing[name] = Standing(plan, engine, name, policy=policy, keys=keys)
+    standing = engine.standing[name] = Standing(
+        stored_plan(engine, identity, name), engine, name, policy=policy, keys=keys
+    )
     standing.emitted, standing.status, standing.error, standing.born = emitted, status, error, born
     standing.saved = True
     loader.add(standing, inner, loader.signatures[number])
+
+
+def stored_plan(engine: QueryEngine, identity: str, name: str) -> Plan:
+    plan = engine.plans.find(identity)
+    if plan is None:
+        raise CheckpointRefused(f"the plan of {name!r} is not stored with its state", what="plan", where=name)
+    return plan
 
 
 def copy_of(engine: QueryEngine) -> QueryEngine:

@@ -202,6 +202,9 @@ class Loader:
         slots = [place for place in range(len(saved)) if saved[place][3]]
         known = {saved[place][0]: place for place in range(len(saved))}
         for node in instance.plan.nodes:
+            if node.path in known and saved[known[node.path]][1] == node.op.name:
+                empty(instance, node)
+        for node in instance.plan.nodes:
             place = known.get(node.path)
             if place is None or saved[place][1] != node.op.name:
                 if node.slot >= 0:
@@ -267,6 +270,15 @@ def restore(instance: Instance, row: Row) -> None:
             subject_of(instance, leaf).add((order, instance, leaf))
         else:
             world.resume(instance, leaf, order)
+
+
+def empty(instance: Instance, node: PlanNode) -> None:
+    """End what a fresh start has opened inside *node*: what was saved takes its place."""
+    for key in list((instance.subjects or {}).get(node.index, ())):
+        instance.end_group(node, key, None)
+    for child in list((instance.children or {}).get(node.index, {}).values()):
+        child.dispose()
+        instance.drop_child(node, child)
 
 
 def replace_timers(instance: Instance, node: PlanNode, timers: list[tuple[Any, ...]]) -> None:

@@ -106,8 +106,8 @@ def order_numbers_not_restored(patch: pytest.MonkeyPatch) -> None:
 def an_ended_query_that_runs_again(patch: pytest.MonkeyPatch) -> None:
     load_top = hosting.snapshot.load_top
 
-    def forgets(engine: Any, loader: Any, name: str, row: Any, plans: Any) -> None:
-        load_top(engine, loader, name, row, plans)
+    def forgets(engine: Any, loader: Any, name: str, row: Any) -> None:
+        load_top(engine, loader, name, row)
         engine.standing[name].activate(engine.standing[name].plan.root)
 
     patch.setattr(hosting.snapshot, "load_top", forgets)
@@ -156,8 +156,8 @@ def a_timer_that_fires_before_its_row_is_touched(patch: pytest.MonkeyPatch) -> N
 def an_id_reused_after_recovery(patch: pytest.MonkeyPatch) -> None:
     load_top = hosting.snapshot.load_top
 
-    def reuses(engine: Any, loader: Any, name: str, row: Any, plans: Any) -> None:
-        load_top(engine, loader, name, row, plans)
+    def reuses(engine: Any, loader: Any, name: str, row: Any) -> None:
+        load_top(engine, loader, name, row)
         engine.standing[name].emitted = max(0, engine.standing[name].emitted - 1)
 
     patch.setattr(hosting.snapshot, "load_top", reuses)
