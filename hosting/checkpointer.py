@@ -225,7 +225,7 @@ class Checkpointer:
                 stream.stored = max(stream.stored, next_id)
         evaluator.durable_plans.update(attempt.snapshot.plans)
         probe("checkpoint.before_acknowledge")
-        evaluator.intake.acknowledge(attempt.positions)
+        evaluator.intake.acknowledge(attempt.positions, attempt.meta["ended"])
 
     def _undo(self, attempt: Attempt) -> None:
         attempt.snapshot.roll_back()

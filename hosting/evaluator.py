@@ -178,6 +178,7 @@ class QueryEvaluator:
         """Recover what the store has, then create what was declared and is not there yet."""
         with self.lock:
             if self.started:
+                self._raise_failures()
                 return
             self.started = True
             try:
@@ -193,7 +194,6 @@ class QueryEvaluator:
         """Do some work: move what is durable on, then take a few turns; return whether anything moved."""
         with self.lock:
             self.start()
-            self._raise_failures()
             moved = self._show_committed()
             moved = self.checkpointer.advance() or moved
             if self.trouble is None and len(self.committed) < PENDING_GROUPS_MAX and not self.outlets.full():
@@ -282,7 +282,6 @@ class QueryEvaluator:
         """Take a checkpoint now and return when it is committed. *Raises* `StoreUnavailable`."""
         with self.lock:
             self.start()
-            self._raise_failures()
             self.checkpointer.now(full=full)
 
     def close(self) -> None:

@@ -7,15 +7,17 @@ partition whose next event is the oldest goes first, so that a replayed week loo
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from hosting.turn import Events
-from reliable_rx.errors import PositionUnavailable, SourceFailed
-from reliable_rx.reliable import Batch, Reader, Source, Waking
+from reliable_rx.errors import PositionUnavailable, SourceFailed, StoreUnavailable
+from reliable_rx.reliable import Batch, Reader, SequencedEnd, Source, Waking
 
 LOOK_AHEAD_MIN = 1024
+LOG = logging.getLogger("reliable_rx")
 LOOK_AHEAD_MAX = 4096
 RUN_EVENTS_MAX = 128
 
@@ -155,6 +157,8 @@ class Intake:
             partition.position = positions.get(key, 0)
             partition.acknowledged = partition.position - 1
             partition.ended = key in ended
+            if partition.ended:
+                continue  # nothing will be read of it again, and what it has acknowledged may be gone
             partition.reader = self.sources[key[0]].open(key[1], partition.position)
             if isinstance(partition.reader, Waking):
                 partition.reader.on_available(wake)
@@ -221,13 +225,23 @@ class Intake:
     def all_ended(self) -> bool:
         return all(partition.ended for partition in self.order)
 
-    def acknowledge(self, positions: dict[tuple[str, str], int]) -> None:
-        """A checkpoint that covers these positions is durable: the sources may forget what lies before."""
+    def acknowledge(self, positions: dict[tuple[str, str], int], ended: set[tuple[str, str]]) -> None:
+        """A checkpoint that covers these positions is durable: the sources may forget what lies before.
+
+        A source that cannot forget now is told again after the next checkpoint.
+        """
         for key, position in positions.items():
             partition = self.partitions.get(key)
-            if partition is not None and partition.reader is not None and position - 1 > partition.acknowledged:
-                partition.reader.acknowledge(position - 1)
-                partition.acknowledged = position - 1
+            if partition is None or partition.reader is None:
+                continue
+            n = position if key in ended and isinstance(partition.reader, SequencedEnd) else position - 1
+            if n > partition.acknowledged:
+                try:
+                    partition.reader.acknowledge(n)
+                except StoreUnavailable as error:
+                    LOG.warning("%s partition %s does not forget: %s", *key, error)
+                else:
+                    partition.acknowledged = n
 
     def close(self) -> None:
         for partition in self.order:

@@ -39,6 +39,8 @@ def _recover(evaluator: QueryEvaluator) -> RecoveryFigures:
         load(evaluator.engine, recovered.chunks, meta["engine"])
         evaluator.durable_plans = set(evaluator.engine.plans.by_id) - set(evaluator.engine.plans.unsaved)
         evaluator.checkpointer.generation, evaluator.checkpointer.turn = generation, turn
+    for name, stream in evaluator.streams.items():
+        stream.recovered(evaluator.store, evaluator.engine.emitted(name))
     evaluator.warnings.extend(fallbacks)
     evaluator.outlets.hold(meta["holders"])
     evaluator.intake.open(meta["positions"], meta["ended"], evaluator.wake)

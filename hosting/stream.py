@@ -60,6 +60,11 @@ class Stream:
         self.trim_at = SEGMENTS_MIN
         self._store = store if next_id else None
 
+    def recovered(self, store: StoreReader, next_id: int) -> None:
+        """Go on where the store is: somebody has asked for this stream before the evaluator had started."""
+        self.next_id = self.visible = self.stored = next_id
+        self._store = store if next_id else None
+
     @property
     def first(self) -> int:
         """The oldest id that can be read."""
@@ -303,6 +308,8 @@ class StreamSource:
 
 class StreamReader:
     """Reads a stream for another evaluator."""
+
+    sequenced_end = True
 
     def __init__(self, source: StreamSource, at: int) -> None:
         self.source = source

@@ -96,6 +96,13 @@ class Waking(Protocol):
     def on_available(self, wake: Callable[[], None], /) -> None: ...
 
 
+@runtime_checkable
+class SequencedEnd(Protocol):
+    """A reader whose terminal notification has an id, the one behind the last value, and is acknowledged by it."""
+
+    sequenced_end: bool
+
+
 class Sink(Protocol):
     """Where a stream's notifications leave the system.
 

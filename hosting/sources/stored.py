@@ -57,6 +57,8 @@ class StoredStreamSource:
 class StoredStreamReader:
     """Reads the stored segments of one stream."""
 
+    sequenced_end = True
+
     def __init__(self, source: StoredStreamSource, at: int, end: int) -> None:
         self.source = source
         self.position = at

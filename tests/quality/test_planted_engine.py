@@ -168,7 +168,7 @@ def acknowledged_before_the_commit(patch: pytest.MonkeyPatch) -> None:
     write = Checkpointer._write
 
     def early(self: Checkpointer, attempt: Any) -> None:
-        self.evaluator.intake.acknowledge(attempt.positions)
+        self.evaluator.intake.acknowledge(attempt.positions, set())
         write(self, attempt)
 
     patch.setattr(Checkpointer, "_write", early)
