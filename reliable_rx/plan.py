@@ -18,7 +18,9 @@ from reliable_rx.limits import Limits
 from reliable_rx.operator import Linear, Operator, Stage, StateShape, state_saver, state_shape
 from reliable_rx.query import (
     LEAVES,
+    ForeignLeaf,
     Node,
+    PlainOperator,
     Query,
     SourceLeaf,
     Symbol,
@@ -93,6 +95,7 @@ class PlanNode:
         if parent.gathered:
             gathered, parent.gathered = parent.gathered, []
             self.deliver(parent, gathered)
+        parent.world.touch(parent.unit)
         parent.drop_child(self, child)
         if not parent.active & self.bit:
             return
@@ -135,6 +138,8 @@ class Plan:
         self.blank: list[Any] = [None] * (len(self.slots) + 1)  # the last stays None: the state of slot -1
 
     def _place(self, query: Node, prefix: str, seen: dict[str, int]) -> PlanNode:
+        if not self.symbolic and isinstance(query.op, PlainOperator):
+            query = Node(ForeignLeaf(query.op.observable(query.inputs)))
         inputs = tuple(
             self._place(each, *((prefix, seen) if port == 0 else (self._side(query, prefix, seen, port), {})))
             for port, each in enumerate(query.inputs)

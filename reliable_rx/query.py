@@ -52,6 +52,22 @@ class ForeignLeaf(Operator, name="foreign"):
 
 
 @dataclass(frozen=True, eq=False)
+class PlainOperator(Operator, name="plain"):
+    """An operator of plain RxPY whose state nobody can save: runs un-hosted only, and says what to do here."""
+
+    operator: str
+    make: Callable[..., reactivex.Observable[Any]]
+    instead: str
+
+    def observable(self, inputs: tuple[Node, ...]) -> reactivex.Observable[Any]:
+        """Return what runs un-hosted, given the plans before it."""
+        return self.make(*[Query(each) for each in inputs])
+
+    def refusal(self) -> str | None:
+        return f"{self.operator} has no state that could be saved; {self.instead}"
+
+
+@dataclass(frozen=True, eq=False)
 class InnerLeaf(Operator, name="inner"):
     """An inner sequence by reference to the subject that feeds it."""
 
@@ -121,8 +137,8 @@ class Query(reactivex.Observable[T_co]):
 
     @property
     def is_hostable(self) -> bool:
-        """Whether nothing in the plan is a plain observable."""
-        return not any(isinstance(node.op, ForeignLeaf) for node in walk(self.node))
+        """Whether nothing in the plan is a plain observable or an operator of plain RxPY."""
+        return not any(isinstance(node.op, (ForeignLeaf, PlainOperator)) for node in walk(self.node))
 
     def bind(self, **sources: reactivex.Observable[Any]) -> Query[Any]:
         """Replace named sources by plain observables, to run the query un-hosted.

@@ -12,13 +12,13 @@ from reliable_rx.testing.oracle import check_operator, small_streams
 from reliable_rx.testing.queries import check_query, run_stored
 from reliable_rx.testing.recipes import recipes
 from reliable_rx.testing.sources import check_sink, check_source
-from reliable_rx.testing.virtual_time import RUNNERS, hot_sources, run_plain, run_rebuilt, run_unhosted
+from reliable_rx.testing.virtual_time import RUNNERS, diagram, hot_sources, run_plain, run_rebuilt, run_unhosted
 from reliable_rx.unhosted import rebuild_state
 
 RUNNERS.update(HOSTED)
 
 __all__ = [
     "HOSTED", "RUNNERS", "Ledger", "Timed", "check_ledger", "check_operator", "check_query", "check_sink",
-    "check_source", "draw_marbles", "hot_sources", "parse_marbles", "rebuild_state", "recipes", "run_hosted",
+    "check_source", "diagram", "draw_marbles", "hot_sources", "parse_marbles", "rebuild_state", "recipes", "run_hosted",
     "run_plain", "run_rebuilt", "run_recovered", "run_stored", "run_unhosted", "small_streams",
 ]  # fmt: skip

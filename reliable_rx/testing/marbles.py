@@ -8,7 +8,7 @@ written.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import groupby
 from typing import Any, NamedTuple
 
@@ -95,3 +95,42 @@ def _mark(each: Timed, values: Mapping[str, Any]) -> str:
     if len(mark) != 1 or mark in "-|#() ":
         raise ValueError(f"{each.value!r} has no marble: name one in values={{'x': ...}}")
     return mark
+
+
+def draw_columns(streams: Sequence[Sequence[Timed]], *, tick_s: float = 1.0) -> list[str]:
+    """Write streams below each other, one column a tick, each column as wide as its longest value.
+
+    >>> rows = [parse_marbles("-a-b|"), [Timed(1.0, NEXT, [1, 2]), Timed(4.0, COMPLETED)]]
+    >>> for row in draw_columns(rows): print(row)
+    -a------b|
+    -[1, 2]--|
+    """
+    cells = [_cells(stream, tick_s) for stream in streams]
+    ticks = sorted({tick for row in cells for tick in row})
+    widths = {tick: max(len(row.get(tick, "")) for row in cells) for tick in ticks}
+    return [_row(row, widths) for row in cells]
+
+
+def _cells(stream: Sequence[Timed], tick_s: float) -> dict[int, str]:
+    cells: dict[int, list[str]] = {}
+    for each in stream:
+        tick = round(each.time_s / tick_s)
+        if tick * tick_s != each.time_s:
+            raise ValueError(f"{each.time_s:g} s is not a tick of {tick_s:g} s: take a smaller tick_s")
+        mark = {COMPLETED: "|", ERROR: "#"}.get(each.kind) or str(each.value)
+        cells.setdefault(tick, []).append(mark)
+    return {tick: marks[0] if len(marks) == 1 else f"({' '.join(marks)})" for tick, marks in cells.items()}
+
+
+def _row(row: dict[int, str], widths: dict[int, int]) -> str:
+    over = [tick for tick, text in row.items() if text.endswith(("|", "#", "|)", "#)"))]
+    last = max(over, default=max(widths, default=0))
+    before = "".join(row.get(tick, "").ljust(widths.get(tick, 1), "-") for tick in range(last))
+    return before + row.get(last, "-" * widths.get(last, 1))
+
+
+class Drawing(str):
+    """A text that a console shows as it is."""
+
+    __slots__ = ()
+    __repr__ = str.__str__

@@ -13,6 +13,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+import reactivex
+
 if TYPE_CHECKING:
     from hypothesis.strategies import DrawFn, SearchStrategy
 
@@ -88,6 +90,15 @@ def third(value: int) -> int:
     return value % 3
 
 
+def indexed(tools: Any, query: Any) -> Any:
+    """Add its index to each element; RxPY shares the index between subscriptions unless each makes its own."""
+
+    def added(_: Any) -> Any:
+        return query.pipe(tools.ops.map_indexed(lambda x, i: (x + i) % 11))
+
+    return reactivex.defer(added) if tools.rx is reactivex else added(None)
+
+
 def fails_on_four(value: int) -> int:
     if value == 4:
         raise ValueError("four")
@@ -106,7 +117,7 @@ PLAIN: dict[str, Apply] = {
     "scan": lambda t, q: q.pipe(t.ops.scan(add, 0)),
     "scan_unseeded": lambda t, q: q.pipe(t.ops.scan(add)),
     "reduce": lambda t, q: q.pipe(t.ops.reduce(add, 1)),
-    "map_indexed": lambda t, q: q.pipe(t.ops.map_indexed(lambda x, i: (x + i) % 11)),
+    "map_indexed": lambda t, q: indexed(t, q),
     "take": lambda t, q: q.pipe(t.ops.take(3)),
     "skip": lambda t, q: q.pipe(t.ops.skip(1)),
     "take_while": lambda t, q: q.pipe(t.ops.take_while(lambda x: x < 9)),

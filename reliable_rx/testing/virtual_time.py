@@ -20,7 +20,7 @@ from reactivex.subject import Subject
 
 import reliable_rx
 from reliable_rx import operators
-from reliable_rx.testing.marbles import COMPLETED, ERROR, NEXT, RAISED, Timed
+from reliable_rx.testing.marbles import COMPLETED, ERROR, NEXT, RAISED, Drawing, Timed, draw_columns, parse_marbles
 from reliable_rx.unhosted import rebuild_state
 
 Build = Callable[..., reactivex.Observable[Any]]
@@ -67,6 +67,21 @@ def _play(build: Callable[..., reactivex.Observable[Any]], streams: Streams, unt
     except Exception as error:
         note(RAISED)(error)
     return record
+
+
+def diagram(build: Callable[..., Any], *streams: str, until_s: float = 30.0, values: Any = None) -> Drawing:
+    """Draw the marble diagram of an operator: its inputs as they are written, and below them what came out.
+
+    *build* is an operator, or a function of as many observables as there are streams.
+
+    >>> import reliable_rx as rx
+    >>> diagram(rx.operators.buffer_with_count(2), "-1-2-3-|")
+    -1-2------3-|
+    ---[1, 2]---([3] |)
+    """
+    inputs = [parse_marbles(text, values=values) for text in streams]
+    output = _play(build, inputs, until_s)
+    return Drawing("\n".join(draw_columns([*inputs, output])))
 
 
 def hot_sources(clock: VirtualTimeScheduler, streams: Streams) -> list[Subject[Any]]:
