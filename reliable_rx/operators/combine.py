@@ -281,14 +281,19 @@ class StartWith(Stage, name="start_with"):
         cx.soon("start")
 
     def on_timer(self, cx: Context, tag: Hashable) -> None:
-        # three steps: RxPY's start_with is concat(from_iterable(values), source), and others may act between them
+        # four steps: RxPY's start_with is concat(from_iterable(values), source), and others may act between them
         if tag == "start":
             cx.soon("values")
         elif tag == "values":
             cx.emit_all(self.values)
             cx.soon("source")
-        else:
+        elif tag == "source":
             cx.subscribe(0)
+        else:
+            cx.complete()
+
+    def on_completed(self, cx: Context, port: int) -> None:
+        cx.soon("end")
 
 
 def start_with(*args: A) -> Callable[[Observable[A]], Observable[A]]:
