@@ -4,12 +4,11 @@ from reliable_rx.operators.aggregate import average, count, first, last, max, mi
 from reliable_rx.operators.buffer import buffer_with_count
 from reliable_rx.operators.combine import combine_latest, concat, merge, start_with, take_until, with_latest_from, zip
 from reliable_rx.operators.distinct import distinct, distinct_until_changed
-from reliable_rx.operators.inner import flat_map, group_by, merge_all, switch_latest, window_with_count
+from reliable_rx.operators.group import group_by
+from reliable_rx.operators.inner import flat_map, merge_all, switch_latest
 from reliable_rx.operators.linear import (
     default_if_empty,
     filter,
-    map,
-    map_indexed,
     pairwise,
     scan,
     skip,
@@ -18,8 +17,10 @@ from reliable_rx.operators.linear import (
     take_while,
     where_key,
 )
+from reliable_rx.operators.project import map, map_indexed
 from reliable_rx.operators.recover import catch, retry
 from reliable_rx.operators.time import buffer_with_time, debounce, delay, sample, timeout, window_with_time
+from reliable_rx.operators.window import window_with_count
 
 __all__ = [
     "average", "buffer_with_count", "buffer_with_time", "catch", "combine_latest", "concat", "count", "debounce",

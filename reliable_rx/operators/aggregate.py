@@ -11,7 +11,8 @@ from reactivex.internal import SequenceContainsNoElementsError
 from reactivex.internal.utils import NotSet
 
 from reliable_rx.operator import Linear
-from reliable_rx.operators.linear import filter, fresh, map
+from reliable_rx.operators.linear import filter, fresh
+from reliable_rx.operators.project import map
 
 A = TypeVar("A")
 B = TypeVar("B")

@@ -10,7 +10,7 @@ from reactivex import Observable
 from reactivex.internal.utils import NotSet
 
 from reliable_rx.operator import Linear
-from reliable_rx.operators.linear import identity
+from reliable_rx.operators.project import identity
 
 A = TypeVar("A")
 K = TypeVar("K")

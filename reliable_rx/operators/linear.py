@@ -28,38 +28,9 @@ K = TypeVar("K")
 COPIED = (list, dict, set, bytearray, deque)
 
 
-def identity(value: Any) -> Any:
-    return value
-
-
 def fresh(seed: Any) -> Any:
     """Return a seed that one instance may change without another seeing it."""
     return copy.deepcopy(seed) if isinstance(seed, COPIED) else seed
-
-
-@dataclass(frozen=True, eq=False)
-class Map(Linear, name="map"):
-    mapper: Callable[[Any], Any]
-
-    def on_next(self, state: None, value: Any, out: list[Any]) -> None:
-        out.append(self.mapper(value))
-
-    def on_batch(self, state: None, values: Sequence[Any], out: list[Any]) -> None:
-        mapper = self.mapper
-        for value in values:
-            out.append(mapper(value))  # noqa: PERF401
-
-
-def map(mapper: Callable[[A], B] | None = None) -> Callable[[Observable[A]], Observable[B]]:
-    """Project each element.
-
-    >>> import reliable_rx as rx
-    >>> rx.of(1, 2).pipe(map(lambda x: x + 1)).run()
-    3
-
-    *State*: none.
-    """
-    return Map(mapper or identity)
 
 
 @dataclass(frozen=True, eq=False)
@@ -115,31 +86,6 @@ def where_key(key_mapper: Callable[[A], K], key: K) -> Callable[[Observable[A]],
     """
     hash(key)
     return WhereKey(key_mapper, key)
-
-
-@dataclass(frozen=True, eq=False)
-class MapIndexed(Linear, name="map_indexed"):
-    mapper_indexed: Callable[[Any, int], Any]
-
-    @dataclass(slots=True)
-    class State:
-        index: int = 0
-
-    def on_next(self, state: State, value: Any, out: list[Any]) -> None:
-        out.append(self.mapper_indexed(value, state.index))
-        state.index += 1
-
-
-def map_indexed(mapper_indexed: Callable[[A, int], B] | None = None) -> Callable[[Observable[A]], Observable[B]]:
-    """Project each element together with its index.
-
-    >>> import reliable_rx as rx
-    >>> rx.of("a", "b").map_indexed(lambda x, i: (i, x)).to_list().run()
-    [(0, 'a'), (1, 'b')]
-
-    *State*: the index, one per subscription (RxPY shares it between subscriptions).
-    """
-    return MapIndexed(mapper_indexed or (lambda value, _: value))
 
 
 @dataclass(frozen=True, eq=False)
