@@ -1,15 +1,13 @@
-"""Operators over inner sequences: those that own them (groups, windows) and those that read them."""
+"""Operators that read inner sequences; those that own them are in `group` and `window`."""
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Hashable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable
 from dataclasses import dataclass, field
 from typing import Any, TypeVar, overload
 
 from reactivex import Observable
-from reactivex.internal import ArgumentOutOfRangeException
-from reactivex.observable.groupedobservable import GroupedObservable
 
 from reliable_rx.operator import Context, Stage
 from reliable_rx.operators.combine import check_queue
@@ -17,7 +15,6 @@ from reliable_rx.query import as_query
 
 A = TypeVar("A")
 B = TypeVar("B")
-K = TypeVar("K")
 
 
 class Reads(Stage):
@@ -156,91 +153,3 @@ def switch_latest() -> Callable[[Observable[Observable[A]]], Observable[A]]:
     *State*: a counter and the row of one inner sequence.
     """
     return SwitchLatest()
-
-
-@dataclass(frozen=True, eq=False)
-class GroupBy(Stage, name="group_by"):
-    yields_inner = True
-    inner_limit = "groups_max"
-    key_mapper: Callable[[Any], Hashable]
-    element_mapper: Callable[[Any], Any] | None = None
-
-    def on_batch(self, cx: Context, port: int, values: Sequence[Any]) -> None:
-        groups, key_mapper, element_mapper = cx.groups(), self.key_mapper, self.element_mapper
-        for value in values:
-            key = key_mapper(value)
-            group = groups.get(key)
-            if group is None:
-                cx.emit(cx.begin(key))
-                group = groups.get(key)
-                if group is None:  # what came downstream has ended us
-                    return
-            group.feed((value if element_mapper is None else element_mapper(value),))
-
-
-def group_by(
-    key_mapper: Callable[[A], K],
-    element_mapper: Callable[[A], B] | None = None,
-    subject_mapper: Callable[[], Any] | None = None,
-) -> Callable[[Observable[A]], Observable[GroupedObservable[K, Any]]]:
-    """Split the sequence into one inner sequence per key.
-
-    >>> import reliable_rx as rx
-    >>> rx.range(5).group_by(lambda x: x % 2).flat_map(lambda g: g.sum().map(lambda n: (g.key, n))).to_list().run()
-    [(0, 6), (1, 4)]
-
-    *State*: one row per key, which also holds the state of what reads the group; bounded by `Limits.groups_max`.
-    *Raises* `TypeError` for a *subject_mapper*: a group is fed by the host, use operators behind it instead.
-    """
-    if subject_mapper is not None:
-        raise TypeError("group_by takes no subject_mapper here: put start_with, take or replay behind the group")
-    return GroupBy(key_mapper, element_mapper)
-
-
-@dataclass(frozen=True, eq=False)
-class WindowWithCount(Stage, name="window_with_count"):
-    yields_inner = True
-    inner_limit = "windows_max"
-    count: int
-    skip: int
-
-    @dataclass(slots=True)
-    class State:
-        index: int = 0
-        next_key: int = 0
-
-    def on_start(self, cx: Context) -> None:
-        open_window(cx)
-        cx.subscribe_all()
-
-    def on_next(self, cx: Context, port: int, value: Any) -> None:
-        state = cx.state
-        for group in tuple(cx.groups().values()):
-            group.feed((value,))
-        filled = state.index - self.count + 1
-        if filled >= 0 and filled % self.skip == 0:
-            cx.end(next(iter(cx.groups())))
-        state.index += 1
-        if state.index % self.skip == 0:
-            open_window(cx)
-
-
-def open_window(cx: Context) -> None:
-    """Begin the next window and emit it."""
-    key = cx.state.next_key
-    cx.state.next_key = key + 1
-    cx.emit(cx.begin(key))
-
-
-def window_with_count(count: int, skip: int | None = None) -> Callable[[Observable[A]], Observable[Observable[A]]]:
-    """Split the sequence into windows of *count* elements, a new one beginning every *skip* elements.
-
-    >>> import reliable_rx as rx
-    >>> rx.range(5).window_with_count(2).flat_map(lambda w: w.sum()).to_list().run()
-    [1, 5, 4]
-
-    *State*: two counters, and one row per open window, bounded by `Limits.windows_max`.
-    """
-    if count <= 0 or (skip is not None and skip <= 0):
-        raise ArgumentOutOfRangeException()
-    return WindowWithCount(count, count if skip is None else skip)

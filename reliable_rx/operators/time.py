@@ -16,7 +16,7 @@ from reactivex.scheduler.scheduler import Scheduler
 from reliable_rx.errors import LimitExceeded
 from reliable_rx.operator import Context, Stage, relative_seconds
 from reliable_rx.operators.combine import check_queue
-from reliable_rx.operators.inner import open_window
+from reliable_rx.operators.window import open_window
 from reliable_rx.query import apply
 
 A = TypeVar("A")
