@@ -45,6 +45,8 @@ class Operator:
     """Passes inner sequences on unchanged (filter, take…)."""
     yields_inner: ClassVar[bool] = False
     """Emits inner sequences that it owns (group_by, window…)."""
+    wraps_inner: ClassVar[bool] = False
+    """Emits them inside other values (the pairs of group_join)."""
 
     def __init_subclass__(cls, *, name: str = "", version: int = 1) -> None:
         cls.name = name or cls.name
@@ -92,6 +94,11 @@ class Linear(Operator):
     [2, 4]
     """
 
+    maps: ClassVar[str | None] = None
+    """The parameter that is a function of a value to just what is emitted for it, if that is all the operator does."""
+    filters: ClassVar[str | None] = None
+    """The parameter that says of a value whether it passes, if that is all the operator does."""
+
     def on_next(self, state: Any, value: Any, out: list[Any], /) -> bool | None:
         """Take one value."""
         raise NotImplementedError
@@ -115,6 +122,10 @@ class Stage(Operator):
     """Which field of `Limits` bounds the inner sequences it owns."""
     passes_on: ClassVar[bool] = False
     """Emits what comes from any input as it is, without looking: values go around `on_next`."""
+    passes_port: ClassVar[int | None] = None
+    """The same for one input only."""
+    reads_own: ClassVar[bool] = False
+    """Subscribes itself to sequences made from the inner ones that it owns (the duration of a group)."""
     resubscribes: ClassVar[bool] = False
     """May subscribe to an input again, so that its sources must be fed event by event."""
     scheduler_default: ClassVar[str] = "timeout"
@@ -150,7 +161,9 @@ class Stage(Operator):
 class Context(Protocol):
     """What a host lets a `Stage` do. Everything done through it is part of the checkpoint."""
 
-    state: Any
+    @property
+    def state(self) -> Any:
+        """The operator's state; its fields may be changed, it may not be replaced."""
 
     @property
     def now(self) -> float:
@@ -163,6 +176,9 @@ class Context(Protocol):
     def emit(self, value: Any, /) -> None: ...
     def emit_all(self, values: Sequence[Any], /) -> None: ...
     def complete(self) -> None: ...
+    def complete_outer(self) -> None:
+        """Complete, but let the inner sequences of our own go on for as long as somebody reads them."""
+
     def fail(self, error: Exception, /) -> None: ...
 
     def schedule(self, due: float, tag: Hashable, /) -> None:
@@ -182,6 +198,12 @@ class Context(Protocol):
     def open(self, key: Hashable, outer: Any, /) -> None:
         """Subscribe to ``inner(outer)`` under *key*."""
 
+    def prepare(self, key: Hashable, outer: Any, /) -> None:
+        """Call ``inner(outer)`` now, and let `start` subscribe to what it returns."""
+
+    def start(self, key: Hashable, /) -> None:
+        """Subscribe to what was prepared under *key*, if that is still wanted."""
+
     def close(self, key: Hashable, /) -> None:
         """Unsubscribe from the inner sequence under *key*, if it is there."""
 
@@ -196,6 +218,9 @@ class Context(Protocol):
 
     def feed(self, key: Hashable, values: Sequence[Any], /) -> None:
         """Emit into the inner sequence *key*."""
+
+    def renew(self, key: Hashable, /) -> None:
+        """Make the inner sequence *key* the last of `groups`, as if it had just begun."""
 
     def end(self, key: Hashable, error: Exception | None = None, /) -> None:
         """Complete (or fail) the inner sequence *key*."""

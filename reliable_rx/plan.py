@@ -152,7 +152,7 @@ class Plan:
         if query.op.State is not None:
             node.slot = len(self.slots)
             self.slots.append(node)
-        if self.symbolic and isinstance(query.op, Stage) and inputs and yields_inner(query.inputs[0]):
+        if self.symbolic and isinstance(query.op, Stage) and inputs and chosen_once(query):
             node.template = self._template(query.op, path)
         return node
 
@@ -184,7 +184,7 @@ class Plan:
             node.deliver, node.finish = run, end_segment(run)
         else:
             node.deliver, node.finish = (
-                passing(down) if down.op.passes_on else to_stage(down, node.port),  # type: ignore[attr-defined]
+                passing(down) if passes(down.op, node.port) else to_stage(down, node.port),
                 end_stage(down, node.port),
             )
             if self.symbol is not None:
@@ -281,6 +281,11 @@ def end_segment(run: Callable[..., None]) -> Finish:
         run(instance, (), DONE if error is None else error)
 
     return finish
+
+
+def passes(op: Any, port: int) -> bool:
+    """Whether a stage emits the values of this input as they are."""
+    return op.passes_on or op.passes_port == port  # type: ignore[no-any-return]
 
 
 def passing(down: PlanNode) -> Deliver:
@@ -405,9 +410,17 @@ def check_limits(state: Any, limits: list[tuple[str, str, int]], path: str) -> N
             )
 
 
+def chosen_once(node: Node) -> bool:
+    """Whether what *node* selects is selected for inner sequences, so that one symbol may stand for all."""
+    return node.op.reads_own or yields_inner(node.inputs[0])  # type: ignore[attr-defined]
+
+
 def yields_inner(node: Node) -> bool:
     """Whether the elements of *node* are known to be inner sequences."""
-    return node.op.yields_inner or (node.op.keeps_inner and bool(node.inputs) and yields_inner(node.inputs[0]))
+    op = node.op
+    if op.yields_inner:
+        return not op.wraps_inner
+    return op.keeps_inner and bool(node.inputs) and yields_inner(node.inputs[0])
 
 
 def only_reads(node: Node, symbol: Symbol) -> bool:

@@ -18,8 +18,9 @@ from reactivex.scheduler import CurrentThreadScheduler, ImmediateScheduler, Time
 
 from reliable_rx.errors import InternalError, QueryRefused
 from reliable_rx.instance import Instance, Timer, reads_inner, subject_of, subscribe_inner
-from reliable_rx.operator import Linear, state_fields
+from reliable_rx.operator import state_fields
 from reliable_rx.plan import Plan, PlanNode
+from reliable_rx.push import Escaped, Push, Wiring, locked
 from reliable_rx.query import ForeignLeaf, Node, Query, SourceLeaf
 from reliable_rx.subject import tell_end
 
@@ -62,6 +63,7 @@ def run(query: Node, observer: abc.ObserverBase[Any], scheduler: abc.SchedulerBa
     world = PlainWorld(scheduler)
     instance = Instance(Plan(query, symbolic=False), world, ObserverSink(observer), None)
     world.root = instance
+    world.wiring = Wiring(instance, observer)
     world.enter(instance.start)
     return Disposable(lambda: world.enter(release, instance))
 
@@ -70,13 +72,6 @@ def release(instance: Instance) -> None:
     """Unsubscribe; groups and windows that somebody still reads keep what feeds them."""
     instance.sink = None
     instance.deactivate(instance.plan.root)
-
-
-class Escaped(BaseException):
-    """Carries an exception of the final observer past our operators, to whoever pushed the event."""
-
-    def __init__(self, error: Exception) -> None:
-        self.error = error
 
 
 class ObserverSink:
@@ -115,6 +110,7 @@ class PlainWorld:
         self.depth = 0
         self.orders = 0
         self.subscriptions: dict[tuple[int, int], SingleAssignmentDisposable] = {}
+        self.wiring: Wiring | None = None
 
     def enter(self, call: Callable[..., None], *args: Any) -> None:
         """Run *call* as the only thread in this subscription."""
@@ -192,31 +188,16 @@ class PlainWorld:
 
         return self._receiver(instance, leaf, held), on_error, on_completed
 
-    def _receiver(self, instance: Instance, leaf: PlanNode, held: Any) -> Callable[[Any], None]:
-        """Return `on_next` for a leaf: the path of every event, so no more happens on it than has to."""
-        deliver, lock = leaf.deliver, self.lock
-
-        def on_next(value: Any) -> None:
-            if held.is_disposed:
-                return
-            with lock:
-                try:
-                    deliver(instance, (value,))
-                except Escaped as escaped:
-                    raise escaped.error from None
-
-        def alone(value: Any) -> None:  # the grammar of its one source is all the order such a plan needs
-            if not held.is_disposed:
-                try:
-                    deliver(instance, (value,))
-                except Escaped as escaped:
-                    raise escaped.error from None
-
+    def _receiver(self, instance: Instance, leaf: PlanNode, held: Any) -> Push:
         def rebuilding(value: Any) -> None:
             if not held.is_disposed:
-                self.enter(deliver, instance, (value,))
+                self.enter(leaf.deliver, instance, (value,))
 
-        return rebuilding if self.rebuilds else alone if is_linear(instance) else on_next
+        if self.rebuilds:
+            return rebuilding
+        if instance is self.root and self.wiring is not None:
+            return self.wiring.receiver(leaf, held, self.lock)
+        return locked(lambda value: leaf.deliver(instance, (value,)), held, self.lock)
 
     def absorb(self, instance: Instance, node: PlanNode, error: Exception) -> bool:
         """Rx knows no such policy."""
@@ -235,11 +216,6 @@ class PlainWorld:
         held = self.subscriptions.pop((id(instance), leaf.index), None)
         if held is not None:
             held.dispose()
-
-
-def is_linear(instance: Instance) -> bool:
-    """Whether nothing can happen in *instance* but what its one source says."""
-    return instance.parent is None and all(node.leaf or isinstance(node.op, Linear) for node in instance.plan.nodes)
 
 
 def rebuild(instance: Instance) -> None:

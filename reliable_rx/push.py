@@ -1,0 +1,297 @@
+"""The push form of a plan: one value at a time through closures, for the subscriptions of plain `reactivex`.
+
+An engine hands over lists, and pays for a list once per batch; un-hosted every event comes alone, and a list of one
+at every step is most of the cost. So each subscription gets closures of its own, bound to its states. They act on
+the same row as the list form and may be mixed with it; ends, errors and timers always take the list form.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from reactivex import abc
+from reactivex.observer import AutoDetachObserver
+
+from reliable_rx.instance import Instance
+from reliable_rx.operator import Linear, Stage
+from reliable_rx.plan import DONE, PlanNode, bounded, finish_segment, passes
+from reliable_rx.stage import Cx, fail_node
+
+Push = Callable[[Any], None]
+
+
+class Escaped(BaseException):
+    """Carries an exception of the final observer past our operators, to whoever pushed the event."""
+
+    def __init__(self, error: Exception) -> None:
+        self.error = error
+
+
+def is_linear(instance: Instance) -> bool:
+    """Whether nothing can happen in *instance* but what its one source says."""
+    return all(node.leaf or isinstance(node.op, Linear) for node in instance.plan.nodes)
+
+
+class Wiring:
+    """The closures of one subscription: for every node, where it pushes what it emits."""
+
+    def __init__(self, instance: Instance, observer: abc.ObserverBase[Any]) -> None:
+        self.instance = instance
+        self.linear = is_linear(instance)
+        self.pushes: dict[int, Push] = {}
+        self.contexts: dict[int, PushCx] = {}
+        for node in reversed(instance.plan.nodes):  # an operator stands behind its inputs in this list
+            self.pushes[node.index] = self._push(node, observer)
+
+    def _push(self, node: PlanNode, observer: abc.ObserverBase[Any]) -> Push:
+        down = node.down
+        if down is None:
+            return guarded(observer)
+        onward = self.pushes[down.index]
+        if not isinstance(down.op, Linear):
+            cx = self.contexts.get(down.index)
+            if cx is None:
+                cx = self.contexts[down.index] = context(self.instance, down, observer, onward)
+            return into_stage(cx, node.port)
+        if self.linear and down.down is None and isinstance(observer, AutoDetachObserver):
+            return last_link(self.instance, down, observer)
+        return link(self.instance, down, onward)
+
+    def receiver(self, leaf: PlanNode, held: Any, lock: threading.RLock) -> Push:
+        """Return `on_next` for a leaf: the path of every event, so no more happens on it than has to."""
+        down, push = leaf.down, self.pushes[leaf.index]
+        if self.linear and down is not None:
+            return push  # the grammar of its one source is all the order that a chain needs
+        if down is None or isinstance(down.op, Linear):
+            return locked(push, held, lock)
+        if passes(down.op, leaf.port):
+            cx = self.contexts[down.index]
+            return locked_last(cx, held, lock) if isinstance(cx, LastCx) else locked(push, held, lock)
+        return locked_stage(self.contexts[down.index], leaf.port, held, lock)
+
+
+def link(instance: Instance, node: PlanNode, down: Push) -> Push:
+    """Return the step of a linear operator with others behind it."""
+    op: Linear = node.op  # type: ignore[assignment]
+    if op.maps is not None:
+        return mapping_link(instance, node, getattr(op, op.maps), down)
+    if op.filters is not None:
+        return filtering_link(instance, node, getattr(op, op.filters), down)
+    return stepping_link(instance, node, down)
+
+
+def mapping_link(instance: Instance, node: PlanNode, function: Callable[[Any], Any], down: Push) -> Push:
+    bit = node.bit
+
+    def push(value: Any) -> None:
+        if instance.active & bit:
+            try:
+                value = function(value)
+            except Exception as error:
+                end(instance, node, [], error)
+                return
+            down(value)
+
+    return push
+
+
+def filtering_link(instance: Instance, node: PlanNode, function: Callable[[Any], Any], down: Push) -> Push:
+    bit = node.bit
+
+    def push(value: Any) -> None:
+        if instance.active & bit:
+            try:
+                passed = function(value)
+            except Exception as error:
+                end(instance, node, [], error)
+                return
+            if passed:
+                down(value)
+
+    return push
+
+
+def stepping_link(instance: Instance, node: PlanNode, down: Push) -> Push:
+    step, states, slot, bit = bounded(node)[1], instance.states, node.slot, node.bit
+
+    def push(value: Any) -> None:
+        if not instance.active & bit:
+            return
+        out: list[Any] = []
+        try:
+            done = step(states[slot], value, out)
+        except Exception as error:
+            end(instance, node, out, error)
+            return
+        if done:
+            end(instance, node, out, DONE)
+            return
+        for each in out:
+            down(each)
+
+    return push
+
+
+def last_link(instance: Instance, node: PlanNode, observer: Any) -> Push:
+    """Return the step of a chain's last operator, which calls the observer itself: a hop is a tenth of an event."""
+    step, states, slot, bit = bounded(node)[1], instance.states, node.slot, node.bit
+    on_next = observer._on_next
+
+    def push(value: Any) -> None:
+        if not instance.active & bit:
+            return
+        out: list[Any] = []
+        try:
+            done = step(states[slot], value, out)
+        except Exception as error:
+            end(instance, node, out, error)
+            return
+        if done:
+            end(instance, node, out, DONE)
+            return
+        for each in out:
+            if observer.is_stopped:
+                return
+            on_next(each)
+
+    return push
+
+
+def end(instance: Instance, node: PlanNode, out: list[Any], how: Any) -> None:
+    """End a chain at *node*: what comes out last and the end go to the chain's last operator in one step.
+
+    What is emitted may make somebody subscribe to this chain anew, and the end is not for him.
+    """
+    if node.down is not None and isinstance(node.down.op, Linear):
+        instance.active &= ~node.bit
+        node.deliver(instance, out, how)  # type: ignore[call-arg]
+    else:
+        finish_segment(instance, node, out, how)
+
+
+def guarded(observer: abc.ObserverBase[Any]) -> Push:
+    """Return the end of the pipe behind a stage: the observer's own errors must not be taken for the stage's."""
+    on_next = observer.on_next
+
+    def push(value: Any) -> None:
+        try:
+            on_next(value)
+        except Exception as error:
+            raise Escaped(error) from error
+
+    return push
+
+
+class PushCx(Cx):
+    """A context that lasts as long as its subscription, and emits into closures."""
+
+    __slots__ = ("push",)
+
+    def __init__(self, instance: Instance, node: PlanNode, push: Push) -> None:
+        super().__init__(instance, node)
+        self.push = push
+
+    def emit(self, value: Any) -> None:
+        instance, bit = self.instance, self.node.bit
+        if instance.active & bit and not instance.detached & bit:
+            self.push(value)
+
+    def emit_all(self, values: Sequence[Any]) -> None:
+        for value in values:
+            self.emit(value)
+
+
+class LastCx(PushCx):
+    """The context of the last operator: it calls the observer itself."""
+
+    __slots__ = ("bit", "observer")
+
+    def __init__(self, instance: Instance, node: PlanNode, observer: Any) -> None:
+        super().__init__(instance, node, observer._on_next)
+        self.observer = observer
+        self.bit = node.bit
+
+    def emit(self, value: Any) -> None:
+        if self.instance.active & self.bit and not self.observer.is_stopped:
+            try:
+                self.push(value)
+            except Exception as error:
+                raise Escaped(error) from error
+
+
+def context(instance: Instance, node: PlanNode, observer: abc.ObserverBase[Any], push: Push) -> PushCx:
+    last = node.down is None and isinstance(observer, AutoDetachObserver) and not node.op.yields_inner
+    return LastCx(instance, node, observer) if last else PushCx(instance, node, push)
+
+
+def into_stage(cx: PushCx, port: int) -> Push:
+    """Return the step into a stage: around it where it passes values on as they are."""
+    instance, node, bit = cx.instance, cx.node, cx.node.bit
+    op, on_next = node.op, step_of(node.op)
+
+    def push(value: Any) -> None:
+        if instance.active & bit:
+            try:
+                on_next(cx, port, value)
+            except Exception as error:
+                fail_node(instance, node, error)
+
+    return cx.emit if passes(op, port) else push
+
+
+def step_of(op: Any) -> Callable[[Cx, int, Any], None]:
+    """Return a stage's step for one value; some only have one for lists."""
+    if type(op).on_next is not Stage.on_next or not hasattr(op, "on_batch"):
+        return op.on_next  # type: ignore[no-any-return]
+    whole = op.on_batch
+    return lambda cx, port, value: whole(cx, port, (value,))
+
+
+def locked(push: Push, held: Any, lock: threading.RLock) -> Push:
+    """Return *push* for one subscription, as the only thread in it."""
+
+    def on_next(value: Any) -> None:
+        if held.is_disposed:
+            return
+        with lock:
+            try:
+                push(value)
+            except Escaped as escaped:
+                raise escaped.error from None
+
+    return on_next
+
+
+def locked_last(cx: LastCx, held: Any, lock: threading.RLock) -> Push:
+    """Return the way around a last stage to the observer."""
+    instance, bit, observer, push = cx.instance, cx.bit, cx.observer, cx.push
+
+    def on_next(value: Any) -> None:
+        if not held.is_disposed:
+            with lock:
+                if instance.active & bit and not observer.is_stopped:
+                    push(value)
+
+    return on_next
+
+
+def locked_stage(cx: PushCx, port: int, held: Any, lock: threading.RLock) -> Push:
+    """Return the same for a leaf that stands before a stage: a hop less on the path of most events."""
+    instance, node, bit = cx.instance, cx.node, cx.node.bit
+    step = step_of(node.op)
+
+    def on_next(value: Any) -> None:
+        if held.is_disposed:
+            return
+        with lock:
+            if instance.active & bit:
+                try:
+                    step(cx, port, value)
+                except Exception as error:
+                    fail_node(instance, node, error)
+                except Escaped as escaped:
+                    raise escaped.error from None
+
+    return on_next
