@@ -21,8 +21,17 @@ from reliable_rx.query import Node, Query, SourceLeaf, parameters
 
 def content_hash(node: Node) -> str:
     """Return a hex digest of what the plan does."""
+    return joined(described(node))
+
+
+def hash_of(value: Any) -> str:
+    """Return a hex digest of a parameter: equal for equal values and equal code."""
+    return joined(describe(value, 0))
+
+
+def joined(parts: Iterator[str]) -> str:
     digest = hashlib.blake2b(digest_size=16)
-    for part in described(node):
+    for part in parts:
         digest.update(part.encode())
         digest.update(b"\0")
     return digest.hexdigest()

@@ -135,3 +135,15 @@ class DeadLetter:
     value: Any
     error: str
     traceback: str = field(default="", compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class LateEvent:
+    """An event that came behind the clock of a query, with where it came from; times in seconds."""
+
+    source: str
+    partition: str
+    position: int
+    value: Any
+    time: float
+    watermark: float
