@@ -158,6 +158,12 @@ class Query(reactivex.Observable[T_co]):
 
     __iadd__ = __add__
 
+    def __getitem__(self, key: slice | int) -> Query[T_co]:
+        from reliable_rx.operators.ends import slice as sliced
+
+        bounds = key if isinstance(key, slice) else slice(key, key + 1, 1)
+        return as_query(sliced(bounds.start, bounds.stop, bounds.step)(self))
+
 
 class Inner(Query[T_co]):
     """A reference to a live inner sequence: a group (with its *key*) or a window."""

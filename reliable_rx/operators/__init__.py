@@ -1,31 +1,76 @@
 """The operators, under RxPY's names and signatures; each works on plain observables and in a hosted query."""
 
-from reliable_rx.operators.aggregate import average, count, first, last, max, min, reduce, sum, to_list
+from reliable_rx.operators.again import do_while, repeat, while_do
+from reliable_rx.operators.aggregate import average, count, reduce, sum, to_list
 from reliable_rx.operators.buffer import buffer_with_count
-from reliable_rx.operators.combine import combine_latest, concat, merge, start_with, take_until, with_latest_from, zip
+from reliable_rx.operators.combine import concat, merge, start_with
+from reliable_rx.operators.decide import all, contains, is_empty, sequence_equal, some
 from reliable_rx.operators.distinct import distinct, distinct_until_changed
+from reliable_rx.operators.ends import skip_last, slice, take_last, take_last_buffer
+from reliable_rx.operators.extreme import max, max_by, min, min_by
+from reliable_rx.operators.front import skip, skip_while, skip_while_indexed, take, take_while, take_while_indexed
 from reliable_rx.operators.group import group_by
-from reliable_rx.operators.inner import flat_map, merge_all, switch_latest
+from reliable_rx.operators.inner import concat_all, concat_map, exclusive, flat_map, flat_map_indexed, merge_all
 from reliable_rx.operators.linear import (
     default_if_empty,
     filter,
+    filter_indexed,
+    ignore_elements,
     pairwise,
     scan,
-    skip,
-    skip_while,
-    take,
-    take_while,
     where_key,
 )
+from reliable_rx.operators.pick import (
+    element_at,
+    element_at_or_default,
+    find,
+    find_index,
+    first,
+    first_or_default,
+    last,
+    last_or_default,
+    single,
+    single_or_default,
+    single_or_default_async,
+)
+from reliable_rx.operators.outside import map_async
 from reliable_rx.operators.project import map, map_indexed
-from reliable_rx.operators.recover import catch, retry
-from reliable_rx.operators.time import buffer_with_time, debounce, delay, sample, timeout, window_with_time
+from reliable_rx.operators.recover import catch, on_error_resume_next, retry, retry_with_backoff
+from reliable_rx.operators.time import debounce, delay, delay_subscription, sample, throttle_with_timeout, timeout
+from reliable_rx.operators.time_gates import (
+    skip_last_with_time,
+    skip_until_with_time,
+    skip_with_time,
+    take_last_with_time,
+    take_until_with_time,
+    take_with_time,
+)
+from reliable_rx.operators.time_spans import (
+    buffer_with_time,
+    buffer_with_time_or_count,
+    window_with_time,
+    window_with_time_or_count,
+)
+from reliable_rx.operators.time_stamps import throttle_first, time_interval, timestamp
+from reliable_rx.operators.tuples import combine_latest, fork_join, with_latest_from, zip, zip_latest
+from reliable_rx.operators.until import amb, skip_until, take_until
 from reliable_rx.operators.window import window_with_count
+from reliable_rx.operators.switch import flat_map_latest, switch_latest, switch_map, switch_map_indexed
 
 __all__ = [
-    "average", "buffer_with_count", "buffer_with_time", "catch", "combine_latest", "concat", "count", "debounce",
-    "default_if_empty", "delay", "distinct", "distinct_until_changed", "filter", "first", "flat_map", "group_by",
-    "last", "map", "map_indexed", "max", "merge", "merge_all", "min", "pairwise", "reduce", "retry", "sample", "scan",
-    "skip", "skip_while", "start_with", "sum", "switch_latest", "take", "take_until", "take_while", "timeout",
-    "to_list", "where_key", "window_with_count", "window_with_time", "with_latest_from", "zip",
+    "all", "amb", "average", "buffer_with_count", "buffer_with_time", "buffer_with_time_or_count", "catch",
+    "combine_latest", "concat", "contains", "count", "debounce", "default_if_empty", "delay", "delay_subscription",
+    "distinct", "distinct_until_changed", "do_while", "element_at", "element_at_or_default", "filter", "filter_indexed",
+    "find", "find_index", "first", "first_or_default", "flat_map", "fork_join", "group_by", "ignore_elements",
+    "is_empty", "last", "last_or_default", "map", "map_async", "map_indexed", "max", "max_by", "merge", "merge_all",
+    "min", "min_by", "on_error_resume_next", "pairwise", "reduce", "repeat", "retry", "retry_with_backoff", "sample",
+    "scan", "sequence_equal", "single", "single_or_default", "single_or_default_async", "skip", "skip_last",
+    "skip_last_with_time", "skip_until", "skip_until_with_time", "skip_while", "skip_while_indexed", "skip_with_time",
+    "slice", "some", "start_with", "sum", "switch_latest", "take", "take_last", "take_last_buffer",
+    "take_last_with_time", "take_until", "take_until_with_time", "take_while", "take_while_indexed", "take_with_time",
+    "throttle_first", "throttle_with_timeout", "time_interval", "timeout", "timestamp", "to_list", "where_key",
+    "while_do", "window_with_count", "window_with_time", "window_with_time_or_count", "with_latest_from", "zip",
+    "zip_latest",
+    "concat_all", "concat_map", "exclusive", "flat_map_indexed",
+    "flat_map_latest", "switch_map", "switch_map_indexed",
 ]  # fmt: skip

@@ -1,4 +1,7 @@
-"""Operators that answer when the sequence has completed (or as soon as they know), for groups and windows above all."""
+"""Operators that fold a sequence into one element, for groups and windows above all.
+
+They are one step each: RxPY composes `sum` and `count` of reduce, and that of scan and last.
+"""
 
 from __future__ import annotations
 
@@ -11,8 +14,7 @@ from reactivex.internal import SequenceContainsNoElementsError
 from reactivex.internal.utils import NotSet
 
 from reliable_rx.operator import Linear
-from reliable_rx.operators.linear import filter, fresh
-from reliable_rx.operators.project import map
+from reliable_rx.operators.linear import fresh
 
 A = TypeVar("A")
 B = TypeVar("B")
@@ -33,6 +35,14 @@ class Reduce(Linear, name="reduce"):
     def on_next(self, state: State, value: Any, out: list[Any]) -> None:
         state.value = value if state.value is NotSet else self.accumulator(state.value, value)
 
+    def on_batch(self, state: State, values: Sequence[Any], out: list[Any]) -> None:
+        accumulator, total = self.accumulator, state.value
+        try:
+            for value in values:
+                total = value if total is NotSet else accumulator(total, value)
+        finally:
+            state.value = total
+
     def on_completed(self, state: State, out: list[Any]) -> None:
         if state.value is NotSet:
             raise SequenceContainsNoElementsError()
@@ -48,102 +58,76 @@ def reduce(
 def reduce(accumulator: Callable[[Any, Any], Any], seed: Any = NotSet) -> Callable[[Observable[Any]], Observable[Any]]:
     """Fold the sequence and emit the result when it completes.
 
-    >>> import reliable_rx as rx
-    >>> rx.of(1, 2, 3).reduce(lambda a, x: a + x, 10).run()
-    16
+    >>> from reliable_rx.testing import diagram
+    >>> diagram(reduce(lambda a, x: a + x, 10), "-1-2-3-|")
+    -1-2-3-|
+    -------(16 |)
 
-    *State*: the accumulator. Without a seed an empty sequence fails with `SequenceContainsNoElementsError`.
+    *State*: the accumulator; a mutable seed is copied for each subscription. Without a seed an empty sequence fails
+    with `SequenceContainsNoElementsError`.
     """
     return Reduce(accumulator, seed)
 
 
 @dataclass(frozen=True, eq=False)
-class First(Linear, name="first"):
-    keeps_inner = True
-
-    def on_next(self, state: None, value: Any, out: list[Any]) -> bool:
-        out.append(value)
-        return True
-
-    def on_completed(self, state: None, out: list[Any]) -> None:
-        raise SequenceContainsNoElementsError()
-
-
-def first(predicate: Callable[[A], Any] | None = None) -> Callable[[Observable[A]], Observable[A]]:
-    """Pass the first element (that satisfies *predicate*) and complete; fail if there is none.
-
-    >>> import reliable_rx as rx
-    >>> rx.of(1, 2, 3).first(lambda x: x > 1).run()
-    2
-
-    *State*: none.
-    """
-    return First() if predicate is None else chain(filter(predicate), First())
-
-
-@dataclass(frozen=True, eq=False)
-class Last(Linear, name="last"):
-    keeps_inner = True
-
-    @dataclass(slots=True)
-    class State:
-        value: Any = NotSet
-
-    def on_next(self, state: State, value: Any, out: list[Any]) -> None:
-        state.value = value
-
-    def on_batch(self, state: State, values: Sequence[Any], out: list[Any]) -> None:
-        if values:
-            state.value = values[-1]
-
-    def on_completed(self, state: State, out: list[Any]) -> None:
-        if state.value is NotSet:
-            raise SequenceContainsNoElementsError()
-        out.append(state.value)
-
-
-def last(predicate: Callable[[A], Any] | None = None) -> Callable[[Observable[A]], Observable[A]]:
-    """Emit the last element (that satisfies *predicate*) when the sequence completes; fail if there is none.
-
-    >>> import reliable_rx as rx
-    >>> rx.of(1, 2, 3).last().run()
-    3
-
-    *State*: the last element.
-    """
-    return Last() if predicate is None else chain(filter(predicate), Last())
-
-
-@dataclass(frozen=True, eq=False)
 class Count(Linear, name="count"):
+    predicate: Callable[[Any], Any] | None = None
+
     @dataclass(slots=True)
     class State:
         count: int = 0
 
     def on_next(self, state: State, value: Any, out: list[Any]) -> None:
-        state.count += 1
+        if self.predicate is None or self.predicate(value):
+            state.count += 1
 
     def on_batch(self, state: State, values: Sequence[Any], out: list[Any]) -> None:
-        state.count += len(values)
+        if self.predicate is None:
+            state.count += len(values)
+        else:
+            super().on_batch(state, values, out)
 
     def on_completed(self, state: State, out: list[Any]) -> None:
         out.append(state.count)
 
 
 def count(predicate: Callable[[A], Any] | None = None) -> Callable[[Observable[A]], Observable[int]]:
-    """Emit how many elements (that satisfy *predicate*) there were.
+    """Emit how many elements (that satisfy *predicate*) there were when the sequence completes.
 
-    >>> import reliable_rx as rx
-    >>> rx.of("a", "b").count().run()
-    2
+    >>> from reliable_rx.testing import diagram
+    >>> diagram(count(lambda x: x > 1), "-1-2-3-|")
+    -1-2-3-|
+    -------(2 |)
 
     *State*: the count.
     """
-    return Count() if predicate is None else chain(filter(predicate), Count())
+    return Count(predicate)
 
 
-def add(total: Any, value: Any) -> Any:
-    return total + value
+@dataclass(frozen=True, eq=False)
+class Sum(Linear, name="sum"):
+    key_mapper: Callable[[Any], Any] | None = None
+
+    @dataclass(slots=True)
+    class State:
+        total: Any = 0
+
+    def on_next(self, state: State, value: Any, out: list[Any]) -> None:
+        state.total = state.total + (value if self.key_mapper is None else self.key_mapper(value))
+
+    def on_batch(self, state: State, values: Sequence[Any], out: list[Any]) -> None:
+        if self.key_mapper is not None:
+            super().on_batch(state, values, out)
+            return
+        total = state.total
+        try:
+            for value in values:
+                total = total + value  # += would change an array in place
+        finally:
+            state.total = total
+
+    def on_completed(self, state: State, out: list[Any]) -> None:
+        out.append(state.total)
 
 
 @overload
@@ -151,15 +135,16 @@ def sum(key_mapper: None = None) -> Callable[[Observable[A]], Observable[A]]: ..
 @overload
 def sum(key_mapper: Callable[[A], B]) -> Callable[[Observable[A]], Observable[B]]: ...
 def sum(key_mapper: Callable[[Any], Any] | None = None) -> Callable[[Observable[Any]], Observable[Any]]:
-    """Emit the sum of the elements (or of their keys); 0 if there were none.
+    """Emit the sum of the elements (or of their keys) when the sequence completes; 0 if there were none.
 
-    >>> import reliable_rx as rx
-    >>> rx.of(1, 2, 3).sum().run()
-    6
+    >>> from reliable_rx.testing import diagram
+    >>> diagram(sum(), "-1-2-3-|")
+    -1-2-3-|
+    -------(6 |)
 
     *State*: the sum.
     """
-    return Reduce(add, 0) if key_mapper is None else chain(map(key_mapper), Reduce(add, 0))
+    return Sum(key_mapper)
 
 
 @dataclass(frozen=True, eq=False)
@@ -172,7 +157,7 @@ class Average(Linear, name="average"):
         count: int = 0
 
     def on_next(self, state: State, value: Any, out: list[Any]) -> None:
-        state.total += self.key_mapper(value)
+        state.total = state.total + self.key_mapper(value)
         state.count += 1
 
     def on_completed(self, state: State, out: list[Any]) -> None:
@@ -182,66 +167,16 @@ class Average(Linear, name="average"):
 
 
 def average(key_mapper: Callable[[A], Any] | None = None) -> Callable[[Observable[A]], Observable[float]]:
-    """Emit the mean of the elements (or of their keys); fail if there were none.
+    """Emit the mean of the elements (or of their keys) when the sequence completes; fail if there were none.
 
-    >>> import reliable_rx as rx
-    >>> rx.of(1, 2).average().run()
-    1.5
+    >>> from reliable_rx.testing import diagram
+    >>> diagram(average(), "-1-2-|")
+    -1-2-|
+    -----(1.5 |)
 
-    *State*: the sum and the count.
+    *State*: the sum and the count. Without an element it fails with `SequenceContainsNoElementsError`.
     """
     return Average(key_mapper or float)
-
-
-def compare(a: Any, b: Any) -> int:
-    return int(a > b) - int(a < b)
-
-
-@dataclass(frozen=True, eq=False)
-class Extreme(Linear, name="extreme"):
-    sign: int
-    comparer: Callable[[Any, Any], Any]
-
-    @dataclass(slots=True)
-    class State:
-        value: Any = NotSet
-
-    def on_next(self, state: State, value: Any, out: list[Any]) -> None:
-        if state.value is NotSet or self.comparer(value, state.value) * self.sign > 0:
-            state.value = value
-
-    def on_completed(self, state: State, out: list[Any]) -> None:
-        if state.value is NotSet:
-            raise SequenceContainsNoElementsError()
-        out.append(state.value)
-
-
-def min(comparer: Callable[[A, A], Any] | None = None) -> Callable[[Observable[A]], Observable[A]]:
-    """Emit the smallest element; fail if there were none.
-
-    >>> import reliable_rx as rx
-    >>> rx.of(2, 1, 3).min().run()
-    1
-
-    Elements are compared with ``<`` and ``>``, so that text has an order too (RxPY subtracts them).
-
-    *State*: the smallest so far, the first among equals (RxPY keeps all of them).
-    """
-    return Extreme(-1, comparer or compare)
-
-
-def max(comparer: Callable[[A, A], Any] | None = None) -> Callable[[Observable[A]], Observable[A]]:
-    """Emit the largest element; fail if there were none.
-
-    >>> import reliable_rx as rx
-    >>> rx.of("b", "a").max().run()
-    'b'
-
-    Elements are compared with ``<`` and ``>``, so that text has an order too (RxPY subtracts them).
-
-    *State*: the largest so far, the first among equals (RxPY keeps all of them).
-    """
-    return Extreme(1, comparer or compare)
 
 
 @dataclass(frozen=True, eq=False)
@@ -265,17 +200,11 @@ class ToList(Linear, name="to_list"):
 def to_list() -> Callable[[Observable[A]], Observable[list[A]]]:
     """Emit all elements as one list when the sequence completes.
 
-    >>> import reliable_rx as rx
-    >>> rx.of(1, 2).to_list().run()
-    [1, 2]
+    >>> from reliable_rx.testing import diagram
+    >>> diagram(to_list(), "-1-2-|")
+    -1-2-|
+    -----([1, 2] |)
 
     *State*: the list, bounded by `Limits.list_items_max`.
     """
     return ToList()
-
-
-def chain(
-    first: Callable[[Observable[A]], Observable[Any]], then: Callable[[Observable[Any]], Observable[B]]
-) -> Callable[[Observable[A]], Observable[B]]:
-    """Apply one operator after the other."""
-    return lambda source: then(first(source))

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
+from operator import eq
 from typing import Any, ClassVar, TypeVar
 
 from reactivex import Observable
 from reactivex.internal.utils import NotSet
 
 from reliable_rx.operator import Linear
-from reliable_rx.operators.project import identity
 
 A = TypeVar("A")
 K = TypeVar("K")
@@ -20,7 +20,7 @@ K = TypeVar("K")
 class Distinct(Linear, name="distinct"):
     keeps_inner = True
     grows: ClassVar = {"seen": "distinct_keys_max", "compared": "distinct_keys_max"}
-    key_mapper: Callable[[Any], Any] = identity
+    key_mapper: Callable[[Any], Any] | None = None
     comparer: Callable[[Any, Any], Any] | None = None
 
     @dataclass(slots=True)
@@ -29,30 +29,55 @@ class Distinct(Linear, name="distinct"):
         compared: list[Any] = field(default_factory=list)
 
     def on_next(self, state: State, value: Any, out: list[Any]) -> None:
-        key = self.key_mapper(value)
-        if self._is_new(state, key):
+        key = value if self.key_mapper is None else self.key_mapper(value)
+        if self.comparer is None:
+            if is_new(state, key):
+                out.append(value)
+        elif not holds(state.compared, key, self.comparer):
+            state.compared.append(key)
             out.append(value)
 
-    def _is_new(self, state: State, key: Any) -> bool:
-        if self.comparer is None:
+    def on_batch(self, state: State, values: Sequence[Any], out: list[Any]) -> None:
+        if self.comparer is not None:
+            super().on_batch(state, values, out)
+            return
+        key_mapper, seen = self.key_mapper, state.seen
+        for value in values:
+            key = value if key_mapper is None else key_mapper(value)
             try:
-                if key in state.seen:
-                    return False
-            except TypeError:  # unhashable: compared one by one, as RxPY does with every key
+                if key in seen:
+                    continue
+            except TypeError:  # unhashable
                 pass
-            else:
-                state.seen[key] = None
-                return True
-        same = self.comparer or equal
-        for each in state.compared:
-            if same(each, key):
-                return False
-        state.compared.append(key)
-        return True
+            if is_new(state, key):
+                out.append(value)
 
 
-def equal(a: Any, b: Any) -> bool:
-    return bool(a == b)
+def is_new(state: Distinct.State, key: Any) -> bool:
+    """Remember *key* unless something equal is known.
+
+    Unhashable keys are compared one by one, as RxPY does with every key. What is not equal to itself is never known.
+    """
+    try:
+        if key in state.seen:
+            return False
+    except TypeError:
+        known = holds(state.seen, key, eq) or holds(state.compared, key, eq)
+        if not known:
+            state.compared.append(key)
+        return not known
+    if state.compared and holds(state.compared, key, eq):
+        return False
+    if key == key:  # nan is found by identity, which a checkpoint does not keep
+        state.seen[key] = None
+    return True
+
+
+def holds(keys: Iterable[Any], key: Any, same: Callable[[Any, Any], Any]) -> bool:
+    for each in keys:  # noqa: SIM110 (in a generator the StopIteration of a user function would be another error)
+        if same(each, key):
+            return True
+    return False
 
 
 def distinct(
@@ -60,20 +85,21 @@ def distinct(
 ) -> Callable[[Observable[A]], Observable[A]]:
     """Pass an element only if its key was never seen before.
 
-    >>> import reliable_rx as rx
-    >>> rx.of(1, 2, 1).distinct().to_list().run()
-    [1, 2]
+    >>> from reliable_rx.testing import diagram
+    >>> diagram(distinct(), "-1-2-1-3-|")
+    -1-2-1-3-|
+    -1-2---3-|
 
     *State*: all keys seen, by hash (by comparison when they are unhashable or a *comparer* is given); bounded by
-    `Limits.distinct_keys_max`.
+    `Limits.distinct_keys_max`. RxPY compares each key with all keys before it.
     """
-    return Distinct(key_mapper or identity, comparer)
+    return Distinct(key_mapper, comparer)
 
 
 @dataclass(frozen=True, eq=False)
 class DistinctUntilChanged(Linear, name="distinct_until_changed"):
     keeps_inner = True
-    key_mapper: Callable[[Any], Any] = identity
+    key_mapper: Callable[[Any], Any] | None = None
     comparer: Callable[[Any, Any], Any] | None = None
 
     @dataclass(slots=True)
@@ -81,7 +107,7 @@ class DistinctUntilChanged(Linear, name="distinct_until_changed"):
         key: Any = NotSet
 
     def on_next(self, state: State, value: Any, out: list[Any]) -> None:
-        key = self.key_mapper(value)
+        key = value if self.key_mapper is None else self.key_mapper(value)
         before = state.key
         if before is NotSet or not (before == key if self.comparer is None else self.comparer(before, key)):
             state.key = key
@@ -94,7 +120,7 @@ class DistinctUntilChanged(Linear, name="distinct_until_changed"):
         key_mapper, before = self.key_mapper, state.key
         try:
             for value in values:
-                key = key_mapper(value)
+                key = value if key_mapper is None else key_mapper(value)
                 if before is NotSet or not before == key:  # noqa: SIM201 (types may define == only)
                     before = key
                     out.append(value)
@@ -107,10 +133,11 @@ def distinct_until_changed(
 ) -> Callable[[Observable[A]], Observable[A]]:
     """Pass an element only if its key differs from the one before it.
 
-    >>> import reliable_rx as rx
-    >>> rx.of(1, 1, 2, 1).distinct_until_changed().to_list().run()
-    [1, 2, 1]
+    >>> from reliable_rx.testing import diagram
+    >>> diagram(distinct_until_changed(), "-1-1-2-1-|")
+    -1-1-2-1-|
+    -1---2-1-|
 
     *State*: the last key.
     """
-    return DistinctUntilChanged(key_mapper or identity, comparer)
+    return DistinctUntilChanged(key_mapper, comparer)

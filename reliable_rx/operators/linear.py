@@ -1,4 +1,4 @@
-"""Operators with one input that look at one value after the other.
+"""Operators with one input that look at one value after the other: filters, folds, pairs.
 
 List forms stand only where they were measured to matter. They are plain loops: since Python 3.11 these call a Python
 function as fast as ``map``, ``filter`` and ``accumulate`` do, which would take a `StopIteration` of a user function for
@@ -17,7 +17,6 @@ from dataclasses import dataclass
 from typing import Any, TypeVar, overload
 
 from reactivex import Observable
-from reactivex.internal import ArgumentOutOfRangeException
 from reactivex.internal.utils import NotSet
 
 from reliable_rx.operator import Linear
@@ -35,6 +34,7 @@ def fresh(seed: Any) -> Any:
 
 @dataclass(frozen=True, eq=False)
 class Filter(Linear, name="filter"):
+    filters = "predicate"
     keeps_inner = True
     predicate: Callable[[Any], Any]
 
@@ -52,13 +52,65 @@ class Filter(Linear, name="filter"):
 def filter(predicate: Callable[[A], Any]) -> Callable[[Observable[A]], Observable[A]]:
     """Pass the elements that satisfy *predicate*.
 
-    >>> import reliable_rx as rx
-    >>> rx.range(5).filter(lambda x: x % 2).to_list().run()
-    [1, 3]
+    >>> from reliable_rx.testing import diagram
+    >>> diagram(filter(lambda x: x % 2), "-1-2-3-|")
+    -1-2-3-|
+    -1---3-|
 
     *State*: none.
     """
     return Filter(predicate)
+
+
+@dataclass(frozen=True, eq=False)
+class FilterIndexed(Linear, name="filter_indexed"):
+    keeps_inner = True
+    predicate_indexed: Callable[[Any, int], Any]
+
+    @dataclass(slots=True)
+    class State:
+        index: int = 0
+
+    def on_next(self, state: State, value: Any, out: list[Any]) -> None:
+        passes = self.predicate_indexed(value, state.index)
+        state.index += 1
+        if passes:
+            out.append(value)
+
+
+def filter_indexed(
+    predicate_indexed: Callable[[A, int], Any] | None = None,
+) -> Callable[[Observable[A]], Observable[A]]:
+    """Pass the elements that satisfy *predicate_indexed*, which is given their index too; all without a predicate.
+
+    >>> from reliable_rx.testing import diagram
+    >>> diagram(filter_indexed(lambda x, i: i % 2 == 0), "-1-2-3-|")
+    -1-2-3-|
+    -1---3-|
+
+    *State*: the index.
+    """
+    return FilterIndexed(predicate_indexed or (lambda value, index: True))
+
+
+@dataclass(frozen=True, eq=False)
+class IgnoreElements(Linear, name="ignore_elements"):
+    def on_next(self, state: None, value: Any, out: list[Any]) -> None: ...
+
+    def on_batch(self, state: None, values: Sequence[Any], out: list[Any]) -> None: ...
+
+
+def ignore_elements() -> Callable[[Observable[A]], Observable[A]]:
+    """Pass nothing but how the sequence ends.
+
+    >>> from reliable_rx.testing import diagram
+    >>> diagram(ignore_elements(), "-1-2-|")
+    -1-2-|
+    -----|
+
+    *State*: none.
+    """
+    return IgnoreElements()
 
 
 @dataclass(frozen=True, eq=False)
@@ -75,9 +127,10 @@ class WhereKey(Linear, name="where_key"):
 def where_key(key_mapper: Callable[[A], K], key: K) -> Callable[[Observable[A]], Observable[A]]:
     """Pass the elements whose key is *key*: a filter that a host can route by.
 
-    >>> import reliable_rx as rx
-    >>> rx.of("AA1", "UA2").where_key(lambda flight: flight[:2], "UA").run()
-    'UA2'
+    >>> from reliable_rx.testing import diagram
+    >>> diagram(where_key(lambda x: x % 3, 1), "-1-2-3-4-|")
+    -1-2-3-4-|
+    -1-----4-|
 
     Directly behind a source, an event is handed to the queries that want its key and costs the others nothing.
     All queries that are to be routed together must use the same *key_mapper* function.
@@ -124,140 +177,14 @@ def scan(
 def scan(accumulator: Callable[[Any, Any], Any], seed: Any = NotSet) -> Callable[[Observable[Any]], Observable[Any]]:
     """Emit each intermediate result of folding the sequence.
 
-    >>> import reliable_rx as rx
-    >>> rx.of(1, 2, 3).pipe(scan(lambda a, x: a + x, 10)).run()
-    16
+    >>> from reliable_rx.testing import diagram
+    >>> diagram(scan(lambda total, x: total + x, 10), "-1-2-3-|")
+    -1--2--3--|
+    -11-13-16-|
 
-    *State*: the accumulator. A mutable seed is copied for each subscription.
+    *State*: the accumulator. A mutable seed is copied for each subscription (RxPY shares it).
     """
     return Scan(accumulator, seed)
-
-
-@dataclass(frozen=True, eq=False)
-class Take(Linear, name="take"):
-    keeps_inner = True
-    count: int
-
-    @dataclass(slots=True)
-    class State:
-        remaining: int
-
-    def initial(self) -> State:
-        return self.State(self.count)
-
-    def on_next(self, state: State, value: Any, out: list[Any]) -> bool:
-        return self.on_batch(state, (value,), out)
-
-    def on_batch(self, state: State, values: Sequence[Any], out: list[Any]) -> bool:
-        passed = values[: state.remaining]
-        out.extend(passed)
-        state.remaining -= len(passed)
-        return state.remaining == 0
-
-
-def take(count: int) -> Callable[[Observable[A]], Observable[A]]:
-    """Pass the first *count* elements, then complete.
-
-    >>> import reliable_rx as rx
-    >>> rx.range(9).take(2).to_list().run()
-    [0, 1]
-
-    *State*: how many remain. *Raises* `ArgumentOutOfRangeException` for a negative count.
-    """
-    if count < 0:
-        raise ArgumentOutOfRangeException()
-    if count == 0:
-        from reliable_rx.creation import empty
-
-        return lambda source: empty()
-    return Take(count)
-
-
-@dataclass(frozen=True, eq=False)
-class Skip(Linear, name="skip"):
-    keeps_inner = True
-    count: int
-
-    @dataclass(slots=True)
-    class State:
-        remaining: int
-
-    def initial(self) -> State:
-        return self.State(self.count)
-
-    def on_next(self, state: State, value: Any, out: list[Any]) -> None:
-        self.on_batch(state, (value,), out)
-
-    def on_batch(self, state: State, values: Sequence[Any], out: list[Any]) -> None:
-        out.extend(values[state.remaining :])
-        state.remaining = max(0, state.remaining - len(values))
-
-
-def skip(count: int) -> Callable[[Observable[A]], Observable[A]]:
-    """Drop the first *count* elements.
-
-    >>> import reliable_rx as rx
-    >>> rx.range(4).skip(2).to_list().run()
-    [2, 3]
-
-    *State*: how many remain to be dropped. *Raises* `ArgumentOutOfRangeException` for a negative count.
-    """
-    if count < 0:
-        raise ArgumentOutOfRangeException()
-    return Skip(count)
-
-
-@dataclass(frozen=True, eq=False)
-class TakeWhile(Linear, name="take_while"):
-    keeps_inner = True
-    predicate: Callable[[Any], Any]
-    inclusive: bool = False
-
-    def on_next(self, state: None, value: Any, out: list[Any]) -> bool:
-        passes = self.predicate(value)
-        if passes or self.inclusive:
-            out.append(value)
-        return not passes
-
-
-def take_while(predicate: Callable[[A], Any], inclusive: bool = False) -> Callable[[Observable[A]], Observable[A]]:
-    """Pass elements until one fails *predicate*, then complete; *inclusive* passes that one too.
-
-    >>> import reliable_rx as rx
-    >>> rx.of(1, 5, 2).take_while(lambda x: x < 3).to_list().run()
-    [1]
-
-    *State*: none.
-    """
-    return TakeWhile(predicate, inclusive)
-
-
-@dataclass(frozen=True, eq=False)
-class SkipWhile(Linear, name="skip_while"):
-    keeps_inner = True
-    predicate: Callable[[Any], Any]
-
-    @dataclass(slots=True)
-    class State:
-        running: bool = False
-
-    def on_next(self, state: State, value: Any, out: list[Any]) -> None:
-        if not state.running:
-            state.running = not self.predicate(value)
-        if state.running:
-            out.append(value)
-
-
-def skip_while(predicate: Callable[[A], Any]) -> Callable[[Observable[A]], Observable[A]]:
-    """Drop elements for as long as *predicate* holds.
-
-    >>> import reliable_rx as rx
-    >>> rx.of(1, 5, 2).skip_while(lambda x: x < 3).to_list().run()
-    [5, 2]
-
-    *State*: whether it has failed yet.
-    """
-    return SkipWhile(predicate)
 
 
 @dataclass(frozen=True, eq=False)
@@ -275,9 +202,10 @@ class Pairwise(Linear, name="pairwise"):
 def pairwise() -> Callable[[Observable[A]], Observable[tuple[A, A]]]:
     """Emit each element with the one before it.
 
-    >>> import reliable_rx as rx
-    >>> rx.range(3).pairwise().to_list().run()
-    [(0, 1), (1, 2)]
+    >>> from reliable_rx.testing import diagram
+    >>> diagram(pairwise(), "-1-2-3-|")
+    -1-2------3------|
+    ---(1, 2)-(2, 3)-|
 
     *State*: the last element.
     """
@@ -308,9 +236,10 @@ def default_if_empty(default_value: A) -> Callable[[Observable[A]], Observable[A
 def default_if_empty(default_value: Any = None) -> Callable[[Observable[Any]], Observable[Any]]:
     """Emit *default_value* if the sequence completes without an element.
 
-    >>> import reliable_rx as rx
-    >>> rx.empty().default_if_empty(0).run()
-    0
+    >>> from reliable_rx.testing import diagram
+    >>> diagram(default_if_empty(0), "--|")
+    --|
+    --(0 |)
 
     *State*: whether there was one.
     """

@@ -1,0 +1,188 @@
+"""Operators that answer yes or no, and end the sequence as soon as they know.
+
+RxPY composes them of filter, some and map; here each is one step, because a question is asked of every element.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from operator import eq
+from typing import Any, TypeVar
+
+from reactivex import Observable
+
+from reliable_rx.operator import Context, Linear, Stage
+from reliable_rx.operators.combine import check_queue
+from reliable_rx.query import apply, as_query
+
+A = TypeVar("A")
+
+
+@dataclass(frozen=True, eq=False)
+class All(Linear, name="all"):
+    predicate: Callable[[Any], Any]
+
+    def on_next(self, state: None, value: Any, out: list[Any]) -> bool:
+        if self.predicate(value):
+            return False
+        out.append(False)
+        return True
+
+    def on_completed(self, state: None, out: list[Any]) -> None:
+        out.append(True)
+
+
+def all(predicate: Callable[[A], Any]) -> Callable[[Observable[A]], Observable[bool]]:
+    """Emit whether all elements satisfy *predicate*.
+
+    >>> from reliable_rx.testing import diagram
+    >>> diagram(all(lambda x: x < 3), "-1-2-5-|")
+    -1-2-5---------|
+    -----(False |)
+    >>> diagram(all(lambda x: x < 3), "-1-2-|")
+    -1-2-|
+    -----(True |)
+
+    *State*: none.
+    """
+    return All(predicate)
+
+
+@dataclass(frozen=True, eq=False)
+class Some(Linear, name="some"):
+    predicate: Callable[[Any], Any] | None = None
+
+    def on_next(self, state: None, value: Any, out: list[Any]) -> bool:
+        if self.predicate is not None and not self.predicate(value):
+            return False
+        out.append(True)
+        return True
+
+    def on_completed(self, state: None, out: list[Any]) -> None:
+        out.append(False)
+
+
+def some(predicate: Callable[[A], Any] | None = None) -> Callable[[Observable[A]], Observable[bool]]:
+    """Emit whether there is an element (that satisfies *predicate*).
+
+    >>> from reliable_rx.testing import diagram
+    >>> diagram(some(lambda x: x > 3), "-1-5-2-|")
+    -1-5--------2-|
+    ---(True |)
+
+    *State*: none.
+    """
+    return Some(predicate)
+
+
+@dataclass(frozen=True, eq=False)
+class Contains(Linear, name="contains"):
+    value: Any
+    comparer: Callable[[Any, Any], Any] = eq
+
+    def on_next(self, state: None, value: Any, out: list[Any]) -> bool:
+        if not self.comparer(value, self.value):
+            return False
+        out.append(True)
+        return True
+
+    def on_completed(self, state: None, out: list[Any]) -> None:
+        out.append(False)
+
+
+def contains(value: A, comparer: Callable[[A, A], Any] | None = None) -> Callable[[Observable[A]], Observable[bool]]:
+    """Emit whether an element is equal to *value*, by ``==`` or by *comparer*.
+
+    >>> from reliable_rx.testing import diagram
+    >>> diagram(contains(2), "-1-2-3-|")
+    -1-2--------3-|
+    ---(True |)
+
+    *State*: none.
+    """
+    return Contains(value, comparer or eq)
+
+
+@dataclass(frozen=True, eq=False)
+class IsEmpty(Linear, name="is_empty"):
+    def on_next(self, state: None, value: Any, out: list[Any]) -> bool:
+        out.append(False)
+        return True
+
+    def on_completed(self, state: None, out: list[Any]) -> None:
+        out.append(True)
+
+
+def is_empty() -> Callable[[Observable[Any]], Observable[bool]]:
+    """Emit whether the sequence completes without an element.
+
+    >>> from reliable_rx.testing import diagram
+    >>> diagram(is_empty(), "---|")
+    ---|
+    ---(True |)
+
+    *State*: none.
+    """
+    return IsEmpty()
+
+
+@dataclass(frozen=True, eq=False)
+class SequenceEqual(Stage, name="sequence_equal"):
+    comparer: Callable[[Any, Any], Any] = eq
+
+    @dataclass(slots=True)
+    class State:
+        ahead: int = 0
+        waiting: deque[Any] = field(default_factory=deque)
+        ended: list[bool] = field(default_factory=lambda: [False, False])
+
+    def on_next(self, cx: Context, port: int, value: Any) -> None:
+        state = cx.state
+        if state.waiting and state.ahead != port:
+            other = state.waiting[0]
+            equal = self.comparer(other, value) if port else self.comparer(value, other)
+            state.waiting.popleft()
+            if not equal:
+                answer(cx, False)
+        elif state.ended[1 - port]:
+            answer(cx, False)
+        else:
+            state.ahead = port
+            state.waiting.append(value)
+            check_queue(state.waiting, cx)
+
+    def on_completed(self, cx: Context, port: int) -> None:
+        state = cx.state
+        state.ended[port] = True
+        if state.waiting:
+            if state.ahead != port:
+                answer(cx, False)
+        elif state.ended[1 - port]:
+            answer(cx, True)
+
+
+def answer(cx: Context, value: bool) -> None:
+    """Emit the one element and complete."""
+    cx.emit(value)
+    cx.complete()
+
+
+def sequence_equal(
+    second: Observable[A] | Iterable[A], comparer: Callable[[A, A], Any] | None = None
+) -> Callable[[Observable[A]], Observable[bool]]:
+    """Emit whether both sequences have equal elements, by ``==`` or by *comparer*, in the same order.
+
+    >>> from reliable_rx.testing import diagram
+    >>> diagram(lambda xs, ys: xs.pipe(sequence_equal(ys)), "-1-2-|", "--1---2-|")
+    -1-2-|
+    --1---2-|
+    --------(True |)
+    >>> diagram(sequence_equal([1, 3]), "-1-2-|")
+    -1-2---------|
+    ---(False |)
+
+    *State*: the elements of the sequence that is ahead, bounded by `Limits.queue_items_max`.
+    """
+    return lambda source: apply(SequenceEqual(comparer or eq), source, as_query(second))

@@ -1,0 +1,362 @@
+"""Operators that pick one element: by its place, by a predicate, because it is the first, the last or the only one.
+
+Those with a default never fail for want of an element; those without do. A predicate is part of the operator: RxPY puts
+a filter before it, which does the same in two steps.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeVar, overload
+
+from reactivex import Observable
+from reactivex.internal import ArgumentOutOfRangeException, SequenceContainsNoElementsError
+from reactivex.internal.utils import NotSet
+
+from reliable_rx.operator import Linear
+from reliable_rx.query import apply
+
+A = TypeVar("A")
+B = TypeVar("B")
+
+
+@dataclass(frozen=True, eq=False)
+class ElementAt(Linear, name="element_at"):
+    keeps_inner = True
+    index: int
+
+    @dataclass(slots=True)
+    class State:
+        remaining: int
+
+    def initial(self) -> State:
+        return self.State(self.index)
+
+    def on_next(self, state: State, value: Any, out: list[Any]) -> bool:
+        if state.remaining:
+            state.remaining -= 1
+            return False
+        out.append(value)
+        return True
+
+    def on_batch(self, state: State, values: Sequence[Any], out: list[Any]) -> bool:
+        if state.remaining >= len(values):
+            state.remaining -= len(values)
+            return False
+        out.append(values[state.remaining])
+        state.remaining = 0
+        return True
+
+    def on_completed(self, state: State, out: list[Any]) -> None:
+        raise ArgumentOutOfRangeException()
+
+
+def element_at(index: int) -> Callable[[Observable[A]], Observable[A]]:
+    """Pass the element at *index* and complete; fail with `ArgumentOutOfRangeException` if there is none.
+
+    >>> from reliable_rx.testing import diagram
+    >>> diagram(element_at(1), "-1-2-3-|")
+    -1-2-----3-|
+    ---(2 |)
+
+    *State*: how many elements come before it. *Raises* `ArgumentOutOfRangeException` for a negative index.
+    """
+    if index < 0:
+        raise ArgumentOutOfRangeException()
+    return ElementAt(index)
+
+
+@dataclass(frozen=True, eq=False)
+class ElementAtOrDefault(ElementAt, name="element_at_or_default"):
+    default_value: Any = None
+
+    def on_completed(self, state: ElementAt.State, out: list[Any]) -> None:
+        out.append(self.default_value)
+
+
+@overload
+def element_at_or_default(
+    index: int, default_value: None = None
+) -> Callable[[Observable[A]], Observable[A | None]]: ...
+@overload
+def element_at_or_default(index: int, default_value: B) -> Callable[[Observable[A]], Observable[A | B]]: ...
+def element_at_or_default(index: int, default_value: Any = None) -> Callable[[Observable[Any]], Observable[Any]]:
+    """Pass the element at *index* and complete; emit *default_value* if there is none.
+
+    >>> from reliable_rx.testing import diagram
+    >>> diagram(element_at_or_default(5, 0), "-1-2-|")
+    -1-2-|
+    -----(0 |)
+
+    *State*: how many elements come before it. *Raises* `ArgumentOutOfRangeException` for a negative index.
+    """
+    if index < 0:
+        raise ArgumentOutOfRangeException()
+    return ElementAtOrDefault(index, default_value)
+
+
+@dataclass(frozen=True, eq=False)
+class Find(Linear, name="find"):
+    keeps_inner = True
+    predicate: Callable[[Any, int, Observable[Any]], Any]
+    _source: Observable[Any]
+
+    @dataclass(slots=True)
+    class State:
+        index: int = 0
+
+    def on_next(self, state: State, value: Any, out: list[Any]) -> bool:
+        if self.predicate(value, state.index, self._source):
+            out.append(value)
+            return True
+        state.index += 1
+        return False
+
+    def on_completed(self, state: State, out: list[Any]) -> None:
+        out.append(None)
+
+
+def find(predicate: Callable[[A, int, Observable[A]], Any]) -> Callable[[Observable[A]], Observable[A | None]]:
+    """Pass the first element that satisfies *predicate* and complete; emit None if there is none.
+
+    >>> from reliable_rx.testing import diagram
+    >>> diagram(find(lambda x, i, source: x == i), "-3-1-2-|")
+    -3-1-----2-|
+    ---(1 |)
+
+    The predicate is given the element, its index and the sequence itself: hosted, the query before this operator as it
+    was written, which is data.
+
+    *State*: the index.
+    """
+    return lambda source: apply(Find(predicate, source), source)
+
+
+@dataclass(frozen=True, eq=False)
+class FindIndex(Find, name="find_index"):
+    keeps_inner = False
+
+    def on_next(self, state: Find.State, value: Any, out: list[Any]) -> bool:
+        if self.predicate(value, state.index, self._source):
+            out.append(state.index)
+            return True
+        state.index += 1
+        return False
+
+    def on_completed(self, state: Find.State, out: list[Any]) -> None:
+        out.append(-1)
+
+
+def find_index(predicate: Callable[[A, int, Observable[A]], Any]) -> Callable[[Observable[A]], Observable[int]]:
+    """Emit the index of the first element that satisfies *predicate* and complete; emit -1 if there is none.
+
+    >>> from reliable_rx.testing import diagram
+    >>> diagram(find_index(lambda x, i, source: x == 2), "-3-2-1-|")
+    -3-2-----1-|
+    ---(1 |)
+
+    The predicate is given what that of `find` is.
+
+    *State*: the index.
+    """
+    return lambda source: apply(FindIndex(predicate, source), source)
+
+
+@dataclass(frozen=True, eq=False)
+class First(Linear, name="first"):
+    keeps_inner = True
+    predicate: Callable[[Any], Any] | None = None
+
+    def on_next(self, state: None, value: Any, out: list[Any]) -> bool:
+        if self.predicate is not None and not self.predicate(value):
+            return False
+        out.append(value)
+        return True
+
+    def on_completed(self, state: None, out: list[Any]) -> None:
+        raise SequenceContainsNoElementsError()
+
+
+def first(predicate: Callable[[A], Any] | None = None) -> Callable[[Observable[A]], Observable[A]]:
+    """Pass the first element (that satisfies *predicate*) and complete; fail if there is none.
+
+    >>> from reliable_rx.testing import diagram
+    >>> diagram(first(lambda x: x > 1), "-1-2-3-|")
+    -1-2-----3-|
+    ---(2 |)
+
+    *State*: none. Without an element it fails with `SequenceContainsNoElementsError`.
+    """
+    return First(predicate)
+
+
+@dataclass(frozen=True, eq=False)
+class FirstOrDefault(First, name="first_or_default"):
+    default_value: Any = None
+
+    def on_completed(self, state: None, out: list[Any]) -> None:
+        out.append(self.default_value)
+
+
+@overload
+def first_or_default(
+    predicate: Callable[[A], Any] | None = None, default_value: None = None
+) -> Callable[[Observable[A]], Observable[A | None]]: ...
+@overload
+def first_or_default(
+    predicate: Callable[[A], Any] | None, default_value: B
+) -> Callable[[Observable[A]], Observable[A | B]]: ...
+@overload
+def first_or_default(
+    predicate: Callable[[A], Any] | None = None, *, default_value: B
+) -> Callable[[Observable[A]], Observable[A | B]]: ...
+def first_or_default(
+    predicate: Callable[[Any], Any] | None = None, default_value: Any = None
+) -> Callable[[Observable[Any]], Observable[Any]]:
+    """Pass the first element (that satisfies *predicate*) and complete; emit *default_value* if there is none.
+
+    >>> from reliable_rx.testing import diagram
+    >>> diagram(first_or_default(lambda x: x > 5, 0), "-1-2-|")
+    -1-2-|
+    -----(0 |)
+
+    *State*: none.
+    """
+    return FirstOrDefault(predicate, default_value)
+
+
+@dataclass(frozen=True, eq=False)
+class Last(Linear, name="last"):
+    keeps_inner = True
+    predicate: Callable[[Any], Any] | None = None
+
+    @dataclass(slots=True)
+    class State:
+        value: Any = NotSet
+
+    def on_next(self, state: State, value: Any, out: list[Any]) -> None:
+        if self.predicate is None or self.predicate(value):
+            state.value = value
+
+    def on_batch(self, state: State, values: Sequence[Any], out: list[Any]) -> None:
+        if self.predicate is not None:
+            super().on_batch(state, values, out)
+        elif values:
+            state.value = values[-1]
+
+    def on_completed(self, state: State, out: list[Any]) -> None:
+        if state.value is NotSet:
+            raise SequenceContainsNoElementsError()
+        out.append(state.value)
+
+
+def last(predicate: Callable[[A], Any] | None = None) -> Callable[[Observable[A]], Observable[A]]:
+    """Emit the last element (that satisfies *predicate*) when the sequence completes; fail if there is none.
+
+    >>> from reliable_rx.testing import diagram
+    >>> diagram(last(lambda x: x < 3), "-1-2-3-|")
+    -1-2-3-|
+    -------(2 |)
+
+    *State*: the last element. Without one it fails with `SequenceContainsNoElementsError`.
+    """
+    return Last(predicate)
+
+
+@dataclass(frozen=True, eq=False)
+class LastOrDefault(Last, name="last_or_default"):
+    default_value: Any = None
+
+    def on_completed(self, state: Last.State, out: list[Any]) -> None:
+        out.append(self.default_value if state.value is NotSet else state.value)
+
+
+@overload
+def last_or_default(
+    default_value: None = None, predicate: Callable[[A], Any] | None = None
+) -> Callable[[Observable[A]], Observable[A | None]]: ...
+@overload
+def last_or_default(
+    default_value: B, predicate: Callable[[A], Any] | None = None
+) -> Callable[[Observable[A]], Observable[A | B]]: ...
+def last_or_default(
+    default_value: Any = None, predicate: Callable[[Any], Any] | None = None
+) -> Callable[[Observable[Any]], Observable[Any]]:
+    """Emit the last element (that satisfies *predicate*) when the sequence completes, or *default_value*.
+
+    >>> from reliable_rx.testing import diagram
+    >>> diagram(last_or_default(0, lambda x: x > 5), "-1-2-|")
+    -1-2-|
+    -----(0 |)
+
+    *State*: the last element.
+    """
+    return LastOrDefault(predicate, default_value)
+
+
+@dataclass(frozen=True, eq=False)
+class Single(Last, name="single"):
+    def on_next(self, state: Last.State, value: Any, out: list[Any]) -> None:
+        if self.predicate is not None and not self.predicate(value):
+            return
+        if state.value is not NotSet:
+            raise Exception("Sequence contains more than one element")
+        state.value = value
+
+    def on_batch(self, state: Last.State, values: Sequence[Any], out: list[Any]) -> None:
+        for value in values:
+            self.on_next(state, value, out)
+
+
+def single(predicate: Callable[[A], Any] | None = None) -> Callable[[Observable[A]], Observable[A]]:
+    """Emit the only element (that satisfies *predicate*) when the sequence completes; fail if there are more or none.
+
+    >>> from reliable_rx.testing import diagram
+    >>> diagram(single(lambda x: x > 2), "-1-3-2-|")
+    -1-3-2-|
+    -------(3 |)
+    >>> diagram(single(), "-1-3-2-|")
+    -1-3-2-|
+    ---#
+
+    *State*: the element. Without one it fails with `SequenceContainsNoElementsError`; a second one fails it at once.
+    """
+    return Single(predicate)
+
+
+@dataclass(frozen=True, eq=False)
+class SingleOrDefault(Single, name="single_or_default"):
+    default_value: Any = None
+
+    on_completed = LastOrDefault.on_completed
+
+
+def single_or_default(
+    predicate: Callable[[A], Any] | None = None, default_value: Any = None
+) -> Callable[[Observable[A]], Observable[A]]:
+    """Emit the only element (that satisfies *predicate*) when the sequence completes, or *default_value* if none.
+
+    >>> from reliable_rx.testing import diagram
+    >>> diagram(single_or_default(lambda x: x > 5, 0), "-1-2-|")
+    -1-2-|
+    -----(0 |)
+
+    *State*: the element. A second one fails it at once.
+    """
+    return SingleOrDefault(predicate, default_value)
+
+
+def single_or_default_async(
+    has_default: bool = False, default_value: Any = None
+) -> Callable[[Observable[A]], Observable[A]]:
+    """Emit the only element when the sequence completes: `single`, or with *has_default* `single_or_default`.
+
+    >>> from reliable_rx.testing import diagram
+    >>> diagram(single_or_default_async(True, 0), "--|")
+    --|
+    --(0 |)
+
+    *State*: the element. A second one fails it at once.
+    """
+    return SingleOrDefault(None, default_value) if has_default else Single()
