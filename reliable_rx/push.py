@@ -23,10 +23,20 @@ Push = Callable[[Any], None]
 
 
 class Escaped(BaseException):
-    """Carries an exception of the final observer past our operators, to whoever pushed the event."""
+    """Carries an exception of the final observer past operators, to whoever pushed the event or subscribed."""
 
     def __init__(self, error: Exception) -> None:
         self.error = error
+
+
+class Entrance:
+    """The door of one subscription: one thread at a time, and how deep it is inside."""
+
+    __slots__ = ("depth", "lock")
+
+    def __init__(self) -> None:
+        self.lock = threading.RLock()
+        self.depth = 0
 
 
 def is_linear(instance: Instance) -> bool:
@@ -59,17 +69,17 @@ class Wiring:
             return last_link(self.instance, down, observer)
         return link(self.instance, down, onward)
 
-    def receiver(self, leaf: PlanNode, held: Any, lock: threading.RLock) -> Push:
+    def receiver(self, leaf: PlanNode, held: Any, entrance: Entrance) -> Push:
         """Return `on_next` for a leaf: the path of every event, so no more happens on it than has to."""
         down, push = leaf.down, self.pushes[leaf.index]
         if self.linear and down is not None:
             return push  # the grammar of its one source is all the order that a chain needs
         if down is None or isinstance(down.op, Linear):
-            return locked(push, held, lock)
+            return locked(push, held, entrance)
         if passes(down.op, leaf.port):
             cx = self.contexts[down.index]
-            return locked_last(cx, held, lock) if isinstance(cx, LastCx) else locked(push, held, lock)
-        return locked_stage(self.contexts[down.index], leaf.port, held, lock)
+            return locked_last(cx, held, entrance) if isinstance(cx, LastCx) else locked(push, held, entrance)
+        return locked_stage(self.contexts[down.index], leaf.port, held, entrance)
 
 
 def link(instance: Instance, node: PlanNode, down: Push) -> Push:
@@ -249,8 +259,9 @@ def step_of(op: Any) -> Callable[[Cx, int, Any], None]:
     return lambda cx, port, value: whole(cx, port, (value,))
 
 
-def locked(push: Push, held: Any, lock: threading.RLock) -> Push:
+def locked(push: Push, held: Any, entrance: Entrance) -> Push:
     """Return *push* for one subscription, as the only thread in it."""
+    lock = entrance.lock
 
     def on_next(value: Any) -> None:
         if held.is_disposed:
@@ -259,14 +270,16 @@ def locked(push: Push, held: Any, lock: threading.RLock) -> Push:
             try:
                 push(value)
             except Escaped as escaped:
+                if entrance.depth:
+                    raise
                 raise escaped.error from None
 
     return on_next
 
 
-def locked_last(cx: LastCx, held: Any, lock: threading.RLock) -> Push:
+def locked_last(cx: LastCx, held: Any, entrance: Entrance) -> Push:
     """Return the way around a last stage to the observer."""
-    instance, bit, observer, push = cx.instance, cx.bit, cx.observer, cx.push
+    instance, bit, observer, push, lock = cx.instance, cx.bit, cx.observer, cx.push, entrance.lock
 
     def on_next(value: Any) -> None:
         if not held.is_disposed:
@@ -277,10 +290,10 @@ def locked_last(cx: LastCx, held: Any, lock: threading.RLock) -> Push:
     return on_next
 
 
-def locked_stage(cx: PushCx, port: int, held: Any, lock: threading.RLock) -> Push:
+def locked_stage(cx: PushCx, port: int, held: Any, entrance: Entrance) -> Push:
     """Return the same for a leaf that stands before a stage: a hop less on the path of most events."""
     instance, node, bit = cx.instance, cx.node, cx.node.bit
-    step = step_of(node.op)
+    step, lock = step_of(node.op), entrance.lock
 
     def on_next(value: Any) -> None:
         if held.is_disposed:
@@ -292,6 +305,8 @@ def locked_stage(cx: PushCx, port: int, held: Any, lock: threading.RLock) -> Pus
                 except Exception as error:
                     fail_node(instance, node, error)
                 except Escaped as escaped:
+                    if entrance.depth:
+                        raise
                     raise escaped.error from None
 
     return on_next

@@ -8,19 +8,20 @@ from __future__ import annotations
 
 import io
 import pickle
-import threading
 from collections.abc import Callable, Hashable, Sequence
+from functools import cached_property
 from typing import Any
 
 from reactivex import abc
 from reactivex.disposable import Disposable, SingleAssignmentDisposable
 from reactivex.scheduler import CurrentThreadScheduler, ImmediateScheduler, TimeoutScheduler
 
+from reliable_rx.calling import PlainCalls
 from reliable_rx.errors import InternalError, QueryRefused
 from reliable_rx.instance import Instance, Timer, reads_inner, subject_of, subscribe_inner
 from reliable_rx.operator import state_fields
 from reliable_rx.plan import Plan, PlanNode
-from reliable_rx.push import Escaped, Push, Wiring, locked
+from reliable_rx.push import Entrance, Escaped, Push, Wiring, locked
 from reliable_rx.query import ForeignLeaf, Node, Query, SourceLeaf
 from reliable_rx.subject import tell_end
 
@@ -101,29 +102,36 @@ class PlainWorld:
     """Rx's schedulers and observables as the world of one subscription."""
 
     epoch = 0
+    replaying = moving = False
 
     def __init__(self, scheduler: abc.SchedulerBase | None) -> None:
         self.scheduler = scheduler
         self.root: Instance | None = None
         self.rebuilds = REBUILD[0]
-        self.lock = threading.RLock()
-        self.depth = 0
+        self.entrance = Entrance()
         self.orders = 0
         self.subscriptions: dict[tuple[int, int], SingleAssignmentDisposable] = {}
         self.wiring: Wiring | None = None
 
     def enter(self, call: Callable[..., None], *args: Any) -> None:
         """Run *call* as the only thread in this subscription."""
-        with self.lock:
-            self.depth += 1
+        entrance = self.entrance
+        with entrance.lock:
+            entrance.depth += 1
             try:
                 call(*args)
             except Escaped as escaped:
+                if entrance.depth > 1:  # whoever entered first must hear of it, and no operator or scheduler between
+                    raise
                 raise escaped.error from None
             finally:
-                self.depth -= 1
-                if self.rebuilds and not self.depth and self.root is not None:
+                entrance.depth -= 1
+                if self.rebuilds and not entrance.depth and self.root is not None:
                     rebuild(self.root)
+
+    @cached_property
+    def calls(self) -> PlainCalls:
+        return PlainCalls(self)
 
     def scheduler_for(self, node: PlanNode) -> Any:
         chosen = getattr(node.op, "scheduler", None) or self.scheduler
@@ -132,6 +140,8 @@ class PlainWorld:
     def now(self, node: PlanNode) -> float:
         scheduler = self.scheduler_for(node)
         return scheduler.to_seconds(scheduler.now)  # type: ignore[no-any-return]
+
+    horizon = now
 
     def touch(self, unit: Any) -> None:
         """Nothing is saved here."""
@@ -150,11 +160,12 @@ class PlainWorld:
 
         def action(scheduler: Any, state: Any = None) -> None:
             if timer[2] is not None:
+                timer[2] = None
                 self.enter(instance.fire, node, tag)
 
         scheduler = self.scheduler_for(node)
         timer[4] = scheduler.schedule(action) if due is None else scheduler.schedule_absolute(due, action)
-        if timer[2] is None:  # it ran at once, and cancelled itself
+        if timer[2] is None:  # it ran at once, or was cancelled by what did
             timer[4].dispose()
         return timer
 
@@ -196,12 +207,15 @@ class PlainWorld:
         if self.rebuilds:
             return rebuilding
         if instance is self.root and self.wiring is not None:
-            return self.wiring.receiver(leaf, held, self.lock)
-        return locked(lambda value: leaf.deliver(instance, (value,)), held, self.lock)
+            return self.wiring.receiver(leaf, held, self.entrance)
+        return locked(lambda value: leaf.deliver(instance, (value,)), held, self.entrance)
 
     def absorb(self, instance: Instance, node: PlanNode, error: Exception) -> bool:
         """Rx knows no such policy."""
         return False
+
+    def effect_failed(self, node: PlanNode, error: Exception) -> None:
+        raise Escaped(error) from error
 
     def resume(self, instance: Instance, leaf: PlanNode, order: int) -> None:
         raise InternalError("an un-hosted subscription has no checkpoint")
