@@ -7,23 +7,23 @@ events stamped *t* and before the first thing that happens later, as in Rx under
 
 from __future__ import annotations
 
-import traceback
 from collections import deque
 from collections.abc import Callable, Hashable, Sequence
 from typing import Any
 
+from hosting.asked import Asked
 from hosting.edit import edit
+from hosting.letters import bury
 from hosting.plans import Plans
 from hosting.routes import Entry, Route
 from hosting.standing import COMPLETED, FAILED, POLICIES, RUNNING, Standing, caught
 from hosting.timers import Timers
-from hosting.turn import Create, Dispose, Events, Output, Tick, Turn
-from reliable_rx.errors import InternalError, LimitExceeded, QueryRefused, invariant
+from hosting.turn import Answer, Create, Dispose, Events, Output, Tick, Turn
+from reliable_rx.errors import InternalError, LimitExceeded, QueryRefused
 from reliable_rx.instance import Instance, Timer, reads_inner, subject_of, subscribe_inner
 from reliable_rx.limits import Limits
 from reliable_rx.plan import NO_LIMITS, Plan, PlanNode, refuse_foreign
-from reliable_rx.query import Node, Query, SourceLeaf
-from reliable_rx.reliable import DeadLetter
+from reliable_rx.query import Query, SourceLeaf
 from reliable_rx.rows import Report
 from reliable_rx.stage import finish_node
 
@@ -56,6 +56,7 @@ class QueryEngine:
         self.timestamps: dict[str, Callable[[Any], float]] = {}
         self.timers = Timers()
         self.immediate: deque[Timer] = deque()
+        self.calls = Asked(self)
         self.in_timers = False
         self.stepwise = 0
         self.dirty: dict[Any, None] = {}
@@ -174,6 +175,11 @@ class QueryEngine:
         self.fire_due(turn.time, inclusive=True)
         self.clock = max(self.clock, turn.time)
         self.drained = True
+
+    def take_answer(self, turn: Answer) -> None:
+        self.advance(turn.time)
+        self.drained = False
+        self.calls.answer(turn.number, turn.payload)
 
     def take_create(self, turn: Create) -> None:
         self.advance(turn.time)
@@ -447,21 +453,8 @@ class QueryEngine:
         if policy == "fail" or self.event is None:
             return False
         if policy == "dead_letter":
-            self.bury(top, error)  # type: ignore[arg-type]
+            bury(self, top, error)  # type: ignore[arg-type]
         return True
-
-    def bury(self, standing: Standing, error: Exception) -> None:
-        """Send the event at work to the query's stream of dead letters."""
-        invariant(self.event is not None, "an event is buried while it is at work")
-        source, partition, position, value = self.event  # type: ignore[misc]
-        name = f"{standing.name}.dead_letters"
-        letters = self.standing.get(name)
-        if letters is None:
-            letters = Standing(self.plans.compile(NEVER, NO_LIMITS)[0], self, name, policy="fail", keys=())
-            letters.born, letters.emitted = self.order(), self.retired.pop(name, 0)
-            self.standing[name] = letters
-        trace = "".join(traceback.format_exception(error))
-        self.emit(letters, [DeadLetter(source, partition, position, value, f"{type(error).__name__}: {error}", trace)])
 
     def check_sources(self, plan: Plan, name: str) -> None:
         """*Raises* `QueryRefused` for a source that is neither declared nor another query's stream."""
@@ -474,17 +467,11 @@ class QueryEngine:
                 )
 
 
-def _never() -> Node:
-    from reliable_rx.creation import never
-
-    return never().node
-
-
-NEVER = _never()
 NOBODY: tuple[None, None, list[Entry]] = (None, None, [])
 TAKE: dict[type, Callable[[QueryEngine, Any], None]] = {
     Events: QueryEngine.take_events,
     Tick: QueryEngine.take_tick,
+    Answer: QueryEngine.take_answer,
     Create: QueryEngine.take_create,
     Dispose: QueryEngine.take_dispose,
 }

@@ -18,6 +18,7 @@ from checkpoint.codec import encode
 from checkpoint.store import Store
 from hosting import journaling
 from hosting.background import Worker
+from hosting.calls import Calls
 from hosting.checkpointer import Checkpointer
 from hosting.collector import no_collections
 from hosting.engine import QueryEngine
@@ -89,6 +90,7 @@ class QueryEvaluator:
         self.changed = threading.Condition()
         self.awake = False
         self.engine = QueryEngine()
+        self.calls = Calls(self)
         self.intake = Intake(batch_events_max=batch_events_max, idle_s=idle_s, clock=clock)
         self.outlets = Outlets(self, buffer_events_max=buffer_events_max)
         self.journal_worker = Worker("journal", wake=self.wake, threaded=background)
@@ -196,6 +198,7 @@ class QueryEvaluator:
             self.start()
             moved = self._show_committed()
             moved = self.checkpointer.advance() or moved
+            moved = self.calls.make_due() or moved
             if self.trouble is None and len(self.committed) < PENDING_GROUPS_MAX and not self.outlets.full():
                 moved = self._take_some() or moved
             self._publish()
@@ -230,6 +233,8 @@ class QueryEvaluator:
                 if self._is_finished():
                     break
                 self._wait()
+        if self.stopping:
+            self.calls.finish()
         self.stopping = False
         if self.trouble is None:
             self.flush()
@@ -241,6 +246,7 @@ class QueryEvaluator:
                 bool(self.intake.order)
                 and self.intake.all_ended
                 and (self.engine.timers.next_due() is None or (self.intake.event_time and self.engine.drained))
+                and not self.engine.calls.askers
                 and self.group is None
                 and not self.committed
                 and not self.journal_worker.busy
@@ -291,6 +297,7 @@ class QueryEvaluator:
         self.closed = True
         with self.lock:
             self._close_group()
+        self.calls.close()
         self.journal_worker.close()
         self.checkpointer.close()
         self.outlets.close()
@@ -312,14 +319,17 @@ class QueryEvaluator:
         return self.engine.clock if self.intake.event_time else max(self.clock(), self.engine.clock)
 
     def _next_turn(self) -> Turn | None:
-        now = self._now()
+        now, calls = self._now(), self.engine.calls
+        answer = self.calls.next(now) if self.calls.answers else None
+        if answer is not None or self.calls.finishing:
+            return answer
         if not self.intake.event_time:
             due = self.engine.timers.next_due()
             if due is not None and due <= now:
                 return Tick(now)
-        turn = self.intake.next(now)
+        turn = None if calls.full else self.intake.next(now)
         if turn is None and self.intake.event_time and self.intake.order and self.intake.all_ended:
-            return self._last_tick()
+            return None if calls.askers else self._last_tick()
         return turn
 
     def _last_tick(self) -> Turn | None:
@@ -338,6 +348,8 @@ class QueryEvaluator:
         if group is None:
             group = self.group = journaling.Group(before + 1)
         group.last_turn = self.engine.number
+        if self.engine.calls.fresh or self.engine.calls.dropped:
+            self.calls.note(group)
         group.entries.append(journaling.entry_of(turn, self._code(turn)))
         if isinstance(turn, Events):
             self.events_in += len(turn.values)
@@ -392,7 +404,9 @@ class QueryEvaluator:
         durable = self.store.journal.last_turn
         shown = False
         while self.committed and self.committed[0].last_turn <= durable:
-            self._show(self.committed.popleft().outputs)
+            group = self.committed.popleft()
+            self._show(group.outputs)
+            self.calls.due.extend(group.calls)
             shown = True
         return self.outlets.pump() or shown
 

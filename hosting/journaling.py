@@ -6,13 +6,13 @@ digests again, and so finds out a query that does not repeat itself.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from checkpoint.codec import decode, digest, encode
 from checkpoint.journal import Journal
-from hosting.turn import Create, Dispose, Events, Output, Tick, Turn
+from hosting.turn import Answer, Create, Dispose, Events, Output, Tick, Turn
 from reliable_rx.errors import CheckpointRefused, NondeterminismDetected
 
 Entry = tuple[Any, ...]
@@ -21,12 +21,13 @@ Digests = dict[str, bytes]
 
 @dataclass(slots=True)
 class Group:
-    """Turns that will be committed together, and what they emitted."""
+    """Turns that will be committed together, what they emitted, and the calls that they want."""
 
     first_turn: int
     last_turn: int = 0
     entries: list[Entry] = field(default_factory=list)
     outputs: list[Output] = field(default_factory=list)
+    calls: list[int] = field(default_factory=list)
 
     def digests(self) -> Digests:
         noted: dict[str, list[Any]] = {}
@@ -90,6 +91,8 @@ def entry_of(turn: Turn, code: bytes | None) -> Entry:
         return ("events", turn.source, turn.partition, turn.first, count, turn.time, turn.ended, turn.singly)
     if isinstance(turn, Tick):
         return ("tick", turn.time)
+    if isinstance(turn, Answer):
+        return ("answer", turn.number, turn.payload, turn.time)
     if isinstance(turn, Create):
         return ("create", turn.name, turn.plan, code, turn.keys, turn.policy, turn.limits, turn.time)
     return ("dispose", turn.name, turn.time)
@@ -97,4 +100,7 @@ def entry_of(turn: Turn, code: bytes | None) -> Entry:
 
 def simple_turn(entry: Entry) -> Turn:
     """Read back a turn that needs nothing from outside."""
-    return Tick(entry[1]) if entry[0] == "tick" else Dispose(entry[1], entry[2])
+    return SIMPLE[entry[0]](*entry[1:])
+
+
+SIMPLE: dict[str, Callable[..., Turn]] = {"tick": Tick, "answer": Answer, "dispose": Dispose}

@@ -49,6 +49,7 @@ def _recover(evaluator: QueryEvaluator) -> RecoveryFigures:
         journal.truncate(turn)
     turns, events = replay(evaluator, turn)
     evaluator.engine.plans.stored = {}
+    evaluator.calls.recovered()
     return RecoveryFigures(generation, turns, events, wall.perf_counter() - began, fallbacks)
 
 

@@ -1,9 +1,9 @@
 """Turns: everything that could differ from run to run, as data.
 
 An engine is a function of its rows and a turn, so a turn holds what the world decided: which events of which
-partition, what time it was, which query was created. The journal stores turns without the events (their source has
-these), and a replay takes them again. They are named tuples because one is made per event when events come singly,
-and a frozen dataclass costs three times as much.
+partition, what time it was, which query was created, what a call was answered. The journal stores turns without the
+events (their source has these), and a replay takes them again. They are named tuples because one is made per event
+when events come singly, and a frozen dataclass costs three times as much.
 """
 
 from __future__ import annotations
@@ -41,6 +41,14 @@ class Tick(NamedTuple):
     time: float
 
 
+class Answer(NamedTuple):
+    """The call *number* out of a query has been answered; *payload* is its value and error as bytes."""
+
+    number: int
+    payload: bytes
+    time: float
+
+
 class Create(NamedTuple):
     """A query begins, or is edited if its name is taken. *plan* is the name of its plan, *code* the plan itself."""
 
@@ -60,7 +68,7 @@ class Dispose(NamedTuple):
     time: float
 
 
-Turn = Events | Tick | Create | Dispose
+Turn = Events | Tick | Answer | Create | Dispose
 
 
 class Output(NamedTuple):

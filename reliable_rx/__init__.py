@@ -28,6 +28,7 @@ from reliable_rx.creation import (
     zip,
 )
 from reliable_rx.errors import (
+    AnswerRefused,
     CheckpointRefused,
     InternalError,
     LimitExceeded,
@@ -56,7 +57,7 @@ from reliable_rx.reliable import (
 install()
 
 __all__ = [
-    "Batch", "CheckpointRefused", "DeadLetter", "Inner", "InternalError", "LimitExceeded", "Limits",
+    "AnswerRefused", "Batch", "CheckpointRefused", "DeadLetter", "Inner", "InternalError", "LimitExceeded", "Limits",
     "NondeterminismDetected", "Observable", "PositionUnavailable", "Query", "QueryRefused", "Reader",
     "ReliableObservable", "ReliableObserver", "ReliableRxError", "ReliableSubscription", "Sink", "Source",
     "SourceFailed", "StoreOwned", "StoreUnavailable", "catch", "combine_latest", "concat", "empty", "from_",

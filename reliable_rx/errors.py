@@ -63,6 +63,10 @@ class QueryRefused(ReliableRxError, TypeError):
     """This query cannot be hosted as it is written: change it. Field: *path* of the part that cannot."""
 
 
+class AnswerRefused(ReliableRxError, TypeError):
+    """A call out of a query answered with what cannot be recorded: let it return plain data, or raise such an error."""
+
+
 class LimitExceeded(ReliableRxError, OverflowError):
     """A state grew past its limit: raise the limit or bound the query. Fields: *path*, *limit*, *most*."""
 

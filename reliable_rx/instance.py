@@ -6,7 +6,7 @@ operators is here, once, for the engine and for plain `reactivex` alike.
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable
 from typing import Any, Protocol
 
 from reliable_rx.errors import LimitExceeded
@@ -19,8 +19,28 @@ from reliable_rx.subject import Subject
 Timer = list[Any]  # due, order, instance or None, node, tag
 
 
+class Calls(Protocol):
+    """How a host makes the calls out of its queries."""
+
+    def ask(self, instance: Instance, node: PlanNode, value: Any, /) -> int:
+        """Call out; the number is the call's own for the life of the host."""
+
+    def resume(self, instance: Instance, node: PlanNode, /) -> None:
+        """Take up the calls that a checkpoint knows to be in flight."""
+
+    def drop(self, instance: Instance, node: PlanNode, /) -> None:
+        """Nobody waits for the calls of this operator any more."""
+
+    def hold(self, instance: Instance, node: PlanNode, /, *, full: bool) -> None: ...
+    def origin(self, instance: Instance, node: PlanNode, value: Any, /) -> Any: ...
+    def at_work(self, origin: Any, /) -> None: ...
+
+
 class World(Protocol):
     """What a host gives the instances it runs."""
+
+    @property
+    def calls(self) -> Calls: ...
 
     epoch: int
     """The number of the newest snapshot; rows written in it, or born after it, carry it."""
@@ -134,6 +154,8 @@ class Instance:
         if node.leaf:
             self.world.unsubscribe(self, node)
             return
+        if node.op.calls_out:
+            self.world.calls.drop(self, node)
         if self.timers is not None:
             for timer in self.timers.pop(node.index, {}).values():
                 self.world.cancel_timer(timer)
@@ -177,9 +199,18 @@ class Instance:
         self.world.touch(self.unit)  # first: a snapshot at work may have to write the row with its timer
         if self.timers is not None:
             self.timers.get(node.index, {}).pop(tag, None)
+        self._act(node, node.op.on_timer, tag)  # type: ignore[attr-defined]
+
+    def answer(self, node: PlanNode, number: int, value: Any, error: Exception | None) -> None:
+        """A call out has been answered."""
+        self.world.touch(self.unit)
+        self._act(node, node.op.on_answer, number, value, error)  # type: ignore[attr-defined]
+
+    def _act(self, node: PlanNode, step: Callable[..., None], *args: Any) -> None:
+        """Let an operator do something that none of its inputs makes it do."""
         held = self._enter()
         try:
-            node.op.on_timer(Cx(self, node), tag)  # type: ignore[attr-defined]
+            step(Cx(self, node), *args)
         except Exception as error:
             fail_node(self, node, error)
         finally:

@@ -47,6 +47,8 @@ class Operator:
     """Emits inner sequences that it owns (group_by, window…)."""
     wraps_inner: ClassVar[bool] = False
     """Emits them inside other values (the pairs of group_join)."""
+    calls_out: ClassVar[bool] = False
+    """Asks the world outside (map_async): it has `in_flight`, `is_full` and `on_answer`."""
 
     def __init_subclass__(cls, *, name: str = "", version: int = 1) -> None:
         cls.name = name or cls.name
@@ -224,6 +226,18 @@ class Context(Protocol):
 
     def end(self, key: Hashable, error: Exception | None = None, /) -> None:
         """Complete (or fail) the inner sequence *key*."""
+
+    def call(self, value: Any, /) -> int:
+        """Have the operator's coroutine called with *value*; `on_answer` will hear of it under the returned number."""
+
+    def origin(self, value: Any, /) -> Any:
+        """Return what a dead letter would need to know of the event at work, to be saved with *value*."""
+
+    def answered(self, origin: Any, value: Any, error: Exception | None, /) -> None:
+        """Emit the answer to a call, or fail as a user function would have; *origin* is the event at work."""
+
+    def hold(self, full: bool, /) -> None:
+        """Say whether the host should take no more events for now."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -239,6 +239,7 @@ class Loader:
         else:
             self.report.kept.append(node.path)
         instance.states[node.slot] = kind.State(**fields)  # type: ignore[misc]
+        resume_calls(instance, node)
 
     def finish(self) -> None:
         """Bring subscribers and groups into their order again."""
@@ -270,6 +271,14 @@ def restore(instance: Instance, row: Row) -> None:
             subject_of(instance, leaf).add((order, instance, leaf))
         else:
             world.resume(instance, leaf, order)
+    for node in plan.slots:
+        resume_calls(instance, node)
+
+
+def resume_calls(instance: Instance, node: PlanNode) -> None:
+    """Take up the calls that an operator waits for."""
+    if node.op.calls_out and instance.active & node.bit:
+        instance.world.calls.resume(instance, node)
 
 
 def empty(instance: Instance, node: PlanNode) -> None:
@@ -279,6 +288,8 @@ def empty(instance: Instance, node: PlanNode) -> None:
     for child in list((instance.children or {}).get(node.index, {}).values()):
         child.dispose()
         instance.drop_child(node, child)
+    if node.op.calls_out and instance.active & node.bit:
+        instance.world.calls.drop(instance, node)
 
 
 def replace_timers(instance: Instance, node: PlanNode, timers: list[tuple[Any, ...]]) -> None:

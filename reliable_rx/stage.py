@@ -115,6 +115,22 @@ class Cx:
     def end(self, key: Hashable, error: Exception | None = None) -> None:
         self.instance.end_group(self.node, key, error)
 
+    def call(self, value: Any) -> int:
+        return self.instance.world.calls.ask(self.instance, self.node, value)
+
+    def origin(self, value: Any) -> Any:
+        return self.instance.world.calls.origin(self.instance, self.node, value)
+
+    def answered(self, origin: Any, value: Any, error: Exception | None) -> None:
+        self.instance.world.calls.at_work(origin)
+        if error is None:
+            self.emit(value)
+        else:
+            fail_node(self.instance, self.node, error)
+
+    def hold(self, full: bool) -> None:
+        self.instance.world.calls.hold(self.instance, self.node, full=full)
+
 
 def exceeded(node: PlanNode, limit: str) -> LimitExceeded:
     """Say which operator grew past which limit."""

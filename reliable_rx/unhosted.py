@@ -10,12 +10,14 @@ import io
 import pickle
 from collections.abc import Callable, Hashable, Sequence
 from functools import cached_property
+from functools import cached_property
 from typing import Any
 
 from reactivex import abc
 from reactivex.disposable import Disposable, SingleAssignmentDisposable
 from reactivex.scheduler import CurrentThreadScheduler, ImmediateScheduler, TimeoutScheduler
 
+from reliable_rx.calling import PlainCalls
 from reliable_rx.calling import PlainCalls
 from reliable_rx.errors import InternalError, QueryRefused
 from reliable_rx.instance import Instance, Timer, reads_inner, subject_of, subscribe_inner
@@ -128,6 +130,10 @@ class PlainWorld:
                 entrance.depth -= 1
                 if self.rebuilds and not entrance.depth and self.root is not None:
                     rebuild(self.root)
+
+    @cached_property
+    def calls(self) -> PlainCalls:
+        return PlainCalls(self)
 
     @cached_property
     def calls(self) -> PlainCalls:

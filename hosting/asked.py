@@ -1,0 +1,88 @@
+"""What an engine knows of the calls out of its queries: which are wanted, by whom; never how they are made.
+
+The calls in flight are in the rows of the operators that wait for them, so a checkpoint needs nothing from here. A
+call has a number of the engine's one counter, so that the answer to a call of a query that is gone can never be taken
+for that of another; a replay gives the same numbers again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING, Any
+
+from checkpoint.codec import decode
+from reliable_rx.instance import Instance
+from reliable_rx.plan import PlanNode
+
+if TYPE_CHECKING:
+    from hosting.engine import QueryEngine
+
+Asker = tuple[Instance, PlanNode]
+
+
+class Asked:
+    """The calls that are in flight, and what has changed about them since somebody looked."""
+
+    def __init__(self, engine: QueryEngine) -> None:
+        self.engine = engine
+        self.askers: dict[int, Asker] = {}
+        self.fresh: list[int] = []
+        self.dropped: list[int] = []
+        self.full: dict[Asker, None] = {}
+        """Who has so many elements waiting that no more events should be taken."""
+
+    def answer(self, number: int, payload: bytes) -> None:
+        """Give an answer to whoever waits for it."""
+        asker = self.askers.pop(number, None)
+        if asker is not None:
+            instance, node = asker
+            value, error = decode(payload)
+            instance.answer(node, number, value, error)
+
+    def request(self, number: int) -> tuple[Callable[[], Awaitable[Any]], float | None]:
+        """Return the call to be made under *number*, and how long it may take."""
+        instance, node = self.askers[number]
+        op: Any = node.op
+        value = op.in_flight(instance.states[node.slot])[number]
+        return lambda: op.coroutine(value), op.timeout_s
+
+    # -- what the operators do through their context
+
+    def ask(self, instance: Instance, node: PlanNode, value: Any) -> int:
+        number = self.engine.order()
+        self.askers[number] = (instance, node)
+        self.fresh.append(number)
+        return number
+
+    def resume(self, instance: Instance, node: PlanNode) -> None:
+        op: Any = node.op
+        state = instance.states[node.slot]
+        for number in op.in_flight(state):
+            self.askers[number] = (instance, node)
+            self.fresh.append(number)
+        self.hold(instance, node, full=op.is_full(state))
+
+    def drop(self, instance: Instance, node: PlanNode) -> None:
+        op: Any = node.op
+        for number in op.in_flight(instance.states[node.slot]):
+            if self.askers.pop(number, None) is not None:
+                self.dropped.append(number)
+        self.full.pop((instance, node), None)
+
+    def hold(self, instance: Instance, node: PlanNode, *, full: bool) -> None:
+        if full:
+            self.full[instance, node] = None
+        elif self.full:
+            self.full.pop((instance, node), None)
+
+    def origin(self, instance: Instance, node: PlanNode, value: Any) -> Any:
+        """Return the event at work if the query's policy will want to know it; else the element stands for itself."""
+        top = instance
+        while top.parent is not None:
+            top = top.parent
+        if top.policy == "fail":  # type: ignore[attr-defined]
+            return None
+        return self.engine.event or (f"{top.key}{node.path}", "", -1, value)
+
+    def at_work(self, origin: Any) -> None:
+        self.engine.event = origin

@@ -1,0 +1,124 @@
+"""Making the calls out of queries: when they go out, and how their answers come back as turns.
+
+A call goes out when the turn that wants it is durable (`exactly_once`), so nobody is asked for what, after a crash,
+has never happened; with `at_least_once` it goes out at once. Its answer is turned into bytes where it arrives, and
+every run, the first one too, reads it from these bytes: what does not survive them is found before it is in the
+journal. Answers are taken in the order in which they came, and a call is forgotten when its answer is taken.
+
+Calls still in flight after a recovery are made again, since nobody knows what became of them.
+"""
+
+from __future__ import annotations
+
+import time as wall
+import traceback
+from collections import deque
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from checkpoint.codec import decode, encode
+from hosting.journaling import Group
+from hosting.turn import Answer
+from reliable_rx.errors import AnswerRefused
+from reliable_rx.loop import LoopThread
+
+if TYPE_CHECKING:
+    from hosting.evaluator import QueryEvaluator
+
+GRACE_S = 5.0
+"""How long a stopping evaluator waits for the answers to calls that are in flight."""
+CANCEL_S = 2.0
+"""How long a closing one waits for cancelled calls to clean up."""
+
+
+class Calls:
+    """The calls of one evaluator; everything but `_answered` happens in its loop."""
+
+    def __init__(self, evaluator: QueryEvaluator) -> None:
+        self.evaluator = evaluator
+        self.asked = evaluator.engine.calls
+        self.loop = LoopThread("calls")
+        self.due: deque[int] = deque()
+        self.made: set[int] = set()
+        self.answers: deque[tuple[int, bytes]] = deque()
+        self.finishing = False
+
+    def note(self, group: Group) -> None:
+        """A turn of *group* has been taken: cancel what it dropped, and remember what it wants."""
+        asked = self.asked
+        for number in asked.dropped:
+            if number not in asked.askers and number in self.made:  # an edit drops calls and takes them up again
+                self.made.discard(number)
+                self.cancel(number)
+        (group.calls if self.evaluator.delivery == "exactly_once" else self.due).extend(asked.fresh)
+        asked.fresh, asked.dropped = [], []
+
+    def recovered(self) -> None:
+        """After a recovery every call that is in flight is due again."""
+        self.due.extend(sorted(self.asked.askers))
+        self.asked.fresh, self.asked.dropped = [], []
+
+    def make_due(self) -> bool:
+        """Make the calls whose turns allow it; return whether there were any."""
+        if not self.due or self.finishing:
+            return False
+        while self.due:
+            number = self.due.popleft()
+            if number in self.asked.askers and number not in self.made:
+                self.made.add(number)
+                self.begin(number)
+        return True
+
+    def begin(self, number: int) -> None:
+        make, timeout_s = self.asked.request(number)
+        self.loop.tasks().begin(number, make, timeout_s, partial(self._answered, number))
+
+    def cancel(self, number: int) -> None:
+        self.loop.tasks().cancel(number)
+
+    def _answered(self, number: int, value: Any, error: Exception | None) -> None:
+        """In the calls' thread: a call has ended."""
+        self.answers.append((number, recorded(value, error)))
+        self.evaluator.wake()
+
+    def next(self, time: float) -> Answer | None:
+        """Return the next answer that somebody waits for."""
+        while self.answers:
+            number, payload = self.answers.popleft()
+            self.made.discard(number)
+            if number in self.asked.askers:
+                return Answer(number, payload, time)
+        return None
+
+    def finish(self) -> None:
+        """Take the answers that come within `GRACE_S` without calling for more: each is one call fewer to repeat."""
+        evaluator, until = self.evaluator, wall.monotonic() + GRACE_S
+        self.finishing = True
+        try:
+            while (self.made or self.answers) and evaluator.trouble is None and wall.monotonic() < until:
+                if not evaluator.step():
+                    evaluator._wait()
+        finally:
+            self.finishing = False
+
+    def close(self) -> None:
+        """Cancel what is in flight: it will be called again."""
+        self.loop.close(CANCEL_S)
+
+
+def recorded(value: Any, error: Exception | None) -> bytes:
+    """Return an answer as the journal will have it, or, if it cannot have it, that it was refused."""
+    if error is not None and error.__traceback__ is not None:  # which bytes do not hold
+        frames = error.__traceback__.tb_next or error.__traceback__
+        error.add_note("In the call:\n" + "".join(traceback.format_tb(frames)).rstrip())
+    try:
+        payload = encode((value, error))
+        decode(payload)
+    except Exception as problem:
+        what = f"{type(value).__name__}" if error is None else f"the error {type(error).__name__}: {error}"
+        refusal = AnswerRefused(
+            f"a call answered with {what}, which cannot be recorded ({problem}): return plain data, and raise errors "
+            f"that pickle"
+        )
+        return encode((None, refusal))
+    return payload

@@ -1,0 +1,41 @@
+"""Dead letters: what becomes of an event that a query could not digest, under the policy ``dead_letter``.
+
+They are a stream like any other, with ids, replay and sinks; it belongs to a query that never does anything.
+"""
+
+from __future__ import annotations
+
+import traceback
+from typing import TYPE_CHECKING
+
+from hosting.standing import Standing
+from reliable_rx.errors import invariant
+from reliable_rx.plan import NO_LIMITS
+from reliable_rx.query import Node
+from reliable_rx.reliable import DeadLetter
+
+if TYPE_CHECKING:
+    from hosting.engine import QueryEngine
+
+
+def bury(engine: QueryEngine, standing: Standing, error: Exception) -> None:
+    """Send the event at work to the query's stream of dead letters."""
+    invariant(engine.event is not None, "an event is buried while it is at work")
+    source, partition, position, value = engine.event  # type: ignore[misc]
+    name = f"{standing.name}.dead_letters"
+    letters = engine.standing.get(name)
+    if letters is None:
+        letters = Standing(engine.plans.compile(NEVER, NO_LIMITS)[0], engine, name, policy="fail", keys=())
+        letters.born, letters.emitted = engine.order(), engine.retired.pop(name, 0)
+        engine.standing[name] = letters
+    trace = "".join(traceback.format_exception(error))
+    engine.emit(letters, [DeadLetter(source, partition, position, value, f"{type(error).__name__}: {error}", trace)])
+
+
+def _never() -> Node:
+    from reliable_rx.creation import never
+
+    return never().node
+
+
+NEVER = _never()
