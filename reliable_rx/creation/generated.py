@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass
+from typing import Any, TypeVar
 
 from reactivex.abc import SchedulerBase
 
 from reliable_rx.operator import Context, Stage
+from reliable_rx.operators.linear import fresh
 from reliable_rx.query import Query, apply
 
+S = TypeVar("S")
 range_of = range
 
 
@@ -41,6 +44,12 @@ def range(
 ) -> Query[int]:
     """Emit whole numbers, one action each.
 
+    >>> range(3).to_list().run()
+    [0, 1, 2]
+    >>> from reliable_rx.testing import diagram
+    >>> diagram(lambda: range(1, 6, 2))
+    (1 3 5 |)
+
     *State*: how many were emitted.
     """
     if stop is None and step is None:
@@ -48,3 +57,47 @@ def range(
     else:
         numbers = range_of(start, 2**63 - 1 if stop is None else stop, 1 if step is None else step)
     return apply(Range(numbers, scheduler))
+
+
+@dataclass(frozen=True, eq=False)
+class Generate(Stage, name="generate"):
+    scheduler_default = "current_thread"
+    initial_state: Any
+    condition: Callable[[Any], Any]
+    iterate: Callable[[Any], Any]
+
+    @dataclass(slots=True)
+    class State:
+        value: Any
+        started: bool = False
+
+    def initial(self) -> State:
+        return self.State(fresh(self.initial_state))
+
+    def on_start(self, cx: Context) -> None:
+        cx.soon("next")
+
+    def on_timer(self, cx: Context, tag: Hashable) -> None:
+        state = cx.state
+        value = self.iterate(state.value) if state.started else state.value
+        passed = self.condition(value)
+        state.value, state.started = value, True
+        if passed:
+            cx.emit(value)
+            cx.soon("next")
+        else:
+            cx.complete()
+
+
+def generate(initial_state: S, condition: Callable[[S], bool], iterate: Callable[[S], S]) -> Query[S]:
+    """Emit *initial_state*, ``iterate(initial_state)`` and so on for as long as *condition* holds.
+
+    >>> generate(1, lambda x: x < 10, lambda x: x * 2).to_list().run()
+    [1, 2, 4, 8]
+    >>> from reliable_rx.testing import diagram
+    >>> diagram(lambda: generate(1, lambda x: x < 5, lambda x: x * 2))
+    (1 2 4 |)
+
+    *State*: the present value. A mutable *initial_state* is copied for each subscription.
+    """
+    return apply(Generate(initial_state, condition, iterate))

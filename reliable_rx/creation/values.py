@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 from reactivex.abc import SchedulerBase
 
 from reliable_rx.operator import Context, Stage
+from reliable_rx.operators.again import Repeat
 from reliable_rx.query import Query, apply
 
 A = TypeVar("A")
@@ -42,6 +43,12 @@ class FromIterable(Stage, name="from_iterable"):
 def from_iterable(iterable: Iterable[A], scheduler: SchedulerBase | None = None) -> Query[A]:
     """Emit the elements of *iterable*, all in one go.
 
+    >>> from_iterable("ab").to_list().run()
+    ['a', 'b']
+    >>> from reliable_rx.testing import diagram
+    >>> diagram(lambda: from_iterable([1, 2]))
+    (1 2 |)
+
     *State*: none. Hosted, it must be a sequence: an iterator cannot be repositioned.
     """
     return apply(FromIterable(iterable, scheduler))
@@ -51,52 +58,17 @@ from_ = from_list = from_iterable
 
 
 def of(*args: A) -> Query[A]:
-    """Emit *args*.
+    """Emit *args*, all in one go.
 
     >>> of(1, 2, 3).run()
     3
+    >>> from reliable_rx.testing import diagram
+    >>> diagram(lambda: of(1, 2))
+    (1 2 |)
+
+    *State*: none.
     """
     return from_iterable(args)
-
-
-@dataclass(frozen=True, eq=False)
-class Empty(Stage, name="empty"):
-    scheduler_default = "immediate"
-    scheduler: SchedulerBase | None = None
-
-    def on_start(self, cx: Context) -> None:
-        cx.soon("complete")
-
-    def on_timer(self, cx: Context, tag: Hashable) -> None:
-        cx.complete()
-
-
-def empty(scheduler: SchedulerBase | None = None) -> Query[Any]:
-    """Complete without an element."""
-    return apply(Empty(scheduler))
-
-
-@dataclass(frozen=True, eq=False)
-class Never(Stage, name="never"):
-    pass
-
-
-def never() -> Query[Any]:
-    """Say nothing, ever."""
-    return apply(Never())
-
-
-@dataclass(frozen=True, eq=False)
-class Throw(Stage, name="throw"):
-    exception: Exception
-
-    def on_start(self, cx: Context) -> None:
-        cx.fail(self.exception)
-
-
-def throw(exception: str | Exception, scheduler: SchedulerBase | None = None) -> Query[Any]:
-    """Fail at once with *exception*; as in RxPY, *scheduler* changes nothing."""
-    return apply(Throw(exception if isinstance(exception, Exception) else Exception(exception)))
 
 
 @dataclass(frozen=True, eq=False)
@@ -114,8 +86,104 @@ class ReturnValue(Stage, name="return_value"):
 
 
 def return_value(value: A, scheduler: SchedulerBase | None = None) -> Query[A]:
-    """Emit *value* and complete."""
+    """Emit *value* and complete.
+
+    >>> return_value(1).run()
+    1
+    >>> from reliable_rx.testing import diagram
+    >>> diagram(lambda: return_value(1))
+    (1 |)
+
+    *State*: none.
+    """
     return apply(ReturnValue(value, scheduler))
 
 
 just = return_value
+
+
+def repeat_value(value: A, repeat_count: int | None = None) -> Query[A]:
+    """Emit *value* *repeat_count* times, or without end for None and -1.
+
+    >>> repeat_value("a", 3).to_list().run()
+    ['a', 'a', 'a']
+    >>> from reliable_rx.testing import diagram
+    >>> diagram(lambda: repeat_value(1, 3))
+    (1 1 1 |)
+
+    *State*: how many were emitted. Without end, it is stopped at `Limits.actions_max` unless something ends it.
+    """
+    return apply(Repeat(None if repeat_count == -1 else repeat_count), return_value(value))
+
+
+@dataclass(frozen=True, eq=False)
+class Empty(Stage, name="empty"):
+    scheduler_default = "immediate"
+    scheduler: SchedulerBase | None = None
+
+    def on_start(self, cx: Context) -> None:
+        cx.soon("complete")
+
+    def on_timer(self, cx: Context, tag: Hashable) -> None:
+        cx.complete()
+
+
+def empty(scheduler: SchedulerBase | None = None) -> Query[Any]:
+    """Complete without an element.
+
+    >>> empty().is_empty().run()
+    True
+    >>> from reliable_rx.testing import diagram
+    >>> diagram(empty)
+    |
+
+    *State*: none.
+    """
+    return apply(Empty(scheduler))
+
+
+@dataclass(frozen=True, eq=False)
+class Never(Stage, name="never"):
+    pass
+
+
+def never() -> Query[Any]:
+    """Say nothing, ever.
+
+    >>> never().take_until(of(1)).is_empty().run()
+    True
+    >>> from reliable_rx.testing import diagram
+    >>> diagram(lambda xs: never().merge(xs), "-1-2-|")
+    -1-2-|
+    -1-2--
+
+    *State*: none.
+    """
+    return apply(Never())
+
+
+@dataclass(frozen=True, eq=False)
+class Throw(Stage, name="throw"):
+    scheduler_default = "immediate"
+    exception: Exception
+
+    def on_start(self, cx: Context) -> None:
+        cx.soon("fail")
+
+    def on_timer(self, cx: Context, tag: Hashable) -> None:
+        cx.fail(self.exception)
+
+
+def throw(exception: str | Exception, scheduler: SchedulerBase | None = None) -> Query[Any]:
+    """Fail at once with *exception*, which may be the text of one; as in RxPY, *scheduler* changes nothing.
+
+    >>> throw("over").catch(of("mended")).run()
+    'mended'
+    >>> from reliable_rx.testing import diagram
+    >>> diagram(lambda xs: xs.merge(throw("over")), "-1-2-|")
+    -1-2-|
+    #
+
+    *State*: none.
+    """
+    return apply(Throw(exception if isinstance(exception, Exception) else Exception(exception)))

@@ -1,22 +1,21 @@
-"""Operators that read several sequences."""
+"""Operators that pass on what several sequences emit, at once or one after the other.
+
+Those that make tuples of it are in `tuples`.
+"""
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass
 from typing import Any, TypeVar, overload
 
 from reactivex import Observable
-from reactivex.internal.utils import NotSet
 
 from reliable_rx.errors import LimitExceeded
 from reliable_rx.operator import Context, Stage
-from reliable_rx.query import Query, apply
+from reliable_rx.query import apply
 
 A = TypeVar("A")
-B = TypeVar("B")
-C = TypeVar("C")
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,10 +52,13 @@ def merge(*sources: Observable[Any], max_concurrent: int | None = None) -> Calla
     """Emit what any of the sequences emits.
 
     >>> import reliable_rx as rx
-    >>> _ = rx.of(1, 2).merge(rx.of(3)).subscribe(print)
-    1
-    2
-    3
+    >>> rx.of(1, 2).merge(rx.of(3)).to_list().run()
+    [1, 2, 3]
+    >>> from reliable_rx.testing import diagram
+    >>> diagram(lambda xs, ys: xs.pipe(merge(ys)), "-1---2|", "--a-b---c|")
+    -1---2|
+    --a-b---c|
+    -1a-b2--c|
 
     With *max_concurrent* it is another operator, as in RxPY: it merges a sequence of sequences, that many at a time.
 
@@ -67,170 +69,6 @@ def merge(*sources: Observable[Any], max_concurrent: int | None = None) -> Calla
 
         return MergeAll(max_concurrent)
     return lambda source: apply(Merge(1 + len(sources)), source, *sources)
-
-
-@dataclass(frozen=True, eq=False)
-class CombineLatest(Stage, name="combine_latest"):
-    inputs: int
-
-    @dataclass(slots=True)
-    class State:
-        values: list[Any]
-        live: list[bool]
-        missing: int
-
-    def initial(self) -> State:
-        return self.State([NotSet] * self.inputs, [True] * self.inputs, self.inputs)
-
-    def on_next(self, cx: Context, port: int, value: Any) -> None:
-        state = cx.state
-        if state.missing and state.values[port] is NotSet:
-            state.missing -= 1
-        state.values[port] = value
-        if not state.missing:
-            cx.emit(tuple(state.values))
-        elif not any(live for other, live in enumerate(state.live) if other != port):
-            cx.complete()
-
-    def on_completed(self, cx: Context, port: int) -> None:
-        cx.state.live[port] = False
-        if not any(cx.state.live):
-            cx.complete()
-
-
-@overload
-def combine_latest(other: Observable[B], /) -> Callable[[Observable[A]], Observable[tuple[A, B]]]: ...
-@overload
-def combine_latest(
-    first: Observable[B], second: Observable[C], /
-) -> Callable[[Observable[A]], Observable[tuple[A, B, C]]]: ...
-@overload
-def combine_latest(*others: Observable[Any]) -> Callable[[Observable[Any]], Observable[tuple[Any, ...]]]: ...
-def combine_latest(*others: Observable[Any]) -> Callable[[Observable[Any]], Observable[Any]]:
-    """Emit a tuple of the latest elements whenever one of the sequences emits, once all have.
-
-    >>> import reliable_rx as rx
-    >>> _ = rx.of(1).combine_latest(rx.of("a", "b")).subscribe(print)
-    (1, 'a')
-    (1, 'b')
-
-    *State*: the latest element of each.
-    """
-    return lambda source: apply(CombineLatest(1 + len(others)), source, *others)
-
-
-@dataclass(frozen=True, eq=False)
-class WithLatestFrom(Stage, name="with_latest_from"):
-    inputs: int
-
-    @dataclass(slots=True)
-    class State:
-        values: list[Any]
-        missing: int
-
-    def initial(self) -> State:
-        return self.State([NotSet] * (self.inputs - 1), self.inputs - 1)
-
-    def on_start(self, cx: Context) -> None:
-        for port in range(1, self.inputs):
-            cx.subscribe(port)
-        cx.subscribe(0)
-
-    def on_next(self, cx: Context, port: int, value: Any) -> None:
-        state = cx.state
-        if port:
-            if state.values[port - 1] is NotSet:
-                state.missing -= 1
-            state.values[port - 1] = value
-        elif not state.missing:
-            cx.emit((value, *state.values))
-
-    def on_completed(self, cx: Context, port: int) -> None:
-        if port == 0:
-            cx.complete()
-
-
-@overload
-def with_latest_from(other: Observable[B], /) -> Callable[[Observable[A]], Observable[tuple[A, B]]]: ...
-@overload
-def with_latest_from(
-    first: Observable[B], second: Observable[C], /
-) -> Callable[[Observable[A]], Observable[tuple[A, B, C]]]: ...
-@overload
-def with_latest_from(*sources: Observable[Any]) -> Callable[[Observable[Any]], Observable[tuple[Any, ...]]]: ...
-def with_latest_from(*sources: Observable[Any]) -> Callable[[Observable[Any]], Observable[Any]]:
-    """Emit each element with the latest ones of the other sequences, once all have one.
-
-    >>> import reliable_rx as rx
-    >>> _ = rx.of(1, 2).with_latest_from(rx.of("a")).subscribe(print)
-    (1, 'a')
-    (2, 'a')
-
-    *State*: the latest element of each other sequence.
-    """
-    return lambda source: apply(WithLatestFrom(1 + len(sources)), source, *sources)
-
-
-@dataclass(frozen=True, eq=False)
-class Zip(Stage, name="zip"):
-    inputs: int
-
-    @dataclass(slots=True)
-    class State:
-        queues: list[deque[Any]]
-        live: list[bool]
-
-    def initial(self) -> State:
-        return self.State([deque() for _ in range(self.inputs)], [True] * self.inputs)
-
-    def on_next(self, cx: Context, port: int, value: Any) -> None:
-        state = cx.state
-        queues = state.queues
-        queues[port].append(value)
-        if not all(queues):
-            check_queue(queues[port], cx)
-            return
-        cx.emit(tuple([queue.popleft() for queue in queues]))
-        if not all(state.live) and any(not live and not queue for live, queue in zip_values(state.live, queues)):
-            cx.complete()
-
-    def on_completed(self, cx: Context, port: int) -> None:
-        cx.state.live[port] = False
-        if not cx.state.queues[port]:
-            cx.complete()
-
-
-zip_values = zip
-
-
-def check_queue(queue: Any, cx: Any) -> None:
-    """*Raises* `LimitExceeded` when more elements wait than the query allows."""
-    most = cx.node.plan.limits.queue_items_max
-    if len(queue) > most:
-        raise LimitExceeded(
-            f"{cx.node.path} holds more than {most:,} waiting elements: raise Limits(queue_items_max=...) or bound it",
-            path=cx.node.path,
-            limit="queue_items_max",
-            most=most,
-        )
-
-
-@overload
-def zip(other: Observable[B], /) -> Callable[[Observable[A]], Observable[tuple[A, B]]]: ...
-@overload
-def zip(first: Observable[B], second: Observable[C], /) -> Callable[[Observable[A]], Observable[tuple[A, B, C]]]: ...
-@overload
-def zip(*args: Observable[Any]) -> Callable[[Observable[Any]], Observable[tuple[Any, ...]]]: ...
-def zip(*args: Observable[Any]) -> Callable[[Observable[Any]], Observable[Any]]:
-    """Emit tuples of the n-th elements of all the sequences.
-
-    >>> import reliable_rx as rx
-    >>> rx.of(1, 2).zip(rx.of("a", "b")).to_list().run()
-    [(1, 'a'), (2, 'b')]
-
-    *State*: the elements that wait for their partners, bounded by `Limits.queue_items_max`.
-    """
-    return lambda source: apply(Zip(1 + len(args)), source, *args)
 
 
 @dataclass(frozen=True, eq=False)
@@ -264,6 +102,11 @@ def concat(*sources: Observable[A]) -> Callable[[Observable[A]], Observable[A]]:
     >>> import reliable_rx as rx
     >>> rx.of(1).concat(rx.of(2)).to_list().run()
     [1, 2]
+    >>> from reliable_rx.testing import diagram
+    >>> diagram(lambda xs, ys: xs.pipe(concat(ys)), "-1-2|", "-a-b-c-d|")
+    -1-2|
+    -a-b-c-d|
+    -1-2-c-d|
 
     *State*: which one is being read.
     """
@@ -302,45 +145,23 @@ def start_with(*args: A) -> Callable[[Observable[A]], Observable[A]]:
     >>> import reliable_rx as rx
     >>> rx.of(2).start_with(0, 1).to_list().run()
     [0, 1, 2]
+    >>> from reliable_rx.testing import diagram
+    >>> diagram(start_with(7), "-1-2-|")
+    -1-2-|
+    71-2-|
 
     *State*: none.
     """
     return StartWith(args)
 
 
-@dataclass(frozen=True, eq=False)
-class TakeUntil(Stage, name="take_until"):
-    keeps_inner = True
-
-    def on_next(self, cx: Context, port: int, value: Any) -> None:
-        if port == 0:
-            cx.emit(value)
-        else:
-            cx.complete()
-
-    def on_batch(self, cx: Context, port: int, values: Sequence[Any]) -> None:
-        if port == 0:
-            cx.emit_all(values)
-        elif values:
-            cx.complete()
-
-    def on_completed(self, cx: Context, port: int) -> None:
-        if port == 0:
-            cx.complete()
-
-
-def take_until(other: Observable[Any]) -> Callable[[Observable[A]], Observable[A]]:
-    """Pass elements until *other* emits.
-
-    >>> import reliable_rx as rx
-    >>> rx.of(1, 2).take_until(rx.never()).to_list().run()
-    [1, 2]
-
-    *State*: none.
-    """
-    return lambda source: apply(TakeUntil(), source, other)
-
-
-def combination(op: Stage, sources: tuple[Any, ...]) -> Query[Any]:
-    """Apply *op* to *sources*."""
-    return apply(op, *sources)
+def check_queue(queue: Any, cx: Any) -> None:
+    """*Raises* `LimitExceeded` when more elements wait than the query allows."""
+    most = cx.node.plan.limits.queue_items_max
+    if len(queue) > most:
+        raise LimitExceeded(
+            f"{cx.node.path} holds more than {most:,} waiting elements: raise Limits(queue_items_max=...) or bound it",
+            path=cx.node.path,
+            limit="queue_items_max",
+            most=most,
+        )

@@ -1,10 +1,15 @@
-"""Operators that go on after an error."""
+"""Operators that go on after an error.
+
+What they read next is an input of the plan where it is known beforehand, so that a host sees its sources; what a
+handler returns is an inner sequence, for which the handler is called again on recovery.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass
 from typing import Any, TypeVar
+from zlib import crc32
 
 from reactivex import Observable
 
@@ -12,6 +17,7 @@ from reliable_rx.operator import Context, Stage
 from reliable_rx.query import Query, apply, as_query
 
 A = TypeVar("A")
+Errors = type[Exception] | tuple[type[Exception], ...]
 
 
 @dataclass(frozen=True, eq=False)
@@ -20,9 +26,13 @@ class CatchHandler(Stage, name="catch"):
     resubscribes = True
     handler: Callable[[Exception, Observable[Any]], Any]
     _source: Query[Any]
+    on: Errors = Exception
 
     def on_error(self, cx: Context, port: int, error: Exception) -> None:
-        cx.open("handler", error)
+        if isinstance(error, self.on):
+            cx.open("handler", error)
+        else:
+            cx.fail(error)
 
     def inner(self, outer: Exception) -> Observable[Any]:
         return as_query(self.handler(outer, self._source))
@@ -38,6 +48,7 @@ class CatchNext(Stage, name="catch_next"):
     passes_on = True
     scheduler_default = "current_thread"
     inputs: int
+    on: Errors = Exception
 
     @dataclass(slots=True)
     class State:
@@ -57,29 +68,121 @@ class CatchNext(Stage, name="catch_next"):
             cx.fail(cx.state.error)
 
     def on_error(self, cx: Context, port: int, error: Exception) -> None:
-        cx.state.error = error
-        cx.soon("next")
+        if isinstance(error, self.on):
+            cx.state.error = error
+            cx.soon("next")
+        else:
+            cx.fail(error)
 
 
 def catch(
-    handler: Observable[A] | Callable[[Exception, Observable[A]], Observable[A]],
+    handler: Observable[A] | Callable[[Exception, Observable[A]], Observable[A]], *, on: Errors = Exception
 ) -> Callable[[Observable[A]], Observable[A]]:
     """Continue with another sequence after an error: *handler*, or what ``handler(error, source)`` returns.
 
     >>> import reliable_rx as rx
     >>> rx.throw("over").catch(rx.of(1)).run()
     1
+    >>> from reliable_rx.testing import diagram
+    >>> diagram(lambda xs, ys: xs.pipe(catch(ys)), "-1-2-#", "-a-b-c-d-|")
+    -1-2-#
+    -a-b-c-d-|
+    -1-2---d-|
+
+    Beyond RxPY: errors that are not of a type in *on* pass.
+
+    >>> missing = rx.throw(KeyError("k")).catch(rx.of("default"), on=(KeyError, IndexError))
+    >>> missing.run()
+    'default'
 
     *State*: the error while the handler's sequence runs, which is called again on recovery and must be pure.
     """
     if isinstance(handler, Observable):
-        return lambda source: apply(CatchNext(2), source, handler)
+        return lambda source: apply(CatchNext(2, on), source, handler)
 
     def applied(source: Observable[Any]) -> Query[Any]:
         query = as_query(source)
-        return apply(CatchHandler(handler, query), query)
+        return apply(CatchHandler(handler, query, on), query)
 
     return applied
+
+
+@dataclass(frozen=True, eq=False)
+class OnErrorResumeNext(Stage, name="on_error_resume_next"):
+    """Each step is the number of an input, or a function from the error before it to a sequence."""
+
+    passes_on = True
+    scheduler_default = "current_thread"
+    steps: tuple[int | Callable[[Exception | None], Any], ...]
+
+    @dataclass(slots=True)
+    class State:
+        index: int = -1
+        error: Exception | None = None
+
+    def on_start(self, cx: Context) -> None:
+        cx.soon("next")
+
+    def on_timer(self, cx: Context, tag: Hashable) -> None:
+        state = cx.state
+        state.index += 1
+        if state.index == len(self.steps):
+            cx.complete()
+        elif isinstance(step := self.steps[state.index], int):
+            cx.subscribe(step)
+        else:
+            cx.open("made", (state.index, state.error))
+
+    def inner(self, outer: tuple[int, Exception | None]) -> Observable[Any]:
+        index, error = outer
+        return as_query(self.steps[index](error))  # type: ignore[operator]
+
+    def on_error(self, cx: Context, port: int, error: Exception) -> None:
+        self._resume(cx, error)
+
+    def on_completed(self, cx: Context, port: int) -> None:
+        self._resume(cx, None)
+
+    def on_inner_error(self, cx: Context, key: Hashable, error: Exception) -> None:
+        self._resume(cx, error)
+
+    def on_inner_completed(self, cx: Context, key: Hashable) -> None:
+        self._resume(cx, None)
+
+    @staticmethod
+    def _resume(cx: Context, error: Exception | None) -> None:
+        cx.state.error = error
+        cx.soon("next")
+
+
+def resuming(sources: tuple[Any, ...]) -> Query[Any]:
+    """Read *sources* one after the other, whether they fail or not; a function among them is given the error."""
+    inputs: list[Any] = []
+    steps: list[Any] = []
+    for each in sources:
+        if isinstance(each, Observable) or not callable(each):
+            steps.append(len(inputs))
+            inputs.append(each)
+        else:
+            steps.append(each)
+    return apply(OnErrorResumeNext(tuple(steps)), *inputs)
+
+
+def on_error_resume_next(second: Observable[A]) -> Callable[[Observable[A]], Observable[A]]:
+    """Emit the sequence and then *second*, whether the first has failed or completed.
+
+    >>> import reliable_rx as rx
+    >>> rx.throw("over").on_error_resume_next(rx.of(1)).run()
+    1
+    >>> from reliable_rx.testing import diagram
+    >>> diagram(lambda xs, ys: xs.pipe(on_error_resume_next(ys)), "-1-2-#", "-a-b-c-d-|")
+    -1-2-#
+    -a-b-c-d-|
+    -1-2---d-|
+
+    *State*: which sequence is being read, and the error of the one before.
+    """
+    return lambda source: resuming((source, second))
 
 
 @dataclass(frozen=True, eq=False)
@@ -118,7 +221,92 @@ def retry(retry_count: int | None = None) -> Callable[[Observable[A]], Observabl
     >>> import reliable_rx as rx
     >>> rx.throw("over").retry(2).catch(lambda error, source: rx.of(str(error))).run()
     'over'
+    >>> from reliable_rx.testing import diagram
+    >>> diagram(lambda xs: xs.pipe(rx.operators.map(lambda x: 6 / x), retry(2)), "-1-0-2-0-3")
+    -1---0-2---0-3
+    -6.0---3.0-#
 
     *State*: the attempts so far and the last error.
     """
     return Retry(retry_count)
+
+
+@dataclass(frozen=True, eq=False)
+class RetryWithBackoff(Stage, name="retry_with_backoff"):
+    passes_on = True
+    resubscribes = True
+    retry_count: int | None
+    first_s: float
+    factor: float
+    max_s: float
+    jitter: float
+    reset_after_s: float | None
+    seed: int
+
+    @dataclass(slots=True)
+    class State:
+        attempts: int = 0
+        began: float = 0.0
+
+    def on_start(self, cx: Context) -> None:
+        self._attempt(cx)
+
+    def on_timer(self, cx: Context, tag: Hashable) -> None:
+        self._attempt(cx)
+
+    def _attempt(self, cx: Context) -> None:
+        cx.state.attempts += 1
+        cx.state.began = cx.now
+        cx.subscribe(0)
+
+    def on_error(self, cx: Context, port: int, error: Exception) -> None:
+        state = cx.state
+        if self.reset_after_s is not None and cx.now - state.began >= self.reset_after_s:
+            state.attempts = 1
+        if self.retry_count is not None and state.attempts >= self.retry_count:
+            cx.fail(error)
+        else:
+            cx.schedule(cx.now + self.pause_s(state.attempts), "again")
+
+    def pause_s(self, failures: int) -> float:
+        """Return how long to wait after that many failures in a row."""
+        try:
+            pause_s = min(self.max_s, self.first_s * self.factor ** (failures - 1))
+        except OverflowError:
+            pause_s = self.max_s
+        chance = crc32(f"{self.seed}/{failures}".encode()) / 2**32
+        return pause_s * (1.0 - self.jitter * chance)
+
+
+def retry_with_backoff(
+    retry_count: int | None = None,
+    *,
+    first_s: float,
+    factor: float = 2.0,
+    max_s: float,
+    jitter: float = 0.0,
+    reset_after_s: float | None = None,
+    seed: int = 0,
+) -> Callable[[Observable[A]], Observable[A]]:
+    """Subscribe again after an error as `retry` does, but after a pause that grows with every failure in a row.
+
+    The n-th pause is ``first_s * factor ** (n - 1)`` seconds, at most *max_s*, on the clock of the query. *jitter*
+    takes a part of it away, from 0 to that fraction; how much depends on *seed* and the attempt only, so that a replay
+    waits as long. An attempt that has lasted *reset_after_s* before it fails counts as the first again.
+
+    >>> import reliable_rx as rx
+    >>> from reliable_rx.testing import diagram
+    >>> failing = rx.operators.map(lambda x: 6 // x)
+    >>> diagram(lambda xs: xs.pipe(failing, retry_with_backoff(first_s=2, max_s=60)), "-1-0-2-3-0-1-1-1-2-|")
+    -1-0-2-3-0-1-1-1-2-|
+    -6-----2-------6-3-|
+
+    *State*: the attempts so far, when the present one began, and one timer.
+
+    *Raises* `ValueError` for a pause that is negative or shrinks, and for a *jitter* that is no fraction.
+    """
+    if not (first_s >= 0 and max_s >= 0 and factor >= 1):
+        raise ValueError(f"pauses grow from nothing or more, got first_s={first_s}, factor={factor}, max_s={max_s}")
+    if not 0 <= jitter <= 1:
+        raise ValueError(f"jitter is a fraction of the pause, got {jitter}")
+    return RetryWithBackoff(retry_count, first_s, factor, max_s, jitter, reset_after_s, seed)

@@ -1,0 +1,320 @@
+"""Operators that make tuples of several sequences: of the latest elements, of the n-th, of the last.
+
+They differ in what a sequence holds back for the others, which is all their state: one element (combine_latest,
+with_latest_from, zip_latest, fork_join) or a queue (zip).
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeVar, overload
+
+from reactivex import Observable
+from reactivex.internal.utils import NotSet
+
+from reliable_rx.operator import Context, Stage
+from reliable_rx.operators.combine import check_queue
+from reliable_rx.query import apply
+
+A = TypeVar("A")
+B = TypeVar("B")
+C = TypeVar("C")
+D = TypeVar("D")
+
+zip_values = zip
+
+
+@dataclass(frozen=True, eq=False)
+class CombineLatest(Stage, name="combine_latest"):
+    inputs: int
+
+    @dataclass(slots=True)
+    class State:
+        values: list[Any]
+        live: list[bool]
+        missing: int
+
+    def initial(self) -> State:
+        return self.State([NotSet] * self.inputs, [True] * self.inputs, self.inputs)
+
+    def on_next(self, cx: Context, port: int, value: Any) -> None:
+        state = cx.state
+        if state.missing and state.values[port] is NotSet:
+            state.missing -= 1
+        state.values[port] = value
+        if not state.missing:
+            cx.emit(tuple(state.values))
+        elif not any(live for other, live in enumerate(state.live) if other != port):
+            cx.complete()
+
+    def on_completed(self, cx: Context, port: int) -> None:
+        cx.state.live[port] = False
+        if not any(cx.state.live):
+            cx.complete()
+
+
+@overload
+def combine_latest(other: Observable[B], /) -> Callable[[Observable[A]], Observable[tuple[A, B]]]: ...
+@overload
+def combine_latest(
+    first: Observable[B], second: Observable[C], /
+) -> Callable[[Observable[A]], Observable[tuple[A, B, C]]]: ...
+@overload
+def combine_latest(
+    first: Observable[B], second: Observable[C], third: Observable[D], /
+) -> Callable[[Observable[A]], Observable[tuple[A, B, C, D]]]: ...
+@overload
+def combine_latest(*others: Observable[Any]) -> Callable[[Observable[Any]], Observable[tuple[Any, ...]]]: ...
+def combine_latest(*others: Observable[Any]) -> Callable[[Observable[Any]], Observable[Any]]:
+    """Emit a tuple of the latest elements whenever one of the sequences emits, once all have.
+
+    >>> import reliable_rx as rx
+    >>> rx.of(1).combine_latest(rx.of("a", "b")).to_list().run()
+    [(1, 'a'), (1, 'b')]
+    >>> from reliable_rx.testing import diagram
+    >>> diagram(lambda xs, ys: xs.pipe(combine_latest(ys)), "-1---2-|", "---a-|")
+    -1----------2--------|
+    ---a--------|
+    ---(1, 'a')-(2, 'a')-|
+
+    *State*: the latest element of each.
+    """
+    return lambda source: apply(CombineLatest(1 + len(others)), source, *others)
+
+
+@dataclass(frozen=True, eq=False)
+class WithLatestFrom(Stage, name="with_latest_from"):
+    inputs: int
+
+    @dataclass(slots=True)
+    class State:
+        values: list[Any]
+        missing: int
+
+    def initial(self) -> State:
+        return self.State([NotSet] * (self.inputs - 1), self.inputs - 1)
+
+    def on_start(self, cx: Context) -> None:
+        for port in range(1, self.inputs):
+            cx.subscribe(port)
+        cx.subscribe(0)
+
+    def on_next(self, cx: Context, port: int, value: Any) -> None:
+        state = cx.state
+        if port:
+            if state.values[port - 1] is NotSet:
+                state.missing -= 1
+            state.values[port - 1] = value
+        elif not state.missing:
+            cx.emit((value, *state.values))
+
+    def on_completed(self, cx: Context, port: int) -> None:
+        if port == 0:
+            cx.complete()
+
+
+@overload
+def with_latest_from(other: Observable[B], /) -> Callable[[Observable[A]], Observable[tuple[A, B]]]: ...
+@overload
+def with_latest_from(
+    first: Observable[B], second: Observable[C], /
+) -> Callable[[Observable[A]], Observable[tuple[A, B, C]]]: ...
+@overload
+def with_latest_from(
+    first: Observable[B], second: Observable[C], third: Observable[D], /
+) -> Callable[[Observable[A]], Observable[tuple[A, B, C, D]]]: ...
+@overload
+def with_latest_from(*sources: Observable[Any]) -> Callable[[Observable[Any]], Observable[tuple[Any, ...]]]: ...
+def with_latest_from(*sources: Observable[Any]) -> Callable[[Observable[Any]], Observable[Any]]:
+    """Emit each element with the latest ones of the other sequences, once all have one.
+
+    >>> import reliable_rx as rx
+    >>> rx.of(1, 2).with_latest_from(rx.of("a")).to_list().run()
+    [(1, 'a'), (2, 'a')]
+    >>> from reliable_rx.testing import diagram
+    >>> diagram(lambda xs, ys: xs.pipe(with_latest_from(ys)), "-1---2-|", "---a-b|")
+    -1---2--------|
+    ---a-b-------|
+    -----(2, 'a')-|
+
+    *State*: the latest element of each other sequence.
+    """
+    return lambda source: apply(WithLatestFrom(1 + len(sources)), source, *sources)
+
+
+@dataclass(frozen=True, eq=False)
+class Zip(Stage, name="zip"):
+    inputs: int
+
+    @dataclass(slots=True)
+    class State:
+        queues: list[deque[Any]]
+        live: list[bool]
+
+    def initial(self) -> State:
+        return self.State([deque() for _ in range(self.inputs)], [True] * self.inputs)
+
+    def on_next(self, cx: Context, port: int, value: Any) -> None:
+        state = cx.state
+        queues = state.queues
+        queues[port].append(value)
+        if not all(queues):
+            check_queue(queues[port], cx)
+            return
+        cx.emit(tuple([queue.popleft() for queue in queues]))
+        if not all(state.live) and any(not live and not queue for live, queue in zip_values(state.live, queues)):
+            cx.complete()
+
+    def on_completed(self, cx: Context, port: int) -> None:
+        cx.state.live[port] = False
+        if not cx.state.queues[port]:
+            cx.complete()
+
+
+@overload
+def zip(other: Observable[B], /) -> Callable[[Observable[A]], Observable[tuple[A, B]]]: ...
+@overload
+def zip(first: Observable[B], second: Observable[C], /) -> Callable[[Observable[A]], Observable[tuple[A, B, C]]]: ...
+@overload
+def zip(
+    first: Observable[B], second: Observable[C], third: Observable[D], /
+) -> Callable[[Observable[A]], Observable[tuple[A, B, C, D]]]: ...
+@overload
+def zip(*args: Observable[Any]) -> Callable[[Observable[Any]], Observable[tuple[Any, ...]]]: ...
+def zip(*args: Observable[Any]) -> Callable[[Observable[Any]], Observable[Any]]:
+    """Emit tuples of the n-th elements of all the sequences.
+
+    >>> import reliable_rx as rx
+    >>> rx.of(1, 2).zip(rx.of("a", "b")).to_list().run()
+    [(1, 'a'), (2, 'b')]
+    >>> from reliable_rx.testing import diagram
+    >>> diagram(lambda xs, ys: xs.pipe(zip(ys)), "-12---|", "---a-b|")
+    -12-----------------|
+    ---a--------b-------|
+    ---(1, 'a')-(2, 'b')|
+
+    *State*: the elements that wait for their partners, bounded by `Limits.queue_items_max`.
+    """
+    return lambda source: apply(Zip(1 + len(args)), source, *args)
+
+
+@dataclass(frozen=True, eq=False)
+class ZipLatest(Stage, name="zip_latest"):
+    inputs: int
+
+    @dataclass(slots=True)
+    class State:
+        values: list[Any]
+        live: list[bool]
+        missing: int
+
+    def initial(self) -> State:
+        return self.State([NotSet] * self.inputs, [True] * self.inputs, self.inputs)
+
+    def on_next(self, cx: Context, port: int, value: Any) -> None:
+        state = cx.state
+        values = state.values
+        if values[port] is NotSet:
+            state.missing -= 1
+        values[port] = value
+        if state.missing:
+            return
+        whole = tuple(values)
+        values[:], state.missing = [NotSet] * self.inputs, self.inputs
+        cx.emit(whole)
+        if not all(state.live):
+            cx.complete()
+
+    def on_completed(self, cx: Context, port: int) -> None:
+        cx.state.live[port] = False
+        if cx.state.values[port] is NotSet:
+            cx.complete()
+
+
+@overload
+def zip_latest(other: Observable[B], /) -> Callable[[Observable[A]], Observable[tuple[A, B]]]: ...
+@overload
+def zip_latest(
+    first: Observable[B], second: Observable[C], /
+) -> Callable[[Observable[A]], Observable[tuple[A, B, C]]]: ...
+@overload
+def zip_latest(
+    first: Observable[B], second: Observable[C], third: Observable[D], /
+) -> Callable[[Observable[A]], Observable[tuple[A, B, C, D]]]: ...
+@overload
+def zip_latest(*others: Observable[Any]) -> Callable[[Observable[Any]], Observable[tuple[Any, ...]]]: ...
+def zip_latest(*others: Observable[Any]) -> Callable[[Observable[Any]], Observable[Any]]:
+    """Emit a tuple once all the sequences have emitted anew; of a faster one only the latest element is kept.
+
+    >>> import reliable_rx as rx
+    >>> rx.of(1, 2, 3).zip_latest(rx.of("a", "b")).to_list().run()
+    [(3, 'a')]
+    >>> from reliable_rx.testing import diagram
+    >>> diagram(lambda xs, ys: xs.pipe(zip_latest(ys)), "-12---3-|", "---a-b|")
+    -12----------3------------|
+    ---a--------b|
+    ---(2, 'a')--((3, 'b') |)
+
+    *State*: the element of each that waits for the others.
+    """
+    return lambda source: apply(ZipLatest(1 + len(others)), source, *others)
+
+
+@dataclass(frozen=True, eq=False)
+class ForkJoin(Stage, name="fork_join"):
+    inputs: int
+
+    @dataclass(slots=True)
+    class State:
+        values: list[Any]
+        live: int
+
+    def initial(self) -> State:
+        return self.State([NotSet] * self.inputs, self.inputs)
+
+    def on_next(self, cx: Context, port: int, value: Any) -> None:
+        cx.state.values[port] = value
+
+    def on_batch(self, cx: Context, port: int, values: Sequence[Any]) -> None:
+        if values:
+            cx.state.values[port] = values[-1]
+
+    def on_completed(self, cx: Context, port: int) -> None:
+        state = cx.state
+        state.live -= 1
+        if state.values[port] is NotSet:
+            cx.complete()
+        elif not state.live:
+            cx.emit(tuple(state.values))
+            cx.complete()
+
+
+@overload
+def fork_join(other: Observable[B], /) -> Callable[[Observable[A]], Observable[tuple[A, B]]]: ...
+@overload
+def fork_join(
+    first: Observable[B], second: Observable[C], /
+) -> Callable[[Observable[A]], Observable[tuple[A, B, C]]]: ...
+@overload
+def fork_join(
+    first: Observable[B], second: Observable[C], third: Observable[D], /
+) -> Callable[[Observable[A]], Observable[tuple[A, B, C, D]]]: ...
+@overload
+def fork_join(*others: Observable[Any]) -> Callable[[Observable[Any]], Observable[tuple[Any, ...]]]: ...
+def fork_join(*others: Observable[Any]) -> Callable[[Observable[Any]], Observable[Any]]:
+    """Emit one tuple of the last elements when all the sequences have completed; nothing if one of them had none.
+
+    >>> import reliable_rx as rx
+    >>> rx.of(1, 2).fork_join(rx.of("a", "b")).run()
+    (2, 'b')
+    >>> from reliable_rx.testing import diagram
+    >>> diagram(lambda xs, ys: xs.pipe(fork_join(ys)), "-12|", "---a-b|")
+    -12|
+    ---a-b|
+    ------((2, 'b') |)
+
+    *State*: the latest element of each, and how many are live.
+    """
+    return lambda source: apply(ForkJoin(1 + len(others)), source, *others)

@@ -1,0 +1,147 @@
+"""Operators in which one sequence decides whether another is heard."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from reactivex import Observable
+from reactivex.typing import AnyFuture
+
+from reliable_rx.operator import Context, Stage
+from reliable_rx.query import apply
+
+A = TypeVar("A")
+
+
+@dataclass(frozen=True, eq=False)
+class TakeUntil(Stage, name="take_until"):
+    keeps_inner = True
+    passes_port = 0
+
+    def on_next(self, cx: Context, port: int, value: Any) -> None:
+        cx.complete()
+
+    def on_completed(self, cx: Context, port: int) -> None:
+        if port == 0:
+            cx.complete()
+
+
+def take_until(other: Observable[Any] | AnyFuture[Any]) -> Callable[[Observable[A]], Observable[A]]:
+    """Pass elements until *other* emits.
+
+    >>> import reliable_rx as rx
+    >>> rx.of(1, 2).take_until(rx.never()).to_list().run()
+    [1, 2]
+    >>> from reliable_rx.testing import diagram
+    >>> diagram(lambda xs, ys: xs.pipe(take_until(ys)), "-1-2-3-|", "----x-|")
+    -1-2-3-|
+    ----x-|
+    -1-2|
+
+    *State*: none.
+    """
+    return lambda source: apply(TakeUntil(), source, other)
+
+
+@dataclass(frozen=True, eq=False)
+class SkipUntil(Stage, name="skip_until"):
+    keeps_inner = True
+
+    @dataclass(slots=True)
+    class State:
+        open: bool = False
+
+    def on_next(self, cx: Context, port: int, value: Any) -> None:
+        if port:
+            cx.state.open = True
+            cx.unsubscribe(1)
+        elif cx.state.open:
+            cx.emit(value)
+
+    def on_batch(self, cx: Context, port: int, values: Sequence[Any]) -> None:
+        if port:
+            self.on_next(cx, port, values[0])
+        elif cx.state.open:
+            cx.emit_all(values)
+
+    def on_completed(self, cx: Context, port: int) -> None:
+        if port == 0 and cx.state.open:
+            cx.complete()
+
+
+def skip_until(other: Observable[Any] | AnyFuture[Any]) -> Callable[[Observable[A]], Observable[A]]:
+    """Pass elements only after *other* has emitted; if it never does, not even the end.
+
+    >>> import reliable_rx as rx
+    >>> rx.range(3).skip_until(rx.of("go")).to_list().run()
+    [1, 2]
+    >>> from reliable_rx.testing import diagram
+    >>> diagram(lambda xs, ys: xs.pipe(skip_until(ys)), "-1-2-3-|", "----x-|")
+    -1-2-3-|
+    ----x-|
+    -----3-|
+
+    *State*: whether *other* has emitted.
+    """
+    return lambda source: apply(SkipUntil(), source, other)
+
+
+@dataclass(frozen=True, eq=False)
+class Amb(Stage, name="amb"):
+    keeps_inner = True
+    inputs: int
+
+    @dataclass(slots=True)
+    class State:
+        winner: int | None = None
+
+    def on_start(self, cx: Context) -> None:
+        state = cx.state
+        for port in range(self.inputs):
+            cx.subscribe(port)
+            if state.winner is not None and state.winner != port:  # as in RxPY, even a late one is subscribed once
+                cx.unsubscribe(port)
+
+    def _wins(self, cx: Context, port: int) -> bool:
+        state = cx.state
+        if state.winner is None:
+            state.winner = port
+            for other in range(self.inputs):
+                if other != port:
+                    cx.unsubscribe(other)
+        return bool(state.winner == port)
+
+    def on_next(self, cx: Context, port: int, value: Any) -> None:
+        if self._wins(cx, port):
+            cx.emit(value)
+
+    def on_batch(self, cx: Context, port: int, values: Sequence[Any]) -> None:
+        if self._wins(cx, port):
+            cx.emit_all(values)
+
+    def on_error(self, cx: Context, port: int, error: Exception) -> None:
+        if self._wins(cx, port):
+            cx.fail(error)
+
+    def on_completed(self, cx: Context, port: int) -> None:
+        if self._wins(cx, port):
+            cx.complete()
+
+
+def amb(right_source: Observable[A] | AnyFuture[A]) -> Callable[[Observable[A]], Observable[A]]:
+    """Emit what the sequence emits that is the first to say anything, be it its end.
+
+    >>> import reliable_rx as rx
+    >>> rx.timer(1.0).amb(rx.of("at once")).run()
+    'at once'
+    >>> from reliable_rx.testing import diagram
+    >>> diagram(lambda xs, ys: xs.pipe(amb(ys)), "--1-2-|", "-a-b-c-|")
+    --1-2-|
+    -a-b-c-|
+    -a-b-c-|
+
+    *State*: which sequence has won.
+    """
+    return lambda source: apply(Amb(2), source, right_source)
