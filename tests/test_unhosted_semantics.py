@@ -272,3 +272,49 @@ def test_scheduler_arguments_are_used() -> None:
         assert seen == []
         own.advance_to(5.0)
         assert seen == [0]
+
+
+BEGINNINGS = {
+    "a value": lambda rx: rx.return_value(1),
+    "values": lambda rx: rx.of(1, 2),
+    "nothing": lambda rx: rx.empty(),
+    "an error": lambda rx: rx.throw("over"),
+}
+BEHIND = {
+    "map": lambda ops, rx, s: s.pipe(ops.map(lambda x: x)),
+    "count": lambda ops, rx, s: s.pipe(ops.count()),
+    "start_with": lambda ops, rx, s: s.pipe(ops.start_with(0)),
+    "take_until": lambda ops, rx, s: s.pipe(ops.take_until(rx.never())),
+    "merge": lambda ops, rx, s: s.pipe(ops.merge(rx.of(5))),
+    "flat_map": lambda ops, rx, s: s.pipe(ops.flat_map(lambda x: rx.of(x, x))),
+}
+
+
+@pytest.mark.parametrize("kind", ["N", "E", "C"])
+@pytest.mark.parametrize("behind", BEHIND)
+@pytest.mark.parametrize("beginning", BEGINNINGS)
+def test_a_failing_observer_fails_subscribe(beginning: str, behind: str, kind: str) -> None:
+    """Over a cold source an exception of the observer is never lost, whatever stands between.
+
+    It comes out of subscribe or, as in RxPY while subscribe is still at work, goes to the observer's on_error.
+    """
+    seen: list[str] = []
+    raised: list[str] = []
+
+    def note(this: str) -> Callable[..., None]:
+        return lambda *_: seen.append(this)
+
+    def fail(this: str) -> Callable[..., None]:
+        def called(*args: Any) -> None:
+            if this == kind:
+                raise RuntimeError("the observer failed")
+            raised.extend(map(str, args if this == "E" else ()))
+
+        return called
+
+    BEHIND[behind](plain_ops, reactivex, BEGINNINGS[beginning](reactivex)).subscribe(*map(note, "NEC"))
+    try:
+        BEHIND[behind](ops, rx, BEGINNINGS[beginning](rx)).subscribe(*map(fail, "NEC"))
+    except RuntimeError as error:
+        raised.append(str(error))
+    assert ("the observer failed" in raised) == (kind in seen)
