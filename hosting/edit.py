@@ -34,6 +34,14 @@ def edit(engine: QueryEngine, before: Standing, after: Standing) -> Report:
     """Put *after* in the place of *before*, with the state that still fits."""
     inside = [(unit.address(), save_unit(unit, engine.plans.number)) for unit in units(before)]
     written = encode((save_instance(before), inside))
+    engine.moving = True
+    try:
+        return _move(engine, before, after, written)
+    finally:
+        engine.moving = False
+
+
+def _move(engine: QueryEngine, before: Standing, after: Standing, written: bytes) -> Report:
     shape = signature(before.plan)
     before.dispose()
     engine.forget(before)

@@ -7,6 +7,7 @@ events stamped *t* and before the first thing that happens later, as in Rx under
 
 from __future__ import annotations
 
+import warnings
 from collections import deque
 from collections.abc import Callable, Hashable, Sequence
 from typing import Any
@@ -58,6 +59,7 @@ class QueryEngine:
         self.immediate: deque[Timer] = deque()
         self.calls = Asked(self)
         self.in_timers = False
+        self.replaying = self.moving = False
         self.stepwise = 0
         self.dirty: dict[Any, None] = {}
         self.gone: dict[Any, None] = {}
@@ -455,6 +457,9 @@ class QueryEngine:
         if policy == "dead_letter":
             bury(self, top, error)  # type: ignore[arg-type]
         return True
+
+    def effect_failed(self, node: PlanNode, error: Exception) -> None:
+        warnings.warn(f"{node.path} has ended, and its last effect failed: {error!r}", RuntimeWarning, stacklevel=2)
 
     def check_sources(self, plan: Plan, name: str) -> None:
         """*Raises* `QueryRefused` for a source that is neither declared nor another query's stream."""

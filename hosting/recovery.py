@@ -47,7 +47,9 @@ def _recover(evaluator: QueryEvaluator) -> RecoveryFigures:
     journal = evaluator.store.journal
     if journal.last_turn < turn:
         journal.truncate(turn)
+    evaluator.engine.replaying = True
     turns, events = replay(evaluator, turn)
+    evaluator.engine.replaying = False
     evaluator.engine.plans.stored = {}
     evaluator.calls.recovered()
     return RecoveryFigures(generation, turns, events, wall.perf_counter() - began, fallbacks)

@@ -252,6 +252,7 @@ def load(engine: QueryEngine, chunks: Sequence[bytes], head: dict[str, Any]) -> 
     """Put the stored rows into a fresh *engine* whose sources are declared."""
     loader = Loader({})
     rows = read_records(chunks, loader)
+    engine.moving = True
     engine.clock, engine.number, engine.orders = head["clock"], head["number"], head["orders"]
     for source, partitions in head["live"].items():
         engine.live[source] = set(partitions)
@@ -272,6 +273,7 @@ def load(engine: QueryEngine, chunks: Sequence[bytes], head: dict[str, Any]) -> 
     known.unsaved = {name: plan for name, plan in known.by_id.items() if name not in plans}
     engine.dirty, engine.gone = {}, {}
     engine.touch = engine.dirty.setdefault
+    engine.moving = False
     return loader
 
 

@@ -44,6 +44,10 @@ class World(Protocol):
 
     epoch: int
     """The number of the newest snapshot; rows written in it, or born after it, carry it."""
+    replaying: bool
+    """Whether turns of the journal are being taken again."""
+    moving: bool
+    """Whether rows are being taken out of instances and put into others: what ends meanwhile has not ended."""
 
     def now(self, node: PlanNode, /) -> float: ...
     def touch(self, unit: Any, /) -> None:
@@ -64,6 +68,9 @@ class World(Protocol):
 
     def absorb(self, instance: Instance, node: PlanNode, error: Exception, /) -> bool:
         """Whether the host goes on without the event that made a user function raise *error*."""
+
+    def effect_failed(self, node: PlanNode, error: Exception, /) -> None:
+        """An effect of a part that has ended raised *error*, which nobody in the query can hear any more."""
 
     def unsubscribe(self, instance: Instance, leaf: PlanNode, /) -> None: ...
     def plan_inner(self, query: Query[Any], node: PlanNode, /) -> Plan: ...
@@ -135,20 +142,34 @@ class Instance:
             except Exception as error:
                 fail_node(self, node, error)
 
-    def deactivate(self, node: PlanNode, *, force: bool = False) -> None:
-        """Unsubscribe *node* and all that stands before it, unless somebody still reads its inner sequences."""
+    def deactivate(self, node: PlanNode, *, force: bool = False, ending: bool = False) -> None:
+        """Unsubscribe *node* and all that stands before it, unless somebody still reads its inner sequences.
+
+        With *ending* the caller has yet to tell downstream, and calls `released` after that.
+        """
         if not self.active & node.mask:
             return
         self.world.touch(self.unit)
         if self.active & node.bit and node.op.yields_inner and not force and self._is_read(node):
             self.detached |= node.bit
             return
-        if self.active & node.bit:
+        was_active = self.active & node.bit
+        if was_active:
             self.active &= ~node.bit
             self.detached &= ~node.bit
             self._release(node)
         for source in node.inputs:
             self.deactivate(source, force=force)
+        if was_active and node.releases and not ending:
+            self.released(node)
+
+    def released(self, node: PlanNode) -> None:
+        """Let *node* do what it does last."""
+        if not self.world.moving:
+            try:
+                node.op.on_release(Cx(self, node))  # type: ignore[attr-defined]
+            except Exception as error:
+                self.world.effect_failed(node, error)
 
     def _release(self, node: PlanNode) -> None:
         if node.leaf:
@@ -184,8 +205,10 @@ class Instance:
         timers = self.timers.setdefault(node.index, {})
         if tag in timers:
             self.world.cancel_timer(timers.pop(tag))
-        elif len(timers) >= self.plan.limits.queue_items_max:
-            raise LimitExceeded(f"{node.path} has too many timers", path=node.path, limit="queue_items_max")
+        else:
+            limit = "actions_max" if due is None else "queue_items_max"
+            if len(timers) >= getattr(self.plan.limits, limit):
+                raise LimitExceeded(f"{node.path} has too many timers", path=node.path, limit=limit)
         timers[tag] = self.world.set_timer(self, node, tag, due)
 
     def cancel_timer(self, node: PlanNode, tag: Hashable) -> None:
@@ -233,21 +256,22 @@ class Instance:
     def child(self, node: PlanNode, key: Hashable) -> Instance | None:
         return None if self.children is None else self.children.get(node.index, {}).get(key)
 
-    def open(self, node: PlanNode, key: Hashable, outer: Any) -> None:
+    def open(self, node: PlanNode, key: Hashable, outer: Any, inner: Any = None) -> None:
         """Subscribe to the inner sequence for *outer*."""
-        child = self.make_child(node, key, outer)
+        child = self.make_child(node, key, outer, inner)
         check_depth(child)
         self.world.touch(self.unit)
         child.start()
 
-    def make_child(self, node: PlanNode, key: Hashable, outer: Any) -> Instance:
-        """Build the instance for *outer* without starting it."""
-        shared = node.template is not None and isinstance(outer, Inner)
-        if shared:
-            plan: Plan = node.template  # type: ignore[assignment]
+    def make_child(self, node: PlanNode, key: Hashable, outer: Any, inner: Any = None) -> Instance:
+        """Build the instance for *outer* without starting it; *inner* is what the selector has returned, if it has."""
+        if node.template is not None and isinstance(outer, Inner):
+            plan: Plan = node.template
         else:
-            inner = node.op.inner(outer)  # type: ignore[attr-defined]
-            plan = self.world.plan_inner(as_query(inner), node)
+            query = as_query(node.op.inner(outer) if inner is None else inner)  # type: ignore[attr-defined]
+            if node.made is None or node.made.query is not query.node:  # many selectors return one and the same
+                node.made = self.world.plan_inner(query, node)
+            plan = node.made
         child = Instance(plan, self.world, node, key)
         child.parent, child.outer = self, outer
         if self.children is None:

@@ -62,6 +62,13 @@ class Operator:
         """Return the state of a new instance."""
         return None if self.State is None else self.State()
 
+    def at_once(self) -> Sequence[Any] | None:
+        """Return all that it emits, if that is one action after the subscription and then the end.
+
+        What reads such an inner sequence can emit it itself, without a row, a plan and a subscription.
+        """
+        return None
+
     def refusal(self) -> str | None:
         """Say why a host cannot run this operator with these parameters; None if it can."""
         if getattr(self, "scheduler", None) is not None:
@@ -147,6 +154,9 @@ class Stage(Operator):
 
     def on_timer(self, cx: Context, tag: Hashable, /) -> None: ...
 
+    def on_release(self, cx: Context, /) -> None:
+        """Ended or unsubscribed, and all that stands before it too; not called when a host unloads or moves a row."""
+
     def inner(self, outer: Any, /) -> Observable[Any]:
         """Return the inner sequence for *outer*; pure, because it is called again on recovery."""
         return outer  # type: ignore[no-any-return]
@@ -175,6 +185,10 @@ class Context(Protocol):
     def active(self) -> bool:
         """Whether anybody still wants what this operator emits."""
 
+    @property
+    def replaying(self) -> bool:
+        """Whether the host repeats what has happened before, so that an effect on the world would be a second one."""
+
     def emit(self, value: Any, /) -> None: ...
     def emit_all(self, values: Sequence[Any], /) -> None: ...
     def complete(self) -> None: ...
@@ -197,8 +211,11 @@ class Context(Protocol):
     def subscribe_all(self) -> None: ...
     def unsubscribe(self, port: int, /) -> None: ...
 
-    def open(self, key: Hashable, outer: Any, /) -> None:
-        """Subscribe to ``inner(outer)`` under *key*."""
+    def project(self, outer: Any, /) -> Any:
+        """Call ``inner(outer)`` now, before anything changes; None where a shared sub-plan stands ready instead."""
+
+    def open(self, key: Hashable, outer: Any, inner: Any = None, /) -> None:
+        """Subscribe to *inner* under *key*; it is what `project` has returned, or is called for here."""
 
     def prepare(self, key: Hashable, outer: Any, /) -> None:
         """Call ``inner(outer)`` now, and let `start` subscribe to what it returns."""

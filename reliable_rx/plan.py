@@ -44,8 +44,8 @@ class PlanNode:
     """One operator in its place."""
 
     __slots__ = (
-        "bit", "deliver", "down", "finish", "index", "inputs", "leaf", "mask", "op", "passes", "path", "plan", "port",
-        "slot", "template",
+        "bit", "deliver", "down", "finish", "index", "inputs", "leaf", "made", "mask", "op", "passes", "path", "plan",
+        "port", "releases", "slot", "template",
     )  # fmt: skip
 
     deliver: Deliver
@@ -64,7 +64,9 @@ class PlanNode:
         self.port = 0
         self.leaf = isinstance(op, LEAVES)
         self.passes = isinstance(op, Stage) and type(op).on_inner_next is Stage.on_inner_next
+        self.releases = isinstance(op, Stage) and type(op).on_release is not Stage.on_release
         self.template: Plan | None = None
+        self.made: Plan | None = None
         for port, each in enumerate(inputs):
             each.down, each.port = self, port
             self.mask |= each.mask
@@ -210,7 +212,8 @@ def takes_lists(node: PlanNode) -> bool:
 def steady(template: Plan) -> bool:
     """Whether a shared sub-plan reads its group from the moment it is opened, and nothing but its group."""
     return all(
-        not isinstance(node.op, SourceLeaf) and getattr(node.op, "scheduler_default", "timeout") == "timeout"
+        not isinstance(node.op, SourceLeaf)
+        and (node.template is not None or getattr(node.op, "scheduler_default", "timeout") == "timeout")
         for node in template.walk()
     )
 

@@ -36,6 +36,12 @@ class Cx:
         """Whether anybody still wants what this operator emits."""
         return bool(self.instance.active & self.node.bit)
 
+    @property
+    def replaying(self) -> bool:
+        """Whether the host repeats what has happened before."""
+        world = self.instance.world
+        return world.replaying or world.moving
+
     def emit(self, value: Any) -> None:
         instance, node = self.instance, self.node
         if instance.active & node.bit and not instance.detached & node.bit:
@@ -78,12 +84,18 @@ class Cx:
     def unsubscribe(self, port: int) -> None:
         self.instance.deactivate(self.node.inputs[port])
 
-    def open(self, key: Hashable, outer: Any) -> None:
+    def project(self, outer: Any) -> Any:
+        node = self.node
+        if node.template is not None and isinstance(outer, Inner):
+            return None
+        return node.op.inner(outer)  # type: ignore[attr-defined]
+
+    def open(self, key: Hashable, outer: Any, inner: Any = None) -> None:
         if not self.active:
             return
         if self.opened() >= self.node.plan.limits.inner_max:
             raise exceeded(self.node, "inner_max")
-        self.instance.open(self.node, key, outer)
+        self.instance.open(self.node, key, outer, inner)
 
     def close(self, key: Hashable) -> None:
         child = self.instance.child(self.node, key)
@@ -152,9 +164,11 @@ def finish_node(instance: Instance, node: PlanNode, error: Exception | None) -> 
     if not instance.active & node.bit:
         return
     unheard = instance.detached & node.bit
-    instance.deactivate(node)
+    instance.deactivate(node, ending=True)
     if not unheard:
         node.finish(instance, error)
+    if node.releases:
+        instance.released(node)
 
 
 def fail_node(instance: Instance, node: PlanNode, error: Exception) -> None:

@@ -105,6 +105,7 @@ class PlainWorld:
 
     epoch = 0
     replaying = moving = False
+    replaying = moving = False
 
     def __init__(self, scheduler: abc.SchedulerBase | None) -> None:
         self.scheduler = scheduler
@@ -219,6 +220,9 @@ class PlainWorld:
     def absorb(self, instance: Instance, node: PlanNode, error: Exception) -> bool:
         """Rx knows no such policy."""
         return False
+
+    def effect_failed(self, node: PlanNode, error: Exception) -> None:
+        raise Escaped(error) from error
 
     def effect_failed(self, node: PlanNode, error: Exception) -> None:
         raise Escaped(error) from error

@@ -10,7 +10,6 @@ from reliable_rx.operators.ends import skip_last, slice, take_last, take_last_bu
 from reliable_rx.operators.extreme import max, max_by, min, min_by
 from reliable_rx.operators.front import skip, skip_while, skip_while_indexed, take, take_while, take_while_indexed
 from reliable_rx.operators.group import group_by
-from reliable_rx.operators.inner import concat_all, concat_map, exclusive, flat_map, flat_map_indexed, merge_all
 from reliable_rx.operators.linear import (
     default_if_empty,
     filter,
@@ -56,6 +55,7 @@ from reliable_rx.operators.tuples import combine_latest, fork_join, with_latest_
 from reliable_rx.operators.until import amb, skip_until, take_until
 from reliable_rx.operators.window import window_with_count
 from reliable_rx.operators.switch import flat_map_latest, switch_latest, switch_map, switch_map_indexed
+from reliable_rx.operators.inner import concat_all, concat_map, exclusive, flat_map, flat_map_indexed, merge_all
 
 __all__ = [
     "all", "amb", "average", "buffer_with_count", "buffer_with_time", "buffer_with_time_or_count", "catch",

@@ -1,9 +1,14 @@
-"""Operators that read inner sequences; those that own them are in `group` and `window`."""
+"""Operators that read inner sequences and merge them, all at once or some at a time.
+
+Most selectors return a list, or `of` some values. RxPY subscribes to it, which schedules one action that emits the
+values and ends. `Reads` schedules that action itself: the same events in the same order, without a plan, a row and a
+subscription for each. Those that own inner sequences are in `group` and `window`, those that switch in `switch`.
+"""
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Hashable, Iterable
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeVar, overload
 
@@ -11,34 +16,85 @@ from reactivex import Observable
 
 from reliable_rx.operator import Context, Stage
 from reliable_rx.operators.combine import check_queue
-from reliable_rx.query import as_query
+from reliable_rx.operators.project import identity
+from reliable_rx.query import Query
 
 A = TypeVar("A")
 B = TypeVar("B")
 
 
+def at_once(inner: Any) -> Sequence[Any] | None:
+    """Return all that *inner* emits, if it does so in one action right after the subscription.
+
+    >>> at_once([1, 2]), at_once("ab"), at_once(iter([1]))
+    ([1, 2], ('a', 'b'), None)
+    """
+    if type(inner) is list or type(inner) is tuple:
+        return inner  # type: ignore[no-any-return]
+    if isinstance(inner, Query):
+        return inner.node.op.at_once()
+    return tuple(inner) if isinstance(inner, (str, bytes, set, frozenset, dict, deque)) else None
+
+
 class Reads(Stage):
-    """What merges inner sequences: each is subscribed to under a running number."""
+    """What merges inner sequences: each is read under a running number."""
+
+    scheduler_default = "current_thread"
 
     @dataclass(slots=True)
     class State:
         next_key: int = 0
         stopped: bool = False
+        ready: dict[int, Sequence[Any]] | None = None
+
+    def outer(self, value: Any, number: int) -> Any:
+        """Return what `inner` is called with."""
+        return value
+
+    def inner(self, outer: Any) -> Any:
+        return outer
 
     def on_next(self, cx: Context, port: int, value: Any) -> None:
-        key = cx.state.next_key
-        cx.state.next_key = key + 1
-        cx.open(key, value)
+        outer = self.outer(value, cx.state.next_key)
+        self.read(cx, outer, cx.project(outer))
+
+    def read(self, cx: Context, outer: Any, inner: Any) -> None:
+        """Subscribe to *inner*, or have its values emitted where RxPY would."""
+        state = cx.state
+        key = state.next_key
+        state.next_key = key + 1
+        values = at_once(inner)
+        if values is None:
+            cx.open(key, outer, inner)
+            return
+        if state.ready is None:
+            state.ready = {}
+        state.ready[key] = values
+        cx.soon(key)
+
+    def on_timer(self, cx: Context, tag: Any) -> None:
+        state = cx.state
+        values = state.ready[tag]
+        if values:
+            cx.emit_all(values)
+        if cx.state is state and cx.active:  # nobody has stopped us meanwhile, or started us afresh
+            del state.ready[tag]
+            self.on_inner_completed(cx, tag)
 
     def on_completed(self, cx: Context, port: int) -> None:
         cx.state.stopped = True
-        self._complete_if_idle(cx)
+        self.complete_if_idle(cx)
 
     def on_inner_completed(self, cx: Context, key: Hashable) -> None:
-        self._complete_if_idle(cx)
+        self.complete_if_idle(cx)
 
-    def _complete_if_idle(self, cx: Context) -> None:
-        if cx.state.stopped and not cx.opened():
+    def live(self, cx: Context) -> int:
+        """Return how many inner sequences have not ended."""
+        ready = cx.state.ready
+        return cx.opened() + len(ready) if ready else cx.opened()
+
+    def complete_if_idle(self, cx: Context) -> None:
+        if cx.state.stopped and not self.live(cx):
             cx.complete()
 
 
@@ -46,8 +102,19 @@ class Reads(Stage):
 class FlatMap(Reads, name="flat_map"):
     mapper: Any
 
-    def inner(self, outer: Any) -> Observable[Any]:
-        return as_query(self.mapper(outer) if callable(self.mapper) else self.mapper)
+    def inner(self, outer: Any) -> Any:
+        return self.mapper(outer) if callable(self.mapper) else self.mapper
+
+
+@dataclass(frozen=True, eq=False)
+class FlatMapIndexed(Reads, name="flat_map_indexed"):
+    mapper_indexed: Callable[[Any, int], Any]
+
+    def outer(self, value: Any, number: int) -> Any:
+        return value, number
+
+    def inner(self, outer: Any) -> Any:
+        return self.mapper_indexed(*outer)
 
 
 @overload
@@ -67,89 +134,167 @@ def flat_map(mapper: Any = None) -> Callable[[Observable[Any]], Observable[Any]]
     10
     2
     20
+    >>> from reliable_rx.testing import diagram
+    >>> diagram(flat_map(lambda x: rx.timer(x).pipe(rx.operators.map(lambda _: x))), "-3-1--|")
+    -3-1---|
+    ----(3 1)--|
 
     Behind `group_by` and the windows, *mapper* is called once and its sub-plan shared by all groups; elsewhere it is
     called per element, and again on recovery, so it must be pure. Without *mapper* the elements are themselves the
     sequences (RxPY has that default but fails on it).
 
-    *State*: a counter, and one row per live inner sequence, bounded by `Limits.inner_max`.
+    *State*: a counter, and one row per live inner sequence, bounded by `Limits.inner_max`. Lists and `of` need no row.
     """
-    return FlatMap(mapper if mapper is not None else as_query)
+    return FlatMap(identity if mapper is None else mapper)
 
 
-@dataclass(frozen=True, eq=False)
-class MergeAll(Reads, name="merge_all"):
-    max_concurrent: int | None = None
+@overload
+def flat_map_indexed(
+    mapper_indexed: Callable[[A, int], Observable[B]],
+) -> Callable[[Observable[A]], Observable[B]]: ...
+@overload
+def flat_map_indexed(
+    mapper_indexed: Callable[[A, int], Iterable[B]],
+) -> Callable[[Observable[A]], Observable[B]]: ...
+@overload
+def flat_map_indexed(
+    mapper_indexed: Observable[B] | Iterable[B],
+) -> Callable[[Observable[Any]], Observable[B]]: ...
+@overload
+def flat_map_indexed(mapper_indexed: None = None) -> Callable[[Observable[Observable[A]]], Observable[A]]: ...
+def flat_map_indexed(mapper_indexed: Any = None) -> Callable[[Observable[Any]], Observable[Any]]:
+    """Project each element, together with its index, to a sequence (or iterable) and merge these.
+
+    >>> from reliable_rx.testing import diagram
+    >>> diagram(flat_map_indexed(lambda x, i: [x, i]), "-a-b-|")
+    -a-----b-----|
+    -(a 0)-(b 1)-|
+
+    *mapper_indexed* is called per element, and again on recovery, so it must be pure. Without it, or with a constant,
+    it is `flat_map`.
+
+    *State*: the index, one per subscription (RxPY shares it between subscriptions), and one row per live inner
+    sequence, bounded by `Limits.inner_max`.
+    """
+    return FlatMapIndexed(mapper_indexed) if callable(mapper_indexed) else flat_map(mapper_indexed)
+
+
+@dataclass(slots=True)
+class Waiting:
+    """An inner sequence whose turn has not come. Saved by what it was made for, as its selector is called again."""
+
+    outer: Any
+    inner: Any = None
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return (Waiting, (self.outer,))
+
+
+class Queued(Reads):
+    """Reads a few inner sequences at a time; the others wait."""
+
+    max_concurrent: int | None
 
     @dataclass(slots=True)
     class State(Reads.State):
-        waiting: deque[Any] = field(default_factory=deque)
+        waiting: deque[Waiting] = field(default_factory=deque)
 
     def on_next(self, cx: Context, port: int, value: Any) -> None:
-        if self.max_concurrent is None or cx.opened() < self.max_concurrent:
-            super().on_next(cx, port, value)
+        inner = cx.project(value)
+        if self.max_concurrent is None or self.live(cx) < self.max_concurrent:
+            self.read(cx, value, inner)
         else:
-            cx.state.waiting.append(value)
+            cx.state.waiting.append(Waiting(value, inner))
             check_queue(cx.state.waiting, cx)
 
     def on_inner_completed(self, cx: Context, key: Hashable) -> None:
         if cx.state.waiting:
-            super().on_next(cx, 0, cx.state.waiting.popleft())
+            next_one = cx.state.waiting.popleft()
+            inner = next_one.inner
+            self.read(cx, next_one.outer, cx.project(next_one.outer) if inner is None else inner)
         else:
-            self._complete_if_idle(cx)
+            self.complete_if_idle(cx)
 
-    def inner(self, outer: Any) -> Observable[Any]:
-        return as_query(outer)
+
+@dataclass(frozen=True, eq=False)
+class MergeAll(Queued, name="merge_all"):
+    max_concurrent: int | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class ConcatMap(Queued, name="concat_map"):
+    max_concurrent = 1
+    project: Callable[[Any], Any]
+
+    def inner(self, outer: Any) -> Any:
+        return self.project(outer)
 
 
 def merge_all() -> Callable[[Observable[Observable[A]]], Observable[A]]:
     """Merge a sequence of sequences.
 
     >>> import reliable_rx as rx
-    >>> _ = rx.of(rx.of(1), rx.of(2)).merge_all().subscribe(print)
-    1
-    2
+    >>> rx.of(rx.of(1), rx.of(2)).merge_all().to_list().run()
+    [1, 2]
+    >>> from reliable_rx.testing import diagram
+    >>> diagram(lambda xs: xs.pipe(rx.operators.map(lambda x: rx.timer(x).pipe(rx.operators.map(lambda _: x))),
+    ...     merge_all()), "-2-1-|")
+    -2-1--|
+    ---2-1|
 
     *State*: a counter, and one row per live inner sequence, bounded by `Limits.inner_max`.
     """
     return MergeAll()
 
 
-@dataclass(frozen=True, eq=False)
-class SwitchLatest(Stage, name="switch_latest"):
-    @dataclass(slots=True)
-    class State:
-        latest: int = 0
-        has_latest: bool = False
-        stopped: bool = False
-
-    def on_next(self, cx: Context, port: int, value: Any) -> None:
-        cx.close(cx.state.latest)
-        cx.state.latest += 1
-        cx.state.has_latest = True
-        cx.open(cx.state.latest, value)
-
-    def on_completed(self, cx: Context, port: int) -> None:
-        cx.state.stopped = True
-        if not cx.state.has_latest:
-            cx.complete()
-
-    def on_inner_completed(self, cx: Context, key: Hashable) -> None:
-        cx.state.has_latest = False
-        if cx.state.stopped:
-            cx.complete()
-
-    def inner(self, outer: Any) -> Observable[Any]:
-        return as_query(outer)
-
-
-def switch_latest() -> Callable[[Observable[Observable[A]]], Observable[A]]:
-    """Emit what the most recent inner sequence emits.
+def concat_all() -> Callable[[Observable[Observable[A]]], Observable[A]]:
+    """Emit a sequence of sequences one after the other; those that come meanwhile wait, unsubscribed.
 
     >>> import reliable_rx as rx
-    >>> rx.of(rx.never(), rx.of(2)).switch_latest().to_list().run()
-    [2]
+    >>> rx.of(rx.of(1, 2), rx.of(3)).concat_all().to_list().run()
+    [1, 2, 3]
+    >>> from reliable_rx.testing import diagram
+    >>> diagram(lambda xs: xs.pipe(rx.operators.map(lambda x: rx.timer(2).pipe(rx.operators.map(lambda _: x))),
+    ...     concat_all()), "-1-2-3-|")
+    -1-2-3-|
 
-    *State*: a counter and the row of one inner sequence.
+    *State*: one row for the sequence at work, and a queue of those that wait, bounded by `Limits.queue_items_max`.
     """
-    return SwitchLatest()
+    return MergeAll(1)
+
+
+def concat_map(project: Callable[[A], Observable[B]]) -> Callable[[Observable[A]], Observable[B]]:
+    """Project each element to a sequence and emit these one after the other; those that come meanwhile wait.
+
+    >>> import reliable_rx as rx
+    >>> from reliable_rx.testing import diagram
+    >>> diagram(concat_map(lambda x: rx.timer(2).pipe(rx.operators.map(lambda _: x))), "-ab----|")
+    -ab----|
+
+    *project* is called when the element comes, and again on recovery, so it must be pure.
+
+    *State*: one row for the sequence at work, and a queue of the elements that wait, bounded by
+    `Limits.queue_items_max`.
+    """
+    return ConcatMap(project)
+
+
+@dataclass(frozen=True, eq=False)
+class Exclusive(Reads, name="exclusive"):
+    def on_next(self, cx: Context, port: int, value: Any) -> None:
+        if not self.live(cx):
+            super().on_next(cx, port, value)
+
+
+def exclusive() -> Callable[[Observable[Observable[A]]], Observable[A]]:
+    """Emit an inner sequence to its end, and drop those that come meanwhile.
+
+    >>> import reliable_rx as rx
+    >>> from reliable_rx.testing import diagram
+    >>> diagram(lambda xs: xs.pipe(rx.operators.map(lambda x: rx.timer(2).pipe(rx.operators.map(lambda _: x))),
+    ...     exclusive()), "-ab---c---|")
+    -ab---c---|
+
+    *State*: the row of one inner sequence.
+    """
+    return Exclusive()

@@ -1,0 +1,167 @@
+"""Operators that read the most recent inner sequence only.
+
+The selector is called before anything changes, so that its error leaves the inner sequence at work as it was. Values
+that an inner sequence emits in one action go out one by one: any of them may bring the next inner sequence.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from reactivex import Observable
+
+from reliable_rx.operator import Context, Stage
+from reliable_rx.operators.inner import at_once
+from reliable_rx.operators.project import identity
+
+A = TypeVar("A")
+B = TypeVar("B")
+
+
+class Switches(Stage):
+    """What emits the most recent inner sequence; they are numbered from 1."""
+
+    scheduler_default = "current_thread"
+
+    @dataclass(slots=True)
+    class State:
+        latest: int = 0
+        has_latest: bool = False
+        stopped: bool = False
+        ready: Sequence[Any] | None = None
+
+    def outer(self, value: Any, number: int) -> Any:
+        """Return what `inner` is called with."""
+        return value
+
+    def inner(self, outer: Any) -> Any:
+        return outer
+
+    def on_next(self, cx: Context, port: int, value: Any) -> None:
+        state = cx.state
+        outer = self.outer(value, state.latest)
+        inner = cx.project(outer)
+        self._drop_latest(cx)
+        state.latest += 1
+        state.has_latest = True
+        state.ready = at_once(inner)
+        if state.ready is None:
+            cx.open(state.latest, outer, inner)
+        else:
+            cx.soon(state.latest)
+
+    @staticmethod
+    def _drop_latest(cx: Context) -> None:
+        state = cx.state
+        if state.ready is None:
+            cx.close(state.latest)
+        else:
+            cx.cancel(state.latest)
+
+    def on_timer(self, cx: Context, tag: Hashable) -> None:
+        state = cx.state
+        for value in state.ready:
+            cx.emit(value)
+            if cx.state is not state or state.latest != tag:
+                return
+        state.ready = None
+        self.on_inner_completed(cx, tag)
+
+    def on_completed(self, cx: Context, port: int) -> None:
+        cx.state.stopped = True
+        if not cx.state.has_latest:
+            cx.complete()
+
+    def on_inner_completed(self, cx: Context, key: Hashable) -> None:
+        cx.state.has_latest = False
+        if cx.state.stopped:
+            cx.complete()
+
+
+@dataclass(frozen=True, eq=False)
+class SwitchLatest(Switches, name="switch_latest"):
+    pass
+
+
+@dataclass(frozen=True, eq=False)
+class SwitchMap(Switches, name="switch_map"):
+    project: Callable[[Any], Any]
+
+    def inner(self, outer: Any) -> Any:
+        return self.project(outer)
+
+
+@dataclass(frozen=True, eq=False)
+class SwitchMapIndexed(Switches, name="switch_map_indexed"):
+    project: Callable[[Any, int], Any]
+
+    def outer(self, value: Any, number: int) -> Any:
+        return value, number
+
+    def inner(self, outer: Any) -> Any:
+        return self.project(*outer)
+
+
+def switch_latest() -> Callable[[Observable[Observable[A]]], Observable[A]]:
+    """Emit what the most recent inner sequence emits.
+
+    >>> import reliable_rx as rx
+    >>> rx.of(rx.never(), rx.of(2)).switch_latest().to_list().run()
+    [2]
+    >>> from reliable_rx.testing import diagram
+    >>> diagram(lambda xs: xs.pipe(rx.operators.map(lambda x: rx.timer(2).pipe(rx.operators.map(lambda _: x))),
+    ...     switch_latest()), "-a-bc----|")
+    -a-bc----|
+
+    *State*: a counter and the row of one inner sequence.
+    """
+    return SwitchLatest()
+
+
+def switch_map(project: Callable[[A], Observable[B]] | None = None) -> Callable[[Observable[A]], Observable[B]]:
+    """Project each element to a sequence and emit what the most recent of these emits.
+
+    >>> import reliable_rx as rx
+    >>> from reliable_rx.testing import diagram
+    >>> diagram(switch_map(lambda x: rx.timer(2).pipe(rx.operators.map(lambda _: x))), "-a-bc----|")
+    -a-bc----|
+
+    *project* is called per element, and again on recovery, so it must be pure. Without it the elements are themselves
+    the sequences.
+
+    *State*: a counter and the row of one inner sequence.
+    """
+    return SwitchMap(project or identity)
+
+
+def switch_map_indexed(
+    project: Callable[[A, int], Observable[B]] | None = None,
+) -> Callable[[Observable[A]], Observable[B]]:
+    """Project each element, together with its index, to a sequence and emit what the most recent of these emits.
+
+    >>> import reliable_rx as rx
+    >>> from reliable_rx.testing import diagram
+    >>> diagram(switch_map_indexed(lambda x, i: rx.of(x, i)), "-a-b-|")
+    -a-----b-----|
+    -(a 0)-(b 1)-|
+
+    *project* is called per element, and again on recovery, so it must be pure.
+
+    *State*: the index, one per subscription (RxPY shares it between subscriptions), and the row of one inner sequence.
+    """
+    return SwitchLatest() if project is None else SwitchMapIndexed(project)
+
+
+def flat_map_latest(mapper: Callable[[A], Observable[B]]) -> Callable[[Observable[A]], Observable[B]]:
+    """Project each element to a sequence and emit what the most recent of these emits: `switch_map` by another name.
+
+    >>> import reliable_rx as rx
+    >>> from reliable_rx.testing import diagram
+    >>> diagram(flat_map_latest(lambda x: rx.interval(1).pipe(rx.operators.take(3))), "-a-b----|")
+    -a-b----|
+
+    *State*: a counter and the row of one inner sequence.
+    """
+    return switch_map(mapper)
