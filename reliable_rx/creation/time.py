@@ -1,23 +1,38 @@
-"""Sequences that the clock makes: their due times are absolute, on the host's logical clock, and part of the state."""
+"""Sequences that the clock makes: their due times are absolute, on the host's logical clock, and part of the state.
+
+A host moves its clock by turns, from A to B in one go, after an outage of days as well; what was due in between then
+fires one after the other, each at its own due time. How far that move goes is `Context.horizon`. A tick is *missed*
+when the next one is due in the same move, too: a whole period lies between its due time and the horizon. So the latest
+tick is never a missed one, a timer whose period is shorter than a turn still ticks once a turn, and a replay, which
+takes the same turns, misses the same ticks. Rejected: asking the wall clock (a replay would miss others), and dropping
+the latest tick with the missed ones (a short period would never tick at all).
+"""
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Any, Literal, TypeVar, get_args
 
 from reactivex.abc import SchedulerBase
+from reactivex.internal.utils import NotSet
 
 from reliable_rx.operator import Context, Stage, relative_seconds
-from reliable_rx.operators.time import Relative, Time, due_from
+from reliable_rx.operators.linear import fresh
+from reliable_rx.operators.time import Relative, Time, Waits, due_from, microseconds
 from reliable_rx.query import Query, apply
+
+S = TypeVar("S")
+CatchUp = Literal["all", "once", "skip"]
 
 
 @dataclass(frozen=True, eq=False)
-class Timer(Stage, name="timer"):
+class Timer(Waits, name="timer"):
     duetime: Time
     period: Relative | None = None
     scheduler: SchedulerBase | None = None
+    catch_up: CatchUp = "all"
 
     @dataclass(slots=True)
     class State:
@@ -28,37 +43,133 @@ class Timer(Stage, name="timer"):
         if self.period is None and not isinstance(self.duetime, datetime) and relative_seconds(self.duetime) <= 0:
             cx.soon("tick")
             return
-        cx.state.due = due_from(cx.now, self.duetime)
+        cx.state.due = round(due_from(cx.now, self.duetime), 6)
         cx.schedule(cx.state.due, "tick")
 
     def on_timer(self, cx: Context, tag: Hashable) -> None:
-        state = cx.state
-        count = state.count
-        state.count += 1
-        cx.emit(count)
         if self.period is None:
+            cx.emit(0)
             cx.complete()
-        elif cx.active and cx.state is state:  # nobody has stopped us meanwhile, or started us afresh
-            self._wind(cx)
+        else:
+            self._tick(cx, max(0, microseconds(self.period)) / 1_000_000)
 
-    def _wind(self, cx: Context) -> None:
-        period = max(0.0, relative_seconds(self.period))
-        due = cx.state.due + period
-        cx.state.due = due if due > cx.now else cx.now + period
-        cx.schedule(cx.state.due, "tick")
+    def _tick(self, cx: Context, period: float) -> None:
+        state, due = cx.state, cx.state.due
+        missed = self.catch_up != "all" and due + period < cx.horizon and period > 0.0
+        state.due = latest(due, period, cx.horizon) if missed else following(due, period, cx.now)
+        if not missed or self.catch_up == "once":
+            count = state.count
+            state.count += 1
+            cx.emit(count)
+        if cx.active and cx.state is state:  # nobody has stopped us meanwhile, or started us afresh
+            cx.schedule(state.due, "tick")
 
 
-def timer(duetime: Time, period: Relative | None = None, scheduler: SchedulerBase | None = None) -> Query[int]:
+def following(due: float, period: float, now: float) -> float:
+    """Return when the tick after *due* is due; who is late already starts a new row of ticks, as in RxPY."""
+    after = round(due + period, 6)
+    return after if after > now else now + period
+
+
+def latest(due: float, period: float, horizon: float) -> float:
+    """Return the last of the ticks *due*, *due* + *period*, … before *horizon*.
+
+    >>> latest(1.0, 0.5, 3.2), latest(1.0, 0.5, 3.0)
+    (3.0, 2.5)
+    """
+    steps = int((horizon - due) / period) + 1
+    while steps and round(due + steps * period, 6) >= horizon:
+        steps -= 1
+    return round(due + steps * period, 6)
+
+
+def timer(
+    duetime: Time,
+    period: Relative | None = None,
+    scheduler: SchedulerBase | None = None,
+    *,
+    catch_up: CatchUp = "all",
+) -> Query[int]:
     """Emit 0 after *duetime* seconds (or at a date), then 1, 2, … every *period* seconds if one is given.
 
+    >>> import reliable_rx as rx
+    >>> from reliable_rx.testing import diagram
+    >>> diagram(lambda stop: timer(1.0, 3.0).pipe(rx.operators.take_until(stop)), "---------x")
+    ---------x
+    -0--1--2-|
+
+    *catch_up* says what becomes of ticks that were missed because the host was away or had much to do: ``"all"``
+    emits each at its own due time, ``"once"`` one for all the missed ones, ``"skip"`` none of them; the latest tick,
+    less than a period late, is not a missed one, and all go on at the multiples of *period*. RxPY has no such argument:
+    there, as here un-hosted with ``"all"``, a late tick begins a new row of ticks.
+
     *State*: the count and the next due time.
     """
-    return apply(Timer(duetime, period, scheduler))
+    if catch_up not in get_args(CatchUp):
+        raise ValueError(f"catch_up must be one of {', '.join(get_args(CatchUp))}, got {catch_up!r}")
+    return apply(Timer(duetime, period, scheduler, catch_up))
 
 
-def interval(period: Relative, scheduler: SchedulerBase | None = None) -> Query[int]:
+def interval(period: Relative, scheduler: SchedulerBase | None = None, *, catch_up: CatchUp = "all") -> Query[int]:
     """Emit 0, 1, 2, … every *period* seconds.
 
+    >>> import reliable_rx as rx
+    >>> from reliable_rx.testing import diagram
+    >>> diagram(lambda stop: interval(2.0).pipe(rx.operators.take_until(stop)), "-------x")
+    -------x
+    --0-1-2|
+
+    *catch_up* is explained at `timer`.
+
     *State*: the count and the next due time.
     """
-    return timer(period, period, scheduler)
+    return timer(period, period, scheduler, catch_up=catch_up)
+
+
+@dataclass(frozen=True, eq=False)
+class GenerateWithRelativeTime(Stage, name="generate_with_relative_time"):
+    initial_state: Any
+    condition: Callable[[Any], bool]
+    iterate: Callable[[Any], Any]
+    time_mapper: Callable[[Any], Relative]
+
+    @dataclass(slots=True)
+    class State:
+        value: Any = NotSet
+
+    def on_start(self, cx: Context) -> None:
+        cx.schedule(cx.now, "next")
+
+    def on_timer(self, cx: Context, tag: Hashable) -> None:
+        state = cx.state
+        if state.value is not NotSet:
+            cx.emit(state.value)
+        if cx.state is not state or not cx.active:
+            return
+        value = fresh(self.initial_state) if state.value is NotSet else self.iterate(state.value)
+        if self.condition(value):
+            due = due_from(cx.now, self.time_mapper(value))
+            state.value = value
+            cx.schedule(due, "next")
+        else:
+            cx.complete()
+
+
+def generate_with_relative_time(
+    initial_state: S,
+    condition: Callable[[S], bool],
+    iterate: Callable[[S], S],
+    time_mapper: Callable[[S], Relative],
+) -> Query[S]:
+    """Emit *initial_state* and what *iterate* makes of it while *condition* holds, each after its own time.
+
+    *time_mapper* says in how many seconds, counted from the element before it.
+
+    >>> from reliable_rx.testing import diagram
+    >>> diagram(lambda: generate_with_relative_time(1, lambda n: n < 4, lambda n: n + 1, float))
+    -1-2--(3 |)
+
+    *State*: the element that is on its way, and one timer. An *initial_state* that *iterate* changes in place is
+    copied for each subscription; a time of 0, on which RxPY fails, is no time.
+    """
+    return apply(GenerateWithRelativeTime(initial_state, condition, iterate, time_mapper))

@@ -1,9 +1,14 @@
-"""Operators that wait: their due times are absolute, on the host's logical clock, and part of the state."""
+"""Operators that wait: their due times are absolute, on the host's logical clock, and part of the state.
+
+Beside this stand `time_spans` (buffers and windows), `time_gates` (what takes or skips by the clock) and `time_stamps`
+(what only reads the clock). Rejected: one lasting timer that a debounce would set anew when it fires too early; two
+timers due at one moment would then fire in another order than RxPY's.
+"""
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any, TypeVar
@@ -13,10 +18,8 @@ from reactivex.abc import SchedulerBase
 from reactivex.internal.utils import NotSet
 from reactivex.scheduler.scheduler import Scheduler
 
-from reliable_rx.errors import LimitExceeded
 from reliable_rx.operator import Context, Stage, relative_seconds
 from reliable_rx.operators.combine import check_queue
-from reliable_rx.operators.window import open_window
 from reliable_rx.query import apply
 
 A = TypeVar("A")
@@ -25,10 +28,31 @@ Time = Relative | datetime
 
 
 def due_from(now: float, time: Time) -> float:
-    """Return when *time* (a duration from *now*, or a date) is due."""
+    """Return when *time* (a duration from *now*, or a date) is due.
+
+    *Raises* `TypeError` for a date without a time zone, as RxPY does.
+    """
+    if type(time) is float:
+        return now + time if time > 0.0 else now
     if isinstance(time, datetime):
         return Scheduler.to_seconds(time)
     return now + max(0.0, relative_seconds(time))
+
+
+def microseconds(time: Relative) -> int:
+    """Read a duration, or a moment in seconds, in RxPY's resolution: whole, so that nothing drifts."""
+    return round(relative_seconds(time) * 1_000_000)
+
+
+class Waits(Stage):
+    """What takes a date or a duration."""
+
+    duetime: Time
+
+    def refusal(self) -> str | None:
+        if isinstance(self.duetime, datetime) and self.duetime.tzinfo is None:
+            return f"{self.duetime!r} has no time zone; write datetime(..., tzinfo=timezone.utc)"
+        return super().refusal()
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,6 +67,9 @@ class Debounce(Stage, name="debounce"):
     def on_next(self, cx: Context, port: int, value: Any) -> None:
         cx.state.value = value
         cx.schedule(due_from(cx.now, self.duetime), "quiet")
+
+    def on_batch(self, cx: Context, port: int, values: Sequence[Any]) -> None:
+        self.on_next(cx, port, values[-1])
 
     def on_timer(self, cx: Context, tag: Hashable) -> None:
         self._flush(cx)
@@ -62,13 +89,22 @@ class Debounce(Stage, name="debounce"):
 def debounce(duetime: Relative, scheduler: SchedulerBase | None = None) -> Callable[[Observable[A]], Observable[A]]:
     """Emit an element once nothing has followed it for *duetime* seconds.
 
-    *State*: the element that waits, and one timer.
+    >>> from reliable_rx.testing import diagram
+    >>> diagram(debounce(1.0), "-1--23---4|")
+    -1--23---4|
+    --1---3---(4 |)
+
+    *State*: the element that waits, and one timer. Of the timers that newer elements have replaced, a host keeps no
+    more than there are live ones; un-hosted, RxPY's scheduler keeps each until it would have been due.
     """
     return Debounce(duetime, scheduler)
 
 
+throttle_with_timeout = debounce
+
+
 @dataclass(frozen=True, eq=False)
-class Delay(Stage, name="delay"):
+class Delay(Waits, name="delay"):
     duetime: Time
     scheduler: SchedulerBase | None = None
 
@@ -78,178 +114,124 @@ class Delay(Stage, name="delay"):
         queue: deque[tuple[float, Any]] = field(default_factory=deque)
 
     def on_start(self, cx: Context) -> None:
-        cx.state.shift_s = due_from(cx.now, self.duetime) - cx.now if self._is_date else relative_seconds(self.duetime)
+        time = self.duetime
+        cx.state.shift_s = due_from(cx.now, time) - cx.now if isinstance(time, datetime) else relative_seconds(time)
         cx.subscribe_all()
 
-    @property
-    def _is_date(self) -> bool:
-        return isinstance(self.duetime, datetime)
-
     def on_next(self, cx: Context, port: int, value: Any) -> None:
-        self._enqueue(cx, value)
+        self.on_batch(cx, port, (value,))
 
     def on_completed(self, cx: Context, port: int) -> None:
-        self._enqueue(cx, NotSet)
+        self.on_batch(cx, port, (NotSet,))
 
-    def _enqueue(self, cx: Context, value: Any) -> None:
+    def on_batch(self, cx: Context, port: int, values: Sequence[Any]) -> None:
         state = cx.state
-        state.queue.append((cx.now + state.shift_s, value))
-        check_queue(state.queue, cx)
-        if len(state.queue) == 1:
-            cx.schedule(state.queue[0][0], "due")
+        queue, due = state.queue, cx.now + state.shift_s
+        if not queue:
+            cx.schedule(due, "due")
+        queue.extend([(due, value) for value in values])
+        check_queue(queue, cx)
 
     def on_timer(self, cx: Context, tag: Hashable) -> None:
+        state = cx.state
+        ready = self._ready(cx)
+        ended = ready[-1] is NotSet
+        cx.emit_all(ready[:-1] if ended else ready)
+        if cx.state is not state:  # what came downstream has started us afresh
+            return
+        if ended:
+            cx.complete()
+            return
+        for _ in ready:
+            state.queue.popleft()
+        if state.queue:
+            cx.schedule(state.queue[0][0], "due")
+
+    @staticmethod
+    def _ready(cx: Context) -> list[Any]:
         queue = cx.state.queue
         now = max(cx.now, queue[0][0])  # schedulers round to microseconds: the first is due because we are called
-        while queue and queue[0][0] <= now:
-            _, value = queue[0]
-            if value is NotSet:
-                cx.complete()
-                return
-            cx.emit(value)
-            queue.popleft()
-        if queue:
-            cx.schedule(queue[0][0], "due")
+        ready = []
+        for due, value in queue:
+            if due > now:
+                break
+            ready.append(value)
+        return ready
 
 
 def delay(duetime: Time, scheduler: SchedulerBase | None = None) -> Callable[[Observable[A]], Observable[A]]:
     """Shift the sequence in time; an error is not delayed.
+
+    >>> from reliable_rx.testing import diagram
+    >>> diagram(delay(2.0), "-1-2---|")
+    -1-2---|
+    ---1-2---|
 
     *State*: the elements on their way with their due times, bounded by `Limits.queue_items_max`, and one timer.
     """
     return Delay(duetime, scheduler)
 
 
-@dataclass(slots=True)
-class Spans:
-    """When windows open and close: microseconds from the start, whole, so that nothing drifts."""
-
-    started: float = 0.0
-    next_shift_us: int = 0
-    next_span_us: int = 0
-    shift: bool = False
-    span: bool = False
-
-
-def microseconds(time: Relative) -> int:
-    return round(relative_seconds(time) * 1_000_000)
-
-
-class Spanned(Stage):
-    """What opens something every *timeshift* and closes it after *timespan*."""
-
-    timespan: Relative
-    timeshift: Relative
-
-    def start_spans(self, cx: Context) -> None:
-        spans = cx.state.spans
-        spans.started = cx.now
-        spans.next_shift_us, spans.next_span_us = microseconds(self.timeshift), microseconds(self.timespan)
-        self.schedule_span(cx)
-
-    def schedule_span(self, cx: Context) -> None:
-        spans = cx.state.spans
-        due_us = min(spans.next_shift_us, spans.next_span_us)
-        spans.shift, spans.span = due_us == spans.next_shift_us, due_us == spans.next_span_us
-        spans.next_shift_us += microseconds(self.timeshift) if spans.shift else 0
-        spans.next_span_us += microseconds(self.timeshift) if spans.span else 0
-        cx.schedule(spans.started + due_us / 1_000_000, "span")
-
-
 @dataclass(frozen=True, eq=False)
-class WindowWithTime(Spanned, name="window_with_time"):
-    yields_inner = True
-    inner_limit = "windows_max"
-    timespan: Relative
-    timeshift: Relative
-    scheduler: SchedulerBase | None = None
+class DelaySubscription(Stage, name="delay_subscription"):
+    """The source, and what it waits for. RxPY sends each element through one more action, and so must we."""
+
+    scheduler_default = "immediate"
 
     @dataclass(slots=True)
     class State:
-        next_key: int = 0
-        spans: Spans = field(default_factory=Spans)
+        queue: deque[Sequence[Any]] = field(default_factory=deque)
+        next_tag: int = 0
+        stopped: bool = False
 
     def on_start(self, cx: Context) -> None:
-        open_window(cx)
-        self.start_spans(cx)
-        cx.subscribe_all()
+        cx.subscribe(1)
 
     def on_next(self, cx: Context, port: int, value: Any) -> None:
-        for group in tuple(cx.groups().values()):
-            group.feed((value,))
+        self.on_batch(cx, port, (value,))
 
-    def on_timer(self, cx: Context, tag: Hashable) -> None:
-        spans = cx.state.spans
-        if spans.shift:
-            open_window(cx)
-        if spans.span:
-            cx.end(next(iter(cx.groups()), None))
-        self.schedule_span(cx)
-
-
-def window_with_time(
-    timespan: Relative, timeshift: Relative | None = None, scheduler: SchedulerBase | None = None
-) -> Callable[[Observable[A]], Observable[Observable[A]]]:
-    """Split the sequence into windows of *timespan* seconds, a new one opening every *timeshift* seconds.
-
-    *State*: the next opening and closing times, and one row per open window, bounded by `Limits.windows_max`.
-    """
-    check_span(timespan, timeshift)
-    return WindowWithTime(timespan, timespan if timeshift is None else timeshift, scheduler)
-
-
-def check_span(timespan: Relative, timeshift: Relative | None) -> None:
-    """*Raises* `ValueError` for windows that would open without end in one instant."""
-    if relative_seconds(timespan) < 0 or (timeshift is not None and relative_seconds(timeshift) <= 0):
-        raise ValueError(f"timespan and timeshift must be positive durations, got {timespan!r} and {timeshift!r}")
-
-
-@dataclass(frozen=True, eq=False)
-class BufferWithTime(Spanned, name="buffer_with_time"):
-    timespan: Relative
-    timeshift: Relative
-    scheduler: SchedulerBase | None = None
-
-    @dataclass(slots=True)
-    class State:
-        open: deque[list[Any]] = field(default_factory=lambda: deque([[]]))
-        spans: Spans = field(default_factory=Spans)
-
-    def on_start(self, cx: Context) -> None:
-        self.start_spans(cx)
-        cx.subscribe_all()
-
-    def on_next(self, cx: Context, port: int, value: Any) -> None:
-        for buffer in cx.state.open:
-            buffer.append(value)
-            check_list(buffer, cx)
+    def on_batch(self, cx: Context, port: int, values: Sequence[Any]) -> None:
+        if port == 1:
+            cx.unsubscribe(1)
+            cx.subscribe(0)
+            return
+        state = cx.state
+        state.queue.append(values)
+        check_queue(state.queue, cx)
+        state.next_tag += 1
+        cx.soon(state.next_tag)
 
     def on_timer(self, cx: Context, tag: Hashable) -> None:
         state = cx.state
-        if state.spans.shift:
-            state.open.append([])
-        if state.spans.span:
-            cx.emit(state.open.popleft())
-        self.schedule_span(cx)
+        cx.emit_all(state.queue.popleft())
+        if cx.state is state and state.stopped and not state.queue:
+            cx.complete()
 
     def on_completed(self, cx: Context, port: int) -> None:
-        cx.emit_all(list(cx.state.open))
-        cx.complete()
+        cx.state.stopped = True
+        if not cx.state.queue:
+            cx.complete()
 
 
-def buffer_with_time(
-    timespan: Relative, timeshift: Relative | None = None, scheduler: SchedulerBase | None = None
-) -> Callable[[Observable[A]], Observable[list[A]]]:
-    """Collect the elements of every *timespan* seconds into a list, a new one beginning every *timeshift* seconds.
+def delay_subscription(
+    duetime: Time, scheduler: SchedulerBase | None = None
+) -> Callable[[Observable[A]], Observable[A]]:
+    """Subscribe after *duetime* seconds (or at a date) instead of at once.
 
-    *State*: the open lists, each bounded by `Limits.list_items_max`, and the next opening and closing times.
+    >>> from reliable_rx.testing import diagram
+    >>> diagram(delay_subscription(2.0), "-1-2-3-|")
+    -1-2-3-|
+    ---2-3-|
+
+    *State*: one timer, then what came in one moment, bounded by `Limits.queue_items_max`.
     """
-    check_span(timespan, timeshift)
-    return BufferWithTime(timespan, timeshift or timespan, scheduler)
+    from reliable_rx.creation import timer
+
+    return lambda source: apply(DelaySubscription(), source, timer(duetime, scheduler=scheduler))
 
 
 @dataclass(frozen=True, eq=False)
-class Timeout(Stage, name="timeout"):
+class Timeout(Waits, name="timeout"):
     duetime: Time
     scheduler: SchedulerBase | None = None
 
@@ -265,6 +247,11 @@ class Timeout(Stage, name="timeout"):
         if port == 0:
             self._wind(cx)
 
+    def on_batch(self, cx: Context, port: int, values: Sequence[Any]) -> None:
+        cx.emit_all(values)
+        if port == 0:
+            self._wind(cx)
+
     def on_timer(self, cx: Context, tag: Hashable) -> None:
         cx.unsubscribe(0)
         cx.subscribe(1)
@@ -274,6 +261,12 @@ def timeout(
     duetime: Time, other: Observable[A] | None = None, scheduler: SchedulerBase | None = None
 ) -> Callable[[Observable[A]], Observable[A]]:
     """Switch to *other* (by default: fail) when no element has come for *duetime* seconds.
+
+    >>> import reliable_rx as rx
+    >>> from reliable_rx.testing import diagram
+    >>> diagram(timeout(2.0, rx.of(8, 9)), "-1-2----3-|")
+    -1-2----------3-|
+    -1-2-(8 9 |)
 
     *State*: one timer.
     """
@@ -317,21 +310,14 @@ def sample(
 ) -> Callable[[Observable[A]], Observable[A]]:
     """Emit the latest element at every tick of *sampler* (seconds, or a sequence), if there is a new one.
 
+    >>> from reliable_rx.testing import diagram
+    >>> diagram(sample(3.0), "-12---3-|")
+    -12---3-|
+    ---2--3--|
+
     *State*: the latest element.
     """
     from reliable_rx.creation import interval
 
     ticks = sampler if isinstance(sampler, Observable) else interval(sampler, scheduler)
     return lambda source: apply(Sample(), source, ticks)
-
-
-def check_list(items: list[Any], cx: Any) -> None:
-    """*Raises* `LimitExceeded` when a collected list grows past its limit."""
-    most = cx.node.plan.limits.list_items_max
-    if len(items) > most:
-        raise LimitExceeded(
-            f"{cx.node.path} collects more than {most:,} elements: raise Limits(list_items_max=...) or bound it",
-            path=cx.node.path,
-            limit="list_items_max",
-            most=most,
-        )

@@ -1,0 +1,226 @@
+"""What takes or skips elements by the clock: gates that open or shut at a time, and the last seconds of a sequence."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Hashable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+
+from reactivex import Observable
+from reactivex.abc import SchedulerBase
+
+from reliable_rx.operator import Context, Stage
+from reliable_rx.operators.combine import check_queue
+from reliable_rx.operators.time import Relative, Time, Waits, due_from, microseconds
+
+A = TypeVar("A")
+Shifted = Callable[[Observable[A]], Observable[A]]
+
+
+class Takes(Waits):
+    """Passes elements on until its time has come."""
+
+    passes_on = True
+    keeps_inner = True
+    duetime: Time
+
+    def on_start(self, cx: Context) -> None:
+        cx.schedule(due_from(cx.now, self.duetime), "shut")
+        cx.subscribe_all()
+
+    def on_next(self, cx: Context, port: int, value: Any) -> None:
+        cx.emit(value)
+
+    def on_timer(self, cx: Context, tag: Hashable) -> None:
+        cx.complete()
+
+
+@dataclass(frozen=True, eq=False)
+class TakeWithTime(Takes, name="take_with_time"):
+    duetime: Time
+    scheduler: SchedulerBase | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class TakeUntilWithTime(Takes, name="take_until_with_time"):
+    duetime: Time
+    scheduler: SchedulerBase | None = None
+
+
+def take_with_time(duration: Relative, scheduler: SchedulerBase | None = None) -> Shifted[A]:
+    """Take the elements of the first *duration* seconds, then complete.
+
+    >>> from reliable_rx.testing import diagram
+    >>> diagram(take_with_time(4.0), "-1-2-3-|")
+    -1-2-3-|
+    -1-2|
+
+    *State*: one timer.
+    """
+    return TakeWithTime(duration, scheduler)
+
+
+def take_until_with_time(end_time: Time, scheduler: SchedulerBase | None = None) -> Shifted[A]:
+    """Take elements until *end_time*, a date or a number of seconds from the start, then complete.
+
+    >>> from datetime import datetime, timezone
+    >>> from reliable_rx.testing import diagram
+    >>> diagram(take_until_with_time(datetime.fromtimestamp(4, timezone.utc)), "-1-2-3-|")
+    -1-2-3-|
+    -1-2|
+
+    *State*: one timer.
+    """
+    return TakeUntilWithTime(end_time, scheduler)
+
+
+class Skips(Waits):
+    """Drops elements until its time has come."""
+
+    keeps_inner = True
+    duetime: Time
+
+    @dataclass(slots=True)
+    class State:
+        open: bool = False
+
+    def on_next(self, cx: Context, port: int, value: Any) -> None:
+        if cx.state.open:
+            cx.emit(value)
+
+    def on_batch(self, cx: Context, port: int, values: Sequence[Any]) -> None:
+        if cx.state.open:
+            cx.emit_all(values)
+
+    def on_timer(self, cx: Context, tag: Hashable) -> None:
+        cx.state.open = True
+
+
+@dataclass(frozen=True, eq=False)
+class SkipWithTime(Skips, name="skip_with_time"):
+    duetime: Time
+    scheduler: SchedulerBase | None = None
+
+    def on_start(self, cx: Context) -> None:
+        cx.schedule(due_from(cx.now, self.duetime), "open")
+        cx.subscribe_all()
+
+
+@dataclass(frozen=True, eq=False)
+class SkipUntilWithTime(Skips, name="skip_until_with_time"):
+    duetime: Time
+    scheduler: SchedulerBase | None = None
+
+    def on_start(self, cx: Context) -> None:
+        state = cx.state
+        due = due_from(cx.now, self.duetime)
+        cx.subscribe_all()
+        if cx.state is state:
+            cx.schedule(due, "open")
+
+
+def skip_with_time(duration: Relative, scheduler: SchedulerBase | None = None) -> Shifted[A]:
+    """Skip the elements of the first *duration* seconds.
+
+    >>> from reliable_rx.testing import diagram
+    >>> diagram(skip_with_time(2.0), "-1-2-3-|")
+    -1-2-3-|
+    ---2-3-|
+
+    *State*: whether that time is over, and one timer.
+    """
+    return SkipWithTime(duration, scheduler)
+
+
+def skip_until_with_time(start_time: Time, scheduler: SchedulerBase | None = None) -> Shifted[A]:
+    """Skip elements until *start_time*, a date or a number of seconds from the start.
+
+    >>> from datetime import datetime, timezone
+    >>> from reliable_rx.testing import diagram
+    >>> diagram(skip_until_with_time(datetime.fromtimestamp(2, timezone.utc)), "-1-2-3-|")
+    -1-2-3-|
+    ---2-3-|
+
+    *State*: whether that time is over, and one timer.
+    """
+    return SkipUntilWithTime(start_time, scheduler)
+
+
+class Last(Stage):
+    """Keeps what has come in the last *duration* seconds; its clock reads whole microseconds, as RxPY's does."""
+
+    duration: Relative
+
+    @dataclass(slots=True)
+    class State:
+        queue: deque[tuple[int, Any]] = field(default_factory=deque)
+
+    def on_next(self, cx: Context, port: int, value: Any) -> None:
+        self.on_batch(cx, port, (value,))
+
+    def on_batch(self, cx: Context, port: int, values: Sequence[Any]) -> None:
+        queue, now_us = cx.state.queue, microseconds(cx.now)
+        queue.extend([(now_us, value) for value in values])
+        self.older(cx, self._take_older(queue, now_us))
+        check_queue(queue, cx)
+
+    def _take_older(self, queue: deque[tuple[int, Any]], now_us: int) -> list[Any]:
+        until_us = now_us - microseconds(self.duration)
+        older = []
+        while queue and queue[0][0] <= until_us:
+            older.append(queue.popleft()[1])
+        return older
+
+    def older(self, cx: Context, values: list[Any]) -> None:
+        """Take what is older than that."""
+
+
+@dataclass(frozen=True, eq=False)
+class TakeLastWithTime(Last, name="take_last_with_time"):
+    duration: Relative
+    scheduler: SchedulerBase | None = None
+
+    def on_completed(self, cx: Context, port: int) -> None:
+        from_us = microseconds(cx.now) - microseconds(self.duration)
+        cx.emit_all([value for at_us, value in cx.state.queue if at_us >= from_us])
+        cx.complete()
+
+
+@dataclass(frozen=True, eq=False)
+class SkipLastWithTime(Last, name="skip_last_with_time"):
+    duration: Relative
+    scheduler: SchedulerBase | None = None
+
+    def older(self, cx: Context, values: list[Any]) -> None:
+        cx.emit_all(values)
+
+    def on_completed(self, cx: Context, port: int) -> None:
+        cx.emit_all(self._take_older(cx.state.queue, microseconds(cx.now)))
+        cx.complete()
+
+
+def take_last_with_time(duration: Relative, scheduler: SchedulerBase | None = None) -> Shifted[A]:
+    """Emit, when the sequence completes, the elements of its last *duration* seconds.
+
+    >>> from reliable_rx.testing import diagram
+    >>> diagram(take_last_with_time(3.0), "-1-2-3-|")
+    -1-2-3-|
+    -------(3 |)
+
+    *State*: the elements of the last *duration* seconds, bounded by `Limits.queue_items_max`.
+    """
+    return TakeLastWithTime(duration, scheduler)
+
+
+def skip_last_with_time(duration: Relative, scheduler: SchedulerBase | None = None) -> Shifted[A]:
+    """Emit each element when it is *duration* seconds old and a later one, or the end, has come.
+
+    >>> from reliable_rx.testing import diagram
+    >>> diagram(skip_last_with_time(3.0), "-1-2-3-|")
+    -1-2-3-|
+    -----1-(2 |)
+
+    *State*: the elements of the last *duration* seconds, bounded by `Limits.queue_items_max`.
+    """
+    return SkipLastWithTime(duration, scheduler)
