@@ -5,6 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import operator_cases_inner  # noqa: F401  (it fills the table)
+import operator_cases_picking  # noqa: F401  (it fills the table)
+import operator_cases_share  # noqa: F401
+import operator_cases_time  # noqa: F401  (it fills the table)
 import pytest
 from operator_cases import CASES
 

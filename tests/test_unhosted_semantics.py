@@ -7,6 +7,8 @@ from collections.abc import Callable
 from typing import Any
 
 import operator_cases_inner  # noqa: F401  (it fills the table)
+import operator_cases_picking  # noqa: F401  (it fills the table)
+import operator_cases_time  # noqa: F401  (it fills the table)
 import pytest
 import reactivex
 from operator_cases import CASES, Case

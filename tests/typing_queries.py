@@ -56,3 +56,33 @@ assert_type(numbers.pipe(ops.scan(running, 0.0)), Observable[float])
 assert_type(numbers.pipe(ops.reduce(running, 0.0)), Observable[float])
 assert_type(numbers.pipe(ops.scan(max)), Observable[int])
 assert_type(numbers.pipe(ops.group_by(key_of), ops.flat_map(counted)), Observable[int])
+
+
+def odd(n: int) -> bool:
+    return n % 2 == 1
+
+
+def found(n: int, index: int, source: Observable[int]) -> bool:
+    return n == index
+
+
+assert_type(numbers[1:-2], Query[int])
+assert_type(numbers[3], Query[int])
+assert_type(numbers.pipe(ops.slice(1, -2), ops.take_last(2), ops.skip_last(1)), Observable[int])
+assert_type(numbers.pipe(ops.take_last_buffer(2)), Observable[list[int]])
+assert_type(numbers.pipe(ops.all(odd)), Observable[bool])
+assert_type(numbers.pipe(ops.some(odd), ops.is_empty()), Observable[bool])
+assert_type(numbers.pipe(ops.contains(2)), Observable[bool])
+assert_type(numbers.pipe(ops.sequence_equal([1, 2])), Observable[bool])
+assert_type(numbers.pipe(ops.element_at(2), ops.first(odd), ops.last(), ops.single()), Observable[int])
+assert_type(numbers.pipe(ops.element_at_or_default(2)), Observable[int | None])
+assert_type(numbers.pipe(ops.element_at_or_default(2, "none")), Observable[int | str])
+assert_type(numbers.pipe(ops.first_or_default()), Observable[int | None])
+assert_type(numbers.pipe(ops.first_or_default(odd, 0)), Observable[int])
+assert_type(numbers.pipe(ops.first_or_default(default_value=0)), Observable[int])
+assert_type(numbers.pipe(ops.last_or_default("none")), Observable[int | str])
+assert_type(numbers.pipe(ops.find(found)), Observable[int | None])
+assert_type(numbers.pipe(ops.find_index(found)), Observable[int])
+assert_type(numbers.pipe(ops.min_by(key_of)), Observable[list[int]])
+assert_type(numbers.pipe(ops.max()), Observable[int])
+assert_type(numbers.pipe(ops.filter_indexed(), ops.ignore_elements(), ops.distinct(key_of)), Observable[int])

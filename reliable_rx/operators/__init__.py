@@ -1,15 +1,24 @@
 """The operators, under RxPY's names and signatures; each works on plain observables and in a hosted query."""
 
 from reliable_rx.operators.again import do_while, repeat, while_do
+from reliable_rx.operators.aligned import sliding_window, tumbling_window
 from reliable_rx.operators.aggregate import average, count, reduce, sum, to_list
-from reliable_rx.operators.buffer import buffer_with_count
+from reliable_rx.operators.buffer import (
+    buffer,
+    buffer_toggle,
+    buffer_when,
+    buffer_with_count,
+    buffer_with_inactivity,
+)
 from reliable_rx.operators.combine import concat, merge, start_with
 from reliable_rx.operators.decide import all, contains, is_empty, sequence_equal, some
 from reliable_rx.operators.distinct import distinct, distinct_until_changed
 from reliable_rx.operators.ends import skip_last, slice, take_last, take_last_buffer
 from reliable_rx.operators.extreme import max, max_by, min, min_by
 from reliable_rx.operators.front import skip, skip_while, skip_while_indexed, take, take_while, take_while_indexed
-from reliable_rx.operators.group import group_by
+from reliable_rx.operators.group import group_by, group_by_until
+from reliable_rx.operators.inner import concat_all, concat_map, exclusive, flat_map, flat_map_indexed, merge_all
+from reliable_rx.operators.join import group_join, join, join_within
 from reliable_rx.operators.linear import (
     default_if_empty,
     filter,
@@ -26,15 +35,12 @@ from reliable_rx.operators.pick import (
     find_index,
     first,
     first_or_default,
-    last,
-    last_or_default,
-    single,
-    single_or_default,
-    single_or_default_async,
 )
 from reliable_rx.operators.outside import map_async
-from reliable_rx.operators.project import map, map_indexed
+from reliable_rx.operators.project import map, map_indexed, pluck, pluck_attr, starmap, starmap_indexed
 from reliable_rx.operators.recover import catch, on_error_resume_next, retry, retry_with_backoff
+from reliable_rx.operators.settle import last, last_or_default, single, single_or_default, single_or_default_async
+from reliable_rx.operators.share import multicast, publish, publish_value, ref_count, replay, share
 from reliable_rx.operators.time import debounce, delay, delay_subscription, sample, throttle_with_timeout, timeout
 from reliable_rx.operators.time_gates import (
     skip_last_with_time,
@@ -53,9 +59,15 @@ from reliable_rx.operators.time_spans import (
 from reliable_rx.operators.time_stamps import throttle_first, time_interval, timestamp
 from reliable_rx.operators.tuples import combine_latest, fork_join, with_latest_from, zip, zip_latest
 from reliable_rx.operators.until import amb, skip_until, take_until
-from reliable_rx.operators.window import window_with_count
+from reliable_rx.operators.window import window, window_toggle, window_when, window_with_count, window_with_inactivity
 from reliable_rx.operators.switch import flat_map_latest, switch_latest, switch_map, switch_map_indexed
-from reliable_rx.operators.inner import concat_all, concat_map, exclusive, flat_map, flat_map_indexed, merge_all
+from reliable_rx.operators.materialized import as_observable, dematerialize, materialize
+from reliable_rx.operators.effects import do, do_action, finally_action, tap
+from reliable_rx.operators.collect import to_dict, to_iterable, to_set
+from reliable_rx.operators.zip_iterable import zip_with_iterable, zip_with_list
+from reliable_rx.operators.expand import expand
+from reliable_rx.operators.with_mapper import delay_with_mapper, throttle_with_mapper, timeout_with_mapper
+from reliable_rx.operators.leaving import observe_on, subscribe_on, to_future, to_marbles
 
 __all__ = [
     "all", "amb", "average", "buffer_with_count", "buffer_with_time", "buffer_with_time_or_count", "catch",
@@ -73,4 +85,16 @@ __all__ = [
     "zip_latest",
     "concat_all", "concat_map", "exclusive", "flat_map_indexed",
     "flat_map_latest", "switch_map", "switch_map_indexed",
+    "buffer", "buffer_toggle", "buffer_when", "buffer_with_inactivity", "group_by_until", "group_join", "join",
+    "join_within", "sliding_window", "tumbling_window", "window", "window_toggle", "window_when",
+    "window_with_inactivity",
+    "multicast", "publish", "publish_value", "ref_count", "replay", "share",
+    "as_observable", "dematerialize", "materialize",
+    "do", "do_action", "finally_action", "tap",
+    "to_dict", "to_iterable", "to_set",
+    "zip_with_iterable", "zip_with_list",
+    "expand",
+    "delay_with_mapper", "throttle_with_mapper", "timeout_with_mapper",
+    "observe_on", "subscribe_on", "to_future", "to_marbles",
+    "pluck", "pluck_attr", "starmap", "starmap_indexed",
 ]  # fmt: skip

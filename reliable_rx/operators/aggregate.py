@@ -91,7 +91,11 @@ class Count(Linear, name="count"):
         out.append(state.count)
 
 
-def count(predicate: Callable[[A], Any] | None = None) -> Callable[[Observable[A]], Observable[int]]:
+@overload
+def count(predicate: None = None) -> Callable[[Observable[A]], Observable[int]]: ...
+@overload
+def count(predicate: Callable[[A], Any]) -> Callable[[Observable[A]], Observable[int]]: ...
+def count(predicate: Callable[[Any], Any] | None = None) -> Callable[[Observable[Any]], Observable[int]]:
     """Emit how many elements (that satisfy *predicate*) there were when the sequence completes.
 
     >>> from reliable_rx.testing import diagram
@@ -166,7 +170,11 @@ class Average(Linear, name="average"):
         out.append(state.total / float(state.count))
 
 
-def average(key_mapper: Callable[[A], Any] | None = None) -> Callable[[Observable[A]], Observable[float]]:
+@overload
+def average(key_mapper: None = None) -> Callable[[Observable[A]], Observable[float]]: ...
+@overload
+def average(key_mapper: Callable[[A], Any]) -> Callable[[Observable[A]], Observable[float]]: ...
+def average(key_mapper: Callable[[Any], Any] | None = None) -> Callable[[Observable[Any]], Observable[float]]:
     """Emit the mean of the elements (or of their keys) when the sequence completes; fail if there were none.
 
     >>> from reliable_rx.testing import diagram

@@ -9,7 +9,7 @@ from collections import deque
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from operator import eq
-from typing import Any, TypeVar
+from typing import Any, TypeVar, overload
 
 from reactivex import Observable
 
@@ -64,7 +64,11 @@ class Some(Linear, name="some"):
         out.append(False)
 
 
-def some(predicate: Callable[[A], Any] | None = None) -> Callable[[Observable[A]], Observable[bool]]:
+@overload
+def some(predicate: None = None) -> Callable[[Observable[A]], Observable[bool]]: ...
+@overload
+def some(predicate: Callable[[A], Any]) -> Callable[[Observable[A]], Observable[bool]]: ...
+def some(predicate: Callable[[Any], Any] | None = None) -> Callable[[Observable[Any]], Observable[bool]]:
     """Emit whether there is an element (that satisfies *predicate*).
 
     >>> from reliable_rx.testing import diagram

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from operator import eq
-from typing import Any, ClassVar, TypeVar
+from typing import Any, ClassVar, TypeVar, overload
 
 from reactivex import Observable
 from reactivex.internal.utils import NotSet
@@ -80,9 +80,19 @@ def holds(keys: Iterable[Any], key: Any, same: Callable[[Any, Any], Any]) -> boo
     return False
 
 
+@overload
+def distinct(key_mapper: None = None, comparer: None = None) -> Callable[[Observable[A]], Observable[A]]: ...
+@overload
 def distinct(
-    key_mapper: Callable[[A], K] | None = None, comparer: Callable[[K, K], Any] | None = None
-) -> Callable[[Observable[A]], Observable[A]]:
+    key_mapper: None = None, comparer: Callable[[A, A], Any] = ...
+) -> Callable[[Observable[A]], Observable[A]]: ...
+@overload
+def distinct(
+    key_mapper: Callable[[A], K], comparer: Callable[[K, K], Any] | None = None
+) -> Callable[[Observable[A]], Observable[A]]: ...
+def distinct(
+    key_mapper: Callable[[Any], Any] | None = None, comparer: Callable[[Any, Any], Any] | None = None
+) -> Callable[[Observable[Any]], Observable[Any]]:
     """Pass an element only if its key was never seen before.
 
     >>> from reliable_rx.testing import diagram
@@ -128,9 +138,21 @@ class DistinctUntilChanged(Linear, name="distinct_until_changed"):
             state.key = before
 
 
+@overload
 def distinct_until_changed(
-    key_mapper: Callable[[A], K] | None = None, comparer: Callable[[K, K], Any] | None = None
-) -> Callable[[Observable[A]], Observable[A]]:
+    key_mapper: None = None, comparer: None = None
+) -> Callable[[Observable[A]], Observable[A]]: ...
+@overload
+def distinct_until_changed(
+    key_mapper: None = None, comparer: Callable[[A, A], Any] = ...
+) -> Callable[[Observable[A]], Observable[A]]: ...
+@overload
+def distinct_until_changed(
+    key_mapper: Callable[[A], K], comparer: Callable[[K, K], Any] | None = None
+) -> Callable[[Observable[A]], Observable[A]]: ...
+def distinct_until_changed(
+    key_mapper: Callable[[Any], Any] | None = None, comparer: Callable[[Any, Any], Any] | None = None
+) -> Callable[[Observable[Any]], Observable[Any]]:
     """Pass an element only if its key differs from the one before it.
 
     >>> from reliable_rx.testing import diagram

@@ -9,8 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from math import nan
-from typing import Any, ClassVar, TypeVar
+from typing import Any, ClassVar, TypeVar, overload
 
 from reactivex import Observable
 from reactivex.internal import SequenceContainsNoElementsError
@@ -20,6 +19,7 @@ from reliable_rx.operator import Linear
 
 A = TypeVar("A")
 K = TypeVar("K")
+UNORDERED = float("nan")
 
 
 def compare(a: Any, b: Any) -> float:
@@ -28,7 +28,7 @@ def compare(a: Any, b: Any) -> float:
         return 1
     if a < b:
         return -1
-    return 0 if a == a and b == b else nan
+    return 0 if a == a and b == b else UNORDERED
 
 
 class Extreme(Linear):
@@ -55,7 +55,11 @@ class Min(Extreme, name="min"):
             state.value = value
 
 
-def min(comparer: Callable[[A, A], Any] | None = None) -> Callable[[Observable[A]], Observable[A]]:
+@overload
+def min(comparer: None = None) -> Callable[[Observable[A]], Observable[A]]: ...
+@overload
+def min(comparer: Callable[[A, A], Any]) -> Callable[[Observable[A]], Observable[A]]: ...
+def min(comparer: Callable[[Any, Any], Any] | None = None) -> Callable[[Observable[Any]], Observable[Any]]:
     """Emit the smallest element when the sequence completes; fail if there were none.
 
     >>> from reliable_rx.testing import diagram
@@ -77,7 +81,11 @@ class Max(Extreme, name="max"):
             state.value = value
 
 
-def max(comparer: Callable[[A, A], Any] | None = None) -> Callable[[Observable[A]], Observable[A]]:
+@overload
+def max(comparer: None = None) -> Callable[[Observable[A]], Observable[A]]: ...
+@overload
+def max(comparer: Callable[[A, A], Any]) -> Callable[[Observable[A]], Observable[A]]: ...
+def max(comparer: Callable[[Any, Any], Any] | None = None) -> Callable[[Observable[Any]], Observable[Any]]:
     """Emit the largest element when the sequence completes; fail if there were none.
 
     >>> from reliable_rx.testing import diagram

@@ -78,9 +78,13 @@ class FilterIndexed(Linear, name="filter_indexed"):
             out.append(value)
 
 
+@overload
+def filter_indexed(predicate_indexed: None = None) -> Callable[[Observable[A]], Observable[A]]: ...
+@overload
+def filter_indexed(predicate_indexed: Callable[[A, int], Any]) -> Callable[[Observable[A]], Observable[A]]: ...
 def filter_indexed(
-    predicate_indexed: Callable[[A, int], Any] | None = None,
-) -> Callable[[Observable[A]], Observable[A]]:
+    predicate_indexed: Callable[[Any, int], Any] | None = None,
+) -> Callable[[Observable[Any]], Observable[Any]]:
     """Pass the elements that satisfy *predicate_indexed*, which is given their index too; all without a predicate.
 
     >>> from reliable_rx.testing import diagram
