@@ -30,7 +30,7 @@ def at_once(inner: Any) -> Sequence[Any] | None:
     ([1, 2], ('a', 'b'), None)
     """
     if type(inner) is list or type(inner) is tuple:
-        return inner  # type: ignore[no-any-return]
+        return inner
     if isinstance(inner, Query):
         return inner.node.op.at_once()
     return tuple(inner) if isinstance(inner, (str, bytes, set, frozenset, dict, deque)) else None
@@ -136,8 +136,8 @@ def flat_map(mapper: Any = None) -> Callable[[Observable[Any]], Observable[Any]]
     20
     >>> from reliable_rx.testing import diagram
     >>> diagram(flat_map(lambda x: rx.timer(x).pipe(rx.operators.map(lambda _: x))), "-3-1--|")
-    -3-1---|
-    ----(3 1)--|
+    -3-1------|
+    ----(3 1)-|
 
     Behind `group_by` and the windows, *mapper* is called once and its sub-plan shared by all groups; elsewhere it is
     called per element, and again on recovery, so it must be pure. Without *mapper* the elements are themselves the
@@ -239,8 +239,8 @@ def merge_all() -> Callable[[Observable[Observable[A]]], Observable[A]]:
     >>> from reliable_rx.testing import diagram
     >>> diagram(lambda xs: xs.pipe(rx.operators.map(lambda x: rx.timer(x).pipe(rx.operators.map(lambda _: x))),
     ...     merge_all()), "-2-1-|")
-    -2-1--|
-    ---2-1|
+    -2-1-|
+    ---21|
 
     *State*: a counter, and one row per live inner sequence, bounded by `Limits.inner_max`.
     """
@@ -257,6 +257,7 @@ def concat_all() -> Callable[[Observable[Observable[A]]], Observable[A]]:
     >>> diagram(lambda xs: xs.pipe(rx.operators.map(lambda x: rx.timer(2).pipe(rx.operators.map(lambda _: x))),
     ...     concat_all()), "-1-2-3-|")
     -1-2-3-|
+    ---1-2-(3 |)
 
     *State*: one row for the sequence at work, and a queue of those that wait, bounded by `Limits.queue_items_max`.
     """
@@ -270,6 +271,7 @@ def concat_map(project: Callable[[A], Observable[B]]) -> Callable[[Observable[A]
     >>> from reliable_rx.testing import diagram
     >>> diagram(concat_map(lambda x: rx.timer(2).pipe(rx.operators.map(lambda _: x))), "-ab----|")
     -ab----|
+    ---a-b-|
 
     *project* is called when the element comes, and again on recovery, so it must be pure.
 
@@ -294,6 +296,7 @@ def exclusive() -> Callable[[Observable[Observable[A]]], Observable[A]]:
     >>> diagram(lambda xs: xs.pipe(rx.operators.map(lambda x: rx.timer(2).pipe(rx.operators.map(lambda _: x))),
     ...     exclusive()), "-ab---c---|")
     -ab---c---|
+    ---a----c-|
 
     *State*: the row of one inner sequence.
     """

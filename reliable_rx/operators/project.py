@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from operator import itemgetter
+from typing import Any, TypeVar, TypeVarTuple, Unpack, overload
 
 from reactivex import Observable
 
@@ -16,6 +17,8 @@ from reliable_rx.operator import Linear
 
 A = TypeVar("A")
 B = TypeVar("B")
+K = TypeVar("K")
+Ts = TypeVarTuple("Ts")
 
 
 def identity(value: Any) -> Any:
@@ -24,6 +27,7 @@ def identity(value: Any) -> Any:
 
 @dataclass(frozen=True, eq=False)
 class Map(Linear, name="map"):
+    maps = "mapper"
     mapper: Callable[[Any], Any]
 
     def on_next(self, state: None, value: Any, out: list[Any]) -> None:
@@ -41,6 +45,10 @@ def map(mapper: Callable[[A], B] | None = None) -> Callable[[Observable[A]], Obs
     >>> import reliable_rx as rx
     >>> rx.of(1, 2).pipe(map(lambda x: x + 1)).run()
     3
+    >>> from reliable_rx.testing import diagram
+    >>> diagram(map(lambda x: x + 1), "-1-2-|")
+    -1-2-|
+    -2-3-|
 
     *State*: none.
     """
@@ -66,7 +74,74 @@ def map_indexed(mapper_indexed: Callable[[A, int], B] | None = None) -> Callable
     >>> import reliable_rx as rx
     >>> rx.of("a", "b").map_indexed(lambda x, i: (i, x)).to_list().run()
     [(0, 'a'), (1, 'b')]
+    >>> from reliable_rx.testing import diagram
+    >>> diagram(map_indexed(lambda x, i: x * 10 + i), "-1-2-|")
+    -1--2--|
+    -10-21-|
 
     *State*: the index, one per subscription (RxPY shares it between subscriptions).
     """
     return MapIndexed(mapper_indexed or (lambda value, _: value))
+
+
+def pluck(key: K) -> Callable[[Observable[dict[K, B]]], Observable[B]]:
+    """Take ``element[key]`` of each element.
+
+    >>> from reliable_rx.testing import diagram
+    >>> diagram(pluck("x"), "-a-b-|", values={"a": {"x": 1}, "b": {"x": 2}})
+    -{'x': 1}-{'x': 2}-|
+    -1--------2--------|
+
+    *State*: none.
+    """
+    return Map(itemgetter(key))
+
+
+def pluck_attr(prop: str) -> Callable[[Observable[Any]], Observable[Any]]:
+    """Take the attribute *prop* of each element.
+
+    >>> from reliable_rx.testing import diagram
+    >>> diagram(pluck_attr("imag"), "-1-2-|")
+    -1-2-|
+    -0-0-|
+
+    *State*: none.
+    """
+    return Map(lambda element: getattr(element, prop))
+
+
+@overload
+def starmap() -> Callable[[Observable[A]], Observable[A]]: ...
+@overload
+def starmap(mapper: Callable[[Unpack[Ts]], B]) -> Callable[[Observable[tuple[*Ts]]], Observable[B]]: ...
+def starmap(mapper: Callable[..., Any] | None = None) -> Callable[[Observable[Any]], Observable[Any]]:
+    """Project each tuple, its elements being the arguments of *mapper*.
+
+    >>> from reliable_rx.testing import diagram
+    >>> diagram(starmap(lambda x, y: x + y), "-a-b-|", values={"a": (1, 2), "b": (3, 4)})
+    -(1, 2)-(3, 4)-|
+    -3------7------|
+
+    *State*: none.
+    """
+    return Map(identity) if mapper is None else Map(spread(mapper))
+
+
+def starmap_indexed(
+    mapper: Callable[[Unpack[Ts], int], B],
+) -> Callable[[Observable[tuple[*Ts, int]]], Observable[B]]:
+    """Project each tuple whose last element is its index; as in RxPY it is `starmap` by another name.
+
+    >>> from reliable_rx.testing import diagram
+    >>> diagram(starmap_indexed(lambda x, i: x * 10 + i), "-a-b-|", values={"a": (1, 0), "b": (2, 1)})
+    -(1, 0)-(2, 1)-|
+    -10-----21-----|
+
+    *State*: none.
+    """
+    return Map(spread(mapper))
+
+
+def spread(mapper: Callable[..., Any]) -> Callable[[Any], Any]:
+    """Return *mapper* as a function of one tuple."""
+    return lambda values: mapper(*values)

@@ -114,6 +114,7 @@ def switch_latest() -> Callable[[Observable[Observable[A]]], Observable[A]]:
     >>> diagram(lambda xs: xs.pipe(rx.operators.map(lambda x: rx.timer(2).pipe(rx.operators.map(lambda _: x))),
     ...     switch_latest()), "-a-bc----|")
     -a-bc----|
+    ------c--|
 
     *State*: a counter and the row of one inner sequence.
     """
@@ -127,6 +128,7 @@ def switch_map(project: Callable[[A], Observable[B]] | None = None) -> Callable[
     >>> from reliable_rx.testing import diagram
     >>> diagram(switch_map(lambda x: rx.timer(2).pipe(rx.operators.map(lambda _: x))), "-a-bc----|")
     -a-bc----|
+    ------c--|
 
     *project* is called per element, and again on recovery, so it must be pure. Without it the elements are themselves
     the sequences.
@@ -161,6 +163,7 @@ def flat_map_latest(mapper: Callable[[A], Observable[B]]) -> Callable[[Observabl
     >>> from reliable_rx.testing import diagram
     >>> diagram(flat_map_latest(lambda x: rx.interval(1).pipe(rx.operators.take(3))), "-a-b----|")
     -a-b----|
+    --0-012-|
 
     *State*: a counter and the row of one inner sequence.
     """
