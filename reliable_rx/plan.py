@@ -333,7 +333,7 @@ def to_whole_stage(down: PlanNode, port: int, on_batch: Callable[..., None]) -> 
     bit, stateful, reader = down.bit, down.slot >= 0, down.down
 
     def deliver(instance: Instance, values: Sequence[Any]) -> None:
-        if not instance.active & bit:
+        if not values or not instance.active & bit:
             return
         if stateful:
             instance.world.touch(instance.unit)
@@ -343,9 +343,11 @@ def to_whole_stage(down: PlanNode, port: int, on_batch: Callable[..., None]) -> 
             fail_node(instance, down, error)
 
     def gather(instance: Instance, values: Sequence[Any]) -> None:
-        if len(values) == 1 or instance.gathered is not None:
+        if len(values) <= 1 or instance.gathered is not None or not instance.active & bit:
             deliver(instance, values)
             return
+        if stateful:
+            instance.world.touch(instance.unit)
         instance.gathered = []
         error: Exception | None = None
         try:
