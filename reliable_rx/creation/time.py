@@ -10,6 +10,7 @@ the latest tick with the missed ones (a short period would never tick at all).
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass
 from datetime import datetime
@@ -55,7 +56,7 @@ class Timer(Waits, name="timer"):
 
     def _tick(self, cx: Context, period: float) -> None:
         state, due = cx.state, cx.state.due
-        missed = self.catch_up != "all" and due + period < cx.horizon and period > 0.0
+        missed = self.catch_up != "all" and due + period < cx.horizon < math.inf and period > 0.0
         state.due = latest(due, period, cx.horizon) if missed else following(due, period, cx.now)
         if not missed or self.catch_up == "once":
             count = state.count

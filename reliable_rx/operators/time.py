@@ -196,7 +196,7 @@ class DelaySubscription(Stage, name="delay_subscription"):
             cx.subscribe(0)
             return
         state = cx.state
-        state.queue.append(values)
+        state.queue.append(tuple(values))
         check_queue(state.queue, cx)
         state.next_tag += 1
         cx.soon(state.next_tag)
