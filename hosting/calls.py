@@ -21,6 +21,7 @@ from hosting.journaling import Group
 from hosting.turn import Answer
 from reliable_rx.errors import AnswerRefused
 from reliable_rx.loop import LoopThread
+from reliable_rx.probes import probe
 
 if TYPE_CHECKING:
     from hosting.evaluator import QueryEvaluator
@@ -71,6 +72,7 @@ class Calls:
 
     def begin(self, number: int) -> None:
         make, timeout_s = self.asked.request(number)
+        probe("call.before")
         self.loop.tasks().begin(number, make, timeout_s, partial(self._answered, number))
 
     def cancel(self, number: int) -> None:
@@ -78,6 +80,7 @@ class Calls:
 
     def _answered(self, number: int, value: Any, error: Exception | None) -> None:
         """In the calls' thread: a call has ended."""
+        probe("call.answered")
         self.answers.append((number, recorded(value, error)))
         self.evaluator.wake()
 
