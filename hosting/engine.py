@@ -7,6 +7,7 @@ events stamped *t* and before the first thing that happens later, as in Rx under
 
 from __future__ import annotations
 
+import math
 import warnings
 from collections import deque
 from collections.abc import Callable, Hashable, Sequence
@@ -58,7 +59,7 @@ class QueryEngine:
         self.timers = Timers()
         self.immediate: deque[Timer] = deque()
         self.calls = Asked(self)
-        self.in_timers = False
+        self.in_timers, self.reach = False, 0.0
         self.replaying = self.moving = False
         self.stepwise = 0
         self.dirty: dict[Any, None] = {}
@@ -318,13 +319,8 @@ class QueryEngine:
     def settle_immediate(self) -> None:
         actions = 0
         while self.immediate:
-            timer = self.immediate.popleft()
-            instance = timer[2]
             actions += 1
-            if instance is not None and actions > instance.plan.limits.actions_max:
-                self.stop_runaway(instance)
-            else:
-                self.fire(timer)
+            self.fire_bounded(self.immediate.popleft(), actions)
 
     def stop_runaway(self, instance: Instance) -> None:
         """Fail the query that goes on for ever without time moving."""
@@ -349,13 +345,24 @@ class QueryEngine:
             self.clock = time
 
     def fire_due(self, time: float, *, inclusive: bool) -> None:
-        self.in_timers = True
+        self.in_timers, self.reach = True, math.nextafter(time, math.inf) if inclusive else time
+        mark, actions = self.orders, 0
         while (timer := self.timers.pop(time, inclusive=inclusive)) is not None:
-            self.clock = max(self.clock, timer[0])
-            self.fire(timer)
+            if timer[0] > self.clock:
+                self.clock, mark, actions = timer[0], self.orders, 0
+            actions += timer[1] > mark  # set since the clock has come here
+            self.fire_bounded(timer, actions)
             if self.cascade:
                 self.settle()
         self.in_timers = False
+
+    def fire_bounded(self, timer: Timer, actions: int) -> None:
+        """Fire *timer*, or fail its query if that goes on for ever without time moving."""
+        instance = timer[2]
+        if instance is not None and actions > instance.plan.limits.actions_max:
+            self.stop_runaway(instance)
+        else:
+            self.fire(timer)
 
     def fire(self, timer: Timer) -> None:
         instance, node, tag = timer[2], timer[3], timer[4]
@@ -367,6 +374,9 @@ class QueryEngine:
 
     def now(self, node: PlanNode) -> float:
         return self.clock
+
+    def horizon(self, node: PlanNode) -> float:
+        return self.reach if self.in_timers else self.clock
 
     def order(self) -> int:
         self.orders += 1

@@ -50,6 +50,9 @@ class World(Protocol):
     """Whether rows are being taken out of instances and put into others: what ends meanwhile has not ended."""
 
     def now(self, node: PlanNode, /) -> float: ...
+    def horizon(self, node: PlanNode, /) -> float:
+        """The time before which everything due happens in the move of the clock at work."""
+
     def touch(self, unit: Any, /) -> None:
         """A row is about to change."""
 
@@ -209,7 +212,9 @@ class Instance:
             limit = "actions_max" if due is None else "queue_items_max"
             if len(timers) >= getattr(self.plan.limits, limit):
                 raise LimitExceeded(f"{node.path} has too many timers", path=node.path, limit=limit)
-        timers[tag] = self.world.set_timer(self, node, tag, due)
+        timer = self.world.set_timer(self, node, tag, due)
+        if timer[2] is not None:  # it has not run at once, as on a scheduler that does
+            timers[tag] = timer
 
     def cancel_timer(self, node: PlanNode, tag: Hashable) -> None:
         timers = None if self.timers is None else self.timers.get(node.index)

@@ -182,6 +182,13 @@ class Context(Protocol):
         """The logical clock, in seconds."""
 
     @property
+    def horizon(self) -> float:
+        """The time up to which the host moves the clock at one go: what is due before it happens in this move.
+
+        Not before `now`. Un-hosted it is the scheduler's clock: a timer that runs late sees how late.
+        """
+
+    @property
     def active(self) -> bool:
         """Whether anybody still wants what this operator emits."""
 

@@ -32,6 +32,10 @@ class Cx:
         return self.instance.world.now(self.node)
 
     @property
+    def horizon(self) -> float:
+        return self.instance.world.horizon(self.node)
+
+    @property
     def active(self) -> bool:
         """Whether anybody still wants what this operator emits."""
         return bool(self.instance.active & self.node.bit)
@@ -49,7 +53,7 @@ class Cx:
 
     def emit_all(self, values: Sequence[Any]) -> None:
         instance, bit = self.instance, self.node.bit
-        if instance.active & bit and not instance.detached & bit:
+        if values and instance.active & bit and not instance.detached & bit:
             self.node.deliver(instance, values)
 
     def complete(self) -> None:
