@@ -72,7 +72,9 @@ class Subject:
             self.release(instance)
         before = len(self.subscribers)
         self.subscribers = [s for s in self.subscribers if not (s[1] is instance and s[2] is leaf)]
-        if len(self.subscribers) < before and not self.subscribers and self.owner is not None and self.node is not None:
+        if len(self.subscribers) == before or self.owner is None or self.node is None:
+            return
+        if not self.subscribers or getattr(self.node.op, "reads_own", False):
             self.owner.reader_left(self.node)
 
     def release(self, instance: Instance) -> None:

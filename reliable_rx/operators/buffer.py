@@ -1,17 +1,25 @@
-"""Operators that collect elements into lists by counting; those that go by time are in `time`."""
+"""Operators that collect elements into lists: by counting, by boundaries and by pauses; others by time are in `time`.
+
+RxPY writes them as windows whose elements `to_list` collects. They are lists in the state here: a buffer costs no inner
+subscription, and a whole list of elements is taken at once.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, TypeVar
 
 from reactivex import Observable
 from reactivex.internal import ArgumentOutOfRangeException
 
-from reliable_rx.operator import Linear
+from reliable_rx.operator import Context, Linear, Stage
+from reliable_rx.operators.time_spans import check_list
+from reliable_rx.operators.window import check_gap
+from reliable_rx.query import apply, as_query
 
 A = TypeVar("A")
+B = TypeVar("B")
 
 
 @dataclass(frozen=True, eq=False)
@@ -34,6 +42,22 @@ class BufferWithCount(Linear, name="buffer_with_count"):
         if state.open and len(state.open[0]) == self.count:
             out.append(state.open.pop(0))
 
+    def on_batch(self, state: State, values: Sequence[Any], out: list[Any]) -> None:
+        index, at, end = state.index, 0, len(values)
+        while at < end:
+            if index % self.skip == 0:
+                state.open.append([])
+            until = min(end, at + self.skip - index % self.skip)  # where the next buffer begins
+            if state.open:
+                until = min(until, at + self.count - len(state.open[0]))
+            for buffer in state.open:
+                buffer.extend(values[at:until])
+            index += until - at
+            at = until
+            if state.open and len(state.open[0]) == self.count:
+                out.append(state.open.pop(0))
+        state.index = index
+
     def on_completed(self, state: State, out: list[Any]) -> None:
         out.extend(state.open)
         state.open = []
@@ -45,9 +69,215 @@ def buffer_with_count(count: int, skip: int | None = None) -> Callable[[Observab
     >>> import reliable_rx as rx
     >>> rx.range(5).buffer_with_count(2).to_list().run()
     [[0, 1], [2, 3], [4]]
+    >>> from reliable_rx.testing import diagram
+    >>> diagram(buffer_with_count(2, 1), "-1-2-3-|")
+    -1-2------3-----|
+    ---[1, 2]-[2, 3]([3] |)
 
     *State*: the open lists, at most ``ceil(count / skip)`` of them, bounded by `Limits.windows_max`.
     """
     if count <= 0 or (skip is not None and skip <= 0):
         raise ArgumentOutOfRangeException()
     return BufferWithCount(count, count if skip is None else skip)
+
+
+class Collects(Stage):
+    """What fills one list at a time."""
+
+    @dataclass(slots=True)
+    class State:
+        items: list[Any] = field(default_factory=list)
+
+    def on_batch(self, cx: Context, port: int, values: Sequence[Any]) -> None:
+        cx.state.items.extend(values)
+        check_list(cx.state.items, cx)
+
+    def on_completed(self, cx: Context, port: int) -> None:
+        self.flush(cx)
+        cx.complete()
+
+    def flush(self, cx: Context) -> None:
+        """Emit the list and begin the next."""
+        items, cx.state.items = cx.state.items, []
+        cx.emit(items)
+
+
+@dataclass(frozen=True, eq=False)
+class Buffer(Collects, name="buffer"):
+    def on_batch(self, cx: Context, port: int, values: Sequence[Any]) -> None:
+        if port == 0:
+            super().on_batch(cx, port, values)
+            return
+        for _ in values:
+            self.flush(cx)
+
+
+def buffer(boundaries: Observable[Any]) -> Callable[[Observable[A]], Observable[list[A]]]:
+    """Collect the elements between two elements of *boundaries* into a list.
+
+    >>> from reliable_rx.testing import diagram
+    >>> diagram(lambda s, t: s.pipe(buffer(t)), "-1-2-3-|", "----x---|")
+    -1-2------3-|
+    ----x-------|
+    ----[1, 2]--([3] |)
+
+    *State*: one list, bounded by `Limits.list_items_max`.
+    """
+    return lambda source: apply(Buffer(), source, boundaries)
+
+
+@dataclass(frozen=True, eq=False)
+class BufferWhen(Collects, name="buffer_when"):
+    closing_mapper: Callable[[], Observable[Any]]
+
+    @dataclass(slots=True)
+    class State(Collects.State):
+        closings: int = 0
+
+    def inner(self, outer: Any) -> Observable[Any]:
+        return as_query(self.closing_mapper())
+
+    def on_start(self, cx: Context) -> None:
+        cx.subscribe_all()
+        cx.open(0, None)
+
+    def on_inner_next(self, cx: Context, key: Hashable, values: Sequence[Any]) -> None:
+        self.on_inner_completed(cx, key)
+
+    def on_inner_completed(self, cx: Context, key: Hashable) -> None:
+        cx.close(key)
+        cx.state.closings += 1
+        self.flush(cx)
+        if cx.active:
+            cx.open(cx.state.closings, None)
+
+
+def buffer_when(closing_mapper: Callable[[], Observable[Any]]) -> Callable[[Observable[A]], Observable[list[A]]]:
+    """Collect elements into lists, each until what *closing_mapper* returns for it emits or completes.
+
+    >>> import reliable_rx as rx
+    >>> from reliable_rx.testing import diagram
+    >>> diagram(buffer_when(lambda: rx.timer(3)), "-1-2-3-|")
+    -1-2---3------|
+    ---[1]-[2, 3]-([] |)
+
+    *State*: one list, bounded by `Limits.list_items_max`, a counter and the row of one closing.
+    """
+    return BufferWhen(closing_mapper)
+
+
+@dataclass(frozen=True, eq=False)
+class BufferToggle(Stage, name="buffer_toggle"):
+    closing_mapper: Callable[[Any], Observable[Any]]
+
+    @dataclass(slots=True)
+    class State:
+        next_key: int = 0
+        open: dict[int, list[Any]] = field(default_factory=dict)
+        stopped: bool = False
+
+    def inner(self, outer: Any) -> Observable[Any]:
+        return as_query(self.closing_mapper(outer))
+
+    def on_start(self, cx: Context) -> None:
+        cx.subscribe(1)
+        cx.subscribe(0)
+
+    def on_batch(self, cx: Context, port: int, values: Sequence[Any]) -> None:
+        state = cx.state
+        if port == 0:
+            for items in state.open.values():
+                items.extend(values)
+                check_list(items, cx)
+            return
+        for opening in values:
+            key = state.next_key
+            state.next_key = key + 1
+            state.open[key] = []
+            cx.open(key, opening)
+
+    def on_completed(self, cx: Context, port: int) -> None:
+        if port == 1:
+            cx.state.stopped = True
+            self._complete_if_closed(cx)
+
+    def on_inner_next(self, cx: Context, key: Hashable, values: Sequence[Any]) -> None:
+        self.on_inner_completed(cx, key)
+
+    def on_inner_completed(self, cx: Context, key: Hashable) -> None:
+        cx.close(key)
+        cx.emit(cx.state.open.pop(key))
+        self._complete_if_closed(cx)
+
+    @staticmethod
+    def _complete_if_closed(cx: Context) -> None:
+        if cx.active and cx.state.stopped and not cx.state.open:
+            cx.complete()
+
+
+def buffer_toggle(
+    openings: Observable[B], closing_mapper: Callable[[B], Observable[Any]]
+) -> Callable[[Observable[A]], Observable[list[A]]]:
+    """Begin a list for each element of *openings*, until what *closing_mapper* returns for it emits or completes.
+
+    >>> import reliable_rx as rx
+    >>> from reliable_rx.testing import diagram
+    >>> diagram(lambda s, t: s.pipe(buffer_toggle(t, lambda _: rx.timer(3))), "-1-2-3-4-|", "--x--x---|")
+    -1-2-3------4-----|
+    --x--x------------|
+    -----[2, 3]-[3, 4]|
+
+    As in RxPY the result completes with *openings* and the last open list, not with the source.
+
+    *State*: the open lists, each bounded by `Limits.list_items_max`, and one row per closing, bounded by
+    `Limits.inner_max`.
+    """
+    return lambda source: apply(BufferToggle(closing_mapper), source, openings)
+
+
+@dataclass(frozen=True, eq=False)
+class BufferWithInactivity(Collects, name="buffer_with_inactivity"):
+    gap_s: float
+
+    @dataclass(slots=True)
+    class State(Collects.State):
+        last_s: float = 0.0
+
+    def on_batch(self, cx: Context, port: int, values: Sequence[Any]) -> None:
+        now, state = cx.now, cx.state
+        if state.items and now > state.last_s + self.gap_s:
+            self.flush(cx)
+        state.last_s = now
+        if not state.items:
+            cx.schedule(now + self.gap_s, "quiet")
+        super().on_batch(cx, port, values)
+
+    def on_timer(self, cx: Context, tag: Hashable) -> None:
+        due = cx.state.last_s + self.gap_s
+        if due <= cx.now:
+            self.flush(cx)
+        else:
+            cx.schedule(due, "quiet")
+
+    def on_completed(self, cx: Context, port: int) -> None:
+        if cx.state.items:
+            self.flush(cx)
+        cx.complete()
+
+
+def buffer_with_inactivity(gap_s: float) -> Callable[[Observable[A]], Observable[list[A]]]:
+    """Collect the elements of a session into a list, which is emitted when no element has come for *gap_s* seconds.
+
+    >>> from reliable_rx.testing import diagram
+    >>> diagram(buffer_with_inactivity(2), "-1-2----3-|")
+    -1-2-------3-|
+    -----[1, 2]--([3] |)
+
+    Not in RxPY. Time is the query's clock; an element exactly *gap_s* after the last one still belongs to its session.
+
+    *State*: one list, bounded by `Limits.list_items_max`, a time and one timer.
+
+    *Raises* `ValueError` for a gap that is not positive.
+    """
+    check_gap(gap_s)
+    return BufferWithInactivity(gap_s)

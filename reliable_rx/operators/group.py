@@ -1,19 +1,33 @@
-"""Operators that split a sequence by key into inner sequences that they own."""
+"""Operators that split a sequence by key into inner sequences that they own, and let go of them again.
+
+A group is a row. RxPY never gives one up before its source ends; here it may also end by a duration, after a time
+without elements (`ttl_s`), or to make room for another (`groups_max` with `evict`). A time to live is a duration like
+any other, so that its clock lies in the group's own row: one ordered table of times would be faster by a third, but
+would be one value as large as all keys, written whole at every checkpoint.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeVar, overload
 
 from reactivex import Observable
+from reactivex import operators as plain
 from reactivex.observable.groupedobservable import GroupedObservable
 
-from reliable_rx.operator import Context, Stage
+from reliable_rx.errors import LimitExceeded
+from reliable_rx.operator import Context, Operator, Stage
+from reliable_rx.query import PlainOperator, as_query
 
 A = TypeVar("A")
 B = TypeVar("B")
 K = TypeVar("K")
+Evict = Literal["fail", "oldest", "least_recent"]
+EVICTIONS = ("fail", "oldest", "least_recent")
+
+_plain_group_by = plain.group_by
+_plain_group_by_until = plain.group_by_until
 
 
 @dataclass(frozen=True, eq=False)
@@ -22,34 +36,231 @@ class GroupBy(Stage, name="group_by"):
     inner_limit = "groups_max"
     key_mapper: Callable[[Any], Hashable]
     element_mapper: Callable[[Any], Any] | None = None
+    groups_max: int | None = None
+    evict: Evict = "fail"
 
     def on_batch(self, cx: Context, port: int, values: Sequence[Any]) -> None:
         groups, key_mapper, element_mapper = cx.groups(), self.key_mapper, self.element_mapper
+        renews = self.evict == "least_recent"
         for value in values:
             key = key_mapper(value)
             group = groups.get(key)
             if group is None:
-                cx.emit(cx.begin(key))
-                group = groups.get(key)
-                if group is None:  # what came downstream has ended us
+                if self.groups_max is not None:
+                    self._make_room(cx, self.groups_max)
+                group = self.begin(cx, key)
+                if not cx.active:  # what came downstream has ended us
                     return
+            elif renews:
+                cx.renew(key)
             group.feed((value if element_mapper is None else element_mapper(value),))
 
+    def begin(self, cx: Context, key: Hashable) -> Any:
+        """Start the group of *key*, emit it, and return what feeds it."""
+        group = cx.begin(key)
+        cx.emit(group)
+        return group.subject  # type: ignore[attr-defined]
 
+    def _make_room(self, cx: Context, most: int) -> None:
+        while len(cx.groups()) >= most:
+            if self.evict == "fail":
+                raise too_many(cx, "groups", most, "groups_max")
+            key = next(iter(cx.groups()))
+            cx.end(key)
+            cx.close(key)
+
+
+@dataclass(frozen=True, eq=False)
+class GroupByUntil(GroupBy, name="group_by_until"):
+    reads_own = True
+    duration_mapper: Any = None
+
+    def inner(self, outer: Any) -> Observable[Any]:
+        return as_query(self.duration_mapper(outer))
+
+    def begin(self, cx: Context, key: Hashable) -> Any:
+        group = cx.begin(key)
+        try:
+            cx.prepare(key, group)
+        except Exception:
+            cx.end(key)
+            raise
+        cx.emit(group)
+        cx.start(key)
+        return group.subject  # type: ignore[attr-defined]
+
+    def on_inner_next(self, cx: Context, key: Hashable, values: Sequence[Any]) -> None:
+        self.on_inner_completed(cx, key)
+
+    def on_inner_completed(self, cx: Context, key: Hashable) -> None:
+        cx.close(key)
+        cx.end(key)
+
+
+@dataclass(frozen=True, eq=False)
+class Idle(Stage, name="idle"):
+    """Complete when nothing has come for *ttl_s*; one timer that is only moved when it fires."""
+
+    ttl_s: float
+
+    @dataclass(slots=True)
+    class State:
+        last_s: float = 0.0
+
+    def on_start(self, cx: Context) -> None:
+        cx.state.last_s = cx.now
+        cx.schedule(cx.now + self.ttl_s, "idle")
+        cx.subscribe_all()
+
+    def on_batch(self, cx: Context, port: int, values: Sequence[Any]) -> None:
+        cx.state.last_s = cx.now
+
+    def on_timer(self, cx: Context, tag: Hashable) -> None:
+        due = cx.state.last_s + self.ttl_s
+        if due <= cx.now:
+            cx.complete()
+        else:
+            cx.schedule(due, "idle")
+
+
+def too_many(cx: Any, what: str, most: int, limit: str) -> LimitExceeded:
+    """Say which operator has reached the maximum that it was given."""
+    return LimitExceeded(
+        f"{cx.node.path} holds {most:,} {what} and was given {limit}={most}: give it an evict policy, or more",
+        path=cx.node.path,
+        limit=limit,
+        most=most,
+    )
+
+
+def check_eviction(name: str, most: int | None, evict: str, ttl_s: float | None) -> None:
+    """*Raises* `ValueError` for a bound that bounds nothing."""
+    if evict not in EVICTIONS:
+        raise ValueError(f"evict must be one of {', '.join(EVICTIONS)}, got {evict!r}")
+    if most is None and evict != "fail":
+        raise ValueError(f"evict={evict!r} says what happens at a maximum: give {name} too")
+    if most is not None and most < 1:
+        raise ValueError(f"{name} must be at least 1, got {most!r}")
+    if ttl_s is not None and not ttl_s > 0:
+        raise ValueError(f"ttl_s must be a positive number of seconds, got {ttl_s!r}")
+
+
+@overload
 def group_by(
     key_mapper: Callable[[A], K],
-    element_mapper: Callable[[A], B] | None = None,
+    element_mapper: None = None,
     subject_mapper: Callable[[], Any] | None = None,
-) -> Callable[[Observable[A]], Observable[GroupedObservable[K, Any]]]:
+    *,
+    ttl_s: float | None = None,
+    groups_max: int | None = None,
+    evict: Evict = "fail",
+) -> Callable[[Observable[A]], Observable[GroupedObservable[K, A]]]: ...
+@overload
+def group_by(
+    key_mapper: Callable[[A], K],
+    element_mapper: Callable[[A], B],
+    subject_mapper: Callable[[], Any] | None = None,
+    *,
+    ttl_s: float | None = None,
+    groups_max: int | None = None,
+    evict: Evict = "fail",
+) -> Callable[[Observable[A]], Observable[GroupedObservable[K, B]]]: ...
+def group_by(
+    key_mapper: Callable[[Any], Any],
+    element_mapper: Callable[[Any], Any] | None = None,
+    subject_mapper: Callable[[], Any] | None = None,
+    *,
+    ttl_s: float | None = None,
+    groups_max: int | None = None,
+    evict: Evict = "fail",
+) -> Callable[[Observable[Any]], Observable[Any]]:
     """Split the sequence into one inner sequence per key.
 
     >>> import reliable_rx as rx
     >>> rx.range(5).group_by(lambda x: x % 2).flat_map(lambda g: g.sum().map(lambda n: (g.key, n))).to_list().run()
     [(0, 6), (1, 4)]
+    >>> from reliable_rx import operators as ops
+    >>> from reliable_rx.testing import diagram
+    >>> odd_or_even = lambda s: s.pipe(group_by(lambda x: x % 2), ops.flat_map(lambda g: g.pipe(ops.count())))
+    >>> diagram(odd_or_even, "-1-2-3-|")
+    -1-2-3-|
+    -------(2 1 |)
 
-    *State*: one row per key, which also holds the state of what reads the group; bounded by `Limits.groups_max`.
-    *Raises* `TypeError` for a *subject_mapper*: a group is fed by the host, use operators behind it instead.
+    Beyond RxPY, groups can be given up: with *ttl_s*, a group that had no element for so many seconds of the query's
+    clock completes; with *groups_max*, *evict* says what happens when one more is needed: ``fail``, or complete the
+    ``oldest`` group, or the ``least_recent`` one, which has waited longest for an element. A key that comes again
+    begins a new group.
+
+    *State*: one row per key, which also holds the state of what reads the group; bounded by `Limits.groups_max`, which
+    fails the query, and before that by *groups_max*. A group whose readers have left is a row without content.
+
+    A *subject_mapper* works un-hosted only: nobody can save the subject that it returns.
+
+    *Raises* `ValueError` for an *evict* without maximum and for bounds that are not positive.
     """
+    check_eviction("groups_max", groups_max, evict, ttl_s)
     if subject_mapper is not None:
-        raise TypeError("group_by takes no subject_mapper here: put start_with, take or replay behind the group")
-    return GroupBy(key_mapper, element_mapper)
+        return with_subjects("group_by", _plain_group_by(key_mapper, element_mapper, subject_mapper), ttl_s, groups_max)
+    if ttl_s is not None:
+        return GroupByUntil(key_mapper, element_mapper, groups_max, evict, Idle(ttl_s))
+    return GroupBy(key_mapper, element_mapper, groups_max, evict)
+
+
+def with_subjects(name: str, make: Callable[..., Observable[Any]], *bounds: Any) -> Operator:
+    """Return RxPY's own operator for groups made of the caller's subjects."""
+    if bounds != (None,) * len(bounds):
+        raise ValueError(f"{name} takes a subject_mapper, which only RxPY's own can run, or bounds, but not both")
+    instead = "leave it out and put start_with, take_last or replay behind the group"
+    return PlainOperator(f"{name}(subject_mapper=...)", make, instead)
+
+
+@overload
+def group_by_until(
+    key_mapper: Callable[[A], K],
+    element_mapper: None,
+    duration_mapper: Callable[[GroupedObservable[K, A]], Observable[Any]],
+    subject_mapper: Callable[[], Any] | None = None,
+    *,
+    groups_max: int | None = None,
+    evict: Evict = "fail",
+) -> Callable[[Observable[A]], Observable[GroupedObservable[K, A]]]: ...
+@overload
+def group_by_until(
+    key_mapper: Callable[[A], K],
+    element_mapper: Callable[[A], B],
+    duration_mapper: Callable[[GroupedObservable[K, B]], Observable[Any]],
+    subject_mapper: Callable[[], Any] | None = None,
+    *,
+    groups_max: int | None = None,
+    evict: Evict = "fail",
+) -> Callable[[Observable[A]], Observable[GroupedObservable[K, B]]]: ...
+def group_by_until(
+    key_mapper: Callable[[Any], Any],
+    element_mapper: Callable[[Any], Any] | None,
+    duration_mapper: Callable[[Any], Observable[Any]],
+    subject_mapper: Callable[[], Any] | None = None,
+    *,
+    groups_max: int | None = None,
+    evict: Evict = "fail",
+) -> Callable[[Observable[Any]], Observable[Any]]:
+    """Split the sequence into one inner sequence per key, each until its duration emits or completes.
+
+    >>> import reliable_rx as rx
+    >>> from reliable_rx import operators as ops
+    >>> from reliable_rx.testing import diagram
+    >>> in_pairs = group_by_until(lambda x: x, None, lambda group: group.pipe(ops.skip(1)))
+    >>> diagram(lambda s: s.pipe(in_pairs, ops.flat_map(lambda g: g.pipe(ops.to_list()))), "-1-2-1-1-|")
+    -1-2-1------1-|
+    -----[1, 1]---([2] [1] |)
+
+    A key that comes again begins a new group. *duration_mapper* gets the group; hosted it is called once where that is
+    possible, and its sub-plan shared by all groups. *groups_max* and *evict* are those of `group_by`.
+
+    *State*: one row per live group, with the state of what reads it and of its duration; bounded by
+    `Limits.groups_max` and `Limits.inner_max`. *subject_mapper* works un-hosted only, as in `group_by`.
+    """
+    check_eviction("groups_max", groups_max, evict, None)
+    if subject_mapper is not None:
+        plain_until = _plain_group_by_until(key_mapper, element_mapper, duration_mapper, subject_mapper)
+        return with_subjects("group_by_until", plain_until, groups_max)
+    return GroupByUntil(key_mapper, element_mapper, groups_max, evict, duration_mapper)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -10,43 +10,202 @@ from reactivex import Observable
 from reactivex.internal import ArgumentOutOfRangeException
 
 from reliable_rx.operator import Context, Stage
+from reliable_rx.query import apply, as_query
 
 A = TypeVar("A")
+B = TypeVar("B")
+
+
+class Windows(Stage):
+    """What owns windows, numbered as they open."""
+
+    yields_inner = True
+    inner_limit = "windows_max"
+
+    @dataclass(slots=True)
+    class State:
+        next_key: int = 0
+
+
+def open_window(cx: Context) -> Any:
+    """Begin the next window, emit it, and return it."""
+    key = cx.state.next_key
+    cx.state.next_key = key + 1
+    window = cx.begin(key)
+    cx.emit(window)
+    return window
+
+
+def feed_windows(cx: Context, values: Sequence[Any]) -> None:
+    """Give *values* to every open window: one after the other, as their readers may emit each."""
+    open_now = tuple(cx.groups().values())
+    if len(open_now) == 1:
+        open_now[0].feed(values)
+        return
+    for value in values:
+        for window in open_now:
+            window.feed((value,))
 
 
 @dataclass(frozen=True, eq=False)
-class WindowWithCount(Stage, name="window_with_count"):
-    yields_inner = True
-    inner_limit = "windows_max"
+class Window(Windows, name="window"):
+    def on_start(self, cx: Context) -> None:
+        open_window(cx)
+        cx.subscribe_all()
+
+    def on_batch(self, cx: Context, port: int, values: Sequence[Any]) -> None:
+        if port == 0:
+            feed_windows(cx, values)
+            return
+        for _ in values:
+            cx.end(cx.state.next_key - 1)
+            open_window(cx)
+
+
+def window(boundaries: Observable[Any]) -> Callable[[Observable[A]], Observable[Observable[A]]]:
+    """Split the sequence into windows: whenever *boundaries* emits, one closes and the next opens.
+
+    >>> from reliable_rx import operators as ops
+    >>> from reliable_rx.testing import diagram
+    >>> diagram(lambda s, t: s.pipe(window(t), ops.flat_map(lambda w: w.pipe(ops.to_list()))), "-1-2-3-|", "----x---|")
+    -1-2------3-|
+    ----x-------|
+    ----[1, 2]--([3] |)
+
+    *State*: a counter and the row of one window.
+    """
+    return lambda source: apply(Window(), source, boundaries)
+
+
+@dataclass(frozen=True, eq=False)
+class WindowWhen(Windows, name="window_when"):
+    reads_own = True
+    closing_mapper: Callable[[], Observable[Any]]
+
+    def inner(self, outer: Any) -> Observable[Any]:
+        return as_query(self.closing_mapper())
+
+    def on_start(self, cx: Context) -> None:
+        window = open_window(cx)
+        cx.subscribe_all()
+        cx.open(window.key, window)
+
+    def on_batch(self, cx: Context, port: int, values: Sequence[Any]) -> None:
+        feed_windows(cx, values)
+
+    def on_inner_next(self, cx: Context, key: Hashable, values: Sequence[Any]) -> None:
+        self.on_inner_completed(cx, key)
+
+    def on_inner_completed(self, cx: Context, key: Hashable) -> None:
+        cx.close(key)
+        cx.end(key)
+        window = open_window(cx)
+        cx.open(window.key, window)
+
+
+def window_when(closing_mapper: Callable[[], Observable[Any]]) -> Callable[[Observable[A]], Observable[Observable[A]]]:
+    """Split the sequence into windows, each until what *closing_mapper* returns for it emits or completes.
+
+    >>> import reliable_rx as rx
+    >>> from reliable_rx import operators as ops
+    >>> from reliable_rx.testing import diagram
+    >>> every_three = window_when(lambda: rx.timer(3))
+    >>> diagram(lambda s: s.pipe(every_three, ops.flat_map(lambda w: w.pipe(ops.to_list()))), "-1-2-3-|")
+    -1-2---3------|
+    ---[1]-[2, 3]-([] |)
+
+    Hosted, *closing_mapper* is called once, and its sub-plan used for every window.
+
+    *State*: a counter, the row of one window and that of its closing.
+    """
+    return WindowWhen(closing_mapper)
+
+
+@dataclass(frozen=True, eq=False)
+class WindowToggle(Windows, name="window_toggle"):
+    closing_mapper: Callable[[Any], Observable[Any]]
+
+    def inner(self, outer: Any) -> Observable[Any]:
+        return as_query(self.closing_mapper(outer))
+
+    def on_start(self, cx: Context) -> None:
+        cx.subscribe(1)
+        cx.subscribe(0)
+
+    def on_batch(self, cx: Context, port: int, values: Sequence[Any]) -> None:
+        if port == 0:
+            feed_windows(cx, values)
+            return
+        for opening in values:
+            window = open_window(cx)
+            cx.open(window.key, opening)
+
+    def on_completed(self, cx: Context, port: int) -> None:
+        if port == 1:
+            cx.complete_outer()
+
+    def on_inner_next(self, cx: Context, key: Hashable, values: Sequence[Any]) -> None:
+        self.on_inner_completed(cx, key)
+
+    def on_inner_completed(self, cx: Context, key: Hashable) -> None:
+        cx.close(key)
+        cx.end(key)
+
+
+def window_toggle(
+    openings: Observable[B], closing_mapper: Callable[[B], Observable[Any]]
+) -> Callable[[Observable[A]], Observable[Observable[A]]]:
+    """Open a window for each element of *openings*, until what *closing_mapper* returns for it emits or completes.
+
+    >>> import reliable_rx as rx
+    >>> from reliable_rx import operators as ops
+    >>> from reliable_rx.testing import diagram
+    >>> for_three = lambda s, t: s.pipe(window_toggle(t, lambda _: rx.timer(3)), ops.flat_map(lambda w: w.pipe(ops.to_list())))
+    >>> diagram(for_three, "-1-2-3-4-|", "--x--x---|")
+    -1-2-3------4-----|
+    --x--x------------|
+    -----[2, 3]-[3, 4]|
+
+    As in RxPY the result completes with *openings* (windows that are read go on), not with the source.
+
+    *State*: a counter, and one row per open window and one per closing, bounded by `Limits.windows_max`.
+    """
+    return lambda source: apply(WindowToggle(closing_mapper), source, openings)
+
+
+@dataclass(frozen=True, eq=False)
+class WindowWithCount(Windows, name="window_with_count"):
     count: int
     skip: int
 
     @dataclass(slots=True)
-    class State:
+    class State(Windows.State):
         index: int = 0
-        next_key: int = 0
 
     def on_start(self, cx: Context) -> None:
         open_window(cx)
         cx.subscribe_all()
 
-    def on_next(self, cx: Context, port: int, value: Any) -> None:
-        state = cx.state
-        for group in tuple(cx.groups().values()):
-            group.feed((value,))
-        filled = state.index - self.count + 1
-        if filled >= 0 and filled % self.skip == 0:
-            cx.end(next(iter(cx.groups())))
-        state.index += 1
-        if state.index % self.skip == 0:
-            open_window(cx)
+    def on_batch(self, cx: Context, port: int, values: Sequence[Any]) -> None:
+        state, at, end = cx.state, 0, len(values)
+        while at < end:
+            first = state.index
+            until = min(end, at + self._quiet(first))
+            feed_windows(cx, values[at:until] if until - at < end else values)
+            if not cx.active:
+                return
+            state.index = index = first + until - at
+            at = until
+            if index >= self.count and (index - self.count) % self.skip == 0:
+                cx.end(next(iter(cx.groups())))
+            if index % self.skip == 0:
+                open_window(cx)
 
-
-def open_window(cx: Context) -> None:
-    """Begin the next window and emit it."""
-    key = cx.state.next_key
-    cx.state.next_key = key + 1
-    cx.emit(cx.begin(key))
+    def _quiet(self, index: int) -> int:
+        """How many elements may come before a window closes or opens."""
+        opens = self.skip - index % self.skip
+        closes = self.count - index if index < self.count else self.skip - (index - self.count) % self.skip
+        return min(opens, closes)
 
 
 def window_with_count(count: int, skip: int | None = None) -> Callable[[Observable[A]], Observable[Observable[A]]]:
@@ -55,9 +214,67 @@ def window_with_count(count: int, skip: int | None = None) -> Callable[[Observab
     >>> import reliable_rx as rx
     >>> rx.range(5).window_with_count(2).flat_map(lambda w: w.sum()).to_list().run()
     [1, 5, 4]
+    >>> from reliable_rx import operators as ops
+    >>> from reliable_rx.testing import diagram
+    >>> diagram(lambda s: s.pipe(window_with_count(2), ops.flat_map(lambda w: w.pipe(ops.to_list()))), "-1-2-3-|")
+    -1-2------3-|
+    ---[1, 2]---([3] |)
 
     *State*: two counters, and one row per open window, bounded by `Limits.windows_max`.
     """
     if count <= 0 or (skip is not None and skip <= 0):
         raise ArgumentOutOfRangeException()
     return WindowWithCount(count, count if skip is None else skip)
+
+
+@dataclass(frozen=True, eq=False)
+class WindowWithInactivity(Windows, name="window_with_inactivity"):
+    gap_s: float
+
+    @dataclass(slots=True)
+    class State(Windows.State):
+        last_s: float = 0.0
+
+    def on_batch(self, cx: Context, port: int, values: Sequence[Any]) -> None:
+        now, state = cx.now, cx.state
+        if cx.groups() and now > state.last_s + self.gap_s:
+            cx.end(state.next_key - 1)
+        state.last_s = now
+        if not cx.groups():
+            open_window(cx)
+            cx.schedule(now + self.gap_s, "quiet")
+        feed_windows(cx, values)
+
+    def on_timer(self, cx: Context, tag: Hashable) -> None:
+        due = cx.state.last_s + self.gap_s
+        if due <= cx.now:
+            cx.end(cx.state.next_key - 1)
+        else:
+            cx.schedule(due, "quiet")
+
+
+def window_with_inactivity(gap_s: float) -> Callable[[Observable[A]], Observable[Observable[A]]]:
+    """Split the sequence into sessions: a window opens with an element and closes when none has come for *gap_s*.
+
+    >>> from reliable_rx import operators as ops
+    >>> from reliable_rx.testing import diagram
+    >>> sessions = lambda s: s.pipe(window_with_inactivity(2), ops.flat_map(lambda w: w.pipe(ops.to_list())))
+    >>> diagram(sessions, "-1-2----3-|")
+    -1-2-------3-|
+    -----[1, 2]--([3] |)
+
+    Not in RxPY. Time is the query's clock; an element exactly *gap_s* after the last one still belongs to its session.
+    For sessions per key, put it behind `group_by`.
+
+    *State*: a counter, a time, one timer and the row of one window.
+
+    *Raises* `ValueError` for a gap that is not positive.
+    """
+    check_gap(gap_s)
+    return WindowWithInactivity(gap_s)
+
+
+def check_gap(gap_s: float) -> None:
+    """*Raises* `ValueError` for a gap that is not positive."""
+    if not gap_s > 0:
+        raise ValueError(f"gap_s must be a positive number of seconds, got {gap_s!r}")
