@@ -13,6 +13,7 @@ from reliable_rx.operators.again import Repeat
 from reliable_rx.query import Query, apply
 
 A = TypeVar("A")
+LISTS = (list, tuple, range)
 
 
 @dataclass(frozen=True, eq=False)
@@ -26,11 +27,14 @@ class FromIterable(Stage, name="from_iterable"):
             return "an iterator cannot be repositioned after a crash; give a list, or make it a source"
         return super().refusal()
 
+    def at_once(self) -> Sequence[Any] | None:
+        return self.iterable if isinstance(self.iterable, LISTS) and self.scheduler is None else None
+
     def on_start(self, cx: Context) -> None:
         cx.soon("emit")
 
     def on_timer(self, cx: Context, tag: Hashable) -> None:
-        if isinstance(self.iterable, (list, tuple, range)):
+        if isinstance(self.iterable, LISTS):
             cx.emit_all(self.iterable)
         else:
             for value in self.iterable:
@@ -76,6 +80,9 @@ class ReturnValue(Stage, name="return_value"):
     scheduler_default = "current_thread"
     value: Any
     scheduler: SchedulerBase | None = None
+
+    def at_once(self) -> Sequence[Any] | None:
+        return (self.value,) if self.scheduler is None else None
 
     def on_start(self, cx: Context) -> None:
         cx.soon("emit")
