@@ -12,6 +12,7 @@ from reactivex.observable.groupedobservable import GroupedObservable
 
 import reliable_rx as rx
 from reliable_rx import operators as ops
+from reliable_rx.operators.time_stamps import TimeInterval, Timestamp
 from reliable_rx.query import Query
 
 numbers = rx.of(1, 2, 3)
@@ -86,3 +87,23 @@ assert_type(numbers.pipe(ops.find_index(found)), Observable[int])
 assert_type(numbers.pipe(ops.min_by(key_of)), Observable[list[int]])
 assert_type(numbers.pipe(ops.max()), Observable[int])
 assert_type(numbers.pipe(ops.filter_indexed(), ops.ignore_elements(), ops.distinct(key_of)), Observable[int])
+
+
+def late(n: int) -> float:
+    return n / 2
+
+
+def few(n: int) -> bool:
+    return n < 3
+
+
+assert_type(rx.timer(1.0, 2.0, catch_up="skip"), Query[int])
+assert_type(rx.interval(1.0), Query[int])
+assert_type(rx.generate_with_relative_time(1, few, abs, late), Query[int])
+assert_type(numbers.pipe(ops.take_with_time(1.0), ops.skip_until_with_time(2.0)), Observable[int])
+assert_type(numbers.pipe(ops.take_last_with_time(1.0), ops.skip_last_with_time(1.0)), Observable[int])
+assert_type(numbers.pipe(ops.delay_subscription(1.0), ops.throttle_first(1.0)), Observable[int])
+assert_type(numbers.pipe(ops.throttle_with_timeout(1.0), ops.timestamp()), Observable[Timestamp[int]])
+assert_type(numbers.pipe(ops.time_interval()), Observable[TimeInterval[int]])
+assert_type(numbers.pipe(ops.buffer_with_time_or_count(1.0, 2)), Observable[list[int]])
+assert_type(numbers.pipe(ops.window_with_time_or_count(1.0, 2), ops.merge_all()), Observable[int])

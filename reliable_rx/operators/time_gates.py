@@ -15,7 +15,6 @@ from reliable_rx.operators.combine import check_queue
 from reliable_rx.operators.time import Relative, Time, Waits, due_from, microseconds
 
 A = TypeVar("A")
-Shifted = Callable[[Observable[A]], Observable[A]]
 
 
 class Takes(Waits):
@@ -48,7 +47,9 @@ class TakeUntilWithTime(Takes, name="take_until_with_time"):
     scheduler: SchedulerBase | None = None
 
 
-def take_with_time(duration: Relative, scheduler: SchedulerBase | None = None) -> Shifted[A]:
+def take_with_time(
+    duration: Relative, scheduler: SchedulerBase | None = None
+) -> Callable[[Observable[A]], Observable[A]]:
     """Take the elements of the first *duration* seconds, then complete.
 
     >>> from reliable_rx.testing import diagram
@@ -61,7 +62,9 @@ def take_with_time(duration: Relative, scheduler: SchedulerBase | None = None) -
     return TakeWithTime(duration, scheduler)
 
 
-def take_until_with_time(end_time: Time, scheduler: SchedulerBase | None = None) -> Shifted[A]:
+def take_until_with_time(
+    end_time: Time, scheduler: SchedulerBase | None = None
+) -> Callable[[Observable[A]], Observable[A]]:
     """Take elements until *end_time*, a date or a number of seconds from the start, then complete.
 
     >>> from datetime import datetime, timezone
@@ -120,7 +123,9 @@ class SkipUntilWithTime(Skips, name="skip_until_with_time"):
             cx.schedule(due, "open")
 
 
-def skip_with_time(duration: Relative, scheduler: SchedulerBase | None = None) -> Shifted[A]:
+def skip_with_time(
+    duration: Relative, scheduler: SchedulerBase | None = None
+) -> Callable[[Observable[A]], Observable[A]]:
     """Skip the elements of the first *duration* seconds.
 
     >>> from reliable_rx.testing import diagram
@@ -133,7 +138,9 @@ def skip_with_time(duration: Relative, scheduler: SchedulerBase | None = None) -
     return SkipWithTime(duration, scheduler)
 
 
-def skip_until_with_time(start_time: Time, scheduler: SchedulerBase | None = None) -> Shifted[A]:
+def skip_until_with_time(
+    start_time: Time, scheduler: SchedulerBase | None = None
+) -> Callable[[Observable[A]], Observable[A]]:
     """Skip elements until *start_time*, a date or a number of seconds from the start.
 
     >>> from datetime import datetime, timezone
@@ -200,7 +207,9 @@ class SkipLastWithTime(Last, name="skip_last_with_time"):
         cx.complete()
 
 
-def take_last_with_time(duration: Relative, scheduler: SchedulerBase | None = None) -> Shifted[A]:
+def take_last_with_time(
+    duration: Relative, scheduler: SchedulerBase | None = None
+) -> Callable[[Observable[A]], Observable[A]]:
     """Emit, when the sequence completes, the elements of its last *duration* seconds.
 
     >>> from reliable_rx.testing import diagram
@@ -213,7 +222,9 @@ def take_last_with_time(duration: Relative, scheduler: SchedulerBase | None = No
     return TakeLastWithTime(duration, scheduler)
 
 
-def skip_last_with_time(duration: Relative, scheduler: SchedulerBase | None = None) -> Shifted[A]:
+def skip_last_with_time(
+    duration: Relative, scheduler: SchedulerBase | None = None
+) -> Callable[[Observable[A]], Observable[A]]:
     """Emit each element when it is *duration* seconds old and a later one, or the end, has come.
 
     >>> from reliable_rx.testing import diagram
