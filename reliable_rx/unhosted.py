@@ -8,14 +8,17 @@ from __future__ import annotations
 
 import io
 import pickle
+import time
 from collections.abc import Callable, Hashable, Sequence
-from functools import cached_property
+from datetime import datetime
+from functools import cached_property, partial
 from functools import cached_property
 from typing import Any
 
 from reactivex import abc
 from reactivex.disposable import Disposable, SingleAssignmentDisposable
-from reactivex.scheduler import CurrentThreadScheduler, ImmediateScheduler, TimeoutScheduler
+from reactivex.scheduler import CurrentThreadScheduler, ImmediateScheduler, TimeoutScheduler, VirtualTimeScheduler
+from reactivex.scheduler.scheduler import Scheduler
 
 from reliable_rx.calling import PlainCalls
 from reliable_rx.calling import PlainCalls
@@ -114,6 +117,7 @@ class PlainWorld:
         self.entrance = Entrance()
         self.orders = 0
         self.subscriptions: dict[tuple[int, int], SingleAssignmentDisposable] = {}
+        self.timings: dict[PlanNode, tuple[Any, Callable[[], float]]] = {}
         self.wiring: Wiring | None = None
 
     def enter(self, call: Callable[..., None], *args: Any) -> None:
@@ -140,13 +144,15 @@ class PlainWorld:
     def calls(self) -> PlainCalls:
         return PlainCalls(self)
 
-    def scheduler_for(self, node: PlanNode) -> Any:
+    def timing_of(self, node: PlanNode) -> tuple[Any, Callable[[], float]]:
+        """Return the scheduler of an operator, and what reads its clock."""
         chosen = getattr(node.op, "scheduler", None) or self.scheduler
-        return chosen or DEFAULTS[node.op.scheduler_default]()  # type: ignore[attr-defined]
+        scheduler = chosen or DEFAULTS[node.op.scheduler_default]()  # type: ignore[attr-defined]
+        timing = self.timings[node] = scheduler, clock_of(scheduler)
+        return timing
 
     def now(self, node: PlanNode) -> float:
-        scheduler = self.scheduler_for(node)
-        return scheduler.to_seconds(scheduler.now)  # type: ignore[no-any-return]
+        return (self.timings.get(node) or self.timing_of(node))[1]()
 
     horizon = now
 
@@ -170,7 +176,7 @@ class PlainWorld:
                 timer[2] = None
                 self.enter(instance.fire, node, tag)
 
-        scheduler = self.scheduler_for(node)
+        scheduler, _ = self.timings.get(node) or self.timing_of(node)
         timer[4] = scheduler.schedule(action) if due is None else scheduler.schedule_absolute(due, action)
         if timer[2] is None:  # it ran at once, or was cancelled by what did
             timer[4].dispose()
@@ -240,6 +246,16 @@ class PlainWorld:
         held = self.subscriptions.pop((id(instance), leaf.index), None)
         if held is not None:
             held.dispose()
+
+
+def clock_of(scheduler: Any) -> Callable[[], float]:
+    """Return what reads a scheduler's clock in seconds, without the detour over dates that most of them take."""
+    now = type(scheduler).now
+    if now is Scheduler.now:
+        return time.time
+    if now is VirtualTimeScheduler.now and not isinstance(scheduler.clock, datetime):
+        return partial(getattr, scheduler, "clock")
+    return lambda: scheduler.to_seconds(scheduler.now)  # type: ignore[no-any-return]
 
 
 def rebuild(instance: Instance) -> None:
