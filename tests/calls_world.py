@@ -73,12 +73,17 @@ class CallsWorld:
             if type(turn) is Answer and turn.number in engine.calls.askers:
                 value = engine.calls.request(turn.number)[0]()
                 self.answered_in.append((engine.number + 1, value, turn.payload))
+            self.note_asked()
             outputs = take(turn)
-            for number in engine.calls.askers:
-                self.asked_in.setdefault(number, engine.number)
+            self.note_asked()
             return outputs
 
         evaluator.engine.take = noting  # type: ignore[method-assign]
+
+    def note_asked(self) -> None:
+        """Remember with which turn a call came up, or with which a recovery had it."""
+        for number in self.evaluator.engine.calls.askers:
+            self.asked_in.setdefault(number, self.evaluator.engine.number)
 
     def query(self) -> Any:
         return rx.source("n").pipe(ops.map_async(element, **self.options))  # type: ignore[arg-type]
@@ -92,6 +97,9 @@ class CallsWorld:
     def crash(self) -> None:
         ARMED.clear()
         self.observe()
+        attempt = self.evaluator.checkpointer.attempt
+        if attempt is not None and attempt.release is not None:
+            attempt.release()  # the garbage collector, which a new process would have
         self.store = self.store.reopen()
         self.begin()
         self.try_to(self.evaluator.start)

@@ -17,6 +17,7 @@ import reliable_rx as rx
 from checkpoint import MemoryStore
 from hosting import ListSource, QueryEvaluator
 from reliable_rx import operators as ops
+from reliable_rx.event_time import event_time
 from reliable_rx.probes import ARMED
 from reliable_rx.testing.faults import disk_full
 
@@ -106,13 +107,13 @@ def run_machine(examples: int, steps: int) -> None:
 def test_every_element_has_one_result_whatever_happens() -> None:
     """Events, answers, errors, edits, checkpoints, full disks and crashes in any order: a journalled answer is never
     asked for again, no call goes out for a turn that may be lost, and what comes out is what was journalled."""
-    run_machine(examples=60, steps=30)
+    run_machine(examples=50, steps=25)
 
 
 @pytest.mark.slow
 def test_every_element_has_one_result_whatever_happens_for_long() -> None:
     """The same, for longer and more often."""
-    run_machine(examples=1000, steps=60)
+    run_machine(examples=300, steps=50)
 
 
 # -- a crash at every point, one by one
@@ -163,6 +164,23 @@ def test_a_crash_at_every_point(point: str, calls_before: int, calls: int, check
         assert world.read("q") == [(0, calls - 1)]
     finally:
         ARMED.clear()
+
+
+def test_an_early_answer_is_in_the_next_checkpoint() -> None:
+    """An answer that nothing comes out for yet changes the row all the same."""
+    world = CallsWorld(concurrency=2, ordered=True)
+    world.evaluator.start()
+    world.events += range(2)
+    world.run()
+    world.evaluator.checkpoint()
+    world.answer(1)
+    world.run()
+    world.evaluator.checkpoint()
+    world.crash()
+    world.run()
+    assert [value for value, _ in world.pending.values()] == [0]
+    world.finish()
+    assert world.read("q") == [(0, 2), (1, 1)]
 
 
 def test_a_call_waits_for_its_turn_to_be_durable() -> None:
@@ -226,6 +244,7 @@ def test_a_fast_source_waits_for_a_slow_service() -> None:
     world.events += range(200)
     world.run()
     assert world.evaluator.intake.positions()["n", "0"] == 10
+    world.evaluator.checkpoint()
     world.crash()
     world.run()
     assert world.evaluator.intake.positions()["n", "0"] == 10, "recovery forgot that it is full"
@@ -432,3 +451,15 @@ def test_trouble_with_the_store_loses_no_answer(gate: Gate) -> None:
     running.join()
     assert (running.values(), gate.asked) == (["a"], [1])
     running.evaluator.close()
+
+
+def test_a_query_on_event_time_waits_for_its_answers() -> None:
+    """What it would do when its events are over it does once, when the last answer is in."""
+    with QueryEvaluator(MemoryStore()) as evaluator:
+        evaluator.source("n", ListSource(range(10)))
+        query = rx.source("n").map_async(echo, concurrency=2).pipe(ops.buffer_with_time(1000.0))
+        evaluator.create("q", query, clock=event_time(float))
+        evaluator.create("last", rx.source("n").pipe(ops.map_async(echo), ops.debounce(0.5)), clock=event_time(float))
+        evaluator.run()
+        assert values_of(evaluator, "q") == [list(range(10))]
+        assert values_of(evaluator, "last")[-1] == 9
