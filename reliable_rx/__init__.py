@@ -46,6 +46,7 @@ from reliable_rx.creation import (
     throw,
     timer,
     to_async,
+    using,
     with_latest_from,
     zip,
     zip_latest,
@@ -88,5 +89,5 @@ __all__ = [
     "from_callable", "from_callback", "from_future", "from_iterable", "from_list", "from_marbles", "generate",
     "generate_with_relative_time", "hot", "if_then", "interval", "just", "merge", "never", "of", "on_error_resume_next",
     "operators", "range", "repeat_value", "return_value", "source", "start", "start_async", "throw", "timer",
-    "to_async", "with_latest_from", "zip", "zip_latest",
+    "to_async", "using", "with_latest_from", "zip", "zip_latest",
 ]  # fmt: skip

@@ -1,6 +1,6 @@
 """Where sequences begin, under RxPY's names. Hosted ones start when their query is created."""
 
-from reliable_rx.creation.choose import case, defer, if_then
+from reliable_rx.creation.choose import case, defer, if_then, using
 from reliable_rx.creation.combining import (
     amb,
     catch,
@@ -48,5 +48,5 @@ __all__ = [
     "defer", "empty", "for_in", "fork_join", "from_", "from_callable", "from_callback", "from_future", "from_iterable",
     "from_list", "from_marbles", "generate", "generate_with_relative_time", "hot", "if_then", "interval", "just",
     "merge", "never", "of", "on_error_resume_next", "range", "repeat_value", "return_value", "start", "start_async",
-    "throw", "timer", "to_async", "with_latest_from", "zip", "zip_latest",
+    "throw", "timer", "to_async", "using", "with_latest_from", "zip", "zip_latest",
 ]  # fmt: skip

@@ -16,7 +16,7 @@ from reactivex.abc import DisposableBase, SchedulerBase
 from reactivex.scheduler import ImmediateScheduler
 from reactivex.typing import AnyFuture
 
-from reliable_rx.creation.values import empty
+from reliable_rx.creation.values import empty, throw
 from reliable_rx.operator import Context, Stage
 from reliable_rx.query import Query, apply, as_query
 
@@ -134,3 +134,61 @@ def defer(factory: Callable[[SchedulerBase], Observable[A] | AnyFuture[A]]) -> Q
     *State*: that of the sequence that was made. *factory* is called again on recovery and must be pure.
     """
     return apply(Defer(factory))
+
+
+@dataclass(frozen=True, eq=False)
+class Using(Stage, name="using"):
+    passes_on = True
+    resource_factory: Callable[[], Any]
+    observable_factory: Callable[[Any], Any]
+
+    def on_start(self, cx: Context) -> None:
+        cx.open("made", None)
+
+    def inner(self, outer: None) -> Observable[Any]:
+        resource = None
+        try:
+            resource = self.resource_factory()
+            source = self.observable_factory(resource)
+        except Exception as error:
+            source = throw(error)
+        return apply(Holding(resource), source)
+
+    def on_inner_completed(self, cx: Context, key: Any) -> None:
+        cx.complete()
+
+
+@dataclass(frozen=True, eq=False)
+class Holding(Stage, name="holding"):
+    passes_on = True
+    resource: DisposableBase | None
+
+    def on_release(self, cx: Context) -> None:
+        if self.resource is not None:
+            self.resource.dispose()
+
+
+def using(resource_factory: Callable[[], R], observable_factory: Callable[[R], Observable[A]]) -> Query[A]:
+    """Acquire a resource for each subscription, emit what *observable_factory* makes of it, and dispose of it then.
+
+    >>> import reliable_rx as rx
+    >>> from reactivex.disposable import Disposable
+    >>> said = []
+    >>> def acquire():
+    ...     said.append("acquired")
+    ...     return Disposable(lambda: said.append("disposed"))
+    >>> using(acquire, lambda resource: rx.of(1)).run()
+    1
+    >>> said
+    ['acquired', 'disposed']
+    >>> from reliable_rx.testing import diagram
+    >>> diagram(lambda xs: using(lambda: None, lambda resource: xs), "-1-2-|")
+    -1-2-|
+    -1-2-|
+
+    Hosted, the resource belongs to the process: recovery acquires another one and calls *observable_factory* again. It
+    is disposed of when the sequence ends or is unsubscribed from, not when an evaluator closes or edits the query.
+
+    *State*: that of the sequence that was made.
+    """
+    return apply(Using(resource_factory, observable_factory))

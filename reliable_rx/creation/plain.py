@@ -131,8 +131,9 @@ def from_marbles(
 ) -> Query[Any]:
     """Play marbles for each subscription, *timespan* seconds a tick; un-hosted only.
 
-    >>> from_marbles("-a-(b,c)-|", timespan=0.001).to_list().run()
-    ['a', 'b', 'c']
+    >>> from reliable_rx.testing import diagram
+    >>> diagram(lambda: from_marbles("-a-(b,c)-|", timespan=1.0))
+    -a-(b c)-----|
     """
     made = plain_from_marbles(string, timespan, lookup=lookup, error=error, scheduler=scheduler)
     return unhosted("from_marbles", made, TESTS)
@@ -151,7 +152,10 @@ def hot(
 ) -> Query[Any]:
     """Play marbles from *duetime* on, whether anybody listens or not; un-hosted only.
 
-    >>> hot("--a-b-|", timespan=0.01).to_list().run()
-    ['a', 'b']
+    >>> from reactivex.scheduler import VirtualTimeScheduler
+    >>> clock = VirtualTimeScheduler(0.0)
+    >>> _ = hot("--a-b-|", timespan=1.0, scheduler=clock).subscribe(print)
+    >>> clock.advance_to(3.5)
+    a
     """
     return unhosted("hot", plain_hot(string, timespan, duetime, scheduler, lookup, error), TESTS)

@@ -14,6 +14,7 @@ import math
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass
 from datetime import datetime
+from functools import lru_cache
 from typing import Any, Literal, TypeVar, get_args
 
 from reactivex.abc import SchedulerBase
@@ -52,7 +53,7 @@ class Timer(Waits, name="timer"):
             cx.emit(0)
             cx.complete()
         else:
-            self._tick(cx, max(0, microseconds(self.period)) / 1_000_000)
+            self._tick(cx, whole(self.period))
 
     def _tick(self, cx: Context, period: float) -> None:
         state, due = cx.state, cx.state.due
@@ -62,8 +63,14 @@ class Timer(Waits, name="timer"):
             count = state.count
             state.count += 1
             cx.emit(count)
-        if cx.active and cx.state is state:  # nobody has stopped us meanwhile, or started us afresh
+        if cx.state is state:  # nobody has started us afresh meanwhile
             cx.schedule(state.due, "tick")
+
+
+@lru_cache
+def whole(period: Relative) -> float:
+    """Return a period in seconds, in RxPY's resolution."""
+    return max(0, microseconds(period)) / 1_000_000
 
 
 def following(due: float, period: float, now: float) -> float:
