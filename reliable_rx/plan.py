@@ -9,6 +9,7 @@ sequences is called once, here, with a symbol; if that works, its sub-plan is sh
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
 from reactivex import Observable
@@ -390,15 +391,22 @@ def bounded(node: PlanNode) -> tuple[Step, Step]:
         return op.on_batch, op.on_next
     limits = [(field, name, getattr(node.plan.limits, name)) for field, name in op.grows.items()]
 
+    step, watched = op.on_next, [(attrgetter(field), most) for field, _, most in limits]
+
     def on_next(state: Any, value: Any, out: list[Any]) -> bool | None:
-        done = op.on_next(state, value, out)
-        check_limits(state, limits, node.path)
+        done = step(state, value, out)
+        for get, most in watched:
+            if len(get(state)) > most:
+                check_limits(state, limits, node.path)
         return done  # type: ignore[no-any-return]
 
     def on_batch(state: Any, values: Sequence[Any], out: list[Any]) -> bool | None:
-        if all(len(getattr(state, field)) + len(values) <= most for field, _, most in limits):
+        if all(len(get(state)) + len(values) <= most for get, most in watched):
             return op.on_batch(state, values, out)  # type: ignore[no-any-return]
-        return any(on_next(state, value, out) for value in values)
+        for value in values:  # no generator: it would make another error of a StopIteration
+            if on_next(state, value, out):
+                return True
+        return None
 
     return on_batch, on_next
 

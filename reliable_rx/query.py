@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, fields, is_dataclass
+from dataclasses import dataclass, fields, is_dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
@@ -255,7 +255,12 @@ def bound(node: Node, sources: Mapping[str, reactivex.Observable[Any]]) -> Node:
     """Return the plan with the named *sources* replaced."""
     if isinstance(node.op, SourceLeaf) and node.op.source in sources:
         return as_query(sources[node.op.source]).node
-    return Node(node.op, tuple(bound(each, sources) for each in node.inputs)) if node.inputs else node
+    if not node.inputs:
+        return node
+    op, inputs = node.op, tuple([bound(each, sources) for each in node.inputs])
+    if hasattr(op, "_source"):  # what its user function is given as the sequence before it
+        op = replace(op, _source=Query(inputs[0]))  # type: ignore[type-var]
+    return Node(op, inputs)
 
 
 Operator.apply = staticmethod(apply)

@@ -14,12 +14,11 @@ from reliable_rx.query import Node, Symbol, SymbolLeaf, parameters
 
 
 def captures(node: Node, symbol: Symbol) -> bool:
-    """Whether any function in the plan closes over *symbol*."""
+    """Whether any function in the plan closes over *symbol*, or is given it by its operator as the sequence before."""
     if isinstance(node.op, SymbolLeaf):
         return False
-    return any(holds(value, symbol, 0) for value in parameters(node.op).values()) or any(
-        captures(each, symbol) for each in node.inputs
-    )
+    given = [*parameters(node.op).values(), getattr(node.op, "_source", None)]
+    return any(holds(value, symbol, 0) for value in given) or any(captures(each, symbol) for each in node.inputs)
 
 
 def holds(value: Any, symbol: Symbol, depth: int) -> bool:

@@ -79,6 +79,11 @@ cases(
     {
         "then take": lambda ops, rx, s: s.pipe(ops.take_last(3), ops.take(1)),
         "then fails": lambda ops, rx, s: s.pipe(ops.take_last(2), ops.map(over(1, lambda x: x))),
+        "of groups": lambda ops, rx, s: s.pipe(ops.group_by(lambda x: x), ops.take_last(2), ops.map(lambda g: g.key)),
+        "per group": lambda ops, rx, s: s.pipe(
+            ops.group_by(lambda x: x % 2),
+            ops.flat_map(lambda g: g.pipe(ops.take_last(1), ops.map(lambda x: (g.key, x)))),
+        ),
         "after take": lambda ops, rx, s: s.pipe(ops.take(3), ops.take_last(2)),
     },
 )
@@ -123,6 +128,15 @@ SEARCHES = {
 }
 for name in ("find", "find_index"):
     with_predicates(name, SEARCHES)
+    cases(
+        name,
+        {
+            "per group": lambda ops, rx, s, n=name: s.pipe(
+                ops.group_by(lambda x: x % 2),
+                ops.flat_map(lambda g: g.pipe(getattr(ops, n)(lambda x, i, group: x == group.key + i))),
+            ),
+        },
+    )
 for name in ("first_or_default", "single", "single_or_default"):
     with_predicates(name, PREDICATES)
     cases(name, {"plain": lambda ops, rx, s, n=name: s.pipe(getattr(ops, n)())})

@@ -144,18 +144,19 @@ class SequenceEqual(Stage, name="sequence_equal"):
 
     def on_next(self, cx: Context, port: int, value: Any) -> None:
         state = cx.state
-        if state.waiting and state.ahead != port:
-            other = state.waiting[0]
+        waiting = state.waiting
+        if waiting and state.ahead != port:
+            other = waiting[0]
             equal = self.comparer(other, value) if port else self.comparer(value, other)
-            state.waiting.popleft()
+            waiting.popleft()
             if not equal:
                 answer(cx, False)
         elif state.ended[1 - port]:
             answer(cx, False)
         else:
             state.ahead = port
-            state.waiting.append(value)
-            check_queue(state.waiting, cx)
+            waiting.append(value)
+            check_queue(waiting, cx)
 
     def on_completed(self, cx: Context, port: int) -> None:
         state = cx.state
