@@ -164,11 +164,16 @@ class Last(Stage):
         queue: deque[tuple[int, Any]] = field(default_factory=deque)
 
     def on_next(self, cx: Context, port: int, value: Any) -> None:
-        self.on_batch(cx, port, (value,))
+        queue, now_us = cx.state.queue, microseconds(cx.now)
+        queue.append((now_us, value))
+        self._let_go(cx, queue, now_us)
 
     def on_batch(self, cx: Context, port: int, values: Sequence[Any]) -> None:
         queue, now_us = cx.state.queue, microseconds(cx.now)
         queue.extend([(now_us, value) for value in values])
+        self._let_go(cx, queue, now_us)
+
+    def _let_go(self, cx: Context, queue: deque[tuple[int, Any]], now_us: int) -> None:
         self.older(cx, self._take_older(queue, now_us))
         check_queue(queue, cx)
 
