@@ -49,12 +49,14 @@ WORLDLY = {
 }  # fmt: skip
 # What must give the same again when it is run again: all of reliable_rx, and the engine's side of the evaluator.
 PURE = (
-    "reliable_rx/", "hosting/engine.py", "hosting/turn.py", "hosting/routes.py", "hosting/edit.py",
+    "reliable_rx/", "hosting/engine.py", "hosting/asked.py", "hosting/turn.py", "hosting/routes.py", "hosting/edit.py",
     "hosting/snapshot.py", "checkpoint/codec.py", "checkpoint/plain.py", "checkpoint/envelope.py",
 )  # fmt: skip
 WORLDLY_ALLOWED = {
     ("reliable_rx/query.py", "threading"): "RxPY's operators ask an observable for its lock",
     ("reliable_rx/unhosted.py", "threading"): "plain Rx schedulers call from threads of their own, without a host",
+    ("reliable_rx/loop.py", "asyncio"): "what a query asks of the world is a coroutine; only its answer is data",
+    ("reliable_rx/loop.py", "threading"): "and runs on a loop beside the query, un-hosted and hosted",
     ("checkpoint/plain.py", "uuid"): "UUIDs are values that a digest must know",
 }
 CLOCKS = {("datetime", "now"), ("datetime", "utcnow"), ("datetime", "today"), ("date", "today")}

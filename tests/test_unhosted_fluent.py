@@ -46,4 +46,4 @@ def test_slicing_and_adding() -> None:
     query = rx.of(1) + rx.of(2)
     assert query.is_hostable
     assert query.to_list().run() == [1, 2]
-    assert [name for name in ops.__all__ if name not in plain_ops.__all__] == ["where_key"]
+    assert [name for name in ops.__all__ if name not in plain_ops.__all__] == ["map_async", "where_key"]
