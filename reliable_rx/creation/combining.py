@@ -31,8 +31,10 @@ def merge(*sources: Observable[A]) -> Query[A]:
     """Emit what any of *sources* emits.
 
     >>> import reliable_rx as rx
-    >>> merge(rx.of(1, 2), rx.of(3)).to_list().run()
-    [1, 2, 3]
+    >>> _ = merge(rx.of(1, 2), rx.of(3)).subscribe(print)
+    1
+    2
+    3
     >>> from reliable_rx.testing import diagram
     >>> diagram(merge, "-1---2|", "--a-b---c|")
     -1---2|
@@ -149,8 +151,9 @@ def combine_latest(*sources: Observable[Any]) -> Query[Any]:
     """Emit a tuple of the latest elements whenever one of *sources* emits, once all have.
 
     >>> import reliable_rx as rx
-    >>> combine_latest(rx.of(1), rx.of("a", "b")).to_list().run()
-    [(1, 'a'), (1, 'b')]
+    >>> _ = combine_latest(rx.of(1), rx.of("a", "b")).subscribe(print)
+    (1, 'a')
+    (1, 'b')
     >>> from reliable_rx.testing import diagram
     >>> diagram(combine_latest, "-1---2-|", "---a-|")
     -1----------2--------|
@@ -178,8 +181,9 @@ def with_latest_from(*sources: Observable[Any]) -> Query[Any]:
     """Emit each element of the first sequence with the latest of the others, once all have one.
 
     >>> import reliable_rx as rx
-    >>> with_latest_from(rx.of(1, 2), rx.of("a")).to_list().run()
-    [(1, 'a'), (2, 'a')]
+    >>> _ = with_latest_from(rx.of(1, 2), rx.of("a")).subscribe(print)
+    (1, 'a')
+    (2, 'a')
     >>> from reliable_rx.testing import diagram
     >>> diagram(with_latest_from, "-1---2-|", "---a-b|")
     -1---2--------|
@@ -232,8 +236,8 @@ def zip_latest(*sources: Observable[Any]) -> Query[Any]:
     """Emit a tuple once all of *sources* have emitted anew; of a faster one only the latest element is kept.
 
     >>> import reliable_rx as rx
-    >>> zip_latest(rx.of(1, 2, 3), rx.of("a", "b")).to_list().run()
-    [(3, 'a')]
+    >>> _ = zip_latest(rx.of(1, 2, 3), rx.of("a", "b")).subscribe(print)
+    (3, 'a')
     >>> from reliable_rx.testing import diagram
     >>> diagram(zip_latest, "-12---3-|", "---a-b|")
     -12----------3------------|

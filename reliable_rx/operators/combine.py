@@ -52,8 +52,10 @@ def merge(*sources: Observable[Any], max_concurrent: int | None = None) -> Calla
     """Emit what any of the sequences emits.
 
     >>> import reliable_rx as rx
-    >>> rx.of(1, 2).merge(rx.of(3)).to_list().run()
-    [1, 2, 3]
+    >>> _ = rx.of(1, 2).merge(rx.of(3)).subscribe(print)
+    1
+    2
+    3
     >>> from reliable_rx.testing import diagram
     >>> diagram(lambda xs, ys: xs.pipe(merge(ys)), "-1---2|", "--a-b---c|")
     -1---2|

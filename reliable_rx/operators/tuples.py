@@ -71,8 +71,9 @@ def combine_latest(*others: Observable[Any]) -> Callable[[Observable[Any]], Obse
     """Emit a tuple of the latest elements whenever one of the sequences emits, once all have.
 
     >>> import reliable_rx as rx
-    >>> rx.of(1).combine_latest(rx.of("a", "b")).to_list().run()
-    [(1, 'a'), (1, 'b')]
+    >>> _ = rx.of(1).combine_latest(rx.of("a", "b")).subscribe(print)
+    (1, 'a')
+    (1, 'b')
     >>> from reliable_rx.testing import diagram
     >>> diagram(lambda xs, ys: xs.pipe(combine_latest(ys)), "-1---2-|", "---a-|")
     -1----------2--------|
@@ -131,8 +132,9 @@ def with_latest_from(*sources: Observable[Any]) -> Callable[[Observable[Any]], O
     """Emit each element with the latest ones of the other sequences, once all have one.
 
     >>> import reliable_rx as rx
-    >>> rx.of(1, 2).with_latest_from(rx.of("a")).to_list().run()
-    [(1, 'a'), (2, 'a')]
+    >>> _ = rx.of(1, 2).with_latest_from(rx.of("a")).subscribe(print)
+    (1, 'a')
+    (2, 'a')
     >>> from reliable_rx.testing import diagram
     >>> diagram(lambda xs, ys: xs.pipe(with_latest_from(ys)), "-1---2-|", "---a-b|")
     -1---2--------|
@@ -249,8 +251,8 @@ def zip_latest(*others: Observable[Any]) -> Callable[[Observable[Any]], Observab
     """Emit a tuple once all the sequences have emitted anew; of a faster one only the latest element is kept.
 
     >>> import reliable_rx as rx
-    >>> rx.of(1, 2, 3).zip_latest(rx.of("a", "b")).to_list().run()
-    [(3, 'a')]
+    >>> _ = rx.of(1, 2, 3).zip_latest(rx.of("a", "b")).subscribe(print)
+    (3, 'a')
     >>> from reliable_rx.testing import diagram
     >>> diagram(lambda xs, ys: xs.pipe(zip_latest(ys)), "-12---3-|", "---a-b|")
     -12----------3------------|

@@ -75,8 +75,9 @@ def skip_until(other: Observable[Any] | AnyFuture[Any]) -> Callable[[Observable[
     """Pass elements only after *other* has emitted; if it never does, not even the end.
 
     >>> import reliable_rx as rx
-    >>> rx.range(3).skip_until(rx.of("go")).to_list().run()
-    [1, 2]
+    >>> _ = rx.range(3).skip_until(rx.of("go")).subscribe(print)
+    1
+    2
     >>> from reliable_rx.testing import diagram
     >>> diagram(lambda xs, ys: xs.pipe(skip_until(ys)), "-1-2-3-|", "----x-|")
     -1-2-3-|
