@@ -1,13 +1,14 @@
-"""The calls out of an un-hosted query: made at once, on a loop in another thread; their answers come in one by one.
+"""How calls out of a query are made: what any host must do, and how it is done un-hosted.
 
-There is no journal here, so nothing of a call outlives the process. An `AsyncIOScheduler` given to ``subscribe`` names
-the loop that the application already runs, and the calls run there.
+Un-hosted they are made at once, on a loop in another thread, and their answers come in one by one. There is no journal
+here, so nothing of a call outlives the process. An `AsyncIOScheduler` given to ``subscribe`` names the loop that the
+application already runs, and the calls run there.
 """
 
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from reactivex.scheduler.eventloop import AsyncIOScheduler
 
@@ -17,6 +18,23 @@ if TYPE_CHECKING:
     from reliable_rx.instance import Instance
     from reliable_rx.plan import PlanNode
     from reliable_rx.unhosted import PlainWorld
+
+
+class Calls(Protocol):
+    """How a host makes the calls out of its queries."""
+
+    def ask(self, instance: Instance, node: PlanNode, value: Any, /) -> int:
+        """Call out; the number is the call's own for the life of the host."""
+
+    def resume(self, instance: Instance, node: PlanNode, /) -> None:
+        """Take up the calls that a checkpoint knows to be in flight."""
+
+    def drop(self, instance: Instance, node: PlanNode, /) -> None:
+        """Nobody waits for the calls of this operator any more."""
+
+    def hold(self, instance: Instance, node: PlanNode, /, *, full: bool) -> None: ...
+    def origin(self, instance: Instance, node: PlanNode, value: Any, /) -> Any: ...
+    def at_work(self, origin: Any, /) -> None: ...
 
 
 class PlainCalls:

@@ -7,7 +7,7 @@ operators is here, once, for the engine and for plain `reactivex` alike.
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from reliable_rx.errors import LimitExceeded
 from reliable_rx.operator import Linear
@@ -16,24 +16,10 @@ from reliable_rx.query import Inner, InnerLeaf, Query, SymbolLeaf, as_query
 from reliable_rx.stage import Cx, fail_node
 from reliable_rx.subject import Subject
 
+if TYPE_CHECKING:
+    from reliable_rx.calling import Calls
+
 Timer = list[Any]  # due, order, instance or None, node, tag
-
-
-class Calls(Protocol):
-    """How a host makes the calls out of its queries."""
-
-    def ask(self, instance: Instance, node: PlanNode, value: Any, /) -> int:
-        """Call out; the number is the call's own for the life of the host."""
-
-    def resume(self, instance: Instance, node: PlanNode, /) -> None:
-        """Take up the calls that a checkpoint knows to be in flight."""
-
-    def drop(self, instance: Instance, node: PlanNode, /) -> None:
-        """Nobody waits for the calls of this operator any more."""
-
-    def hold(self, instance: Instance, node: PlanNode, /, *, full: bool) -> None: ...
-    def origin(self, instance: Instance, node: PlanNode, value: Any, /) -> Any: ...
-    def at_work(self, origin: Any, /) -> None: ...
 
 
 class World(Protocol):

@@ -7,7 +7,6 @@ own, which is written to the journal like an event. A replay reads the answer th
 
 from __future__ import annotations
 
-import inspect
 from collections import deque
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
@@ -128,7 +127,7 @@ def map_async(
     ``4 * concurrency`` answers that wait for an earlier one. *Raises* `TypeError` and `ValueError` for arguments that
     make no sense.
     """
-    if inspect.iscoroutine(coroutine) or not callable(coroutine):
+    if not callable(coroutine):
         raise TypeError(f"map_async takes an async function of one element, got {coroutine!r}")
     if isinstance(concurrency, bool) or not isinstance(concurrency, int):
         raise TypeError(f"concurrency is how many calls may be in flight, a whole number, got {concurrency!r}")
