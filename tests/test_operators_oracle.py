@@ -62,13 +62,17 @@ class Noting:
         return getattr(self.module, name)
 
 
+ANSWERED_FROM_OUTSIDE = {"map_async"}
+"""What virtual time cannot play; tests/test_map_async.py has a model of its own for it."""
+
+
 def test_every_operator_has_a_case() -> None:
     """No operator and no creation function goes without a case."""
     used_operators: set[str] = set()
     used_creations: set[str] = set()
     for case in CASES.values():
         build_and_run(case.build, Noting(ops, used_operators), Noting(rx, used_creations), case.sources)
-    assert set(ops.__all__) - used_operators == set()
+    assert set(ops.__all__) - used_operators == ANSWERED_FROM_OUTSIDE
     assert set(creation.__all__) - used_creations == set()
 
 
