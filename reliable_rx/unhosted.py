@@ -249,11 +249,8 @@ class PlainWorld:
 
 
 def clock_of(scheduler: Any) -> Callable[[], float]:
-    """Return what reads a scheduler's clock in seconds, without the detour over dates that most of them take."""
-    now = type(scheduler).now
-    if now is Scheduler.now:
-        return time.time
-    if now is VirtualTimeScheduler.now and not isinstance(scheduler.clock, datetime):
+    """Return what reads a scheduler's clock in seconds; virtual time without the detour over dates."""
+    if type(scheduler).now is VirtualTimeScheduler.now and not isinstance(scheduler.clock, datetime):
         return partial(getattr, scheduler, "clock")
     return lambda: scheduler.to_seconds(scheduler.now)  # type: ignore[no-any-return]
 
