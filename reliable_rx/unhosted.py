@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import io
 import pickle
-import time
 from collections.abc import Callable, Hashable, Sequence
 from datetime import datetime
 from functools import cached_property, partial
@@ -18,7 +17,6 @@ from typing import Any
 from reactivex import abc
 from reactivex.disposable import Disposable, SingleAssignmentDisposable
 from reactivex.scheduler import CurrentThreadScheduler, ImmediateScheduler, TimeoutScheduler, VirtualTimeScheduler
-from reactivex.scheduler.scheduler import Scheduler
 
 from reliable_rx.calling import PlainCalls
 from reliable_rx.calling import PlainCalls
