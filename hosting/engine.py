@@ -25,6 +25,8 @@ from reliable_rx.errors import InternalError, LimitExceeded, QueryRefused
 from reliable_rx.instance import Instance, Timer, reads_inner, subject_of, subscribe_inner
 from reliable_rx.limits import Limits
 from reliable_rx.plan import NO_LIMITS, Plan, PlanNode, refuse_foreign
+from reliable_rx.event_time import EventTime
+from reliable_rx.hub import Trampoline
 from reliable_rx.query import Query, SourceLeaf
 from reliable_rx.rows import Report
 from reliable_rx.stage import finish_node
@@ -64,6 +66,7 @@ class QueryEngine:
         self.stepwise = 0
         self.dirty: dict[Any, None] = {}
         self.gone: dict[Any, None] = {}
+        self.trampoline = Trampoline()
         self.touch: Callable[[Any], Any] = self.dirty.setdefault
         self.outputs: dict[str, Output] = {}
         self.cascade: deque[tuple[str, Sequence[Any], bool, Exception | None]] = deque()
@@ -446,7 +449,7 @@ class QueryEngine:
             route.remove(instance, leaf)
 
     def plan_inner(self, query: Query[Any], node: PlanNode) -> Plan:
-        plan = Plan(query.node, limits=node.plan.limits, prefix=f"{node.path}/inner", symbolic=True)
+        plan = Plan(query.node, limits=node.plan.limits, prefix=f"{node.path}/inner", symbolic=True, around=node.plan)
         refuse_foreign(plan)
         return plan
 

@@ -61,9 +61,14 @@ class Standing(Instance):
 
 def caught(node: PlanNode) -> bool:
     """Whether something downstream of *node* in its plan goes on after an error."""
-    down = node.down
-    while down is not None:
-        if isinstance(down.op, Stage) and type(down.op).on_error is not Stage.on_error:
+    while node.down is not None:
+        node = node.down
+        if node.op.is_hub:  # behind it is whoever reads it
+            return any(catches(each) for each in node.plan.walk() if not each.op.is_hub)
+        if catches(node):
             return True
-        down = down.down
     return False
+
+
+def catches(node: PlanNode) -> bool:
+    return isinstance(node.op, Stage) and type(node.op).on_error is not Stage.on_error

@@ -7,7 +7,7 @@ from types import BuiltinFunctionType, FunctionType
 from typing import Any
 
 from reliable_rx.plan import Plan, PlanNode
-from reliable_rx.query import ForeignLeaf, InnerLeaf, Node, Query, SourceLeaf, SymbolLeaf, parameters
+from reliable_rx.query import ForeignLeaf, HubLeaf, InnerLeaf, Node, Query, SourceLeaf, SymbolLeaf, parameters
 
 
 def one_line(node: Node) -> str:
@@ -32,6 +32,8 @@ def call(node: Node) -> str:
         return f"<{type(op.observable).__name__}>"
     if isinstance(op, (InnerLeaf, SymbolLeaf)):
         return "inner"
+    if isinstance(op, HubLeaf):
+        return "shared"
     return f"{op.name}({', '.join(shown(node))})"
 
 
@@ -65,11 +67,25 @@ def lines(plan: Plan, indent: str) -> Iterator[str]:
 
 
 def keeps(node: PlanNode) -> str:
-    """Say what an operator saves."""
+    """Say what an operator saves, and which shared part is read."""
+    if isinstance(node.op, HubLeaf):
+        return f"   · reads {path_of_hub(node.plan, node.op.token)}"
     if node.op.yields_inner:
         return "   · one row per inner sequence"
     fields = plan_fields(node)
     return f"   · keeps {fields}" if fields else ""
+
+
+def path_of_hub(plan: Plan | None, token: str) -> str:
+    """Return the path of what is read under *token*: a shared part, or the operator that has opened the plan."""
+    while plan is not None:
+        hub = plan.hubs.get(token)
+        if hub is None and plan.around is not None:
+            hub = next((node for node in plan.around.nodes if node.template is plan), None)
+        if hub is not None and token == hub.op.token:  # type: ignore[attr-defined]
+            return hub.path
+        plan = plan.around
+    return "what its host shares"
 
 
 def plan_fields(node: PlanNode) -> str:

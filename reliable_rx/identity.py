@@ -17,16 +17,17 @@ from typing import Any
 from reliable_rx.operator import Operator
 from reliable_rx.operators.linear import WhereKey
 from reliable_rx.query import Node, Query, SourceLeaf, parameters
+from reliable_rx.symbols import shared_within
 
 
 def content_hash(node: Node) -> str:
     """Return a hex digest of what the plan does."""
-    return joined(described(node))
+    return joined(described(node, {}))
 
 
 def hash_of(value: Any) -> str:
     """Return a hex digest of a parameter: equal for equal values and equal code."""
-    return joined(describe(value, 0))
+    return joined(describe(value, 0, {}))
 
 
 def joined(parts: Iterator[str]) -> str:
@@ -37,17 +38,24 @@ def joined(parts: Iterator[str]) -> str:
     return digest.hexdigest()
 
 
-def described(node: Node) -> Iterator[str]:
+def described(node: Node, hubs: dict[str, int]) -> Iterator[str]:
+    """Write a plan; what is shared is told by when it first occurred, in *hubs*, and written there only."""
+    if node.op.counts_readers:
+        known = len(hubs)
+        number = hubs.setdefault(node.op.token, known)  # type: ignore[attr-defined]
+        yield f"hub {number}"
+        if number < known:
+            return
     yield f"{node.op.name}/{node.op.version}("
     for name, value in parameters(node.op).items():
         yield name
-        yield from describe(value, 0)
+        yield from describe(value, 0, hubs)
     for each in node.inputs:
-        yield from described(each)
+        yield from described(each, hubs)
     yield ")"
 
 
-def describe(value: Any, depth: int) -> Iterator[str]:
+def describe(value: Any, depth: int, hubs: dict[str, int]) -> Iterator[str]:
     """Write a parameter as text that is equal for equal parameters in any process."""
     if depth > 16:
         yield "…"
@@ -55,26 +63,26 @@ def describe(value: Any, depth: int) -> Iterator[str]:
         yield value.__qualname__
         yield from describe_code(value.__code__)
         for each in (*(value.__defaults__ or ()), *contents(value)):
-            yield from describe(each, depth + 1)
+            yield from describe(each, depth + 1, hubs)
     elif isinstance(value, partial):
         for each in (value.func, *value.args, *sorted(value.keywords.items())):
-            yield from describe(each, depth + 1)
+            yield from describe(each, depth + 1, hubs)
     elif isinstance(value, Query):
-        yield from described(value.node)
+        yield from described(value.node, hubs)
     elif isinstance(value, (list, tuple)):
         yield f"{type(value).__name__}{len(value)}"
         for each in value:
-            yield from describe(each, depth + 1)
+            yield from describe(each, depth + 1, hubs)
     elif isinstance(value, (set, frozenset)):
-        yield from sorted("".join(describe(each, depth + 1)) for each in value)
+        yield from sorted("".join(describe(each, depth + 1, hubs)) for each in value)
     elif isinstance(value, dict):
         for item in value.items():
-            yield from describe(item, depth + 1)
+            yield from describe(item, depth + 1, hubs)
     elif isinstance(value, type) or (callable(value) and hasattr(value, "__qualname__")):
         yield f"{getattr(value, '__module__', None)}.{value.__qualname__}"  # str.upper has no module
     elif " at 0x" in (text := repr(value)):  # the repr tells an address, so what the object holds must tell it apart
         yield type(value).__qualname__
-        yield from describe(held(value), depth + 5)  # what is reached from there may be the whole process
+        yield from describe(held(value), depth + 5, hubs)  # what is reached from there may be the whole process
     else:
         yield f"{type(value).__qualname__}:{text}"
 
@@ -93,7 +101,7 @@ def describe_code(code: CodeType) -> Iterator[str]:
         if isinstance(constant, CodeType):
             yield from describe_code(constant)
         else:
-            yield from describe(constant, 1)
+            yield from describe(constant, 1, {})
 
 
 def contents(function: FunctionType) -> list[Any]:
@@ -115,16 +123,29 @@ def recognise(node: Node) -> tuple[Hashable, tuple[Any, ...]]:
     """
     keys: list[Any] = []
     sources: list[str] = []
-    found = structure(node, keys, sources)
+    hubs: dict[str, int] = {}
+    found = structure(node, keys, sources, hubs)
+    if hubs and reaches_hubs(node):
+        return (structure(node, None, [], {}), *hubs), ()
     if len(sources) == 1 or not keys:
         return found, tuple(keys)
-    return structure(node, None, []), ()
+    return structure(node, None, [], {}), ()
 
 
-def structure(node: Node, keys: list[Any] | None, sources: list[str]) -> Hashable:
+def reaches_hubs(node: Node) -> bool:
+    """Whether a function in the plan reaches a shared part, so that it matters which one it is."""
+    return any(True for _ in shared_within(node.op)) or any(reaches_hubs(each) for each in node.inputs)
+
+
+def structure(node: Node, keys: list[Any] | None, sources: list[str], hubs: dict[str, int]) -> Hashable:
     """Return the key of a plan; what it compares by id is kept alive by the plan that is stored under it."""
     op, inputs = node.op, node.inputs
     kind = type(op)
+    if op.counts_readers:
+        known = len(hubs)
+        number = hubs.setdefault(op.token, known)  # type: ignore[attr-defined]
+        if number < known:
+            return number
     if kind is SourceLeaf:
         sources.append(op.source)  # type: ignore[attr-defined]
     elif kind is WhereKey and keys is not None and is_plain_source(inputs[0]):
@@ -133,8 +154,8 @@ def structure(node: Node, keys: list[Any] | None, sources: list[str]) -> Hashabl
         return ("keyed", sources[-1], parameter(op.key_mapper))  # type: ignore[attr-defined]
     values = tuple([parameter(value) for value in read_parameters(op)])
     if len(inputs) == 1:
-        return (kind, values, structure(inputs[0], keys, sources))
-    return (kind, values, tuple([structure(each, keys, sources) for each in inputs]))
+        return (kind, values, structure(inputs[0], keys, sources, hubs))
+    return (kind, values, tuple([structure(each, keys, sources, hubs) for each in inputs]))
 
 
 READERS: dict[type[Operator], Callable[[Any], tuple[Any, ...]]] = {}
@@ -144,7 +165,7 @@ def read_parameters(op: Operator) -> tuple[Any, ...]:
     """Return the parameters of *op* in order."""
     reader = READERS.get(type(op))
     if reader is None:
-        names: list[str] = [f.name for f in fields(op)] if is_dataclass(op) else []
+        names: list[str] = [f.name for f in fields(op) if f.name != "_token"] if is_dataclass(op) else []
         get = attrgetter(*names) if names else None
         reader = READERS[type(op)] = (
             (lambda op: ()) if get is None else get if len(names) > 1 else (lambda op: (get(op),))

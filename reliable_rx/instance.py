@@ -10,9 +10,10 @@ from collections.abc import Callable, Hashable
 from typing import TYPE_CHECKING, Any, Protocol
 
 from reliable_rx.errors import LimitExceeded
+from reliable_rx.hub import HubSubject, Trampoline, find_hub, join, subject_of_hub
 from reliable_rx.operator import Linear
 from reliable_rx.plan import Plan, PlanNode
-from reliable_rx.query import Inner, InnerLeaf, Query, SymbolLeaf, as_query
+from reliable_rx.query import HubLeaf, Inner, InnerLeaf, Query, SymbolLeaf, as_query
 from reliable_rx.stage import Cx, fail_node
 from reliable_rx.subject import Subject
 
@@ -28,6 +29,8 @@ class World(Protocol):
     @property
     def calls(self) -> Calls: ...
 
+    trampoline: Trampoline | None
+    """Where hubs queue what they replay; un-hosted that is RxPY's affair."""
     epoch: int
     """The number of the newest snapshot; rows written in it, or born after it, carry it."""
     replaying: bool
@@ -69,7 +72,7 @@ class Instance:
     """One row at work."""
 
     __slots__ = (
-        "active", "children", "detached", "epoch", "gathered", "key", "orders", "outer", "parent", "plan", "saved",
+        "active", "children", "detached", "epoch", "gathered", "hubs", "key", "orders", "outer", "parent", "plan", "saved",
         "sink", "states", "subjects", "timers", "unit", "world",
     )  # fmt: skip
 
@@ -91,9 +94,18 @@ class Instance:
         self.timers: dict[int, dict[Hashable, Timer]] | None = None
         self.children: dict[int, dict[Hashable, Instance]] | None = None
         self.subjects: dict[int, dict[Hashable, Subject]] | None = None
+        self.hubs: dict[int, HubSubject] | None = None
 
     def start(self) -> None:
-        self.activate(self.plan.root)
+        self.subscribe(self.plan.root)
+
+    def subscribe(self, node: PlanNode) -> None:
+        """Subscribe *node*; the outermost such call goes on until all is done that was queued behind it."""
+        trampoline = self.world.trampoline
+        if trampoline is None:
+            self.activate(node)
+        else:
+            trampoline.run(self.activate, node)
 
     def dispose(self) -> None:
         """Let go of everything, and be silent from now on."""
@@ -176,6 +188,8 @@ class Instance:
         if self.subjects is not None:
             for subject in self.subjects.pop(node.index, {}).values():
                 self.world.forget(subject)
+        if self.hubs is not None:
+            self.hubs.pop(node.index, None)
 
     def end_leaf(self, leaf: PlanNode, error: Exception | None) -> None:
         """A leaf's sequence has ended."""
@@ -247,16 +261,14 @@ class Instance:
     def child(self, node: PlanNode, key: Hashable) -> Instance | None:
         return None if self.children is None else self.children.get(node.index, {}).get(key)
 
-    def open(self, node: PlanNode, key: Hashable, outer: Any, inner: Any = None) -> None:
-        """Subscribe to the inner sequence for *outer*."""
-        child = self.make_child(node, key, outer, inner)
-        check_depth(child)
+    def prepare(self, node: PlanNode, key: Hashable, outer: Any, inner: Any = None) -> None:
+        """Build the subscription to the inner sequence for *outer*."""
+        check_depth(self.make_child(node, key, outer, inner))
         self.world.touch(self.unit)
-        child.start()
 
     def make_child(self, node: PlanNode, key: Hashable, outer: Any, inner: Any = None) -> Instance:
         """Build the instance for *outer* without starting it; *inner* is what the selector has returned, if it has."""
-        if node.template is not None and isinstance(outer, Inner):
+        if node.template is not None and (isinstance(outer, Inner) or node.op.is_hub):
             plan: Plan = node.template
         else:
             query = as_query(node.op.inner(outer) if inner is None else inner)  # type: ignore[attr-defined]
@@ -294,6 +306,14 @@ class Instance:
         self.world.touch(subject)
         return subject
 
+    def renew(self, node: PlanNode, key: Hashable) -> None:
+        groups = self.groups(node)
+        subject = groups.pop(key, None)
+        if subject is not None:
+            self.world.touch(subject)
+            subject.order = self.world.order()
+            groups[key] = subject
+
     def end_group(self, node: PlanNode, key: Hashable, error: Exception | None) -> None:
         subject = self.groups(node).get(key)
         if subject is not None:
@@ -304,7 +324,18 @@ class Instance:
             self.reader_left(node)
 
     def _is_read(self, node: PlanNode) -> bool:
-        return any(subject.subscribers for subject in self.groups(node).values())
+        if node.op.is_hub:
+            return bool(subject_of_hub(self, node).subscribers)
+        groups = self.groups(node).values()
+        if not getattr(node.op, "reads_own", False):
+            return any(subject.subscribers for subject in groups)
+        return any(not self._is_own(node, reader) for subject in groups for _, reader, _ in subject.subscribers)
+
+    def _is_own(self, node: PlanNode, reader: Instance | None) -> bool:
+        """Whether *reader* is part of what *node* itself subscribed to."""
+        while reader is not None and not (reader.parent is self and reader.sink is node):
+            reader = reader.parent
+        return reader is not None
 
     def reader_left(self, node: PlanNode) -> None:
         """Stop a node that nobody hears any more once its last inner sequence has lost its last reader."""
@@ -329,13 +360,15 @@ def check_depth(child: Instance) -> None:
 
 def subscribe_inner(instance: Instance, leaf: PlanNode, order: int) -> None:
     """Subscribe a leaf to the subject it refers to, or end it if that has ended."""
+    if isinstance(leaf.op, HubLeaf):
+        remember_order(instance, leaf, order)
+        join(instance, leaf, order)
+        return
     subject = subject_of(instance, leaf)
     if subject.ended:
         instance.end_leaf(leaf, subject.error)
     else:
-        if instance.orders is None:
-            instance.orders = {}
-        instance.orders[leaf.index] = order
+        remember_order(instance, leaf, order)
         attach(instance, subject)
         subject.add((order, instance, leaf))
 
@@ -352,11 +385,22 @@ def attach(instance: Instance, subject: Subject) -> None:
 
 def subject_of(instance: Instance, leaf: PlanNode) -> Subject:
     """Return the subject that an inner leaf reads."""
+    if isinstance(leaf.op, HubLeaf):
+        return subject_of_hub(*find_hub(instance, leaf))
     if isinstance(leaf.op, SymbolLeaf):
+        while instance.plan.reads is not leaf.op.symbol:  # a selector within a selector reads what the outer one got
+            instance = instance.parent  # type: ignore[assignment]
         return instance.outer.subject  # type: ignore[no-any-return]
     op: InnerLeaf = leaf.op  # type: ignore[assignment]
     return op.subject
 
 
 def reads_inner(leaf: PlanNode) -> bool:
-    return isinstance(leaf.op, (InnerLeaf, SymbolLeaf))
+    return isinstance(leaf.op, (InnerLeaf, SymbolLeaf, HubLeaf))
+
+
+def remember_order(instance: Instance, leaf: PlanNode, order: int) -> None:
+    """Note when a leaf subscribed, so that it takes the same place again."""
+    if instance.orders is None:
+        instance.orders = {}
+    instance.orders[leaf.index] = order

@@ -45,6 +45,12 @@ class Operator:
     """Passes inner sequences on unchanged (filter, take…)."""
     yields_inner: ClassVar[bool] = False
     """Emits inner sequences that it owns (group_by, window…)."""
+    is_hub: ClassVar[bool] = False
+    """Others read what it shares (share, publish…): see `reliable_rx.hub`."""
+    counts_readers: ClassVar[bool] = False
+    """A hub that stands apart from the chains in which it is written, and runs while anybody reads it."""
+    runs_plain: ClassVar[bool] = False
+    """Un-hosted it is an observable of plain RxPY, which `observable` makes out of its inputs."""
     wraps_inner: ClassVar[bool] = False
     """Emits them inside other values (the pairs of group_join)."""
     calls_out: ClassVar[bool] = False
@@ -250,6 +256,15 @@ class Context(Protocol):
 
     def end(self, key: Hashable, error: Exception | None = None, /) -> None:
         """Complete (or fail) the inner sequence *key*."""
+
+    def share(self, value: Any, /) -> None:
+        """Give *value* to everybody who reads this hub."""
+
+    def serve(self, reader: int, /) -> None:
+        """Give a reader of this hub the next thing that is queued for it."""
+
+    def share_end(self, error: Exception | None, /) -> None:
+        """Tell everybody who reads this hub that it has ended."""
 
     def call(self, value: Any, /) -> int:
         """Have the operator's coroutine called with *value*; `on_answer` will hear of it under the returned number."""

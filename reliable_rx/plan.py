@@ -20,16 +20,17 @@ from reliable_rx.operator import Linear, Operator, Stage, StateShape, state_save
 from reliable_rx.query import (
     LEAVES,
     ForeignLeaf,
+    HubLeaf,
     Node,
-    PlainOperator,
     Query,
     SourceLeaf,
     Symbol,
     SymbolLeaf,
+    hubs_of,
     parameters,
 )
 from reliable_rx.stage import Cx, fail_node
-from reliable_rx.symbols import captures, stage_under, under
+from reliable_rx.symbols import captures, shared_within, stage_under, under
 
 if TYPE_CHECKING:
     from reliable_rx.instance import Instance
@@ -116,7 +117,14 @@ class Plan:
     """A compiled query."""
 
     def __init__(
-        self, query: Node, *, limits: Limits = NO_LIMITS, prefix: str = "", symbolic: bool, symbol: Symbol | None = None
+        self,
+        query: Node,
+        *,
+        limits: Limits = NO_LIMITS,
+        prefix: str = "",
+        symbolic: bool,
+        symbol: Symbol | None = None,
+        around: Plan | None = None,
     ) -> None:
         self.query = query
         self.limits = limits
@@ -126,10 +134,13 @@ class Plan:
         self.signature: tuple[tuple[str, str, int, tuple[str, ...]], ...] | None = None
         self.number = 0  # what a host calls this plan's signature
         self.slots: list[PlanNode] = []
+        self.reads = symbol
         self.symbol = symbol if symbol is not None and captures(query, symbol) else None
+        self.around = around
+        self.hubs: dict[str, PlanNode | None] = dict.fromkeys(hubs_of(query)) if symbolic else {}
         self.root = self._place(query, prefix, {})
         self.by_path = {node.path: node for node in self.nodes}
-        self.leaves = [node for node in self.nodes if node.leaf]
+        self.leaves = sorted((node for node in self.nodes if node.leaf), key=lambda node: type(node.op) is HubLeaf)
         for node in reversed(self.nodes):
             self._wire(node)
         self.shape: tuple[StateShape, ...] = tuple(state_shape(node.op) for node in self.slots)
@@ -141,8 +152,23 @@ class Plan:
         self.blank: list[Any] = [None] * (len(self.slots) + 1)  # the last stays None: the state of slot -1
 
     def _place(self, query: Node, prefix: str, seen: dict[str, int]) -> PlanNode:
-        if not self.symbolic and isinstance(query.op, PlainOperator):
-            query = Node(ForeignLeaf(query.op.observable(query.inputs)))
+        if query.op.runs_plain and not self.symbolic:
+            query = Node(ForeignLeaf(query.op.observable(query.inputs)))  # type: ignore[attr-defined]
+        if query.op.counts_readers and self.symbolic:
+            self._share(query, prefix, seen)
+            query = Node(HubLeaf(query.op.token))  # type: ignore[attr-defined]
+        return self._put(query, prefix, seen)
+
+    def _share(self, query: Node, prefix: str, seen: dict[str, int]) -> None:
+        """Place a hub with all that stands before it where it first occurs, unless a plan around this one has it."""
+        token: str = query.op.token  # type: ignore[attr-defined]
+        if self.hubs.get(token) is None and not (self.around is not None and self.around.has_hub(token)):
+            self._put(query, prefix, seen)
+
+    def has_hub(self, token: str) -> bool:
+        return token in self.hubs or (self.around is not None and self.around.has_hub(token))
+
+    def _put(self, query: Node, prefix: str, seen: dict[str, int]) -> PlanNode:
         inputs = tuple(
             self._place(each, *((prefix, seen) if port == 0 else (self._side(query, prefix, seen, port), {})))
             for port, each in enumerate(query.inputs)
@@ -155,6 +181,10 @@ class Plan:
         if query.op.State is not None:
             node.slot = len(self.slots)
             self.slots.append(node)
+        if self.symbolic and query.op.counts_readers:
+            self.hubs[query.op.token] = node  # type: ignore[attr-defined]
+        for each in shared_within(query.op) if self.symbolic else ():  # what a selector will use belongs to us
+            self._share(each, f"{path}:shared", seen)
         if self.symbolic and isinstance(query.op, Stage) and inputs and chosen_once(query):
             node.template = self._template(query.op, path)
         return node
@@ -175,7 +205,7 @@ class Plan:
             return None
         if not isinstance(inner, Query) or not only_reads(inner.node, symbol):
             return None
-        return Plan(inner.node, limits=self.limits, prefix=f"{path}/inner", symbolic=True, symbol=symbol)
+        return Plan(inner.node, limits=self.limits, prefix=f"{path}/inner", symbolic=True, symbol=symbol, around=self)
 
     def _wire(self, node: PlanNode) -> None:
         down = node.down
@@ -213,7 +243,7 @@ def takes_lists(node: PlanNode) -> bool:
 def steady(template: Plan) -> bool:
     """Whether a shared sub-plan reads its group from the moment it is opened, and nothing but its group."""
     return all(
-        not isinstance(node.op, SourceLeaf)
+        not isinstance(node.op, (SourceLeaf, HubLeaf))
         and (node.template is not None or getattr(node.op, "scheduler_default", "timeout") == "timeout")
         for node in template.walk()
     )
@@ -238,6 +268,8 @@ def segment(head: PlanNode) -> Callable[..., None]:
         nodes.append(nodes[-1].down)
     last = nodes[-1]
     bit, steps = last.bit, [(*bounded(node), node.slot, node.op) for node in nodes]
+    if len(nodes) == 1:
+        return segment_of_one(last, *steps[0])
 
     def run(instance: Instance, values: Sequence[Any], end: Any = None) -> None:
         if not instance.active & bit:
@@ -263,6 +295,38 @@ def segment(head: PlanNode) -> Callable[..., None]:
             last.deliver(instance, values)
         else:
             finish_segment(instance, last, values, end)
+
+    return run
+
+
+def segment_of_one(last: PlanNode, on_batch: Step, on_next: Step, slot: int, op: Any) -> Callable[..., None]:
+    """Return the same for an operator on its own, which is what most groups and windows are read by."""
+    bit, onward = last.bit, None if last.down is None else last.deliver
+
+    def run(instance: Instance, values: Sequence[Any], end: Any = None) -> None:
+        if not instance.active & bit:
+            return
+        if slot >= 0:
+            instance.world.touch(instance.unit)
+        state, out = instance.states[slot], []  # type: ignore[var-annotated]
+        try:
+            if on_next(state, values[0], out) if len(values) == 1 else on_batch(state, values, out):
+                end = DONE
+            elif end is DONE:
+                op.on_completed(state, out)
+        except Exception as error:
+            if end is not None or not instance.world.absorb(instance, last, error):
+                end = error
+        if end is not None:
+            finish_segment(instance, last, out, end)
+        elif out and onward is not None:
+            onward(instance, out)
+        elif out and (sink := instance.sink) is not None:
+            parent = instance.parent
+            if parent is not None and parent.gathered is not None and sink.passes and parent.active & sink.bit:
+                parent.gathered.extend(out)  # what the sink would do, two calls later for every event of every group
+            else:
+                sink.inner_deliver(instance, out)
 
     return run
 
@@ -425,6 +489,8 @@ def check_limits(state: Any, limits: list[tuple[str, str, int]], path: str) -> N
 
 def chosen_once(node: Node) -> bool:
     """Whether what *node* selects is selected for inner sequences, so that one symbol may stand for all."""
+    if node.op.is_hub:
+        return not node.op.counts_readers
     return node.op.reads_own or yields_inner(node.inputs[0])  # type: ignore[attr-defined]
 
 
@@ -440,7 +506,7 @@ def only_reads(node: Node, symbol: Symbol) -> bool:
     """Whether *symbol* occurs as an input only, not as a value, and nothing un-hosted occurs at all."""
     if isinstance(node.op, SymbolLeaf):
         return True
-    if isinstance(node.op, LEAVES) and not isinstance(node.op, SourceLeaf):
+    if isinstance(node.op, LEAVES) and not isinstance(node.op, (SourceLeaf, HubLeaf)):
         return False
     if any(mentions(value, symbol) for value in parameters(node.op).values()):
         return False

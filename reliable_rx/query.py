@@ -55,6 +55,7 @@ class ForeignLeaf(Operator, name="foreign"):
 class PlainOperator(Operator, name="plain"):
     """An operator of plain RxPY whose state nobody can save: runs un-hosted only, and says what to do here."""
 
+    runs_plain = True
     operator: str
     make: Callable[..., reactivex.Observable[Any]]
     instead: str
@@ -86,7 +87,14 @@ class SymbolLeaf(Operator, name="inner"):
     symbol: Symbol
 
 
-LEAVES = (SourceLeaf, ForeignLeaf, InnerLeaf, SymbolLeaf)
+@dataclass(frozen=True, eq=False)
+class HubLeaf(Operator, name="shared"):
+    """What a hub shares, wherever it is read."""
+
+    token: str
+
+
+LEAVES = (SourceLeaf, ForeignLeaf, InnerLeaf, SymbolLeaf, HubLeaf)
 
 
 class Query(reactivex.Observable[T_co]):
@@ -251,16 +259,34 @@ def walk(node: Node) -> Iterator[Node]:
         yield from walk(each)
 
 
-def bound(node: Node, sources: Mapping[str, reactivex.Observable[Any]]) -> Node:
-    """Return the plan with the named *sources* replaced."""
+def bound(
+    node: Node, sources: Mapping[str, reactivex.Observable[Any]], hubs: dict[Operator, Operator] | None = None
+) -> Node:
+    """Return the plan with the named *sources* replaced; what was shared stays shared, but by its own readers only."""
     if isinstance(node.op, SourceLeaf) and node.op.source in sources:
         return as_query(sources[node.op.source]).node
     if not node.inputs:
         return node
-    op, inputs = node.op, tuple([bound(each, sources) for each in node.inputs])
+    hubs = {} if hubs is None else hubs
+    op = hubs.setdefault(node.op, node.op.anew()) if node.op.counts_readers else node.op  # type: ignore[attr-defined]
+    inputs = tuple([bound(each, sources, hubs) for each in node.inputs])
     if hasattr(op, "_source"):  # what its user function is given as the sequence before it
         op = replace(op, _source=Query(inputs[0]))  # type: ignore[type-var]
     return Node(op, inputs)
+
+
+def hubs_of(node: Node) -> dict[str, Node]:
+    """Return the shared parts that occur in a plan, by their tokens."""
+    found: dict[str, Node] = {}
+    waiting, seen = [node], {id(node)}
+    while waiting:
+        each = waiting.pop()
+        if each.op.counts_readers:
+            found[each.op.token] = each  # type: ignore[attr-defined]
+        fresh = [before for before in each.inputs if id(before) not in seen]
+        seen.update(map(id, fresh))
+        waiting += fresh
+    return found
 
 
 Operator.apply = staticmethod(apply)

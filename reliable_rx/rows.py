@@ -13,8 +13,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from reliable_rx.errors import CheckpointRefused
-from reliable_rx.instance import Instance, reads_inner, subject_of
-from reliable_rx.operator import state_fields
+from reliable_rx.instance import Instance, reads_inner, remember_order, subject_of
+from reliable_rx.operator import Stage, state_fields
 from reliable_rx.plan import Plan, PlanNode
 from reliable_rx.query import Inner
 from reliable_rx.subject import RESOLVE, Address, Subject
@@ -141,7 +141,7 @@ class Loader:
         if owner is None:
             return False
         node = owner.plan.by_path.get(address[-2])
-        if node is None or (row[0] == "subject") != node.op.yields_inner:
+        if node is None or not (node.op.yields_inner if row[0] == "subject" else opens(node)):
             self.report.dropped.append(address[-2])
         elif row[0] == "subject":
             self._load_subject(owner, node, address, row)
@@ -221,7 +221,7 @@ class Loader:
     def _keep(
         self, instance: Instance, node: PlanNode, active: int, saved: tuple[str, str, int, tuple[str, ...]], values: Any
     ) -> None:
-        if not active and instance.active & node.bit:
+        if not active and instance.active & node.bit and not node.op.counts_readers:
             instance.deactivate(node, force=True)
         if node.slot < 0 or values is None:
             return
@@ -239,6 +239,7 @@ class Loader:
         else:
             self.report.kept.append(node.path)
         instance.states[node.slot] = kind.State(**fields)  # type: ignore[misc]
+        know_hubs(instance)
         resume_calls(instance, node)
 
     def finish(self) -> None:
@@ -246,9 +247,16 @@ class Loader:
         for subject in self.shells.values():
             subject.subscribers.sort(key=lambda subscriber: subscriber[0])
         for instance in self.instances.values():
+            for hub in (instance.hubs or {}).values():
+                hub.subscribers.sort(key=lambda subscriber: subscriber[0])
             for index, subjects in (instance.subjects or {}).items():
                 ordered = sorted(subjects.items(), key=lambda item: item[1].order)
                 instance.subjects[index] = dict(ordered)  # type: ignore[index]
+
+
+def opens(node: PlanNode) -> bool:
+    """Whether *node* may have inner subscriptions: one that owns inner sequences has them if it makes some itself."""
+    return not node.op.yields_inner or type(node.op).inner is not Stage.inner  # type: ignore[attr-defined]
 
 
 def restore(instance: Instance, row: Row) -> None:
@@ -259,6 +267,7 @@ def restore(instance: Instance, row: Row) -> None:
     for node, values in zip(plan.slots, states, strict=True):
         if values is not None:
             instance.states[node.slot] = node.op.State(*values)  # type: ignore[misc]
+    know_hubs(instance)
     for index, tag, due, order in timers:
         restore_timer(instance, plan.nodes[index], tag, due, order)
     known = dict(orders)
@@ -279,6 +288,15 @@ def resume_calls(instance: Instance, node: PlanNode) -> None:
     """Take up the calls that an operator waits for."""
     if node.op.calls_out and instance.active & node.bit:
         instance.world.calls.resume(instance, node)
+
+
+def know_hubs(instance: Instance) -> None:
+    """Let saved references to a hub find it under the token that it had when they were saved."""
+    hubs = instance.plan.hubs
+    for node in [node for node in hubs.values() if node is not None]:
+        state = instance.states[node.slot]
+        if state is not None:
+            hubs.setdefault(state.token, node)
 
 
 def empty(instance: Instance, node: PlanNode) -> None:
@@ -306,10 +324,3 @@ def restore_timer(instance: Instance, node: PlanNode, tag: Hashable, due: float,
         instance.timers = {}
     timer = instance.world.resume_timer(instance, node, tag, due, order)
     instance.timers.setdefault(node.index, {})[tag] = timer
-
-
-def remember_order(instance: Instance, leaf: PlanNode, order: int) -> None:
-    """Note when a leaf subscribed, so that it takes the same place again."""
-    if instance.orders is None:
-        instance.orders = {}
-    instance.orders[leaf.index] = order

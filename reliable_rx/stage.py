@@ -6,6 +6,7 @@ from collections.abc import Hashable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from reliable_rx.errors import LimitExceeded
+from reliable_rx.hub import serve, share_end, share_value
 from reliable_rx.query import Inner
 from reliable_rx.subject import Subject
 
@@ -59,6 +60,9 @@ class Cx:
     def complete(self) -> None:
         finish_node(self.instance, self.node, None)
 
+    def complete_outer(self) -> None:
+        end_outer(self.instance, self.node, None)
+
     def fail(self, error: Exception) -> None:
         finish_node(self.instance, self.node, error)
 
@@ -78,7 +82,7 @@ class Cx:
             return
         source = self.node.inputs[port]
         self.instance.deactivate(source)
-        self.instance.activate(source)
+        self.instance.subscribe(source)
 
     def subscribe_all(self) -> None:
         for source in self.node.inputs:
@@ -95,11 +99,20 @@ class Cx:
         return node.op.inner(outer)  # type: ignore[attr-defined]
 
     def open(self, key: Hashable, outer: Any, inner: Any = None) -> None:
+        self.prepare(key, outer, inner)
+        self.start(key)
+
+    def prepare(self, key: Hashable, outer: Any, inner: Any = None) -> None:
         if not self.active:
             return
         if self.opened() >= self.node.plan.limits.inner_max:
             raise exceeded(self.node, "inner_max")
-        self.instance.open(self.node, key, outer, inner)
+        self.instance.prepare(self.node, key, outer, inner)
+
+    def start(self, key: Hashable) -> None:
+        child = self.instance.child(self.node, key)
+        if child is not None:
+            child.start()
 
     def close(self, key: Hashable) -> None:
         child = self.instance.child(self.node, key)
@@ -128,8 +141,20 @@ class Cx:
         if subject is not None:
             subject.feed(values)
 
+    def renew(self, key: Hashable) -> None:
+        self.instance.renew(self.node, key)
+
     def end(self, key: Hashable, error: Exception | None = None) -> None:
         self.instance.end_group(self.node, key, error)
+
+    def share(self, value: Any) -> None:
+        share_value(self.instance, self.node, value)
+
+    def serve(self, reader: int) -> None:
+        serve(self.instance, self.node, reader)
+
+    def share_end(self, error: Exception | None) -> None:
+        share_end(self.instance, self.node, error)
 
     def call(self, value: Any) -> int:
         return self.instance.world.calls.ask(self.instance, self.node, value)
@@ -163,8 +188,23 @@ def finish_node(instance: Instance, node: PlanNode, error: Exception | None) -> 
     """End *node*: first its own inner sequences, then what stands upstream, then tell downstream."""
     if not instance.active & node.bit:
         return
+    if node.op.counts_readers:
+        end_hub(instance, node, error)
+        return
     for key in list(instance.groups(node)) if node.op.yields_inner else ():
         instance.end_group(node, key, error)
+    end_outer(instance, node, error)
+
+
+def end_hub(instance: Instance, node: PlanNode, error: Exception | None) -> None:
+    """End a hub that has failed: downstream of it are only its readers."""
+    for source in node.inputs:
+        instance.deactivate(source)
+    node.op.finish(Cx(instance, node), error)  # type: ignore[attr-defined]
+
+
+def end_outer(instance: Instance, node: PlanNode, error: Exception | None) -> None:
+    """End *node* alone: what stands upstream goes, unless its inner sequences are read, and downstream is told."""
     if not instance.active & node.bit:
         return
     unheard = instance.detached & node.bit

@@ -5,12 +5,13 @@ Only sub-plans whose functions close over the symbol pay for this.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
-from types import FunctionType
+from types import CodeType, FunctionType
 from typing import Any
 
-from reliable_rx.query import Node, Symbol, SymbolLeaf, parameters
+from reliable_rx.operator import Operator
+from reliable_rx.query import Node, Query, Symbol, SymbolLeaf, hubs_of, parameters
 
 
 def captures(node: Node, symbol: Symbol) -> bool:
@@ -38,6 +39,39 @@ def holds(value: Any, symbol: Symbol, depth: int) -> bool:
         return any(holds(each, symbol, depth + 1) for each in value)
     node = getattr(value, "node", None)
     return isinstance(node, Node) and captures(node, symbol)
+
+
+def shared_within(op: Operator) -> Iterator[Node]:
+    """Yield the shared parts that the functions among the parameters of *op* reach: a selector will read them."""
+    for value in parameters(op).values():
+        yield from reached(value, 0)
+
+
+def reached(value: Any, depth: int) -> Iterator[Node]:
+    """Yield the shared parts that can be reached from *value* through closures, globals, partials and containers."""
+    if depth > 8:
+        return
+    within: list[Any] = []
+    if isinstance(value, Query):
+        yield from hubs_of(value.node).values()
+    elif isinstance(value, FunctionType):
+        within = [cell.cell_contents for cell in value.__closure__ or () if not empty(cell)]
+        within += [*(value.__defaults__ or ()), *(value.__kwdefaults__ or {}).values()]
+        within += [each for name in named(value.__code__) if isinstance(each := value.__globals__.get(name), Query)]
+    elif isinstance(value, partial):
+        within = [value.func, *value.args, *value.keywords.values()]
+    elif isinstance(value, (tuple, list)):
+        within = list(value)
+    for each in within:
+        yield from reached(each, depth + 1)
+
+
+def named(code: CodeType) -> Iterator[str]:
+    """Yield the names that *code* uses, also in the functions that it makes."""
+    yield from code.co_names
+    for constant in code.co_consts:
+        if isinstance(constant, CodeType):
+            yield from named(constant)
 
 
 def empty(cell: Any) -> bool:

@@ -105,7 +105,7 @@ class PlainWorld:
     """Rx's schedulers and observables as the world of one subscription."""
 
     epoch = 0
-    replaying = moving = False
+    trampoline = None
     replaying = moving = False
 
     def __init__(self, scheduler: abc.SchedulerBase | None) -> None:
