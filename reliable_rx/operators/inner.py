@@ -76,7 +76,7 @@ class Reads(Stage):
         state = cx.state
         values = state.ready[tag]
         if values:
-            cx.emit_all(values)
+            self.on_inner_next(cx, tag, values)
         if cx.state is state and cx.active:  # nobody has stopped us meanwhile, or started us afresh
             del state.ready[tag]
             self.on_inner_completed(cx, tag)
