@@ -76,10 +76,10 @@ def tumbling_window(
 
     >>> from reliable_rx import operators as ops
     >>> from reliable_rx.testing import diagram
-    >>> sums = lambda s: s.pipe(tumbling_window(4), ops.flat_map(lambda w: w.pipe(ops.sum(), ops.map(lambda n: (w.key, n)))))
-    >>> diagram(sums, "-1-2--3--|")
-    -1-2---------------3--|
-    ----((0.0, 4.0), 3)---(((4.0, 8.0), 3))|
+    >>> summed = ops.flat_map(lambda w: w.pipe(ops.sum(), ops.map(lambda n: (w.key, n))))
+    >>> diagram(lambda s: s.pipe(tumbling_window(4), summed), "-1-2--3--|")
+    -1-2----------------3----------------|
+    ----((0.0, 4.0), 3)---((4.0, 8.0), 3)|
 
     Not in RxPY, whose `window_with_time` counts from the subscription. An element belongs to the window with
     ``start <= its time < end``; a window has ``key == (start_s, end_s)``; windows without elements are not emitted. For
@@ -101,6 +101,8 @@ def sliding_window(
     >>> from reliable_rx.testing import diagram
     >>> lists = lambda s: s.pipe(sliding_window(4, 2), ops.flat_map(lambda w: w.pipe(ops.to_list())))
     >>> diagram(lists, "-1-2-3----|")
+    -1---2------3-----------|
+    --[1]-[1, 2]-[2, 3]-[3]-|
 
     Everything else is as in `tumbling_window`; with *slide_s* over *size_s*, elements between two windows are left out.
 

@@ -71,8 +71,8 @@ def buffer_with_count(count: int, skip: int | None = None) -> Callable[[Observab
     [[0, 1], [2, 3], [4]]
     >>> from reliable_rx.testing import diagram
     >>> diagram(buffer_with_count(2, 1), "-1-2-3-|")
-    -1-2------3-----|
-    ---[1, 2]-[2, 3]([3] |)
+    -1-2------3------|
+    ---[1, 2]-[2, 3]-([3] |)
 
     *State*: the open lists, at most ``ceil(count / skip)`` of them, bounded by `Limits.windows_max`.
     """
@@ -118,7 +118,7 @@ def buffer(boundaries: Observable[Any]) -> Callable[[Observable[A]], Observable[
     >>> from reliable_rx.testing import diagram
     >>> diagram(lambda s, t: s.pipe(buffer(t)), "-1-2-3-|", "----x---|")
     -1-2------3-|
-    ----x-------|
+    ----x--------------|
     ----[1, 2]--([3] |)
 
     *State*: one list, bounded by `Limits.list_items_max`.
@@ -158,8 +158,8 @@ def buffer_when(closing_mapper: Callable[[], Observable[Any]]) -> Callable[[Obse
     >>> import reliable_rx as rx
     >>> from reliable_rx.testing import diagram
     >>> diagram(buffer_when(lambda: rx.timer(3)), "-1-2-3-|")
-    -1-2---3------|
-    ---[1]-[2, 3]-([] |)
+    -1-2------3---|
+    ---[1, 2]--[3]([] |)
 
     *State*: one list, bounded by `Limits.list_items_max`, a counter and the row of one closing.
     """
@@ -223,9 +223,9 @@ def buffer_toggle(
     >>> import reliable_rx as rx
     >>> from reliable_rx.testing import diagram
     >>> diagram(lambda s, t: s.pipe(buffer_toggle(t, lambda _: rx.timer(3))), "-1-2-3-4-|", "--x--x---|")
-    -1-2-3------4-----|
-    --x--x------------|
-    -----[2, 3]-[3, 4]|
+    -1-2-3------4---|
+    --x--x----------|
+    -----[2, 3]--[4]|
 
     As in RxPY the result completes with *openings* and the last open list, not with the source.
 
@@ -270,8 +270,8 @@ def buffer_with_inactivity(gap_s: float) -> Callable[[Observable[A]], Observable
 
     >>> from reliable_rx.testing import diagram
     >>> diagram(buffer_with_inactivity(2), "-1-2----3-|")
-    -1-2-------3-|
-    -----[1, 2]--([3] |)
+    -1-2---------3-|
+    -----[1, 2]----([3] |)
 
     Not in RxPY. Time is the query's clock; an element exactly *gap_s* after the last one still belongs to its session.
 

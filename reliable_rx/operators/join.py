@@ -86,6 +86,9 @@ def join(
     >>> from reliable_rx.testing import diagram
     >>> pairs = lambda s, t: s.pipe(join(t, lambda _: rx.timer(2), lambda _: rx.timer(2)))
     >>> diagram(pairs, "-1-----2-|", "--a-----b|")
+    -1------------2--------|
+    --a------------b-------|
+    --(1, 'a')-----(2, 'b')|
 
     A duration lasts until it emits or completes. For elements that must also have the same key, `join_within` is the
     faster way.
@@ -159,7 +162,10 @@ def group_join(
     >>> from reliable_rx import operators as ops
     >>> from reliable_rx.testing import diagram
     >>> joined = group_join(rx.of("a", "b"), lambda _: rx.timer(2), lambda _: rx.timer(2))
-    >>> diagram(lambda s: s.pipe(joined, ops.flat_map(lambda pair: pair[1].pipe(ops.map(lambda r: (pair[0], r))))), "1---2-|")
+    >>> in_pairs = ops.flat_map(lambda pair: pair[1].pipe(ops.map(lambda right: (pair[0], right))))
+    >>> diagram(lambda s: s.pipe(joined, in_pairs), "1---2-|")
+    1---------------------2-|
+    ((1, 'a') (1, 'b'))-----|
 
     As in RxPY the result completes with the left sequence; sequences that are read go on.
 
@@ -242,6 +248,9 @@ def join_within(
 
     >>> from reliable_rx.testing import diagram
     >>> diagram(lambda s, t: s.pipe(join_within(t, abs, within_s=2)), "-1-2---1-|", "--1---2-1|")
+    -1------2---1------|
+    --1--------2-1-----|
+    --(1, 1)-----(1, 1)|
 
     Not in RxPY, where it takes `join` with two timers and a filter over all pairs. Time is the query's clock when an
     element comes. *key* reads the key of both sides, unless *other_key* is given. It completes when both sequences

@@ -69,7 +69,7 @@ def window(boundaries: Observable[Any]) -> Callable[[Observable[A]], Observable[
     >>> from reliable_rx.testing import diagram
     >>> diagram(lambda s, t: s.pipe(window(t), ops.flat_map(lambda w: w.pipe(ops.to_list()))), "-1-2-3-|", "----x---|")
     -1-2------3-|
-    ----x-------|
+    ----x--------------|
     ----[1, 2]--([3] |)
 
     *State*: a counter and the row of one window.
@@ -111,8 +111,8 @@ def window_when(closing_mapper: Callable[[], Observable[Any]]) -> Callable[[Obse
     >>> from reliable_rx.testing import diagram
     >>> every_three = window_when(lambda: rx.timer(3))
     >>> diagram(lambda s: s.pipe(every_three, ops.flat_map(lambda w: w.pipe(ops.to_list()))), "-1-2-3-|")
-    -1-2---3------|
-    ---[1]-[2, 3]-([] |)
+    -1-2------3---|
+    ---[1, 2]--[3]([] |)
 
     Hosted, *closing_mapper* is called once, and its sub-plan used for every window.
 
@@ -160,11 +160,11 @@ def window_toggle(
     >>> import reliable_rx as rx
     >>> from reliable_rx import operators as ops
     >>> from reliable_rx.testing import diagram
-    >>> for_three = lambda s, t: s.pipe(window_toggle(t, lambda _: rx.timer(3)), ops.flat_map(lambda w: w.pipe(ops.to_list())))
-    >>> diagram(for_three, "-1-2-3-4-|", "--x--x---|")
-    -1-2-3------4-----|
-    --x--x------------|
-    -----[2, 3]-[3, 4]|
+    >>> lists = ops.flat_map(lambda w: w.pipe(ops.to_list()))
+    >>> diagram(lambda s, t: s.pipe(window_toggle(t, lambda _: rx.timer(3)), lists), "-1-2-3-4-|", "--x--x---|")
+    -1-2-3------4---|
+    --x--x----------|
+    -----[2, 3]--[4]|
 
     As in RxPY the result completes with *openings* (windows that are read go on), not with the source.
 
@@ -260,8 +260,8 @@ def window_with_inactivity(gap_s: float) -> Callable[[Observable[A]], Observable
     >>> from reliable_rx.testing import diagram
     >>> sessions = lambda s: s.pipe(window_with_inactivity(2), ops.flat_map(lambda w: w.pipe(ops.to_list())))
     >>> diagram(sessions, "-1-2----3-|")
-    -1-2-------3-|
-    -----[1, 2]--([3] |)
+    -1-2---------3-|
+    -----[1, 2]----([3] |)
 
     Not in RxPY. Time is the query's clock; an element exactly *gap_s* after the last one still belongs to its session.
     For sessions per key, put it behind `group_by`.
