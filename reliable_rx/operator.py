@@ -45,6 +45,8 @@ class Operator:
     """Passes inner sequences on unchanged (filter, take…)."""
     yields_inner: ClassVar[bool] = False
     """Emits inner sequences that it owns (group_by, window…)."""
+    lends_scheduler: ClassVar[tuple[int, ...]] = ()
+    """Un-hosted: the inputs to which it subscribes with its own scheduler, as RxPY does for a few operators of time."""
     is_hub: ClassVar[bool] = False
     """Others read what it shares (share, publish…): see `reliable_rx.hub`."""
     counts_readers: ClassVar[bool] = False

@@ -142,9 +142,18 @@ class PlainWorld:
     def calls(self) -> PlainCalls:
         return PlainCalls(self)
 
+    def given(self, node: PlanNode) -> Any:
+        """Return the scheduler with which RxPY subscribes to *node*: the subscriber's, or one lent further down."""
+        down = node.down
+        while down is not None:
+            if node.port in down.op.lends_scheduler:
+                return (self.timings.get(down) or self.timing_of(down))[0]
+            node, down = down, down.down
+        return self.scheduler
+
     def timing_of(self, node: PlanNode) -> tuple[Any, Callable[[], float]]:
         """Return the scheduler of an operator, and what reads its clock."""
-        chosen = getattr(node.op, "scheduler", None) or self.scheduler
+        chosen = getattr(node.op, "scheduler", None) or self.given(node)
         scheduler = chosen or DEFAULTS[node.op.scheduler_default]()  # type: ignore[attr-defined]
         timing = self.timings[node] = scheduler, clock_of(scheduler)
         return timing
@@ -197,7 +206,7 @@ class PlainWorld:
             )
         held = self.subscriptions[id(instance), leaf.index] = SingleAssignmentDisposable()
         op: ForeignLeaf = leaf.op  # type: ignore[assignment]
-        held.disposable = op.observable.subscribe(*self._callbacks(instance, leaf, held), scheduler=self.scheduler)
+        held.disposable = op.observable.subscribe(*self._callbacks(instance, leaf, held), scheduler=self.given(leaf))
 
     def _callbacks(self, instance: Instance, leaf: PlanNode, held: Any) -> tuple[Callable[..., None], ...]:
         def on_error(error: Exception) -> None:
