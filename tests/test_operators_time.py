@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 import reactivex
+from reactivex import operators as plain
 from reactivex.scheduler import VirtualTimeScheduler
 
 import reliable_rx as rx
@@ -126,6 +127,31 @@ def test_periods_do_not_drift(period: Any) -> None:
     period_us = round((period.total_seconds() if isinstance(period, timedelta) else period) * 1_000_000)
     for number, stamp in enumerate(out.values[:1000]):
         assert round(stamp.timestamp.timestamp() * 1_000_000) == period_us * (number + 1)
+
+
+@pytest.mark.parametrize("library", [(reactivex, plain), (rx, ops)], ids=["reactivex", "reliable_rx"])
+@pytest.mark.parametrize(
+    "operator",
+    [
+        lambda ops, clock: ops.delay(1.0, clock),
+        lambda ops, clock: ops.skip_last_with_time(1.0, clock),
+        lambda ops, clock: ops.time_interval(clock),
+        lambda ops, clock: ops.throttle_first(1.0, clock),
+    ],
+    ids=["delay", "skip_last_with_time", "time_interval", "throttle_first"],
+)
+@pytest.mark.parametrize("foreign", [False, True], ids=["ours", "a plain observable"])
+def test_un_hosted_some_operators_lend_their_scheduler_to_what_stands_before_them(
+    library: Any, operator: Any, foreign: bool
+) -> None:
+    """An interval before them ticks on the scheduler that was named for them, as in RxPY."""
+    create, operators = library
+    clock, seen = VirtualTimeScheduler(0.0), []  # type: ignore[var-annotated]
+    ticks = (reactivex if foreign else create).interval(1.0).pipe(operators.map(lambda n: n))
+    subscription = ticks.pipe(operator(operators, clock)).subscribe(seen.append)
+    clock.advance_to(5.0)
+    subscription.dispose()
+    assert seen
 
 
 # -- timers

@@ -105,6 +105,7 @@ throttle_with_timeout = debounce
 
 @dataclass(frozen=True, eq=False)
 class Delay(Waits, name="delay"):
+    lends_scheduler = (0,)
     duetime: Time
     scheduler: SchedulerBase | None = None
 
@@ -232,6 +233,7 @@ def delay_subscription(
 
 @dataclass(frozen=True, eq=False)
 class Timeout(Waits, name="timeout"):
+    lends_scheduler = (1,)
     duetime: Time
     scheduler: SchedulerBase | None = None
 

@@ -201,6 +201,7 @@ class TakeLastWithTime(Last, name="take_last_with_time"):
 
 @dataclass(frozen=True, eq=False)
 class SkipLastWithTime(Last, name="skip_last_with_time"):
+    lends_scheduler = (0,)
     duration: Relative
     scheduler: SchedulerBase | None = None
 

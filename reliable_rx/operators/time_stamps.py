@@ -51,6 +51,7 @@ def timestamp(scheduler: SchedulerBase | None = None) -> Callable[[Observable[A]
 
 @dataclass(frozen=True, eq=False)
 class Interval(Stage, name="time_interval"):
+    lends_scheduler = (0,)
     scheduler: SchedulerBase | None = None
 
     @dataclass(slots=True)
@@ -90,6 +91,7 @@ def time_interval(scheduler: SchedulerBase | None = None) -> Callable[[Observabl
 
 @dataclass(frozen=True, eq=False)
 class ThrottleFirst(Stage, name="throttle_first"):
+    lends_scheduler = (0,)
     keeps_inner = True
     window_duration: Relative
     scheduler: SchedulerBase | None = None
