@@ -10,7 +10,7 @@ of the ``scan`` behind it.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, fields, is_dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from reliable_rx.subject import Subject
 
 T_co = TypeVar("T_co", covariant=True)
+B = TypeVar("B")
 
 
 class Node(NamedTuple):
@@ -165,6 +166,17 @@ class Query(reactivex.Observable[T_co]):
         return concat(self, other)
 
     __iadd__ = __add__
+
+    if TYPE_CHECKING:  # RxPY's mixins do not know it; `fluent` installs it
+
+        def map_async(
+            self,
+            coroutine: Callable[[T_co], Awaitable[B]],
+            *,
+            concurrency: int = 8,
+            ordered: bool = True,
+            timeout_s: float | None = None,
+        ) -> Query[B]: ...
 
     def __getitem__(self, key: slice | int) -> Query[T_co]:
         from reliable_rx.operators.ends import slice as sliced

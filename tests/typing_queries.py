@@ -107,3 +107,11 @@ assert_type(numbers.pipe(ops.throttle_with_timeout(1.0), ops.timestamp()), Obser
 assert_type(numbers.pipe(ops.time_interval()), Observable[TimeInterval[int]])
 assert_type(numbers.pipe(ops.buffer_with_time_or_count(1.0, 2)), Observable[list[int]])
 assert_type(numbers.pipe(ops.window_with_time_or_count(1.0, 2), ops.merge_all()), Observable[int])
+
+
+async def fetched(n: int) -> str:
+    return str(n)
+
+
+assert_type(numbers.pipe(ops.map_async(fetched, concurrency=2), ops.map(len)), Observable[int])
+assert_type(numbers.map_async(fetched), Query[str])
