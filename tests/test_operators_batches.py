@@ -10,6 +10,7 @@ import pkgutil
 from collections.abc import Iterator
 from typing import Any
 
+import operator_cases_groups  # noqa: F401  (it fills the table)
 import operator_cases_inner  # noqa: F401  (it fills the table)
 import operator_cases_picking  # noqa: F401  (it fills the table)
 import operator_cases_time  # noqa: F401  (it fills the table)

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
+import operator_cases_groups  # noqa: F401  (it fills the table)
 import operator_cases_inner  # noqa: F401  (it fills the table)
 import operator_cases_picking  # noqa: F401  (it fills the table)
 import operator_cases_time  # noqa: F401  (it fills the table)
