@@ -9,8 +9,11 @@ from hosting.sources.pushed import PushedStream
 from hosting.sources.stored import StoredStreamSource
 from hosting.statistics import Statistics
 from hosting.stream import Stream, StreamSource
+from reliable_rx.event_time import EventTime, event_time
+from reliable_rx.reliable import LateEvent
 
 __all__ = [
-    "App", "CallbackSink", "FileSource", "GeneratorSource", "JsonLinesSink", "ListSource", "PushedStream",
-    "QueryEngine", "QueryEvaluator", "SqliteTableSink", "Statistics", "StoredStreamSource", "Stream", "StreamSource",
+    "App", "CallbackSink", "EventTime", "FileSource", "GeneratorSource", "JsonLinesSink", "LateEvent", "ListSource",
+    "PushedStream", "QueryEngine", "QueryEvaluator", "SqliteTableSink", "Statistics", "StoredStreamSource", "Stream",
+    "StreamSource", "event_time",
 ]  # fmt: skip

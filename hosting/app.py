@@ -15,6 +15,7 @@ import reliable_rx as rx
 from checkpoint.store import Store
 from hosting.evaluator import QueryEvaluator
 from hosting.sources.pushed import PushedStream
+from reliable_rx.event_time import EventTime
 from reliable_rx.limits import Limits
 from reliable_rx.plan import NO_LIMITS
 from reliable_rx.reliable import Sink, Source
@@ -91,7 +92,7 @@ class App:
             raise TypeError(f"App has no option {unknown[0]!r}; it has {', '.join(Options.__annotations__)}")
         self.options = options
         self.sources: dict[str, Source | Callable[[], Source]] = {}
-        self.queries: dict[str, tuple[rx.Observable[Any], str, Limits]] = {}
+        self.queries: dict[str, tuple[rx.Observable[Any], str, Limits, EventTime | None]] = {}
         self.sinks: list[tuple[str, Sink | Callable[[], Sink]]] = []
         self.pushed: dict[str, Pushed] = {}
         self.feeds: list[Feed] = []
@@ -112,16 +113,25 @@ class App:
         return self.pushed[name]
 
     def query(
-        self, name: str, query: rx.Observable[Any], *, policy: str = "fail", limits: Limits = NO_LIMITS
+        self,
+        name: str,
+        query: rx.Observable[Any],
+        *,
+        policy: str = "fail",
+        limits: Limits = NO_LIMITS,
+        clock: EventTime | None = None,
     ) -> rx.Query[Any]:
-        """Declare a standing query; return its stream to build further queries on."""
+        """Declare a standing query; return its stream to build further queries on.
+
+        Its clock is the computer's, or follows its events with *clock* `event_time(...)`.
+        """
         self._check_new(name)
-        self.queries[name] = (query, policy, limits)
+        self.queries[name] = (query, policy, limits, clock)
         return rx.source(name)
 
     def sink(self, stream: str, sink: Sink | Callable[[], Sink]) -> None:
-        """Send the stream of a query (or its dead letters) to *sink*. *Raises* `KeyError` for an unknown stream."""
-        if stream.removesuffix(".dead_letters") not in self.queries:
+        """Send the stream of a query (or its dead letters, or late events) to *sink*. *Raises* `KeyError` for an unknown stream."""
+        if stream.removesuffix(".dead_letters").removesuffix(".late") not in self.queries:
             known = ", ".join(self.queries) or "none"
             raise KeyError(f"no query is called {stream!r}, so there is no such stream; there are: {known}")
         self.sinks.append((stream, sink))
@@ -141,8 +151,8 @@ class App:
             evaluator.source(name, made(source, "partitions"))
         for name, pushed in self.pushed.items():
             pushed._stream = evaluator.push(name)
-        for name, (query, policy, limits) in self.queries.items():
-            evaluator.create(name, query, policy=policy, limits=limits)
+        for name, (query, policy, limits, clock) in self.queries.items():
+            evaluator.create(name, query, policy=policy, limits=limits, clock=clock)
         for stream, sink in self.sinks:
             evaluator.sink(stream, made(sink, "flush"))
         return evaluator

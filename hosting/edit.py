@@ -9,12 +9,14 @@ from typing import TYPE_CHECKING
 
 from checkpoint.codec import decode, encode
 from reliable_rx.errors import ReliableRxError
+from reliable_rx.event_time import clock_id
 from reliable_rx.rows import Loader, Report, Row, save_instance, save_unit, signature, units
 from reliable_rx.subject import Address
 
 if TYPE_CHECKING:
     from hosting.engine import QueryEngine
     from hosting.standing import Standing
+    from hosting.turn import Create
 
 
 class Editor(Loader):
@@ -45,14 +47,15 @@ def _move(engine: QueryEngine, before: Standing, after: Standing, written: bytes
     shape = signature(before.plan)
     before.dispose()
     engine.forget(before)
-    engine.timers.sweep()
+    before.world.timers.sweep()
     engine.standing[after.name] = after
     engine.gone.pop(("top", after.name), None)
     loader = Editor(dict(enumerate(engine.plans.signatures, 1)))
     row, rows = loader.reading(lambda: decode(written))
-    loader.load_muted(after, row, shape)
-    loader.load_all(rows)
-    loader.finish()
+    if after.clock is None or after.clock.begun:
+        loader.load_muted(after, row, shape)
+        loader.load_all(rows)
+        loader.finish()
     after.saved = before.saved  # what is stored under the name must go when this one goes
     for unit in (after, *units(after)):
         engine.touch(unit)
@@ -62,3 +65,11 @@ def _move(engine: QueryEngine, before: Standing, after: Standing, written: bytes
         if instance.unit is not instance:  # it started before it was put into the row of what it reads
             engine.dirty.pop(instance, None)
     return loader.report
+
+
+def is_same(engine: QueryEngine, there: Standing, turn: Create) -> bool:
+    """Whether *turn* would create what is already there."""
+    clock = None if there.clock is None else there.clock.id
+    wanted = None if turn.clock is None else clock_id(turn.clock)
+    plan = engine.plans.ids[there.plan]
+    return (plan, there.keys, there.policy, clock) == (turn.plan, turn.keys, turn.policy, wanted)

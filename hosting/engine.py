@@ -14,25 +14,28 @@ from collections.abc import Callable, Hashable, Sequence
 from typing import Any
 
 from hosting.asked import Asked
+from hosting.delivery import Cascade, Delivery
 from hosting.edit import edit
+from hosting.event_clock import EventClock, begin_on_event_time, check_clock
 from hosting.letters import bury
 from hosting.plans import Plans
-from hosting.routes import Entry, Route
+from hosting.routes import Route
 from hosting.standing import COMPLETED, FAILED, POLICIES, RUNNING, Standing, caught
 from hosting.timers import Timers
-from hosting.turn import Answer, Create, Dispose, Events, Output, Tick, Turn
+from hosting.turn import Answer, Create, Dispose, Events, Output, Resume, Tick, Turn
+from hosting.watermark import Watermarks
 from reliable_rx.errors import InternalError, LimitExceeded, QueryRefused
+from reliable_rx.event_time import EventTime
+from reliable_rx.hub import Trampoline
 from reliable_rx.instance import Instance, Timer, reads_inner, subject_of, subscribe_inner
 from reliable_rx.limits import Limits
 from reliable_rx.plan import NO_LIMITS, Plan, PlanNode, refuse_foreign
-from reliable_rx.event_time import EventTime
-from reliable_rx.hub import Trampoline
 from reliable_rx.query import Query, SourceLeaf
 from reliable_rx.rows import Report
 from reliable_rx.stage import finish_node
 
 
-class QueryEngine:
+class QueryEngine(Delivery):
     """Standing queries over named sources.
 
     >>> import reliable_rx as rx
@@ -42,6 +45,8 @@ class QueryEngine:
     >>> [list(out.values) for out in engine.take(Events("n", "0", 0, [1, 2], time=1.0))]
     [[2, 4]]
     """
+
+    own_clock: EventClock | None = None
 
     def __init__(self) -> None:
         self.clock = 0.0
@@ -59,17 +64,18 @@ class QueryEngine:
         self.failures: dict[str, Exception] = {}
         self.timestamps: dict[str, Callable[[Any], float]] = {}
         self.timers = Timers()
+        self.watermarks = Watermarks(self)
         self.immediate: deque[Timer] = deque()
+        self.trampoline = Trampoline()
         self.calls = Asked(self)
         self.in_timers, self.reach = False, 0.0
         self.replaying = self.moving = False
         self.stepwise = 0
         self.dirty: dict[Any, None] = {}
         self.gone: dict[Any, None] = {}
-        self.trampoline = Trampoline()
         self.touch: Callable[[Any], Any] = self.dirty.setdefault
         self.outputs: dict[str, Output] = {}
-        self.cascade: deque[tuple[str, Sequence[Any], bool, Exception | None]] = deque()
+        self.cascade: deque[Cascade] = deque()
         self.event: tuple[str, str, int, Any] | None = None
 
     # -- what the evaluator calls
@@ -90,6 +96,7 @@ class QueryEngine:
         time: float,
         policy: str = "fail",
         limits: Limits = NO_LIMITS,
+        clock: EventTime | None = None,
         sources_known: bool = True,
     ) -> Create:
         """Check a query and return the turn that creates it.
@@ -103,14 +110,15 @@ class QueryEngine:
         if policy not in POLICIES:
             raise ValueError(f"error policy must be one of {', '.join(POLICIES)}, got {policy!r}")
         plan, keys = self.plans.compile(query.node, limits)
+        check_clock(name, clock, plan, self.standing.get(name))
         if sources_known:
             self.check_sources(plan, name)
-        return Create(name, self.plans.ids[plan], plan, keys, policy, limits, time)
+        return Create(name, self.plans.ids[plan], plan, keys, policy, limits, time, clock)
 
-    def expect(self, name: str, query: Any, policy: str, limits: Limits) -> None:
+    def expect(self, name: str, query: Any, policy: str, limits: Limits, clock: EventTime | None = None) -> None:
         """Check a query that will be created later, and compile it."""
         self.expected.add(name)
-        self.creation(name, query, time=0.0, policy=policy, limits=limits, sources_known=False)
+        self.creation(name, query, time=0.0, policy=policy, limits=limits, clock=clock, sources_known=False)
 
     def emitted(self, name: str) -> int:
         """Return the id that the next notification of *name* will have."""
@@ -145,7 +153,9 @@ class QueryEngine:
         if timestamp is None:
             if turn.time > self.clock:
                 self.advance(turn.time)
-            if route is not None and turn.values:
+            if turn.values and turn.source in self.watermarks.by_source:
+                self.spread(turn.values, (turn.source, turn.partition, turn.first), singly=turn.singly)
+            elif route is not None and turn.values:
                 if turn.singly:
                     self.deliver_run(route, turn)
                 else:
@@ -153,9 +163,8 @@ class QueryEngine:
         else:
             for offset, value in enumerate(turn.values):
                 self.advance(timestamp(value))
-                if route is not None:
-                    self.deliver(route, (value,), (turn.source, turn.partition, turn.first + offset))
-                    self.settle()
+                self.spread((value,), (turn.source, turn.partition, turn.first + offset))
+                self.settle()
         if turn.ended:
             self.settle()
             self.end_partition(turn)
@@ -163,19 +172,28 @@ class QueryEngine:
     def end_partition(self, turn: Events) -> None:
         live = self.live.get(turn.source, set())
         live.discard(turn.partition)
+        for mark in self.watermarks.by_source.get(turn.source, ()):
+            mark.end_partition(turn.source, turn.partition)
         if turn.error is not None:
             self.failures[turn.source] = turn.error
         if turn.error is not None or not live:
             live.clear()
             self.end_route(turn.source, turn.error)
+        else:
+            self.move_clocks(turn.source)
 
     def end_route(self, source: str, error: Exception | None) -> None:
         route = self.routes.get(source)
-        if route is None:
-            return
-        for instance, leaf in list(route.readers()):
+        for instance, leaf in [] if route is None else list(route.readers()):
             instance.end_leaf(leaf, error)
+        for mark in self.watermarks.by_source.get(source, ()):
+            mark.end_source(source, error)
+        self.move_clocks(source)
         self.settle()
+
+    def move_clocks(self, source: str) -> None:
+        for mark in list(self.watermarks.by_source.get(source, ())):
+            mark.move()
 
     def take_tick(self, turn: Tick) -> None:
         self.fire_due(turn.time, inclusive=True)
@@ -196,11 +214,13 @@ class QueryEngine:
             self.retired[turn.name] = before.emitted
             self.forget(before)
             before = None
+        if turn.clock is not None:
+            begin_on_event_time(self, standing, turn.clock, before)
         if before is None:
             standing.emitted = self.retired.pop(turn.name, 0)
             self.standing[turn.name] = standing
             self.touch(standing)
-            standing.start()
+            standing.clock.start() if standing.clock is not None else standing.start()
         else:
             standing.born, standing.emitted = before.born, before.emitted
             self.reports[turn.name] = edit(self, before, standing)
@@ -210,74 +230,17 @@ class QueryEngine:
         standing = self.standing.pop(turn.name, None)
         if standing is not None:
             standing.dispose()
+            if standing.clock is not None:
+                standing.clock.close()
             self.forget(standing)
             if standing.emitted:
                 self.retired[turn.name] = standing.emitted
 
+    def take_resume(self, turn: Resume) -> None:
+        for mark in self.watermarks.by_name.values():
+            mark.wake(turn.time)
+
     # -- events
-
-    def deliver_run(self, route: Route, turn: Events) -> None:
-        """Hand over events one by one, each with all that follows from it."""
-        source, partition, first = turn.source, turn.partition, turn.first
-        for offset, value in enumerate(turn.values):
-            fans = route.fans or ()
-            _, leaf, readers = fans[0] if len(fans) == 1 and not route.keyed else NOBODY
-            if leaf is not None:
-                instance = readers[0][0]
-                if instance.active & leaf.bit:
-                    leaf.deliver(instance, (value,))
-            else:
-                self.deliver(route, (value,), (source, partition, first + offset))
-            if self.immediate or self.cascade:
-                self.settle()
-
-    def deliver(self, route: Route, values: Sequence[Any], origin: tuple[str, str, int]) -> None:
-        """Hand *values* to everyone who reads *route*."""
-        if self.stepwise and len(values) > 1:
-            source, partition, first = origin
-            for offset, value in enumerate(values):
-                self.deliver(route, (value,), (source, partition, first + offset))
-                self.settle()
-            return
-        for top, leaf, readers in route.fans or route.everyone():
-            if leaf is None:
-                self.deliver_singly(route, top, readers, values, origin)
-            elif (instance := readers[0][0]).active & leaf.bit:
-                leaf.deliver(instance, values)
-                if self.immediate:
-                    self.settle_immediate()
-        if route.keyed:
-            self.deliver_keyed(route, values, origin)
-
-    def deliver_keyed(self, route: Route, values: Sequence[Any], origin: tuple[str, str, int]) -> None:
-        """Hand each event to the queries that want its key."""
-        if route.picky and len(values) > 1:
-            source, partition, first = origin
-            for offset, value in enumerate(values):
-                self.deliver_keyed(route, (value,), (source, partition, first + offset))
-            return
-        self.event = (*origin, values[0]) if len(values) == 1 else None
-        for (instance, leaf), mine, error in route.wanted(values):
-            if mine:
-                leaf.deliver(instance, mine)
-            if error is not None and not self.absorb(instance, leaf, error):
-                instance.end_leaf(leaf, error)
-            if self.immediate:
-                self.settle_immediate()
-
-    def deliver_singly(
-        self, route: Route, top: Instance, readers: list[Entry], values: Sequence[Any], origin: tuple[str, str, int]
-    ) -> None:
-        """Hand each event to all readers in one query; what it makes subscribe gets the next one."""
-        source, partition, first = origin
-        for offset, value in enumerate(values):
-            self.event = (source, partition, first + offset, value)
-            for instance, leaf in readers:
-                if instance.active & leaf.bit:
-                    leaf.deliver(instance, (value,))
-            self.settle_immediate()
-            if route.fans is None:
-                readers = route.readers_of(top)
 
     def emit(self, standing: Standing, values: Sequence[Any]) -> None:
         """A query emits: its ids go on, and whoever reads its stream is next."""
@@ -288,9 +251,9 @@ class QueryEngine:
             self.outputs[name] = Output(name, standing.emitted, list(values))
         else:
             out.values.extend(values)  # type: ignore[attr-defined]
+        if name in self.routes or name in self.watermarks.by_source:
+            self.cascade.append((name, standing.emitted, values, False, None))
         standing.emitted += len(values)
-        if name in self.routes:
-            self.cascade.append((name, values, False, None))
 
     def finish(self, standing: Standing, error: Exception | None) -> None:
         """A query ends: its terminal notification has an id too."""
@@ -302,22 +265,21 @@ class QueryEngine:
         self.outputs[name] = Output(name, first, values, ended=True, error=error)
         standing.emitted += 1
         standing.status, standing.error = (COMPLETED, None) if error is None else (FAILED, error)
-        if name in self.routes:
-            self.cascade.append((name, (), True, error))
+        if standing.clock is not None:
+            standing.clock.close()
+        if name in self.routes or name in self.watermarks.by_source:
+            self.cascade.append((name, 0, (), True, error))
 
     def settle(self) -> None:
         """Do all that follows from what has happened, without time moving."""
         while self.immediate or self.cascade:
             self.settle_immediate()
             if self.cascade:
-                name, values, ended, error = self.cascade.popleft()
-                route = self.routes.get(name)
-                if route is None:
-                    continue
+                name, first, values, ended, error = self.cascade.popleft()
                 if ended:
                     self.end_route(name, error)
                 else:
-                    self.deliver(route, values, (name, "0", -1))
+                    self.spread(values, (name, "0", first))
 
     def settle_immediate(self) -> None:
         actions = 0
@@ -362,7 +324,7 @@ class QueryEngine:
     def fire_bounded(self, timer: Timer, actions: int) -> None:
         """Fire *timer*, or fail its query if that goes on for ever without time moving."""
         instance = timer[2]
-        if instance is not None and actions > instance.plan.limits.actions_max:
+        if isinstance(instance, Instance) and actions > instance.plan.limits.actions_max:
             self.stop_runaway(instance)
         else:
             self.fire(timer)
@@ -415,12 +377,20 @@ class QueryEngine:
         op: SourceLeaf = leaf.op  # type: ignore[assignment]
         order = self.order()
         self.resume(instance, leaf, order)
-        read = self.standing.get(op.source)
-        if op.source in self.live:
-            if not self.live[op.source]:
-                instance.end_leaf(leaf, self.failures.get(op.source))
-        elif read is not None and read.status != RUNNING:
-            instance.end_leaf(leaf, read.error)
+        end = self.end_of(op.source)
+        if end is not None:
+            instance.end_leaf(leaf, end[0])
+
+    def end_of(self, source: str) -> tuple[Exception | None] | None:
+        """Return the error, if any, with which a source or stream has ended; None if it goes on."""
+        if source in self.live:
+            return None if self.live[source] else (self.failures.get(source),)
+        read = self.standing.get(source)
+        return None if read is None or read.status == RUNNING else (read.error,)
+
+    def partitions_of(self, source: str) -> set[str]:
+        """Return the partitions of a source that go on; a query's stream has one."""
+        return self.live.get(source, {"0"})
 
     def resume(self, instance: Instance, leaf: PlanNode, order: int) -> None:
         op: SourceLeaf = leaf.op  # type: ignore[assignment]
@@ -485,11 +455,11 @@ class QueryEngine:
                 )
 
 
-NOBODY: tuple[None, None, list[Entry]] = (None, None, [])
 TAKE: dict[type, Callable[[QueryEngine, Any], None]] = {
     Events: QueryEngine.take_events,
     Tick: QueryEngine.take_tick,
     Answer: QueryEngine.take_answer,
     Create: QueryEngine.take_create,
     Dispose: QueryEngine.take_dispose,
+    Resume: QueryEngine.take_resume,
 }

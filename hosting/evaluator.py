@@ -8,6 +8,7 @@ outputs come out under the same ids.
 
 from __future__ import annotations
 
+import math
 import threading
 import time as wall
 from collections import deque
@@ -21,16 +22,17 @@ from hosting.background import Worker
 from hosting.calls import Calls
 from hosting.checkpointer import Checkpointer
 from hosting.collector import no_collections
+from hosting.edit import is_same
 from hosting.engine import QueryEngine
 from hosting.intake import Intake
 from hosting.outlets import Outlet, Outlets
 from hosting.recovery import recover
 from hosting.sources.pushed import PushedStream
-from hosting.standing import RUNNING, Standing
-from hosting.statistics import QueryFigures, RecoveryFigures, Statistics
+from hosting.statistics import QueryFigures, RecoveryFigures, Statistics, figures, query_figures
 from hosting.stream import Stream
-from hosting.turn import Create, Dispose, Events, Output, Tick, Turn
+from hosting.turn import Create, Dispose, Events, Output, Resume, Tick, Turn
 from reliable_rx.errors import StoreUnavailable
+from reliable_rx.event_time import EventTime
 from reliable_rx.limits import Limits
 from reliable_rx.plan import NO_LIMITS, Plan
 from reliable_rx.reliable import Sink, Source
@@ -98,7 +100,7 @@ class QueryEvaluator:
             self, interval_s=checkpoint_interval_s, events=checkpoint_events, full_every=full_every, threaded=background
         )
         self.streams: dict[str, Stream] = {}
-        self.declared: dict[str, tuple[Any, str, Limits]] = {}
+        self.declared: dict[str, tuple[Any, str, Limits, EventTime | None]] = {}
         self.durable_plans: set[str] = set()
         self.group: journaling.Group | None = None
         self.committed: deque[journaling.Group] = deque()
@@ -109,6 +111,7 @@ class QueryEvaluator:
         self.round_events = max(256, 2 * batch_events_max)
         self.fresh: list[Output] = []
         self.broken: BaseException | None = None
+        self.stalled_since: float | None = -math.inf
         self.started = self.closed = self.stopping = False
 
     # -- declaring
@@ -129,37 +132,49 @@ class QueryEvaluator:
         """Send *stream* to *sink*; before the evaluator starts. Several sinks may share a stream."""
         self.outlets.add(stream, sink)
 
-    def create(self, name: str, query: Any, *, policy: str = "fail", limits: Limits = NO_LIMITS) -> None:
+    def create(
+        self,
+        name: str,
+        query: Any,
+        *,
+        policy: str = "fail",
+        limits: Limits = NO_LIMITS,
+        clock: EventTime | None = None,
+    ) -> None:
         """Host *query* under *name*, writing to the stream of that name; edit it if the name is taken.
 
-        Editing keeps the state of the parts whose path and type did not change; `statistics().reports` says what became
-        of the rest. While running it returns when the creation is durable. *Raises* `QueryRefused`.
+        Its clock is the computer's, or follows its events with *clock* `event_time(...)`. Editing keeps the state of
+        the parts whose path and type did not change; `statistics().reports` says what became of the rest. While running
+        it returns when the creation is durable. *Raises* `QueryRefused`.
         """
-        self.create_many({name: query}, policy=policy, limits=limits)
+        self.create_many({name: query}, policy=policy, limits=limits, clock=clock)
 
-    def create_many(self, queries: Mapping[str, Any], *, policy: str = "fail", limits: Limits = NO_LIMITS) -> None:
+    def create_many(
+        self,
+        queries: Mapping[str, Any],
+        *,
+        policy: str = "fail",
+        limits: Limits = NO_LIMITS,
+        clock: EventTime | None = None,
+    ) -> None:
         """Host many queries, durable when this returns; far cheaper than one by one."""
         self._raise_failures()
         with self.lock, no_collections():
             for name, query in queries.items():
                 if self.started:
-                    self._create(name, query, policy, limits)
+                    self._create(name, query, policy, limits, clock)
                 else:
                     self._check_new(name)
-                    self.engine.expect(name, query, policy, limits)
-                    self.declared[name] = (query, policy, limits)
+                    self.engine.expect(name, query, policy, limits, clock)
+                    self.declared[name] = (query, policy, limits, clock)
         if self.started:
             self.flush()
 
-    def _create(self, name: str, query: Any, policy: str, limits: Limits) -> None:
-        turn = self.engine.creation(name, query, time=self._now(), policy=policy, limits=limits)
+    def _create(self, name: str, query: Any, policy: str, limits: Limits, clock: EventTime | None) -> None:
+        turn = self.engine.creation(name, query, time=self._now(), policy=policy, limits=limits, clock=clock)
         there = self.engine.standing.get(name)
-        if there is None or not self._is_same(there, turn):
+        if there is None or not is_same(self.engine, there, turn):
             self._take(turn)
-
-    def _is_same(self, there: Standing, turn: Create) -> bool:
-        plan = self.engine.plans.ids[there.plan]
-        return (plan, there.keys, there.policy) == (turn.plan, turn.keys, turn.policy)
 
     def dispose(self, name: str) -> None:
         """End the query *name* and forget its state; its stream stays readable."""
@@ -185,8 +200,9 @@ class QueryEvaluator:
             self.started = True
             try:
                 self.recovery = recover(self)
-                for name, (query, policy, limits) in self.declared.items():
-                    self._create(name, query, policy, limits)
+                self._resume()
+                for name, declared in self.declared.items():
+                    self._create(name, *declared)
                 self.outlets.open()
             except BaseException as error:
                 self.broken = error
@@ -200,7 +216,11 @@ class QueryEvaluator:
             moved = self.checkpointer.advance() or moved
             moved = self.calls.make_due() or moved
             if self.trouble is None and len(self.committed) < PENDING_GROUPS_MAX and not self.outlets.full():
+                if self.stalled_since is not None:
+                    self._resume()
                 moved = self._take_some() or moved
+            elif self.stalled_since is None:
+                self.stalled_since = self._now()
             self._publish()
             if not self.journal_worker.busy or self._is_large(self.group):
                 self._close_group()
@@ -318,6 +338,13 @@ class QueryEvaluator:
     def _now(self) -> float:
         return self.engine.clock if self.intake.event_time else max(self.clock(), self.engine.clock)
 
+    def _resume(self) -> None:
+        """Partitions that nobody listened to have not been silent."""
+        since, self.stalled_since = self.stalled_since, None
+        idle_s = self.engine.watermarks.idle_s
+        if since is not None and self._now() - since > idle_s / 2:
+            self._take(Resume(self._now()))
+
     def _next_turn(self) -> Turn | None:
         now, calls = self._now(), self.engine.calls
         answer = self.calls.next(now) if self.calls.answers else None
@@ -429,7 +456,7 @@ class QueryEvaluator:
             found = self.streams.get(name)
             if found is not None:
                 return found
-            known = name in self.declared or name in self.engine.standing or name.endswith(".dead_letters")
+            known = name in self.declared or name in self.engine.standing or name.endswith((".dead_letters", ".late"))
             if not known and name not in self.store.streams():
                 raise KeyError(f"no stream is called {name!r}; there are: {', '.join(sorted(self.queries()))}")
             return self._new_stream(name, self.engine.emitted(name))
@@ -459,38 +486,10 @@ class QueryEvaluator:
 
     def query(self, name: str) -> QueryFigures:
         """Return the figures of one query."""
-        standing = self.engine.standing[name]
-        stream = self.streams.get(name)
-        error = "" if standing.error is None else f"{type(standing.error).__name__}: {standing.error}"
-        return QueryFigures(
-            name,
-            standing.status,
-            standing.policy,
-            self.engine.plans.ids[standing.plan],
-            standing.emitted,
-            0 if stream is None else stream.depth,
-            error,
-        )
+        with self.lock:
+            return query_figures(self, name)
 
     def statistics(self) -> Statistics:
         """Return the figures of this moment."""
         with self.lock:
-            counts: dict[str, int] = {}
-            for standing in self.engine.standing.values():
-                counts[standing.status] = counts.get(standing.status, 0) + 1
-            return Statistics(
-                turns=self.engine.number,
-                events_in=self.events_in,
-                events_out=self.events_out,
-                clock=self.engine.clock,
-                positions=self.intake.positions(),
-                ended=frozenset(self.intake.ended()),
-                journal_turn=self.store.journal.last_turn,
-                queries_running=counts.get(RUNNING, 0),
-                queries_completed=counts.get("completed", 0),
-                queries_failed=counts.get("failed", 0),
-                checkpoint=self.checkpointer.figures(),
-                recovery=self.recovery,
-                trouble="" if self.trouble is None else str(self.trouble),
-                reports={name: str(report) for name, report in self.engine.reports.items()},
-            )
+            return figures(self)

@@ -12,7 +12,7 @@ from typing import Any
 
 from checkpoint.codec import decode, digest, encode
 from checkpoint.journal import Journal
-from hosting.turn import Answer, Create, Dispose, Events, Output, Tick, Turn
+from hosting.turn import Answer, Create, Dispose, Events, Output, Resume, Tick, Turn
 from reliable_rx.errors import CheckpointRefused, NondeterminismDetected
 
 Entry = tuple[Any, ...]
@@ -94,7 +94,9 @@ def entry_of(turn: Turn, code: bytes | None) -> Entry:
     if isinstance(turn, Answer):
         return ("answer", turn.number, turn.payload, turn.time)
     if isinstance(turn, Create):
-        return ("create", turn.name, turn.plan, code, turn.keys, turn.policy, turn.limits, turn.time)
+        return ("create", turn.name, turn.plan, code, turn.keys, turn.policy, turn.limits, turn.time, turn.clock)
+    if isinstance(turn, Resume):
+        return ("resume", turn.time)
     return ("dispose", turn.name, turn.time)
 
 
@@ -103,4 +105,4 @@ def simple_turn(entry: Entry) -> Turn:
     return SIMPLE[entry[0]](*entry[1:])
 
 
-SIMPLE: dict[str, Callable[..., Turn]] = {"tick": Tick, "answer": Answer, "dispose": Dispose}
+SIMPLE: dict[str, Callable[..., Turn]] = {"tick": Tick, "answer": Answer, "dispose": Dispose, "resume": Resume}

@@ -1,4 +1,4 @@
-"""Dead letters: what becomes of an event that a query could not digest, under the policy ``dead_letter``.
+"""Letters: what becomes of an event that a query could not digest (``dead_letter``) or that came too late (``side``).
 
 They are a stream like any other, with ids, replay and sinks; it belongs to a query that never does anything.
 """
@@ -12,7 +12,7 @@ from hosting.standing import Standing
 from reliable_rx.errors import invariant
 from reliable_rx.plan import NO_LIMITS
 from reliable_rx.query import Node
-from reliable_rx.reliable import DeadLetter
+from reliable_rx.reliable import DeadLetter, LateEvent
 
 if TYPE_CHECKING:
     from hosting.engine import QueryEngine
@@ -22,14 +22,19 @@ def bury(engine: QueryEngine, standing: Standing, error: Exception) -> None:
     """Send the event at work to the query's stream of dead letters."""
     invariant(engine.event is not None, "an event is buried while it is at work")
     source, partition, position, value = engine.event  # type: ignore[misc]
-    name = f"{standing.name}.dead_letters"
+    trace = "".join(traceback.format_exception(error))
+    letter = DeadLetter(source, partition, position, value, f"{type(error).__name__}: {error}", trace)
+    post(engine, f"{standing.name}.dead_letters", letter)
+
+
+def post(engine: QueryEngine, name: str, letter: DeadLetter | LateEvent) -> None:
+    """Append *letter* to the stream *name*, which begins with its first letter."""
     letters = engine.standing.get(name)
     if letters is None:
         letters = Standing(engine.plans.compile(NEVER, NO_LIMITS)[0], engine, name, policy="fail", keys=())
         letters.born, letters.emitted = engine.order(), engine.retired.pop(name, 0)
         engine.standing[name] = letters
-    trace = "".join(traceback.format_exception(error))
-    engine.emit(letters, [DeadLetter(source, partition, position, value, f"{type(error).__name__}: {error}", trace)])
+    engine.emit(letters, [letter])
 
 
 def _never() -> Node:

@@ -91,10 +91,10 @@ def turn_of(evaluator: QueryEvaluator, entry: journaling.Entry) -> Turn:
         _, source, partition, first, count, time, ended, singly = entry
         return evaluator.intake.find(source, partition).again(first, count, time, ended=ended, singly=singly)
     if entry[0] == "create":
-        _, name, identity, code, keys, policy, limits, time = entry
+        _, name, identity, code, keys, policy, limits, time, *clock = entry
         plan = evaluator.engine.plans.find(identity)
         if plan is None:
             plan = evaluator.engine.plans.compile_stored(identity, decode(code), limits)
         evaluator.durable_plans.add(identity)
-        return Create(name, identity, plan, keys, policy, limits, time)
+        return Create(name, identity, plan, keys, policy, limits, time, *clock)
     return journaling.simple_turn(entry)

@@ -12,10 +12,13 @@ import io
 import pickle
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
+from operator import itemgetter
 from typing import Any
 
 from checkpoint.codec import decode, encode
 from hosting.engine import QueryEngine
+from hosting.event_clock import EventClock
+from hosting.reorder import WAITING, Chunk
 from hosting.standing import Standing
 from reliable_rx.errors import CheckpointRefused
 from reliable_rx.plan import Plan
@@ -132,6 +135,8 @@ class Snapshot:
 
 def is_fixed(row: Any) -> bool:
     """Whether nothing in *row*, just read from the live state, can change any more."""
+    if row[0] == WAITING:
+        return False
     if row[0] == "subject":
         return all(only_atoms(reader[3][2]) for reader in row[2])
     return row[0] != "inner" and only_atoms(row[-1][2])
@@ -162,6 +167,8 @@ def has_row(engine: QueryEngine, unit: Any) -> bool:
 
 def place_of(unit: Any) -> tuple[Any, Any]:
     """Return who owns *unit*, and what has a row there under its key now."""
+    if isinstance(unit, Chunk):
+        return unit.clock.standing, unit.clock.waiting.chunks.get(unit.number)
     if isinstance(unit, Subject):
         if unit.owner is None or unit.node is None:
             return None, None
@@ -179,6 +186,8 @@ def everything(engine: QueryEngine) -> Iterator[Any]:
 def each_row(standing: list[Standing]) -> Iterator[Any]:
     for each in standing:
         yield each
+        if each.clock is not None:
+            yield from list(each.clock.waiting.chunks.values())
         if each.children or each.subjects:
             yield from units(each)
 
@@ -193,6 +202,7 @@ def header(engine: QueryEngine) -> dict[str, Any]:
         "failures": dict(engine.failures),
         "retired": dict(engine.retired),
         "drained": engine.drained,
+        "watermarks": engine.watermarks.save(),
     }
 
 
@@ -202,8 +212,11 @@ def record(engine: QueryEngine, unit: Any) -> Record:
         unit.saved = True
         return unit.row_key, (
             engine.plans.ids[unit.plan], unit.keys, unit.policy, unit.emitted, unit.status, unit.error, unit.born,
-            engine.plans.number(unit.plan), save_instance(unit),
+            engine.plans.number(unit.plan), None if unit.clock is None else unit.clock.save(), save_instance(unit),
         )  # fmt: skip
+    if isinstance(unit, Chunk):
+        unit.saved = True
+        return unit.row_key, (WAITING, unit.entries)
     if unit.saved is None:
         unit.saved = unit.address()
     return unit.saved, save_unit(unit, engine.plans.number)
@@ -258,6 +271,7 @@ def load(engine: QueryEngine, chunks: Sequence[bytes], head: dict[str, Any]) -> 
         engine.live[source] = set(partitions)
     engine.failures, engine.retired = dict(head["failures"]), dict(head["retired"])
     engine.drained = head["drained"]
+    engine.watermarks.load(head["watermarks"])
     shapes = sorted((key[1], row) for key, row in rows.items() if key[0] == "signature")
     engine.plans.signatures = [shape for _, shape in shapes]
     loader.signatures.update(shapes)
@@ -265,7 +279,8 @@ def load(engine: QueryEngine, chunks: Sequence[bytes], head: dict[str, Any]) -> 
     tops = sorted(((key[1], row) for key, row in rows.items() if key[0] == "top"), key=lambda item: item[1][6])
     for name, row in tops:
         load_top(engine, loader, name, row)
-    inner = [(key, row) for key, row in rows.items() if key[0] not in ("signature", "plan", "top")]
+    load_waiting(engine, {key: row for key, row in rows.items() if key[0] == WAITING})
+    inner = [(key, row) for key, row in rows.items() if key[0] not in ("signature", "plan", "top", WAITING)]
     loader.load_all(inner)
     loader.finish()
     known = engine.plans
@@ -279,13 +294,27 @@ def load(engine: QueryEngine, chunks: Sequence[bytes], head: dict[str, Any]) -> 
 
 def load_top(engine: QueryEngine, loader: Loader, name: str, row: Any) -> None:
     """Put one standing query back."""
-    identity, keys, policy, emitted, status, error, born, number, inner = row
+    identity, keys, policy, emitted, status, error, born, number, clock, inner = row
     standing = engine.standing[name] = Standing(
         stored_plan(engine, identity, name), engine, name, policy=policy, keys=keys
     )
     standing.emitted, standing.status, standing.error, standing.born = emitted, status, error, born
     standing.saved = True
+    if clock is not None:
+        EventClock(engine).load(standing, clock)
     loader.add(standing, inner, loader.signatures[number])
+
+
+def load_waiting(engine: QueryEngine, rows: dict[Any, Any]) -> None:
+    """Put back what waited for the clocks of queries."""
+    clocks: dict[EventClock, None] = {}
+    for (_, name, number), (_, entries) in sorted(rows.items(), key=itemgetter(0)):
+        clock = engine.standing[name].clock
+        if clock is not None:
+            clock.waiting.load(number, entries, clock.clock)
+            clocks[clock] = None
+    for clock in clocks:
+        clock.waiting.loaded()
 
 
 def stored_plan(engine: QueryEngine, identity: str, name: str) -> Plan:

@@ -13,6 +13,7 @@ from reliable_rx.query import Query
 
 if TYPE_CHECKING:
     from hosting.engine import QueryEngine
+    from hosting.event_clock import EventClock
 
 RUNNING, COMPLETED, FAILED = "running", "completed", "failed"
 NO_KEY: Any = object()
@@ -37,6 +38,11 @@ class Standing(Instance):
     @property
     def name(self) -> str:
         return self.key  # type: ignore[return-value]
+
+    @property
+    def clock(self) -> EventClock | None:
+        """The query's own clock, if it is on event time."""
+        return self.world.own_clock
 
     @property
     def keys(self) -> tuple[Any, ...]:

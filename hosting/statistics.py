@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from hosting.evaluator import QueryEvaluator
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +36,10 @@ class RecoveryFigures:
 
 @dataclass(frozen=True, slots=True)
 class QueryFigures:
-    """One standing query: *emitted* counts notifications, *waiting* those its slowest holder has not acknowledged."""
+    """One standing query: *emitted* counts notifications, *waiting* those its slowest holder has not acknowledged.
+
+    On event time *clock* is the query's own, *held* counts the events that wait for it, *late* those that came behind.
+    """
 
     name: str
     status: str
@@ -40,6 +48,9 @@ class QueryFigures:
     emitted: int
     waiting: int
     error: str = ""
+    clock: float | None = None
+    held: int = 0
+    late: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,4 +70,47 @@ class Statistics:
     checkpoint: CheckpointFigures | None
     recovery: RecoveryFigures | None
     trouble: str = ""
+    late: int = 0
     reports: dict[str, str] = field(default_factory=dict)
+
+
+def query_figures(evaluator: QueryEvaluator, name: str) -> QueryFigures:
+    """Return the figures of one query."""
+    engine = evaluator.engine
+    standing = engine.standing[name]
+    stream, clock = evaluator.streams.get(name), standing.clock
+    return QueryFigures(
+        name,
+        standing.status,
+        standing.policy,
+        engine.plans.ids[standing.plan],
+        standing.emitted,
+        0 if stream is None else stream.depth,
+        "" if standing.error is None else f"{type(standing.error).__name__}: {standing.error}",
+        None if clock is None else clock.clock,
+        0 if clock is None else len(clock.waiting),
+        0 if clock is None else clock.late,
+    )
+
+
+def figures(evaluator: QueryEvaluator) -> Statistics:
+    """Return the figures of an evaluator at this moment."""
+    engine, intake = evaluator.engine, evaluator.intake
+    counts = Counter(standing.status for standing in engine.standing.values())
+    return Statistics(
+        turns=engine.number,
+        events_in=evaluator.events_in,
+        events_out=evaluator.events_out,
+        clock=engine.clock,
+        positions=intake.positions(),
+        ended=frozenset(intake.ended()),
+        journal_turn=evaluator.store.journal.last_turn,
+        queries_running=counts["running"],
+        queries_completed=counts["completed"],
+        queries_failed=counts["failed"],
+        checkpoint=evaluator.checkpointer.figures(),
+        recovery=evaluator.recovery,
+        trouble="" if evaluator.trouble is None else str(evaluator.trouble),
+        late=sum(each.clock.late for each in engine.standing.values() if each.clock is not None),
+        reports={name: str(report) for name, report in engine.reports.items()},
+    )

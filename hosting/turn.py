@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from reliable_rx import Limits
+from reliable_rx.event_time import EventTime
 
 
 class Events(NamedTuple):
@@ -59,6 +60,7 @@ class Create(NamedTuple):
     policy: str
     limits: Limits
     time: float
+    clock: EventTime | None = None
 
 
 class Dispose(NamedTuple):
@@ -68,7 +70,13 @@ class Dispose(NamedTuple):
     time: float
 
 
-Turn = Events | Tick | Answer | Create | Dispose
+class Resume(NamedTuple):
+    """The engine takes turns again at *time*, after it could not: partitions were not silent meanwhile, but unheard."""
+
+    time: float
+
+
+Turn = Events | Tick | Answer | Create | Dispose | Resume
 
 
 class Output(NamedTuple):

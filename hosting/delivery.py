@@ -1,0 +1,115 @@
+"""Handing events to the queries that read them, as lists where nobody can tell and one by one where Rx promises it."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from hosting.routes import Entry, Route
+from hosting.turn import Events
+from reliable_rx.instance import Instance, Timer
+
+if TYPE_CHECKING:
+    from hosting.watermark import Watermarks
+    from reliable_rx.plan import PlanNode
+
+Origin = tuple[str, str, int]
+"""Source, partition and the position of the first event."""
+Cascade = tuple[str, int, Sequence[Any], bool, Exception | None]
+"""What a query emitted: its name, the id of the first value, the values, whether it ended, and its error."""
+NOBODY: tuple[None, None, list[Entry]] = (None, None, [])
+
+
+class Delivery:
+    """The part of an engine that hands events over."""
+
+    routes: dict[str, Route]
+    watermarks: Watermarks
+    immediate: deque[Timer]
+    cascade: deque[Cascade]
+    stepwise: int
+    event: tuple[str, str, int, Any] | None
+
+    if TYPE_CHECKING:
+
+        def settle(self) -> None: ...
+        def settle_immediate(self) -> None: ...
+        def absorb(self, instance: Instance, node: PlanNode, error: Exception) -> bool: ...
+
+    def spread(self, values: Sequence[Any], origin: Origin, *, singly: bool = False) -> None:
+        """Hand *values* to everyone who reads their source, on whatever clock."""
+        route, marks = self.routes.get(origin[0]), self.watermarks.by_source.get(origin[0])
+        if marks is not None and (self.stepwise or (singly and route is not None)) and len(values) > 1:
+            source, partition, first = origin
+            for offset, value in enumerate(values):
+                self.spread((value,), (source, partition, first + offset))
+                self.settle()
+            return
+        if route is not None:
+            self.deliver(route, values, origin)
+        for mark in list(marks or ()):
+            mark.arrive(*origin, values)
+
+    def deliver_run(self, route: Route, turn: Events) -> None:
+        """Hand over events one by one, each with all that follows from it."""
+        source, partition, first = turn.source, turn.partition, turn.first
+        for offset, value in enumerate(turn.values):
+            fans = route.fans or ()
+            _, leaf, readers = fans[0] if len(fans) == 1 and not route.keyed else NOBODY
+            if leaf is not None:
+                instance = readers[0][0]
+                if instance.active & leaf.bit:
+                    leaf.deliver(instance, (value,))
+            else:
+                self.deliver(route, (value,), (source, partition, first + offset))
+            if self.immediate or self.cascade:
+                self.settle()
+
+    def deliver(self, route: Route, values: Sequence[Any], origin: tuple[str, str, int]) -> None:
+        """Hand *values* to everyone who reads *route*."""
+        if self.stepwise and len(values) > 1:
+            source, partition, first = origin
+            for offset, value in enumerate(values):
+                self.deliver(route, (value,), (source, partition, first + offset))
+                self.settle()
+            return
+        for top, leaf, readers in route.fans or route.everyone():
+            if leaf is None:
+                self.deliver_singly(route, top, readers, values, origin)
+            elif (instance := readers[0][0]).active & leaf.bit:
+                leaf.deliver(instance, values)
+                if self.immediate:
+                    self.settle_immediate()
+        if route.keyed:
+            self.deliver_keyed(route, values, origin)
+
+    def deliver_keyed(self, route: Route, values: Sequence[Any], origin: tuple[str, str, int]) -> None:
+        """Hand each event to the queries that want its key."""
+        if route.picky and len(values) > 1:
+            source, partition, first = origin
+            for offset, value in enumerate(values):
+                self.deliver_keyed(route, (value,), (source, partition, first + offset))
+            return
+        self.event = (*origin, values[0]) if len(values) == 1 else None
+        for (instance, leaf), mine, error in route.wanted(values):
+            if mine:
+                leaf.deliver(instance, mine)
+            if error is not None and not self.absorb(instance, leaf, error):
+                instance.end_leaf(leaf, error)
+            if self.immediate:
+                self.settle_immediate()
+
+    def deliver_singly(
+        self, route: Route, top: Instance, readers: list[Entry], values: Sequence[Any], origin: tuple[str, str, int]
+    ) -> None:
+        """Hand each event to all readers in one query; what it makes subscribe gets the next one."""
+        source, partition, first = origin
+        for offset, value in enumerate(values):
+            self.event = (source, partition, first + offset, value)
+            for instance, leaf in readers:
+                if instance.active & leaf.bit:
+                    leaf.deliver(instance, (value,))
+            self.settle_immediate()
+            if route.fans is None:
+                readers = route.readers_of(top)

@@ -1,0 +1,441 @@
+"""The world of one event-time query: a clock and timers of its own, and events in the order of their time.
+
+Operators run here unchanged. What arrives waits (`hosting.reorder`) until the watermark (`hosting.watermark`) has
+passed it; then the clock goes from event to event, firing what was due before each, and at last to the watermark itself,
+so that windows close without a later event. Events of exactly the watermark's time still wait: others may be among
+those yet to come, and a timer due at *t* fires after all events stamped *t*. So what a query emits does not depend on
+how its partitions were interleaved, but for events that come late. Everything that is not about time is the engine's.
+
+The query begins with the first event that is handed to it: before that there is no time to begin at.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Sequence
+from itertools import groupby, repeat
+from math import nextafter
+from typing import TYPE_CHECKING, Any
+
+from hosting.letters import post
+from hosting.reorder import END, LAST, Channel, Entry, Reorder
+from hosting.routes import Entry as ReaderEntry
+from hosting.routes import Route
+from hosting.standing import RUNNING, Standing
+from hosting.timers import Timers
+from hosting.watermark import INFINITE, Watermark
+from reliable_rx.errors import LimitExceeded, QueryRefused
+from reliable_rx.event_time import EventTime
+from reliable_rx.instance import Instance, Timer, reads_inner, subscribe_inner
+from reliable_rx.operator import Stage
+from reliable_rx.plan import Plan, PlanNode
+from reliable_rx.query import Query, SourceLeaf, Symbol
+from reliable_rx.reliable import LateEvent
+from reliable_rx.stage import finish_node
+
+if TYPE_CHECKING:
+    from hosting.engine import QueryEngine
+
+
+class EventClock:
+    """The world of one standing query on event time."""
+
+    standing: Standing
+    spec: EventTime
+    watermark: Watermark
+    takes_lists: bool
+    name = ""
+
+    def __init__(self, engine: QueryEngine) -> None:
+        self.engine = engine
+        self.clock = -INFINITE
+        self.begun = False
+        self.late = 0
+        self.ended: set[str] = set()
+        self.over: dict[str, Exception | None] = {}  # those whose end the query has been told
+        self.timers = Timers()
+        self.in_timers, self.reach = False, -INFINITE
+        self.routes: dict[str, Route] = {}
+        self.readers: dict[str, list[ReaderEntry]] = {}
+        self.waiting = Reorder(self)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.engine, name)
+
+    @property
+    def touch(self) -> Callable[[Any], Any]:
+        return self.engine.touch
+
+    @property
+    def own_clock(self) -> EventClock:
+        return self
+
+    @property
+    def id(self) -> str:
+        """What the clock does, as a name."""
+        return self.name.partition(" ")[0]
+
+    @property
+    def mapper(self) -> Callable[[Any], Any] | None:
+        """What reads the key by which events find the query, if it has one."""
+        leaf = self.standing.plan.leaves[0].op if self.standing.keys else None
+        return leaf.key_mapper if isinstance(leaf, SourceLeaf) else None
+
+    # -- coming and going
+
+    def adopt(self, standing: Standing) -> None:
+        """Be the world of *standing*, in the place of the one before."""
+        if "watermark" in self.__dict__:
+            self.watermark.remove(self)
+        self.standing = standing
+        plan = standing.plan
+        self.takes_lists = plan.by_list and standing.policy == "fail" and not any(map(reads_clock, plan.walk()))
+        standing.world = self  # type: ignore[assignment]
+
+    def join(self, spec: EventTime, sources: frozenset[str]) -> None:
+        """Follow the watermark of *spec* over *sources* from now on."""
+        before = self.__dict__.get("watermark")
+        self.spec, self.watermark = spec, self.engine.watermarks.of(spec, sources)
+        self.name = self.watermark.name
+        if before is not None and before is not self.watermark:
+            self.watermark.follow(before)
+            self.engine.watermarks.leave(self, before)
+        self.watermark.add(self)
+        self.clock = max(self.clock, self.watermark.time)
+        for source, error in self.watermark.over.items():
+            if source not in self.ended:
+                self.ended.add(source)
+                self.over[source] = error
+
+    def start(self) -> None:
+        """Begin at once if nothing will come that could move the clock."""
+        if self.watermark.is_over:
+            self.move(INFINITE)
+
+    def begin(self, time: float) -> None:
+        self.begun = True
+        self.clock = time
+        self.engine.touch(self.standing)
+        self.standing.start()
+        self.engine.settle_immediate()
+
+    def close(self) -> None:
+        """The query has ended."""
+        self.engine.watermarks.leave(self, self.watermark)
+        self.waiting.clear()
+
+    # -- what arrives
+
+    def arrive(
+        self,
+        channel: Channel,
+        stamps: list[float],
+        positions: Sequence[int],
+        values: Sequence[Any],
+        floors: list[float] | None,
+    ) -> None:
+        """Take events; *floors* says where the watermark stands when each comes, if some may be behind others."""
+        if channel[0] in self.ended:
+            return
+        new = list(zip(stamps, repeat(channel), positions, values))
+        if floors is None and min(stamps) >= self.clock:
+            self.waiting.add(new)
+            return
+        clock, timely = self.clock, []
+        for place, entry in enumerate(new):
+            if self.standing.status != RUNNING:
+                return
+            floor = clock if floors is None else max(clock, floors[place])
+            if entry[0] >= floor:
+                timely.append(entry)
+            elif self.spec.late != "keep":
+                self.lose(entry, floor)
+            else:
+                self.waiting.add(timely)
+                timely = []
+                self.move(floor)
+                self.lose(entry, floor)
+        self.waiting.add(timely)
+
+    def lose(self, entry: Entry, floor: float) -> None:
+        """Do with a late event what the query wants done."""
+        self.engine.touch(self.standing)
+        self.late += 1
+        stamp, (source, partition), position, value = entry
+        if self.spec.late == "side":
+            letter = LateEvent(source, partition, position, value, stamp, floor)
+            post(self.engine, f"{self.standing.name}.late", letter)
+        elif self.spec.late == "keep":
+            if not self.begun:
+                self.begin(floor)
+            self.deliver(source, partition, position, value)
+
+    def refuse(self, source: str, partition: str, position: int, value: Any, error: Exception) -> None:
+        """An event has no time, or no key, that could be read."""
+        if source in self.ended:
+            return
+        self.engine.event = (source, partition, position, value)
+        if not self.begun:
+            self.begin(self.clock if self.clock > -INFINITE else 0.0)
+        for instance, leaf in list(self.readers_of(source)):
+            if not self.engine.absorb(instance, leaf, error):
+                instance.end_leaf(leaf, error)
+        self.engine.settle_immediate()
+
+    def end_source(self, source: str, high: float, error: Exception | None) -> None:
+        """*source* ends after its events, the last of which is stamped *high*."""
+        if source in self.ended:
+            return
+        self.engine.touch(self.standing)
+        self.ended.add(source)
+        self.waiting.add([(max(high, self.clock), (LAST, source), END, error)])
+
+    # -- time
+
+    def move(self, time: float) -> None:
+        """Move the clock to *time* through everything that is due before; to the end of it if *time* is infinite."""
+        if time <= self.clock:
+            if self.waiting.fresh:
+                self.hold()
+            return
+        entries = self.waiting.take(time)
+        if entries:
+            self.play(entries, time)
+        if self.standing.status != RUNNING:
+            return
+        if time == INFINITE:
+            self.drain()
+        else:
+            if self.timers.heap:
+                self.fire_due(time)
+            self.clock = time
+        self.hold()
+
+    def play(self, entries: list[Entry], time: float) -> None:
+        """Hand over events that are older than *time*."""
+        if not self.begun:
+            self.begin(next((each[0] for each in entries if each[0] > -INFINITE), time if time < INFINITE else 0.0))
+        if self.takes_lists and entries[-1][2] != END and all(each[2] != END for each in entries):
+            self.play_lists(entries)
+        else:
+            self.play_singly(entries)
+
+    def play_singly(self, entries: list[Entry]) -> None:
+        heap, standing = self.timers, self.standing
+        for stamp, (source, partition), position, value in entries:
+            if stamp > self.clock:
+                if heap.heap:
+                    self.fire_due(stamp)
+                self.clock = stamp
+            if position == END:
+                self.finish_source(partition, value)
+            else:
+                self.deliver(source, partition, position, value)
+            if standing.status != RUNNING:
+                return
+
+    def play_lists(self, entries: list[Entry]) -> None:
+        """Hand over whole lists: nothing in the query looks at the clock."""
+        self.clock = max(self.clock, entries[-1][0])
+        for source, run in groupby(entries, key=lambda each: each[1][0]):
+            values = [each[3] for each in run]
+            for instance, leaf in self.readers_of(source):
+                if instance.active & leaf.bit:
+                    leaf.deliver(instance, values)
+            if self.engine.immediate:
+                self.engine.settle_immediate()
+
+    def deliver(self, source: str, partition: str, position: int, value: Any) -> None:
+        engine = self.engine
+        engine.event = (source, partition, position, value)
+        for instance, leaf in self.readers.get(source) or self.readers_of(source):
+            if instance.active & leaf.bit:
+                leaf.deliver(instance, (value,))
+        if engine.immediate:
+            engine.settle_immediate()
+
+    def finish_source(self, source: str, error: Exception | None) -> None:
+        self.engine.touch(self.standing)
+        self.over[source] = error
+        for instance, leaf in list(self.readers_of(source)):
+            instance.end_leaf(leaf, error)
+        self.engine.settle_immediate()
+
+    def drain(self) -> None:
+        """Nothing will come any more: let what was due some day happen once, when the last call out is answered."""
+        if self.engine.calls.waits(self.standing):
+            return
+        if not self.begun:
+            self.begin(self.clock if self.clock > -INFINITE else 0.0)
+        self.engine.touch(self.standing)
+        horizon = self.timers.last_due()
+        if horizon is not None:
+            self.fire_due(horizon, inclusive=True)
+            self.clock = max(self.clock, horizon)
+
+    def fire_due(self, time: float, *, inclusive: bool = False) -> None:
+        """Fire what is due before *time*, or at it if *inclusive*."""
+        engine, timers = self.engine, self.timers
+        self.in_timers, self.reach, engine.event = True, nextafter(time, INFINITE) if inclusive else time, None
+        mark, actions = engine.orders, 0
+        while (timer := timers.pop(time, inclusive=inclusive)) is not None:
+            if timer[0] > self.clock:
+                self.clock, mark, actions = timer[0], engine.orders, 0
+            actions += timer[1] > mark  # set since the clock has come here
+            engine.fire_bounded(timer, actions)
+        self.in_timers = False
+
+    def hold(self) -> None:
+        """Keep what still waits. A query that would keep more than its limit fails."""
+        if self.standing.status != RUNNING:
+            return
+        self.waiting.keep(self.clock)
+        most = self.standing.plan.limits.queue_items_max
+        if len(self.waiting) > most:
+            root = self.standing.plan.root
+            error = LimitExceeded(
+                f"{self.standing.name!r} keeps more than {most:,} events until the watermark passes them: lower "
+                f"lateness_s or idle_s, mend the partition that is behind, or raise Limits(queue_items_max=...)",
+                path=root.path,
+                limit="queue_items_max",
+                most=most,
+            )
+            if self.begun:
+                finish_node(self.standing, root, error)
+            else:
+                self.engine.finish(self.standing, error)
+
+    # -- the world of the instances
+
+    def now(self, node: PlanNode) -> float:
+        return self.clock
+
+    def horizon(self, node: PlanNode) -> float:
+        return self.reach if self.in_timers else self.clock
+
+    def set_timer(self, instance: Instance, node: PlanNode, tag: Hashable, due: float | None) -> Timer:
+        at_once = due is None or due <= self.clock
+        timer: Timer = [self.clock if due is None else due, self.engine.order(), instance, node, tag]
+        if at_once and not self.in_timers:
+            self.engine.immediate.append(timer)
+        else:
+            self.timers.push(timer)
+        return timer
+
+    def resume_timer(self, instance: Instance, node: PlanNode, tag: Hashable, due: float, order: int) -> Timer:
+        timer: Timer = [due, order, instance, node, tag]
+        self.timers.push(timer)
+        return timer
+
+    def cancel_timer(self, timer: Timer) -> None:
+        self.timers.cancel(timer)
+
+    def subscribe(self, instance: Instance, leaf: PlanNode) -> None:
+        if reads_inner(leaf):
+            subscribe_inner(instance, leaf, self.engine.order())
+            return
+        source: str = leaf.op.source  # type: ignore[attr-defined]
+        self.resume(instance, leaf, self.engine.order())
+        if source not in self.watermark.sources:
+            self.join(self.spec, self.watermark.sources | {source})
+        if source in self.over:
+            instance.end_leaf(leaf, self.over[source])
+
+    def resume(self, instance: Instance, leaf: PlanNode, order: int) -> None:
+        source: str = leaf.op.source  # type: ignore[attr-defined]
+        if instance.parent is not None or not (instance.plan.single and instance.plan.by_list):
+            if instance.orders is None:
+                instance.orders = {}
+            instance.orders[leaf.index] = order
+        self.readers.pop(source, None)
+        self.routes.setdefault(source, Route()).add(instance, leaf, order)
+
+    def unsubscribe(self, instance: Instance, leaf: PlanNode) -> None:
+        if instance.orders is not None:
+            instance.orders.pop(leaf.index, None)
+        if reads_inner(leaf):
+            self.engine.unsubscribe(instance, leaf)
+            return
+        source: str = leaf.op.source  # type: ignore[attr-defined]
+        self.readers.pop(source, None)
+        route = self.routes.get(source)
+        if route is not None:
+            route.remove(instance, leaf)
+
+    def readers_of(self, source: str) -> list[ReaderEntry]:
+        """Return who reads *source* inside the query, in the order in which they subscribed."""
+        found = self.readers.get(source)
+        if found is None:
+            route = self.routes.get(source)
+            found = self.readers[source] = [] if route is None else list(route.readers())
+        return found
+
+    # -- in the store
+
+    def save(self) -> tuple[Any, ...]:
+        """Return what is stored with the query's row."""
+        return self.name, self.clock, self.begun, self.late, sorted(self.ended), dict(self.over)
+
+    def load(self, standing: Standing, row: tuple[Any, ...]) -> None:
+        """Be the world of *standing* again."""
+        self.adopt(standing)
+        self.name, clock, self.begun, self.late, ended, over = row
+        self.clock, self.ended, self.over = clock, set(ended), dict(over)
+        if standing.status == RUNNING:
+            self.watermark = self.engine.watermarks.by_name[self.name]
+            self.spec = self.watermark.spec
+            self.clock = max(clock, self.watermark.time)
+            self.watermark.add(self)
+
+
+def begin_on_event_time(engine: QueryEngine, standing: Standing, spec: EventTime, before: Standing | None) -> None:
+    """Give *standing* a clock of its own, or that of the query which it takes the place of."""
+    clock = EventClock(engine) if before is None or before.clock is None else before.clock
+    clock.adopt(standing)
+    clock.join(spec, sources_of(standing.plan))
+
+
+def reads_clock(node: PlanNode) -> bool:
+    """Whether an operator may look at the clock or set timers while events come in."""
+    return isinstance(node.op, Stage) and getattr(node.op, "reads_clock", True)
+
+
+def sources_of(plan: Plan) -> frozenset[str]:
+    """Name the sources of a plan, with those that its selectors name whatever the value they are called for."""
+    found = set(plan.sources)
+    for node in plan.walk():
+        if isinstance(node.op, Stage) and node.template is None and type(node.op).inner is not Stage.inner:
+            try:
+                inner: Any = node.op.inner(Symbol())
+                if isinstance(inner, Query):
+                    found |= sources_of(Plan(inner.node, limits=plan.limits, symbolic=True))
+            except Exception:  # it depends on the value: what it names is added when it is subscribed to
+                continue
+    return frozenset(found)
+
+
+def check_clock(name: str, clock: Any, plan: Plan, there: Standing | None) -> None:
+    """*Raises* `QueryRefused` for a clock that *plan* cannot have, or that the query of that name cannot be given."""
+    if clock is not None and not isinstance(clock, EventTime):
+        raise TypeError(f"clock must be None (processing time) or event_time(...), got {clock!r}")
+    running = there is not None and there.status == RUNNING
+    if running and (clock is None) != (there.clock is None):  # type: ignore[union-attr]
+        raise QueryRefused(
+            f"{name!r} runs on {'processing' if clock is not None else 'event'} time, and its timers and windows mean "
+            f"nothing on the other clock: dispose of it first, or create the new query under another name",
+            path="/",
+        )
+    if clock is None:
+        return
+    sources = sources_of(plan)
+    if not sources:
+        raise QueryRefused(
+            f"{name!r} names no source, so that no event would ever move its clock: create it without event_time, or "
+            f"name a source outside of its selectors",
+            path="/",
+        )
+    unread = [source for source in sorted(sources) if clock.of(source) is None]
+    if unread:
+        raise QueryRefused(
+            f"{name!r} reads {unread[0]!r}, but event_time has no timestamp function for it: add it to the mapping",
+            path=f"/{unread[0]}",
+        )

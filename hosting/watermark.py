@@ -1,0 +1,312 @@
+"""Watermarks: up to which time everything has been seen, from the events of all partitions that a query reads.
+
+Queries with the same clock over the same sources share one, so that an event's time is read once however many there
+are. It moves by turns only: an event moves its partition's mark, and a partition that is silent is left out when a
+timer on the engine's own clock is due. It never goes back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from itertools import accumulate
+from typing import TYPE_CHECKING, Any
+
+from reliable_rx.event_time import EventTime, clock_id
+
+if TYPE_CHECKING:
+    from hosting.engine import QueryEngine
+    from hosting.event_clock import EventClock
+    from reliable_rx.instance import Timer
+
+INFINITE = float("inf")
+
+
+@dataclass(slots=True)
+class Mark:
+    """How far one partition has come: the largest time in it, and when (on the engine's clock) it last spoke."""
+
+    high: float
+    seen: float
+    ended: bool = False
+
+
+class Watermark:
+    """The clock that some queries share."""
+
+    def __init__(self, engine: QueryEngine, name: str, spec: EventTime, sources: frozenset[str]) -> None:
+        self.engine = engine
+        self.name = name
+        self.spec = spec
+        self.sources = sources
+        self.time = -INFINITE
+        self.marks: dict[tuple[str, str], Mark] = {}
+        self.members: dict[EventClock, None] = {}
+        self.keyed: dict[Callable[[Any], Any], dict[Any, dict[EventClock, None]]] = {}
+        self.alarm: Timer | None = None
+        self.over: dict[str, Exception | None] = {}
+
+    def mark(self, source: str, partition: str) -> Mark:
+        found = self.marks.get((source, partition))
+        if found is None:
+            found = self.marks[source, partition] = Mark(-INFINITE, self.engine.clock)
+        return found
+
+    # -- what happens to it
+
+    def arrive(self, source: str, partition: str, first: int, values: Sequence[Any]) -> None:
+        """Take events of one partition; what a user function cannot read is told to the queries it concerns."""
+        try:
+            stamps = self.spec.stamps(source, values)
+            routed = [places_by_key(mapper, table, values) for mapper, table in self.keyed.items()]
+        except Exception as error:
+            if len(values) > 1:
+                for offset, value in enumerate(values):
+                    self.arrive(source, partition, first + offset, (value,))
+            else:
+                self.refuse(source, partition, first, values[0], error)
+            return
+        self.take(source, partition, first, values, stamps, routed)
+
+    def refuse(self, source: str, partition: str, position: int, value: Any, error: Exception) -> None:
+        """Tell an event without a time to all queries, one without a key to those that look for it by that key."""
+        try:
+            stamps = self.spec.stamps(source, (value,))
+        except Exception:
+            for clock in list(self.members):
+                clock.refuse(source, partition, position, value, error)
+            return
+        routed = []
+        for mapper, table in list(self.keyed.items()):
+            try:
+                routed.append(places_by_key(mapper, table, (value,)))
+            except Exception as unread:
+                for clock in [each for clocks in table.values() for each in clocks]:
+                    clock.refuse(source, partition, position, value, unread)
+        self.take(source, partition, position, (value,), stamps, routed)
+
+    def take(
+        self,
+        source: str,
+        partition: str,
+        first: int,
+        values: Sequence[Any],
+        stamps: list[float],
+        routed: list[list[tuple[EventClock, list[int]]]],
+    ) -> None:
+        """Let events wait in the queries that want them, and go on to where the watermark is now."""
+        self.over.pop(source, None)
+        mark = self.mark(source, partition)
+        mark.seen, mark.ended = self.engine.clock, False
+        floors = self.floors(mark, stamps)
+        mark.high = max(mark.high, max(stamps))
+        positions = range(first, first + len(values))
+        channel = (source, partition)
+        for clock in list(self.members):
+            if clock.mapper is None:
+                clock.arrive(channel, stamps, positions, values, floors)
+        for clock, places in [item for wanted in routed for item in wanted]:
+            clock.arrive(
+                channel,
+                [stamps[place] for place in places],
+                [first + place for place in places],
+                [values[place] for place in places],
+                None if floors is None else [floors[place] for place in places],
+            )
+        self.move()
+
+    def floors(self, mark: Mark, stamps: list[float]) -> list[float] | None:
+        """Return where the watermark stands when each event arrives; None if none of them can be behind the others."""
+        if stamps[0] >= mark.high and stamps == sorted(stamps):
+            return None
+        others = self.lowest(mark)
+        lateness_s, time = self.spec.lateness_s, self.time
+        highs = list(accumulate(stamps, max, initial=mark.high))
+        if min(stamps) >= max(time, min(others, highs[-1] - lateness_s)):
+            return None
+        return [max(time, min(others, high - lateness_s)) for high in highs[:-1]]
+
+    def lowest(self, besides: Mark | None = None) -> float:
+        """Return what the partitions that hold the clock back allow; infinite if there are none."""
+        now, idle_s, lateness_s = self.engine.clock, self.spec.idle_s, self.spec.lateness_s
+        return min(
+            (
+                mark.high - lateness_s
+                for mark in self.marks.values()
+                if not mark.ended and now < mark.seen + idle_s and mark is not besides
+            ),
+            default=INFINITE,
+        )
+
+    def move(self) -> None:
+        """Move the queries to where the partitions now allow, all the way if none will speak again."""
+        time = self.lowest()
+        if time == INFINITE and self.marks and not self.is_over:  # all are silent: then nobody holds anybody back
+            time = max(mark.high for mark in self.marks.values()) - self.spec.lateness_s
+        if self.is_over:
+            time = INFINITE
+        elif time > self.time:
+            self.time = time
+        for clock in list(self.members):
+            clock.move(time if time == INFINITE else self.time)
+        self.set_alarm()
+
+    @property
+    def is_over(self) -> bool:
+        """Whether no source will give anything any more."""
+        return len(self.over) == len(self.sources)
+
+    def end_partition(self, source: str, partition: str) -> None:
+        self.mark(source, partition).ended = True
+
+    def end_source(self, source: str, error: Exception | None) -> None:
+        """All partitions of *source* have ended: so it ends for the queries when they have come so far."""
+        self.over[source] = error
+        high = -INFINITE
+        for (name, _), mark in self.marks.items():
+            if name == source:
+                mark.ended, high = True, max(high, mark.high)
+        for clock in list(self.members):
+            clock.end_source(source, high, error)
+
+    # -- idle partitions
+
+    def set_alarm(self) -> None:
+        """Have a timer set for when the next partition that holds the others back counts as idle."""
+        if self.alarm is not None and self.alarm[2] is not None:
+            return
+        now, idle_s = self.engine.clock, self.spec.idle_s
+        waiting = [mark for mark in self.marks.values() if not mark.ended]
+        behind = [mark for mark in waiting if mark.high < self.highest and now < mark.seen + idle_s]
+        if behind and not self.is_over:
+            due = min(mark.seen for mark in behind) + idle_s
+            self.alarm = [due, self.engine.order(), self, None, None]
+            self.engine.timers.push(self.alarm)
+
+    @property
+    def highest(self) -> float:
+        return max((mark.high for mark in self.marks.values()), default=-INFINITE)
+
+    def silence(self) -> None:
+        if self.alarm is not None:
+            self.engine.timers.cancel(self.alarm)
+            self.alarm = None
+
+    def fire(self, node: Any, tag: Any) -> None:
+        """The timer is due: a partition may have become idle."""
+        self.alarm = None
+        self.move()
+
+    def wake(self, time: float) -> None:
+        """The engine has stood still until *time*: silence counts from then on."""
+        for mark in self.marks.values():
+            mark.seen = max(mark.seen, time)
+        self.silence()
+        self.set_alarm()
+
+    # -- who shares it
+
+    def add(self, clock: EventClock) -> None:
+        self.members[clock] = None
+        if clock.mapper is not None:
+            self.keyed.setdefault(clock.mapper, {}).setdefault(clock.standing.route_key, {})[clock] = None
+
+    def follow(self, other: Watermark) -> None:
+        """Know what *other* knows of partitions that have not spoken here."""
+        for key, mark in other.marks.items():
+            mine = self.marks.get(key)
+            if mine is not None and mine.high < mark.high and not self.members:
+                mine.high, mine.seen, mine.ended = mark.high, mark.seen, mark.ended
+
+    def remove(self, clock: EventClock) -> None:
+        self.members.pop(clock, None)
+        table = self.keyed.get(clock.mapper, {}) if clock.mapper is not None else {}
+        key = clock.standing.route_key
+        if clock in table.get(key, ()):
+            del table[key][clock]
+            if not table[key]:
+                del table[key]
+                if not table:
+                    del self.keyed[clock.mapper]  # type: ignore[arg-type]
+
+
+def places_by_key(
+    key_mapper: Callable[[Any], Any], table: dict[Any, dict[EventClock, None]], values: Sequence[Any]
+) -> list[tuple[EventClock, list[int]]]:
+    """Return the queries that want some of *values* by their key, each with the places of those."""
+    wanted: dict[Any, list[int]] = {}
+    for place, key in enumerate(map(key_mapper, values)):
+        if key in table:
+            wanted.setdefault(key, []).append(place)
+    return [(clock, places) for key, places in wanted.items() for clock in table[key]]
+
+
+class Watermarks:
+    """The watermarks of an engine."""
+
+    def __init__(self, engine: QueryEngine) -> None:
+        self.engine = engine
+        self.by_name: dict[str, Watermark] = {}
+        self.by_source: dict[str, list[Watermark]] = {}
+
+    def __bool__(self) -> bool:
+        return bool(self.by_name)
+
+    @property
+    def idle_s(self) -> float:
+        """The shortest silence that counts; infinite if nobody is on event time."""
+        return min((each.spec.idle_s for each in self.by_name.values()), default=INFINITE)
+
+    def of(self, spec: EventTime, sources: frozenset[str]) -> Watermark:
+        """Return the watermark for a clock over *sources*, making it at its first use."""
+        name = f"{clock_id(spec)} {' '.join(sorted(sources))}"
+        found = self.by_name.get(name)
+        if found is None:
+            found = self.make(name, spec, sources)
+            for source in sorted(sources):
+                for partition in sorted(self.engine.partitions_of(source)):
+                    found.mark(source, partition)
+        ends = {source: self.engine.end_of(source) for source in sorted(sources)}
+        found.over = {source: end[0] for source, end in ends.items() if end is not None}
+        return found
+
+    def make(self, name: str, spec: EventTime, sources: Iterable[str]) -> Watermark:
+        found = self.by_name[name] = Watermark(self.engine, name, spec, frozenset(sources))
+        for source in sorted(found.sources):
+            self.by_source.setdefault(source, []).append(found)
+        return found
+
+    def leave(self, clock: EventClock, mark: Watermark) -> None:
+        """A query needs its watermark no more; the last one takes it along."""
+        mark.remove(clock)
+        if mark.members or self.by_name.get(mark.name) is not mark:
+            return
+        mark.silence()
+        del self.by_name[mark.name]
+        for source in mark.sources:
+            self.by_source[source].remove(mark)
+            if not self.by_source[source]:
+                del self.by_source[source]
+
+    # -- in the store
+
+    def save(self) -> dict[str, Any]:
+        """Return all of them as plain data."""
+        return {
+            name: (
+                mark.spec, sorted(mark.sources), mark.time,
+                [(*key, each.high, each.seen, each.ended) for key, each in mark.marks.items()],
+                None if mark.alarm is None or mark.alarm[2] is None else tuple(mark.alarm[:2]), mark.over,
+            )
+            for name, mark in self.by_name.items()
+        }  # fmt: skip
+
+    def load(self, saved: dict[str, Any]) -> None:
+        for name, (spec, sources, time, marks, alarm, over) in saved.items():
+            found = self.make(name, spec, sources)
+            found.time, found.over = time, dict(over)
+            for source, partition, high, seen, ended in marks:
+                found.marks[source, partition] = Mark(high, seen, ended)
+            if alarm is not None:
+                found.alarm = [*alarm, found, None, None]
+                self.engine.timers.push(found.alarm)
