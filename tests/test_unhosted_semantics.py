@@ -21,7 +21,8 @@ from reliable_rx.errors import QueryRefused
 
 WORLDS = {"reactivex": (plain_ops, reactivex), "reliable_rx": (ops, rx)}
 TIMED = {
-    "timer", "interval", "debounce", "delay", "timeout", "sample", "buffer_with_time", "window_with_time",
+    "timer", "interval", "generate_with_relative_time",
+    *[name for name in ops.__all__ if ".operators.time" in getattr(ops, name).__module__],
 }  # fmt: skip
 
 
@@ -39,7 +40,11 @@ def names_in(code: Any) -> set[str]:
     return set(code.co_names).union(*inner)
 
 
-UNTIMED = [name for name, case in CASES.items() if is_untimed(case) and case.reference is None]
+UNTIMED = [
+    name
+    for name, case in CASES.items()
+    if name.partition(":")[0] not in TIMED and is_untimed(case) and case.reference is None
+]
 
 
 def push(sources: list[Subject[Any]], letters: list[Any], record: list[Any]) -> None:
