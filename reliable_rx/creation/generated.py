@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 
 from reactivex.abc import SchedulerBase
 
+from reliable_rx.creation.pacing import PORTION, goes_on_later
 from reliable_rx.operator import Context, Stage
 from reliable_rx.operators.linear import fresh
 from reliable_rx.query import Query, apply
@@ -36,7 +37,8 @@ class Range(Stage, name="range"):
             return
         cx.state.index += 1
         cx.emit(self.numbers[index])
-        cx.soon("next")
+        if (index + 1) % PORTION or not goes_on_later(cx, "next"):
+            cx.soon("next")
 
 
 def range(
@@ -49,6 +51,8 @@ def range(
     >>> from reliable_rx.testing import diagram
     >>> diagram(lambda: range(1, 6, 2))
     (1 3 5 |)
+
+    Hosted, the next turn goes on after every 10,000.
 
     *State*: how many were emitted.
     """
@@ -69,7 +73,7 @@ class Generate(Stage, name="generate"):
     @dataclass(slots=True)
     class State:
         value: Any
-        started: bool = False
+        count: int = 0
 
     def initial(self) -> State:
         return self.State(fresh(self.initial_state))
@@ -79,14 +83,15 @@ class Generate(Stage, name="generate"):
 
     def on_timer(self, cx: Context, tag: Hashable) -> None:
         state = cx.state
-        value = self.iterate(state.value) if state.started else state.value
-        passed = self.condition(value)
-        state.value, state.started = value, True
-        if passed:
-            cx.emit(value)
-            cx.soon("next")
-        else:
+        value = self.iterate(state.value) if state.count else state.value
+        if not self.condition(value):
             cx.complete()
+            return
+        state.value = value
+        state.count = count = state.count + 1
+        cx.emit(value)
+        if count % PORTION or not goes_on_later(cx, "next"):
+            cx.soon("next")
 
 
 def generate(initial_state: S, condition: Callable[[S], bool], iterate: Callable[[S], S]) -> Query[S]:
@@ -98,6 +103,8 @@ def generate(initial_state: S, condition: Callable[[S], bool], iterate: Callable
     >>> diagram(lambda: generate(1, lambda x: x < 5, lambda x: x * 2))
     (1 2 4 |)
 
-    *State*: the present value. A mutable *initial_state* is copied for each subscription.
+    Hosted, the next turn goes on after every 10,000, so that it may have no end.
+
+    *State*: the present value, and how many were emitted. A mutable *initial_state* is copied for each subscription.
     """
     return apply(Generate(initial_state, condition, iterate))

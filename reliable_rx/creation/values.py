@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 
 from reactivex.abc import SchedulerBase
 
+from reliable_rx.creation.pacing import PORTION, goes_on_later
 from reliable_rx.operator import Context, Stage
 from reliable_rx.operators.again import Repeat
 from reliable_rx.query import Query, apply
@@ -44,6 +45,27 @@ class FromIterable(Stage, name="from_iterable"):
         cx.complete()
 
 
+@dataclass(frozen=True, eq=False)
+class FromLong(FromIterable, name="from_long"):
+    """A long sequence: hosted, it comes in portions."""
+
+    iterable: Sequence[Any]
+
+    @dataclass(slots=True)
+    class State:
+        index: int = 0
+
+    def on_timer(self, cx: Context, tag: Hashable) -> None:
+        state = cx.state
+        while state.index < len(self.iterable):
+            portion = self.iterable[state.index : state.index + PORTION]
+            state.index += PORTION
+            cx.emit_all(portion)
+            if not cx.active or (state.index < len(self.iterable) and goes_on_later(cx, tag)):
+                return
+        cx.complete()
+
+
 def from_iterable(iterable: Iterable[A], scheduler: SchedulerBase | None = None) -> Query[A]:
     """Emit the elements of *iterable*, all in one go.
 
@@ -53,8 +75,12 @@ def from_iterable(iterable: Iterable[A], scheduler: SchedulerBase | None = None)
     >>> diagram(lambda: from_iterable([1, 2]))
     (1 2 |)
 
-    *State*: none. Hosted, it must be a sequence: an iterator cannot be repositioned.
+    Hosted, it must be a sequence: an iterator cannot be repositioned. The next turn goes on after every 10,000.
+
+    *State*: none; how many were emitted if it is that long.
     """
+    if isinstance(iterable, (list, tuple, range)) and len(iterable) > PORTION:
+        return apply(FromLong(iterable, scheduler))
     return apply(FromIterable(iterable, scheduler))
 
 
