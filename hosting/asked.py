@@ -11,6 +11,8 @@ from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any
 
 from checkpoint.codec import decode
+from hosting.routes import top_of
+from hosting.standing import RUNNING, Standing
 from reliable_rx.instance import Instance
 from reliable_rx.plan import PlanNode
 
@@ -38,6 +40,18 @@ class Asked:
             instance, node = asker
             value, error = decode(payload)
             instance.answer(node, number, value, error)
+            self.drain(standing_of(instance))
+
+    def drain(self, standing: Standing) -> None:
+        """Let happen what a query whose events are over has put off until its calls were answered."""
+        clock = standing.world.own_clock
+        if clock is not None and clock.watermark.is_over and standing.status == RUNNING:
+            self.engine.settle_immediate()
+            clock.drain()
+
+    def waits(self, standing: Standing) -> bool:
+        """Whether a query has calls in flight."""
+        return any(top_of(instance) is standing for instance, _ in self.askers.values())
 
     def request(self, number: int) -> tuple[Callable[[], Awaitable[Any]], float | None]:
         """Return the call to be made under *number*, and how long it may take."""
@@ -77,12 +91,15 @@ class Asked:
 
     def origin(self, instance: Instance, node: PlanNode, value: Any) -> Any:
         """Return the event at work if the query's policy will want to know it; else the element stands for itself."""
-        top = instance
-        while top.parent is not None:
-            top = top.parent
-        if top.policy == "fail":  # type: ignore[attr-defined]
+        standing = standing_of(instance)
+        if standing.policy == "fail":
             return None
-        return self.engine.event or (f"{top.key}{node.path}", "", -1, value)
+        return self.engine.event or (f"{standing.name}{node.path}", "", -1, value)
 
     def at_work(self, origin: Any) -> None:
         self.engine.event = origin
+
+
+def standing_of(instance: Instance) -> Standing:
+    """Return the query that *instance* is part of."""
+    return top_of(instance)  # type: ignore[return-value]
