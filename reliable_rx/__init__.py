@@ -66,6 +66,7 @@ from reliable_rx.errors import (
 )
 from reliable_rx.fluent import install
 from reliable_rx.limits import Limits
+from reliable_rx.piping import compose, pipe
 from reliable_rx.query import Inner, Query, source
 from reliable_rx.reliable import (
     Batch,
@@ -85,9 +86,9 @@ __all__ = [
     "NondeterminismDetected", "Observable", "PositionUnavailable", "Query", "QueryRefused", "Reader",
     "ReliableObservable", "ReliableObserver", "ReliableRxError", "ReliableSubscription", "Sink", "Source",
     "SourceFailed", "StoreOwned", "StoreUnavailable", "amb", "case", "catch", "catch_with_iterable", "cold",
-    "combine_latest", "concat", "concat_with_iterable", "create", "defer", "empty", "for_in", "fork_join", "from_",
-    "from_callable", "from_callback", "from_future", "from_iterable", "from_list", "from_marbles", "generate",
+    "combine_latest", "compose", "concat", "concat_with_iterable", "create", "defer", "empty", "for_in", "fork_join",
+    "from_", "from_callable", "from_callback", "from_future", "from_iterable", "from_list", "from_marbles", "generate",
     "generate_with_relative_time", "hot", "if_then", "interval", "just", "merge", "never", "of", "on_error_resume_next",
-    "operators", "range", "repeat_value", "return_value", "source", "start", "start_async", "throw", "timer",
+    "operators", "pipe", "range", "repeat_value", "return_value", "source", "start", "start_async", "throw", "timer",
     "to_async", "using", "with_latest_from", "zip", "zip_latest",
 ]  # fmt: skip

@@ -20,7 +20,8 @@ from reactivex import abc
 from reactivex.internal.utils import is_future
 
 from reliable_rx.errors import QueryRefused
-from reliable_rx.operator import Operator
+from reliable_rx.operator import Operator, Stage
+from reliable_rx.piping import Piped
 
 if TYPE_CHECKING:
     from reliable_rx.subject import Subject
@@ -53,7 +54,7 @@ class ForeignLeaf(Operator, name="foreign"):
 
 
 @dataclass(frozen=True, eq=False)
-class PlainOperator(Operator, name="plain"):
+class PlainOperator(Stage, name="plain"):
     """An operator of plain RxPY whose state nobody can save: runs un-hosted only, and says what to do here."""
 
     runs_plain = True
@@ -98,7 +99,7 @@ class HubLeaf(Operator, name="shared"):
 LEAVES = (SourceLeaf, ForeignLeaf, InnerLeaf, SymbolLeaf, HubLeaf)
 
 
-class Query(reactivex.Observable[T_co]):
+class Query(Piped[T_co]):
     """A plan in the clothes of an observable.
 
     >>> import reliable_rx as rx

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any, assert_type
 
-from reactivex import Observable
+from reactivex import Notification, Observable
 from reactivex.observable.groupedobservable import GroupedObservable
 
 import reliable_rx as rx
@@ -107,6 +107,72 @@ assert_type(numbers.pipe(ops.throttle_with_timeout(1.0), ops.timestamp()), Obser
 assert_type(numbers.pipe(ops.time_interval()), Observable[TimeInterval[int]])
 assert_type(numbers.pipe(ops.buffer_with_time_or_count(1.0, 2)), Observable[list[int]])
 assert_type(numbers.pipe(ops.window_with_time_or_count(1.0, 2), ops.merge_all()), Observable[int])
+
+
+def pair(x: int, y: str) -> bytes:
+    return (str(x) + y).encode()
+
+
+def some(n: int) -> list[str]:
+    return [str(n)]
+
+
+def numbered(n: int, index: int) -> Observable[str]:
+    return rx.of(str(n + index))
+
+
+def text(n: int) -> Observable[str]:
+    return rx.of(str(n))
+
+
+def again(n: int) -> Observable[int]:
+    return rx.of(n)
+
+
+assert_type(rx.pipe(numbers, ops.map(str)), Observable[str])
+assert_type(
+    rx.pipe(
+        numbers, ops.map(str), ops.map(len), ops.take(9), ops.skip(1), ops.map(float), ops.map(int), ops.pairwise()
+    ),
+    Observable[tuple[int, int]],
+)
+nine = numbers.pipe(
+    ops.map(str),
+    ops.map(len),
+    ops.take(9),
+    ops.skip(1),
+    ops.map(float),
+    ops.map(int),
+    ops.map(str),
+    ops.take(1),
+    ops.to_set(),
+)
+assert_type(nine, Observable[set[str]])
+assert_type(rx.compose(ops.map(key_of), ops.to_list())(numbers), Observable[list[str]])
+assert_type(numbers.pipe(), Observable[int])
+assert_type(numbers.pipe(ops.zip_with_iterable(["a"]), ops.starmap(pair)), Observable[bytes])
+assert_type(numbers.pipe(ops.zip_with_list("ab")), Observable[tuple[int, str]])
+assert_type(numbers.pipe(ops.flat_map(some)), Observable[str])
+assert_type(numbers.pipe(ops.flat_map_indexed(numbered)), Observable[str])
+assert_type(numbers.pipe(ops.flat_map_latest(text)), Observable[str])
+assert_type(numbers.pipe(ops.concat_map(text)), Observable[str])
+assert_type(numbers.pipe(ops.switch_map(text)), Observable[str])
+assert_type(numbers.pipe(ops.switch_map_indexed(numbered)), Observable[str])
+assert_type(numbers.pipe(ops.map(text), ops.concat_all()), Observable[str])
+assert_type(numbers.pipe(ops.map(text), ops.exclusive()), Observable[str])
+assert_type(numbers.pipe(ops.expand(again)), Observable[int])
+assert_type(numbers.pipe(ops.materialize()), Observable[Notification[int]])
+assert_type(numbers.pipe(ops.materialize(), ops.dematerialize()), Observable[int])
+assert_type(numbers.pipe(ops.do_action(key_of), ops.tap(key_of), ops.as_observable()), Observable[int])
+assert_type(numbers.pipe(ops.finally_action(print, effects="live")), Observable[int])
+assert_type(numbers.pipe(ops.to_dict(key_of)), Observable[dict[str, int]])
+assert_type(numbers.pipe(ops.to_dict(key_of, float)), Observable[dict[str, float]])
+assert_type(numbers.pipe(ops.to_set()), Observable[set[int]])
+assert_type(numbers.pipe(ops.to_iterable()), Observable[list[int]])
+assert_type(numbers.pipe(ops.delay_with_mapper(text)), Observable[int])
+assert_type(numbers.pipe(ops.throttle_with_mapper(text)), Observable[int])
+assert_type(numbers.pipe(ops.timeout_with_mapper(numbers, text, numbers)), Observable[int])
+assert_type(numbers.pipe(ops.to_marbles()), Observable[str])
 
 
 async def fetched(n: int) -> str:
