@@ -16,6 +16,11 @@ def lists(ops: Any) -> Any:
     return ops.flat_map(lambda w: w.pipe(ops.to_list()))
 
 
+def both(ops: Any, pair: Any) -> Any:
+    first, second = pair
+    return first.pipe(ops.map(lambda x: ("yes", x)), ops.merge(second.pipe(ops.map(lambda x: ("no", x)))))
+
+
 def endless(ops: Any, rx: Any, s: Any) -> Any:
     """Keep *s* from completing: closings that complete at once make windows without end."""
     return s.pipe(ops.merge(rx.never()))
@@ -62,7 +67,7 @@ cases(
             ops.group_by_until(lambda x: x % 2, over(2, lambda x: x), lambda g: rx.timer(1.5)), keyed_lists(ops)
         ),
         "duration mapper fails": lambda ops, rx, s: s.pipe(
-            ops.group_by_until(lambda x: x, None, lambda g: over(1, lambda k: rx.timer(k))(g.key)), keyed_lists(ops)
+            ops.group_by_until(lambda x: x, None, lambda g: over(1, lambda k: rx.timer(0.5 + k))(g.key)), keyed_lists(ops)
         ),
         "no readers": lambda ops, rx, s: s.pipe(
             ops.group_by_until(lambda x: x, None, lambda g: rx.timer(1.5)), ops.map(lambda g: g.key)
@@ -394,4 +399,14 @@ cases(
         ops.join(b.pipe(ops.map(over(1, lambda x: x))), lambda x: rx.timer(1.5), lambda x: rx.timer(1.5)),
     ),
     **TWO_SOURCES,
+)
+cases(
+    "partition",
+    {
+        "both": lambda ops, rx, s: both(ops, s.pipe(ops.partition(lambda x: x % 2))),
+        "one": lambda ops, rx, s: s.pipe(ops.partition(lambda x: x % 2))[1],
+        "fails": lambda ops, rx, s: both(ops, s.pipe(ops.partition(over(1, lambda x: x == 2)))),
+        "indexed": lambda ops, rx, s: both(ops, s.pipe(ops.partition_indexed(lambda x, i: i % 2))),
+        "indexed, one": lambda ops, rx, s: s.pipe(ops.partition_indexed(lambda x, i: x == i))[1].pipe(ops.take(2)),
+    },
 )

@@ -28,6 +28,7 @@ from reliable_rx.operators.linear import (
     scan,
     where_key,
 )
+from reliable_rx.operators.partition import partition, partition_indexed
 from reliable_rx.operators.pick import (
     element_at,
     element_at_or_default,
@@ -86,7 +87,7 @@ __all__ = [
     "concat_all", "concat_map", "exclusive", "flat_map_indexed",
     "flat_map_latest", "switch_map", "switch_map_indexed",
     "buffer", "buffer_toggle", "buffer_when", "buffer_with_inactivity", "group_by_until", "group_join", "join",
-    "join_within", "sliding_window", "tumbling_window", "window", "window_toggle", "window_when",
+    "join_within", "partition", "partition_indexed", "sliding_window", "tumbling_window", "window", "window_toggle", "window_when",
     "window_with_inactivity",
     "multicast", "publish", "publish_value", "ref_count", "replay", "share",
     "as_observable", "dematerialize", "materialize",
