@@ -138,6 +138,18 @@ PLAIN: dict[str, Apply] = {
     "delay": lambda t, q: q.pipe(t.ops.delay(2.609375)),
     "sample": lambda t, q: q.pipe(t.ops.sample(1.71875)),
     "buffer_with_time": lambda t, q: q.pipe(t.ops.buffer_with_time(2.171875), t.ops.map(bounded)),
+    "buffer_with_time_or_count": lambda t, q: q.pipe(
+        t.ops.buffer_with_time_or_count(2.046875, 2), t.ops.map(bounded)
+    ),
+    "delay_subscription": lambda t, q: q.pipe(t.ops.delay_subscription(1.390625)),
+    "take_with_time": lambda t, q: q.pipe(t.ops.take_with_time(6.484375)),
+    "skip_with_time": lambda t, q: q.pipe(t.ops.skip_with_time(1.328125)),
+    "take_last_with_time": lambda t, q: q.pipe(t.ops.take_last_with_time(3.203125)),
+    "skip_last_with_time": lambda t, q: q.pipe(t.ops.skip_last_with_time(1.203125)),
+    "throttle_first": lambda t, q: q.pipe(t.ops.throttle_first(1.546875)),
+    "time_interval": lambda t, q: q.pipe(
+        t.ops.time_interval(), t.ops.map(lambda x: (x.value + x.interval.microseconds) % 11)
+    ),
     "timeout": lambda t, q: q.pipe(t.ops.timeout(2.921875, t.rx.of(8, 9))),
     "catch": lambda t, q: q.pipe(
         t.ops.map(fails_on_four), t.ops.catch(lambda error, source: t.rx.of(message(error)))
@@ -170,6 +182,9 @@ NESTED: dict[str, Apply] = {
     ),
     "window_with_time": lambda t, q, a: q.pipe(
         t.ops.window_with_time(2.328125), t.ops.flat_map(lambda w: a.cook(t, w))
+    ),
+    "window_with_time_or_count": lambda t, q, a: q.pipe(
+        t.ops.window_with_time_or_count(2.265625, 2), t.ops.flat_map(lambda w: a.cook(t, w))
     ),
     "switch_windows": lambda t, q, a: q.pipe(
         t.ops.window_with_count(2), t.ops.map(lambda w: a.cook(t, w)), t.ops.switch_latest()
