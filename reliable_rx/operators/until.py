@@ -48,23 +48,26 @@ def take_until(other: Observable[Any] | AnyFuture[Any]) -> Callable[[Observable[
 @dataclass(frozen=True, eq=False)
 class SkipUntil(Stage, name="skip_until"):
     keeps_inner = True
+    locks = False
 
     @dataclass(slots=True)
     class State:
         open: bool = False
 
     def on_next(self, cx: Context, port: int, value: Any) -> None:
-        if port:
+        if port == 0:
+            if cx.state.open:
+                cx.emit(value)
+        else:
             cx.state.open = True
             cx.unsubscribe(1)
-        elif cx.state.open:
-            cx.emit(value)
 
     def on_batch(self, cx: Context, port: int, values: Sequence[Any]) -> None:
-        if port:
+        if port == 0:
+            if cx.state.open:
+                cx.emit_all(values)
+        else:
             self.on_next(cx, port, values[0])
-        elif cx.state.open:
-            cx.emit_all(values)
 
     def on_completed(self, cx: Context, port: int) -> None:
         if port == 0 and cx.state.open:
