@@ -14,6 +14,7 @@ from test_operators_values import Touchy
 import reliable_rx as rx
 from reliable_rx import operators as ops
 from reliable_rx.errors import LimitExceeded
+from reliable_rx.identity import recognise
 from reliable_rx.instance import Instance
 from reliable_rx.limits import Limits
 from reliable_rx.operators.distinct import Distinct
@@ -92,6 +93,17 @@ def test_find_is_given_the_sequence_itself() -> None:
     rx.source("n").pipe(ops.map(), search).bind(n=reactivex.of(1)).subscribe()
     assert given[:2] == [plain, query]
     assert given[2].run() == 1
+
+
+def test_queries_that_find_share_a_plan() -> None:
+    """What the predicate is given as the sequence is no parameter: equal queries are recognised as equal."""
+
+    def build() -> Any:
+        return rx.source("n").pipe(ops.map(), ops.find(lambda x, i, source: x == 3))
+
+    first, second = build(), build()
+    assert recognise(first.node) == recognise(second.node)
+    assert first.content_hash == second.content_hash
 
 
 def test_what_is_not_equal_to_itself_is_always_new() -> None:
