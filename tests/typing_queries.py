@@ -181,3 +181,26 @@ async def fetched(n: int) -> str:
 
 assert_type(numbers.pipe(ops.map_async(fetched, concurrency=2), ops.map(len)), Observable[int])
 assert_type(numbers.map_async(fetched), Query[str])
+
+
+def holds(source: Observable[int]) -> bool:
+    return False
+
+
+texts = rx.of("a")
+assert_type(rx.amb(numbers, rx.range(3)), Query[int])
+assert_type(rx.fork_join(numbers, texts), Query[tuple[int, str]])
+assert_type(rx.zip_latest(numbers, texts, rx.of(1.5)), Query[tuple[int, str, float]])
+assert_type(rx.generate(1, bool, abs), Query[int])
+assert_type(rx.for_in([1, 2], rx.range), Query[int])
+assert_type(rx.case(str, {"a": numbers}), Query[int])
+assert_type(rx.if_then(bool, numbers), Query[int])
+assert_type(rx.repeat_value("a", 3), Query[str])
+assert_type(rx.concat_with_iterable([numbers]), Query[int])
+assert_type(rx.catch_with_iterable([texts]), Query[str])
+assert_type(numbers.pipe(ops.fork_join(texts), ops.repeat(2)), Observable[tuple[int, str]])
+assert_type(numbers.pipe(ops.zip_latest(texts)), Observable[tuple[int, str]])
+assert_type(numbers.pipe(ops.amb(numbers), ops.skip_until(texts), ops.while_do(holds)), Observable[int])
+assert_type(numbers.pipe(ops.retry_with_backoff(first_s=1, max_s=60), ops.do_while(holds)), Observable[int])
+assert_type(numbers.pipe(ops.catch(numbers, on=(KeyError, ValueError))), Observable[int])
+assert_type(numbers.pipe(ops.on_error_resume_next(numbers)), Observable[int])
