@@ -6,14 +6,13 @@ are wanted for there is done around the query, and the refusal says how.
 
 from __future__ import annotations
 
-from asyncio import Future
 from collections.abc import Callable
 from typing import Any, TypeVar
 
 from reactivex import Observable
 from reactivex import operators as plain
 from reactivex.abc import SchedulerBase
-from reactivex.typing import RelativeTime
+from reactivex.typing import AnyFuture, RelativeTime
 
 from reliable_rx.errors import QueryRefused
 from reliable_rx.query import PlainOperator, Query, SourceLeaf, walk
@@ -90,7 +89,7 @@ def to_marbles(
     )
 
 
-def to_future(future_ctor: Callable[[], Future[A]] | None = None) -> Callable[[Observable[A]], Future[A]]:
+def to_future(future_ctor: Callable[[], AnyFuture[A]] | None = None) -> Callable[[Observable[A]], AnyFuture[A]]:
     """Return a future of the last element. Un-hosted only.
 
     >>> import asyncio
@@ -103,9 +102,9 @@ def to_future(future_ctor: Callable[[], Future[A]] | None = None) -> Callable[[O
     *Raises* `QueryRefused` for a query over named sources: a hosted query has a stream, which is read from any place.
     """
 
-    def made(source: Observable[A]) -> Future[A]:
+    def made(source: Observable[A]) -> AnyFuture[A]:
         refuse_sources(source, "to_future")
-        return _plain_to_future(future_ctor)(source)
+        return _plain_to_future(future_ctor)(source)  # type: ignore[arg-type]
 
     return made
 
