@@ -31,6 +31,7 @@ from hosting.sources.pushed import PushedStream
 from hosting.statistics import QueryFigures, RecoveryFigures, Statistics, figures, query_figures
 from hosting.stream import Stream
 from hosting.turn import Create, Dispose, Events, Output, Resume, Tick, Turn
+from hosting.turnstile import Turnstile
 from reliable_rx.errors import StoreUnavailable
 from reliable_rx.event_time import EventTime
 from reliable_rx.limits import Limits
@@ -88,7 +89,7 @@ class QueryEvaluator:
         self.retain_events = retain_events
         self.strict = strict
         self.clock = clock
-        self.lock = threading.RLock()
+        self.lock = Turnstile()
         self.changed = threading.Condition()
         self.awake = False
         self.engine = QueryEngine()
@@ -249,9 +250,11 @@ class QueryEvaluator:
         """Run until the sources have ended and all is durable, until *until* says so, or until `stop`."""
         self.start()
         while not self.stopping and not (until is not None and until()):
-            if not self.step():
-                if self._is_finished():
-                    break
+            if self.step():
+                self.lock.give_way()
+            elif self._is_finished():
+                break
+            else:
                 self._wait()
         if self.stopping:
             self.calls.finish()

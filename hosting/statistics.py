@@ -71,6 +71,7 @@ class Statistics:
     recovery: RecoveryFigures | None
     trouble: str = ""
     late: int = 0
+    calls_in_flight: int = 0
     reports: dict[str, str] = field(default_factory=dict)
 
 
@@ -112,5 +113,6 @@ def figures(evaluator: QueryEvaluator) -> Statistics:
         recovery=evaluator.recovery,
         trouble="" if evaluator.trouble is None else str(evaluator.trouble),
         late=sum(each.clock.late for each in engine.standing.values() if each.clock is not None),
+        calls_in_flight=len(engine.calls.askers),
         reports={name: str(report) for name, report in engine.reports.items()},
     )
