@@ -165,8 +165,8 @@ def read_parameters(op: Operator) -> tuple[Any, ...]:
     """Return the parameters of *op* in order, without what its inputs say too."""
     reader = READERS.get(type(op))
     if reader is None:
-        told = fields(op) if is_dataclass(op) else ()
-        names = [f.name for f in told if f.name not in ("_token", "_source")]
+        told: list[str] = [f.name for f in fields(op)] if is_dataclass(op) else []
+        names = [name for name in told if name not in ("_token", "_source")]
         get = attrgetter(*names) if names else None
         reader = READERS[type(op)] = (
             (lambda op: ()) if get is None else get if len(names) > 1 else (lambda op: (get(op),))
