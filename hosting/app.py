@@ -130,7 +130,10 @@ class App:
         return rx.source(name)
 
     def sink(self, stream: str, sink: Sink | Callable[[], Sink]) -> None:
-        """Send the stream of a query (or its dead letters, or late events) to *sink*. *Raises* `KeyError` for an unknown stream."""
+        """Send the stream of a query (or its dead letters, or its late events) to *sink*.
+
+        *Raises* `KeyError` for an unknown stream.
+        """
         if stream.removesuffix(".dead_letters").removesuffix(".late") not in self.queries:
             known = ", ".join(self.queries) or "none"
             raise KeyError(f"no query is called {stream!r}, so there is no such stream; there are: {known}")

@@ -16,8 +16,9 @@ from typing import Any
 from hosting.asked import Asked
 from hosting.delivery import Cascade, Delivery
 from hosting.edit import edit
-from hosting.event_clock import EventClock, begin_on_event_time, check_clock
+from hosting.event_clock import EventClock, begin_on_event_time
 from hosting.letters import bury
+from hosting.own_clocks import check_clock
 from hosting.plans import Plans
 from hosting.routes import Route
 from hosting.standing import COMPLETED, FAILED, POLICIES, RUNNING, Standing, caught

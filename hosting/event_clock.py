@@ -1,10 +1,11 @@
 """The world of one event-time query: a clock and timers of its own, and events in the order of their time.
 
 Operators run here unchanged. What arrives waits (`hosting.reorder`) until the watermark (`hosting.watermark`) has
-passed it; then the clock goes from event to event, firing what was due before each, and at last to the watermark itself,
-so that windows close without a later event. Events of exactly the watermark's time still wait: others may be among
-those yet to come, and a timer due at *t* fires after all events stamped *t*. So what a query emits does not depend on
-how its partitions were interleaved, but for events that come late. Everything that is not about time is the engine's.
+passed it; then the clock goes from event to event, firing what was due before each, and at last to the watermark
+itself, so that windows close without a later event. Events of exactly the watermark's time still wait: others may be
+among those yet to come, and a timer due at *t* fires after all events stamped *t*. So what a query emits does not
+depend on how its partitions were interleaved, but for events that come late. Everything that is not about time is the
+engine's.
 
 The query begins with the first event that is handed to it: before that there is no time to begin at.
 """
@@ -14,21 +15,22 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Sequence
 from itertools import groupby, repeat
 from math import nextafter
+from operator import lt
 from typing import TYPE_CHECKING, Any
 
 from hosting.letters import post
+from hosting.own_clocks import is_timeless, sources_of
 from hosting.reorder import END, LAST, Channel, Entry, Reorder
 from hosting.routes import Entry as ReaderEntry
 from hosting.routes import Route
 from hosting.standing import RUNNING, Standing
 from hosting.timers import Timers
 from hosting.watermark import INFINITE, Watermark
-from reliable_rx.errors import LimitExceeded, QueryRefused
+from reliable_rx.errors import LimitExceeded
 from reliable_rx.event_time import EventTime
 from reliable_rx.instance import Instance, Timer, reads_inner, subscribe_inner
-from reliable_rx.operator import Stage
-from reliable_rx.plan import Plan, PlanNode
-from reliable_rx.query import Query, SourceLeaf, Symbol
+from reliable_rx.plan import PlanNode
+from reliable_rx.query import SourceLeaf
 from reliable_rx.reliable import LateEvent
 from reliable_rx.stage import finish_node
 
@@ -87,8 +89,7 @@ class EventClock:
         if "watermark" in self.__dict__:
             self.watermark.remove(self)
         self.standing = standing
-        plan = standing.plan
-        self.takes_lists = plan.by_list and standing.policy == "fail" and not any(map(reads_clock, plan.walk()))
+        self.takes_lists = standing.policy == "fail" and is_timeless(standing.plan)
         standing.world = self  # type: ignore[assignment]
 
     def join(self, spec: EventTime, sources: frozenset[str]) -> None:
@@ -137,7 +138,7 @@ class EventClock:
         if channel[0] in self.ended:
             return
         new = list(zip(stamps, repeat(channel), positions, values))
-        if floors is None and min(stamps) >= self.clock:
+        if min(stamps) >= self.clock and (floors is None or not any(map(lt, stamps, floors))):
             self.waiting.add(new)
             return
         clock, timely = self.clock, []
@@ -214,7 +215,7 @@ class EventClock:
         """Hand over events that are older than *time*."""
         if not self.begun:
             self.begin(next((each[0] for each in entries if each[0] > -INFINITE), time if time < INFINITE else 0.0))
-        if self.takes_lists and entries[-1][2] != END and all(each[2] != END for each in entries):
+        if self.takes_lists and len(self.ended) == len(self.over):
             self.play_lists(entries)
         else:
             self.play_singly(entries)
@@ -392,50 +393,3 @@ def begin_on_event_time(engine: QueryEngine, standing: Standing, spec: EventTime
     clock = EventClock(engine) if before is None or before.clock is None else before.clock
     clock.adopt(standing)
     clock.join(spec, sources_of(standing.plan))
-
-
-def reads_clock(node: PlanNode) -> bool:
-    """Whether an operator may look at the clock or set timers while events come in."""
-    return isinstance(node.op, Stage) and getattr(node.op, "reads_clock", True)
-
-
-def sources_of(plan: Plan) -> frozenset[str]:
-    """Name the sources of a plan, with those that its selectors name whatever the value they are called for."""
-    found = set(plan.sources)
-    for node in plan.walk():
-        if isinstance(node.op, Stage) and node.template is None and type(node.op).inner is not Stage.inner:
-            try:
-                inner: Any = node.op.inner(Symbol())
-                if isinstance(inner, Query):
-                    found |= sources_of(Plan(inner.node, limits=plan.limits, symbolic=True))
-            except Exception:  # it depends on the value: what it names is added when it is subscribed to
-                continue
-    return frozenset(found)
-
-
-def check_clock(name: str, clock: Any, plan: Plan, there: Standing | None) -> None:
-    """*Raises* `QueryRefused` for a clock that *plan* cannot have, or that the query of that name cannot be given."""
-    if clock is not None and not isinstance(clock, EventTime):
-        raise TypeError(f"clock must be None (processing time) or event_time(...), got {clock!r}")
-    running = there is not None and there.status == RUNNING
-    if running and (clock is None) != (there.clock is None):  # type: ignore[union-attr]
-        raise QueryRefused(
-            f"{name!r} runs on {'processing' if clock is not None else 'event'} time, and its timers and windows mean "
-            f"nothing on the other clock: dispose of it first, or create the new query under another name",
-            path="/",
-        )
-    if clock is None:
-        return
-    sources = sources_of(plan)
-    if not sources:
-        raise QueryRefused(
-            f"{name!r} names no source, so that no event would ever move its clock: create it without event_time, or "
-            f"name a source outside of its selectors",
-            path="/",
-        )
-    unread = [source for source in sorted(sources) if clock.of(source) is None]
-    if unread:
-        raise QueryRefused(
-            f"{name!r} reads {unread[0]!r}, but event_time has no timestamp function for it: add it to the mapping",
-            path=f"/{unread[0]}",
-        )

@@ -57,10 +57,10 @@ def event_time(
     """Let the clock of a query follow its events.
 
     *timestamp* returns the time of an event, in seconds or as a `datetime`; for several sources it may be a mapping
-    from a source's name to such a function. The clock is the watermark: the smallest, over the partitions of the query's
-    sources, of the largest time seen less *lateness_s*. A partition that has been silent for *idle_s* no longer holds
-    the clock back, nor does one that has ended. An event behind the clock is *late*: ``"drop"`` counts it, ``"keep"``
-    hands it over at the clock's time, ``"side"`` sends it to the stream ``NAME.late``.
+    from a source's name to such a function. The clock is the watermark: the smallest, over the partitions of the
+    query's sources, of the largest time seen less *lateness_s*. A partition that has been silent for *idle_s* no longer
+    holds the clock back, nor does one that has ended. An event behind the clock is *late*: ``"drop"`` counts it,
+    ``"keep"`` hands it over at the clock's time, ``"side"`` sends it to the stream ``NAME.late``.
 
     >>> event_time(lambda event: event["at"], lateness_s=10.0).late
     'drop'

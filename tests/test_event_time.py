@@ -11,9 +11,11 @@ import pytest
 import reliable_rx as rx
 from checkpoint import MemoryStore
 from hosting import App, CallbackSink, LateEvent, ListSource, QueryEngine, QueryEvaluator, event_time
+from hosting.own_clocks import is_timeless
 from hosting.snapshot import Snapshot, copy_of
 from hosting.turn import Dispose, Events, Output, Resume, Turn
 from reliable_rx.errors import LimitExceeded, QueryRefused
+from reliable_rx.plan import Plan
 from reliable_rx.testing.marbles import NEXT
 from reliable_rx.testing.virtual_time import run_plain
 from tests.event_time_model import IDLE_S, Letter, Model, turns, words
@@ -446,3 +448,13 @@ def test_idle_partitions_let_an_evaluator_go_on() -> None:
     now[0] = 61.0
     assert settle() == [1.0, 1.5, 2.0]
     evaluator.close()
+
+
+def test_operators_that_look_at_the_clock_are_known() -> None:
+    """Lists that span several moments go only to what cannot tell; the code says who can."""
+    timeless = {rx.operators.merge(rx.never()), rx.operators.group_by(len), rx.operators.take_until(rx.never())}
+    timed = {rx.operators.debounce(1.0), rx.operators.delay(1.0), rx.operators.buffer_with_time(1.0)}
+    for operators, expected in ((timeless, True), (timed, False)):
+        for operator in operators:
+            plan = Plan(rx.source("s").pipe(operator).node, symbolic=True)
+            assert is_timeless(plan) == expected, plan.root.path
