@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from datetime import timedelta
 from typing import Any
 
@@ -24,6 +25,10 @@ def both(ops: Any, pair: Any) -> Any:
 def endless(ops: Any, rx: Any, s: Any) -> Any:
     """Keep *s* from completing: closings that complete at once make windows without end."""
     return s.pipe(ops.merge(rx.never()))
+
+
+def seconds(at: Any) -> float:
+    return float((at.timestamp - ZERO).total_seconds())
 
 
 def keyed_lists(ops: Any) -> Any:
@@ -67,7 +72,8 @@ cases(
             ops.group_by_until(lambda x: x % 2, over(2, lambda x: x), lambda g: rx.timer(1.5)), keyed_lists(ops)
         ),
         "duration mapper fails": lambda ops, rx, s: s.pipe(
-            ops.group_by_until(lambda x: x, None, lambda g: over(1, lambda k: rx.timer(0.5 + k))(g.key)), keyed_lists(ops)
+            ops.group_by_until(lambda x: x, None, lambda g: over(1, lambda k: rx.timer(0.5 + k))(g.key)),
+            keyed_lists(ops),
         ),
         "no readers": lambda ops, rx, s: s.pipe(
             ops.group_by_until(lambda x: x, None, lambda g: rx.timer(1.5)), ops.map(lambda g: g.key)
@@ -142,6 +148,103 @@ cases(
             )
         )
     ),
+)
+
+
+def evicting(most: int, policy: str) -> Any:
+    """Return a model in plain Python: the lists of groups as these are given up."""
+
+    def build(ops: Any, rx: Any, s: Any) -> Any:
+        groups: OrderedDict[Any, list[Any]] = OrderedDict()
+
+        def subscribe(observer: Any, scheduler: Any = None) -> Any:
+            def on_next(x: Any) -> None:
+                if x not in groups:
+                    while len(groups) >= most:
+                        observer.on_next(groups.popitem(last=False))
+                    groups[x] = []
+                elif policy == "least_recent":
+                    groups.move_to_end(x)
+                groups[x].append(x)
+
+            def on_completed() -> None:
+                for each in groups.items():
+                    observer.on_next(each)
+                observer.on_completed()
+
+            return s.subscribe(on_next, observer.on_error, on_completed, scheduler=scheduler)
+
+        return rx.create(subscribe)
+
+    return build
+
+
+for _policy in ("oldest", "least_recent"):
+    cases(
+        f"group_by: two groups, {_policy}",
+        {
+            "lists": lambda ops, rx, s, policy=_policy: s.pipe(
+                ops.group_by(lambda x: x, groups_max=2, evict=policy), keyed_lists(ops)
+            ),
+            "until": lambda ops, rx, s, policy=_policy: s.pipe(
+                ops.group_by_until(lambda x: x, None, lambda g: g.pipe(ops.skip(9)), groups_max=2, evict=policy),
+                keyed_lists(ops),
+            ),
+        },
+        reference=evicting(2, _policy),
+        length_full=4,
+    )
+
+
+def remembering(most: int, policy: str, ttl_s: float) -> Any:
+    """Return a model in plain Python: the keys that are known, each with when it passed."""
+
+    def build(ops: Any, rx: Any, s: Any) -> Any:
+        known: OrderedDict[Any, float] = OrderedDict()
+
+        def passes(at: Any) -> bool:
+            if at.value in known and seconds(at) - known[at.value] <= ttl_s:
+                if policy == "least_recent":
+                    known.move_to_end(at.value)
+                return False
+            for key in [key for key, passed in known.items() if seconds(at) - passed > ttl_s]:
+                del known[key]
+            while len(known) >= most:
+                known.popitem(last=False)
+            known[at.value] = seconds(at)
+            return True
+
+        return s.pipe(ops.timestamp(), ops.filter(passes), ops.map(lambda at: at.value))
+
+    return build
+
+
+for _policy in ("oldest", "least_recent"):
+    cases(
+        f"distinct: two keys, {_policy}",
+        {
+            "keys": lambda ops, rx, s, policy=_policy: s.pipe(ops.distinct(keys_max=2, evict=policy)),
+        },
+        reference=remembering(2, _policy, 99.0),
+        length_full=4,
+    )
+cases(
+    "distinct: ttl_s",
+    {"keys": lambda ops, rx, s: s.pipe(ops.distinct(lambda x: x, ttl_s=2.0))},
+    reference=remembering(9, "oldest", 2.0),
+    gaps_s=(1.0, 1.5),
+    length_full=4,
+)
+cases(
+    "distinct: ttl_s and two keys",
+    {"keys": lambda ops, rx, s: s.pipe(ops.distinct(ttl_s=1.5, keys_max=2, evict="oldest"))},
+    reference=remembering(2, "oldest", 1.5),
+    length_full=4,
+)
+cases(
+    "distinct: ttl_s fails",
+    {"on a letter": lambda ops, rx, s: s.pipe(ops.distinct(over(1, lambda x: x), ttl_s=9.0))},
+    reference=lambda ops, rx, s: s.pipe(ops.distinct(over(1, lambda x: x))),
 )
 cases(
     "window",
@@ -273,10 +376,6 @@ def spans_of(time_s: float, size: float, slide: float, offset: float) -> list[tu
     """Name the windows that have *time_s* in them, from the definition."""
     starts = [offset + n * slide for n in range(-20, 40)]
     return [(start, start + size) for start in starts if start <= time_s < start + size]
-
-
-def seconds(at: Any) -> float:
-    return float((at.timestamp - ZERO).total_seconds())
 
 
 def aligned(size: float, slide: float, offset: float = 0.0) -> Any:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
+from math import inf
 from operator import eq
 from typing import Any, ClassVar, TypeVar, overload
 
@@ -11,6 +12,8 @@ from reactivex import Observable
 from reactivex.internal.utils import NotSet
 
 from reliable_rx.operator import Linear
+from reliable_rx.operators.distinct_bounded import DistinctBounded
+from reliable_rx.operators.evict import Evict, check_eviction
 
 A = TypeVar("A")
 K = TypeVar("K")
@@ -92,8 +95,21 @@ def distinct(
 def distinct(
     key_mapper: Callable[[A], K], comparer: Callable[[K, K], Any] | None = None
 ) -> Callable[[Observable[A]], Observable[A]]: ...
+@overload
 def distinct(
-    key_mapper: Callable[[Any], Any] | None = None, comparer: Callable[[Any, Any], Any] | None = None
+    key_mapper: Callable[[A], Any] | None = None,
+    *,
+    ttl_s: float | None = None,
+    keys_max: int | None = None,
+    evict: Evict = "fail",
+) -> Callable[[Observable[A]], Observable[A]]: ...
+def distinct(
+    key_mapper: Callable[[Any], Any] | None = None,
+    comparer: Callable[[Any, Any], Any] | None = None,
+    *,
+    ttl_s: float | None = None,
+    keys_max: int | None = None,
+    evict: Evict = "fail",
 ) -> Callable[[Observable[Any]], Observable[Any]]:
     """Pass an element only if its key was never seen before.
 
@@ -104,8 +120,24 @@ def distinct(
 
     *State*: all keys seen, by hash (by comparison when they are unhashable or a *comparer* is given); bounded by
     `Limits.distinct_keys_max`. RxPY compares each key with all keys before it.
+
+    Beyond RxPY, keys can be forgotten: with *ttl_s*, when so many seconds of the query's clock have passed since the
+    element that passed; with *keys_max*, *evict* says what happens when one more key comes: ``fail``, or forget the
+    ``oldest`` key, or the ``least_recent`` one, which has waited longest for an element. Keys must be hashable then.
+
+    >>> diagram(distinct(keys_max=1, evict="oldest"), "-1-1-2-1-|")
+    -1-1-2-1-|
+    -1---2-1-|
+
+    *Raises* `ValueError` for an *evict* without maximum, for bounds that are not positive, and for bounds with a
+    *comparer*.
     """
-    return Distinct(key_mapper, comparer)
+    if ttl_s is None and keys_max is None and evict == "fail":
+        return Distinct(key_mapper, comparer)
+    check_eviction("keys_max", keys_max, evict, ttl_s)
+    if comparer is not None:
+        raise ValueError("distinct with ttl_s or keys_max finds keys by hash: leave the comparer out")
+    return DistinctBounded(key_mapper, inf if ttl_s is None else ttl_s, keys_max, evict)
 
 
 @dataclass(frozen=True, eq=False)

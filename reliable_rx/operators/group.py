@@ -10,21 +10,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, TypeVar, overload
+from typing import Any, TypeVar, overload
 
 from reactivex import Observable
 from reactivex import operators as plain
 from reactivex.observable.groupedobservable import GroupedObservable
 
-from reliable_rx.errors import LimitExceeded
 from reliable_rx.operator import Context, Operator, Stage
+from reliable_rx.operators.evict import Evict, check_eviction, too_many
 from reliable_rx.query import PlainOperator, as_query
 
 A = TypeVar("A")
 B = TypeVar("B")
 K = TypeVar("K")
-Evict = Literal["fail", "oldest", "least_recent"]
-EVICTIONS = ("fail", "oldest", "least_recent")
 
 _plain_group_by = plain.group_by
 _plain_group_by_until = plain.group_by_until
@@ -121,28 +119,6 @@ class Idle(Stage, name="idle"):
             cx.complete()
         else:
             cx.schedule(due, "idle")
-
-
-def too_many(cx: Any, what: str, most: int, limit: str) -> LimitExceeded:
-    """Say which operator has reached the maximum that it was given."""
-    return LimitExceeded(
-        f"{cx.node.path} holds {most:,} {what} and was given {limit}={most}: give it an evict policy, or more",
-        path=cx.node.path,
-        limit=limit,
-        most=most,
-    )
-
-
-def check_eviction(name: str, most: int | None, evict: str, ttl_s: float | None) -> None:
-    """*Raises* `ValueError` for a bound that bounds nothing."""
-    if evict not in EVICTIONS:
-        raise ValueError(f"evict must be one of {', '.join(EVICTIONS)}, got {evict!r}")
-    if most is None and evict != "fail":
-        raise ValueError(f"evict={evict!r} says what happens at a maximum: give {name} too")
-    if most is not None and most < 1:
-        raise ValueError(f"{name} must be at least 1, got {most!r}")
-    if ttl_s is not None and not ttl_s > 0:
-        raise ValueError(f"ttl_s must be a positive number of seconds, got {ttl_s!r}")
 
 
 @overload
