@@ -339,9 +339,11 @@ def finish_segment(instance: Instance, last: PlanNode, values: Sequence[Any], en
         if values:
             last.deliver(instance, values)
     finally:  # a plain observer may raise out of here
-        for each in last.inputs:
+        anew = instance.active & last.bit  # what came of the last values has subscribed to us again
+        for each in () if anew else last.inputs:
             instance.deactivate(each)
-    last.finish(instance, None if end is DONE else end)
+    if not anew:
+        last.finish(instance, None if end is DONE else end)
 
 
 def end_segment(run: Callable[..., None]) -> Finish:

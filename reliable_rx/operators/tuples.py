@@ -166,7 +166,9 @@ class Zip(Stage, name="zip"):
             check_queue(queues[port], cx)
             return
         cx.emit(tuple([queue.popleft() for queue in queues]))
-        if not all(state.live) and any(not live and not queue for live, queue in zip_values(state.live, queues)):
+        if all(state.live) or cx.state is not state:  # what came of the tuple may have subscribed to us again
+            return
+        if any(not live and not queue for live, queue in zip_values(state.live, queues)):
             cx.complete()
 
     def on_completed(self, cx: Context, port: int) -> None:
@@ -223,10 +225,9 @@ class ZipLatest(Stage, name="zip_latest"):
         values[port] = value
         if state.missing:
             return
-        whole = tuple(values)
-        values[:], state.missing = [NotSet] * self.inputs, self.inputs
-        cx.emit(whole)
-        if not all(state.live):
+        state.values, state.missing = [NotSet] * self.inputs, self.inputs
+        cx.emit(tuple(values))
+        if False in state.live:
             cx.complete()
 
     def on_completed(self, cx: Context, port: int) -> None:
@@ -290,7 +291,8 @@ class ForkJoin(Stage, name="fork_join"):
             cx.complete()
         elif not state.live:
             cx.emit(tuple(state.values))
-            cx.complete()
+            if cx.state is state:
+                cx.complete()
 
 
 @overload
