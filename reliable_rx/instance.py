@@ -29,8 +29,10 @@ class World(Protocol):
     @property
     def calls(self) -> Calls: ...
 
-    trampoline: Trampoline | None
-    """Where hubs queue what they replay; un-hosted that is RxPY's affair."""
+    @property
+    def trampoline(self) -> Trampoline | None:
+        """Where hubs queue what they replay; un-hosted that is RxPY's affair."""
+
     epoch: int
     """The number of the newest snapshot; rows written in it, or born after it, carry it."""
     replaying: bool
@@ -72,8 +74,8 @@ class Instance:
     """One row at work."""
 
     __slots__ = (
-        "active", "children", "detached", "epoch", "gathered", "hubs", "key", "orders", "outer", "parent", "plan", "saved",
-        "sink", "states", "subjects", "timers", "unit", "world",
+        "active", "children", "detached", "epoch", "gathered", "hubs", "key", "orders", "outer", "parent", "plan",
+        "saved", "sink", "states", "subjects", "timers", "unit", "world",
     )  # fmt: skip
 
     def __init__(self, plan: Plan, world: World, sink: Any, key: Hashable) -> None:

@@ -198,6 +198,7 @@ class Loader:
     def _merge(self, instance: Instance, row: Row, saved: Signature) -> None:
         """Start *instance* afresh, then put back what its paths still know."""
         instance.start()
+        subscribe_at_once(instance)
         active, detached, states, timers, _ = row
         slots = [place for place in range(len(saved)) if saved[place][3]]
         known = {saved[place][0]: place for place in range(len(saved))}
@@ -297,6 +298,15 @@ def know_hubs(instance: Instance) -> None:
         state = instance.states[node.slot]
         if state is not None:
             hubs.setdefault(state.token, node)
+
+
+def subscribe_at_once(instance: Instance) -> None:
+    """Let operators that subscribe one action later do it now: what they have scheduled gives way to what was saved."""
+    for node in reversed(instance.plan.nodes):
+        timers = (instance.timers or {}).get(node.index, {}) if node.inputs else {}
+        for tag in [tag for tag, timer in timers.items() if timer[0] <= instance.world.now(node)]:
+            instance.cancel_timer(node, tag)
+            instance.fire(node, tag)
 
 
 def empty(instance: Instance, node: PlanNode) -> None:

@@ -23,6 +23,10 @@ from reliable_rx.testing.virtual_time import run_plain
 Build = Callable[..., Any]
 
 
+def source(name: str) -> Any:
+    return rx.source(name)
+
+
 def engine_with(query: Any, *, sources: str = "s", **options: Any) -> QueryEngine:
     engine = QueryEngine()
     for name in sources:
@@ -55,7 +59,7 @@ def edited(engine: QueryEngine, query: Any) -> str:
 def test_nobody_connects_in_a_hosted_query(name: str, query: Build) -> None:
     """A connectable sequence without `ref_count` is refused, with what to use instead."""
     with pytest.raises(QueryRefused, match=r"nobody calls connect\(\).*ref_count\(\)"):
-        engine_with(query(rx.source("s")))
+        engine_with(query(source("s")))
 
 
 @pytest.mark.parametrize(
@@ -68,7 +72,7 @@ def test_nobody_connects_in_a_hosted_query(name: str, query: Build) -> None:
 def test_a_subject_of_ones_own_is_not_hosted(query: Build) -> None:
     """Whatever the host cannot read the meaning of is refused."""
     with pytest.raises(QueryRefused, match="use publish, publish_value or replay"):
-        engine_with(query(rx.source("s")))
+        engine_with(query(source("s")))
 
 
 def test_a_scheduler_is_not_hosted() -> None:
@@ -76,13 +80,13 @@ def test_a_scheduler_is_not_hosted() -> None:
     from reactivex.scheduler import TimeoutScheduler
 
     with pytest.raises(QueryRefused, match="names a scheduler"):
-        engine_with(rx.source("s").replay(3, scheduler=TimeoutScheduler()).ref_count())
+        engine_with(source("s").replay(3, scheduler=TimeoutScheduler()).ref_count())
 
 
 def test_a_shared_part_runs_once() -> None:
     """Two readers cost one subscription, one state and one call of each function."""
     seen: list[int] = []
-    shared = rx.source("s").map(lambda x: seen.append(x) or x).share()
+    shared = source("s").do_action(seen.append).share()
     engine = engine_with(shared.map(lambda x: x + 1).merge(shared.map(lambda x: x * 10)))
     assert given(engine, 4, 0) == [5, 40]
     assert seen == [4]
@@ -91,7 +95,7 @@ def test_a_shared_part_runs_once() -> None:
 
 def test_a_plan_shows_who_reads_what() -> None:
     """The shared part stands where it first occurs; whoever reads it says so."""
-    shared = rx.source("s").share()
+    shared = source("s").share()
     assert shared.map(str).merge(shared).explain().splitlines()[:5] == [
         "/source          source('s')",
         "/share           share()   · keeps token, ended, error, values",
@@ -99,14 +103,14 @@ def test_a_plan_shows_who_reads_what() -> None:
         "/map             map(str)",
         "/merge:1/shared  shared   · reads /share",
     ]
-    selected = rx.source("s").publish(lambda p: p.map(str))
+    selected = source("s").publish(lambda p: p.map(str))
     assert "    /publish/inner/shared  shared   · reads /publish" in selected.explain().splitlines()
 
 
 def test_a_window_of_time_is_measured_by_the_engine() -> None:
     """A late reader gets what is not older than the window, also after a crash."""
-    shared = rx.source("s").replay(window=2.0).ref_count()
-    query = shared.filter(lambda x: False).merge(rx.source("t").flat_map(lambda _: shared))
+    shared = source("s").replay(window=2.0).ref_count()
+    query = shared.filter(lambda x: False).merge(source("t").flat_map(lambda _: shared))
     engine = engine_with(query, sources="st")
     for position, time in enumerate((1.0, 2.0, 4.0)):
         given(engine, position, position, time=time)
@@ -116,7 +120,7 @@ def test_a_window_of_time_is_measured_by_the_engine() -> None:
 
 def test_what_is_remembered_is_limited() -> None:
     """A replay without a size fails its query when it has grown too far, and says where."""
-    shared = rx.source("s").replay().ref_count()
+    shared = source("s").replay().ref_count()
     engine = engine_with(shared.merge(shared), limits=rx.Limits(queue_items_max=2))
     for position in range(3):
         given(engine, position, position)
@@ -127,7 +131,7 @@ def test_what_is_remembered_is_limited() -> None:
 
 def test_a_limit_within_a_selector_fails_the_query() -> None:
     """The same for the form with a mapper."""
-    engine = engine_with(rx.source("s").replay(mapper=lambda p: p), limits=rx.Limits(queue_items_max=2))
+    engine = engine_with(source("s").replay(mapper=lambda p: p), limits=rx.Limits(queue_items_max=2))
     for position in range(3):
         given(engine, position, position)
     assert isinstance(engine.standing["q"].error, LimitExceeded)
@@ -135,12 +139,12 @@ def test_a_limit_within_a_selector_fails_the_query() -> None:
 
 def test_an_edit_keeps_what_is_shared() -> None:
     """A reader that an edit adds is greeted with what was remembered before it; others keep their state."""
-    source = rx.source("s").scan(lambda a, x: a + x)
+    sums = source("s").scan(lambda a, x: a + x)
 
     def query(last: bool) -> Any:
-        shared = source.replay(2).ref_count()
+        shared = sums.replay(2).ref_count()
         first = shared.map(lambda x: ("a", x)).merge(shared.count())
-        return first.merge(rx.source("t").flat_map(lambda _: shared)) if last else first.merge(rx.never())
+        return first.merge(source("t").flat_map(lambda _: shared)) if last else first.merge(rx.never())
 
     engine = engine_with(query(False), sources="st")
     for position in range(3):
@@ -155,8 +159,8 @@ def test_saved_readers_find_what_they_read_in_a_new_process() -> None:
     """Queries that wait in a state know their shared part by a token, though the query has been written anew."""
 
     def query() -> Any:
-        shared = rx.source("s").publish_value(0).ref_count()
-        waiting = rx.source("t").map(lambda t: shared.map(lambda x: (t, x)).take(2))
+        shared = source("s").publish_value(0).ref_count()
+        waiting = source("t").map(lambda t: shared.map(lambda x: (t, x)).take(2))
         return shared.filter(lambda x: False).merge(waiting.merge(max_concurrent=1))
 
     engine = engine_with(query(), sources="st")
@@ -176,8 +180,8 @@ def test_saved_readers_find_what_they_read_in_a_new_process() -> None:
 
 def test_readers_keep_their_order_over_a_crash() -> None:
     """The first who subscribed hears first, wherever in the query it stands."""
-    shared = rx.source("s").share()
-    late = rx.source("t").flat_map(lambda t: shared.map(lambda x: (t, x)))
+    shared = source("s").share()
+    late = source("t").flat_map(lambda t: shared.map(lambda x: (t, x)))
     engine = engine_with(late.merge(shared.delay(0.0)), sources="st")
     given(engine, "first", 0, source="t", time=1.0)
     given(engine, "second", 1, source="t", time=2.0)
@@ -187,8 +191,8 @@ def test_readers_keep_their_order_over_a_crash() -> None:
 
 def test_groups_share_what_stands_outside_them() -> None:
     """One subscription for all groups; the remembered value is one for all."""
-    shared = rx.source("t").publish_value(0).ref_count()
-    query = rx.source("s").group_by(lambda x: x % 2).flat_map(lambda g: g.with_latest_from(shared))
+    shared = source("t").publish_value(0).ref_count()
+    query = source("s").group_by(lambda x: x % 2).flat_map(lambda g: g.with_latest_from(shared))
     engine = engine_with(query, sources="st")
     given(engine, 1, 0)
     given(engine, "new", 0, source="t", time=1.0)
@@ -199,8 +203,8 @@ def test_groups_share_what_stands_outside_them() -> None:
 
 def test_the_last_reader_takes_the_source_with_it() -> None:
     """Nobody reads: nothing runs; whoever comes then is greeted with what was remembered."""
-    shared = rx.source("s").publish_value(0).ref_count()
-    engine = engine_with(rx.source("t").flat_map(lambda _: shared.take(2)), sources="st")
+    shared = source("s").publish_value(0).ref_count()
+    engine = engine_with(source("t").flat_map(lambda _: shared.take(2)), sources="st")
     given(engine, None, 0, source="t", time=1.0)
     assert given(engine, 8, 0, time=2.0) == [8]
     assert not list(engine.routes["s"].readers())
@@ -211,7 +215,7 @@ def test_the_last_reader_takes_the_source_with_it() -> None:
 @pytest.mark.parametrize("catches", [False, True])
 def test_an_event_that_fails_before_a_shared_part_can_be_skipped(catches: bool) -> None:
     """The policy of the query holds unless a reader catches errors itself."""
-    shared = rx.source("s").map(lambda x: 1 // x).share()
+    shared = source("s").map(lambda x: 1 // x).share()
     readers = shared.map(lambda x: ("a", x)).merge(shared)
     engine = engine_with(readers.catch(rx.of("caught")) if catches else readers, policy="skip")
     given(engine, 0, 0)
@@ -219,11 +223,15 @@ def test_an_event_that_fails_before_a_shared_part_can_be_skipped(catches: bool) 
     assert given(engine, 1, 1) == ([] if catches else [("a", 1), 1])
 
 
+def last_digit(value: int) -> int:
+    return value % 10
+
+
 def test_equal_queries_share_a_plan_and_not_a_hub() -> None:
     """A thousand queries with a shared part by key are one plan; each has its own state."""
 
     def query(key: int) -> Any:
-        shared = rx.source("s").pipe(ops.where_key(lambda x: x % 10, key), ops.share())
+        shared = source("s").pipe(ops.where_key(last_digit, key), ops.share())
         return shared.pipe(ops.merge(shared.pipe(ops.count())))
 
     engine = QueryEngine()
@@ -237,8 +245,8 @@ def test_equal_queries_share_a_plan_and_not_a_hub() -> None:
 
 def test_the_hash_tells_what_is_shared_from_what_is_equal() -> None:
     """One part read twice is not two equal parts, and neither depends on the process."""
-    shared = rx.source("s").share()
-    once, twice = shared.merge(shared), rx.source("s").share().merge(rx.source("s").share())
+    shared = source("s").share()
+    once, twice = shared.merge(shared), source("s").share().merge(source("s").share())
     assert once.content_hash != twice.content_hash
     code = (
         "import reliable_rx as rx; shared = rx.source('s').share(); print(shared.merge(shared).content_hash);"
@@ -250,7 +258,7 @@ def test_the_hash_tells_what_is_shared_from_what_is_equal() -> None:
 
 def test_bound_queries_share_anew() -> None:
     """Each time sources are bound, the shared part is another: a run does not see what an earlier one has left."""
-    shared = rx.source("s").replay(1).ref_count()
+    shared = source("s").replay(1).ref_count()
     query = shared.merge(shared)
     assert [query.bind(s=rx.of(number)).to_list().run() for number in (1, 2)] == [[1, 1], [2, 2]]
 
@@ -284,8 +292,8 @@ def test_a_selector_within_a_selector_reads_the_outer_sequence() -> None:
 
 def test_a_shared_stream_is_a_query_by_name() -> None:
     """Between standing queries one is created under a name, and the others read it."""
-    engine = engine_with(rx.source("s").map(lambda x: x * 10))
-    engine.take(engine.creation("other", rx.source("q").share(), time=0.0))
+    engine = engine_with(source("s").map(lambda x: x * 10))
+    engine.take(engine.creation("other", source("q").share(), time=0.0))
     outputs = engine.take(Events("s", "0", 0, [1], 1.0))
     assert [list(out.values) for out in outputs] == [[10], [10]]
     engine.take(Tick(2.0))
