@@ -12,7 +12,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, fields, is_dataclass, replace
-from functools import cached_property
+from functools import cache, cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import reactivex
@@ -307,10 +307,11 @@ Operator.apply = staticmethod(apply)
 
 def parameters(op: Operator) -> dict[str, Any]:
     """Return the parameters of *op* by name, leaving out what is at its default."""
-    if not is_dataclass(op):
-        return {}
-    return {
-        f.name: getattr(op, f.name)
-        for f in fields(op)
-        if not f.name.startswith("_") and getattr(op, f.name) is not f.default
-    }
+    named = parameter_names(type(op))
+    return {name: value for name, default in named if (value := getattr(op, name)) is not default}
+
+
+@cache
+def parameter_names(kind: type[Operator]) -> tuple[tuple[str, Any], ...]:
+    """Return the names of an operator's parameters with their defaults."""
+    return tuple((f.name, f.default) for f in fields(kind) if not f.name.startswith("_")) if is_dataclass(kind) else ()

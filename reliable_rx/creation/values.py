@@ -11,7 +11,7 @@ from reactivex.abc import SchedulerBase
 from reliable_rx.creation.pacing import PORTION, goes_on_later
 from reliable_rx.operator import Context, Stage
 from reliable_rx.operators.again import Repeat
-from reliable_rx.query import Query, apply
+from reliable_rx.query import Node, Query, apply
 
 A = TypeVar("A")
 LISTS = (list, tuple, range)
@@ -172,12 +172,15 @@ def empty(scheduler: SchedulerBase | None = None) -> Query[Any]:
 
     *State*: none.
     """
-    return apply(Empty(scheduler))
+    return Query(EMPTY if scheduler is None else Node(Empty(scheduler)))
 
 
 @dataclass(frozen=True, eq=False)
 class Never(Stage, name="never"):
     pass
+
+
+EMPTY, NEVER = Node(Empty()), Node(Never())  # one plan each, however often a selector returns them
 
 
 def never() -> Query[Any]:
@@ -192,7 +195,7 @@ def never() -> Query[Any]:
 
     *State*: none.
     """
-    return apply(Never())
+    return Query(NEVER)
 
 
 @dataclass(frozen=True, eq=False)
