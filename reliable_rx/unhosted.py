@@ -259,7 +259,7 @@ def clock_of(scheduler: Any) -> Callable[[], float]:
     """Return what reads a scheduler's clock in seconds; virtual time without the detour over dates."""
     if type(scheduler).now is VirtualTimeScheduler.now and not isinstance(scheduler.clock, datetime):
         return partial(getattr, scheduler, "clock")
-    return lambda: scheduler.to_seconds(scheduler.now)  # type: ignore[no-any-return]
+    return lambda: scheduler.to_seconds(scheduler.now)
 
 
 def rebuild(instance: Instance) -> None:
