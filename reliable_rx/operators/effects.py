@@ -7,7 +7,7 @@ Values are taken one by one, so that nothing is done for an element that the que
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, TypeVar
 
@@ -28,6 +28,7 @@ def check_effects(effects: str) -> None:
 @dataclass(frozen=True, eq=False)
 class DoAction(Stage, name="do_action"):
     keeps_inner = True
+    locks = False
     next_action: Callable[[Any], Any] | None = None
     error_action: Callable[[Exception], Any] | None = None
     completed_action: Callable[[], Any] | None = None
@@ -36,6 +37,18 @@ class DoAction(Stage, name="do_action"):
     def on_next(self, cx: Context, port: int, value: Any) -> None:
         self._act(cx, self.next_action, value)
         cx.emit(value)
+
+    def on_batch(self, cx: Context, port: int, values: Sequence[Any]) -> None:
+        action = self.next_action
+        if action is None or (self.effects != "always" and cx.replaying):
+            cx.emit_all(values)
+            return
+        emit = cx.emit
+        for value in values:
+            action(value)
+            emit(value)
+            if not cx.active:
+                return
 
     def on_error(self, cx: Context, port: int, error: Exception) -> None:
         self._act(cx, self.error_action, error)
