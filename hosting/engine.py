@@ -20,6 +20,7 @@ from hosting.event_clock import EventClock, begin_on_event_time
 from hosting.letters import bury
 from hosting.own_clocks import check_clock
 from hosting.plans import Plans
+from hosting.retired import Retired
 from hosting.routes import Route
 from hosting.standing import COMPLETED, FAILED, POLICIES, RUNNING, Standing, caught
 from hosting.timers import Timers
@@ -58,7 +59,7 @@ class QueryEngine(Delivery):
         self.plans = Plans()
         self.reports: dict[str, Report] = {}
         self.expected: set[str] = set()
-        self.retired: dict[str, int] = {}
+        self.retired = Retired(self)
         self.drained = False
         self.routes: dict[str, Route] = {}
         self.live: dict[str, set[str]] = {}
@@ -124,13 +125,13 @@ class QueryEngine(Delivery):
     def emitted(self, name: str) -> int:
         """Return the id that the next notification of *name* will have."""
         standing = self.standing.get(name)
-        return self.retired.get(name, 0) if standing is None else standing.emitted
+        return self.retired.get(name) if standing is None else standing.emitted
 
     def continue_ids(self, name: str, next_id: int) -> None:
         """Let the ids of *name* go on at *next_id*."""
         standing = self.standing.get(name)
         if standing is None:
-            self.retired[name] = next_id
+            self.retired.put(name, next_id)
         else:
             self.touch(standing)
             standing.emitted = next_id
@@ -212,13 +213,13 @@ class QueryEngine(Delivery):
         standing.born = self.order()
         before = self.standing.pop(turn.name, None)
         if before is not None and before.status != RUNNING:
-            self.retired[turn.name] = before.emitted
+            self.retired.put(turn.name, before.emitted)
             self.forget(before)
             before = None
         if turn.clock is not None:
             begin_on_event_time(self, standing, turn.clock, before)
         if before is None:
-            standing.emitted = self.retired.pop(turn.name, 0)
+            standing.emitted = self.retired.pop(turn.name)
             self.standing[turn.name] = standing
             self.touch(standing)
             standing.clock.start() if standing.clock is not None else standing.start()
@@ -235,7 +236,7 @@ class QueryEngine(Delivery):
                 standing.clock.close()
             self.forget(standing)
             if standing.emitted:
-                self.retired[turn.name] = standing.emitted
+                self.retired.put(turn.name, standing.emitted)
 
     def take_resume(self, turn: Resume) -> None:
         for mark in self.watermarks.by_name.values():

@@ -32,7 +32,7 @@ def post(engine: QueryEngine, name: str, letter: DeadLetter | LateEvent) -> None
     letters = engine.standing.get(name)
     if letters is None:
         letters = Standing(engine.plans.compile(NEVER, NO_LIMITS)[0], engine, name, policy="fail", keys=())
-        letters.born, letters.emitted = engine.order(), engine.retired.pop(name, 0)
+        letters.born, letters.emitted = engine.order(), engine.retired.pop(name)
         engine.standing[name] = letters
     engine.emit(letters, [letter])
 

@@ -10,8 +10,9 @@ from __future__ import annotations
 
 import io
 import pickle
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import islice
+from itertools import chain, islice
 from operator import itemgetter
 from typing import Any
 
@@ -19,6 +20,7 @@ from checkpoint.codec import decode, encode
 from hosting.engine import QueryEngine
 from hosting.event_clock import EventClock
 from hosting.reorder import WAITING, Chunk
+from hosting.retired import RETIRED, Ended
 from hosting.standing import Standing
 from reliable_rx.errors import CheckpointRefused
 from reliable_rx.plan import Plan
@@ -30,6 +32,7 @@ CHUNK_BYTES_MAX = 1 << 20
 
 
 LOOSE_ROWS_MAX = 256  # more would live long enough to set off full garbage collections
+INSIDE, ADDRESS_MIN = "", 4  # an address has a name, and three parts per step into the query
 ATOMS = frozenset((int, float, str, bytes, bool, type(None)))
 
 
@@ -135,8 +138,8 @@ class Snapshot:
 
 def is_fixed(row: Any) -> bool:
     """Whether nothing in *row*, just read from the live state, can change any more."""
-    if row[0] == WAITING:
-        return False
+    if row[0] in (WAITING, RETIRED):
+        return row[0] == RETIRED
     if row[0] == "subject":
         return all(only_atoms(reader[3][2]) for reader in row[2])
     return row[0] != "inner" and only_atoms(row[-1][2])
@@ -152,6 +155,8 @@ def only_atoms(states: Sequence[Sequence[Any] | None]) -> bool:
 
 def is_live(engine: QueryEngine, unit: Any) -> bool:
     """Whether *unit* is still part of a standing query."""
+    if isinstance(unit, Ended):
+        return engine.retired.by_name.get(unit.name) is unit
     while not isinstance(unit, Standing):
         owner, there = place_of(unit)
         if owner is None or there is not unit:
@@ -180,7 +185,7 @@ def place_of(unit: Any) -> tuple[Any, Any]:
 
 def everything(engine: QueryEngine) -> Iterator[Any]:
     """Yield every row of *engine*, which may change meanwhile."""
-    return each_row(list(engine.standing.values()))
+    return chain(list(engine.retired.by_name.values()), each_row(list(engine.standing.values())))
 
 
 def each_row(standing: list[Standing]) -> Iterator[Any]:
@@ -200,7 +205,6 @@ def header(engine: QueryEngine) -> dict[str, Any]:
         "orders": engine.orders,
         "live": {source: sorted(partitions) for source, partitions in engine.live.items()},
         "failures": dict(engine.failures),
-        "retired": dict(engine.retired),
         "drained": engine.drained,
         "watermarks": engine.watermarks.save(),
     }
@@ -217,6 +221,9 @@ def record(engine: QueryEngine, unit: Any) -> Record:
     if isinstance(unit, Chunk):
         unit.saved = True
         return unit.row_key, (WAITING, unit.entries)
+    if isinstance(unit, Ended):
+        unit.saved = True
+        return unit.row_key, unit.row
     if unit.saved is None:
         unit.saved = unit.address()
     return unit.saved, save_unit(unit, engine.plans.number)
@@ -261,27 +268,36 @@ def read_records(chunks: Sequence[bytes], loader: Loader) -> dict[Any, Any]:
     return rows
 
 
+def by_kind(rows: dict[Any, Any]) -> dict[str, dict[Any, Any]]:
+    """Sort rows by what they are; the address of what is inside a query begins with its name, which may be any."""
+    kinds: dict[str, dict[Any, Any]] = defaultdict(dict)
+    for key, row in rows.items():
+        kinds[key[0] if len(key) < ADDRESS_MIN else INSIDE][key] = row
+    return kinds
+
+
 def load(engine: QueryEngine, chunks: Sequence[bytes], head: dict[str, Any]) -> Loader:
     """Put the stored rows into a fresh *engine* whose sources are declared."""
     loader = Loader({})
-    rows = read_records(chunks, loader)
+    rows = by_kind(read_records(chunks, loader))
     engine.moving = True
     engine.clock, engine.number, engine.orders = head["clock"], head["number"], head["orders"]
     for source, partitions in head["live"].items():
         engine.live[source] = set(partitions)
-    engine.failures, engine.retired = dict(head["failures"]), dict(head["retired"])
+    engine.failures = dict(head["failures"])
     engine.drained = head["drained"]
     engine.watermarks.load(head["watermarks"])
-    shapes = sorted((key[1], row) for key, row in rows.items() if key[0] == "signature")
+    shapes = sorted((key[1], row) for key, row in rows["signature"].items())
     engine.plans.signatures = [shape for _, shape in shapes]
     loader.signatures.update(shapes)
-    plans = engine.plans.stored = {key[1]: row for key, row in rows.items() if key[0] == "plan"}
-    tops = sorted(((key[1], row) for key, row in rows.items() if key[0] == "top"), key=lambda item: item[1][6])
+    plans = engine.plans.stored = {key[1]: row for key, row in rows["plan"].items()}
+    tops = sorted(((key[1], row) for key, row in rows["top"].items()), key=lambda item: item[1][6])
     for name, row in tops:
         load_top(engine, loader, name, row)
-    load_waiting(engine, {key: row for key, row in rows.items() if key[0] == WAITING})
-    inner = [(key, row) for key, row in rows.items() if key[0] not in ("signature", "plan", "top", WAITING)]
-    loader.load_all(inner)
+    load_waiting(engine, rows[WAITING])
+    for key, row in rows[RETIRED].items():
+        engine.retired.load(key[1], row)
+    loader.load_all(list(rows[INSIDE].items()))
     loader.finish()
     known = engine.plans
     known.unsaved_signatures = len(known.signatures) - len(shapes)

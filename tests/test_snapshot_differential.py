@@ -69,7 +69,7 @@ def rows_now(engine: QueryEngine) -> dict[str, str]:
 
 def rows_in(chunks: list[bytes]) -> dict[str, str]:
     rows = read_records(chunks, Loader({}))
-    return {repr(key): repr(row) for key, row in rows.items() if key[0] not in ("plan", "signature")}
+    return {repr(key): repr(row) for key, row in rows.items() if key[0] not in ("plan", "signature", "retired")}
 
 
 @both_kinds
