@@ -143,6 +143,8 @@ class Stage(Operator):
     """The same for one input only."""
     reads_own: ClassVar[bool] = False
     """Subscribes itself to sequences made from the inner ones that it owns (the duration of a group)."""
+    locks: ClassVar[bool] = True
+    """Un-hosted: whether threads that push into it at once are put in order; RxPY does so in some operators only."""
     resubscribes: ClassVar[bool] = False
     """May subscribe to an input again, so that its sources must be fed event by event."""
     scheduler_default: ClassVar[str] = "timeout"

@@ -8,6 +8,7 @@ sequences is called once, here, with a symbol; if that works, its sub-plan is sh
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterator, Sequence
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any
@@ -455,7 +456,7 @@ def bounded(node: PlanNode) -> tuple[Step, Step]:
     op: Any = node.op
     if not op.grows:
         return op.on_batch, op.on_next
-    limits = [(field, name, getattr(node.plan.limits, name)) for field, name in op.grows.items()]
+    limits = limits_of(node)
 
     step, watched = op.on_next, [(attrgetter(field), most) for field, _, most in limits]
 
@@ -477,16 +478,24 @@ def bounded(node: PlanNode) -> tuple[Step, Step]:
     return on_batch, on_next
 
 
-def check_limits(state: Any, limits: list[tuple[str, str, int]], path: str) -> None:
-    """*Raises* `LimitExceeded` when a declared field has grown too long."""
+def limits_of(node: PlanNode) -> list[tuple[str, str, int]]:
+    """Return for each field that can grow its name, the limit's name and the limit."""
+    return [(field, name, getattr(node.plan.limits, name)) for field, name in node.op.grows.items()]
+
+
+def check_limits(state: Any, limits: list[tuple[str, str, int]], path: str) -> int:
+    """Return how many more elements fit. *Raises* `LimitExceeded` when a declared field has grown too long."""
+    room = sys.maxsize
     for field, name, most in limits:
-        if len(getattr(state, field)) > most:
+        room = min(room, most - len(getattr(state, field)))
+        if room < 0:
             raise LimitExceeded(
                 f"{path} holds more than {most:,} in {field}: raise Limits({name}=...) or bound the query",
                 path=path,
                 limit=name,
                 most=most,
             )
+    return room
 
 
 def chosen_once(node: Node) -> bool:

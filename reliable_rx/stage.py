@@ -29,6 +29,10 @@ class Cx:
         return self.instance.states[self.node.slot]
 
     @property
+    def queue_items_max(self) -> int:
+        return self.node.plan.limits.queue_items_max
+
+    @property
     def now(self) -> float:
         return self.instance.world.now(self.node)
 

@@ -159,8 +159,7 @@ def start_with(*args: A) -> Callable[[Observable[A]], Observable[A]]:
 
 def check_queue(queue: Any, cx: Any) -> None:
     """*Raises* `LimitExceeded` when more elements wait than the query allows."""
-    most = cx.node.plan.limits.queue_items_max
-    if len(queue) > most:
+    if len(queue) > (most := cx.queue_items_max):
         raise LimitExceeded(
             f"{cx.node.path} holds more than {most:,} waiting elements: raise Limits(queue_items_max=...) or bound it",
             path=cx.node.path,

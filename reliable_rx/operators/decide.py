@@ -134,6 +134,7 @@ def is_empty() -> Callable[[Observable[Any]], Observable[bool]]:
 
 @dataclass(frozen=True, eq=False)
 class SequenceEqual(Stage, name="sequence_equal"):
+    locks = False
     comparer: Callable[[Any, Any], Any] = eq
 
     @dataclass(slots=True)

@@ -307,6 +307,13 @@ class Sample(Stage, name="sample"):
             cx.complete()
 
 
+@dataclass(frozen=True, eq=False)
+class SampleBy(Sample, name="sample"):
+    """The same by a sequence, where RxPY leaves it to the two sequences to take turns."""
+
+    locks = False
+
+
 def sample(
     sampler: Relative | Observable[Any], scheduler: SchedulerBase | None = None
 ) -> Callable[[Observable[A]], Observable[A]]:
@@ -322,4 +329,5 @@ def sample(
     from reliable_rx.creation import interval
 
     ticks = sampler if isinstance(sampler, Observable) else interval(sampler, scheduler)
-    return lambda source: apply(Sample(), source, ticks)
+    op = SampleBy() if isinstance(sampler, Observable) else Sample()
+    return lambda source: apply(op, source, ticks)
