@@ -11,14 +11,12 @@ import pickle
 from collections.abc import Callable, Hashable, Sequence
 from datetime import datetime
 from functools import cached_property, partial
-from functools import cached_property
 from typing import Any
 
 from reactivex import abc
 from reactivex.disposable import Disposable, SingleAssignmentDisposable
 from reactivex.scheduler import CurrentThreadScheduler, ImmediateScheduler, TimeoutScheduler, VirtualTimeScheduler
 
-from reliable_rx.calling import PlainCalls
 from reliable_rx.calling import PlainCalls
 from reliable_rx.errors import InternalError, QueryRefused
 from reliable_rx.instance import Instance, Timer, reads_inner, subject_of, subscribe_inner
@@ -138,10 +136,6 @@ class PlainWorld:
     def calls(self) -> PlainCalls:
         return PlainCalls(self)
 
-    @cached_property
-    def calls(self) -> PlainCalls:
-        return PlainCalls(self)
-
     def given(self, node: PlanNode) -> Any:
         """Return the scheduler with which RxPY subscribes to *node*: the subscriber's, or one lent further down."""
         down = node.down
@@ -233,9 +227,6 @@ class PlainWorld:
     def absorb(self, instance: Instance, node: PlanNode, error: Exception) -> bool:
         """Rx knows no such policy."""
         return False
-
-    def effect_failed(self, node: PlanNode, error: Exception) -> None:
-        raise Escaped(error) from error
 
     def effect_failed(self, node: PlanNode, error: Exception) -> None:
         raise Escaped(error) from error
