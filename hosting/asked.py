@@ -57,7 +57,7 @@ class Asked:
         """Return the call to be made under *number*, and how long it may take."""
         instance, node = self.askers[number]
         op: Any = node.op
-        value = op.in_flight(instance.states[node.slot])[number]
+        value = op.element(instance.states[node.slot], number)
         return lambda: op.coroutine(value), op.timeout_s
 
     # -- what the operators do through their context

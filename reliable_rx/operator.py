@@ -56,7 +56,7 @@ class Operator:
     wraps_inner: ClassVar[bool] = False
     """Emits them inside other values (the pairs of group_join)."""
     calls_out: ClassVar[bool] = False
-    """Asks the world outside (map_async): it has `in_flight`, `is_full` and `on_answer`."""
+    """Asks the world outside (map_async): it has `in_flight`, `element`, `is_full`, `on_answer`."""
 
     def __init_subclass__(cls, *, name: str = "", version: int = 1) -> None:
         cls.name = name or cls.name

@@ -44,6 +44,10 @@ class MapAsync(Stage, name="map_async"):
         """Return the elements whose calls have not been answered, by the numbers of the calls."""
         return {number: value for number, (value, _) in state.asked.items() if number not in state.early}
 
+    def element(self, state: State, number: int) -> Any:
+        """Return the element that call *number* is for."""
+        return state.asked[number][0]
+
     def is_full(self, state: State) -> bool:
         """Whether so much waits that no more events should be taken."""
         return len(state.waiting) >= AHEAD * self.concurrency
