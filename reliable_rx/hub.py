@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable
 from functools import partial
+from secrets import token_hex
 from typing import TYPE_CHECKING, Any
 
 from reliable_rx.errors import InternalError
@@ -24,6 +25,11 @@ if TYPE_CHECKING:
     from reliable_rx.plan import PlanNode
 
 NEXT, END = 0, 1
+
+
+def fresh_token() -> str:
+    """Return a name for a new hub: one that no other has, in this process or in what another has saved."""
+    return token_hex(8)
 
 
 class Trampoline:
@@ -90,7 +96,7 @@ def find_hub(instance: Instance, leaf: PlanNode) -> tuple[Instance, PlanNode]:
             return at, node
         if at.parent is not None:
             opener = at.parent.plan.by_path[at.plan.prefix.removesuffix("/inner")]
-            if opener.op.is_hub and token in (opener.op.token, at.parent.states[opener.slot].token):  # type: ignore[attr-defined]
+            if opener.op.is_hub and token in at.parent.states[opener.slot].tokens:
                 return at.parent, opener
         at = at.parent
     raise InternalError(f"{leaf.path} reads what nobody shares")

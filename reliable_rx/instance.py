@@ -7,67 +7,17 @@ operators is here, once, for the engine and for plain `reactivex` alike.
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any
 
 from reliable_rx.errors import LimitExceeded
-from reliable_rx.hub import HubSubject, Trampoline, find_hub, join, subject_of_hub
+from reliable_rx.hub import HubSubject, find_hub, join, subject_of_hub
 from reliable_rx.operator import Linear
 from reliable_rx.plan import Plan, PlanNode
-from reliable_rx.query import HubLeaf, Inner, InnerLeaf, Query, SymbolLeaf, as_query
+from reliable_rx.query import HubLeaf, Inner, InnerLeaf, SymbolLeaf, as_query
 from reliable_rx.stage import Cx, fail_node
 from reliable_rx.subject import Subject
-
-if TYPE_CHECKING:
-    from reliable_rx.calling import Calls
-
-Timer = list[Any]  # due, order, instance or None, node, tag
-
-
-class World(Protocol):
-    """What a host gives the instances it runs."""
-
-    @property
-    def calls(self) -> Calls: ...
-
-    @property
-    def trampoline(self) -> Trampoline | None:
-        """Where hubs queue what they replay; un-hosted that is RxPY's affair."""
-
-    epoch: int
-    """The number of the newest snapshot; rows written in it, or born after it, carry it."""
-    replaying: bool
-    """Whether turns of the journal are being taken again."""
-    moving: bool
-    """Whether rows are being taken out of instances and put into others: what ends meanwhile has not ended."""
-
-    def now(self, node: PlanNode, /) -> float: ...
-    def horizon(self, node: PlanNode, /) -> float:
-        """The time before which everything due happens in the move of the clock at work."""
-
-    def touch(self, unit: Any, /) -> None:
-        """A row is about to change."""
-
-    def forget(self, unit: Any, /) -> None:
-        """A row is gone."""
-
-    def order(self) -> int:
-        """The next number of a counter that only grows: it orders subscriptions and simultaneous timers."""
-
-    def set_timer(self, instance: Instance, node: PlanNode, tag: Hashable, due: float | None, /) -> Timer: ...
-    def cancel_timer(self, timer: Timer, /) -> None: ...
-    def resume_timer(self, instance: Instance, node: PlanNode, tag: Hashable, due: float, order: int, /) -> Timer: ...
-    def subscribe(self, instance: Instance, leaf: PlanNode, /) -> None: ...
-    def resume(self, instance: Instance, leaf: PlanNode, order: int, /) -> None:
-        """Take up a subscription that a checkpoint knows."""
-
-    def absorb(self, instance: Instance, node: PlanNode, error: Exception, /) -> bool:
-        """Whether the host goes on without the event that made a user function raise *error*."""
-
-    def effect_failed(self, node: PlanNode, error: Exception, /) -> None:
-        """An effect of a part that has ended raised *error*, which nobody in the query can hear any more."""
-
-    def unsubscribe(self, instance: Instance, leaf: PlanNode, /) -> None: ...
-    def plan_inner(self, query: Query[Any], node: PlanNode, /) -> Plan: ...
+from reliable_rx.world import Timer as Timer
+from reliable_rx.world import World
 
 
 class Instance:

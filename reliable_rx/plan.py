@@ -140,6 +140,7 @@ class Plan:
         self.around = around
         self.hubs: dict[str, PlanNode | None] = dict.fromkeys(hubs_of(query)) if symbolic else {}
         self.root = self._place(query, prefix, {})
+        self.hub_nodes = [node for node in self.nodes if node.op.is_hub]
         self.by_path = {node.path: node for node in self.nodes}
         self.leaves = sorted((node for node in self.nodes if node.leaf), key=lambda node: type(node.op) is HubLeaf)
         for node in reversed(self.nodes):

@@ -292,12 +292,14 @@ def resume_calls(instance: Instance, node: PlanNode) -> None:
 
 
 def know_hubs(instance: Instance) -> None:
-    """Let saved references to a hub find it under the token that it had when they were saved."""
+    """Let saved references to a hub find it under the tokens that it had when they were saved."""
     hubs = instance.plan.hubs
-    for node in [node for node in hubs.values() if node is not None]:
+    for node in instance.plan.hub_nodes:
         state = instance.states[node.slot]
         if state is not None:
-            hubs.setdefault(state.token, node)
+            state.tokens = tuple(dict.fromkeys((*state.tokens, node.op.token)))  # type: ignore[attr-defined]
+            if node.op.counts_readers:
+                hubs.update(dict.fromkeys(state.tokens, node))
 
 
 def subscribe_at_once(instance: Instance) -> None:

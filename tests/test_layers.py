@@ -53,6 +53,7 @@ PURE = (
     "hosting/snapshot.py", "checkpoint/codec.py", "checkpoint/plain.py", "checkpoint/envelope.py",
 )  # fmt: skip
 WORLDLY_ALLOWED = {
+    ("reliable_rx/hub.py", "secrets"): "names a shared part when a query is written; no value or order depends on it",
     ("reliable_rx/query.py", "threading"): "RxPY's operators ask an observable for its lock",
     ("reliable_rx/unhosted.py", "threading"): "plain Rx schedulers call from threads of their own, without a host",
     ("reliable_rx/loop.py", "asyncio"): "what a query asks of the world is a coroutine; only its answer is data",

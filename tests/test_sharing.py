@@ -98,7 +98,7 @@ def test_a_plan_shows_who_reads_what() -> None:
     shared = source("s").share()
     assert shared.map(str).merge(shared).explain().splitlines()[:5] == [
         "/source          source('s')",
-        "/share           share()   · keeps token, ended, error, values",
+        "/share           share()   · keeps tokens, ended, error, values",
         "/shared          shared   · reads /share",
         "/map             map(str)",
         "/merge:1/shared  shared   · reads /share",

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import sys
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
-from secrets import token_hex
 from typing import Any, ClassVar, Literal, TypeVar, cast
 
 from reactivex import ConnectableObservable, Observable, abc
@@ -16,6 +14,7 @@ from reactivex.scheduler import CurrentThreadScheduler, VirtualTimeScheduler
 from reactivex.subject import BehaviorSubject, ReplaySubject, Subject
 from reactivex.typing import RelativeTime
 
+from reliable_rx.hub import fresh_token
 from reliable_rx.operator import Context, Operator, Stage, relative_seconds
 from reliable_rx.operators.combine import check_queue
 from reliable_rx.query import ForeignLeaf, HubLeaf, Node, PlainOperator, Query, as_query
@@ -26,16 +25,13 @@ Memory = Literal["nothing", "latest", "replay"]
 _plain_multicast = plain.multicast
 _plain_ref_count = plain.ref_count
 
+UNBOUNDED = ReplaySubject[Any]().buffer_size
 CLOCK = VirtualTimeScheduler()
 """Stands for the scheduler that a query runs on, to see what a subject takes it for."""
 CONNECTED = (
     "nobody calls connect() in a hosted query; put ref_count() behind it, or use share() or the form with mapper"
 )
 CUSTOM = "a subject of your own has state that nobody can save; use publish, publish_value or replay"
-
-
-def fresh_token() -> str:
-    return token_hex(8)
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,7 +53,7 @@ class Hub(Stage):
 
     @dataclass(slots=True)
     class State:
-        token: str = ""
+        tokens: tuple[str, ...] = ()
         ended: bool = False
         error: Exception | None = None
         values: deque[Any] = field(default_factory=deque)
@@ -76,7 +72,7 @@ class Hub(Stage):
         return self.memory == "replay"
 
     def initial(self) -> Any:
-        return self.State(self._token, values=deque([self.initial_value] if self.memory == "latest" else ()))
+        return self.State((self._token,), values=deque([self.initial_value] if self.memory == "latest" else ()))
 
     def on_timer(self, cx: Context, tag: Any) -> None:
         cx.serve(tag)
@@ -250,7 +246,7 @@ def kind_of(subject: Any, make: type[Hub], **others: Any) -> Hub | None:
     if type(subject) is BehaviorSubject:
         return make("latest", subject.value, **others)
     if type(subject) is ReplaySubject:
-        size = None if subject.buffer_size == sys.maxsize else subject.buffer_size
+        size = None if subject.buffer_size == UNBOUNDED else subject.buffer_size
         window = None if subject._window == timedelta.max else subject._window
         by_clock = subject.scheduler is CLOCK
         known = by_clock or isinstance(subject.scheduler, CurrentThreadScheduler)

@@ -99,6 +99,15 @@ def indexed(tools: Any, query: Any) -> Any:
     return reactivex.defer(added) if tools.rx is reactivex else added(None)
 
 
+def again(tools: Any, shared: Any) -> Any:
+    """Read a shared sequence, and anew with every element of it."""
+    return shared.pipe(tools.ops.flat_map(lambda x: shared.pipe(tools.ops.take(2), tools.ops.map(lambda y: add(x, y)))))
+
+
+def with_itself(tools: Any, shared: Any) -> Any:
+    return shared.pipe(tools.ops.filter(odd), tools.ops.merge(shared))
+
+
 def fails_on_four(value: int) -> int:
     if value == 4:
         raise ValueError("four")
@@ -159,6 +168,10 @@ PLAIN: dict[str, Apply] = {
         t.ops.flat_map(lambda x: t.rx.timer(x * 0.4375 + 0.109375).pipe(t.ops.map(lambda _: x)))
     ),
     "flat_map_of": lambda t, q: q.pipe(t.ops.flat_map(lambda x: t.rx.of(x, (x + 1) % 11))),
+    "share": lambda t, q: with_itself(t, q.pipe(t.ops.share())),
+    "share_again": lambda t, q: again(t, q.pipe(t.ops.publish(), t.ops.ref_count())),
+    "publish_value": lambda t, q: with_itself(t, q.pipe(t.ops.publish_value(5), t.ops.ref_count())),
+    "replay": lambda t, q: again(t, q.pipe(t.ops.replay(2), t.ops.ref_count())),
     "switch_latest": lambda t, q: q.pipe(
         t.ops.map(lambda x: t.rx.interval(0.9375).pipe(t.ops.take(3), t.ops.map(lambda n: (n + x) % 11))),
         t.ops.switch_latest(),
@@ -186,6 +199,12 @@ NESTED: dict[str, Apply] = {
     "window_with_time_or_count": lambda t, q, a: q.pipe(
         t.ops.window_with_time_or_count(2.265625, 2), t.ops.flat_map(lambda w: a.cook(t, w))
     ),
+    "shared": lambda t, q, a: (lambda s: s.pipe(t.ops.merge(a.cook(t, s))))(q.pipe(t.ops.share())),
+    "replayed": lambda t, q, a: (lambda s: s.pipe(t.ops.take(2), t.ops.concat(a.cook(t, s))))(
+        q.pipe(t.ops.replay(1), t.ops.ref_count())
+    ),
+    "publish": lambda t, q, a: q.pipe(t.ops.publish(lambda p: p.pipe(t.ops.merge(a.cook(t, p))))),
+    "publish_latest": lambda t, q, a: q.pipe(t.ops.publish_value(3, lambda p: a.cook(t, with_itself(t, p)))),
     "switch_windows": lambda t, q, a: q.pipe(
         t.ops.window_with_count(2), t.ops.map(lambda w: a.cook(t, w)), t.ops.switch_latest()
     ),

@@ -1,0 +1,62 @@
+"""What a host gives the instances that it runs: a clock, sources, and what happens to rows and errors."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from typing import TYPE_CHECKING, Any, Protocol
+
+if TYPE_CHECKING:
+    from reliable_rx.calling import Calls
+    from reliable_rx.hub import Trampoline
+    from reliable_rx.instance import Instance
+    from reliable_rx.plan import Plan, PlanNode
+    from reliable_rx.query import Query
+
+Timer = list[Any]  # due, order, instance or None, node, tag
+
+
+class World(Protocol):
+    """What a host gives the instances it runs."""
+
+    @property
+    def calls(self) -> Calls: ...
+
+    @property
+    def trampoline(self) -> Trampoline | None:
+        """Where hubs queue what they replay; un-hosted that is RxPY's affair."""
+
+    epoch: int
+    """The number of the newest snapshot; rows written in it, or born after it, carry it."""
+    replaying: bool
+    """Whether turns of the journal are being taken again."""
+    moving: bool
+    """Whether rows are being taken out of instances and put into others: what ends meanwhile has not ended."""
+
+    def now(self, node: PlanNode, /) -> float: ...
+    def horizon(self, node: PlanNode, /) -> float:
+        """The time before which everything due happens in the move of the clock at work."""
+
+    def touch(self, unit: Any, /) -> None:
+        """A row is about to change."""
+
+    def forget(self, unit: Any, /) -> None:
+        """A row is gone."""
+
+    def order(self) -> int:
+        """The next number of a counter that only grows: it orders subscriptions and simultaneous timers."""
+
+    def set_timer(self, instance: Instance, node: PlanNode, tag: Hashable, due: float | None, /) -> Timer: ...
+    def cancel_timer(self, timer: Timer, /) -> None: ...
+    def resume_timer(self, instance: Instance, node: PlanNode, tag: Hashable, due: float, order: int, /) -> Timer: ...
+    def subscribe(self, instance: Instance, leaf: PlanNode, /) -> None: ...
+    def resume(self, instance: Instance, leaf: PlanNode, order: int, /) -> None:
+        """Take up a subscription that a checkpoint knows."""
+
+    def absorb(self, instance: Instance, node: PlanNode, error: Exception, /) -> bool:
+        """Whether the host goes on without the event that made a user function raise *error*."""
+
+    def effect_failed(self, node: PlanNode, error: Exception, /) -> None:
+        """An effect of a part that has ended raised *error*, which nobody in the query can hear any more."""
+
+    def unsubscribe(self, instance: Instance, leaf: PlanNode, /) -> None: ...
+    def plan_inner(self, query: Query[Any], node: PlanNode, /) -> Plan: ...
