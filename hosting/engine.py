@@ -16,9 +16,9 @@ from typing import Any
 from hosting.asked import Asked
 from hosting.delivery import Cascade, Delivery
 from hosting.edit import edit
-from hosting.event_clock import EventClock, begin_on_event_time
+from hosting.event_clock import EventClock
 from hosting.letters import bury
-from hosting.own_clocks import check_clock
+from hosting.own_clocks import check_clock, sources_of
 from hosting.plans import Plans
 from hosting.retired import Retired
 from hosting.routes import Route
@@ -217,7 +217,9 @@ class QueryEngine(Delivery):
             self.forget(before)
             before = None
         if turn.clock is not None:
-            begin_on_event_time(self, standing, turn.clock, before)
+            clock = EventClock(self) if before is None or before.clock is None else before.clock
+            clock.adopt(standing)
+            clock.join(turn.clock, sources_of(standing.plan))
         if before is None:
             standing.emitted = self.retired.pop(turn.name)
             self.standing[turn.name] = standing

@@ -19,7 +19,7 @@ from operator import lt
 from typing import TYPE_CHECKING, Any
 
 from hosting.letters import post
-from hosting.own_clocks import is_timeless, sources_of
+from hosting.own_clocks import is_timeless
 from hosting.reorder import END, LAST, Channel, Entry, Reorder
 from hosting.routes import Entry as ReaderEntry
 from hosting.routes import Route
@@ -55,6 +55,7 @@ class EventClock:
         self.ended: set[str] = set()
         self.over: dict[str, Exception | None] = {}  # those whose end the query has been told
         self.timers = Timers()
+        self.leads: dict[str, float] = {}  # by path, how long before they were due timers have been set
         self.in_timers, self.reach = False, -INFINITE
         self.routes: dict[str, Route] = {}
         self.readers: dict[str, list[ReaderEntry]] = {}
@@ -262,16 +263,25 @@ class EventClock:
         self.engine.settle_immediate()
 
     def drain(self) -> None:
-        """Nothing will come any more: let what was due some day happen once, when the last call out is answered."""
-        if self.engine.calls.waits(self.standing):
-            return
+        """Nothing will come any more: let what was due some day happen once, and all that is on its way arrive.
+
+        An operator that holds events back may have one timer for all of them (`delay`); they are due no later after the
+        end than its timers ever were set ahead. What ticks for ever has no more than that to say either. While calls
+        out of the query are in flight it is put off: the last answer makes up for it.
+        """
         if not self.begun:
             self.begin(self.clock if self.clock > -INFINITE else 0.0)
+        if self.engine.calls.waits(self.standing):
+            return
         self.engine.touch(self.standing)
-        horizon = self.timers.last_due()
-        if horizon is not None:
+        end, horizon = self.clock, self.timers.last_due()
+        while horizon is not None:
             self.fire_due(horizon, inclusive=True)
             self.clock = max(self.clock, horizon)
+            pending = (each for each in self.timers.heap if each[2] is not None)
+            horizon = max(
+                (due for due, _, _, node, _ in pending if due <= end + self.leads.get(node.path, 0.0)), default=None
+            )
 
     def fire_due(self, time: float, *, inclusive: bool = False) -> None:
         """Fire what is due before *time*, or at it if *inclusive*."""
@@ -316,6 +326,10 @@ class EventClock:
     def set_timer(self, instance: Instance, node: PlanNode, tag: Hashable, due: float | None) -> Timer:
         at_once = due is None or due <= self.clock
         timer: Timer = [self.clock if due is None else due, self.engine.order(), instance, node, tag]
+        lead = timer[0] - self.clock
+        if lead > self.leads.get(node.path, -1.0):
+            self.engine.touch(self.standing)
+            self.leads[node.path] = lead
         if at_once and not self.in_timers:
             self.engine.immediate.append(timer)
         else:
@@ -374,22 +388,16 @@ class EventClock:
 
     def save(self) -> tuple[Any, ...]:
         """Return what is stored with the query's row."""
-        return self.name, self.clock, self.begun, self.late, sorted(self.ended), dict(self.over)
+        return self.name, self.clock, self.begun, self.late, sorted(self.ended), dict(self.over), dict(self.leads)
 
     def load(self, standing: Standing, row: tuple[Any, ...]) -> None:
         """Be the world of *standing* again."""
         self.adopt(standing)
-        self.name, clock, self.begun, self.late, ended, over = row
+        self.name, clock, self.begun, self.late, ended, over, leads = row
+        self.leads = dict(leads)
         self.clock, self.ended, self.over = clock, set(ended), dict(over)
         if standing.status == RUNNING:
             self.watermark = self.engine.watermarks.by_name[self.name]
             self.spec = self.watermark.spec
             self.clock = max(clock, self.watermark.time)
             self.watermark.add(self)
-
-
-def begin_on_event_time(engine: QueryEngine, standing: Standing, spec: EventTime, before: Standing | None) -> None:
-    """Give *standing* a clock of its own, or that of the query which it takes the place of."""
-    clock = EventClock(engine) if before is None or before.clock is None else before.clock
-    clock.adopt(standing)
-    clock.join(spec, sources_of(standing.plan))

@@ -16,6 +16,7 @@ from hosting.snapshot import Snapshot, copy_of
 from hosting.turn import Dispose, Events, Output, Resume, Turn
 from reliable_rx.errors import LimitExceeded, QueryRefused
 from reliable_rx.plan import Plan
+from reliable_rx.query import as_query
 from reliable_rx.testing.marbles import NEXT
 from reliable_rx.testing.virtual_time import run_plain
 from tests.event_time_model import IDLE_S, Letter, Model, turns, words
@@ -140,7 +141,7 @@ def test_windows_close_without_a_later_event_of_the_query() -> None:
     """The clock goes on to the watermark itself, so that what another key's event allows is done at once."""
     engine = QueryEngine()
     engine.declare("s", ["0"])
-    query = rx.source("s").where_key(lambda e: e[1], "x").buffer_with_time(5.0)
+    query = rx.source("s").pipe(rx.operators.where_key(lambda e: e[1], "x"), rx.operators.buffer_with_time(5.0))
     engine.take(engine.creation("x", query, time=0.0, clock=event_time(stamp, lateness_s=0.0)))
     assert engine.take(Events("s", "0", 0, [(1.0, "x"), (2.0, "y")], 1.0)) == []
     out = engine.take(Events("s", "0", 2, [(7.0, "y")], 1.0))
@@ -149,7 +150,8 @@ def test_windows_close_without_a_later_event_of_the_query() -> None:
 
 def keyed(host: QueryEngine, count: int) -> None:
     for number in range(count):
-        query = rx.source("s").where_key(lambda e: e[1], number).buffer_with_time(5.0).map(len)
+        mine = rx.operators.where_key(lambda e: e[1], number)
+        query = rx.source("s").pipe(mine, rx.operators.buffer_with_time(5.0), rx.operators.map(len))
         host.take(host.creation(f"k{number}", query, time=0.0, clock=event_time(stamp, lateness_s=2.0, late="side")))
 
 
@@ -264,7 +266,8 @@ def test_too_many_waiting_events_fail_the_query() -> None:
     engine.take(Events("s", "a", 0, [(1.0,), (2.0,), (3.0,)], 1.0))
     (out,) = engine.take(Events("s", "a", 3, [(4.0,)], 1.0))
     assert isinstance(out.error, LimitExceeded) and "lateness_s" in str(out.error)
-    assert not engine.watermarks.by_name and not copy_of(engine).standing["q"].clock.waiting.chunks  # type: ignore[union-attr]
+    clock = copy_of(engine).standing["q"].clock
+    assert not engine.watermarks.by_name and clock is not None and not clock.waiting.chunks
 
 
 @pytest.mark.parametrize("crash", [False, True])
@@ -456,5 +459,5 @@ def test_operators_that_look_at_the_clock_are_known() -> None:
     timed = {rx.operators.debounce(1.0), rx.operators.delay(1.0), rx.operators.buffer_with_time(1.0)}
     for operators, expected in ((timeless, True), (timed, False)):
         for operator in operators:
-            plan = Plan(rx.source("s").pipe(operator).node, symbolic=True)
+            plan = Plan(as_query(operator(rx.source("s"))).node, symbolic=True)
             assert is_timeless(plan) == expected, plan.root.path
