@@ -119,8 +119,12 @@ def top_of(instance: Instance) -> Instance:
 
 
 def takes_lists(instance: Instance) -> bool:
-    """Whether events may be handed to *instance* as one list."""
-    return instance.plan.by_list and top_of(instance).policy == "fail"  # type: ignore[attr-defined]
+    """Whether events may be handed to *instance* as one list.
+
+    To one inside another only if that takes lists too: it may answer an event by subscribing to what reads the next.
+    """
+    top = top_of(instance)
+    return instance.plan.by_list and top.plan.by_list and top.policy == "fail"  # type: ignore[attr-defined]
 
 
 def sorted_by_key(

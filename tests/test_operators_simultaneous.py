@@ -1,0 +1,23 @@
+"""Hosted, a turn may bring many events of one source: queries over inner sequences must not notice."""
+
+from __future__ import annotations
+
+import operator_cases_groups  # noqa: F401  (it fills the table)
+import pytest
+from operator_cases import CASES
+
+from reliable_rx.testing import small_streams
+from reliable_rx.testing.hosted import HostedRun
+from reliable_rx.testing.oracle import compare
+
+FAMILIES = ("group", "window", "buffer", "join", "partition", "distinct", "inactivity", "aligned", "tumbling")
+
+
+@pytest.mark.parametrize("name", [name for name in CASES if name.startswith(FAMILIES) and CASES[name].hostable])
+def test_one_turn_is_many(name: str) -> None:
+    """Simultaneous events in one turn give what they give in a turn each, also where one event changes who reads."""
+    case = CASES[name]
+    length = 3 if case.sources == 1 else 2
+    for streams in small_streams(case.alphabet[:2], length, sources=case.sources, gaps_s=(0.0,)):
+        singly = HostedRun(case.build, streams, 9.0, crash=False).play()
+        compare(name, streams, singly, HostedRun(case.build, streams, 9.0, crash=False, batches=True).play())
