@@ -266,15 +266,12 @@ class EventClock:
         """Nothing will come any more: let what was due some day happen once, and all that is on its way arrive.
 
         An operator that holds events back may have one timer for all of them (`delay`); they are due no later after the
-        end than its timers ever were set ahead. What ticks for ever has no more than that to say either. While calls
-        out of the query are in flight it is put off: the last answer makes up for it.
+        end than its timers ever were set ahead, and what ticks for ever says no more. Put off until calls are answered.
         """
         if not self.begun:
             self.begin(self.clock if self.clock > -INFINITE else 0.0)
-        if self.engine.calls.waits(self.standing):
-            return
         self.engine.touch(self.standing)
-        end, horizon = self.clock, self.timers.last_due()
+        end, horizon = self.clock, None if self.engine.calls.waits(self.standing) else self.timers.last_due()
         while horizon is not None:
             self.fire_due(horizon, inclusive=True)
             self.clock = max(self.clock, horizon)

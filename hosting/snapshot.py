@@ -139,7 +139,7 @@ class Snapshot:
 def is_fixed(row: Any) -> bool:
     """Whether nothing in *row*, just read from the live state, can change any more."""
     if row[0] in (WAITING, RETIRED):
-        return row[0] == RETIRED
+        return bool(row[0] == RETIRED)
     if row[0] == "subject":
         return all(only_atoms(reader[3][2]) for reader in row[2])
     return row[0] != "inner" and only_atoms(row[-1][2])
