@@ -146,7 +146,7 @@ cases(
         "observe_on": lambda ops, rx, s: s.pipe(ops.observe_on(ImmediateScheduler()), ops.scan(lambda a, x: a + x)),
         "subscribe_on": lambda ops, rx, s: s.pipe(ops.subscribe_on(ImmediateScheduler()), ops.take(1)),
         "to_marbles": lambda ops, rx, s: s.pipe(ops.to_marbles(1.0)),
-        "to_future": lambda ops, rx, s: rx.from_future(s.pipe(ops.to_future(Future))),
+        "to_future": lambda ops, rx, s: rx.defer(lambda _: rx.from_future(s.pipe(ops.to_future(Future)))),
     },
     hostable=False,
 )
