@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from math import inf
 from operator import eq
 from typing import Any, ClassVar, TypeVar, overload
 
@@ -137,7 +136,7 @@ def distinct(
     check_eviction("keys_max", keys_max, evict, ttl_s)
     if comparer is not None:
         raise ValueError("distinct with ttl_s or keys_max finds keys by hash: leave the comparer out")
-    return DistinctBounded(key_mapper, inf if ttl_s is None else ttl_s, keys_max, evict)
+    return DistinctBounded(key_mapper, float("inf") if ttl_s is None else ttl_s, keys_max, evict)
 
 
 @dataclass(frozen=True, eq=False)

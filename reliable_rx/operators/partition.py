@@ -1,6 +1,6 @@
 """Operators that return a list of two sequences: what passes a test, and what does not.
 
-Both read one subscription, by way of `share`, so that the source is subscribed to once and each keeps the other's place.
+Both read one subscription, by way of `share`, so that the source is subscribed to once.
 """
 
 from __future__ import annotations
