@@ -31,8 +31,9 @@ from reliable_rx.event_time import EventTime
 from reliable_rx.hub import Trampoline
 from reliable_rx.instance import Instance, Timer, reads_inner, subject_of, subscribe_inner
 from reliable_rx.limits import Limits
-from reliable_rx.plan import NO_LIMITS, Plan, PlanNode, refuse_foreign
+from reliable_rx.plan import NO_LIMITS, Plan, PlanNode
 from reliable_rx.query import Query, SourceLeaf
+from reliable_rx.refusal import refuse_foreign
 from reliable_rx.rows import Report
 from reliable_rx.stage import finish_node
 
@@ -217,6 +218,8 @@ class QueryEngine(Delivery):
             self.forget(before)
             before = None
         if turn.clock is not None:
+            if before is not None:
+                self.touch(before)  # its clock goes over to the new one
             clock = EventClock(self) if before is None or before.clock is None else before.clock
             clock.adopt(standing)
             clock.join(turn.clock, sources_of(standing.plan))

@@ -10,8 +10,9 @@ from typing import Any
 
 from reliable_rx.identity import content_hash, lifted, recognise
 from reliable_rx.limits import Limits
-from reliable_rx.plan import NO_LIMITS, Plan, refuse_foreign
+from reliable_rx.plan import NO_LIMITS, Plan
 from reliable_rx.query import Node
+from reliable_rx.refusal import refuse_foreign
 from reliable_rx.rows import Signature, signature
 
 UNUSED_MAX = 1000

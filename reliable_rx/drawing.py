@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from types import BuiltinFunctionType, FunctionType
 from typing import Any
 
+from reliable_rx.operator import state_fields
 from reliable_rx.plan import Plan, PlanNode
 from reliable_rx.query import ForeignLeaf, HubLeaf, InnerLeaf, Node, Query, SourceLeaf, SymbolLeaf, parameters
 
@@ -89,4 +90,4 @@ def path_of_hub(plan: Plan | None, token: str) -> str:
 
 
 def plan_fields(node: PlanNode) -> str:
-    return ", ".join(node.plan.shape[node.slot].fields) if node.slot >= 0 else ""
+    return ", ".join(state_fields(type(node.op)))

@@ -17,7 +17,7 @@ apart), and a step that returns tuples (measured 1.4 times slower than appending
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
@@ -283,23 +283,9 @@ class Context(Protocol):
         """Say whether the host should take no more events for now."""
 
 
-@dataclass(frozen=True, slots=True)
-class StateShape:
-    """How the state of one operator is written: name, version and field names."""
-
-    name: str
-    version: int
-    fields: tuple[str, ...]
-
-
 def state_fields(kind: type[Operator]) -> tuple[str, ...]:
     """Name the fields of an operator's state, which are its checkpoint format."""
     return () if kind.State is None else tuple(f.name for f in fields(kind.State))
-
-
-def state_shape(op: Operator) -> StateShape:
-    """Describe the saved form of *op*'s state."""
-    return StateShape(op.name, op.version, state_fields(type(op)))
 
 
 def state_saver(op: Operator) -> Callable[[Any], tuple[Any, ...]]:

@@ -16,8 +16,9 @@ from reactivex.observer import AutoDetachObserver
 
 from reliable_rx.instance import Instance
 from reliable_rx.operator import Linear, Stage
-from reliable_rx.plan import DONE, PlanNode, bounded, check_limits, finish_segment, limits_of, passes
+from reliable_rx.plan import PlanNode
 from reliable_rx.stage import Cx, fail_node
+from reliable_rx.wiring import DONE, bounded, check_limits, finish_segment, limits_of, passes
 
 Push = Callable[[Any], None]
 

@@ -10,8 +10,8 @@ from functools import partial
 from types import CodeType, FunctionType
 from typing import Any
 
-from reliable_rx.operator import Operator
-from reliable_rx.query import Node, Query, Symbol, SymbolLeaf, hubs_of, parameters
+from reliable_rx.operator import Operator, Stage
+from reliable_rx.query import LEAVES, HubLeaf, Node, Query, SourceLeaf, Symbol, SymbolLeaf, hubs_of, parameters
 
 
 def captures(node: Node, symbol: Symbol) -> bool:
@@ -43,8 +43,9 @@ def holds(value: Any, symbol: Symbol, depth: int) -> bool:
 
 def shared_within(op: Operator) -> Iterator[Node]:
     """Yield the shared parts that the functions among the parameters of *op* reach: a selector will read them."""
-    for value in parameters(op).values():
-        yield from reached(value, 0)
+    if isinstance(op, Stage) and (op.is_hub or type(op).inner is not Stage.inner):
+        for value in parameters(op).values():
+            yield from reached(value, 0)
 
 
 def reached(value: Any, depth: int) -> Iterator[Node]:
@@ -107,3 +108,38 @@ def stage_under(symbol: Symbol, call: Callable[..., None]) -> Callable[..., None
             symbol.current = before
 
     return called
+
+
+def chosen_once(node: Node) -> bool:
+    """Whether what *node* selects is selected for inner sequences, so that one symbol may stand for all."""
+    if node.op.is_hub:
+        return not node.op.counts_readers
+    return node.op.reads_own or yields_inner(node.inputs[0])  # type: ignore[attr-defined]
+
+
+def yields_inner(node: Node) -> bool:
+    """Whether the elements of *node* are known to be inner sequences."""
+    op = node.op
+    if op.yields_inner:
+        return not op.wraps_inner
+    return op.keeps_inner and bool(node.inputs) and yields_inner(node.inputs[0])
+
+
+def only_reads(node: Node, symbol: Symbol) -> bool:
+    """Whether *symbol* occurs as an input only, not as a value, and nothing un-hosted occurs at all."""
+    if isinstance(node.op, SymbolLeaf):
+        return True
+    if isinstance(node.op, LEAVES) and not isinstance(node.op, (SourceLeaf, HubLeaf)):
+        return False
+    if any(mentions(value, symbol) for value in parameters(node.op).values()):
+        return False
+    return all(only_reads(each, symbol) for each in node.inputs)
+
+
+def mentions(value: Any, symbol: Symbol) -> bool:
+    """Whether *symbol* is *value* or stands in it."""
+    if isinstance(value, (tuple, list)):
+        return any(mentions(each, symbol) for each in value)
+    if isinstance(value, Query):
+        return not only_reads(value.node, symbol)
+    return value is symbol

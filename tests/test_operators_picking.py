@@ -18,9 +18,10 @@ from reliable_rx.identity import recognise
 from reliable_rx.instance import Instance
 from reliable_rx.limits import Limits
 from reliable_rx.operators.distinct import Distinct
-from reliable_rx.plan import Plan, bounded
+from reliable_rx.plan import Plan
 from reliable_rx.query import ForeignLeaf, Node
 from reliable_rx.unhosted import PlainWorld, rebuild_state
+from reliable_rx.wiring import bounded
 
 
 @pytest.mark.parametrize(

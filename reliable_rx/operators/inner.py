@@ -14,10 +14,10 @@ from typing import Any, TypeVar, overload
 
 from reactivex import Observable
 
-from reliable_rx.operator import Context, Stage
+from reliable_rx.operator import Context, Linear, Stage
 from reliable_rx.operators.combine import check_queue
 from reliable_rx.operators.project import identity
-from reliable_rx.query import Query
+from reliable_rx.query import Node, Query
 
 A = TypeVar("A")
 B = TypeVar("B")
@@ -32,8 +32,28 @@ def at_once(inner: Any) -> Sequence[Any] | None:
     if type(inner) is list or type(inner) is tuple:
         return inner
     if isinstance(inner, Query):
-        return inner.node.op.at_once()
+        return all_of(inner.node)
     return tuple(inner) if isinstance(inner, (str, bytes, set, frozenset, dict, deque)) else None
+
+
+def all_of(node: Node) -> Sequence[Any] | None:
+    """Return what a chain of linear operators makes of a sequence that comes at once; None where it does not.
+
+    An operator with a limit, and a function that raises, go the long way, which knows where they stand.
+    """
+    op = node.op
+    if not isinstance(op, Linear):
+        return op.at_once()
+    values = None if op.grows else all_of(node.inputs[0])
+    if values is None:
+        return None
+    state, out = op.initial(), []  # type: ignore[var-annotated]
+    try:
+        if not (values and op.on_batch(state, values, out)):
+            op.on_completed(state, out)
+    except Exception:
+        return None
+    return out
 
 
 class Reads(Stage):

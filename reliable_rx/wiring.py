@@ -1,0 +1,292 @@
+"""The wiring of a plan: closures that hand lists from operator to operator, and ends with them.
+
+Consecutive `Linear` operators are one *segment*, a loop over their list forms; `Stage`s are called one value at a
+time, or with the whole list where they say how. A closure belongs to the plan and takes the instance as an argument.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Sequence
+from operator import attrgetter
+from typing import TYPE_CHECKING, Any
+
+from reliable_rx.errors import LimitExceeded
+from reliable_rx.operator import Linear, Stage
+from reliable_rx.query import HubLeaf, SourceLeaf
+from reliable_rx.stage import Cx, fail_node
+
+if TYPE_CHECKING:
+    from reliable_rx.instance import Instance
+    from reliable_rx.plan import Plan, PlanNode
+
+Deliver = Callable[["Instance", Sequence[Any]], None]
+Finish = Callable[["Instance", Exception | None], None]
+Step = Callable[[Any, Any, list[Any]], bool | None]
+DONE: Any = object()
+
+
+def to_sink(instance: Instance, values: Sequence[Any]) -> None:
+    sink = instance.sink
+    if sink is not None:
+        sink.inner_deliver(instance, values)
+
+
+def end_sink(instance: Instance, error: Exception | None) -> None:
+    sink = instance.sink
+    if sink is not None:
+        sink.inner_finish(instance, error)
+
+
+def segment(head: PlanNode) -> Callable[..., None]:
+    """Return the loop over consecutive linear operators from *head* on."""
+    nodes = [head]
+    while nodes[-1].down is not None and isinstance(nodes[-1].down.op, Linear):
+        nodes.append(nodes[-1].down)
+    last = nodes[-1]
+    bit, steps = last.bit, [(*bounded(node), node.slot, node.op) for node in nodes]
+    if len(nodes) == 1:
+        return segment_of_one(last, *steps[0])
+
+    def run(instance: Instance, values: Sequence[Any], end: Any = None) -> None:
+        if not instance.active & bit:
+            return
+        states, touched = instance.states, False
+        for on_batch, on_next, slot, op in steps:
+            out: list[Any] = []
+            if slot >= 0 and not touched:
+                instance.world.touch(instance.unit)
+                touched = True
+            try:
+                if on_next(states[slot], values[0], out) if len(values) == 1 else on_batch(states[slot], values, out):
+                    end = DONE
+                elif end is DONE:
+                    op.on_completed(states[slot], out)  # type: ignore[attr-defined]
+            except Exception as error:
+                if end is not None or not instance.world.absorb(instance, last, error):
+                    end = error
+            if end is None and not out:
+                return
+            values = out
+        if end is None:
+            last.deliver(instance, values)
+        else:
+            finish_segment(instance, last, values, end)
+
+    return run
+
+
+def segment_of_one(last: PlanNode, on_batch: Step, on_next: Step, slot: int, op: Any) -> Callable[..., None]:
+    """Return the same for an operator on its own, which is what most groups and windows are read by."""
+    bit, onward = last.bit, None if last.down is None else last.deliver
+
+    def run(instance: Instance, values: Sequence[Any], end: Any = None) -> None:
+        if not instance.active & bit:
+            return
+        if slot >= 0:
+            instance.world.touch(instance.unit)
+        state, out = instance.states[slot], []  # type: ignore[var-annotated]
+        try:
+            if on_next(state, values[0], out) if len(values) == 1 else on_batch(state, values, out):
+                end = DONE
+            elif end is DONE:
+                op.on_completed(state, out)
+        except Exception as error:
+            if end is not None or not instance.world.absorb(instance, last, error):
+                end = error
+        if end is not None:
+            finish_segment(instance, last, out, end)
+        elif out and onward is not None:
+            onward(instance, out)
+        elif out and (sink := instance.sink) is not None:
+            parent = instance.parent
+            if parent is not None and parent.gathered is not None and sink.passes and parent.active & sink.bit:
+                parent.gathered.extend(out)  # what the sink would do, two calls later for every event of every group
+            else:
+                sink.inner_deliver(instance, out)
+
+    return run
+
+
+def finish_segment(instance: Instance, last: PlanNode, values: Sequence[Any], end: Any) -> None:
+    """Deliver the last values, let go of what stands upstream, and pass the end on."""
+    instance.world.touch(instance.unit)
+    instance.active &= ~last.bit
+    try:
+        if values:
+            last.deliver(instance, values)
+    finally:  # a plain observer may raise out of here
+        anew = instance.active & last.bit  # what came of the last values has subscribed to us again
+        for each in () if anew else last.inputs:
+            instance.deactivate(each)
+    if not anew:
+        last.finish(instance, None if end is DONE else end)
+
+
+def end_segment(run: Callable[..., None]) -> Finish:
+    def finish(instance: Instance, error: Exception | None) -> None:
+        run(instance, (), DONE if error is None else error)
+
+    return finish
+
+
+def passes(op: Any, port: int) -> bool:
+    """Whether a stage emits the values of this input as they are."""
+    return op.passes_on or op.passes_port == port  # type: ignore[no-any-return]
+
+
+def passing(down: PlanNode) -> Deliver:
+    """Return the way past a stage that passes values on as they are; its row stays untouched."""
+    bit, onward = down.bit, down.deliver
+
+    def deliver(instance: Instance, values: Sequence[Any]) -> None:
+        if instance.active & bit and not instance.detached & bit:
+            onward(instance, values)
+
+    return deliver
+
+
+def to_stage(down: PlanNode, port: int) -> Deliver:
+    """Return the loop that gives values to a stage one by one, for as long as it is active."""
+    op, bit, stateful = down.op, down.bit, down.slot >= 0
+    on_next = op.on_next  # type: ignore[attr-defined]
+
+    def deliver(instance: Instance, values: Sequence[Any]) -> None:
+        if not instance.active & bit:
+            return
+        if stateful:
+            instance.world.touch(instance.unit)
+        cx = Cx(instance, down)
+        try:
+            for value in values:
+                on_next(cx, port, value)
+                if not instance.active & bit:
+                    return
+        except Exception as error:
+            fail_node(instance, down, error)
+
+    whole = getattr(op, "on_batch", None)
+    return deliver if whole is None else to_whole_stage(down, port, whole)
+
+
+def to_whole_stage(down: PlanNode, port: int, on_batch: Callable[..., None]) -> Deliver:
+    """Return the call that gives a stage a whole list.
+
+    What the readers of its groups emit meanwhile is gathered and passed on as one list.
+    """
+    bit, stateful, reader = down.bit, down.slot >= 0, down.down
+
+    def deliver(instance: Instance, values: Sequence[Any]) -> None:
+        if not values or not instance.active & bit:
+            return
+        if stateful:
+            instance.world.touch(instance.unit)
+        try:
+            on_batch(Cx(instance, down), port, values)
+        except Exception as error:
+            fail_node(instance, down, error)
+
+    def gather(instance: Instance, values: Sequence[Any]) -> None:
+        if len(values) <= 1 or instance.gathered is not None or not instance.active & bit:
+            deliver(instance, values)
+            return
+        if stateful:
+            instance.world.touch(instance.unit)
+        instance.gathered = []
+        error: Exception | None = None
+        try:
+            on_batch(Cx(instance, down), port, values)
+        except Exception as raised:
+            error = raised
+        gathered, instance.gathered = instance.gathered, None
+        if gathered and reader is not None and instance.active & reader.bit:
+            reader.deliver(instance, gathered)
+        if error is not None:
+            fail_node(instance, down, error)
+
+    shared = reader is not None and reader.template is not None and reader.passes and steady(reader.template)
+    return gather if shared and down.op.yields_inner else deliver
+
+
+def end_stage(down: PlanNode, port: int) -> Finish:
+    op, bit = down.op, down.bit
+
+    def finish(instance: Instance, error: Exception | None) -> None:
+        if not instance.active & bit:
+            return
+        instance.world.touch(instance.unit)
+        cx = Cx(instance, down)
+        try:
+            if error is None:
+                op.on_completed(cx, port)  # type: ignore[attr-defined]
+            else:
+                op.on_error(cx, port, error)  # type: ignore[attr-defined]
+        except Exception as raised:
+            fail_node(instance, down, raised)
+
+    return finish
+
+
+def bounded(node: PlanNode) -> tuple[Step, Step]:
+    """Return the operator's steps for a list and for one value, watched if its state can grow."""
+    op: Any = node.op
+    if not op.grows:
+        return op.on_batch, op.on_next
+    limits = limits_of(node)
+
+    step, watched = op.on_next, [(attrgetter(field), most) for field, _, most in limits]
+
+    def on_next(state: Any, value: Any, out: list[Any]) -> bool | None:
+        done = step(state, value, out)
+        for get, most in watched:
+            if len(get(state)) > most:
+                check_limits(state, limits, node.path)
+        return done  # type: ignore[no-any-return]
+
+    def on_batch(state: Any, values: Sequence[Any], out: list[Any]) -> bool | None:
+        if all(len(get(state)) + len(values) <= most for get, most in watched):
+            return op.on_batch(state, values, out)  # type: ignore[no-any-return]
+        for value in values:  # no generator: it would make another error of a StopIteration
+            if on_next(state, value, out):
+                return True
+        return None
+
+    return on_batch, on_next
+
+
+def limits_of(node: PlanNode) -> list[tuple[str, str, int]]:
+    """Return for each field that can grow its name, the limit's name and the limit."""
+    return [(field, name, getattr(node.plan.limits, name)) for field, name in node.op.grows.items()]
+
+
+def check_limits(state: Any, limits: list[tuple[str, str, int]], path: str) -> int:
+    """Return how many more elements fit. *Raises* `LimitExceeded` when a declared field has grown too long."""
+    room = sys.maxsize
+    for field, name, most in limits:
+        room = min(room, most - len(getattr(state, field)))
+        if room < 0:
+            raise LimitExceeded(
+                f"{path} holds more than {most:,} in {field}: raise Limits({name}=...) or bound the query",
+                path=path,
+                limit=name,
+                most=most,
+            )
+    return room
+
+
+def takes_lists(node: PlanNode) -> bool:
+    """Whether feeding *node* a list at once cannot be told from feeding it the events one by one."""
+    op = node.op
+    if not isinstance(op, Stage):
+        return True
+    chooses = type(op).inner is not Stage.inner and (node.template is None or not steady(node.template))
+    return not op.resubscribes and not chooses
+
+
+def steady(template: Plan) -> bool:
+    """Whether a shared sub-plan reads its group from the moment it is opened, and nothing but its group."""
+    return all(
+        not isinstance(node.op, (SourceLeaf, HubLeaf))
+        and (node.template is not None or getattr(node.op, "scheduler_default", "timeout") == "timeout")
+        for node in template.walk()
+    )
