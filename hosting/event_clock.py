@@ -26,7 +26,6 @@ from hosting.routes import Route
 from hosting.standing import RUNNING, Standing
 from hosting.timers import Timers
 from hosting.watermark import INFINITE, Watermark
-from reliable_rx.errors import LimitExceeded
 from reliable_rx.event_time import EventTime
 from reliable_rx.instance import Instance, Timer, reads_inner, subscribe_inner
 from reliable_rx.plan import PlanNode
@@ -49,7 +48,7 @@ class EventClock:
 
     def __init__(self, engine: QueryEngine) -> None:
         self.engine = engine
-        self.clock = -INFINITE
+        self.clock = self.floor = -INFINITE  # the floor is what the row knows; the watermark knows the rest
         self.begun = False
         self.late = 0
         self.ended: set[str] = set()
@@ -95,6 +94,7 @@ class EventClock:
 
     def join(self, spec: EventTime, sources: frozenset[str]) -> None:
         """Follow the watermark of *spec* over *sources* from now on."""
+        self.engine.touch(self.standing)
         before = self.__dict__.get("watermark")
         self.spec, self.watermark = spec, self.engine.watermarks.of(spec, sources)
         self.name = self.watermark.name
@@ -102,7 +102,7 @@ class EventClock:
             self.watermark.follow(before)
             self.engine.watermarks.leave(self, before)
         self.watermark.add(self)
-        self.clock = max(self.clock, self.watermark.time)
+        self.clock = self.floor = max(self.clock, self.watermark.time)
         for source, error in self.watermark.over.items():
             if source not in self.ended:
                 self.ended.add(source)
@@ -114,9 +114,9 @@ class EventClock:
             self.move(INFINITE)
 
     def begin(self, time: float) -> None:
-        self.begun = True
-        self.clock = time
         self.engine.touch(self.standing)
+        self.begun = True
+        self.clock = self.floor = time
         self.standing.start()
         self.engine.settle_immediate()
 
@@ -199,6 +199,9 @@ class EventClock:
             if self.waiting.fresh:
                 self.hold()
             return
+        if not self.waiting.entries and not self.timers.heap and time < INFINITE:
+            self.clock = time
+            return
         entries = self.waiting.take(time)
         if entries:
             self.play(entries, time)
@@ -279,6 +282,7 @@ class EventClock:
             horizon = max(
                 (due for due, _, _, node, _ in pending if due <= end + self.leads.get(node.path, 0.0)), default=None
             )
+        self.floor = self.clock
 
     def fire_due(self, time: float, *, inclusive: bool = False) -> None:
         """Fire what is due before *time*, or at it if *inclusive*."""
@@ -297,20 +301,13 @@ class EventClock:
         if self.standing.status != RUNNING:
             return
         self.waiting.keep(self.clock)
-        most = self.standing.plan.limits.queue_items_max
-        if len(self.waiting) > most:
-            root = self.standing.plan.root
-            error = LimitExceeded(
-                f"{self.standing.name!r} keeps more than {most:,} events until the watermark passes them: lower "
-                f"lateness_s or idle_s, mend the partition that is behind, or raise Limits(queue_items_max=...)",
-                path=root.path,
-                limit="queue_items_max",
-                most=most,
-            )
-            if self.begun:
-                finish_node(self.standing, root, error)
-            else:
-                self.engine.finish(self.standing, error)
+        error = self.waiting.excess(self.standing)
+        if error is None:
+            return
+        if self.begun:
+            finish_node(self.standing, self.standing.plan.root, error)
+        else:
+            self.engine.finish(self.standing, error)
 
     # -- the world of the instances
 
@@ -385,16 +382,16 @@ class EventClock:
 
     def save(self) -> tuple[Any, ...]:
         """Return what is stored with the query's row."""
-        return self.name, self.clock, self.begun, self.late, sorted(self.ended), dict(self.over), dict(self.leads)
+        return self.name, self.floor, self.begun, self.late, sorted(self.ended), dict(self.over), dict(self.leads)
 
     def load(self, standing: Standing, row: tuple[Any, ...]) -> None:
         """Be the world of *standing* again."""
         self.adopt(standing)
-        self.name, clock, self.begun, self.late, ended, over, leads = row
+        self.name, self.floor, self.begun, self.late, ended, over, leads = row
         self.leads = dict(leads)
-        self.clock, self.ended, self.over = clock, set(ended), dict(over)
+        self.clock, self.ended, self.over = self.floor, set(ended), dict(over)
         if standing.status == RUNNING:
             self.watermark = self.engine.watermarks.by_name[self.name]
             self.spec = self.watermark.spec
-            self.clock = max(clock, self.watermark.time)
+            self.clock = max(self.floor, self.watermark.time)
             self.watermark.add(self)

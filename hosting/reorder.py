@@ -11,8 +11,11 @@ from __future__ import annotations
 from bisect import bisect_left, insort
 from typing import TYPE_CHECKING, Any
 
+from reliable_rx.errors import LimitExceeded
+
 if TYPE_CHECKING:
     from hosting.event_clock import EventClock
+    from hosting.standing import Standing
 
 Channel = tuple[str, str]
 Entry = tuple[float, Channel, int, Any]
@@ -121,6 +124,19 @@ class Reorder:
                 self.newest = None
             self.clock.engine.forget(chunk)
         self.droppable_from = min((each.latest for each in self.chunks.values()), default=INFINITE)
+
+    def excess(self, standing: Standing) -> LimitExceeded | None:
+        """Return the error of a query for which too much waits."""
+        most = standing.plan.limits.queue_items_max
+        if len(self) <= most:
+            return None
+        return LimitExceeded(
+            f"{standing.name!r} keeps more than {most:,} events until the watermark passes them: lower lateness_s or "
+            f"idle_s, mend the partition that is behind, or raise Limits(queue_items_max=...)",
+            path=standing.plan.root.path,
+            limit="queue_items_max",
+            most=most,
+        )
 
     def clear(self) -> None:
         """Nothing is waited for any more."""

@@ -296,7 +296,7 @@ class Watermarks:
             name: (
                 mark.spec, sorted(mark.sources), mark.time,
                 [(*key, each.high, each.seen, each.ended) for key, each in mark.marks.items()],
-                None if mark.alarm is None or mark.alarm[2] is None else tuple(mark.alarm[:2]), mark.over,
+                None if mark.alarm is None or mark.alarm[2] is None else tuple(mark.alarm[:2]), dict(mark.over),
             )
             for name, mark in self.by_name.items()
         }  # fmt: skip

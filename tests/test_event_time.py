@@ -10,9 +10,10 @@ import pytest
 
 import reliable_rx as rx
 from checkpoint import MemoryStore
+from checkpoint.codec import decode, encode
 from hosting import App, CallbackSink, LateEvent, ListSource, QueryEngine, QueryEvaluator, event_time
 from hosting.own_clocks import is_timeless
-from hosting.snapshot import Snapshot, copy_of
+from hosting.snapshot import Snapshot, copy_of, load
 from hosting.turn import Dispose, Events, Output, Resume, Turn
 from reliable_rx.errors import LimitExceeded, QueryRefused
 from reliable_rx.plan import Plan
@@ -361,18 +362,12 @@ def test_a_checkpoint_writes_what_has_come_since_the_last_one() -> None:
     engine.declare("s", ["a", "b"])
     engine.take(engine.creation("q", rx.source("s").count(), time=0.0, clock=event_time(stamp, lateness_s=5000.0)))
 
-    def written() -> int:
-        snapshot = Snapshot(engine, full=False)
-        while not snapshot.write_some(100):
-            pass
-        return sum(map(len, snapshot.chunks()))
-
     first = 0
     sizes = []
     for _ in range(5):
         engine.take(Events("s", "a", first, [(float(first + n), "x" * 20) for n in range(2000)], 1.0))
         first += 2000
-        sizes.append(written())
+        sizes.append(sum(map(len, written(engine, full=False))))
     assert max(sizes) < 2.2 * min(sizes)
     chunks = engine.standing["q"].clock.waiting.chunks  # type: ignore[union-attr]
     assert len(chunks) == 10
@@ -461,3 +456,38 @@ def test_operators_that_look_at_the_clock_are_known() -> None:
         for operator in operators:
             plan = Plan(as_query(operator(rx.source("s"))).node, symbolic=True)
             assert is_timeless(plan) == expected, plan.root.path
+
+
+@pytest.mark.parametrize("full", [True, False])
+@pytest.mark.parametrize("cut", range(5))
+def test_a_snapshot_is_of_one_turn_though_events_go_on_waiting(cut: int, full: bool) -> None:
+    """Rows of waiting events that grow or go while a snapshot is written are in it as they were."""
+    runs = [("a", 0, (1.0, 5.0)), ("b", 0, (2.0, 4.0)), ("a", 2, (9.0, 3.0)), ("b", 2, (8.0,)), ("a", 4, (20.0,)),
+            ("b", 3, (30.0,)), ("a", 5, (40.0,))]  # fmt: skip
+
+    def go(engine: QueryEngine, part: list[tuple[str, int, tuple[float, ...]]]) -> list[Any]:
+        return [
+            value
+            for partition, first, stamps in part
+            for out in engine.take(Events("s", partition, first, [(each, each) for each in stamps], 1.0))
+            for value in out.values
+        ]
+
+    host = Host(QUERIES["buffer_with_time"], crash=False, lateness_s=1.0, late="keep")
+    base = written(host.engine, full=True)
+    go(host.engine, runs[:cut])
+    snapshot = Snapshot(host.engine, full=full)
+    expected = go(host.engine, runs[cut:])
+    while not snapshot.write_some(1):
+        pass
+    chunks, head = snapshot.chunks(), decode(encode(snapshot.header))
+    other = QueryEngine()
+    load(other, chunks if full else [*base, *chunks], head)
+    assert go(other, runs[cut:]) == expected
+
+
+def written(engine: QueryEngine, *, full: bool) -> list[bytes]:
+    snapshot = Snapshot(engine, full=full)
+    while not snapshot.write_some(100):
+        pass
+    return snapshot.chunks()
