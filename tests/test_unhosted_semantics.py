@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 import operator_cases_combine  # noqa: F401  (it fills the table)
+import operator_cases_flat  # noqa: F401  (it fills the table)
 import operator_cases_inner  # noqa: F401  (it fills the table)
 import operator_cases_picking  # noqa: F401  (it fills the table)
 import operator_cases_time  # noqa: F401  (it fills the table)
@@ -22,7 +23,7 @@ from reliable_rx.errors import QueryRefused
 
 WORLDS = {"reactivex": (plain_ops, reactivex), "reliable_rx": (ops, rx)}
 TIMED = {
-    "timer", "interval", "generate_with_relative_time", "from_marbles", "cold",
+    "timer", "interval", "generate_with_relative_time", "from_marbles", "cold", "later",
     *[name for name in ops.__all__ if ".operators.time" in getattr(ops, name).__module__],
 }  # fmt: skip
 

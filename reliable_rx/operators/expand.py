@@ -20,6 +20,7 @@ WORK = "work"
 @dataclass(frozen=True, eq=False)
 class Expand(Reads, name="expand"):
     scheduler_default = "immediate"
+    lends_scheduler = (0,)
     mapper: Callable[[Any], Any]
 
     @dataclass(slots=True)
@@ -87,7 +88,8 @@ def expand(mapper: Callable[[A], Observable[A]]) -> Callable[[Observable[A]], Ob
     -248--|
 
     Sequences are subscribed to one after the other, breadth first. *mapper* is called again on recovery and must be
-    pure. An expansion without end and without time passing is stopped by `Limits.actions_max` when hosted.
+    pure. An expansion without end and without time passing is stopped by `Limits.actions_max` when hosted. Un-hosted
+    and without a scheduler, what feeds it runs on the `ImmediateScheduler`, as in RxPY: a timer there needs one named.
 
     *State*: one row per live sequence, bounded by `Limits.inner_max`; a queue of those to come, which is empty between
     turns, bounded by `Limits.queue_items_max`.
