@@ -68,7 +68,8 @@ def is_timeless(plan: Plan) -> bool:
 
 
 def reads_clock(node: PlanNode) -> bool:
-    return isinstance(node.op, Stage) and looks_at_clock(type(node.op))
+    kind: Any = type(node.op)
+    return isinstance(node.op, Stage) and looks_at_clock(kind)
 
 
 @lru_cache(maxsize=1024)

@@ -9,12 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime
 from functools import lru_cache
 from math import isfinite
 from typing import Any
-
-from reactivex.scheduler.scheduler import Scheduler
 
 Timestamp = Callable[[Any], Any]
 LATE = ("drop", "keep", "side")
@@ -83,7 +81,9 @@ def seconds(time: Any) -> float:
     >>> seconds(datetime(1970, 1, 2))
     86400.0
     """
-    return float(Scheduler.to_seconds(time)) if isinstance(time, datetime) else float(time)
+    if not isinstance(time, datetime):
+        return float(time)
+    return (time if time.tzinfo is not None else time.replace(tzinfo=UTC)).timestamp()
 
 
 def check_finite(time: float) -> None:
