@@ -17,6 +17,8 @@ from functools import partial
 from secrets import token_hex
 from typing import TYPE_CHECKING, Any
 
+from reactivex.scheduler.currentthreadscheduler import CurrentThreadScheduler
+
 from reliable_rx.errors import InternalError
 from reliable_rx.subject import Subject, Subscriber
 
@@ -25,6 +27,7 @@ if TYPE_CHECKING:
     from reliable_rx.plan import PlanNode
 
 NEXT, END = 0, 1
+current_thread_scheduler = CurrentThreadScheduler.singleton()
 
 
 def fresh_token() -> str:
@@ -60,6 +63,16 @@ class Trampoline:
             self.actions.append(action)
         else:
             self.run(action)
+
+
+class PlainTrampoline(Trampoline):
+    """RxPY's own, un-hosted: a subscription that an action makes is over before what it has scheduled begins."""
+
+    def run(self, call: Callable[..., None], *args: Any) -> None:
+        if current_thread_scheduler.schedule_required():
+            current_thread_scheduler.schedule(lambda *_: call(*args))
+        else:
+            call(*args)
 
 
 class HubSubject(Subject):

@@ -53,11 +53,7 @@ class Instance:
 
     def subscribe(self, node: PlanNode) -> None:
         """Subscribe *node*; the outermost such call goes on until all is done that was queued behind it."""
-        trampoline = self.world.trampoline
-        if trampoline is None:
-            self.activate(node)
-        else:
-            trampoline.run(self.activate, node)
+        self.world.trampoline.run(self.activate, node)
 
     def dispose(self) -> None:
         """Let go of everything, and be silent from now on."""
@@ -179,7 +175,14 @@ class Instance:
         self.world.touch(self.unit)  # first: a snapshot at work may have to write the row with its timer
         if self.timers is not None:
             self.timers.get(node.index, {}).pop(tag, None)
-        self._act(node, node.op.on_timer, tag)  # type: ignore[attr-defined]
+        step: Callable[..., None] = node.op.on_timer  # type: ignore[attr-defined]
+        if self.parent is not None:
+            self._act(node, step, tag)
+            return
+        try:
+            step(Cx(self, node), tag)
+        except Exception as error:
+            fail_node(self, node, error)
 
     def answer(self, node: PlanNode, number: int, value: Any, error: Exception | None) -> None:
         """A call out has been answered."""

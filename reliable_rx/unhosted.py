@@ -19,6 +19,7 @@ from reactivex.scheduler import CurrentThreadScheduler, ImmediateScheduler, Time
 
 from reliable_rx.calling import PlainCalls
 from reliable_rx.errors import InternalError, QueryRefused
+from reliable_rx.hub import PlainTrampoline
 from reliable_rx.instance import Instance, Timer, reads_inner, subject_of, subscribe_inner
 from reliable_rx.operator import state_fields
 from reliable_rx.plan import Plan, PlanNode
@@ -103,7 +104,7 @@ class PlainWorld:
     """Rx's schedulers and observables as the world of one subscription."""
 
     epoch = 0
-    trampoline = None
+    trampoline = PlainTrampoline()
     replaying = moving = False
 
     def __init__(self, scheduler: abc.SchedulerBase | None) -> None:

@@ -22,8 +22,8 @@ class World(Protocol):
     def calls(self) -> Calls: ...
 
     @property
-    def trampoline(self) -> Trampoline | None:
-        """Where hubs queue what they replay; un-hosted that is RxPY's affair."""
+    def trampoline(self) -> Trampoline:
+        """Where subscriptions run, and where hubs queue what they replay."""
 
     epoch: int
     """The number of the newest snapshot; rows written in it, or born after it, carry it."""

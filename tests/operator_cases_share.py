@@ -164,9 +164,19 @@ cases(
     },
     **GAPS,
 )
+
+
+def disconnected_in_time(ops: Any, s: Any) -> Any:
+    """A reader that fails in the middle of what it is greeted with: what comes behind that is not remembered."""
+    shared = counted(ops, lambda o: o.replay(1), within(ops, counted(ops, lambda o: o.replay(2), s)))
+    failing = shared.pipe(ops.map(lambda pair: over(1, lambda x: x)(pair[1])), ops.retry(2))
+    return shared.pipe(ops.take(2), ops.concat(failing))
+
+
 cases(
     "shared",
     {
+        "disconnected in time": lambda ops, rx, s: disconnected_in_time(ops, s),
         "replay all": lambda ops, rx, s: one_after_the_other(ops, counted(ops, lambda o: o.replay(), s)),
         "replay none": lambda ops, rx, s: within(ops, counted(ops, lambda o: o.replay(0), s)),
         "multicast": lambda ops, rx, s: within(ops, counted(ops, lambda o: o.multicast(BehaviorSubject(7)), s)),
