@@ -289,10 +289,18 @@ class QueryEngine(Delivery):
                     self.spread(values, (name, "0", first))
 
     def settle_immediate(self) -> None:
-        actions = 0
-        while self.immediate:
+        actions, immediate = 0, self.immediate
+        while immediate:
             actions += 1
-            self.fire_bounded(self.immediate.popleft(), actions)
+            timer = immediate.popleft()
+            instance = timer[2]
+            if instance is None:
+                continue
+            if actions > instance.plan.limits.actions_max:
+                self.stop_runaway(instance)
+            else:
+                timer[2] = None
+                instance.fire(timer[3], timer[4])
 
     def stop_runaway(self, instance: Instance) -> None:
         """Fail the query that goes on for ever without time moving."""

@@ -43,7 +43,8 @@ class Switches(Stage):
         state = cx.state
         outer = self.outer(value, state.latest)
         inner = cx.project(outer)
-        self._drop_latest(cx)
+        if state.has_latest:
+            self._drop_latest(cx)
         state.latest += 1
         state.has_latest = True
         state.ready = at_once(inner)
