@@ -2,6 +2,7 @@
 #   make run     the demonstration: real flights, a real kill -9, nothing lost
 #   make test    the fast lane of the tests
 #   make test-slow, make lint, make bench
+#   make conformance RXPY=DIRECTORY    RxPY's own test-suite, out of a checkout, against our operators
 # PYTHON=... chooses the interpreter that .venv is made with; ARGS=... goes to the command that is run.
 
 FITS := import sys; sys.exit(not (3, 11) <= sys.version_info < (3, 14))
@@ -11,7 +12,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 
-.PHONY: run test test-slow lint bench docs clean
+.PHONY: run test test-slow conformance lint bench docs clean
 .SECONDARY:
 
 run: $(VENV)/.installed-demo
@@ -22,6 +23,10 @@ test: $(VENV)/.installed-test
 
 test-slow: $(VENV)/.installed-test
 	$(BIN)/python -m pytest -n 2 -m slow $(ARGS)
+
+conformance: $(VENV)/.installed-test
+	@test -n "$(RXPY)" || { echo "make: say RXPY=DIRECTORY, a checkout of RxPY (tests/conformance/fetch gets one)" >&2; exit 1; }
+	$(BIN)/python tests/conformance/run.py "$(abspath $(RXPY))"
 
 lint: $(VENV)/.installed-test $(VENV)/.installed-lint
 	$(BIN)/ruff check .
