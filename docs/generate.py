@@ -1,8 +1,8 @@
 """Writes the pages of docs/reference that come from docstrings: operators, testing kit, errors and limits.
 
 A docstring is the one place where an operator is described; a page written by hand would say something else within a
-month. `make docs` runs this, and a test fails when the pages are old. Rejected: a documentation builder with a theme
-and a server, for four pages of plain Markdown.
+month. The table of all operators is read off their classes (`operator_table`). `make docs` runs this, and a test fails
+when the pages are old. Rejected: a documentation builder with a theme and a server, for four pages of plain Markdown.
 """
 
 from __future__ import annotations
@@ -10,12 +10,17 @@ from __future__ import annotations
 import dataclasses
 import inspect
 import re
+import sys
 from collections.abc import Callable, Iterable, Sequence
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
 import reliable_rx as rx
 from reliable_rx import creation, errors, limits, operators, testing
+
+sys.path.insert(0, str(Path(__file__).parent))  # wherever it is run from
+import operator_table
 
 HERE = Path(__file__).parent / "reference"
 NOTE = "<!-- Written by docs/generate.py from the docstrings: change those, then run `make docs`. -->\n"
@@ -35,14 +40,94 @@ def pages() -> dict[str, str]:
 def operators_page() -> str:
     return page(
         "Operators and creation functions",
-        "Every operator is a function of `reliable_rx.operators` and a method of every query; names, parameters and "
-        "defaults are RxPY's unless the text says otherwise. *State* is what a checkpoint holds for it. Where it "
-        "differs from RxPY is listed in [Differences from RxPY](../explanation/differences-from-rxpy.md).",
-        [
-            *section("Operators", operators, sorted(operators.__all__)),
-            *section("Creation functions", creation, sorted(creation.__all__)),
-        ],
+        "Every operator is a function of `reliable_rx.operators` and a method of every query; creation functions are "
+        "functions of `reliable_rx`. Names, parameters and defaults are RxPY's unless the text says otherwise; where "
+        "they differ is listed in [Differences from RxPY](../explanation/differences-from-rxpy.md). Which of them to "
+        "take for windows, limits, errors and sharing: [Choose operators](../how-to/choose-operators.md).",
+        [*contents(), *at_a_glance(), *chain.from_iterable(map(family_section, FAMILIES))],
     )
+
+
+@dataclasses.dataclass(frozen=True)
+class Family:
+    """Operators or creation functions that belong together: those of some modules."""
+
+    title: str
+    modules: tuple[str, ...]
+    begins: bool = False
+
+    @property
+    def package(self) -> Any:
+        return creation if self.begins else operators
+
+    @property
+    def names(self) -> list[str]:
+        return sorted(name for name in self.package.__all__ if room(self.package, name) in self.modules)
+
+    def shown(self, name: str) -> str:
+        """Write the name as it is called: creation functions share some with operators."""
+        return f"rx.{name}" if self.begins else name
+
+
+FAMILIES = (
+    Family("One by one", ("linear", "project", "partition", "distinct")),
+    Family("By place", ("front", "ends", "pick", "settle")),
+    Family("Folding into one", ("aggregate", "extreme", "decide", "collect")),
+    Family("Several sequences", ("combine", "tuples", "zip_iterable", "until")),
+    Family("Sequences of sequences", ("inner", "switch", "expand")),
+    Family("Groups and windows", ("group", "window", "aligned", "buffer", "time_spans", "join")),
+    Family("Time", ("time", "time_gates", "time_stamps", "with_mapper")),
+    Family("Errors and repetition", ("recover", "again")),
+    Family("Sharing", ("share",)),
+    Family("Notifications and effects", ("materialized", "effects")),
+    Family("The world outside", ("outside", "leaving")),
+    Family("Beginnings: values and time", ("values", "generated", "time"), begins=True),
+    Family("Beginnings: choosing and combining", ("choose", "combining"), begins=True),
+    Family("Beginnings: from outside Rx", ("plain",), begins=True),
+)
+
+
+def room(package: Any, name: str) -> str:
+    """Return the module that something public is defined in."""
+    return getattr(package, name).__module__.rpartition(".")[2]
+
+
+def contents() -> Iterable[str]:
+    yield "* [At a glance](#at-a-glance): what each keeps, how it grows, and whether a host takes it"
+    for family in FAMILIES:
+        names = ", ".join(f"`{family.shown(name)}`" for name in family.names)
+        yield f"* [{family.title}](#{anchor(family.title)}): {names}"
+    yield ""
+
+
+def at_a_glance() -> Iterable[str]:
+    """Yield the table of all, in the order of the page."""
+    yield "## At a glance\n"
+    yield (
+        "*What is saved* names the fields of the operator's state, which are its checkpoint format (after a part's "
+        "name, where it is made of other operators); the rows of inner sequences and due times of timers are saved "
+        "too. *Limits* are fields of [`Limits`](errors.md#limits). An operator with *timers* wakes up by itself; the "
+        "clock is the host's. Any `scheduler` argument works un-hosted only.\n"
+    )
+    yield operator_table.HEAD
+    for family in FAMILIES:
+        facts = operator_table.all_facts()[family.begins]
+        for name in family.names:
+            shown = f"[{family.shown(name)}](#{anchor(family.shown(name))})"
+            yield operator_table.row(shown, name, facts[name], begins=family.begins)
+    yield ""
+
+
+def family_section(family: Family) -> Iterable[str]:
+    yield f"## {family.title}\n"
+    for name in family.names:
+        value = getattr(family.package, name)
+        yield f"### {family.shown(name)}\n\n`{name}{signature(value)}`\n\n{prose(value)}\n"
+
+
+def anchor(heading: str) -> str:
+    """Return what a heading is linked by."""
+    return re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-")
 
 
 def testing_page() -> str:

@@ -47,6 +47,11 @@ def create(subscribe: Callable[[ObserverBase[A], SchedulerBase | None], Disposab
     ...     return Disposable()
     >>> create(greet).run()
     'hello'
+    >>> from reliable_rx.testing import diagram
+    >>> diagram(lambda: create(greet))
+    (hello |)
+
+    *State*: it cannot be saved. Hosted, name an input with `source` and push what happens outside into it.
     """
     return unhosted("create", plain_create(subscribe))
 
@@ -54,10 +59,14 @@ def create(subscribe: Callable[[ObserverBase[A], SchedulerBase | None], Disposab
 def from_callable(supplier: Callable[[], A], scheduler: SchedulerBase | None = None) -> Query[A]:
     """Emit what *supplier* returns for each subscription; un-hosted only.
 
-    >>> from_callable(lambda: 1 + 1).run()
-    2
+    >>> from reliable_rx.testing import diagram
+    >>> diagram(lambda: from_callable(lambda: 1 + 1))
+    (2 |)
 
     A replay would call *supplier* again and may get something else, which is why a host refuses it.
+
+    *State*: it cannot be saved. Hosted, give what it returns to `return_value`; if it returns the same whenever it is
+    called, `defer` it.
     """
     instead = (
         "call it yourself and give the result to return_value, or wrap it in defer(lambda _: return_value(f())) if it "
@@ -71,8 +80,11 @@ def from_callback(
 ) -> Callable[..., Query[Any]]:
     """Turn a function whose last argument is a callback into one that returns a sequence; un-hosted only.
 
-    >>> from_callback(lambda number, callback: callback(number + 1))(1).run()
-    2
+    >>> from reliable_rx.testing import diagram
+    >>> diagram(lambda: from_callback(lambda number, callback: callback(number + 1))(1))
+    (2 |)
+
+    *State*: it cannot be saved. Hosted, name an input with `source` and push what happens outside into it.
     """
     make = plain_from_callback(func, mapper)
     return lambda *args: unhosted("from_callback", make(*args))
@@ -83,8 +95,11 @@ def from_future(future: AnyFuture[A]) -> Query[A]:
 
     >>> from concurrent.futures import Future
     >>> future = Future(); future.set_result(1)
-    >>> from_future(future).run()
-    1
+    >>> from reliable_rx.testing import diagram
+    >>> diagram(lambda: from_future(future))
+    (1 |)
+
+    *State*: it cannot be saved. Hosted, `map_async` asks the world outside and remembers its answers.
     """
     return unhosted("from_future", plain_from_future(future))
 
@@ -94,6 +109,8 @@ def start(func: Callable[[], A], scheduler: SchedulerBase | None = None) -> Quer
 
     >>> start(lambda: 1 + 1).run()
     2
+
+    *State*: it cannot be saved. Hosted, `map_async` asks the world outside and remembers its answers.
     """
     return unhosted("start", plain_start(func, scheduler))
 
@@ -103,8 +120,11 @@ def start_async(function_async: Callable[[], AnyFuture[A]]) -> Query[A]:
 
     >>> from concurrent.futures import Future
     >>> future = Future(); future.set_result(1)
-    >>> start_async(lambda: future).run()
-    1
+    >>> from reliable_rx.testing import diagram
+    >>> diagram(lambda: start_async(lambda: future))
+    (1 |)
+
+    *State*: it cannot be saved. Hosted, `map_async` asks the world outside and remembers its answers.
     """
     return unhosted("start_async", plain_start_async(function_async))
 
@@ -114,6 +134,8 @@ def to_async(func: Callable[..., A], scheduler: SchedulerBase | None = None) -> 
 
     >>> to_async(lambda x, y: x + y)(1, 2).run()
     3
+
+    *State*: it cannot be saved. Hosted, `map_async` asks the world outside and remembers its answers.
     """
     make = plain_to_async(func, scheduler)
     return lambda *args: unhosted("to_async", make(*args))
@@ -134,6 +156,8 @@ def from_marbles(
     >>> from reliable_rx.testing import diagram
     >>> diagram(lambda: from_marbles("-a-(b,c)-|", timespan=1.0))
     -a-(b c)-----|
+
+    *State*: it cannot be saved. In a test of a hosted query, `reliable_rx.testing` plays marbles into a named source.
     """
     made = plain_from_marbles(string, timespan, lookup=lookup, error=error, scheduler=scheduler)
     return unhosted("from_marbles", made, TESTS)
@@ -157,5 +181,7 @@ def hot(
     >>> _ = hot("--a-b-|", timespan=1.0, scheduler=clock).subscribe(print)
     >>> clock.advance_to(3.5)
     a
+
+    *State*: it cannot be saved. In a test of a hosted query, `reliable_rx.testing` plays marbles into a named source.
     """
     return unhosted("hot", plain_hot(string, timespan, duetime, scheduler, lookup, error), TESTS)

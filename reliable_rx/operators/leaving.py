@@ -26,7 +26,7 @@ _plain_to_marbles = plain.to_marbles
 
 
 def observe_on(scheduler: SchedulerBase) -> Callable[[Observable[A]], Observable[A]]:
-    """Tell observers on *scheduler*. Un-hosted only.
+    """Tell observers on *scheduler*; un-hosted only.
 
     >>> import reliable_rx as rx
     >>> from reactivex.scheduler import ImmediateScheduler
@@ -47,7 +47,7 @@ def observe_on(scheduler: SchedulerBase) -> Callable[[Observable[A]], Observable
 
 
 def subscribe_on(scheduler: SchedulerBase) -> Callable[[Observable[A]], Observable[A]]:
-    """Subscribe on *scheduler*. Un-hosted only.
+    """Subscribe on *scheduler*; un-hosted only.
 
     >>> import reliable_rx as rx
     >>> from reactivex.scheduler import ImmediateScheduler
@@ -70,7 +70,7 @@ def subscribe_on(scheduler: SchedulerBase) -> Callable[[Observable[A]], Observab
 def to_marbles(
     timespan: RelativeTime = 0.1, scheduler: SchedulerBase | None = None
 ) -> Callable[[Observable[Any]], Observable[str]]:
-    """Draw the sequence in real time and emit the drawing at its end. Un-hosted only.
+    """Draw the sequence in real time and emit the drawing at its end; un-hosted only.
 
     >>> import reliable_rx as rx
     >>> rx.of(1, 2).pipe(to_marbles()).run()
@@ -90,7 +90,7 @@ def to_marbles(
 
 
 def to_future(future_ctor: Callable[[], AnyFuture[A]] | None = None) -> Callable[[Observable[A]], AnyFuture[A]]:
-    """Return a future of the last element. Un-hosted only.
+    """Return a future of the last element; un-hosted only.
 
     >>> import asyncio
     >>> import reliable_rx as rx
@@ -99,7 +99,8 @@ def to_future(future_ctor: Callable[[], AnyFuture[A]] | None = None) -> Callable
     >>> asyncio.run(wait())
     2
 
-    *Raises* `QueryRefused` for a query over named sources: a hosted query has a stream, which is read from any place.
+    *State*: it cannot be saved. Hosted, a query has a stream, which is read from any place.
+    *Raises* `QueryRefused` for a query over named sources.
     """
 
     def made(source: Observable[A]) -> AnyFuture[A]:
