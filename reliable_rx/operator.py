@@ -103,6 +103,7 @@ class Linear(Operator):
     A step returns True when it has completed the sequence. It must call user functions before it changes its
     state, so that an error leaves the state as it was.
 
+    >>> from dataclasses import dataclass
     >>> @dataclass(frozen=True, eq=False)
     ... class Double(Linear, name="double"):
     ...     def on_next(self, state, value, out):

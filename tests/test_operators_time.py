@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import datetime, timedelta
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 import reactivex
@@ -94,7 +94,8 @@ def test_missed_ticks_are_counted_by_nobody(crash: bool) -> None:
 @both
 def test_policies_end_where_they_meet_each_other(crash: bool) -> None:
     """Whatever the policy, all timers of one period tick together again after an outage."""
-    both_kinds = rx.merge(*[rx.interval(1.0, catch_up=policy) for policy in ("all", "once", "skip")])  # type: ignore[arg-type]
+    policies: tuple[Literal["all", "once", "skip"], ...] = ("all", "once", "skip")
+    both_kinds = rx.merge(*[rx.interval(1.0, catch_up=policy) for policy in policies])
     stamped = both_kinds.pipe(ops.timestamp(), ops.map(lambda t: t.timestamp.timestamp()))
     *_, last = play(stamped, [Tick(1.0), Tick(99.5), Tick(100.0)], crash=crash)
     assert last == [100.0] * 3

@@ -23,7 +23,6 @@ MEDIAN_FUNCTION_LINES_MAX = 10
 LINE_LENGTH_MAX = 120
 
 LONGER_MODULES = {
-    "reliable_rx/plan.py": (500, "wiring is closures that must see each other's conventions"),
     "hosting/engine.py": (500, "one state machine: turns, time, routing and the instances' world share every field"),
     "hosting/evaluator.py": (500, "the façade: most of it is documented public methods"),
 }

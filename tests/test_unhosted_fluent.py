@@ -47,4 +47,16 @@ def test_slicing_and_adding() -> None:
     query = rx.of(1) + rx.of(2)
     assert query.is_hostable
     assert query.to_list().run() == [1, 2]
-    assert [name for name in ops.__all__ if name not in plain_ops.__all__] == ["map_async", "where_key"]
+    assert rx.of(0, 1, 2, 3)[1:-1].to_list().run() == [1, 2]
+
+
+BEYOND_RXPY = {
+    "buffer_with_inactivity", "join_within", "map_async", "retry_with_backoff", "sliding_window", "tumbling_window",
+    "where_key", "window_with_inactivity",
+}  # fmt: skip
+
+
+def test_the_names_are_those_of_rxpy_and_few_more() -> None:
+    """Every operator that is not one of RxPY's is known to be an addition, and none of RxPY's is left out."""
+    assert set(ops.__all__) - set(plain_ops.__all__) == BEYOND_RXPY
+    assert set(plain_ops.__all__) <= set(ops.__all__)
