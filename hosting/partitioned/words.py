@@ -1,7 +1,7 @@
 """The words of partitioned hosting: what coordinator, channel, node, assignors and stores say to each other.
 
-Values only, frozen, and nothing above the standard library, so that each part can be driven by a model and each word can
-be stored. A *position* is what it is everywhere else in this library, the next id to take, a plain int; sources and
+Values only, frozen, and nothing above the standard library, so that each part can be driven by a model and each word
+can be stored. A *position* is what it is everywhere else in this library, the next id to take, a plain int; sources and
 readers are those of `reliable_rx.reliable`. Rejected: a position of sequence and index, which would be a second kind of
 the same thing; weights as floats, whose sums depend on the order in which they are added.
 """
