@@ -307,7 +307,8 @@ Operator.apply = staticmethod(apply)
 
 def parameters(op: Operator) -> dict[str, Any]:
     """Return the parameters of *op* by name, leaving out what is at its default."""
-    named = parameter_names(type(op))
+    kind: Any = type(op)
+    named = parameter_names(kind)
     return {name: value for name, default in named if (value := getattr(op, name)) is not default}
 
 
