@@ -9,7 +9,7 @@ the same thing; weights as floats, whose sums depend on the order in which they 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from enum import Enum
 from typing import NewType, Protocol
 
@@ -34,7 +34,7 @@ class Partition:
         return f"{self.source}/{self.name}"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Shard:
     """A partition as its source lists it.
 
@@ -45,6 +45,7 @@ class Shard:
 
     partition: Partition
     parents: tuple[Partition, ...] = ()
+    _: KW_ONLY
     base: bool = False
     room: str | None = None
     weight: int = 1
@@ -55,7 +56,7 @@ class Shard:
             raise ValueError(f"{self.partition} is named as its own parent; it would wait for itself")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Member:
     """A node as a group knows it.
 
@@ -64,6 +65,7 @@ class Member:
     """
 
     id: MemberId
+    _: KW_ONLY
     capacity: int = 1
     room: str | None = None
     instance: str | None = None
