@@ -23,7 +23,8 @@ from reliable_rx.probes import ARMED
 from reliable_rx.testing import check_ledger
 from reliable_rx.testing.faults import Action, disk_full, raise_
 from reliable_rx.testing.queries import compiled
-from reliable_rx.testing.recipes import Recipe, add, bounded, fails_on_four
+from reliable_rx.testing.recipes import Recipe
+from reliable_rx.testing.steps import add, bounded, fails_on_four
 
 STEPS_MAX = 5_000
 GENERATED = 40

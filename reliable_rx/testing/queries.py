@@ -162,13 +162,14 @@ def check_query(
     gaps_s: Sequence[float] = (1.0, 3.0),
     horizon_s: float = 30.0,
     examples: int = 100,
+    fresh: bool = True,
 ) -> None:
-    """Check that a query gives the same un-hosted, hosted and crashed anywhere as on plain `reactivex`.
+    """Check that a query gives the same un-hosted, rebuilt from bytes, hosted and crashed anywhere as on `reactivex`.
 
     *build* is ``build(ops, rx, *sources)`` or a Hypothesis strategy for such functions; events, crashes and
       checkpoints are drawn by Hypothesis as well. Values, their order, their times and the end must be equal, and
       every replayed turn must emit what it did the first time. *reference* is what runs on plain `reactivex` if
-      *build* uses what it does not have.
+      *build* uses what it does not have. Every run has other examples, unless *fresh* is False.
 
     >>> check_query(lambda ops, rx, s: s.pipe(ops.scan(lambda a, x: a + x), ops.debounce(1.5)), examples=10)
 
@@ -180,7 +181,10 @@ def check_query(
     builds = st.just(build) if callable(build) else build
     inputs = timed_streams(sources, st.integers(0, 5) if values is None else values, events_max, gaps_s)
 
-    @settings(max_examples=examples, deadline=None, print_blob=True, suppress_health_check=list(HealthCheck))
+    @settings(
+        max_examples=examples, deadline=None, print_blob=True, derandomize=not fresh,
+        suppress_health_check=list(HealthCheck),
+    )  # fmt: skip
     @given(builds, inputs, scripts(), st.integers(0, 7))
     def equal(build: Build, streams: Streams, script: Script, turn: int) -> None:
         check_run(build, streams, (script, *phrases(turn)), reference=reference, horizon_s=horizon_s)
