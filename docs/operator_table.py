@@ -133,7 +133,7 @@ def all_facts() -> tuple[dict[str, Facts], dict[str, Facts]]:
 
 
 @cache
-def code(kind: type[Operator]) -> str:
+def code(kind: type[Any]) -> str:
     """Return the text of an operator's steps, with the functions of its modules that they call."""
     kinds = [each for each in kind.__mro__ if issubclass(each, Operator) and each not in (Operator, Linear, Stage)]
     texts, waiting, seen = [], [(inspect.getsource(each), each.__module__) for each in kinds], set[str]()

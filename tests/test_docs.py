@@ -25,6 +25,8 @@ from types import ModuleType
 from typing import Any
 
 import pytest
+import reactivex
+import reactivex.operators
 
 from reliable_rx import creation, operators
 
@@ -239,6 +241,18 @@ def test_every_operator_has_its_place_in_the_reference() -> None:
     lines = [line for line in made.operators_page().splitlines() if line.startswith("| [")]
     assert len(lines) == len(operators.__all__) + len(creation.__all__)
     assert all(line.count(" | ") == made.operator_table.HEAD.split("\n")[0].count(" | ") for line in lines)
+
+
+def test_the_readme_counts_right() -> None:
+    """The README says how many operators there are, how many are not RxPY's, and how many cannot be hosted."""
+    text = (ROOT / "README.md").read_text()
+    ours, theirs = set(operators.__all__), set(reactivex.operators.__all__)
+    assert f"The {len(theirs)} operators and {len(creation.__all__)} creation functions of RxPY" in text
+    assert f"and {NUMBERS[len(ours - theirs)]} operators that RxPY has not" in text
+    assert f"All but {generator().operators_page().count('| leaves the host |')}, which leave the query" in text
+
+
+NUMBERS = ("no", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve")
 
 
 def test_the_table_of_operators_knows_the_facts() -> None:
