@@ -196,6 +196,34 @@ for _policy in ("oldest", "least_recent"):
     )
 
 
+def keys_begun(most: int, policy: str) -> Any:
+    """Return a model of the keys of groups that nobody reads: each time one begins, as others are given up."""
+
+    def step(before: tuple[tuple[Any, ...], bool], x: Any) -> tuple[tuple[Any, ...], bool]:
+        keys = before[0]
+        if x not in keys:
+            return (*keys[-(most - 1) :], x), True
+        return ((*(each for each in keys if each != x), x) if policy == "least_recent" else keys), False
+
+    def build(ops: Any, rx: Any, s: Any) -> Any:
+        return s.pipe(ops.scan(step, ((), False)), ops.filter(lambda each: each[1]), ops.map(lambda each: each[0][-1]))
+
+    return build
+
+
+for _policy in ("oldest", "least_recent"):
+    cases(
+        f"group_by: two groups that nobody reads, {_policy}",
+        {
+            "keys": lambda ops, rx, s, policy=_policy: s.pipe(
+                ops.group_by(lambda x: x, groups_max=2, evict=policy), ops.map(lambda group: group.key)
+            )
+        },
+        reference=keys_begun(2, _policy),
+        length_full=4,
+    )
+
+
 def remembering(most: int, policy: str, ttl_s: float) -> Any:
     """Return a model in plain Python: the keys that are known, each with when it passed."""
 

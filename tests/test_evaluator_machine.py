@@ -7,15 +7,17 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from evaluator_world import POINTS, STATIC, World, full_at, query_of
+from evaluator_world import POINTS, RETAINED_MAX, STATIC, World, full_at, query_of
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule, run_state_machine_as_test
 
+from hosting import checkpointer
 from reliable_rx.probes import ARMED
 from reliable_rx.testing.faults import nth
 from reliable_rx.testing.recipes import recipes
 
+SLICE_ROWS = checkpointer.SLICE_ROWS
 VALUES = st.lists(st.integers(0, 6), min_size=1, max_size=5)
 NAMES = st.sampled_from(("one", "two", "three"))
 RECIPES = recipes(sources=3, steps_max=4)
@@ -27,10 +29,13 @@ class Machine(RuleBasedStateMachine):
 
     world: World
 
-    @initialize(batch=st.sampled_from((1, 3, 100)))
-    def begin(self, batch: int) -> None:
+    @initialize(
+        batch=st.sampled_from((1, 3, 100)), retain=st.sampled_from((RETAINED_MAX, 2)), rows=st.sampled_from((1, 128))
+    )
+    def begin(self, batch: int, retain: int, rows: int) -> None:
         ARMED.clear()
-        self.world = World(self.folder(), batch_events_max=batch)
+        checkpointer.SLICE_ROWS = rows
+        self.world = World(self.folder(), batch_events_max=batch, retain_events=retain)
         self.world.start()
 
     def folder(self) -> Path | None:
@@ -84,6 +89,17 @@ class Machine(RuleBasedStateMachine):
         if checkpointer.attempt is None and checkpointer.trouble is None:
             checkpointer._begin(full=checkpointer._wants_full())
 
+    @rule(values=VALUES, steps=st.integers(1, 6))
+    def checkpoint_under_load(self, values: list[int], steps: int) -> None:
+        """Let events come while a checkpoint is written, and the process die before the next."""
+        self.begin_checkpoint()
+        for value in values:
+            self.world.push([value])
+            self.world.listed.append(value)
+            self.world.run(1)
+        self.world.run(steps)
+        self.world.crash()
+
     @rule(point=st.sampled_from(POINTS), once=st.booleans())
     def let_it_fail(self, point: str, once: bool) -> None:
         ARMED[point] = nth(1, full_at(point)) if once else full_at(point)
@@ -119,6 +135,7 @@ class Machine(RuleBasedStateMachine):
             if hasattr(self, "world"):
                 self.world.finish()
         finally:
+            checkpointer.SLICE_ROWS = SLICE_ROWS
             ARMED.clear()
             if hasattr(self, "world"):
                 self.world.store.close()

@@ -51,6 +51,8 @@ class Machine(RuleBasedStateMachine):
     @rule(place=st.integers(0, 2), fails=st.booleans(), point=st.sampled_from(POINTS))
     def answer_and_crash_at(self, place: int, fails: bool, point: str) -> None:
         """Let an answer come while the disk is full at one point, and the process die."""
+        self.append(1)
+        self.world.run(3)
         self.world.answer(place, fails=fails)
         ARMED[point] = disk_full()
         self.world.run(4)

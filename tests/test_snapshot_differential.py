@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
+import operator_cases_combine  # noqa: F401  (it fills the table)
+import operator_cases_flat  # noqa: F401  (it fills the table)
+import operator_cases_groups  # noqa: F401  (it fills the table)
 import operator_cases_inner  # noqa: F401  (it fills the table)
 import operator_cases_picking  # noqa: F401  (it fills the table)
 import operator_cases_share  # noqa: F401
 import operator_cases_time  # noqa: F401  (it fills the table)
+import operator_cases_utility  # noqa: F401  (it fills the table)
 import pytest
 from operator_cases import CASES
 
@@ -20,6 +25,7 @@ from reliable_rx.rows import Loader
 from reliable_rx.testing import parse_marbles
 from reliable_rx.testing.hosted import HostedRun
 
+ADDRESS = re.compile(" at 0x[0-9a-f]+")
 STREAMS = ("-0-1-2-0-1-(22)-0-1|", "--1-0-2--(01)---2-1-0---|")
 HOSTABLE = [name for name, case in CASES.items() if case.hostable]
 both_ways = pytest.mark.parametrize("late", [False, True], ids=["between turns", "while the next turn is taken"])
@@ -69,7 +75,8 @@ def rows_now(engine: QueryEngine) -> dict[str, str]:
 
 def rows_in(chunks: list[bytes]) -> dict[str, str]:
     rows = read_records(chunks, Loader({}))
-    return {repr(key): repr(row) for key, row in rows.items() if key[0] not in ("plan", "signature", "retired")}
+    kept = {key: row for key, row in rows.items() if key[0] not in ("plan", "signature", "retired")}
+    return {repr(key): ADDRESS.sub("", repr(row)) for key, row in kept.items()}
 
 
 @both_kinds

@@ -96,12 +96,15 @@ class StoredRun(HostedRun):
         from hosting.snapshot import load
 
         self.attempt = None
+        before = facts(self.engine)
         self.engine = self.new_engine()
         if self.durable.header is not None:
             load(self.engine, self.durable.chunks, decode(self.durable.header))
         for turn, first_time in self.durable.turns:
             again = self.engine.take(compiled(self.engine, turn))
             check_repeated(turn, first_time, again)
+        if facts(self.engine) != before:
+            raise AssertionError(f"a recovered engine is at {facts(self.engine)}, not where it was: {before}")
 
 
 DO: dict[str, Callable[[StoredRun], None]] = {
@@ -112,6 +115,19 @@ DO: dict[str, Callable[[StoredRun], None]] = {
     COMMIT: StoredRun.commit,
     FAIL: StoredRun.fail,
 }
+
+
+def facts(engine: QueryEngine) -> dict[str, Any]:
+    """Return what an engine knows that is in no row: a replay must lead there again."""
+    return {
+        "clock": engine.clock,
+        "number": engine.number,
+        "orders": engine.orders,
+        "live": engine.live,
+        "failures": {source: str(error) for source, error in engine.failures.items()},
+        "drained": engine.drained,
+        "next ids": {name: each.emitted for name, each in engine.standing.items()},
+    }
 
 
 def compiled(engine: QueryEngine, turn: Turn) -> Turn:
@@ -219,6 +235,7 @@ def phrases(turn: int) -> list[Script]:
     begun = [[FULL, COMMIT], *quiet * turn]
     endings = (
         [[DIFFERENTIAL], [COMMIT, CRASH]],
+        [[DIFFERENTIAL], [COMMIT, DIFFERENTIAL, COMMIT, CRASH]],
         [[DIFFERENTIAL, COMMIT], [DIFFERENTIAL, COMMIT], [DIFFERENTIAL, COMMIT, CRASH]],
         [[DIFFERENTIAL], [FAIL, DIFFERENTIAL, COMMIT, CRASH]],
     )

@@ -6,10 +6,17 @@ import itertools
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
+sys.path.insert(0, str(Path(__file__).parents[2]))
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
+import operator_cases_groups  # noqa: F401  (it fills the table)
+from operator_cases import CASES
 from test_evaluator_machine import run
+from test_event_time import agree
+from test_map_async_hosted import run_machine
+from test_snapshot_differential import ChainedRun
 
 import reliable_rx as rx
 from checkpoint import MemoryStore
@@ -17,11 +24,12 @@ from hosting import ListSource, QueryEvaluator
 from reliable_rx.errors import NondeterminismDetected
 from reliable_rx.testing import check_query
 from reliable_rx.testing.recipes import Recipe, Step, recipes
+from tests.event_time_model import words
 
 WINDOWS = Recipe(0, (Step("window_with_count", (Recipe(0, (Step("scan"),)),)),))
 ZIPPED = Recipe(0, (Step("zip", (Recipe(1, ()),)),))
 READERS = Recipe(1, (Step("combine_latest", (Recipe(0, ()),)), Step("window_with_count", (ZIPPED,))))
-
+CHAINED = Recipe(1, (Step("concat", (Recipe(0, (Step("start_with"),)),)), Step("scan")))
 
 COUNTER = itertools.count()
 
@@ -29,6 +37,19 @@ COUNTER = itertools.count()
 def counted(value: int) -> tuple[int, int]:
     """What no query may do: read what changes from run to run."""
     return value, next(COUNTER)
+
+
+def shared(ops: Any, rx_: Any, source: Any) -> Any:
+    """A reader that comes again stands behind one that has stayed, whichever is written first."""
+    both = source.pipe(ops.share())
+    again = both.pipe(ops.map(over_three), ops.retry(3))
+    return again.pipe(ops.merge(both), ops.scan(lambda total, each: total * 2 + each, 0))
+
+
+def over_three(value: int) -> int:
+    if value > 3:
+        raise ValueError(f"{value} is over three")
+    return value + 10
 
 
 def queries() -> None:
@@ -60,11 +81,41 @@ def refuses(evaluator: QueryEvaluator) -> bool:
     return False
 
 
+def event_time() -> None:
+    """All short words of stamped events agree with the model, through bytes after every turn."""
+    for query in ("map", "buffer_with_time"):
+        for word in words(3, (1.0, 6.0)):
+            agree(word, query, "side", lateness_s=1.0, crash=True)
+
+
+def chains() -> None:
+    """Differentials hold what full checkpoints hold: cases of groups, windows and inner sequences."""
+    for name, case in CASES.items():
+        if case.hostable and name.startswith(("group_by", "window_with_count", "flat_map")):
+            for late in (False, True):
+                chained = ChainedRun(case.build, case.sources, late=late)
+                chained.play()
+                chained.close()
+
+
+def evictions() -> None:
+    """What remembers by key and may keep two gives up the right one, out of any chain of checkpoints."""
+    for name, case in CASES.items():
+        if name.startswith("group_by: two groups"):
+            check_query(case.build, reference=case.reference, examples=60)
+
+
 CHECKS: dict[str, Callable[[], None]] = {
     "queries": queries,
     "windows": lambda: check_query(WINDOWS, examples=60),
     "samples": lambda: check_query(Recipe(0, (Step("sample"),)), examples=80),
     "readers": lambda: check_query(READERS, sources=2, examples=150),
+    "shared": lambda: check_query(shared, examples=150),
+    "chained": lambda: check_query(CHAINED, sources=2, examples=100),
+    "chains": chains,
+    "evictions": evictions,
+    "event time": event_time,
+    "calls": lambda: run_machine(examples=100, steps=25),
     "machine": lambda: run(examples=60, steps=40),
     "nondeterminism": nondeterminism,
 }
