@@ -193,6 +193,7 @@ def signature(function: Callable[..., Any]) -> str:
 def prose(value: Any) -> str:
     """Turn a docstring into Markdown: examples into blocks, references into plain code."""
     text = inspect.cleandoc(value.__doc__ or "").replace("``", "`")
+    text = re.sub(r"\n+(?=\*Raises\*)", "\n\n", text)
     parts = [example(part) if part.startswith(">>>") else part for part in text.split("\n\n")]
     return "\n\n".join(parts)
 

@@ -160,7 +160,8 @@ def combine_latest(*sources: Observable[Any]) -> Query[Any]:
     ---a--------|
     ---(1, 'a')-(2, 'a')-|
 
-    *State*: the latest element of each. *Raises* `ValueError` without a source.
+    *State*: the latest element of each.
+    *Raises* `ValueError` without a source.
     """
     if not sources:
         raise ValueError("combine_latest() requires at least one source.")
@@ -244,7 +245,8 @@ def zip_latest(*sources: Observable[Any]) -> Query[Any]:
     ---a--------b|
     ---(2, 'a')--((3, 'b') |)
 
-    *State*: the element of each that waits for the others. *Raises* `ValueError` without a source.
+    *State*: the element of each that waits for the others.
+    *Raises* `ValueError` without a source.
     """
     if not sources:
         raise ValueError("zip_latest() requires at least one source.")
@@ -273,7 +275,8 @@ def fork_join(*sources: Observable[Any]) -> Query[Any]:
     ---a-b|
     ------((2, 'b') |)
 
-    *State*: the latest element of each, and how many are live. *Raises* `IndexError` without a source, as RxPY does.
+    *State*: the latest element of each, and how many are live.
+    *Raises* `IndexError` without a source, as RxPY does.
     """
     if not sources:
         raise IndexError("fork_join() requires at least one source")

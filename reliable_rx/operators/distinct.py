@@ -117,9 +117,6 @@ def distinct(
     -1-2-1-3-|
     -1-2---3-|
 
-    *State*: all keys seen, by hash (by comparison when they are unhashable or a *comparer* is given); bounded by
-    `Limits.distinct_keys_max`. RxPY compares each key with all keys before it.
-
     Beyond RxPY, keys can be forgotten: with *ttl_s*, when so many seconds of the query's clock have passed since the
     element that passed; with *keys_max*, *evict* says what happens when one more key comes: ``fail``, or forget the
     ``oldest`` key, or the ``least_recent`` one, which has waited longest for an element. Keys must be hashable then.
@@ -127,6 +124,9 @@ def distinct(
     >>> diagram(distinct(keys_max=1, evict="oldest"), "-1-1-2-1-|")
     -1-1-2-1-|
     -1---2-1-|
+
+    *State*: all keys seen, by hash (by comparison when they are unhashable or a *comparer* is given); bounded by
+    `Limits.distinct_keys_max`. RxPY compares each key with all keys before it.
 
     *Raises* `ValueError` for an *evict* without maximum, for bounds that are not positive, and for bounds with a
     *comparer*.

@@ -197,8 +197,8 @@ def slice(
 
     As in RxPY a slice that ends at 0 is empty, and so is ``xs[-1]``, which is ``xs[-1:0]``: that is `last()`.
 
-    *State*: how many elements there were; for a negative bound also that many last elements. *Raises* `TypeError` for a
-    negative step: nobody can turn a sequence round.
+    *State*: how many elements there were; for a negative bound also that many last elements.
+    *Raises* `TypeError` for a negative step: nobody can turn a sequence round.
     """
     first, every = start or 0, max(1, step or 1)
     if step is not None and step < 0:

@@ -50,7 +50,8 @@ def take(count: int) -> Callable[[Observable[A]], Observable[A]]:
     -1-2-----3-|
     -1-(2 |)
 
-    *State*: how many remain. *Raises* `ArgumentOutOfRangeException` for a negative count.
+    *State*: how many remain.
+    *Raises* `ArgumentOutOfRangeException` for a negative count.
     """
     if count < 0:
         raise ArgumentOutOfRangeException()
@@ -92,7 +93,8 @@ def skip(count: int) -> Callable[[Observable[A]], Observable[A]]:
     -1-2-3-4-|
     -----3-4-|
 
-    *State*: how many remain to be dropped. *Raises* `ArgumentOutOfRangeException` for a negative count.
+    *State*: how many remain to be dropped.
+    *Raises* `ArgumentOutOfRangeException` for a negative count.
     """
     if count < 0:
         raise ArgumentOutOfRangeException()

@@ -167,10 +167,10 @@ def group_by(
     ``oldest`` group, or the ``least_recent`` one, which has waited longest for an element. A key that comes again
     begins a new group.
 
+    A *subject_mapper* works un-hosted only: nobody can save the subject that it returns.
+
     *State*: one row per key, which also holds the state of what reads the group; bounded by `Limits.groups_max`, which
     fails the query, and before that by *groups_max*. A group whose readers have left is a row without content.
-
-    A *subject_mapper* works un-hosted only: nobody can save the subject that it returns.
 
     *Raises* `ValueError` for an *evict* without maximum and for bounds that are not positive.
     """

@@ -128,8 +128,8 @@ def map_async(
     ``subscribe``.
 
     *State*: the elements that wait, bounded by `Limits.queue_items_max`, those in flight, and at most
-    ``4 * concurrency`` answers that wait for an earlier one. *Raises* `TypeError` and `ValueError` for arguments that
-    make no sense.
+    ``4 * concurrency`` answers that wait for an earlier one.
+    *Raises* `TypeError` and `ValueError` for arguments that make no sense.
     """
     if not callable(coroutine):
         raise TypeError(f"map_async takes an async function of one element, got {coroutine!r}")

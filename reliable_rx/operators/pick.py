@@ -59,7 +59,8 @@ def element_at(index: int) -> Callable[[Observable[A]], Observable[A]]:
     -1-2-----3-|
     ---(2 |)
 
-    *State*: how many elements come before it. *Raises* `ArgumentOutOfRangeException` for a negative index.
+    *State*: how many elements come before it.
+    *Raises* `ArgumentOutOfRangeException` for a negative index.
     """
     if index < 0:
         raise ArgumentOutOfRangeException()
@@ -88,7 +89,8 @@ def element_at_or_default(index: int, default_value: Any = None) -> Callable[[Ob
     -1-2-|
     -----(0 |)
 
-    *State*: how many elements come before it. *Raises* `ArgumentOutOfRangeException` for a negative index.
+    *State*: how many elements come before it.
+    *Raises* `ArgumentOutOfRangeException` for a negative index.
     """
     if index < 0:
         raise ArgumentOutOfRangeException()
