@@ -30,6 +30,13 @@ TESTS = Path(__file__).parent.parent / "tests"
 HEAD = "| name | kind | what is saved | how it grows, and the limit | clock | hosted |\n|---|---|---|---|---|---|"
 
 
+# Operators that drop the inner sequence they read before they read another; tests/test_operators_bounds.py shows it.
+ONE_AT_A_TIME = frozenset((
+    "BufferWhen", "ConcatMap", "Exclusive", "SwitchLatest", "SwitchMap", "SwitchMapIndexed", "ThrottleWithMapper",
+    "TimeoutWithMapper", "WindowWhen",
+))  # fmt: skip
+
+
 @dataclass
 class Facts:
     """What an operator or creation function has put into plans: nodes by class, and what of it a host refuses."""
@@ -176,7 +183,8 @@ def growth(kind: type[Operator]) -> Iterator[str]:
     if kind.yields_inner and issubclass(kind, Stage):
         yield f"rows: `{kind.inner_limit}`"
     if reads_inner(kind):
-        yield "rows of what it reads: `inner_max`"
+        one = kind.__name__ in ONE_AT_A_TIME or re.search(r"cx\.open\([\"0]", text)
+        yield "one row" if one else "rows of what it reads: `inner_max`"
     if getattr(kind, "resubscribes", False) and not kind.is_hub:
         yield "rounds in no time: `actions_max`"
 

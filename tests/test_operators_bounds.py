@@ -27,6 +27,27 @@ def failure(query: Any, *turns: Any, limits: rx.Limits = ONE) -> Any:
     return next((out.error for out in outputs if out.ended), None)
 
 
+@pytest.mark.parametrize(
+    "op",
+    [
+        ops.buffer_when(lambda: rx.timer(1.0)),
+        ops.concat_map(lambda x: rx.timer(1.0)),
+        lambda s: s.pipe(ops.map(lambda x: rx.timer(1.0)), ops.exclusive()),
+        lambda s: s.pipe(ops.map(lambda x: rx.timer(1.0)), ops.switch_latest()),
+        ops.switch_map(lambda x: rx.timer(1.0)),
+        ops.switch_map_indexed(lambda x, i: rx.timer(1.0)),
+        ops.throttle_with_mapper(lambda x: rx.timer(1.0)),
+        ops.timeout_with_mapper(None, lambda x: rx.timer(1.0)),
+        ops.window_when(lambda: rx.timer(1.0)),
+    ],
+)
+def test_what_reads_one_sequence_at_a_time_needs_one_row(op: Any) -> None:
+    """Operators that let go of an inner sequence before they read another stay within one live subscription."""
+    query = A.pipe(op, ops.map(lambda x: 0))
+    turns = [events("a", 1, 2, 3), Tick(1.5), events("a", 4, 5, first=3, time=1.75)]
+    assert failure(query, *turns, limits=rx.Limits(inner_max=1)) is None
+
+
 def events(source: str, *values: Any, first: int = 0, time: float = 1.0) -> Events:
     return Events(source, "0", first, values, time)
 
