@@ -47,6 +47,14 @@ class StoreOwned(ReliableRxError, OSError):
     """Another process owns this store: stop it, or use another directory. Field: *owner* (its pid)."""
 
 
+class OffsetsLoading(ReliableRxError, BlockingIOError):
+    """An offset store is still reading its log: ask the same store again soon. Field: *where*."""
+
+
+class OffsetsMoved(ReliableRxError, LookupError):
+    """Another offset store is in charge of this group: ask that one. Fields: *group*, *to*."""
+
+
 class NondeterminismDetected(ReliableRxError, RuntimeError):
     """A replay gave other outputs than the first run: mend the query. Fields: *query*, *turn*."""
 
