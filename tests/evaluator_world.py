@@ -173,7 +173,7 @@ class World:
             self.evaluator.stream(out.name).hold(OBSERVER, self.known.get(out.name, 0))
 
     def read_again(self) -> None:
-        """Whoever observes has died too: he reads from where he has acknowledged, and acknowledges what he knows now."""
+        """Whoever observes has died: he reads from where he has acknowledged, and acknowledges what he knows now."""
         for name, stream in self.evaluator.streams.items():
             known, seen = self.known.get(name, 0), self.seen.get(name, [])
             if len(seen) > known:
