@@ -4,7 +4,7 @@
 fluent methods. What is new is `rx.source(name)`, an input that a host provides, and that a host can save every query.
 """
 
-from reactivex import Observable
+from reactivex import ConnectableObservable, GroupedObservable, Notification, Observable, Observer, Subject, abc, typing
 
 from reliable_rx import operators
 from reliable_rx.creation import (
@@ -84,13 +84,14 @@ from reliable_rx.reliable import (
 install()
 
 __all__ = [
-    "AnswerRefused", "Batch", "CheckpointRefused", "DeadLetter", "Inner", "InternalError", "LimitExceeded", "Limits",
-    "NondeterminismDetected", "Observable", "OffsetsLoading", "OffsetsMoved", "PositionUnavailable", "Query",
-    "QueryRefused", "Reader", "ReliableObservable", "ReliableObserver", "ReliableRxError", "ReliableSubscription",
-    "Sink", "Source", "SourceFailed", "StoreOwned", "StoreUnavailable", "amb", "case", "catch", "catch_with_iterable",
-    "cold", "combine_latest", "compose", "concat", "concat_with_iterable", "create", "defer", "empty", "for_in",
-    "fork_join", "from_", "from_callable", "from_callback", "from_future", "from_iterable", "from_list", "from_marbles",
-    "generate", "generate_with_relative_time", "hot", "if_then", "interval", "just", "merge", "never", "of",
-    "on_error_resume_next", "operators", "pipe", "range", "repeat_value", "return_value", "source", "start",
-    "start_async", "throw", "timer", "to_async", "using", "with_latest_from", "zip", "zip_latest",
+    "AnswerRefused", "Batch", "CheckpointRefused", "ConnectableObservable", "DeadLetter", "GroupedObservable", "Inner",
+    "InternalError", "LimitExceeded", "Limits", "NondeterminismDetected", "Notification", "Observable", "Observer",
+    "OffsetsLoading", "OffsetsMoved", "PositionUnavailable", "Query", "QueryRefused", "Reader", "ReliableObservable",
+    "ReliableObserver", "ReliableRxError", "ReliableSubscription", "Sink", "Source", "SourceFailed", "StoreOwned",
+    "StoreUnavailable", "Subject", "abc", "amb", "case", "catch", "catch_with_iterable", "cold", "combine_latest",
+    "compose", "concat", "concat_with_iterable", "create", "defer", "empty", "for_in", "fork_join", "from_",
+    "from_callable", "from_callback", "from_future", "from_iterable", "from_list", "from_marbles", "generate",
+    "generate_with_relative_time", "hot", "if_then", "interval", "just", "merge", "never", "of", "on_error_resume_next",
+    "operators", "pipe", "range", "repeat_value", "return_value", "source", "start", "start_async", "throw", "timer",
+    "to_async", "typing", "using", "with_latest_from", "zip", "zip_latest",
 ]  # fmt: skip

@@ -60,3 +60,4 @@ def test_the_names_are_those_of_rxpy_and_few_more() -> None:
     """Every operator that is not one of RxPY's is known to be an addition, and none of RxPY's is left out."""
     assert set(ops.__all__) - set(plain_ops.__all__) == BEYOND_RXPY
     assert set(plain_ops.__all__) <= set(ops.__all__)
+    assert set(reactivex.__all__) - {"__version__"} <= set(rx.__all__)
