@@ -254,17 +254,16 @@ class PushCx(Cx):
 
 
 class LastCx(PushCx):
-    """The context of the last operator: it calls the observer itself."""
+    """The context of the last operator: it calls the observer itself, which is stopped when the operator is."""
 
-    __slots__ = ("bit", "observer")
+    __slots__ = ("observer",)
 
     def __init__(self, instance: Instance, node: PlanNode, observer: Any) -> None:
         super().__init__(instance, node, observer._on_next)
         self.observer = observer
-        self.bit = node.bit
 
     def emit(self, value: Any) -> None:
-        if self.instance.active & self.bit and not self.observer.is_stopped:
+        if not self.observer.is_stopped:
             try:
                 self.push(value)
             except Exception as error:
@@ -334,12 +333,12 @@ def opened(push: Push, held: Any, entrance: Entrance) -> Push:
 
 def locked_last(cx: LastCx, held: Any, entrance: Entrance) -> Push:
     """Return the way around a last stage to the observer."""
-    instance, bit, observer, push, lock = cx.instance, cx.bit, cx.observer, cx.push, entrance.lock
+    observer, push, lock = cx.observer, cx.push, entrance.lock
 
     def on_next(value: Any) -> None:
         if not held.is_disposed:
             with lock:
-                if instance.active & bit and not observer.is_stopped:
+                if not observer.is_stopped:
                     push(value)
 
     return on_next

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from threading import get_ident
 from typing import Any
 
 import operator_cases_groups  # noqa: F401  (it fills the table)
@@ -77,12 +78,13 @@ def test_leaves_nothing_behind(name: str) -> None:
 
 @contextmanager
 def captured_instances() -> Iterator[list[Instance]]:
-    """Collect the instances that are started inside."""
+    """Collect the instances that are started inside, by this thread: RxPY's timers of other tests have their own."""
     instances: list[Instance] = []
-    start = Instance.start
+    start, here = Instance.start, get_ident()
 
     def noting(self: Instance) -> None:
-        instances.append(self)
+        if get_ident() == here:
+            instances.append(self)
         start(self)
 
     with pytest.MonkeyPatch.context() as patch:
