@@ -40,7 +40,7 @@ def scenes(
     roomy: bool = False,
     kept: bool = True,
 ) -> Scene:
-    """Draw members of all or some sources or partitions, shards, and who had them: somebody, nobody, or one who is gone."""
+    """Draw members of all or some sources or partitions, shards, and who had them, were it one who is gone."""
     rooms = st.sampled_from((None, *ROOMS)) if roomy else st.none()
     places = draw(
         st.lists(st.tuples(st.sampled_from(SOURCES), st.integers(0, shards_max)), unique=True, max_size=shards_max)

@@ -53,10 +53,10 @@ def test_shards_of_different_weight_are_even_within_the_heaviest(scene: Scene) -
     assert not too_much(scene, assigned)
 
 
-@settings(max_examples=150)
+@settings(max_examples=150, derandomize=True)
 @given(scenes(weights=5, **SMALL))
 def test_shards_of_different_weight_move_hardly_more_than_they_must(scene: Scene) -> None:
-    """At most two more than the fewest moves that give as good a balance, which is a knapsack to find."""
+    """At most two more than balance asks for; always in the same scenes, since this is what a rule yields."""
     fewest = min(moved(scene, way) for way in every_way(scene) if not too_much(scene, way))
     assert moved(scene, sticky(*scene.arguments)) <= fewest + 2
 

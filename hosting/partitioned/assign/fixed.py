@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from hosting.partitioned.assign.averagely import averagely
+from hosting.partitioned.assign.table import laid_out
 from hosting.partitioned.words import Assignment, Assignor, Member, MemberId, Shard
 
 
@@ -21,8 +22,8 @@ class Fixed:
             raise ValueError(f"expected must name at least one instance, each once, got {list(self._expected)}")
 
     def __call__(self, members: Sequence[Member], shards: Sequence[Shard], owners: Assignment, /) -> Assignment:
-        here = {member.name: member for member in members}
-        everyone = [here.get(name) or Member(MemberId(name), instance=name) for name in self._expected]
+        here = {member.name: member for member in laid_out(members, shards).members}
+        away = {name: Member(MemberId(f"\0{name}"), instance=name) for name in self._expected}
+        shares = self._inner([here.get(name, away[name]) for name in self._expected], shards, owners)
         present = {member.id for member in members}
-        shares = self._inner(everyone, shards, owners)
         return {partition: owner for partition, owner in shares.items() if owner in present}
