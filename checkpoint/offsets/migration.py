@@ -23,11 +23,10 @@ from checkpoint.offsets.store import Charge, MovableOffsets, OffsetStore, Partit
 from reliable_rx.errors import StoreOwned
 from reliable_rx.probes import probe
 
-Phase = Literal["old", "dual to new", "new", "dual to old"]
+Phase = Literal["old", "dual to new", "dual", "new", "dual to old"]
 Setting = Literal["old", "dual", "new"]
 Members = Callable[[str], Mapping[str, Setting | None]]
 """The live members of a group and the setting each was started with, None if it does not say."""
-_NEVER_BEGUN = (None, "alone")
 
 
 class Migration:
@@ -55,13 +54,21 @@ class Migration:
         return {"old": self._old, "new": self._new}.get(setting) or DualOffsets(self._new, self._old)
 
     def phase(self, group: str) -> Phase:
-        """Return how far the group is; an interrupted step counts as not done."""
-        old, new = self._old.charge(group), self._new.charge(group)
-        if old in _NEVER_BEGUN:
-            return "old"
-        if old == "moved" and new == "alone":
-            return "new"
-        return "dual to old" if new == "shared" or (new == "moved" and old == "paired") else "dual to new"
+        """Return how far the group is; an interrupted step counts as not done.
+
+        ``dual`` alone is the midst of an end: only members that know both stores may run, until the step is repeated.
+        """
+        charges = _charge(self._old, group, self._old), _charge(self._new, group, self._old)
+        match charges:
+            case ("alone", _) | ("shared", None | "moved"):
+                return "old"
+            case ("moved", "alone" | "shared"):
+                return "new"
+            case ("paired", "paired"):
+                return "dual"
+            case ("paired", _):
+                return "dual to old"
+        return "dual to new"
 
     def compare(self, group: str) -> dict[Partition, tuple[int | None, int | None]]:
         """Return where the old and the new store differ: position in each, None for none."""
