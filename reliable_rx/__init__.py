@@ -66,6 +66,7 @@ from reliable_rx.errors import (
     StoreOwned,
     StoreUnavailable,
 )
+from reliable_rx.event_time import EventTime, event_time
 from reliable_rx.fluent import install
 from reliable_rx.limits import Limits
 from reliable_rx.piping import compose, pipe
@@ -84,14 +85,15 @@ from reliable_rx.reliable import (
 install()
 
 __all__ = [
-    "AnswerRefused", "Batch", "CheckpointRefused", "ConnectableObservable", "DeadLetter", "GroupedObservable", "Inner",
-    "InternalError", "LimitExceeded", "Limits", "NondeterminismDetected", "Notification", "Observable", "Observer",
-    "OffsetsLoading", "OffsetsMoved", "PositionUnavailable", "Query", "QueryRefused", "Reader", "ReliableObservable",
-    "ReliableObserver", "ReliableRxError", "ReliableSubscription", "Sink", "Source", "SourceFailed", "StoreOwned",
-    "StoreUnavailable", "Subject", "abc", "amb", "case", "catch", "catch_with_iterable", "cold", "combine_latest",
-    "compose", "concat", "concat_with_iterable", "create", "defer", "empty", "for_in", "fork_join", "from_",
-    "from_callable", "from_callback", "from_future", "from_iterable", "from_list", "from_marbles", "generate",
-    "generate_with_relative_time", "hot", "if_then", "interval", "just", "merge", "never", "of", "on_error_resume_next",
-    "operators", "pipe", "range", "repeat_value", "return_value", "source", "start", "start_async", "throw", "timer",
-    "to_async", "typing", "using", "with_latest_from", "zip", "zip_latest",
+    "AnswerRefused", "Batch", "CheckpointRefused", "ConnectableObservable", "DeadLetter", "EventTime",
+    "GroupedObservable", "Inner", "InternalError", "LimitExceeded", "Limits", "NondeterminismDetected",
+    "Notification", "Observable", "Observer", "OffsetsLoading", "OffsetsMoved", "PositionUnavailable", "Query",
+    "QueryRefused", "Reader", "ReliableObservable", "ReliableObserver", "ReliableRxError", "ReliableSubscription",
+    "Sink", "Source", "SourceFailed", "StoreOwned", "StoreUnavailable", "Subject", "abc", "amb", "case", "catch",
+    "catch_with_iterable", "cold", "combine_latest", "compose", "concat", "concat_with_iterable", "create", "defer",
+    "empty", "event_time", "for_in", "fork_join", "from_", "from_callable", "from_callback", "from_future",
+    "from_iterable", "from_list", "from_marbles", "generate", "generate_with_relative_time", "hot", "if_then",
+    "interval", "just", "merge", "never", "of", "on_error_resume_next", "operators", "pipe", "range",
+    "repeat_value", "return_value", "source", "start", "start_async", "throw", "timer", "to_async", "typing",
+    "using", "with_latest_from", "zip", "zip_latest",
 ]  # fmt: skip
