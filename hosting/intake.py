@@ -111,9 +111,9 @@ class Partition:
                 end=self.position,
             )
         error = None
+        self.ended = ended  # since then the source may have ended behind these events: that is another turn's
         if ended:
             self.fill(1)
-            self.ended = True
             error = self.finished.error if self.finished is not None else None
         return Events(self.source, self.name, first, values, time, ended, error, singly)
 

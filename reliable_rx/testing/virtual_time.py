@@ -10,6 +10,7 @@ hundred simultaneous actions.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -28,15 +29,18 @@ Streams = Sequence[Sequence[Timed]]
 Runner = Callable[[Build, Streams, float], list[Timed]]
 
 
-def run_plain(build: Build, streams: Streams, until_s: float) -> list[Timed]:
+def run_plain(build: Build, streams: Streams, until_s: float, *, patience: int = 0) -> list[Timed]:
     """Play *streams* into *build* on plain `reactivex` and record what comes out: the reference.
+
+    Notifications of one time come together, or with *patience* each when those before it have had their effects, if
+    these are not more than so many actions deep.
 
     >>> from reliable_rx.testing import draw_marbles, parse_marbles
     >>> doubled = run_plain(lambda ops, rx, s: s.pipe(ops.map(lambda n: n * 2)), [parse_marbles("-1-2|")], 9)
     >>> draw_marbles(doubled)
     '-2-4|'
     """
-    return _play(lambda *sources: build(plain_operators, reactivex, *sources), streams, until_s)
+    return _play(lambda *sources: build(plain_operators, reactivex, *sources), streams, until_s, patience)
 
 
 def run_unhosted(build: Build, streams: Streams, until_s: float) -> list[Timed]:
@@ -54,7 +58,9 @@ RUNNERS: dict[str, Runner] = {"un-hosted": run_unhosted, "rebuilt from bytes": r
 """Who is held to the reference by `check_operator`."""
 
 
-def _play(build: Callable[..., reactivex.Observable[Any]], streams: Streams, until_s: float) -> list[Timed]:
+def _play(
+    build: Callable[..., reactivex.Observable[Any]], streams: Streams, until_s: float, patience: int = 0
+) -> list[Timed]:
     clock = VirtualTimeScheduler(0.0)
     record: list[Timed] = []
 
@@ -62,7 +68,9 @@ def _play(build: Callable[..., reactivex.Observable[Any]], streams: Streams, unt
         return lambda value=None: record.append(Timed(clock.to_seconds(clock.now), kind, value))
 
     try:
-        build(*hot_sources(clock, streams)).subscribe(note(NEXT), note(ERROR), note(COMPLETED), scheduler=clock)
+        build(*hot_sources(clock, streams, patience)).subscribe(
+            note(NEXT), note(ERROR), note(COMPLETED), scheduler=clock
+        )
         clock.advance_to(until_s)
     except Exception as error:
         note(RAISED)(error)
@@ -84,18 +92,22 @@ def diagram(build: Callable[..., Any], *streams: str, until_s: float = 30.0, val
     return Drawing("\n".join(draw_columns([*inputs, output])))
 
 
-def hot_sources(clock: VirtualTimeScheduler, streams: Streams) -> list[Subject[Any]]:
+def hot_sources(clock: VirtualTimeScheduler, streams: Streams, patience: int = 0) -> list[Subject[Any]]:
     """Return subjects that *clock* will make play *streams*: at one time, before any timer, the first stream first."""
     subjects: list[Subject[Any]] = [Subject() for _ in streams]
+    together = Counter[float]()
     for subject, stream in zip(subjects, streams, strict=True):
         for each in stream:
-            clock.schedule_absolute(each.time_s, _push(subject, each))
+            together[each.time_s] += patience
+            clock.schedule_absolute(each.time_s, _push(subject, each, together[each.time_s]))
     return subjects
 
 
-def _push(subject: Subject[Any], each: Timed) -> Callable[..., None]:
+def _push(subject: Subject[Any], each: Timed, waits: int) -> Callable[..., None]:
     def action(scheduler: Any, state: Any = None) -> None:
-        if each.kind == NEXT:
+        if waits:
+            scheduler.schedule(_push(subject, each, waits - 1))
+        elif each.kind == NEXT:
             subject.on_next(each.value)
         elif each.kind == ERROR:
             subject.on_error(each.value)
