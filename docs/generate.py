@@ -187,6 +187,7 @@ def signature(function: Callable[..., Any]) -> str:
     parts = inspect.signature(function)
     plain = [each.replace(annotation=inspect.Parameter.empty) for each in parts.parameters.values()]
     text = str(parts.replace(parameters=plain, return_annotation=inspect.Signature.empty))
+    text = re.sub(r"<function ([\w.]+) at 0x\w+>", r"\1", text)
     return re.sub(r"<class '[\w.]*NotSet'>|<[\w.]*NotSet[^>]*>", "…", text)
 
 
