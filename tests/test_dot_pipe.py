@@ -65,7 +65,7 @@ def test_a_death_at_every_step_of_every_part(name: str, action: str) -> None:
     for parts in cuts(Recipe(0, tuple(QUERIES[name]))):
         assert is_promised(parts, STREAMS, 40.0)
         expected = run_uncut(parts, STREAMS, 40.0)
-        for step in range(0, 24, 3):
+        for step in range(0, 24, 5):
             deaths = [*["quiet"] * step, "checkpoint", action, action]
             compare(f"{parts}, {deaths}", STREAMS, expected, run_piped(parts, STREAMS, 40.0, deaths))
 

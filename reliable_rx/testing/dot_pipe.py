@@ -322,13 +322,14 @@ def check_dot_pipe(
     horizon_s: float = 30.0,
     examples: int = 50,
     fresh: bool = True,
-    open_stores: Callable[[], Callable[[int], Store]] = in_memory,
+    open_stores: Callable[[], Callable[[int], Store]] | None = None,
 ) -> None:
     """Check that a query in *parts*, each in an evaluator that is killed at random, equals the whole on `reactivex`.
 
     *parts* are a function ``part(ops, rx, *sources)`` and, behind each dot, ``part(ops, rx, before, *sources)``, or a
       Hypothesis strategy for such lists; `cuts` cuts a recipe. Values, order, times and the end must be equal, where
-      plain `reactivex` promises that (see `is_promised`). *open_stores* is called for each example.
+      plain `reactivex` promises that (see `is_promised`). *open_stores* is called for each example (by default
+      `in_memory`).
 
     >>> check_dot_pipe([lambda ops, rx, s: s.pipe(ops.scan(lambda a, x: a + x)),
     ...                 lambda ops, rx, before, s: before.pipe(ops.debounce(1.5))], examples=5)
@@ -349,7 +350,7 @@ def check_dot_pipe(
     def equal(parts: Parts, streams: Streams, deaths: Deaths) -> None:
         until_s = max((each.time_s for stream in streams for each in stream), default=0.0) + horizon_s
         assume(is_promised(parts, streams, until_s))
-        came = run_piped(parts, streams, until_s, deaths, open_store=open_stores())
+        came = run_piped(parts, streams, until_s, deaths, open_store=(open_stores or in_memory)())
         compare(f"{parts}, killed by {deaths},", streams, run_uncut(parts, streams, until_s), came)
 
     equal()

@@ -235,7 +235,7 @@ AGAIN: dict[str, Apply] = {
 TIME: dict[str, Apply] = {
     "debounce": op("debounce", 1.375),
     "throttle_with_timeout": op("throttle_with_timeout", 1.265625),
-    "throttle_with_mapper": lambda t, q: q.pipe(t.ops.throttle_with_mapper(lambda x: t.rx.timer(0.453125 + x / 8))),
+    "throttle_with_mapper": lambda t, q: q.pipe(t.ops.throttle_with_mapper(lambda x: t.rx.timer(0.796875 + x / 8))),
     "throttle_first": op("throttle_first", 1.546875),
     "delay": op("delay", 2.609375),
     "delay_subscription": op("delay_subscription", 1.390625),

@@ -57,7 +57,7 @@ def spread(query: reactivex.Observable[Any]) -> reactivex.Observable[Any]:
 
 
 def tumbling(t: Tools, query: Any) -> Any:
-    return aligned(t, query, 2.609375, 2.609375) if t.plain else query.pipe(t.ops.tumbling_window(2.609375))
+    return aligned(t, query, 2.953125, 2.953125) if t.plain else query.pipe(t.ops.tumbling_window(2.953125))
 
 
 def sliding(t: Tools, query: Any) -> Any:
@@ -107,9 +107,9 @@ INNER: dict[str, Apply] = {
     "merge_two": lambda t, q: q.pipe(t.ops.map(lambda x: few(t, x)), t.ops.merge(max_concurrent=2)),
     "exclusive": lambda t, q: q.pipe(t.ops.map(lambda x: few(t, x)), t.ops.exclusive()),
     "switch_latest": lambda t, q: q.pipe(t.ops.map(lambda x: few(t, x)), t.ops.switch_latest()),
-    "switch_map": lambda t, q: q.pipe(t.ops.switch_map(lambda x: after(t, 1.421875, x))),
+    "switch_map": lambda t, q: q.pipe(t.ops.switch_map(lambda x: after(t, 1.015625, x))),
     "switch_map_indexed": anew(
-        lambda t, q: q.pipe(t.ops.switch_map_indexed(lambda x, i: after(t, 1.453125, (x + i) % 11)))
+        lambda t, q: q.pipe(t.ops.switch_map_indexed(lambda x, i: after(t, 1.734375, (x + i) % 11)))
     ),
     "expand": lambda t, q: q.pipe(t.ops.expand(lambda x: grown(t, x))),
     "buffer_when": lambda t, q: q.pipe(t.ops.buffer_when(lambda: t.rx.timer(2.390625)), t.ops.map(bounded)),
