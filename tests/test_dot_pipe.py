@@ -42,7 +42,7 @@ def test_cut_queries_equal_the_whole_over_files(tmp_path_factory: pytest.TempPat
         folder: Path = tmp_path_factory.mktemp("stores")
         return lambda number: SqliteStore(folder / str(number))
 
-    check_dot_pipe(ANY_CUT, sources=2, examples=150, open_stores=open_stores)
+    check_dot_pipe(ANY_CUT, sources=2, examples=400, open_stores=open_stores)
 
 
 QUERIES = {
