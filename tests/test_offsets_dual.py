@@ -201,6 +201,28 @@ def test_a_store_that_is_loading_stops_both() -> None:
         dual.commit("g", {P: 9}, world.held)
 
 
+@pytest.mark.parametrize("point", ["offsets.before_commit", "offsets.after_commit", "offsets.between"])
+@pytest.mark.parametrize("steps", range(1, 9))
+def test_a_commit_that_steps_overtake(steps: int, point: str) -> None:
+    """A commit that was under way while a command made any number of steps is where it counts then."""
+    world = World()
+    world.settings = {"a": "dual"}
+    world.commit(world.old, 1)
+    command = Migration(world.old.beside(), world.new.beside(), lambda group: world.settings)
+
+    def overtake() -> None:
+        for _ in range(steps):
+            (command.migrate if command.phase("g") in ("old", "dual to new") else command.rollback)("g")
+
+    for position in range(2, 7):
+        for n in (1, 2):
+            with arm(point, nth(n, overtake)):
+                world.commit(world.dual, position)
+            assert at(world.dual) == position
+            command.migrate("g")
+            assert at(world.dual) == position
+
+
 def test_groups_and_retention_over_both() -> None:
     """Groups of both stores are listed once, and retired from both."""
     world = World()

@@ -26,7 +26,7 @@ class DualOffsets:
     """An `OffsetStore` over a *new* and an *old* one; the new one is used once the group's migration has begun."""
 
     def __init__(self, new: MovableOffsets, old: MovableOffsets) -> None:
-        self._new, self._both = new, (new.paired(), old.paired())
+        self._new, self._old, self._both = new, old, (new.paired(), old.paired())
 
     def fetch(self, group: str, partitions: Iterable[Partition] | None = None) -> dict[Partition, Committed]:
         wanted = None if partitions is None else list(partitions)
@@ -81,7 +81,24 @@ class DualOffsets:
         return answers
 
     def _of_each(self, group: str, act: Callable[[OffsetStore], A]) -> list[A]:
-        """Do it with the new store and then the old one, without one that is not, or no longer, the group's."""
+        """Do it with the new store and then the old one, without one that is not, or no longer, the group's.
+
+        If it changed meanwhile whose the group is, do it again: what was not written where it counts now would be
+        lost. All that is done here may be done twice.
+        """
+        while True:
+            before = self._charges(group)
+            done, moved = self._attempt(group, act)
+            if self._charges(group) != before:
+                continue
+            if moved is not None and not done:
+                raise moved
+            return done
+
+    def _charges(self, group: str) -> tuple[int, int]:
+        return self._new.charge_number(group), self._old.charge_number(group)
+
+    def _attempt(self, group: str, act: Callable[[OffsetStore], A]) -> tuple[list[A], OffsetsMoved | None]:
         done: list[A] = []
         moved: OffsetsMoved | None = None
         for store in self._both if self._new.charge(group) is not None else self._both[1:]:
@@ -89,6 +106,4 @@ class DualOffsets:
                 done.append(act(store))
             except OffsetsMoved as error:
                 moved = error
-        if moved is not None and not done:
-            raise moved
-        return done
+        return done, moved

@@ -74,8 +74,17 @@ class LoggedOffsets:
             charged = table.charges.get(group)
             return None if charged is None else charged.charge
 
+    def charge_number(self, group: str) -> int:
+        with self._log.current() as table:
+            charged = table.charges.get(group)
+            return 0 if charged is None else charged.number
+
     def put_in_charge(self, group: str, charge: Charge, to: str) -> None:
-        self._log.ask(lambda draft: draft.put(group, None, Charged(charge, to)))
+        def put(draft: Draft) -> None:
+            before = draft.charged(group)
+            draft.put(group, None, Charged(charge, to, 1 if before is None else before.number + 1))
+
+        self._log.ask(put)
 
     def adopt(self, group: str, vector: Mapping[Partition, Committed], *, exactly: bool) -> None:
         self._log.ask(lambda draft: rules.adopt(draft, group, vector, exactly=exactly))

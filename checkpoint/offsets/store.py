@@ -111,6 +111,10 @@ class MovableOffsets(OffsetStore, Protocol):
         """Return what was last put in charge, None if nothing ever was."""
         ...
 
+    def charge_number(self, group: str) -> int:
+        """Return how often something was put in charge: the same number twice means that nothing changed between."""
+        ...
+
     def put_in_charge(self, group: str, charge: Charge, to: str) -> None:
         """Say durably what this store is for *group*; *to* names the other store."""
 

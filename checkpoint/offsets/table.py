@@ -29,10 +29,11 @@ class Entry(NamedTuple):
 
 
 class Charged(NamedTuple):
-    """What this store is for a group, and which the other one is."""
+    """What this store is for a group, and which the other one is; how often that has been said."""
 
     charge: Charge
     to: str
+    number: int
 
 
 Key = tuple[str, Partition | None]
