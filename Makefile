@@ -38,6 +38,7 @@ bench: $(VENV)/.installed-bench
 	$(BIN)/python benchmarks/throughput.py $(ARGS)
 	$(BIN)/python benchmarks/density.py $(ARGS)
 	$(BIN)/python benchmarks/checkpoint.py $(ARGS)
+	$(BIN)/python benchmarks/operators.py
 
 # Write docs/reference/ anew from the docstrings; a test holds it to them.
 docs: $(VENV)/.installed-test

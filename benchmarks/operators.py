@@ -120,30 +120,53 @@ def missed(name: str, row: Row, figures: dict[str, float]) -> str:
     return ", ".join(words)
 
 
+def spoken(name: str, row: Row, figures: dict[str, float], form: str) -> str:
+    """Return one line of the table."""
+    if form == "json":
+        return json.dumps({"name": name, "kind": row.kind, **{k: float(f"{v:.4g}") for k, v in figures.items()}})
+    ns = [f"{figures[key]:,.0f}" for key in ("reactivex_ns", "unhosted_ns", "hosted_ns")]
+    if form == "markdown":
+        return f"| {name} | {row.kind} | {' | '.join(ns)} | {figures['unhosted']:.2f} | {figures['hosted']:.1f} |"
+    widths = "".join(text.rjust(width) for text, width in zip(ns, (10, 10, 8), strict=True))
+    ratios = f"{figures['unhosted']:7.2f}{figures['hosted']:8.1f}"
+    return f"{name:32}{row.kind:16}{widths}    {ratios}  {missed(name, row, figures)}"
+
+
+COLUMNS = (
+    "operator",
+    "kind",
+    "reactivex, ns",
+    "un-hosted, ns",
+    "hosted, ns",
+    "un-hosted / reactivex",
+    "hosted: × as fast",
+)
+HEADS = {
+    "json": "",
+    "markdown": f"| {' | '.join(COLUMNS)} |\n|{'---|' * len(COLUMNS)}",
+    "text": f"{'operator':32}{'kind':16}{'reactivex':>10}{'un-hosted':>10}{'hosted':>8} ns {'ratio':>7}{'times':>8}",
+}
+
+
 def main(argv: Sequence[str] | None = None) -> int:
     parser = arguments(__doc__)
     parser.add_argument("--only", help="measure the operators whose name contains this")
     parser.add_argument("--events", type=int, default=20_000, help="events for a cheap operator (default 20,000)")
     parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--markdown", action="store_true", help="print the table for the documentation")
     options = parser.parse_args(argv)
+    form = "json" if options.json else "markdown" if options.markdown else "text"
     rows = {name: row for name, row in ROWS.items() if options.only is None or options.only in name}
-    if not options.json:
-        print(f"{'operator':32}{'kind':16}{'reactivex':>10}{'un-hosted':>10}{'hosted':>8} ns {'ratio':>7}{'times':>8}")
-    misses = 0
+    if HEADS[form]:
+        print(HEADS[form])
+    misses = []
     for name, row in rows.items():
         figures = measure(row, options.events, options.rounds)
-        fault = missed(name, row, figures)
-        misses += bool(fault)
-        if options.json:
-            print(json.dumps({"name": name, "kind": row.kind, **{k: float(f"{v:.4g}") for k, v in figures.items()}}))
-        else:
-            print(
-                f"{name:32}{row.kind:16}{figures['reactivex_ns']:10,.0f}{figures['unhosted_ns']:10,.0f}"
-                f"{figures['hosted_ns']:8,.0f}    {figures['unhosted']:7.2f}{figures['hosted']:8.1f}  {fault}",
-                flush=True,
-            )
-    if not options.json:
-        print(f"{len(rows)} operators, {misses} miss a bar")
+        if missed(name, row, figures):
+            misses.append(name)
+        print(spoken(name, row, figures, form), flush=True)
+    if form == "text":
+        print(f"{len(rows)} operators; a bar is missed by {', '.join(misses) or 'none'}")
     return 0
 
 

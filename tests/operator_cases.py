@@ -6,10 +6,13 @@ may be read by any host. Values are small whole numbers; 0 and None are among th
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
+
+import pytest
 
 Build = Callable[..., Any]
 
@@ -29,6 +32,17 @@ class Case:
 
 
 CASES: dict[str, Case] = {}
+
+
+def lanes(names: Iterable[str], *, fast: int) -> list[Any]:
+    """Return parameters for tests: of each operator the *fast* lane has that many cases, the slow lane has the rest."""
+    seen: Counter[str] = Counter()
+    params = []
+    for name in names:
+        operator = name.partition(":")[0]
+        seen[operator] += 1
+        params.append(pytest.param(name, marks=() if seen[operator] <= fast else pytest.mark.slow))
+    return params
 
 
 def cases(prefix: str, builds: dict[str, Build], **feeding: Any) -> None:

@@ -18,7 +18,7 @@ import operator_cases_time  # noqa: F401  (it fills the table)
 import operator_cases_utility  # noqa: F401  (it fills the table)
 import pytest
 import reactivex
-from operator_cases import CASES, Case
+from operator_cases import CASES, Case, lanes
 from reactivex.scheduler import VirtualTimeScheduler
 
 import reliable_rx as rx
@@ -149,7 +149,9 @@ def play(case: Case, chunks: list[tuple[Any, ...]]) -> list[Any]:
     return sink.record
 
 
-@pytest.mark.parametrize("name", [name for name, case in CASES.items() if sourced_once(case)])
+@pytest.mark.parametrize(
+    "name", lanes((name for name, case in CASES.items() if case.hostable and sourced_once(case)), fast=1)
+)
 def test_a_plan_takes_lists(name: str) -> None:
     """A query that reads its source in one place gives for a list what it gives for its elements one by one."""
     case = CASES[name]

@@ -13,7 +13,7 @@ import operator_cases_picking  # noqa: F401  (it fills the table)
 import operator_cases_time  # noqa: F401  (it fills the table)
 import pytest
 import reactivex
-from operator_cases import CASES
+from operator_cases import CASES, lanes
 from reactivex import operators as plain_ops
 from reactivex.scheduler import VirtualTimeScheduler
 
@@ -43,7 +43,7 @@ def watched(build: Any, ops_: Any, rx_: Any, streams: list[list[Timed]], dispose
     return record
 
 
-@pytest.mark.parametrize("name", [name for name, case in CASES.items() if case.reference is None])
+@pytest.mark.parametrize("name", lanes((name for name, case in CASES.items() if case.reference is None), fast=1))
 def test_subscribes_when_rxpy_does(name: str) -> None:
     """At every instant, and after disposal at any instant, each source has as many subscribers as under RxPY."""
     case = CASES[name]
@@ -53,7 +53,7 @@ def test_subscribes_when_rxpy_does(name: str) -> None:
             assert watched(case.build, ops, rx, streams, dispose_at_s) == expected, (streams, dispose_at_s)
 
 
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("name", lanes(CASES, fast=1))
 def test_leaves_nothing_behind(name: str) -> None:
     """When a query has ended or was disposed of, it holds no timer, no row and no subscription any more."""
     case = CASES[name]

@@ -14,7 +14,7 @@ import operator_cases_share  # noqa: F401
 import operator_cases_time  # noqa: F401  (it fills the table)
 import operator_cases_utility  # noqa: F401  (it fills the table)
 import pytest
-from operator_cases import CASES
+from operator_cases import CASES, lanes
 
 import reliable_rx as rx
 from hosting.engine import QueryEngine
@@ -81,7 +81,7 @@ def rows_in(chunks: list[bytes]) -> dict[str, str]:
 
 @both_kinds
 @both_ways
-@pytest.mark.parametrize("name", HOSTABLE)
+@pytest.mark.parametrize("name", lanes(HOSTABLE, fast=1))
 def test_a_chain_holds_the_rows_of_its_moment(name: str, late: bool, full: bool) -> None:
     """Rows that have ended are gone, rows that live are in it as they were, whichever way they were written."""
     case = CASES[name]
@@ -91,7 +91,7 @@ def test_a_chain_holds_the_rows_of_its_moment(name: str, late: bool, full: bool)
 
 
 @both_ways
-@pytest.mark.parametrize("name", HOSTABLE)
+@pytest.mark.parametrize("name", lanes(HOSTABLE, fast=1))
 def test_a_disposed_query_leaves_no_row(name: str, late: bool) -> None:
     """After a dispose the chain holds nothing of the query, so that it does not come back."""
     case = CASES[name]

@@ -13,7 +13,7 @@ import operator_cases_picking  # noqa: F401  (it fills the table)
 import operator_cases_time  # noqa: F401  (it fills the table)
 import pytest
 import reactivex
-from operator_cases import CASES, Case
+from operator_cases import CASES, Case, lanes
 from reactivex import operators as plain_ops
 from reactivex.subject import Subject
 
@@ -76,7 +76,7 @@ def with_default_schedulers(case: Case, world: str, on_next: Callable[[list[Any]
     return record
 
 
-@pytest.mark.parametrize("name", UNTIMED)
+@pytest.mark.parametrize("name", lanes(UNTIMED, fast=1))
 def test_default_schedulers(name: str) -> None:
     """Without a scheduler the order of everything is RxPY's, trampoline and all."""
     listening = [
