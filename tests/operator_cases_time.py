@@ -9,6 +9,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from operator_cases import CASES, Case, cases, over
+from reactivex.scheduler import ImmediateScheduler
 
 GAPS: dict[str, Any] = {"gaps_s": (0.5, 1.0), "alphabet": (0, 1), "length_fast": 1, "length_full": 3}
 TWO: dict[str, Any] = {"sources": 2, "alphabet": (0, 1), "length_fast": 1, "length_full": 3}
@@ -281,5 +282,34 @@ cases(
     },
     alphabet=(0, 1),
     gaps_s=(0.5, 1.0),
+    length_full=2,
+)
+
+NOW = ImmediateScheduler.singleton()
+for name in ("delay", "debounce"):
+    cases(
+        name,
+        {
+            f"{label} now": lambda ops, rx, s, name=name, of=of: of(rx, s).pipe(
+                getattr(ops, name)(0, NOW), ops.merge(s)
+            )
+            for label, of in {
+                "elements": lambda rx, s: s,
+                "a list": lambda rx, s: rx.of(1, 2, 3),
+                "a failing list": lambda rx, s: rx.concat(rx.of(1, 2), rx.throw(ValueError("over"))),
+            }.items()
+        },
+        hostable=False,
+        length_full=2,
+    )
+cases(
+    "timeout_with_mapper",
+    {
+        "now in a list": lambda ops, rx, s: rx.of(1, 2, 3).pipe(
+            ops.timeout_with_mapper(rx.never(), lambda x: rx.empty(NOW) if x == 2 else rx.never(), rx.of(9)),
+            ops.merge(s),
+        )
+    },
+    hostable=False,
     length_full=2,
 )

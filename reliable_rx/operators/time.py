@@ -69,7 +69,11 @@ class Debounce(Stage, name="debounce"):
         cx.schedule(due_from(cx.now, self.duetime), "quiet")
 
     def on_batch(self, cx: Context, port: int, values: Sequence[Any]) -> None:
-        self.on_next(cx, port, values[-1])
+        for value in values:
+            self.on_next(cx, port, value)
+            if cx.state.value is not NotSet:  # else the scheduler is one that waits and fires before it returns
+                cx.state.value = values[-1]
+                return
 
     def on_timer(self, cx: Context, tag: Hashable) -> None:
         self._flush(cx)
@@ -128,10 +132,11 @@ class Delay(Waits, name="delay"):
     def on_batch(self, cx: Context, port: int, values: Sequence[Any]) -> None:
         state = cx.state
         queue, due = state.queue, cx.now + state.shift_s
-        if not queue:
-            cx.schedule(due, "due")
+        idle = not queue
         queue.extend([(due, value) for value in values])
         check_queue(queue, cx)
+        if idle:  # last, because some schedulers of RxPY wait and fire before they return
+            cx.schedule(due, "due")
 
     def on_timer(self, cx: Context, tag: Hashable) -> None:
         state = cx.state

@@ -175,7 +175,8 @@ class TimeoutWithMapper(Stage, name="timeout_with_mapper"):
 
     def on_next(self, cx: Context, port: int, value: Any) -> None:
         if port == 0:
-            self._pass(cx, value)
+            if not cx.state.switched:  # time may be up in the middle of a list
+                self._pass(cx, value)
         elif port == 1:
             self._time_is_up(cx, 0)
         else:
