@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from reliable_rx.testing.steps import AGAIN, ENDS, SHARED, SUMS, TIME, VALUES, Apply, Tools, bounded
-from reliable_rx.testing.steps_inner import INNER, NESTED
+from reliable_rx.testing.steps_inner import INNER, MADE, NESTED
 
 if TYPE_CHECKING:
     from hypothesis.strategies import DrawFn, SearchStrategy
@@ -58,7 +58,7 @@ class Recipe:
         return self.cook(tools, tools.other(self.source))
 
 
-PLAIN: dict[str, Apply] = {**VALUES, **ENDS, **SUMS, **AGAIN, **TIME, **SHARED, **INNER}
+PLAIN: dict[str, Apply] = {**VALUES, **ENDS, **SUMS, **AGAIN, **TIME, **SHARED, **INNER, **MADE}
 STEPS: dict[str, Apply] = {**PLAIN, **NESTED}
 """Steps by name: each takes the tools, a query, and what `NESTED` ones run inside."""
 

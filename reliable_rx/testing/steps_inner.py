@@ -1,10 +1,12 @@
 """The steps of `recipes` that read sequences of sequences, or other recipes: behind a source, or inside each window.
 
-Those of `INNER` make their inner sequences themselves, those of `NESTED` take recipes. See `steps` for the rules.
+Those of `INNER` and `MADE` make their inner sequences themselves, those of `NESTED` take recipes. See `steps` for the
+rules.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
 
@@ -122,6 +124,35 @@ INNER: dict[str, Apply] = {
     ),
 }
 """Sequences for each element."""
+
+
+def made(make: Callable[[Any, int], Any]) -> Apply:
+    """A step that makes a sequence of its own for each element."""
+    return lambda t, q: q.pipe(t.ops.flat_map(lambda x: make(t.rx, x)))
+
+
+MADE: dict[str, Apply] = {
+    "range": made(lambda rx, x: rx.range(third(x))),
+    "generate": made(lambda rx, x: rx.generate(x, lambda y: y < x + 2, lambda y: y + 1)),
+    "generate_timed": made(
+        lambda rx, x: rx.generate_with_relative_time(x, lambda y: y < x + 2, lambda y: y + 1, lambda y: 0.734375)
+    ),
+    "repeat_value": made(lambda rx, x: rx.repeat_value(x, third(x))),
+    "for_in": made(lambda rx, x: rx.for_in([x, 3], lambda y: rx.timer(0.984375))),
+    "case": made(lambda rx, x: rx.case(lambda: third(x), {0: rx.just(x), 1: rx.never()}, rx.timer(0.890625))),
+    "if_then": made(lambda rx, x: rx.if_then(lambda: odd(x), rx.from_([x, 2]), rx.empty())),
+    "defer": made(lambda rx, x: rx.defer(lambda scheduler: rx.return_value(x))),
+    "throw": made(lambda rx, x: rx.throw(ValueError("seven")) if x == 7 else rx.from_iterable((x,))),
+    "concat_made": made(lambda rx, x: rx.concat(rx.of(x), rx.timer(0.703125), rx.just(5))),
+    "merge_made": made(lambda rx, x: rx.merge(rx.timer(0.671875), rx.of(x), rx.timer(0.328125))),
+    "zip_made": lambda t, q: q.pipe(
+        t.ops.flat_map(lambda x: t.rx.zip(t.rx.interval(0.921875), t.rx.of(x, 1))), t.ops.map(bounded)
+    ),
+    "amb_made": made(lambda rx, x: rx.amb(rx.timer(0.546875 + x / 4), rx.timer(1.015625))),
+    "on_error_resume_next_made": made(lambda rx, x: rx.on_error_resume_next(rx.throw(ValueError("in")), rx.of(x))),
+    "catch_made": made(lambda rx, x: rx.catch(rx.throw(ValueError("in")), rx.timer(0.859375))),
+}  # fmt: skip
+"""What creation functions make."""
 
 NESTED: dict[str, Apply] = {
     "merge": lambda t, q, a: q.pipe(t.ops.merge(a.of_source(t))),
