@@ -223,6 +223,25 @@ def test_a_commit_that_steps_overtake(steps: int, point: str) -> None:
             assert at(world.dual) == position
 
 
+@pytest.mark.parametrize("write", range(1, 5))
+def test_a_member_that_starts_while_a_store_is_left(write: int) -> None:
+    """One with the old setting, started when the members had just been asked, is refused or copied, never lost."""
+    world = World().to_dual()
+    world.commit(world.dual, 1)
+    done = [1]
+
+    def late() -> None:
+        try:
+            world.commit(world.old.beside(), 2)
+            done.append(2)
+        except OffsetsMoved:
+            pass
+
+    with arm("offsets.migrating", nth(write, late)):
+        assert world.migration.migrate("g") == "new"
+    assert at(world.new) == done[-1]
+
+
 def test_groups_and_retention_over_both() -> None:
     """Groups of both stores are listed once, and retired from both."""
     world = World()

@@ -246,4 +246,4 @@ TestSqliteOffsets.settings = settings(max_examples=60, stateful_step_count=60)
 class TestOffsetsForLong(OffsetsMachine.TestCase):  # type: ignore[misc, valid-type, name-defined]
     """The same in memory, over many more and longer histories."""
 
-    settings = settings(max_examples=1_500, stateful_step_count=80)
+    settings = settings(max_examples=500, stateful_step_count=80)
