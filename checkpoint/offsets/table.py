@@ -195,8 +195,8 @@ def adopt(draft: Draft, group: str, vector: Mapping[Partition, Committed], *, ex
         position, metadata = there.position, there.metadata
         if not exactly and partition in before and (ours.position or 0) > position:
             position, metadata = ours.position or 0, ours.metadata
-        owner, epoch = (there if there.epoch >= ours.epoch else ours)[2:0:-1]
-        draft.put(group, partition, Entry(position, epoch, owner, max(there.time, ours.time), metadata))
+        newest = there if there.epoch >= ours.epoch else ours
+        draft.put(group, partition, Entry(position, newest.epoch, newest.owner, max(there.time, ours.time), metadata))
 
 
 def committed_in(
