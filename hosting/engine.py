@@ -252,9 +252,9 @@ class QueryEngine(Delivery):
     def emit(self, standing: Standing, values: Sequence[Any]) -> None:
         """A query emits: its ids go on, and whoever reads its stream is next."""
         name: str = standing.key  # type: ignore[assignment]
-        self.touch(standing)
         out = self.outputs.get(name)
         if out is None:
+            self.touch(standing)  # once a turn: no snapshot is taken within one
             self.outputs[name] = Output(name, standing.emitted, list(values))
         else:
             out.values.extend(values)  # type: ignore[attr-defined]

@@ -77,7 +77,7 @@ class Wiring:
         if self.linear and down is not None:
             return push  # the grammar of its one source is all the order that a chain needs
         if down is None or isinstance(down.op, Linear):
-            return (locked if self.locks else opened)(push, held, entrance)
+            return locked(push, held, entrance) if self.locks else opened(push, entrance)
         if passes(down.op, leaf.port):
             cx = self.contexts[down.index]
             return locked_last(cx, held, entrance) if isinstance(cx, LastCx) else locked(push, held, entrance)
@@ -316,17 +316,16 @@ def locked(push: Push, held: Any, entrance: Entrance) -> Push:
     return on_next
 
 
-def opened(push: Push, held: Any, entrance: Entrance) -> Push:
-    """Return the same without a lock."""
+def opened(push: Push, entrance: Entrance) -> Push:
+    """Return the same without a lock; the first link looks whether anybody still listens."""
 
     def on_next(value: Any) -> None:
-        if not held.is_disposed:
-            try:
-                push(value)
-            except Escaped as escaped:
-                if entrance.depth:
-                    raise
-                raise escaped.error from None
+        try:
+            push(value)
+        except Escaped as escaped:
+            if entrance.depth:
+                raise
+            raise escaped.error from None
 
     return on_next
 
