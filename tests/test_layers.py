@@ -52,6 +52,7 @@ PURE = (
     "reliable_rx/", "hosting/engine.py", "hosting/asked.py", "hosting/retired.py",
     "hosting/turn.py", "hosting/routes.py", "hosting/edit.py",
     "hosting/snapshot.py", "checkpoint/codec.py", "checkpoint/plain.py", "checkpoint/envelope.py",
+    "hosting/partitioned/words.py", "hosting/partitioned/assign/",
 )  # fmt: skip
 WORLDLY_ALLOWED = {
     ("reliable_rx/hub.py", "secrets"): "names a shared part when a query is written; no value or order depends on it",
