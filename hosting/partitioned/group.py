@@ -12,35 +12,44 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
+from hosting.partitioned.beats import Profile
 from hosting.partitioned.timing import Timing
-from hosting.partitioned.words import Epoch, MemberId, Partition, Phase, Shard
+from hosting.partitioned.words import Epoch, Member, MemberId, Partition, Shard, Status
 from reliable_rx.errors import CheckpointRefused
 
 FORMAT = 1
+_NEVER = Epoch(0)
 
 
 @dataclass(slots=True)
 class Seat:
-    """A member. *number* is its newest beat; *away*: left, but its instance is expected back before its session ends."""
+    """A member. *number* is its newest beat; one that is *leaving* gets nothing more."""
 
     token: str
+    profile: Profile
     number: int = 0
-    instance: str | None = None
-    tag: str = ""
-    room: str | None = None
-    weight: float = 1.0
-    subscription: frozenset[str] = frozenset()
     leaving: bool = False
-    away: bool = False
+
+    def member(self, name: MemberId) -> Member:
+        """Return it as an assignor is told of it."""
+        own = self.profile
+        return Member(
+            id=name,
+            capacity=own.capacity,
+            room=own.room,
+            instance=own.instance,
+            sources=own.sources,
+            partitions=own.partitions,
+        )
 
 
 @dataclass(slots=True)
 class Hold:
     """The coordinator's side of one partition."""
 
-    phase: Phase = Phase.WAIT
+    status: Status = Status.WAIT
     owner: MemberId | None = None
-    epoch: Epoch = Epoch(0)
+    epoch: Epoch = _NEVER
 
 
 @dataclass(slots=True)
@@ -74,9 +83,7 @@ class Group:
             "floor": self.floor,
             "gathering": self.gathering,
             "stale": self.stale,
-            "members": {
-                name: asdict(seat) | {"subscription": sorted(seat.subscription)} for name, seat in self.members.items()
-            },
+            "members": {name: _seat_row(seat) for name, seat in self.members.items()},
             "partitions": [self._row(partition) for partition in self.holds],
         }
         return json.dumps(document, separators=(",", ":")).encode()
@@ -84,7 +91,26 @@ class Group:
     def _row(self, partition: Partition) -> list[Any]:
         hold, shard, target = self.holds[partition], self.shards.get(partition), self.target.get(partition)
         listed = shard and [[_pair(each) for each in shard.parents], shard.base, shard.room, shard.weight]
-        return [*_pair(partition), hold.phase.value, hold.owner, hold.epoch, target, listed]
+        return [*_pair(partition), hold.status.value, hold.owner, hold.epoch, target, listed]
+
+
+def _seat_row(seat: Seat) -> dict[str, Any]:
+    own = seat.profile
+    row = asdict(own) | {
+        "sources": None if own.sources is None else sorted(own.sources),
+        "partitions": None if own.partitions is None else [_pair(each) for each in sorted(own.partitions)],
+    }
+    return {"token": seat.token, "number": seat.number, "leaving": seat.leaving, "profile": row}
+
+
+def _seat(row: dict[str, Any]) -> Seat:
+    said = row["profile"]
+    sources, partitions = said["sources"], said["partitions"]
+    own = said | {
+        "sources": None if sources is None else frozenset(sources),
+        "partitions": None if partitions is None else frozenset(Partition(*each) for each in partitions),
+    }
+    return Seat(row["token"], Profile(**own), row["number"], row["leaving"])
 
 
 def _pair(partition: Partition) -> tuple[str, str]:
@@ -122,14 +148,17 @@ def _group(found: dict[str, Any]) -> Group:
         found["gathering"],
         found["stale"],
     )
-    for name, seat in found["members"].items():
-        group.members[MemberId(name)] = Seat(**seat | {"subscription": frozenset(seat["subscription"])})
-    for source, name, phase, owner, epoch, target, listed in found["partitions"]:
+    group.members = {MemberId(name): _seat(row) for name, row in found["members"].items()}
+    for source, name, status, owner, epoch, target, listed in found["partitions"]:
         partition = Partition(source, name)
-        group.holds[partition] = Hold(Phase(phase), owner, Epoch(epoch))
+        group.holds[partition] = Hold(Status(status), owner, Epoch(epoch))
         if target is not None:
             group.target[partition] = target
         if listed is not None:
-            parents, base, room, weight = listed
-            group.shards[partition] = Shard(partition, tuple(Partition(*each) for each in parents), base, room, weight)
+            group.shards[partition] = _shard(partition, *listed)
     return group
+
+
+def _shard(partition: Partition, parents: list[list[str]], base: bool, room: str | None, weight: int) -> Shard:
+    before = tuple(Partition(*each) for each in parents)
+    return Shard(partition=partition, parents=before, base=base, room=room, weight=weight)

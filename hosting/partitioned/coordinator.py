@@ -1,0 +1,248 @@
+"""Who has which partition of a group: a pure state machine that any node may run.
+
+Partitions walk WAIT -> OPEN -> CLOSING -> WAIT, or end TERMINATED; every OPEN has the epoch after the last one. The
+machine only ever *asks* an owner to close; a partition is given to somebody else when its owner has said that it is
+closed, or was silent for too long. Then the owner may still be running, and the epoch keeps what it does from counting.
+
+It is driven by three calls (`beat`, `tick`, `shards_changed`) and keeps everything in one document, so that the nodes
+need no leader: whoever has something to report loads the document, runs this machine over it and writes it back if
+nobody else has meanwhile (`hosting.partitioned.shared`). Rejected: members that compute their share from a view of
+their own (two views, two owners), one epoch per member (a bump for one partition fences good commits of another).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from hosting.partitioned.beats import Answer, Beat
+from hosting.partitioned.group import Group, Hold, Seat, read_group
+from hosting.partitioned.timing import Timing
+from hosting.partitioned.watch import Key, Mark, Watch
+from hosting.partitioned.words import (
+    Assignment,
+    Assignor,
+    Epoch,
+    Lease,
+    MemberId,
+    Partition,
+    Shard,
+    Status,
+)
+from reliable_rx.errors import LimitExceeded, invariant
+
+MEMBERS_MAX = 1_000
+PARTITIONS_MAX = 100_000
+_OVER = {Status.CLOSED: Status.WAIT, Status.TERMINATED: Status.TERMINATED}
+_NOBODY = MemberId("")
+
+
+class Coordinator:
+    """One node's running of the group's machine. *assignor* and the group's name are the same on all nodes.
+
+    Times are *now* of this node's clock, whatever it counts from: they are only compared with each other.
+    """
+
+    def __init__(self, group: str, assignor: Assignor, *, timing: Timing | None = None) -> None:
+        self._assignor = assignor
+        self._name, self._timing = group, timing or Timing()
+        self.group = Group(group, self._timing)
+        self._watch = Watch(step_s=self._timing.session_s / 2)
+
+    def load(self, document: bytes | None) -> None:
+        """Go on from *document*; None: the group is new."""
+        self.group = Group(self._name, self._timing) if document is None else read_group(document, name=self._name)
+        self._watch.step_s = self.group.timing.session_s / 2
+
+    # ---- what nodes call
+
+    def beat(self, beat: Beat, now: float) -> Answer:
+        """Take what a member reports, and answer with what it is to hold. An old beat that comes late changes nothing.
+
+        *Raises* `LimitExceeded` if the group is full.
+        """
+        member = self._connect(beat) if beat.member is None else beat.member
+        seat = self.group.members.get(member)
+        if seat is None:
+            self.tick(now)
+            return self._fence(beat)
+        if beat.number > seat.number:
+            self._report(member, seat, beat)
+        self.tick(now)
+        self._walk(member, seat)
+        grants = {each: (hold.epoch, hold.status) for each, hold in self.group.held_by(member)}
+        if seat.leaving and not grants and seat.profile.instance is None:
+            self._remove(member)
+            self._settle()
+        return Answer(number=beat.number, member=member, session_s=self.group.timing.session_s, grants=grants)
+
+    def _fence(self, beat: Beat) -> Answer:
+        replaced = self._holder(beat.profile.instance) is not None
+        session_s = self.group.timing.session_s
+        return Answer(number=beat.number, member=_NOBODY, session_s=session_s, fenced=True, replaced=replaced)
+
+    def tick(self, now: float) -> float | None:
+        """Expire whom nobody has heard of, and what was not closed in time; return when to call again, if ever."""
+        for kind, *rest in self._watch.look(self._marks(), now):
+            if kind == "member":
+                self._remove(MemberId(rest[0]))
+            elif kind == "closing":
+                self._release(Partition(*rest))
+            else:
+                self.group.gathering = False
+        self._settle()
+        left_s = self._watch.remaining(self._marks())
+        return None if left_s is None else now + min(left_s, self.group.timing.look_s)
+
+    def shards_changed(self, shards: Sequence[Shard]) -> None:
+        """Take the source's list of all its shards as it is now; what is no longer listed is given up.
+
+        *Raises* `LimitExceeded` if there are too many.
+        """
+        listed = {shard.partition: shard for shard in shards}
+        if len(listed) > PARTITIONS_MAX:
+            raise LimitExceeded(
+                f"group {self._name!r}: {len(listed)} shards, the limit is {PARTITIONS_MAX}; use several groups",
+                path=self._name, limit="shards", most=PARTITIONS_MAX,
+            )  # fmt: skip
+        if listed == self.group.shards:
+            return
+        self.group.shards = listed
+        for partition in listed:
+            self.group.holds.setdefault(partition, Hold(epoch=Epoch(self.group.floor)))
+        self._happened(stale=True)
+        self._settle()
+
+    # ---- what is so
+
+    def lease(self, partition: Partition) -> Lease | None:
+        """Return the lease that is in force, if somebody has one."""
+        hold = self.group.holds.get(partition)
+        return None if hold is None or hold.owner is None else Lease(partition, hold.owner, hold.epoch)
+
+    def guards(self, lease: Lease) -> bool:
+        """Whether *lease* is the one in force: what its owner opens, commits and emits counts."""
+        return self.lease(lease.partition) == lease
+
+    def wanted(self) -> Assignment:
+        """Return who is to have what, as the assignor said last."""
+        return dict(self.group.target)
+
+    def _ready(self, partition: Partition) -> bool:
+        """Whether everything that must come before *partition* has been read to its end."""
+        shard = self.group.shards[partition]
+        before = [*shard.parents, *(() if shard.base else self._base(partition.source))]
+        return all(hold.status is Status.TERMINATED for each in before if (hold := self.group.holds.get(each)))
+
+    def _base(self, source: str) -> Iterator[Partition]:
+        return (each for each, shard in self.group.shards.items() if shard.base and each.source == source)
+
+    # ---- members
+
+    def _connect(self, beat: Beat) -> MemberId:
+        """Give a new process its id, and what its instance had; the same id again if its beat came twice."""
+        for known, seat in self.group.members.items():
+            if seat.token == beat.token:
+                return known
+        if len(self.group.members) >= MEMBERS_MAX:
+            message = f"group {self._name!r} has {MEMBERS_MAX} members, which is the most; use several groups"
+            raise LimitExceeded(message, path=self._name, limit="members", most=MEMBERS_MAX)
+        group = self.group
+        group.gathering |= not group.members and group.timing.gather_s > 0
+        group.joined += 1
+        member = MemberId(f"{beat.profile.instance or beat.profile.tag or 'member'}-{group.joined}")
+        before = self._holder(beat.profile.instance)
+        group.members[member] = Seat(beat.token, beat.profile)
+        if before is not None:
+            group.target.update({each: member for each, owner in group.target.items() if owner == before})
+            self._remove(before)
+        self._happened(stale=True)
+        return member
+
+    def _holder(self, instance: str | None) -> MemberId | None:
+        seats = self.group.members.items()
+        return next((each for each, seat in seats if instance is not None and seat.profile.instance == instance), None)
+
+    def _report(self, member: MemberId, seat: Seat, beat: Beat) -> None:
+        before = (seat.profile, seat.leaving)
+        seat.number, seat.profile = beat.number, beat.profile
+        seat.leaving |= beat.leaving
+        if before != (seat.profile, seat.leaving):
+            self._happened(stale=True)
+        for partition, (epoch, status) in beat.holds.items():
+            if status in _OVER and self.guards(Lease(partition, member, epoch)):
+                self._release(partition, status=_OVER[status])
+
+    def _remove(self, member: MemberId) -> None:
+        if self.group.members.pop(member, None) is not None:
+            for partition, _ in list(self.group.held_by(member)):
+                self._release(partition)
+            self._happened(stale=True)
+
+    # ---- partitions
+
+    def _walk(self, member: MemberId, seat: Seat) -> None:
+        """Move what concerns *member*, who is there to hear of it: ask back what it is not to have, open what it is."""
+        for partition, hold in self.group.holds.items():
+            meant = self.group.target.get(partition) == member and not seat.leaving
+            if hold.owner == member and hold.status is Status.OPEN and not meant:
+                self._ask_back(partition, hold)
+            elif meant and hold.status is Status.WAIT and self._ready(partition):
+                hold.status, hold.owner, hold.epoch = Status.OPEN, member, Epoch(hold.epoch + 1)
+
+    def _ask_back(self, partition: Partition, hold: Hold) -> None:
+        hold.status = Status.CLOSING
+
+    def _release(self, partition: Partition, *, status: Status = Status.WAIT) -> None:
+        """Nobody holds *partition* any longer. Its epoch stays: the next one is greater."""
+        hold = self.group.holds[partition]
+        hold.status, hold.owner = status, None
+        self._happened(stale=status is Status.TERMINATED)
+
+    def _settle(self) -> None:
+        """Forget what the source no longer lists and nobody holds; then say anew who is to have what, if need be."""
+        group = self.group
+        for partition in [
+            each for each, hold in group.holds.items() if each not in group.shards and hold.owner is None
+        ]:
+            group.floor = max(group.floor, group.holds.pop(partition).epoch)
+            group.target.pop(partition, None)
+            self._happened(stale=True)
+        if group.stale and not group.gathering:
+            group.stale = False
+            self._assign()
+
+    def _assign(self) -> None:
+        """Ask the assignor. A static member that leaves keeps its share until its session ends: it may come back."""
+        group = self.group
+        members = [
+            seat.member(each) for each, seat in group.members.items() if seat.profile.instance or not seat.leaving
+        ]
+        shards = [shard for each, shard in group.shards.items() if self._assignable(each)]
+        target = dict(self._assignor(members, shards, group.target)) if members else {}
+        invariant(target.keys() <= group.shards.keys(), "an assignor gives what it was told of")
+        if target != group.target:
+            group.target = target
+            self._happened()
+
+    def _assignable(self, partition: Partition) -> bool:
+        hold = self.group.holds[partition]
+        return hold.status is not Status.TERMINATED and (hold.owner is not None or self._ready(partition))
+
+    # ---- bookkeeping
+
+    def _happened(self, *, stale: bool = False) -> None:
+        self.group.generation += 1
+        self.group.stale |= stale
+
+    def _marks(self) -> dict[Key, Mark]:
+        timing = self.group.timing
+        marks: dict[Key, Mark] = {
+            ("member", each): Mark((seat.token, seat.number), timing.session_s)
+            for each, seat in self.group.members.items()
+        }
+        for each, hold in self.group.holds.items():
+            if hold.status is Status.CLOSING:
+                marks["closing", each.source, each.name] = Mark(hold.epoch, timing.closing_s)
+        if self.group.gathering:
+            marks["gathering",] = Mark(self.group.name, timing.gather_s)
+        return marks

@@ -1,0 +1,82 @@
+"""The coordinator, run by every node over one registry: no leader, no election, nothing to fail over.
+
+Load the document, run the machine over it, write it back; if somebody was faster, do it again over what he wrote. A
+step that changed nothing writes nothing. Whoever loses a race loses one short computation, and somebody has won it.
+Whether a swap that raised was done does not matter: a repeated beat finds its number taken, and changes nothing.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Sequence
+from typing import TypeVar
+
+from hosting.partitioned.beats import Answer, Beat
+from hosting.partitioned.coordinator import Coordinator
+from hosting.partitioned.group import Group
+from hosting.partitioned.registry import Registry
+from hosting.partitioned.words import Lease, Partition, Shard
+from reliable_rx.errors import StoreUnavailable
+from reliable_rx.probes import probe
+
+T = TypeVar("T")
+RACES_MAX = 1_000
+
+
+class Shared:
+    """The group as all nodes share it. Methods may be called from any thread, and raise `StoreUnavailable`."""
+
+    def __init__(self, registry: Registry, coordinator: Coordinator) -> None:
+        self._registry, self._coordinator = registry, coordinator
+        self._lock = threading.Lock()
+
+    def beat(self, beat: Beat, now: float) -> Answer:
+        """As `Coordinator.beat`."""
+        return self._apply(lambda: self._coordinator.beat(beat, now))
+
+    def tick(self, now: float) -> float | None:
+        """As `Coordinator.tick`."""
+        return self._apply(lambda: self._coordinator.tick(now))
+
+    def shards_changed(self, shards: Sequence[Shard]) -> None:
+        """As `Coordinator.shards_changed`."""
+        self._apply(lambda: self._coordinator.shards_changed(shards))
+
+    def lease(self, partition: Partition) -> Lease | None:
+        """Return the lease that is in force now."""
+        with self._lock:
+            self._load()
+            return self._coordinator.lease(partition)
+
+    def guards(self, lease: Lease) -> bool:
+        """Whether *lease* is in force now."""
+        with self._lock:
+            self._load()
+            return self._coordinator.guards(lease)
+
+    def group(self) -> Group:
+        """Return the whole document, to be looked at."""
+        with self._lock:
+            self._load()
+            return self._coordinator.group
+
+    def _load(self) -> tuple[int, bytes | None]:
+        version, document = self._registry.load()
+        self._coordinator.load(document)
+        return version, document
+
+    def _apply(self, step: Callable[[], T]) -> T:
+        with self._lock:
+            for _ in range(RACES_MAX):
+                version, document = self._load()
+                generation = self._coordinator.group.generation
+                result = step()
+                changed = self._coordinator.group.to_bytes()
+                if changed == document:
+                    return result
+                probe("registry.before_swap")
+                notice = self._coordinator.group.generation != generation
+                if self._registry.swap(version, changed, notice=notice):
+                    probe("registry.after_swap")
+                    return result
+        raise StoreUnavailable(f"somebody else was faster {RACES_MAX} times in a row; are clocks or registry broken?")

@@ -1,0 +1,143 @@
+"""A registry for the processes of one machine: one row in one small SQLite file.
+
+SQLite has no notices. One thread per process looks at the row's count of them every tenth of a second, and only while
+somebody listens; that costs less than one per mille of a core and no disk access. Rejected: watching the file
+(different on every system, silent over some file systems), a socket (somebody has to own it).
+"""
+
+from __future__ import annotations
+
+import sqlite3
+import threading
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+
+from checkpoint.failures import unavailable
+from hosting.partitioned.registry import Cancel, Subscribers
+from reliable_rx.errors import CheckpointRefused, StoreUnavailable
+
+_APPLICATION_ID = 0x52525247  # "RRRG"
+_FORMAT = 1
+_BUSY_TIMEOUT_S = 10.0
+_SCHEMA = """CREATE TABLE registry (
+    name TEXT PRIMARY KEY, version INTEGER NOT NULL, notices INTEGER NOT NULL, document BLOB NOT NULL
+) WITHOUT ROWID"""
+_INSERT = "INSERT OR IGNORE INTO registry VALUES (?, 1, ?, ?)"
+_UPDATE = (
+    "UPDATE registry SET version = version + 1, notices = notices + ?, document = ? WHERE name = ? AND version = ?"
+)
+
+
+class SqliteRegistry:
+    """The document *name* in the file *path*, which is made if need be; several groups may share a file.
+
+    *poll_s* is how soon a notice is seen by another process.
+
+    *Raises* `CheckpointRefused` if the file is something else, `StoreUnavailable` if the disk fails.
+    """
+
+    def __init__(self, path: str | Path, name: str, *, poll_s: float = 0.1) -> None:
+        self._where, self._name, self._poll_s = str(path), name, poll_s
+        self._lock = threading.Lock()
+        self._subscribers = Subscribers()
+        self._stop = threading.Event()
+        self._poller: threading.Thread | None = None
+        with unavailable(self._where):
+            self._connection: sqlite3.Connection | None = _connect(Path(path))
+
+    def load(self) -> tuple[int, bytes | None]:
+        with self._lock, unavailable(self._where):
+            sql = "SELECT version, document FROM registry WHERE name = ?"
+            return self._open().execute(sql, (self._name,)).fetchone() or (0, None)
+
+    def swap(self, expected_version: int, document: bytes, *, notice: bool) -> bool:
+        with self._lock, unavailable(self._where):
+            if expected_version == 0:
+                done = self._open().execute(_INSERT, (self._name, int(notice), document))
+            else:
+                done = self._open().execute(_UPDATE, (int(notice), document, self._name, expected_version))
+            return done.rowcount == 1
+
+    def subscribe(self, wake: Callable[[], None]) -> Cancel:
+        cancel = self._subscribers.add(wake)
+        with self._lock:
+            if self._poller is None and not self._stop.is_set():
+                seen = self._notices()
+                self._poller = threading.Thread(target=self._poll, args=(seen,), name="registry", daemon=True)
+                self._poller.start()
+        return cancel
+
+    def close(self) -> None:
+        """Close the file; nobody is woken any longer. Doing it twice is harmless."""
+        self._stop.set()
+        if self._poller is not None and self._poller is not threading.current_thread():
+            self._poller.join()
+        with self._lock:
+            connection, self._connection = self._connection, None
+            if connection is not None:
+                connection.close()
+
+    def _poll(self, seen: int | None) -> None:
+        """Wake the subscribers whenever the count has grown, or cannot be read: they will find out what that means."""
+        while not self._stop.wait(self._poll_s):
+            with self._lock:
+                now = self._notices()
+            if now is None or now != seen:
+                seen = now
+                self._subscribers.call()
+
+    def _notices(self) -> int | None:
+        with suppress(sqlite3.Error, StoreUnavailable):
+            sql = "SELECT notices FROM registry WHERE name = ?"
+            (count,) = self._open().execute(sql, (self._name,)).fetchone() or (0,)
+            return int(count)
+        return None
+
+    def _open(self) -> sqlite3.Connection:
+        if self._connection is None:
+            raise StoreUnavailable(f"{self._where}: this registry is closed; open it again", where=self._where)
+        return self._connection
+
+
+def _connect(path: Path) -> sqlite3.Connection:
+    connection = sqlite3.connect(path, isolation_level=None, check_same_thread=False, timeout=_BUSY_TIMEOUT_S)
+    try:
+        connection.execute("PRAGMA trusted_schema = OFF")
+        if not _ours(connection, path):
+            _make(connection, path)
+        connection.execute("PRAGMA synchronous = FULL")
+        connection.execute("PRAGMA fullfsync = ON")
+    except BaseException:
+        connection.close()
+        raise
+    return connection
+
+
+def _ours(connection: sqlite3.Connection, path: Path) -> bool:
+    """Whether it is a registry of this format; False if it is nothing yet."""
+    (application_id,) = connection.execute("PRAGMA application_id").fetchone()
+    (version,) = connection.execute("PRAGMA user_version").fetchone()
+    (tables,) = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
+    if application_id == _APPLICATION_ID and version == _FORMAT:
+        return True
+    if not tables and not application_id:
+        return False
+    what = f"it has format {version}, not {_FORMAT}" if application_id == _APPLICATION_ID else "it is not a registry"
+    raise CheckpointRefused(f"{path}: {what}", what=what, where=str(path))
+
+
+def _make(connection: sqlite3.Connection, path: Path) -> None:
+    """Make the table, unless another process does so first."""
+    connection.execute("PRAGMA journal_mode = WAL")
+    connection.execute("BEGIN IMMEDIATE")
+    try:
+        if not _ours(connection, path):
+            connection.execute(_SCHEMA)
+            connection.execute(f"PRAGMA application_id = {_APPLICATION_ID}")
+            connection.execute(f"PRAGMA user_version = {_FORMAT}")
+        connection.execute("COMMIT")
+    except BaseException:
+        with suppress(sqlite3.Error):
+            connection.execute("ROLLBACK")
+        raise

@@ -1,0 +1,143 @@
+"""Registries: one document under compare-and-set, in memory, in a file, and between real processes."""
+
+from __future__ import annotations
+
+import json
+import queue
+import sqlite3
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import pytest
+from registry_process import SHARDS
+
+from hosting.partitioned.registry import MemoryRegistry, Registry
+from hosting.partitioned.sqlite_registry import SqliteRegistry
+from reliable_rx.errors import CheckpointRefused, StoreUnavailable
+
+WAIT_S = 30.0
+APP = Path(__file__).with_name("registry_process.py")
+
+
+@pytest.fixture(params=["memory", "sqlite"])
+def pair(request: pytest.FixtureRequest, tmp_path: Path) -> tuple[Registry, Registry]:
+    """Two views of one registry."""
+    if request.param == "memory":
+        one: Registry = MemoryRegistry()
+        return one, one
+    views = [SqliteRegistry(tmp_path / "group.sqlite", "g", poll_s=0.005) for _ in range(2)]
+    for view in views:
+        request.addfinalizer(view.close)
+    return views[0], views[1]
+
+
+def test_the_newest_version_alone_can_be_replaced(pair: tuple[Registry, Registry]) -> None:
+    """Whoever is late is told so, and has changed nothing."""
+    one, other = pair
+    assert one.load() == (0, None)
+    assert one.swap(0, b"a", notice=False)
+    assert not other.swap(0, b"b", notice=True)
+    assert other.load() == (1, b"a")
+    assert other.swap(1, b"c", notice=True)
+    assert not one.swap(1, b"d", notice=True)
+    assert one.load() == (2, b"c")
+
+
+def test_every_swap_of_many_threads_counts(pair: tuple[Registry, Registry]) -> None:
+    """Lost races are repeated, and none of a hundred additions is lost."""
+
+    def add(registry: Registry) -> None:
+        for _ in range(25):
+            while True:
+                version, document = registry.load()
+                if registry.swap(version, str(int(document or b"0") + 1).encode(), notice=False):
+                    break
+
+    threads = [threading.Thread(target=add, args=(pair[number % 2],)) for number in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(WAIT_S)
+    assert pair[0].load() == (100, b"100")
+
+
+def test_a_notice_wakes_the_others_until_they_want_no_more(pair: tuple[Registry, Registry]) -> None:
+    """A swap with a notice is heard through the other view; afterwards nothing is."""
+    one, other = pair
+    heard = threading.Event()
+    cancel = other.subscribe(heard.set)
+    assert one.swap(0, b"a", notice=True)
+    assert heard.wait(WAIT_S)
+    cancel()
+    heard.clear()
+    assert one.swap(1, b"b", notice=True)
+    assert not heard.is_set()
+
+
+def test_another_file_is_refused_and_a_closed_one_unavailable(tmp_path: Path) -> None:
+    """Nothing is written into somebody else's database."""
+    with sqlite3.connect(tmp_path / "other.sqlite") as connection:
+        connection.execute("CREATE TABLE theirs (x)")
+    connection.close()
+    with pytest.raises(CheckpointRefused, match="not a registry"):
+        SqliteRegistry(tmp_path / "other.sqlite", "g")
+    registry = SqliteRegistry(tmp_path / "group.sqlite", "g")
+    registry.close()
+    registry.close()
+    with pytest.raises(StoreUnavailable, match="closed"):
+        registry.load()
+
+
+class Watched:
+    """A process and what it says."""
+
+    def __init__(self, folder: Path, name: str, said: queue.Queue[tuple[str, dict[str, int]]]) -> None:
+        self.name = name
+        arguments = [sys.executable, str(APP), str(folder / "group.sqlite"), name]
+        self.process = subprocess.Popen(arguments, stdout=subprocess.PIPE, text=True, cwd=Path(__file__).parents[2])
+        self.reader = threading.Thread(target=self.read, args=(said,), daemon=True)
+        self.reader.start()
+
+    def read(self, said: queue.Queue[tuple[str, dict[str, int]]]) -> None:
+        assert self.process.stdout is not None
+        for line in self.process.stdout:
+            said.put((self.name, json.loads(line)))
+
+    def end(self) -> None:
+        self.process.kill()
+        self.process.wait(WAIT_S)
+        self.reader.join(WAIT_S)
+        assert self.process.stdout is not None
+        self.process.stdout.close()
+
+
+@pytest.mark.slow
+def test_what_a_killed_process_held_moves_to_the_others(tmp_path: Path) -> None:
+    """Three processes share six partitions; one is killed; the other two have all six, under greater epochs."""
+    said: queue.Queue[tuple[str, dict[str, int]]] = queue.Queue()
+    nodes = {name: Watched(tmp_path, name, said) for name in ("one", "two", "three")}
+    holds: dict[str, dict[str, int]] = {name: {} for name in nodes}
+    epochs: dict[str, int] = {}
+
+    def wait_for_shares(*shares: int) -> None:
+        while sorted(len(each) for each in holds.values()) != sorted(shares):
+            name, held = said.get(timeout=WAIT_S)
+            if name in holds:
+                holds[name] = held
+        everything = [each for held in holds.values() for each in held]
+        assert sorted(everything) == sorted(str(each.partition) for each in SHARDS)
+
+    try:
+        wait_for_shares(2, 2, 2)
+        epochs = dict(holds["one"])
+        nodes["one"].end()
+        del holds["one"]
+        wait_for_shares(3, 3)
+        now = {each: epoch for held in holds.values() for each, epoch in held.items()}
+        assert all(now[each] > epoch for each, epoch in epochs.items())
+    finally:
+        for node in nodes.values():
+            if node.process.poll() is None:
+                node.end()
