@@ -40,6 +40,7 @@ class Top:
     error: Exception | None
     born: int
     signature: int
+    clock: Any
     row: Any
 
 

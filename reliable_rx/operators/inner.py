@@ -254,7 +254,7 @@ def merge_all() -> Callable[[Observable[Observable[A]]], Observable[A]]:
     """Merge a sequence of sequences.
 
     >>> import reliable_rx as rx
-    >>> rx.of(rx.of(1), rx.of(2)).merge_all().to_list().run()
+    >>> _ = rx.of(rx.of(1), rx.of(2)).merge_all().to_list().subscribe(print)
     [1, 2]
     >>> from reliable_rx.testing import diagram
     >>> diagram(lambda xs: xs.pipe(rx.operators.map(lambda x: rx.timer(x).pipe(rx.operators.map(lambda _: x))),
