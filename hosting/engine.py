@@ -341,14 +341,9 @@ class QueryEngine(Delivery):
         instance = timer[2]
         if isinstance(instance, Instance) and actions > instance.plan.limits.actions_max:
             self.stop_runaway(instance)
-        else:
-            self.fire(timer)
-
-    def fire(self, timer: Timer) -> None:
-        instance, node, tag = timer[2], timer[3], timer[4]
-        if instance is not None:
+        elif instance is not None:
             timer[2] = None
-            instance.fire(node, tag)
+            instance.fire(timer[3], timer[4])
 
     # -- the world of the instances
 

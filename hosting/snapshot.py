@@ -13,8 +13,8 @@ import pickle
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain, islice
-from operator import itemgetter
-from typing import Any
+from operator import attrgetter, itemgetter
+from typing import Any, NamedTuple
 
 from checkpoint.codec import decode, encode
 from hosting.engine import QueryEngine
@@ -34,6 +34,22 @@ CHUNK_BYTES_MAX = 1 << 20
 LOOSE_ROWS_MAX = 256  # more would live long enough to set off full garbage collections
 INSIDE, ADDRESS_MIN = "", 4  # an address has a name, and three parts per step into the query
 ATOMS = frozenset((int, float, str, bytes, bool, type(None)))
+
+
+class TopRow(NamedTuple):
+    """A standing query as a store has it: its name, which is in the key, then the row as `record` writes it."""
+
+    name: str
+    plan: str
+    keys: tuple[Any, ...]
+    policy: str
+    emitted: int
+    status: str
+    error: Exception | None
+    born: int
+    signature: int
+    clock: Any
+    row: Any
 
 
 class Snapshot:
@@ -291,9 +307,8 @@ def load(engine: QueryEngine, chunks: Sequence[bytes], head: dict[str, Any]) -> 
     engine.plans.signatures = [shape for _, shape in shapes]
     loader.signatures.update(shapes)
     plans = engine.plans.stored = {key[1]: row for key, row in rows["plan"].items()}
-    tops = sorted(((key[1], row) for key, row in rows["top"].items()), key=lambda item: item[1][6])
-    for name, row in tops:
-        load_top(engine, loader, name, row)
+    for top in sorted((TopRow(key[1], *row) for key, row in rows["top"].items()), key=attrgetter("born")):
+        load_top(engine, loader, top)
     load_waiting(engine, rows[WAITING])
     for key, row in rows[RETIRED].items():
         engine.retired.load(key[1], row)
@@ -308,17 +323,15 @@ def load(engine: QueryEngine, chunks: Sequence[bytes], head: dict[str, Any]) -> 
     return loader
 
 
-def load_top(engine: QueryEngine, loader: Loader, name: str, row: Any) -> None:
+def load_top(engine: QueryEngine, loader: Loader, top: TopRow) -> None:
     """Put one standing query back."""
-    identity, keys, policy, emitted, status, error, born, number, clock, inner = row
-    standing = engine.standing[name] = Standing(
-        stored_plan(engine, identity, name), engine, name, policy=policy, keys=keys
-    )
-    standing.emitted, standing.status, standing.error, standing.born = emitted, status, error, born
+    plan = stored_plan(engine, top.plan, top.name)
+    standing = engine.standing[top.name] = Standing(plan, engine, top.name, policy=top.policy, keys=top.keys)
+    standing.emitted, standing.status, standing.error, standing.born = top.emitted, top.status, top.error, top.born
     standing.saved = True
-    if clock is not None:
-        EventClock(engine).load(standing, clock)
-    loader.add(standing, inner, loader.signatures[number])
+    if top.clock is not None:
+        EventClock(engine).load(standing, top.clock)
+    loader.add(standing, top.row, loader.signatures[top.signature])
 
 
 def load_waiting(engine: QueryEngine, rows: dict[Any, Any]) -> None:

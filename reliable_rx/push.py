@@ -7,6 +7,7 @@ the same row as the list form and may be mixed with it; ends, errors and timers 
 
 from __future__ import annotations
 
+import sys
 import threading
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -18,7 +19,7 @@ from reliable_rx.instance import Instance
 from reliable_rx.operator import Linear, Stage
 from reliable_rx.plan import PlanNode
 from reliable_rx.stage import Cx, fail_node
-from reliable_rx.wiring import DONE, bounded, check_limits, finish_segment, limits_of, passes
+from reliable_rx.wiring import DONE, check_limits, finish_segment, limits_of, passes
 
 Push = Callable[[Any], None]
 
@@ -88,8 +89,6 @@ class Wiring:
 def link(instance: Instance, node: PlanNode, down: Push) -> Push:
     """Return the step of a linear operator with others behind it."""
     op: Linear = node.op  # type: ignore[assignment]
-    if op.grows:
-        return growing_link(instance, node, down)
     if op.maps is not None:
         return mapping_link(instance, node, getattr(op, op.maps), down)
     if op.filters is not None:
@@ -129,31 +128,9 @@ def filtering_link(instance: Instance, node: PlanNode, function: Callable[[Any],
 
 
 def stepping_link(instance: Instance, node: PlanNode, down: Push) -> Push:
-    step, states, slot, bit = bounded(node)[1], instance.states, node.slot, node.bit
-
-    def push(value: Any) -> None:
-        if not instance.active & bit:
-            return
-        out: list[Any] = []
-        try:
-            done = step(states[slot], value, out)
-        except Exception as error:
-            end(instance, node, out, error)
-            return
-        if done:
-            end(instance, node, out, DONE)
-            return
-        for each in out:
-            down(each)
-
-    return push
-
-
-def growing_link(instance: Instance, node: PlanNode, down: Push) -> Push:
-    """Return the step of an operator that collects: it adds one element a step, so its limit need not be looked at
-    before that many steps."""
+    """Return the step of any other; a collector adds one element a step, so its limit is looked at when reached."""
     step, states, slot, bit = node.op.on_next, instance.states, node.slot, node.bit  # type: ignore[attr-defined]
-    limits, room = limits_of(node), 0
+    limits, room = limits_of(node), 0 if node.op.grows else sys.maxsize
 
     def push(value: Any) -> None:
         nonlocal room
@@ -179,7 +156,7 @@ def growing_link(instance: Instance, node: PlanNode, down: Push) -> Push:
 
 def last_link(instance: Instance, node: PlanNode, observer: Any) -> Push:
     """Return the step of a chain's last operator, which calls the observer itself: a hop is a tenth of an event."""
-    step, states, slot, bit = bounded(node)[1], instance.states, node.slot, node.bit
+    step, states, slot, bit = node.op.on_next, instance.states, node.slot, node.bit  # type: ignore[attr-defined]
     on_next = observer._on_next
 
     def push(value: Any) -> None:

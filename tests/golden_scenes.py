@@ -24,15 +24,7 @@ from itertools import count
 from typing import Any
 from unittest.mock import patch
 
-import operator_cases_combine  # noqa: F401  (it fills the table)
-import operator_cases_flat  # noqa: F401  (it fills the table)
-import operator_cases_groups  # noqa: F401  (it fills the table)
-import operator_cases_inner  # noqa: F401  (it fills the table)
-import operator_cases_picking  # noqa: F401  (it fills the table)
-import operator_cases_share  # noqa: F401  (it fills the table)
-import operator_cases_time  # noqa: F401  (it fills the table)
-import operator_cases_utility  # noqa: F401  (it fills the table)
-from operator_cases import CASES, Case
+from every_case import CASES, Case
 
 import reliable_rx as rx
 from checkpoint.codec import decode, encode

@@ -10,15 +10,9 @@ import pkgutil
 from collections.abc import Iterator
 from typing import Any
 
-import operator_cases_flat  # noqa: F401  (it fills the table)
-import operator_cases_groups  # noqa: F401  (it fills the table)
-import operator_cases_inner  # noqa: F401  (it fills the table)
-import operator_cases_picking  # noqa: F401  (it fills the table)
-import operator_cases_time  # noqa: F401  (it fills the table)
-import operator_cases_utility  # noqa: F401  (it fills the table)
 import pytest
 import reactivex
-from operator_cases import CASES, Case, lanes
+from every_case import CASES, Case, lanes
 from reactivex.scheduler import VirtualTimeScheduler
 
 import reliable_rx as rx

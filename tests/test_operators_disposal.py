@@ -7,13 +7,9 @@ from contextlib import contextmanager
 from threading import get_ident
 from typing import Any
 
-import operator_cases_groups  # noqa: F401  (it fills the table)
-import operator_cases_inner  # noqa: F401  (it fills the table)
-import operator_cases_picking  # noqa: F401  (it fills the table)
-import operator_cases_time  # noqa: F401  (it fills the table)
 import pytest
 import reactivex
-from operator_cases import CASES, lanes
+from every_case import CASES, lanes
 from reactivex import operators as plain_ops
 from reactivex.scheduler import VirtualTimeScheduler
 

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import operator_cases_groups  # noqa: F401  (it fills the table)
 import pytest
-from operator_cases import CASES
+from every_case import CASES
 
 from reliable_rx.testing import small_streams
 from reliable_rx.testing.hosted import HostedRun

@@ -5,16 +5,8 @@ from __future__ import annotations
 import re
 from typing import Any
 
-import operator_cases_combine  # noqa: F401  (it fills the table)
-import operator_cases_flat  # noqa: F401  (it fills the table)
-import operator_cases_groups  # noqa: F401  (it fills the table)
-import operator_cases_inner  # noqa: F401  (it fills the table)
-import operator_cases_picking  # noqa: F401  (it fills the table)
-import operator_cases_share  # noqa: F401
-import operator_cases_time  # noqa: F401  (it fills the table)
-import operator_cases_utility  # noqa: F401  (it fills the table)
 import pytest
-from operator_cases import CASES, lanes
+from every_case import CASES, lanes
 
 import reliable_rx as rx
 from hosting.engine import QueryEngine

@@ -6,14 +6,9 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
-import operator_cases_combine  # noqa: F401  (it fills the table)
-import operator_cases_flat  # noqa: F401  (it fills the table)
-import operator_cases_inner  # noqa: F401  (it fills the table)
-import operator_cases_picking  # noqa: F401  (it fills the table)
-import operator_cases_time  # noqa: F401  (it fills the table)
 import pytest
 import reactivex
-from operator_cases import CASES, Case, lanes
+from every_case import CASES, Case, lanes
 from reactivex import operators as plain_ops
 from reactivex.subject import Subject
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +16,7 @@ from checkpoint.codec import decode
 from checkpoint.store import Recovered, StoreReader
 from hosting.cli.loading import load_app, reach
 from hosting.cli.wording import BadUsage, cell, moment, plural, say, size, span, table
-from hosting.snapshot import read_records
+from hosting.snapshot import TopRow, read_records
 from reliable_rx import Limits, Query
 from reliable_rx.identity import lower_keys
 from reliable_rx.query import Inner
@@ -25,23 +24,6 @@ from reliable_rx.rows import Loader
 
 SHOWN_MAX = 20
 VALUE_CHARACTERS_MAX = 160
-
-
-@dataclass(frozen=True, slots=True)
-class Top:
-    """A standing query as a store has it."""
-
-    name: str
-    plan: str
-    keys: tuple[Any, ...]
-    policy: str
-    emitted: int
-    status: str
-    error: Exception | None
-    born: int
-    signature: int
-    clock: Any
-    row: Any
 
 
 def inspect(directory: Path, *, state: str | None, app: str | None, everything: bool) -> int:
@@ -73,9 +55,9 @@ def read_rows(chunks: Sequence[bytes]) -> dict[Any, Any]:
         ) from error
 
 
-def tops(rows: dict[Any, Any]) -> list[Top]:
+def tops(rows: dict[Any, Any]) -> list[TopRow]:
     """Return the standing queries in the order of their creation."""
-    found = [Top(key[1], *row) for key, row in rows.items() if key[0] == "top"]
+    found = [TopRow(key[1], *row) for key, row in rows.items() if key[0] == "top"]
     return sorted(found, key=lambda top: top.born)
 
 
@@ -119,7 +101,9 @@ def clock(time: float) -> str:
     return moment(time) if time else "the beginning of time"
 
 
-def query_table(queries: Sequence[Top], rows: dict[Any, Any], meta: dict[str, Any], everything: bool) -> Iterator[str]:
+def query_table(
+    queries: Sequence[TopRow], rows: dict[Any, Any], meta: dict[str, Any], everything: bool
+) -> Iterator[str]:
     counts: dict[Any, int] = {}
     for key in rows:
         owner = key[1] if key[0] == "top" else key[0]
@@ -145,9 +129,9 @@ def left_out(count: int) -> Iterator[str]:
         yield f"  … and {count:,} more; --all shows them"
 
 
-def plans(queries: Sequence[Top], rows: dict[Any, Any], everything: bool) -> Iterator[str]:
+def plans(queries: Sequence[TopRow], rows: dict[Any, Any], everything: bool) -> Iterator[str]:
     """Draw every plan once, under the queries that share it."""
-    sharing: dict[str, list[Top]] = {}
+    sharing: dict[str, list[TopRow]] = {}
     for query in queries:
         sharing.setdefault(query.plan, []).append(query)
     chosen = list(sharing.items())

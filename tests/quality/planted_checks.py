@@ -11,8 +11,7 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).parents[2]))
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-import operator_cases_groups  # noqa: F401  (it fills the table)
-from operator_cases import CASES
+from every_case import CASES
 from test_evaluator_machine import run
 from test_event_time import agree
 from test_map_async_hosted import run_machine
