@@ -55,6 +55,7 @@ from reliable_rx.errors import (
     AnswerRefused,
     CheckpointRefused,
     InternalError,
+    LeaseLost,
     LimitExceeded,
     NondeterminismDetected,
     OffsetsLoading,
@@ -86,7 +87,7 @@ install()
 
 __all__ = [
     "AnswerRefused", "Batch", "CheckpointRefused", "ConnectableObservable", "DeadLetter", "EventTime",
-    "GroupedObservable", "Inner", "InternalError", "LimitExceeded", "Limits", "NondeterminismDetected",
+    "GroupedObservable", "Inner", "InternalError", "LeaseLost", "LimitExceeded", "Limits", "NondeterminismDetected",
     "Notification", "Observable", "Observer", "OffsetsLoading", "OffsetsMoved", "PositionUnavailable", "Query",
     "QueryRefused", "Reader", "ReliableObservable", "ReliableObserver", "ReliableRxError", "ReliableSubscription",
     "Sink", "Source", "SourceFailed", "StoreOwned", "StoreUnavailable", "Subject", "abc", "amb", "case", "catch",

@@ -47,6 +47,10 @@ class StoreOwned(ReliableRxError, OSError):
     """Another process owns this store: stop it, or use another directory. Field: *owner* (its pid)."""
 
 
+class LeaseLost(ReliableRxError, PermissionError):
+    """Another node has this partition by now: stop and write nothing. Fields: *partition*, *epoch*, *newest*."""
+
+
 class OffsetsLoading(ReliableRxError, BlockingIOError):
     """An offset store is still reading its log: ask the same store again soon. Field: *where*."""
 

@@ -10,7 +10,7 @@ all before may be forgotten.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import KW_ONLY, dataclass, field
 from typing import Any, Protocol, TypeVar, runtime_checkable
 
 T = TypeVar("T")
@@ -89,6 +89,48 @@ class Source(Protocol):
         """Read *partition* from id *at* on. Ids start at 0. *Raises* `PositionUnavailable`."""
 
 
+@dataclass(frozen=True, slots=True)
+class Listing:
+    """A partition as its source lists it: what must be read to its end before it, and what sharing it over nodes asks.
+
+    It is opened once all its *parents* have ended: two parents are a merge, two children of one parent a split. A
+    *base* partition holds data that was there before; all others of its source wait for it. *room* is the machine room
+    it lives in, *weight* how much work it is beside the others.
+    """
+
+    name: str
+    parents: tuple[str, ...] = ()
+    _: KW_ONLY
+    base: bool = False
+    room: str | None = None
+    weight: int = 1
+
+
+@runtime_checkable
+class Listed(Protocol):
+    """A source that says more of its partitions than their names; they may be others the next time it is asked."""
+
+    def listing(self) -> Sequence[Listing]: ...
+
+
+@runtime_checkable
+class Bounded(Protocol):
+    """A source that knows how far its partitions reach."""
+
+    def bounds(self, partition: str, /) -> tuple[int, int]:
+        """Return the first id that can be read now and the one behind the last."""
+        ...
+
+
+@runtime_checkable
+class Findable(Protocol):
+    """A source that can look events up by their time."""
+
+    def find(self, partition: str, time: float, /) -> int:
+        """Return the id of the first event at or after *time* (Unix time in seconds), the end if there is none."""
+        ...
+
+
 @runtime_checkable
 class Waking(Protocol):
     """A reader or source that can say that something has arrived, so that nobody needs to poll it."""
@@ -123,6 +165,17 @@ class Sink(Protocol):
         """Make everything written so far durable before returning."""
 
     def close(self) -> None: ...
+
+
+@runtime_checkable
+class Fencing(Protocol):
+    """A sink that can refuse a former writer, which may have been stopped in the midst of a write and does not know."""
+
+    def fence(self, epoch: int, /) -> None:
+        """From now on, durably, take nothing from a writer of an earlier *epoch*; called before `Sink.open`.
+
+        *Raises* `LeaseLost` if a later epoch has been here; `write` and `flush` then do so too.
+        """
 
 
 @dataclass(frozen=True, slots=True)
