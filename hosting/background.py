@@ -1,13 +1,20 @@
-"""One worker thread that does durable work in order, so that the evaluator's loop need not wait for disks.
+"""One queue of durable work done in order behind an evaluator's loop, so that the loop need not wait for disks.
 
 SQLite lets go of the interpreter while it writes. A task that fails because the store is unavailable is tried
 again, for ever and with growing pauses, until it works or the worker is closed; meanwhile `trouble` says why
 nothing moves.
+
+A worker has no thread: it borrows one, from a thread of its evaluator's own or from a pool that many evaluators share,
+for as long as it has tasks. Whoever waits for it does the tasks himself if nobody is at them, so that a pool whose
+threads all wait for each other goes on. Rejected: a waiting thread per worker (two thousand of them for a thousand
+partitions that sleep).
 """
 
 from __future__ import annotations
 
+import queue
 import threading
+import time
 from collections import deque
 from collections.abc import Callable
 from typing import Any
@@ -16,88 +23,151 @@ from reliable_rx.errors import StoreUnavailable
 
 RETRY_S = 0.05
 RETRY_S_MAX = 2.0
+Task = Callable[[], Any]
+Lend = Callable[[Task], object]
+"""Have a function run in some other thread, soon."""
+
+
+class OwnThread:
+    """A thread that starts with the first function it is to run, and ends with `close`."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.thread: threading.Thread | None = None
+        self.functions: queue.SimpleQueue[Task | None] = queue.SimpleQueue()
+
+    def lend(self, function: Task) -> None:
+        """Run *function* after those before it."""
+        if self.thread is None:
+            self.thread = threading.Thread(target=self._run, name=self.name, daemon=True)
+            self.thread.start()
+        self.functions.put(function)
+
+    def _run(self) -> None:
+        while (function := self.functions.get()) is not None:
+            function()
+
+    def close(self) -> None:
+        """Run what has been given, then end."""
+        if self.thread is not None:
+            self.functions.put(None)
+            self.thread.join()
 
 
 class Worker:
-    """Runs tasks one after the other, in a thread or (for deterministic tests) at once."""
+    """Runs tasks one after the other: in threads that are lent, or without *lend* at once."""
 
-    def __init__(self, name: str, *, wake: Callable[[], None], threaded: bool) -> None:
+    def __init__(self, *, wake: Callable[[], None], lend: Lend | None) -> None:
         self.wake = wake
-        self.threaded = threaded
+        self.lend = lend
         self.trouble: StoreUnavailable | None = None
         self.failure: BaseException | None = None
-        self.tasks: deque[Callable[[], Any]] = deque()
+        self.tasks: deque[Task] = deque()
         self.changed = threading.Condition()
-        self.closing = False
-        self.thread = threading.Thread(target=self._run, name=name, daemon=True) if threaded else None
-        if self.thread is not None:
-            self.thread.start()
+        self.closing = self.taken = False
+        self.pause = RETRY_S
+        self.retry_at = 0.0
+
+    @property
+    def threaded(self) -> bool:
+        return self.lend is not None
 
     @property
     def busy(self) -> bool:
         return bool(self.tasks)
 
-    def submit(self, task: Callable[[], Any]) -> None:
+    def submit(self, task: Task) -> None:
         """Run *task* after those before it."""
         with self.changed:
             self.tasks.append(task)
-            self.changed.notify_all()
-        if self.thread is None:
-            self.retry()
+        self.retry()
 
     def retry(self) -> None:
-        """Without a thread: do what can be done now."""
-        while self.tasks and self._try(self.tasks[0]):
-            self.tasks.popleft()
+        """Have done what can be done now; called again and again while there is trouble."""
+        if self.lend is None:
+            self._work()
+        elif self.tasks and not self.taken and self.failure is None and not self._pausing() and self._take():
+            self.lend(self._run)
+
+    def _pausing(self) -> bool:
+        return self.trouble is not None and time.monotonic() < self.retry_at
+
+    def _take(self) -> bool:
+        """Be the one who does the tasks, unless somebody is."""
+        with self.changed:
+            mine, self.taken = not self.taken, True
+            return mine
 
     def _run(self) -> None:
-        pause = RETRY_S
+        """In a lent thread: do all tasks there are, also those that come meanwhile."""
         while True:
+            self._work()
             with self.changed:
-                while not self.tasks and not self.closing:
-                    self.changed.wait()
-                if not self.tasks or (self.closing and self.trouble is not None):
-                    return
-                task = self.tasks[0]
-            if self._try(task):
-                pause = RETRY_S
-                with self.changed:
-                    self.tasks.popleft()
-                    self.changed.notify_all()
-            elif self.failure is not None:
-                return
-            else:
-                with self.changed:
-                    self.changed.wait(pause)
-                pause = min(pause * 2, RETRY_S_MAX)
+                self.taken = bool(self.tasks) and self.failure is None and self.trouble is None
+                self.changed.notify_all()
+                taken = self.taken
             self.wake()
+            if not taken:
+                return
 
-    def _try(self, task: Callable[[], Any]) -> bool:
+    def _work(self) -> None:
+        while self.tasks and self._try(self.tasks[0]):
+            self.tasks.popleft()
+            if self.lend is not None:
+                self.wake()
+
+    def _try(self, task: Task) -> bool:
         try:
             task()
         except StoreUnavailable as error:
             self.trouble = error
+            self.retry_at = time.monotonic() + self.pause
+            self.pause = min(self.pause * 2, RETRY_S_MAX)
             return False
         except BaseException as error:
             self.failure = error
             self.wake()
             return False
-        self.trouble = None
+        self.trouble, self.pause = None, RETRY_S
         return True
 
     def drain(self, timeout_s: float | None = None) -> bool:
-        """Wait until everything submitted is done; False if the store did not let it."""
-        if self.thread is None:
-            self.retry()
+        """Return once everything submitted is done; False if the store did not let it in time."""
+        if self.lend is None:
+            self._work()
             return not self.tasks
+        until = None if timeout_s is None else time.monotonic() + timeout_s
+        while self.tasks and self.failure is None:
+            left_s = None if until is None else until - time.monotonic()
+            if left_s is not None and left_s <= 0:
+                break
+            if not self._pausing() and self._take():
+                self._run()
+            else:
+                self._wait(left_s)
+        return not self.tasks
+
+    def _wait(self, left_s: float | None) -> None:
+        pause_s = max(0.001, self.retry_at - time.monotonic()) if self.trouble is not None else None
+        both = [each for each in (left_s, pause_s) if each is not None]
         with self.changed:
-            self.changed.wait_for(lambda: not self.tasks or self.failure is not None, timeout_s)
-            return not self.tasks
+            if self.tasks and (self.taken or self.trouble is not None):
+                self.changed.wait(min(both, default=None))
+
+    def forget(self) -> None:
+        """Drop what nobody has begun: it is not to be done any more."""
+        with self.changed:
+            while len(self.tasks) > self.taken:
+                self.tasks.pop()
 
     def close(self) -> None:
-        """Finish what can be finished and stop."""
+        """Finish what can be finished now."""
+        if self.lend is None:
+            return
+        while self.tasks and self.failure is None and self.trouble is None:
+            if self._take():
+                self._run()
+            else:
+                self._wait(None)
         with self.changed:
-            self.closing = True
-            self.changed.notify_all()
-        if self.thread is not None:
-            self.thread.join()
+            self.changed.wait_for(lambda: not self.taken)

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from checkpoint.codec import encode
 from checkpoint.store import Checkpoint, GenerationInfo, Kind
 from checkpoint.store import Segment as Stored
-from hosting.background import Worker
+from hosting.background import Lend, Worker
 from hosting.collector import hold
 from hosting.snapshot import Snapshot
 from hosting.statistics import CheckpointFigures
@@ -58,13 +58,13 @@ class Checkpointer:
     """The checkpoints of one evaluator."""
 
     def __init__(
-        self, evaluator: QueryEvaluator, *, interval_s: float, events: int, full_every: int, threaded: bool
+        self, evaluator: QueryEvaluator, *, interval_s: float, events: int, full_every: int, lend: Lend | None
     ) -> None:
         self.evaluator = evaluator
         self.interval_s = interval_s
         self.events_max = events
         self.full_every = full_every
-        self.worker = Worker("checkpoint", wake=evaluator.wake, threaded=threaded)
+        self.worker = Worker(wake=evaluator.wake, lend=lend)
         self.attempt: Attempt | None = None
         self.trouble: StoreUnavailable | None = None
         self.retry_at = 0.0

@@ -18,7 +18,7 @@ from typing import Any
 from checkpoint.codec import encode
 from checkpoint.store import Store
 from hosting import journaling
-from hosting.background import Worker
+from hosting.background import Lend, OwnThread, Worker
 from hosting.calls import Calls
 from hosting.checkpointer import Checkpointer
 from hosting.collector import no_collections
@@ -62,7 +62,8 @@ class QueryEvaluator:
     *checkpoint_interval_s* seconds and every *checkpoint_events* events. Streams without a holder retain
     *retain_events*; one whose holder lags by *buffer_events_max* stops the turns. With *strict* a replay that
     differs and a damaged newest checkpoint are errors, not reports. *clock* gives processing time in seconds.
-    *background* False does all writing in the loop, for deterministic tests.
+    Writing is done in two threads behind the loop, or in those that *lend* lends it (many evaluators may share a pool);
+    *background* False does it in the loop, for deterministic tests.
     """
 
     def __init__(
@@ -80,6 +81,7 @@ class QueryEvaluator:
         strict: bool = True,
         clock: Callable[[], float] = wall.time,
         background: bool = True,
+        lend: Lend | None = None,
     ) -> None:
         if delivery not in DELIVERIES:
             raise ValueError(f"delivery must be one of {', '.join(DELIVERIES)}, got {delivery!r}")
@@ -96,9 +98,11 @@ class QueryEvaluator:
         self.calls = Calls(self)
         self.intake = Intake(batch_events_max=batch_events_max, idle_s=idle_s, clock=clock)
         self.outlets = Outlets(self, buffer_events_max=buffer_events_max)
-        self.journal_worker = Worker("journal", wake=self.wake, threaded=background)
+        self.threads = [OwnThread(name) for name in ("journal", "checkpoint")] if background and lend is None else []
+        journal, checkpoint = (each.lend for each in self.threads) if self.threads else (lend, lend)
+        self.journal_worker = Worker(wake=self.wake, lend=journal)
         self.checkpointer = Checkpointer(
-            self, interval_s=checkpoint_interval_s, events=checkpoint_events, full_every=full_every, threaded=background
+            self, interval_s=checkpoint_interval_s, events=checkpoint_events, full_every=full_every, lend=checkpoint
         )
         self.streams: dict[str, Stream] = {}
         self.declared: dict[str, tuple[Any, str, Limits, EventTime | None]] = {}
@@ -108,7 +112,7 @@ class QueryEvaluator:
         self.recovery: RecoveryFigures | None = None
         self.warnings: list[str] = []
         self.events_in = self.events_out = 0
-        self.round_turns = ROUND_TURNS_MAX if background else 1
+        self.round_turns = ROUND_TURNS_MAX if self.journal_worker.threaded else 1
         self.round_events = max(256, 2 * batch_events_max)
         self.fresh: list[Output] = []
         self.broken: BaseException | None = None
@@ -323,6 +327,8 @@ class QueryEvaluator:
         self.calls.close()
         self.journal_worker.close()
         self.checkpointer.close()
+        for thread in self.threads:
+            thread.close()
         self.outlets.close()
         self.intake.close()
 
@@ -429,8 +435,7 @@ class QueryEvaluator:
 
     def _show_committed(self) -> bool:
         """Make visible what the journal has made durable."""
-        if not self.journal_worker.threaded:
-            self.journal_worker.retry()
+        self.journal_worker.retry()
         durable = self.store.journal.last_turn
         shown = False
         while self.committed and self.committed[0].last_turn <= durable:

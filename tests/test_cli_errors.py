@@ -102,7 +102,7 @@ def test_the_options_of_an_app_are_those_of_the_evaluator() -> None:
     import inspect
 
     parameters = inspect.signature(QueryEvaluator).parameters
-    assert set(parameters) - set(Options.__annotations__) == {"store", "clock", "background"}
+    assert set(parameters) - set(Options.__annotations__) == {"store", "clock", "background", "lend"}
 
 
 def test_an_unknown_option_is_refused_at_once() -> None:
