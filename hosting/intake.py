@@ -8,6 +8,7 @@ partition whose next event is the oldest goes first, so that a replayed week loo
 from __future__ import annotations
 
 import logging
+import time as wall
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -20,6 +21,8 @@ LOOK_AHEAD_MIN = 1024
 LOG = logging.getLogger("reliable_rx")
 LOOK_AHEAD_MAX = 4096
 RUN_EVENTS_MAX = 128
+COMING_POLL_S = 0.001
+COMING_S = 60.0
 
 
 @dataclass(slots=True, eq=False)
@@ -34,6 +37,7 @@ class Partition:
     ahead: list[Any] = field(default_factory=list)
     start: int = 0
     finished: Batch | None = None
+    coming: bool = False
     ended: bool = False
     acknowledged: int = -1
     idle_since: float | None = None
@@ -48,7 +52,7 @@ class Partition:
         if self.waiting or self.finished is not None or self.reader is None:
             return True
         batch = self.reader.fetch(count_max)
-        self.ahead, self.start = self._deduplicated(batch), 0
+        self.ahead, self.start, self.coming = self._deduplicated(batch), 0, batch.coming
         if batch.ended or batch.error is not None:
             self.finished = batch
         return bool(self.ahead) or self.finished is not None
@@ -56,6 +60,9 @@ class Partition:
     def _deduplicated(self, batch: Batch) -> list[Any]:
         if batch.first == self.position:
             return batch.values if isinstance(batch.values, list) else list(batch.values)
+        if batch.first > self.position >= batch.first - batch.skipped:
+            self.position = batch.first
+            return list(batch.values)
         if batch.first > self.position:
             raise PositionUnavailable(
                 f"{self.source} partition {self.name}: wanted id {self.position:,}, but the source goes on at "
@@ -100,9 +107,12 @@ class Partition:
     def again(self, first: int, count: int, time: float, *, ended: bool, singly: bool) -> Events:
         """Take exactly the events of a journalled turn once more. *Raises* `PositionUnavailable`."""
         values: list[Any] = []
-        while len(values) < count and self.fill(count - len(values)) and self.waiting:
+        while len(values) < count or self.position < first:  # ids of a turn are consecutive; skipped ones lie before it
+            arrived = self._arrived(max(1, count - len(values))) and self.waiting
+            if not arrived or self.position != first + len(values):
+                break
             values += self.take(count - len(values), time).values
-        if self.position != first + count:
+        if self.position != first + count or len(values) != count:
             raise PositionUnavailable(
                 f"{self.source} partition {self.name}: a turn of the journal took ids {first:,} to {first + count:,}, "
                 f"but the source now gives only {len(values):,} of them; it must keep what has not been acknowledged",
@@ -116,6 +126,15 @@ class Partition:
             self.fill(1)
             error = self.finished.error if self.finished is not None else None
         return Events(self.source, self.name, first, values, time, ended, error, singly)
+
+    def _arrived(self, count_max: int) -> bool:
+        """Read ahead, waiting for what is known to be on its way; return whether something is there."""
+        deadline = wall.monotonic() + COMING_S
+        while not self.fill(count_max):
+            if not self.coming or wall.monotonic() > deadline:
+                return False
+            wall.sleep(COMING_POLL_S)
+        return True
 
 
 class Intake:

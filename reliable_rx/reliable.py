@@ -49,13 +49,17 @@ class ReliableObservable(Protocol[T_co]):
 class Batch:
     """Consecutive events of one partition: ids ``first``, ``first + 1``, …
 
-    *ended* says that nothing will ever follow these; *error* ends the partition with an error instead.
+    *ended* says that nothing will ever follow these; *error* ends the partition with an error instead. The *skipped*
+    ids before *first* hold nothing and never will: a log whose positions have gaps says so, and what is neither an
+    event nor skipped is lost. *coming* says that more is there already and on its way; ask again.
     """
 
     first: int
     values: Sequence[Any]
     ended: bool = False
     error: Exception | None = None
+    skipped: int = 0
+    coming: bool = False
 
     @property
     def next(self) -> int:
