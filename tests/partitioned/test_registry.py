@@ -4,15 +4,21 @@ from __future__ import annotations
 
 import json
 import queue
+import signal
 import sqlite3
 import subprocess
 import sys
 import threading
+import uuid
+from collections.abc import Iterator
 from pathlib import Path
 
+import psycopg
 import pytest
+from postgres_server import PostgresServer, find
 from registry_process import SHARDS
 
+from hosting.partitioned.postgres_registry import PostgresRegistry
 from hosting.partitioned.registry import MemoryRegistry, Registry
 from hosting.partitioned.sqlite_registry import SqliteRegistry
 from reliable_rx.errors import CheckpointRefused, StoreUnavailable
@@ -21,13 +27,19 @@ WAIT_S = 30.0
 APP = Path(__file__).with_name("registry_process.py")
 
 
-@pytest.fixture(params=["memory", "sqlite"])
+@pytest.fixture(params=["memory", "sqlite", "postgres"])
 def pair(request: pytest.FixtureRequest, tmp_path: Path) -> tuple[Registry, Registry]:
     """Two views of one registry."""
     if request.param == "memory":
         one: Registry = MemoryRegistry()
         return one, one
-    views = [SqliteRegistry(tmp_path / "group.sqlite", "g", poll_s=0.005) for _ in range(2)]
+    views: list[SqliteRegistry | PostgresRegistry]
+    if request.param == "sqlite":
+        views = [SqliteRegistry(tmp_path / "group.sqlite", "g", poll_s=0.005) for _ in range(2)]
+    else:
+        server: PostgresServer = request.getfixturevalue("postgres")
+        name = uuid.uuid4().hex
+        views = [PostgresRegistry(server.dsn, name) for _ in range(2)]
     for view in views:
         request.addfinalizer(view.close)
     return views[0], views[1]
@@ -90,12 +102,63 @@ def test_another_file_is_refused_and_a_closed_one_unavailable(tmp_path: Path) ->
         registry.load()
 
 
+def test_another_format_is_refused_and_a_closed_registry_unavailable(postgres: PostgresServer) -> None:
+    """A registry opens no tables of a newer format, and once closed answers nothing more."""
+    dsn = postgres.new_database()
+    registry = PostgresRegistry(dsn, "g")
+    registry.close()
+    registry.close()
+    with pytest.raises(StoreUnavailable, match="closed"):
+        registry.load()
+    with psycopg.connect(dsn, autocommit=True) as connection:
+        connection.execute("UPDATE reliable_rx.format SET version = 99")
+    with pytest.raises(CheckpointRefused, match="format 99"):
+        PostgresRegistry(dsn, "g")
+    with pytest.raises(ValueError, match="no address"):
+        PostgresRegistry("postgresql://[", "g")
+
+
+@pytest.fixture
+def mortal() -> Iterator[PostgresServer]:
+    """A server of the test's own, to be stopped and started."""
+    binaries = find()
+    if binaries is None:
+        pytest.skip("PostgreSQL is not installed here (apt-get install postgresql)")
+    server = PostgresServer(binaries, durable=True)
+    yield server
+    server.remove()
+
+
+@pytest.mark.slow
+def test_whoever_listens_is_woken_after_a_restart_too(mortal: PostgresServer) -> None:
+    """While the server is away everything is unavailable; when it is back, listeners wake, and notices come again."""
+    one, other = (PostgresRegistry(mortal.dsn, "g") for _ in range(2))
+    try:
+        heard = threading.Event()
+        other.subscribe(heard.set)
+        assert one.swap(0, b"a", notice=True)
+        assert heard.wait(WAIT_S)
+        mortal.stop(signal.SIGQUIT)
+        with pytest.raises(StoreUnavailable):
+            one.load()
+        heard.clear()
+        mortal.start()
+        assert heard.wait(WAIT_S)
+        assert one.load() == (1, b"a")
+        heard.clear()
+        assert one.swap(1, b"b", notice=True)
+        assert heard.wait(WAIT_S)
+    finally:
+        one.close()
+        other.close()
+
+
 class Watched:
     """A process and what it says."""
 
-    def __init__(self, folder: Path, name: str, said: queue.Queue[tuple[str, dict[str, int]]]) -> None:
+    def __init__(self, where: str, name: str, said: queue.Queue[tuple[str, dict[str, int]]]) -> None:
         self.name = name
-        arguments = [sys.executable, str(APP), str(folder / "group.sqlite"), name]
+        arguments = [sys.executable, str(APP), where, name]
         self.process = subprocess.Popen(arguments, stdout=subprocess.PIPE, text=True, cwd=Path(__file__).parents[2])
         self.reader = threading.Thread(target=self.read, args=(said,), daemon=True)
         self.reader.start()
@@ -114,10 +177,15 @@ class Watched:
 
 
 @pytest.mark.slow
-def test_what_a_killed_process_held_moves_to_the_others(tmp_path: Path) -> None:
+@pytest.mark.parametrize("kind", ["sqlite", "postgres"])
+def test_what_a_killed_process_held_moves_to_the_others(
+    kind: str, tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
     """Three processes share six partitions; one is killed; the other two have all six, under greater epochs."""
+    database = request.getfixturevalue("postgres").new_database() if kind == "postgres" else ""
+    where = database or str(tmp_path / "group.sqlite")
     said: queue.Queue[tuple[str, dict[str, int]]] = queue.Queue()
-    nodes = {name: Watched(tmp_path, name, said) for name in ("one", "two", "three")}
+    nodes = {name: Watched(where, name, said) for name in ("one", "two", "three")}
     holds: dict[str, dict[str, int]] = {name: {} for name in nodes}
     epochs: dict[str, int] = {}
 
