@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import sqlite3
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -27,10 +27,16 @@ _IDENTITY_SCHEMA = "CREATE TABLE identity (name TEXT PRIMARY KEY, value BLOB NOT
 
 
 class Database:
-    """One file. *part* is its role in the store, sealed into it so that two files cannot be exchanged."""
+    """One file. *part* is its role in the store, sealed into it so that two files cannot be exchanged.
 
-    def __init__(self, path: Path, part: str, *, read_only: bool = False) -> None:
-        self.path, self.read_only, self._part = path, read_only, part
+    *fence* is called inside every transaction and once more when it is durable; it raises if the store has been taken
+    over, and then nothing was promised.
+    """
+
+    def __init__(
+        self, path: Path, part: str, *, read_only: bool = False, fence: Callable[[], None] = lambda: None
+    ) -> None:
+        self.path, self.read_only, self._part, self._fence = path, read_only, part, fence
         self._write_lock, self._read_lock = threading.Lock(), threading.RLock()
         self._writing: sqlite3.Connection | None = None
         self._reading: sqlite3.Connection | None = None
@@ -105,8 +111,10 @@ class Database:
             connection = self._open(self._writing)
             connection.execute("BEGIN IMMEDIATE")
             try:
+                self._fence()
                 yield connection
                 connection.execute("COMMIT")
+                self._fence()
             except BaseException:
                 # A failed COMMIT may or may not have ended the transaction already.
                 with suppress(sqlite3.Error):

@@ -73,6 +73,7 @@ class SqliteStore(_SqliteReading, SealedStore):
     """Keep everything in *directory*, which is created if need be and owned until `close`.
 
     Without *keys* the key is a file in the directory. *retain* generations can be rebuilt. *clock* stamps generations.
+    *fence* is called inside every transaction and when it has become durable: if it raises, nothing was promised.
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as directory, SqliteStore(directory) as store:
@@ -90,6 +91,7 @@ class SqliteStore(_SqliteReading, SealedStore):
         keys: KeyRing | None = None,
         retain: int = 3,
         clock: Callable[[], float] = time.time,
+        fence: Callable[[], None] = lambda: None,
     ) -> None:
         directory = Path(directory)
         with ExitStack() as undo, unavailable(str(directory)):
@@ -97,7 +99,7 @@ class SqliteStore(_SqliteReading, SealedStore):
             self._lock = DirectoryLock(directory)
             undo.callback(self._lock.release)
             keys = keys or _key_from_file(directory)
-            self._parts = open_parts(directory, keys)
+            self._parts = open_parts(directory, keys, fence=fence)
             undo.callback(self._parts.close)
             RealDisk(directory).sync_directory()
             owner, where = self._parts.owner, str(directory)

@@ -8,7 +8,7 @@ store that has it and lacks another file has lost that file, and says so.
 from __future__ import annotations
 
 import secrets
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -53,7 +53,9 @@ class Parts:
             part.close()
 
 
-def open_parts(directory: Path, keys: KeyRing, *, read_only: bool = False) -> Parts:
+def open_parts(
+    directory: Path, keys: KeyRing, *, read_only: bool = False, fence: Callable[[], None] = lambda: None
+) -> Parts:
     """Open the files of the store in *directory*; make them if it is a new one.
 
     *Raises* `CheckpointRefused` if a file is missing, foreign, of another format, or sealed with another key.
@@ -61,7 +63,7 @@ def open_parts(directory: Path, keys: KeyRing, *, read_only: bool = False) -> Pa
     with ExitStack() as undo:
         files = []
         for part in ("checkpoint", "journal", "log"):
-            files.append(Database(directory / f"{part}.sqlite", part, read_only=read_only))
+            files.append(Database(directory / f"{part}.sqlite", part, read_only=read_only, fence=fence))
             undo.callback(files[-1].close)
         checkpoint, journal, log = files
         owner = checkpoint.open_identity((), keys=keys, owner=None)
