@@ -51,6 +51,11 @@ def kill() -> Action:
     return lambda: os.kill(os.getpid(), signal.SIGKILL)
 
 
+def stop() -> Action:
+    """Stop this process with SIGSTOP, wherever it is and whatever it holds, until somebody sends it SIGCONT."""
+    return lambda: os.kill(os.getpid(), signal.SIGSTOP)
+
+
 def raise_(error: BaseException) -> Action:
     """Raise *error*."""
 
@@ -75,6 +80,7 @@ def nth(n: int, action: Action) -> Action:
 
 _BY_NAME: dict[str, Callable[[], Action]] = {
     "kill": kill,
+    "stop": stop,
     "disk_full": disk_full,
     "disk_full_os": lambda: disk_full(by_sqlite=False),
     "error": lambda: raise_(RuntimeError("an armed fault")),
@@ -84,7 +90,7 @@ _BY_NAME: dict[str, Callable[[], Action]] = {
 def arm_from_environment(variable: str = "RELIABLE_RX_FAULTS") -> None:
     """Arm what *variable* says, for the rest of the process: ``journal.after_commit:kill@3,log.before_commit:error``.
 
-    ``@n`` means the n-th time only. Actions: ``kill``, ``disk_full``, ``disk_full_os``, ``error``.
+    ``@n`` means the n-th time only. Actions: ``kill``, ``stop``, ``disk_full``, ``disk_full_os``, ``error``.
     *Raises* `ValueError` for any other word.
     """
     for fault in filter(None, os.environ.get(variable, "").split(",")):
