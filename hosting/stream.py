@@ -1,6 +1,6 @@
 """The egress edge: a stream gives ids to what a query emits and keeps it until nobody can ask for it again.
 
-The buffer is a bounded window with cursors. *Holders* (sinks, named subscribers) have acknowledged up to somewhere,
+The buffer is a `hosting.window.Window`. *Holders* (sinks, named subscribers) have acknowledged up to somewhere,
 and nothing behind that is forgotten; if they lag by more than the buffer holds, the evaluator stops taking turns.
 Without holders the last few events are retained, so that somebody may still look. In `exactly_once` delivery what
 was emitted becomes *visible* only once the journal is durable.
@@ -11,7 +11,6 @@ from __future__ import annotations
 import logging
 from bisect import bisect_right
 from collections.abc import Callable, Iterator, Sequence
-from operator import attrgetter
 from typing import Any
 
 import reactivex
@@ -20,21 +19,19 @@ from reactivex.disposable import Disposable
 from checkpoint.codec import decode
 from checkpoint.store import StoreReader
 from hosting.turn import Output
-from reliable_rx.errors import PositionUnavailable, invariant
+from hosting.window import FIRST, Window, part
 from reliable_rx.reliable import Batch, ReliableObserver
 
 LOG = logging.getLogger("reliable_rx")
-FIRST = attrgetter("first")
-SEGMENTS_MIN = 256
 
 
-class Stream:
-    """A named, sequenced, replayable output."""
+class Stream(Window):
+    """A named, sequenced, replayable output: a window with a store behind it, of which a part is visible."""
 
     __slots__ = (
-        "_store", "held", "holders", "lock", "name", "next_id", "retain_events", "segments", "stored", "subscriptions",
-        "trim_at", "visible", "wakers",
+        "_store", "held", "lock", "retain_events", "stored", "subscriptions", "visible", "wakers",
     )  # fmt: skip
+    kind = "stream"
 
     def __init__(
         self,
@@ -46,18 +43,14 @@ class Stream:
         lock: Any,
         held: dict[str, Stream],
     ) -> None:
-        self.name = name
+        super().__init__(name, next_id)
         self.lock = lock
         self.held = held
-        self.next_id = next_id
         self.visible = next_id
         self.stored = next_id
         self.retain_events = retain_events
-        self.holders: dict[str, int] = {}
         self.wakers: tuple[Callable[[], None], ...] = ()
         self.subscriptions: tuple[Subscription, ...] = ()
-        self.segments: list[Output] = []
-        self.trim_at = SEGMENTS_MIN
         self._store = store if next_id else None
 
     def recovered(self, store: StoreReader, next_id: int) -> None:
@@ -68,13 +61,9 @@ class Stream:
     @property
     def first(self) -> int:
         """The oldest id that can be read."""
-        self._load()
+        if self._store is not None:
+            self._load()
         return self.segments[0].first if self.segments else self.next_id
-
-    @property
-    def depth(self) -> int:
-        """How many notifications wait for the slowest holder."""
-        return self.next_id - min(self.holders.values(), default=self.next_id)
 
     @property
     def ended(self) -> bool:
@@ -96,14 +85,6 @@ class Stream:
 
     # -- the engine's side
 
-    def append(self, out: Output) -> None:
-        """Take what a turn emitted; it is not visible yet."""
-        invariant(out.first == self.next_id, f"ids of {self.name} are consecutive: {out.first} follows {self.next_id}")
-        self.segments.append(out)
-        self.next_id = out.next
-        if len(self.segments) >= self.trim_at:
-            self.trim()
-
     def show(self, upto: int) -> None:
         """Make ids below *upto* visible, and tell those who listen."""
         if upto <= self.visible:
@@ -120,17 +101,9 @@ class Stream:
         self.next_id = self.visible = self.stored = next_id
         self.segments = []
 
-    def trim(self) -> None:
-        """Forget what no holder needs and retention does not keep."""
-        last = bisect_right(self.segments, self.kept_from(), key=FIRST) - 1
-        if last > 0:
-            del self.segments[:last]
-        self.trim_at = max(SEGMENTS_MIN, 2 * len(self.segments))
-
     def kept_from(self) -> int:
         """The oldest id that must still be there after a crash."""
-        held = min(self.holders.values(), default=self.next_id)
-        return max(0, min(held, self.next_id - self.retain_events))
+        return max(0, min(super().kept_from(), self.next_id - self.retain_events))
 
     def unstored(self) -> list[Output]:
         """What the store does not have yet."""
@@ -143,48 +116,28 @@ class Stream:
     def hold(self, holder: str, position: int) -> None:
         """Keep everything from id *position* on until *holder* acknowledges it."""
         with self.lock:
-            self.holders[holder] = min(max(position, self.holders.get(holder, 0)), self.next_id)
+            super().hold(holder, position)
             self.held[self.name] = self
 
     def release(self, holder: str) -> None:
         """Forget a holder."""
         with self.lock:
-            self.holders.pop(holder, None)
+            super().release(holder)
             if not self.holders:
                 self.held.pop(self.name, None)
 
     def acknowledge(self, holder: str, n: int) -> None:
         """*holder* has id *n* and all before."""
         with self.lock:
-            if holder in self.holders:
-                self.holders[holder] = max(self.holders[holder], n + 1)
+            super().acknowledge(holder, n)
 
-    def read(self, start: int, count_max: int) -> Iterator[Output]:
+    def read(self, start: int, count_max: int, *, end: int | None = None) -> Iterator[Output]:
         """Yield the visible notifications from id *start* on, at most about *count_max* values.
 
         *Raises* `PositionUnavailable` for what has been forgotten.
         """
         self._load()
-        self.check(start)
-        index = max(0, bisect_right(self.segments, start, key=FIRST) - 1)
-        while start < self.visible and count_max > 0 and index < len(self.segments):
-            segment = part(self.segments[index], start, min(self.visible, start + count_max))
-            index += 1
-            if segment is not None:
-                yield segment
-                start = segment.next
-                count_max -= len(segment.values)
-
-    def check(self, start: int) -> None:
-        """*Raises* `PositionUnavailable` if one cannot begin to read at id *start*."""
-        if not self.first <= start <= self.next_id:
-            raise PositionUnavailable(
-                f"stream {self.name!r} holds ids {self.first:,} to {self.next_id:,}, not {start:,}: start inside, or "
-                f"retain more",
-                wanted=start,
-                first=self.first,
-                end=self.next_id,
-            )
+        return super().read(start, count_max, end=self.visible if end is None else end)
 
     def subscribe(self, observer: ReliableObserver[Any], *, name: str | None = None) -> Subscription:
         """Subscribe *observer*; with a *name* the stream keeps what it has not acknowledged.
@@ -340,20 +293,6 @@ def joined(start: int, segments: Iterator[Output]) -> Batch:
         if segment.ended:
             return Batch(start, values, ended=True, error=segment.error)
     return Batch(start, values)
-
-
-def part(segment: Output, start: int, end: int) -> Output | None:
-    """Return what of *segment* lies between ids *start* and *end*."""
-    if segment.first >= start and segment.next <= end:
-        return segment
-    low, high = max(0, start - segment.first), end - segment.first
-    values = segment.values[low:high]
-    ended = segment.ended and segment.next <= end and start < segment.next
-    return (
-        Output(segment.name, segment.first + low, values, ended, segment.error if ended else None)
-        if values or ended
-        else None
-    )
 
 
 def cut(segment: Output, end: int) -> Output:

@@ -11,8 +11,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from checkpoint.store import Store
-from hosting.stream import joined, part, stored_segments
+from hosting.stream import joined, stored_segments
 from hosting.turn import Output
+from hosting.window import part
 from reliable_rx.errors import PositionUnavailable
 from reliable_rx.reliable import Batch
 

@@ -1,0 +1,228 @@
+"""A cache and its cursors against a list that never forgets anything."""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+import pytest
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, invariant, multiple, rule
+
+from hosting.stream import Stream
+from hosting.window import UNKNOWN, Cache, Cursor, Pressure, Window
+from reliable_rx.errors import InternalError, PositionUnavailable
+
+STREAMS = ("a", "b", "c")
+
+
+def stream_of(value: tuple[str, int]) -> str:
+    return value[0]
+
+
+class Reader:
+    """A cursor, and what a list would have given it."""
+
+    def __init__(self, cursor: Cursor) -> None:
+        self.cursor = cursor
+        self.expected = cursor.position
+        self.taken: list[int] = []
+        self.confirmed = cursor.position - 1
+
+    def wants(self, value: tuple[str, int]) -> bool:
+        return self.cursor.stream in (None, value[0])
+
+
+class CacheMachine(RuleBasedStateMachine):
+    """S9: held ≤ limit at all times; nothing is removed that some cursor or pin has not confirmed; what was reserved
+    fits. Readers of one stream see all of it, in order, whatever the others do."""
+
+    readers = Bundle("readers")
+    pins = Bundle("pins")
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.cache = Cache("0", 0, events_max=20, stream_of=stream_of)
+        self.log: list[tuple[str, int]] = []
+        self.live: list[Reader] = []
+        self.pinned: dict[str, int] = {}
+        self.number = 0
+        self.stopped = False
+
+    @rule(
+        wanted=st.integers(0, 30),
+        streams=st.lists(st.sampled_from(STREAMS), min_size=30, max_size=30),
+        part=st.floats(0, 1),
+    )
+    def fetch(self, wanted: int, streams: list[str], part: float) -> None:
+        self.look()
+        reserved = self.cache.reserve(wanted)
+        held = len(self.log) - self.cache.first
+        assert reserved <= 20 - held
+        count = round(reserved * part)
+        values = [(streams[offset], len(self.log) + offset) for offset in range(count)]
+        before = set(self.cache.index)
+        fresh = self.cache.fill(reserved, values)
+        assert set(fresh) == {stream for stream, _ in values} - before
+        self.log += values
+
+    @rule(target=readers, stream=st.sampled_from((None, *STREAMS)), back=st.integers(0, 20))
+    def open(self, stream: str | None, back: int) -> Any:
+        self.number += 1
+        at = len(self.log) - back
+        try:
+            reader = Reader(Cursor(self.cache, f"reader {self.number}", at, stream=stream))
+        except PositionUnavailable as miss:
+            assert (miss.wanted, miss.first, miss.end) == (at, self.cache.first, len(self.log))
+            assert at < self.cache.first
+            return multiple()
+        self.live.append(reader)
+        return reader
+
+    @rule(reader=readers, count_max=st.integers(0, 25))
+    def take(self, reader: Reader, count_max: int) -> None:
+        if reader not in self.live:
+            return
+        got = reader.cursor.take(count_max)
+        due = [(n, self.log[n]) for n in range(reader.expected, len(self.log)) if reader.wants(self.log[n])]
+        assert got == due[:count_max]
+        if got:
+            reader.expected = got[-1][0] + 1
+            reader.taken += [n for n, _ in got]
+
+    @rule(reader=readers, which=st.floats(0, 1))
+    def confirm(self, reader: Reader, which: float) -> None:
+        if reader.taken and reader in self.live:
+            n = reader.taken[int(which * (len(reader.taken) - 1))]
+            reader.cursor.confirm(n)
+            reader.confirmed = max(reader.confirmed, n)
+
+    @rule(reader=consumes(readers))
+    def close(self, reader: Reader) -> None:
+        if reader in self.live:
+            reader.cursor.close()
+            self.live.remove(reader)
+
+    @rule(target=pins, back=st.integers(0, 5))
+    def pin(self, back: int) -> Any:
+        at = len(self.log) - back
+        if at < self.cache.first:
+            return multiple()
+        self.number += 1
+        self.cache.hold(f"pin {self.number}", at)
+        self.pinned[f"pin {self.number}"] = at
+        return f"pin {self.number}"
+
+    @rule(pin=consumes(pins))
+    def unpin(self, pin: str) -> None:
+        self.cache.release(pin)
+        del self.pinned[pin]
+
+    @rule()
+    def look(self) -> None:
+        """Room is the limit less what is held; none from 18 of 20 on, until it is down to 14."""
+        room = self.cache.room()
+        held = len(self.log) - self.cache.first
+        self.stopped = held > 14 if self.stopped else held >= 18
+        assert room == (0 if self.stopped else 20 - held)
+
+    @invariant()
+    def bounded_and_nothing_dropped(self) -> None:
+        cache = self.cache
+        assert sum(len(segment.values) for segment in cache.segments) == len(self.log) - cache.first <= 20
+        for reader in self.live:
+            for n in range(reader.confirmed + 1, len(self.log)):
+                if reader.wants(self.log[n]):
+                    assert cache.first <= n, "an unconfirmed event is gone"
+                    assert cache.value(n) == self.log[n]
+        assert all(cache.first <= at for at in self.pinned.values())
+
+    def teardown(self) -> None:
+        """Once everybody has confirmed everything there is room for all that the limit allows."""
+        for reader in self.live:
+            reader.cursor.take(1000)
+            reader.cursor.position = len(self.log)
+            if self.log:
+                reader.cursor.confirm(len(self.log) - 1)
+        for pin in self.pinned:
+            self.cache.release(pin)
+        assert self.cache.room() == 20
+
+
+TestCache = CacheMachine.TestCase
+TestCache.settings = settings(max_examples=60, stateful_step_count=40, deadline=None)
+
+
+@pytest.mark.parametrize("events_max", range(1, 40))
+def test_a_cache_of_any_size_moves_on(events_max: int) -> None:
+    """S9: with any limit, one reader who confirms what he takes gets every event, and the limit is kept."""
+    cache = Cache("0", 0, events_max=events_max)
+    cursor = Cursor(cache, "me", 0)
+    seen: list[int] = []
+    given = 0
+    for _ in range(10_000):
+        if given == 200 and len(seen) == 200:
+            break
+        reserved = cache.reserve(min(7, 200 - given))
+        cache.fill(reserved, list(range(given, given + reserved)))
+        given += reserved
+        assert cache.next_id - cache.first <= events_max
+        if not reserved:
+            for n, value in cursor.take(3):
+                seen.append(value)
+                cursor.confirm(n)
+    assert seen == list(range(200))
+
+
+def test_a_quiet_stream_holds_nothing_and_misses_nothing() -> None:
+    """Events of other streams pass by a reader of a quiet stream: he neither keeps them nor falls out of the cache."""
+    cache = Cache("0", 0, events_max=50, stream_of=stream_of)
+    quiet = Cursor(cache, "quiet", 0, stream="quiet")
+    busy = Cursor(cache, "busy", 0, stream="busy")
+    for n in range(1000):
+        cache.fill(cache.reserve(1), [("busy", n)])
+        ((taken, _),) = busy.take(10)
+        busy.confirm(taken)
+    assert cache.room() == 50
+    cache.fill(cache.reserve(1), [("quiet", 1000)])
+    assert quiet.take(10) == [(1000, ("quiet", 1000))]
+
+
+def test_pressure_stops_at_ninety_and_goes_on_at_seventy_percent() -> None:
+    """Between the two it stays as it was, from either side."""
+    pressure = Pressure(1000)
+    assert [pressure.at(held) for held in (0, 899, 900, 899, 701, 700, 899, 900)] == [
+        False, False, True, True, True, False, False, True
+    ]  # fmt: skip
+
+
+def test_a_value_that_nobody_can_place_is_in() -> None:
+    """A `stream_of` that raises puts the value into the stream of the unknown; what was fetched is never lost."""
+    cache = Cache("0", 0, events_max=32, stream_of=lambda value: str(value["key"]))
+    everything, unknown = Cursor(cache, "all", 0), Cursor(cache, "unknown", 0, stream=UNKNOWN)
+    assert cache.fill(cache.reserve(2), [{"key": "a"}, {}]) == ["a", UNKNOWN]
+    assert everything.take(10) == [(0, {"key": "a"}), (1, {})]
+    assert unknown.take(10) == [(1, {})]
+
+
+def test_misuse_is_refused() -> None:
+    """What was not reserved, not taken, or is not a cache at all is an error at once."""
+    with pytest.raises(ValueError, match="room for at least one"):
+        Cache("0", 0, events_max=0)
+    cache = Cache("0", 0, events_max=32)
+    with pytest.raises(InternalError, match="fit what was reserved"):
+        cache.fill(0, ["unasked"])
+    cursor = Cursor(cache, "me", 0)
+    with pytest.raises(InternalError, match="has taken what lies before 0"):
+        cursor.confirm(0)
+    with pytest.raises(ValueError, match="close it first"):
+        Cursor(cache, "me", 0)
+    with pytest.raises(ValueError, match="stream_of"):
+        Cursor(cache, "you", 0, stream="a")
+
+
+def test_a_stream_is_a_window() -> None:
+    """The replay buffer of an output is the same component, with a store and visibility around it."""
+    stream = Stream("q", None, next_id=0, retain_events=0, lock=threading.RLock(), held={})
+    assert isinstance(stream, Window)
