@@ -24,7 +24,7 @@ from hosting.retired import Retired
 from hosting.routes import Route
 from hosting.standing import COMPLETED, FAILED, POLICIES, RUNNING, Standing, caught
 from hosting.timers import Timers
-from hosting.turn import Answer, Create, Dispose, Events, Output, Resume, Tick, Turn
+from hosting.turn import Answer, Appear, Create, Dispose, Events, Output, Resume, Tick, Turn
 from hosting.watermark import Watermarks
 from reliable_rx.errors import InternalError, LimitExceeded, QueryRefused
 from reliable_rx.event_time import EventTime
@@ -248,6 +248,14 @@ class QueryEngine(Delivery):
             mark.wake(turn.time)
 
     # -- events
+    def take_appear(self, turn: Appear) -> None:
+        if turn.source in self.failures:
+            return  # an error has ended it, whatever else it has
+        self.live.setdefault(turn.source, set()).update(turn.positions)
+        for mark in self.watermarks.by_source.get(turn.source, ()):
+            for partition in sorted(turn.positions):
+                mark.mark(turn.source, partition)
+
 
     def emit(self, standing: Standing, values: Sequence[Any]) -> None:
         """A query emits: its ids go on, and whoever reads its stream is next."""
@@ -473,3 +481,4 @@ TAKE: dict[type, Callable[[QueryEngine, Any], None]] = {
     Dispose: QueryEngine.take_dispose,
     Resume: QueryEngine.take_resume,
 }
+    Appear: QueryEngine.take_appear,

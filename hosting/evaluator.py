@@ -29,6 +29,7 @@ from hosting.outlets import Outlet, Outlets
 from hosting.recovery import recover
 from hosting.sources.pushed import PushedStream
 from hosting.statistics import QueryFigures, RecoveryFigures, Statistics, figures, query_figures
+from hosting.starting import Start
 from hosting.stream import Stream
 from hosting.turn import Create, Dispose, Events, Output, Resume, Tick, Turn
 from hosting.turnstile import Turnstile
@@ -121,10 +122,10 @@ class QueryEvaluator:
 
     # -- declaring
 
-    def source(self, name: str, source: Source) -> None:
-        """Declare an input under *name*; before the evaluator starts."""
+    def source(self, name: str, source: Source, *, start: Start | None = None) -> None:
+        """Declare an input under *name*; before the evaluator starts. *start* says where to begin it the first time."""
         self._check_new(name)
-        partitions = self.intake.add(name, source)
+        partitions = self.intake.add(name, source, start=start)
         self.engine.declare(name, partitions, timestamp=getattr(source, "timestamp", None))
 
     def push(self, name: str) -> PushedStream:

@@ -3,138 +3,32 @@
 Ids stop here. Each partition has one position, the next id to take; what a source gives twice is dropped by it, a
 gap is an error. Under processing time partitions take turns; with event time (a source that has a *timestamp*) the
 partition whose next event is the oldest goes first, so that a replayed week looks as it did.
+
+A source may list what must be read before what (`hosting.lineage`). A partition that must wait is *held*: it is opened
+when the last one before it has ended. Which partitions there are is asked at the start, before one ends, and every
+`LISTING_S`; new ones *appear* as a turn of their own, before the end of those that they follow, so that the source has
+not ended meanwhile. Rejected: asking the source what there is while replaying, which it may answer differently.
 """
 
 from __future__ import annotations
 
 import logging
-import time as wall
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
-from hosting.turn import Events
-from reliable_rx.errors import PositionUnavailable, SourceFailed, StoreUnavailable
-from reliable_rx.reliable import Batch, Reader, SequencedEnd, Source, Waking
+from hosting.lineage import Lineage, lineage_of
+from hosting.partition import Partition
+from hosting.starting import Start, check_start, resolve
+from hosting.turn import Appear, Events, Resume
+from reliable_rx.errors import SourceFailed, StoreUnavailable
+from reliable_rx.reliable import SequencedEnd, Source, Waking
 
 LOOK_AHEAD_MIN = 1024
 LOG = logging.getLogger("reliable_rx")
 LOOK_AHEAD_MAX = 4096
 RUN_EVENTS_MAX = 128
-COMING_POLL_S = 0.001
-COMING_S = 60.0
-
-
-@dataclass(slots=True, eq=False)
-class Partition:
-    """One partition of a source and how far it has been taken."""
-
-    source: str
-    name: str
-    timestamp: Callable[[Any], float] | None
-    position: int = 0
-    reader: Reader | None = None
-    ahead: list[Any] = field(default_factory=list)
-    start: int = 0
-    finished: Batch | None = None
-    coming: bool = False
-    ended: bool = False
-    acknowledged: int = -1
-    idle_since: float | None = None
-
-    @property
-    def waiting(self) -> int:
-        """How many events have been read and not taken."""
-        return len(self.ahead) - self.start
-
-    def fill(self, count_max: int) -> bool:
-        """Read ahead if nothing waits; return whether something does now."""
-        if self.waiting or self.finished is not None or self.reader is None:
-            return True
-        batch = self.reader.fetch(count_max)
-        self.ahead, self.start, self.coming = self._deduplicated(batch), 0, batch.coming
-        if batch.ended or batch.error is not None:
-            self.finished = batch
-        return bool(self.ahead) or self.finished is not None
-
-    def _deduplicated(self, batch: Batch) -> list[Any]:
-        if batch.first == self.position:
-            return batch.values if isinstance(batch.values, list) else list(batch.values)
-        if batch.first > self.position >= batch.first - batch.skipped:
-            self.position = batch.first
-            return list(batch.values)
-        if batch.first > self.position:
-            raise PositionUnavailable(
-                f"{self.source} partition {self.name}: wanted id {self.position:,}, but the source goes on at "
-                f"{batch.first:,}; events were lost there",
-                wanted=self.position,
-                first=batch.first,
-                end=batch.next,
-            )
-        return list(batch.values)[self.position - batch.first :]
-
-    def take(self, count_max: int, time: float, *, singly: bool = False) -> Events:
-        """Take at most *count_max* events as a turn."""
-        start, values = self.start, self.ahead
-        end = start + count_max
-        if start or end < len(values):
-            values = values[start:end]
-        first, count = self.position, len(values)
-        self.start = start + count
-        self.position = first + count
-        if self.finished is None or self.start < len(self.ahead):
-            return Events(self.source, self.name, first, values, time, False, None, singly)
-        self.ended = True
-        return Events(self.source, self.name, first, values, time, True, self.finished.error, singly)
-
-    def run_until(self, limit: float, count_max: int, *, included: bool) -> int:
-        """How many of the waiting events are older than *limit*, or (*included*) as old; at least one."""
-        count, timestamp = 1, self.timestamp
-        if timestamp is None:
-            return min(count_max, self.waiting)
-        most, ahead, start = min(count_max, self.waiting), self.ahead, self.start
-        while count < most and ((time := timestamp(ahead[start + count])) < limit or (included and time == limit)):
-            count += 1
-        return count
-
-    @property
-    def head_time(self) -> float:
-        """The time of the oldest waiting event; a finished partition is at the end of time."""
-        if not self.waiting:
-            return float("inf")
-        return float("-inf") if self.timestamp is None else self.timestamp(self.ahead[self.start])
-
-    def again(self, first: int, count: int, time: float, *, ended: bool, singly: bool) -> Events:
-        """Take exactly the events of a journalled turn once more. *Raises* `PositionUnavailable`."""
-        values: list[Any] = []
-        while len(values) < count or self.position < first:  # ids of a turn are consecutive; skipped ones lie before it
-            arrived = self._arrived(max(1, count - len(values))) and self.waiting
-            if not arrived or self.position != first + len(values):
-                break
-            values += self.take(count - len(values), time).values
-        if self.position != first + count or len(values) != count:
-            raise PositionUnavailable(
-                f"{self.source} partition {self.name}: a turn of the journal took ids {first:,} to {first + count:,}, "
-                f"but the source now gives only {len(values):,} of them; it must keep what has not been acknowledged",
-                wanted=first + count,
-                first=first,
-                end=self.position,
-            )
-        error = None
-        self.ended = ended  # since then the source may have ended behind these events: that is another turn's
-        if ended:
-            self.fill(1)
-            error = self.finished.error if self.finished is not None else None
-        return Events(self.source, self.name, first, values, time, ended, error, singly)
-
-    def _arrived(self, count_max: int) -> bool:
-        """Read ahead, waiting for what is known to be on its way; return whether something is there."""
-        deadline = wall.monotonic() + COMING_S
-        while not self.fill(count_max):
-            if not self.coming or wall.monotonic() > deadline:
-                return False
-            wall.sleep(COMING_POLL_S)
-        return True
+LISTING_S = 10.0
 
 
 class Intake:
@@ -152,50 +46,182 @@ class Intake:
         self.order: list[Partition] = []
         self.event_time = False
         self.turn = 0
+        self.lineages: dict[str, Lineage] = {}
+        self.starts: dict[str, Start] = {}
+        self.unknown: dict[tuple[str, str], Start] = {}
+        """Partitions that the engine has not heard of yet, and where to begin them."""
+        self.held: dict[tuple[str, str], Partition] = {}
+        self.look_again = False
+        """Whether somebody who is held may be free to go."""
+        self.list_at = math.inf
+        self.wake: Callable[[], None] | None = None
         self.absent: dict[tuple[str, str], int] = {}  # not declared this time, and to go on there when they are again
         self.absent_ended: set[tuple[str, str]] = set()
 
-    def add(self, name: str, source: Source) -> Sequence[str]:
-        """Declare a source; its partitions are opened by `open`."""
+    def add(self, name: str, source: Source, *, start: Start | None = None) -> Sequence[str]:
+        """Declare a source; its partitions are opened by `open`. Return those that are there from the first turn on.
+
+        *Raises* `ValueError` for a *start* that the source cannot find, `SourceFailed` for a list that cannot be read.
+        """
+        if start is not None:
+            check_start(source, start)
+            self.starts[name] = start
         self.sources[name] = source
         timestamp = getattr(source, "timestamp", None)
         self.event_time = self.event_time or timestamp is not None
-        names = list(source.partitions())
+        lineage = lineage_of(name, source)
+        if lineage is not None:
+            self.lineages[name] = lineage
+        names = list(source.partitions() if lineage is None else lineage.listed)
         for each in names:
             self.partitions[name, each] = Partition(name, each, timestamp)
-        self.order = list(self.partitions.values())
-        return names
+        return names if lineage is None and start is None else []
 
     def open(self, positions: dict[tuple[str, str], int], ended: set[tuple[str, str]], wake: Any) -> None:
-        """Open every partition at its position."""
+        """Open every partition at its position, but for those that must wait."""
+        self.wake = wake
         self.absent = {key: position for key, position in positions.items() if key not in self.partitions}
         self.absent_ended = ended - self.partitions.keys()
+        known = {source for source, _ in positions}
         for key, partition in self.partitions.items():
+            source = key[0]
             if partition.reader is not None:
                 continue
-            partition.position = positions.get(key, 0)
-            partition.acknowledged = partition.position - 1
-            partition.ended = key in ended
-            if partition.ended:
-                continue  # nothing will be read of it again, and what it has acknowledged may be gone
-            partition.reader = self.sources[key[0]].open(key[1], partition.position)
-            if isinstance(partition.reader, Waking):
-                partition.reader.on_available(wake)
+            if key in positions or not (source in known or source in self.lineages or source in self.starts):
+                self._begin(key, partition, positions.get(key, 0), ended=key in ended)
+            else:
+                self.unknown[key] = "earliest" if source in known else self.starts.get(source, "earliest")
+        self.list_at = self.clock() + LISTING_S if self.lineages else math.inf
+        self._open_ready()
 
-    def next(self, time: float) -> Events | None:
-        """Return the next turn's events, or None if nothing is there."""
+    def begin(self, source: str, positions: Mapping[str, int]) -> None:
+        """Know partitions from now on, to be read from these positions on."""
+        for name, position in positions.items():
+            key = (source, name)
+            self.unknown.pop(key, None)
+            partition = self.partitions.get(key)
+            if partition is None:
+                self.absent[key] = position
+            elif partition.reader is None:
+                self._begin(key, partition, position, ended=False)
+        self._open_ready()
+
+    def appeared(self) -> Iterator[Appear]:
+        """Give the turns that tell the engine of partitions it has not heard of."""
+        for source in dict.fromkeys(source for source, _ in self.unknown):
+            names = [name for each, name in self.unknown if each == source]
+            positions = {name: resolve(self.sources[source], name, self.unknown[source, name]) for name in names}
+            self.begin(source, positions)
+            yield Appear(source, positions)
+        self._open_ready()
+
+    def move(self, positions: Mapping[tuple[str, str], int]) -> None:
+        """Read partitions again from these positions on, also what had ended; what follows what, again in its order."""
+        for key, position in positions.items():
+            before = self.partitions[key]
+            if before.reader is not None:
+                before.reader.close()
+            self.unknown.pop(key, None)
+            fresh = self.partitions[key] = Partition(*key, before.timestamp)
+            self._begin(key, fresh, position, ended=False)
+        self._open_ready()
+
+    def _begin(self, key: tuple[str, str], partition: Partition, position: int, *, ended: bool) -> None:
+        partition.position, partition.acknowledged = position, position - 1
+        partition.ended = ended  # nothing will be read of it again, and what it has acknowledged may be gone
+        if not ended:
+            self.held[key] = partition
+
+    def _open_ready(self) -> None:
+        """Open what no longer waits for anybody."""
+        over: dict[str, set[str]] = {source: set() for source, _ in self.held}
+        for source, name in self.ended() if over else ():
+            over.setdefault(source, set()).add(name)
+        for source, ended in over.items():
+            waiting, lineage = self._held_of(source), self.lineages.get(source)
+            for name in waiting if lineage is None else lineage.ready(waiting, ended=ended):
+                self._open((source, name))
+        idle = self.held.keys() | self.unknown.keys()
+        self.order = [partition for key, partition in self.partitions.items() if key not in idle]
+
+    def _held_of(self, source: str) -> list[str]:
+        return [name for each, name in self.held if each == source]
+
+    def _open(self, key: tuple[str, str]) -> None:
+        partition = self.partitions[key]
+        reader = self.sources[key[0]].open(key[1], partition.position)
+        self.held.pop(key, None)
+        partition.reader = reader
+        if isinstance(reader, Waking) and self.wake is not None:
+            reader.on_available(self.wake)
+
+    # -- who comes after whom
+
+    def _news(self) -> Appear | None:
+        """Look now and then whether a source has more partitions than it had, and open whose turn has come."""
+        if self.clock() >= self.list_at:
+            self.list_at = self.clock() + LISTING_S
+            for source in self.lineages:
+                self._list(source)
+        if self.look_again:
+            self.look_again = False
+            self._open_ready()
+        return next(self.appeared(), None) if self.unknown else None
+
+    def _list(self, source: str) -> None:
+        timestamp = getattr(self.sources[source], "timestamp", None)
+        listed: Any = self.sources[source]
+        fresh = self.lineages[source].update(listed.listing())
+        for name in fresh:
+            key = (source, name)
+            if key in self.partitions:
+                continue
+            partition = self.partitions[key] = Partition(source, name, timestamp)
+            if key in self.absent:
+                self._begin(key, partition, self.absent.pop(key), ended=key in self.absent_ended)
+                self.absent_ended.discard(key)
+                self.look_again = True
+            else:
+                self.unknown[key] = "earliest"
+        for partition in self.order if fresh else ():
+            partition.is_heard = False
+
+    def _before_end(self, partition: Partition, time: float) -> Appear | Resume | None:
+        """Return what the engine has to know before *partition* ends: that others come after it."""
+        source = partition.source
+        self.look_again |= partition.waiting <= self.take_max
+        if not partition.is_followed:
+            self._list(source)
+            partition.is_followed = True
+        if self.unknown:
+            return next(self.appeared(), None)
+        if partition.is_heard:
+            return None
+        partition.is_heard = True
+        return Resume(time) if self.lineages[source].follow(self._held_of(source), partition.name) else None
+
+    def next(self, time: float) -> Events | Appear | Resume | None:
+        """Return the next turn's events, or what must be known before them; None if nothing is there."""
+        if self.lineages:
+            news = self._news()
+            if news is not None:
+                return news
         return self._oldest(time) if self.event_time else self._in_turn(time)
 
-    def _in_turn(self, time: float) -> Events | None:
+    def _in_turn(self, time: float) -> Events | Appear | Resume | None:
         order = self.order
         for offset in range(len(order)):
             partition = order[(self.turn + offset) % len(order)]
             if not partition.ended and (partition.waiting or partition.fill(self.look_ahead)):
+                if partition.finished is not None and partition.source in self.lineages:
+                    news = self._before_end(partition, time)
+                    if news is not None:
+                        return news
                 self.turn = (self.turn + offset + 1) % len(order)
                 return partition.take(self.take_max, time, singly=self.singly)
         return None
 
-    def _oldest(self, time: float) -> Events | None:
+    def _oldest(self, time: float) -> Events | Appear | Resume | None:
         live = [partition for partition in self.order if not partition.ended]
         ready = [partition for partition in live if partition.fill(LOOK_AHEAD_MAX)]
         if len(ready) < len(live) and not self._only_idle(live, ready):
@@ -204,6 +230,10 @@ class Intake:
             return None
         ready.sort(key=lambda partition: partition.head_time)
         oldest, second = ready[0], ready[1] if len(ready) > 1 else None
+        if oldest.finished is not None and oldest.source in self.lineages:
+            news = self._before_end(oldest, time)
+            if news is not None:
+                return news
         if second is None:
             limit, first = float("inf"), True
         else:  # simultaneous events in the order of the partitions, wherever a batch or a process began
@@ -224,6 +254,8 @@ class Intake:
     def find(self, source: str, partition: str) -> Partition:
         """Return a partition that a journalled turn names. *Raises* `SourceFailed` if it is not declared any more."""
         found = self.partitions.get((source, partition))
+        if found is not None and found.reader is None and not found.ended:
+            self._open((source, partition))
         if found is None:
             raise SourceFailed(
                 f"the journal has turns of source {source!r}, partition {partition!r}, which must be taken again: "
@@ -235,14 +267,15 @@ class Intake:
         return found
 
     def positions(self) -> dict[tuple[str, str], int]:
-        return self.absent | {key: partition.position for key, partition in self.partitions.items()}
+        known = {key: each.position for key, each in self.partitions.items() if key not in self.unknown}
+        return self.absent | known
 
     def ended(self) -> set[tuple[str, str]]:
         return self.absent_ended | {key for key, partition in self.partitions.items() if partition.ended}
 
     @property
     def all_ended(self) -> bool:
-        return all(partition.ended for partition in self.order)
+        return not self.held and not self.unknown and all(partition.ended for partition in self.order)
 
     def acknowledge(self, positions: dict[tuple[str, str], int], ended: set[tuple[str, str]]) -> None:
         """A checkpoint that covers these positions is durable: the sources may forget what lies before.
@@ -263,7 +296,7 @@ class Intake:
                     partition.acknowledged = n
 
     def close(self) -> None:
-        for partition in self.order:
+        for partition in self.partitions.values():
             if partition.reader is not None:
                 partition.reader.close()
                 partition.reader = None

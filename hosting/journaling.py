@@ -12,7 +12,7 @@ from typing import Any
 
 from checkpoint.codec import decode, digest, encode
 from checkpoint.journal import Journal
-from hosting.turn import Answer, Create, Dispose, Events, Output, Resume, Tick, Turn
+from hosting.turn import Answer, Appear, Create, Dispose, Events, Output, Resume, Tick, Turn
 from reliable_rx.errors import CheckpointRefused, NondeterminismDetected
 
 Entry = tuple[Any, ...]
@@ -97,6 +97,8 @@ def entry_of(turn: Turn, code: bytes | None) -> Entry:
         return ("create", turn.name, turn.plan, code, turn.keys, turn.policy, turn.limits, turn.time, turn.clock)
     if isinstance(turn, Resume):
         return ("resume", turn.time)
+    if isinstance(turn, Appear):
+        return ("appear", turn.source, dict(turn.positions))
     return ("dispose", turn.name, turn.time)
 
 

@@ -1,7 +1,8 @@
 """Coming back: the newest checkpoint, then the journalled turns once more, then live.
 
 The same turns over the same events give the same outputs under the same ids, so whoever has some of them already drops
-them by id. What differs is reported (or, strictly, refused), never silently accepted.
+them by id. What differs is reported (or, strictly, refused), never silently accepted. Partitions that a source did not
+have before appear behind the replay, as a turn of their own.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from hosting import journaling
 from hosting.collector import no_collections
 from hosting.snapshot import load
 from hosting.statistics import RecoveryFigures
-from hosting.turn import Create, Turn
+from hosting.turn import Appear, Create, Turn
 from reliable_rx.errors import invariant
 
 if TYPE_CHECKING:
@@ -52,6 +53,8 @@ def _recover(evaluator: QueryEvaluator) -> RecoveryFigures:
     evaluator.engine.replaying = False
     evaluator.engine.plans.stored = {}
     evaluator.calls.recovered()
+    for appeared in evaluator.intake.appeared():
+        evaluator._take(appeared)
     return RecoveryFigures(generation, turns, events, wall.perf_counter() - began, fallbacks)
 
 
@@ -97,4 +100,7 @@ def turn_of(evaluator: QueryEvaluator, entry: journaling.Entry) -> Turn:
             plan = evaluator.engine.plans.compile_stored(identity, decode(code), limits)
         evaluator.durable_plans.add(identity)
         return Create(name, identity, plan, keys, policy, limits, time, *clock)
+    if entry[0] == "appear":
+        evaluator.intake.begin(*entry[1:])
+        return Appear(*entry[1:])
     return journaling.simple_turn(entry)

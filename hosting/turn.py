@@ -8,7 +8,7 @@ when events come singly, and a frozen dataclass costs three times as much.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from reliable_rx import Limits
@@ -76,7 +76,18 @@ class Resume(NamedTuple):
     time: float
 
 
-Turn = Events | Tick | Answer | Create | Dispose | Resume
+class Appear(NamedTuple):
+    """A source has partitions that it did not have before, to be read from these *positions* on.
+
+    It has ended when these have ended too. Where they begin is written down here, for a starting point such as "the
+    latest" would be another one after a crash.
+    """
+
+    source: str
+    positions: Mapping[str, int]
+
+
+Turn = Events | Tick | Answer | Create | Dispose | Resume | Appear
 
 
 class Output(NamedTuple):

@@ -1,17 +1,18 @@
 """Scripted faults at exact positions, around any source: what a test or a demonstration makes go wrong, reproducibly.
 
 What a fault has still to do is remembered by the source, not by the reader, so that a reader opened again after a
-failure gets past it: ``Fail(times=2)`` fails twice in all.
+failure gets past it: ``Fail(times=2)`` fails twice in all. What the source within can do besides (list, bounds, find),
+the faulty one can too.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 from reliable_rx.errors import SourceFailed
-from reliable_rx.reliable import Batch, Reader, Source
+from reliable_rx.reliable import Batch, Bounded, Findable, Listed, Reader, Source
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,6 +67,12 @@ class FaultySource:
         self._faults = sorted(faults, key=lambda fault: fault.at)
         self._left = {id(fault): _repeats(fault) for fault in self._faults}
         self.timestamp: Callable[[Any], float] | None = getattr(source, "timestamp", None)
+        if isinstance(source, Listed):
+            self.listing = source.listing
+        if isinstance(source, Bounded):
+            self.bounds = self._bounds
+        if isinstance(source, Findable):
+            self.find = self._find
         for fault in self._faults:
             if fault.partition not in source.partitions():
                 raise ValueError(f"{fault} names no partition of the source; it has {', '.join(source.partitions())}")
@@ -78,6 +85,18 @@ class FaultySource:
         """Read *partition* from id *at* on."""
         faults = [fault for fault in self._faults if fault.partition == partition]
         return _FaultyReader(self._source.open(partition, at), faults, at, self._use_up)
+
+    def _bounds(self, partition: str, /) -> tuple[int, int]:
+        first, end = cast(Bounded, self._source).bounds(partition)
+        return first, self._within(partition, end)
+
+    def _find(self, partition: str, time: float, /) -> int:
+        return self._within(partition, cast(Findable, self._source).find(partition, time))
+
+    def _within(self, partition: str, position: int) -> int:
+        """Return *position*, or the end that a fault has made before it."""
+        ends = [each.at for each in self._faults if each.partition == partition and isinstance(each, (End, Error))]
+        return min([position, *ends])
 
     def _use_up(self, fault: Fault) -> bool:
         """Take one of the times that *fault* still has; return whether it had one."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from hosting.sources.finding import first_at
 from reliable_rx.errors import PositionUnavailable, SourceFailed
 from reliable_rx.reliable import Batch, Reader
 
@@ -48,14 +49,26 @@ class ListSource:
 
     def open(self, partition: str, at: int, /) -> Reader:
         """Read *partition* from index *at* on."""
-        sequence = self._sequences.get(partition)
-        if sequence is None:
-            known = ", ".join(self._sequences)
-            raise SourceFailed(f"there is no partition {partition!r}, only {known}", source="list", partition=partition)
+        sequence = self._sequence(partition)
         if not 0 <= at <= len(sequence):
             message = f"partition {partition!r} has {len(sequence)} values; position {at} is not among them"
             raise PositionUnavailable(message, wanted=at, first=0, end=len(sequence))
         return _ListReader(sequence, at, self._follow)
+
+    def bounds(self, partition: str, /) -> tuple[int, int]:
+        """Return 0 and the number of values there now."""
+        return 0, len(self._sequence(partition))
+
+    def find(self, partition: str, time: float, /) -> int:
+        """Return the index of the first value at or after *time*, by *timestamp*."""
+        return first_at(self, partition, time)
+
+    def _sequence(self, partition: str) -> Sequence[Any]:
+        sequence = self._sequences.get(partition)
+        if sequence is None:
+            known = ", ".join(self._sequences)
+            raise SourceFailed(f"there is no partition {partition!r}, only {known}", source="list", partition=partition)
+        return sequence
 
 
 class _ListReader:

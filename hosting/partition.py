@@ -1,0 +1,131 @@
+"""One partition of a source and how far it has been taken: read ahead, deduplicated by position, cut into turns."""
+
+from __future__ import annotations
+
+import time as wall
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from hosting.turn import Events
+from reliable_rx.errors import PositionUnavailable
+from reliable_rx.reliable import Batch, Reader
+
+COMING_POLL_S = 0.001
+COMING_S = 60.0
+
+
+@dataclass(slots=True, eq=False)
+class Partition:
+    """One partition of a source and how far it has been taken."""
+
+    source: str
+    name: str
+    timestamp: Callable[[Any], float] | None
+    position: int = 0
+    reader: Reader | None = None
+    ahead: list[Any] = field(default_factory=list)
+    start: int = 0
+    finished: Batch | None = None
+    coming: bool = False
+    ended: bool = False
+    acknowledged: int = -1
+    idle_since: float | None = None
+    is_followed: bool = False
+    """Its end is near, and who comes after it has been looked for."""
+    is_heard: bool = False
+    """Its end is near, and the clocks have been told that those who come after it could not speak."""
+
+    @property
+    def waiting(self) -> int:
+        """How many events have been read and not taken."""
+        return len(self.ahead) - self.start
+
+    def fill(self, count_max: int) -> bool:
+        """Read ahead if nothing waits; return whether something does now."""
+        if self.waiting or self.finished is not None or self.reader is None:
+            return True
+        batch = self.reader.fetch(count_max)
+        self.ahead, self.start, self.coming = self._deduplicated(batch), 0, batch.coming
+        if batch.ended or batch.error is not None:
+            self.finished = batch
+        return bool(self.ahead) or self.finished is not None
+
+    def _deduplicated(self, batch: Batch) -> list[Any]:
+        if batch.first == self.position:
+            return batch.values if isinstance(batch.values, list) else list(batch.values)
+        if batch.first > self.position >= batch.first - batch.skipped:
+            self.position = batch.first
+            return list(batch.values)
+        if batch.first > self.position:
+            raise PositionUnavailable(
+                f"{self.source} partition {self.name}: wanted id {self.position:,}, but the source goes on at "
+                f"{batch.first:,}; events were lost there",
+                wanted=self.position,
+                first=batch.first,
+                end=batch.next,
+            )
+        return list(batch.values)[self.position - batch.first :]
+
+    def take(self, count_max: int, time: float, *, singly: bool = False) -> Events:
+        """Take at most *count_max* events as a turn."""
+        start, values = self.start, self.ahead
+        end = start + count_max
+        if start or end < len(values):
+            values = values[start:end]
+        first, count = self.position, len(values)
+        self.start = start + count
+        self.position = first + count
+        if self.finished is None or self.start < len(self.ahead):
+            return Events(self.source, self.name, first, values, time, False, None, singly)
+        self.ended = True
+        return Events(self.source, self.name, first, values, time, True, self.finished.error, singly)
+
+    def run_until(self, limit: float, count_max: int, *, included: bool) -> int:
+        """How many of the waiting events are older than *limit*, or (*included*) as old; at least one."""
+        count, timestamp = 1, self.timestamp
+        if timestamp is None:
+            return min(count_max, self.waiting)
+        most, ahead, start = min(count_max, self.waiting), self.ahead, self.start
+        while count < most and ((time := timestamp(ahead[start + count])) < limit or (included and time == limit)):
+            count += 1
+        return count
+
+    @property
+    def head_time(self) -> float:
+        """The time of the oldest waiting event; a finished partition is at the end of time."""
+        if not self.waiting:
+            return float("inf")
+        return float("-inf") if self.timestamp is None else self.timestamp(self.ahead[self.start])
+
+    def again(self, first: int, count: int, time: float, *, ended: bool, singly: bool) -> Events:
+        """Take exactly the events of a journalled turn once more. *Raises* `PositionUnavailable`."""
+        values: list[Any] = []
+        while len(values) < count or self.position < first:  # ids of a turn are consecutive; skipped ones lie before it
+            arrived = self._arrived(max(1, count - len(values))) and self.waiting
+            if not arrived or self.position != first + len(values):
+                break
+            values += self.take(count - len(values), time).values
+        if self.position != first + count or len(values) != count:
+            raise PositionUnavailable(
+                f"{self.source} partition {self.name}: a turn of the journal took ids {first:,} to {first + count:,}, "
+                f"but the source now gives only {len(values):,} of them; it must keep what has not been acknowledged",
+                wanted=first + count,
+                first=first,
+                end=self.position,
+            )
+        error = None
+        self.ended = ended  # since then the source may have ended behind these events: that is another turn's
+        if ended:
+            self.fill(1)
+            error = self.finished.error if self.finished is not None else None
+        return Events(self.source, self.name, first, values, time, ended, error, singly)
+
+    def _arrived(self, count_max: int) -> bool:
+        """Read ahead, waiting for what is known to be on its way; return whether something is there."""
+        deadline = wall.monotonic() + COMING_S
+        while not self.fill(count_max):
+            if not self.coming or wall.monotonic() > deadline:
+                return False
+            wall.sleep(COMING_POLL_S)
+        return True
