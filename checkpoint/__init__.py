@@ -5,6 +5,7 @@ from checkpoint.envelope import KeyRing, seal, unseal
 from checkpoint.journal import Journal
 from checkpoint.log import Log
 from checkpoint.memory import MemoryStore
+from checkpoint.postgres import PostgresReader, PostgresStore
 from checkpoint.sqlite import SqliteReader, SqliteStore
 from checkpoint.store import Checkpoint, GenerationInfo, Recovered, Segment, Store, StoreReader
 
@@ -15,6 +16,8 @@ __all__ = [
     "KeyRing",
     "Log",
     "MemoryStore",
+    "PostgresReader",
+    "PostgresStore",
     "Recovered",
     "Segment",
     "SqliteReader",

@@ -12,10 +12,9 @@ from __future__ import annotations
 import secrets
 import select
 import threading
-import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from reliable_rx.errors import CheckpointRefused, LimitExceeded, StoreUnavailable
@@ -58,15 +57,6 @@ class _Made:
 
     name: str
     connection: psycopg.Connection[Any]
-    since: float = field(default_factory=time.monotonic)
-
-    def alive(self) -> bool:
-        """Whether the server has said nothing unasked: to an idle connection it says only that it is over."""
-        poll = select.poll()
-        with suppress(OSError, ValueError):
-            poll.register(self.connection.fileno(), select.POLLIN)
-            return not self.connection.closed and not poll.poll(0)
-        return False
 
 
 class Connections:
@@ -128,6 +118,18 @@ class Connections:
         with translated(self.where):
             return self._connect().connection
 
+    def is_alive(self, connection: psycopg.Connection[Any]) -> bool:
+        """Whether the server has said nothing unasked: to an idle connection it says only that it is over."""
+        poll = select.poll()
+        if connection.closed:
+            return False
+        poll.register(connection.fileno(), select.POLLIN)
+        return not poll.poll(0)
+
+    def translated(self) -> AbstractContextManager[None]:
+        """Raise what a caller can act on instead of what PostgreSQL says."""
+        return translated(self.where)
+
     def close(self) -> None:
         """Close what is idle; what is in use is closed when it comes back. Doing it twice is harmless."""
         with self._lock:
@@ -157,7 +159,7 @@ class Connections:
                 made = self._idle.pop() if self._idle else None
             if made is None:
                 return self._connect()
-            if made.alive():
+            if self.is_alive(made.connection):
                 return made
             made.connection.close()
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from reliable_rx.errors import CheckpointRefused
+from reliable_rx.errors import CheckpointRefused, StoreUnavailable
 
 if TYPE_CHECKING:
     import psycopg
@@ -80,6 +80,12 @@ def make(connection: psycopg.Connection[Any]) -> None:
                 for statement in _SCHEMA:
                     connection.execute(statement.encode())
                 connection.execute("INSERT INTO format VALUES (0, %s)", (FORMAT,))
+
+
+def look(connection: psycopg.Connection[Any]) -> None:
+    """Refuse a database without the tables, or with those of another format."""
+    if not _is_ours(connection):
+        raise StoreUnavailable("there are no stores in this database; give the address of one that has some")
 
 
 def _is_ours(connection: psycopg.Connection[Any]) -> bool:

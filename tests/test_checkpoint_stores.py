@@ -1,14 +1,20 @@
-"""Both stores pass the public conformance suite, and the suite condemns stores that break a promise."""
+"""All stores pass the public conformance suite, and the suite condemns stores that break a promise."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import uuid
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from postgres_server import PostgresServer
 
 from checkpoint import KeyRing, MemoryStore, Segment, SqliteReader, SqliteStore, Store, StoreReader
+from checkpoint.postgres import PostgresReader, PostgresStore
+from checkpoint.postgres_connections import Connections
+from checkpoint.postgres_owner import Presence
+from checkpoint.postgres_schema import make
 from checkpoint.sealed import Write
 from reliable_rx.errors import ReliableRxError
 from reliable_rx.testing.stores import STORE_CHECKS, check_store
@@ -25,10 +31,22 @@ def _sqlite(tmp_path: Path) -> OpenStore:
     return lambda: SqliteStore(tmp_path / "store")
 
 
-@pytest.fixture(params=[_memory, _sqlite], ids=["memory", "sqlite"])
-def open_store(request: pytest.FixtureRequest, tmp_path: Path) -> OpenStore:
-    opener: OpenStore = request.param(tmp_path)
-    return opener
+def _postgres(request: pytest.FixtureRequest) -> Iterator[OpenStore]:
+    """Stores over shared connections, so that opening one again and again connects once."""
+    server: PostgresServer = request.getfixturevalue("postgres")
+    connections, name = Connections(server.dsn, prepare=make), uuid.uuid4().hex
+    presence = Presence(connections)
+    yield lambda: PostgresStore(connections, name, presence=presence)
+    presence.close()
+    connections.close()
+
+
+@pytest.fixture(params=["memory", "sqlite", "postgres"])
+def open_store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[OpenStore]:
+    if request.param == "postgres":
+        yield from _postgres(request)
+    else:
+        yield {"memory": _memory, "sqlite": _sqlite}[request.param](tmp_path)
 
 
 @pytest.mark.parametrize("name", STORE_CHECKS)
@@ -43,9 +61,9 @@ def test_all_checks_on_one_store(open_store: OpenStore) -> None:
 
 
 def test_the_types_are_stores() -> None:
-    """Both stores and the reader have the declared interface (held by mypy as well)."""
-    stores: list[type[Store]] = [MemoryStore, SqliteStore]
-    readers: list[type[StoreReader]] = [SqliteReader, *stores]
+    """All stores and readers have the declared interface (held by mypy as well)."""
+    stores: list[type[Store]] = [MemoryStore, SqliteStore, PostgresStore]
+    readers: list[type[StoreReader]] = [SqliteReader, PostgresReader, *stores]
     assert all(hasattr(reader, "recover") for reader in readers)
 
 

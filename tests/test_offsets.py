@@ -1,4 +1,4 @@
-"""What an offset store promises, on both stores.
+"""What an offset store promises, on all stores.
 
 What is asked of progress, and where it is shown:
 
@@ -29,22 +29,25 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from postgres_server import PostgresServer
+from postgres_worlds import Place
 
 from checkpoint.envelope import KeyRing
-from checkpoint.offsets import Committed, MemoryOffsets, SqliteOffsets, lag, retire
+from checkpoint.offsets import Committed, MemoryOffsets, PostgresOffsets, SqliteOffsets, lag, retire
 from checkpoint.offsets.log import PAGE
+from checkpoint.offsets.store import LeaseAuthority
 from reliable_rx.errors import CheckpointRefused, LimitExceeded, OffsetsLoading, StoreOwned, StoreUnavailable
 from reliable_rx.testing.faults import arm, disk_full, nth
 
 P, Q = ("flights", "0"), ("flights", "1")
-AnyOffsets = MemoryOffsets | SqliteOffsets
+AnyOffsets = MemoryOffsets | SqliteOffsets | PostgresOffsets
 
 
 class World:
     """Leases, a clock, and a store that is opened, or opened again, over the same rows."""
 
-    def __init__(self, kind: str, directory: Path) -> None:
-        self.kind, self.directory = kind, directory
+    def __init__(self, kind: str, directory: Path, place: Place | None = None) -> None:
+        self.kind, self.directory, self.place = kind, directory, place
         self.held = {P: ("a", 1), Q: ("a", 1)}
         self.now = 1_000.0
         self.memory: MemoryOffsets | None = None
@@ -56,6 +59,11 @@ class World:
             store = SqliteOffsets(
                 self.directory, self.leases, clock=lambda: self.now, load=load, compact_rows=compact_rows
             )
+        elif self.place is not None:
+            store = PostgresOffsets(
+                self.place.dsn, self.leases, name=self.place.name, clock=lambda: self.now, load=load,
+                compact_rows=compact_rows,
+            )  # fmt: skip
         elif self.memory is None:
             store = self.memory = MemoryOffsets(
                 self.leases, clock=lambda: self.now, load=load, compact_rows=compact_rows
@@ -71,12 +79,16 @@ class World:
     def rows(self, store: AnyOffsets) -> int:
         if isinstance(store, MemoryOffsets):
             return len(store.committed.rows)
+        if self.place is not None:
+            return int(self.place.sql("SELECT count(*) FROM offsets WHERE store = MINE")[0][0])
+        assert isinstance(store, SqliteOffsets)
         return int(store._database.read("SELECT count(*) FROM offsets")[0][0])
 
 
-@pytest.fixture(params=["memory", "sqlite"])
+@pytest.fixture(params=["memory", "sqlite", "postgres"])
 def world(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[World]:
-    world = World(request.param, tmp_path)
+    server: PostgresServer | None = request.getfixturevalue("postgres") if request.param == "postgres" else None
+    world = World(request.param, tmp_path, server and Place(server.dsn))
     yield world
     for store in world.opened:
         store.close()
@@ -393,7 +405,10 @@ def test_a_missing_row_is_found(world: World) -> None:
         commit(store, world, p=position)
     if isinstance(store, MemoryOffsets):
         del store.committed.rows[1]
+    elif world.place is not None:
+        world.place.sql("DELETE FROM offsets WHERE store = MINE AND number = 2")
     else:
+        assert isinstance(store, SqliteOffsets)
         with store._database.transaction() as connection:
             connection.execute("DELETE FROM offsets WHERE number = 2")
     with pytest.raises(CheckpointRefused, match="row 2 is needed and the next one there is 3"):
@@ -411,6 +426,22 @@ def test_an_exchanged_row_is_found(sqlite: World) -> None:
         sqlite.open()
 
 
+def test_another_name_or_key_is_refused(postgres: PostgresServer) -> None:
+    """In a database, a name that nothing is stored under, another key, and a key that is missing are told apart."""
+    held: LeaseAuthority = lambda group, partition: ("a", 1)  # noqa: E731
+    with pytest.raises(StoreUnavailable, match="no stores in this database"):
+        PostgresOffsets(postgres.new_database(), held, create=False)
+    place = Place(postgres.dsn)
+    PostgresOffsets(place.dsn, held, name=place.name).close()
+    with pytest.raises(StoreUnavailable, match="no offset store"):
+        PostgresOffsets(place.dsn, held, name="another", create=False)
+    with pytest.raises(CheckpointRefused, match="key that is not on the key ring"):
+        PostgresOffsets(place.dsn, held, name=place.name, keys=KeyRing(bytes(32)))
+    place.sql("UPDATE stores SET key = NULL WHERE id = MINE")
+    with pytest.raises(CheckpointRefused, match="give those keys"):
+        PostgresOffsets(place.dsn, held, name=place.name)
+
+
 def test_another_store_or_key_is_refused(sqlite: World) -> None:
     """A lost key file, another key, and a directory without a store are told apart."""
     with pytest.raises(StoreUnavailable, match="no offset store"):
@@ -423,13 +454,18 @@ def test_another_store_or_key_is_refused(sqlite: World) -> None:
         sqlite.open()
 
 
-def test_many_open_it_at_once(sqlite: World) -> None:
+@pytest.mark.parametrize("kind", ["sqlite", "postgres"])
+def test_many_open_it_at_once(kind: str, tmp_path: Path, request: pytest.FixtureRequest) -> None:
     """Whoever opens a new store together with others ends up on the same one."""
+    database = request.getfixturevalue("postgres").new_database() if kind == "postgres" else None
+    world = World(kind, tmp_path, database and Place(database))
     stores: list[AnyOffsets] = []
-    opening = [threading.Thread(target=lambda: stores.append(sqlite.open())) for _ in range(6)]
+    opening = [threading.Thread(target=lambda: stores.append(world.open())) for _ in range(6)]
     for each in opening:
         each.start()
     for each in opening:
         each.join()
-    commit(stores[0], sqlite, p=3)
+    commit(stores[0], world, p=3)
     assert [positions(store) for store in stores] == [{P: 3}] * 6
+    for store in stores:
+        store.close()

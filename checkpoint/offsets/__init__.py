@@ -3,7 +3,7 @@
 store.py       what an offset store promises
 table.py       its rules, as a pure machine over a table in memory
 log.py         the durable log under the table: group commit, replay, compaction
-logged.py      the two as an offset store; memory.py and sqlite.py keep its rows
+logged.py      the two as an offset store; memory.py, sqlite.py and postgres.py keep its rows
 committer.py   when to commit, and what
 retention.py   forgetting groups that nobody uses
 dual.py        two stores of one group
@@ -14,6 +14,7 @@ from checkpoint.offsets.committer import Committer
 from checkpoint.offsets.dual import DualOffsets
 from checkpoint.offsets.memory import MemoryOffsets
 from checkpoint.offsets.migration import Migration, Phase, Setting
+from checkpoint.offsets.postgres import PostgresOffsets
 from checkpoint.offsets.retention import retire
 from checkpoint.offsets.sqlite import SqliteOffsets
 from checkpoint.offsets.store import Committed, Lease, LeaseAuthority, MovableOffsets, OffsetStore, Refusal, lag
@@ -29,6 +30,7 @@ __all__ = [
     "MovableOffsets",
     "OffsetStore",
     "Phase",
+    "PostgresOffsets",
     "Refusal",
     "Setting",
     "SqliteOffsets",

@@ -1,0 +1,118 @@
+"""From one word, where a group lives, to everything that it shares: a directory, or a PostgreSQL database.
+
+    DIRECTORY/registry.sqlite   the documents of the groups
+    DIRECTORY/offsets/          the positions
+    DIRECTORY/partitions/       the stores of the partitions
+
+The nodes and the commands open a group here and nowhere else, so that they cannot look at different places. Rejected:
+three addresses (they belong together: a lease of one registry says nothing to stores beside another).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import ExitStack
+from pathlib import Path
+from typing import NamedTuple, Protocol
+
+from checkpoint.files import make_directory
+from checkpoint.offsets.postgres import PostgresOffsets
+from checkpoint.offsets.sqlite import SqliteOffsets
+from checkpoint.offsets.store import Lease, MovableOffsets
+from checkpoint.offsets.store import Partition as Named
+from hosting.partitioned.folder_stores import FolderStores
+from hosting.partitioned.group import Group, read_group
+from hosting.partitioned.places import PartitionStores
+from hosting.partitioned.postgres_registry import PostgresRegistry
+from hosting.partitioned.postgres_stores import PostgresStores
+from hosting.partitioned.registry import Registry
+from hosting.partitioned.sqlite_registry import SqliteRegistry
+from hosting.partitioned.words import Partition
+
+ON_A_SERVER = ("postgresql://", "postgres://")
+
+
+class Offsets(MovableOffsets, Protocol):
+    """An offset store that is closed by whoever opened it."""
+
+    def close(self) -> None: ...
+
+
+class Opened(NamedTuple):
+    """What the nodes of one group share."""
+
+    registry: Registry
+    offsets: Offsets
+    stores: PartitionStores
+
+    def close(self) -> None:
+        """Close them all, even if one cannot be closed."""
+        with ExitStack() as closing:
+            for each in self:
+                closing.callback(each.close)
+
+
+def open_group(where: str | Path, group: str) -> Opened:
+    """Open registry, offsets and stores of *group*, made if need be, in a directory or a database (``postgresql://``).
+
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as directory:
+    ...     opened = open_group(directory, "flights")
+    ...     version, document = opened.registry.load()
+    ...     opened.close()
+    >>> version
+    0
+
+    *Raises* what they raise: `CheckpointRefused`, `StoreUnavailable`; `ValueError` if *group* is empty.
+    """
+    if not group:
+        raise ValueError("a group needs a name: under it its nodes find each other")
+    with ExitStack() as undo:
+        registry = _registry(where, group)
+        undo.callback(registry.close)
+        offsets = _offsets(where, _leases(registry, group))
+        undo.callback(offsets.close)
+        opened = Opened(registry, offsets, _stores(where, group))
+        undo.pop_all()
+        return opened
+
+
+def is_on_a_server(where: str | Path) -> bool:
+    """Whether *where* is the address of a database rather than a directory."""
+    return str(where).startswith(ON_A_SERVER)
+
+
+def _registry(where: str | Path, group: str) -> Registry:
+    if is_on_a_server(where):
+        return PostgresRegistry(str(where), group)
+    make_directory(Path(where))
+    return SqliteRegistry(Path(where) / "registry.sqlite", group)
+
+
+def _offsets(where: str | Path, leases: Callable[[str, Named], Lease | None]) -> Offsets:
+    if is_on_a_server(where):
+        return PostgresOffsets(str(where), leases)
+    return SqliteOffsets(Path(where) / "offsets", leases)
+
+
+def _stores(where: str | Path, group: str) -> PartitionStores:
+    if is_on_a_server(where):
+        return PostgresStores(str(where), group)
+    return FolderStores(Path(where) / "partitions")
+
+
+def _leases(registry: Registry, group: str) -> Callable[[str, Named], Lease | None]:
+    """Return the authority on who holds a partition of *group*: what its document says now."""
+
+    read: tuple[int, Group | None] = (0, None)
+
+    def lease(asked: str, partition: Named) -> Lease | None:
+        nonlocal read
+        version, document = registry.load()
+        if version != read[0]:
+            read = version, None if document is None else read_group(document, name=group)
+        found = read[1]
+        hold = None if asked != group or found is None else found.holds.get(Partition(*partition))
+        return None if hold is None or hold.owner is None else (hold.owner, hold.epoch)
+
+    return lease
