@@ -7,9 +7,10 @@ Python, and what names them should stand beside them.
 
 from __future__ import annotations
 
+import inspect
 import threading
 from collections.abc import Callable, Sequence
-from typing import Any, TypedDict, Unpack
+from typing import Any, NamedTuple, TypedDict, Unpack
 
 import reliable_rx as rx
 from checkpoint.store import Store
@@ -21,6 +22,19 @@ from reliable_rx.plan import NO_LIMITS
 from reliable_rx.reliable import Sink, Source
 
 Feed = Callable[[QueryEvaluator], None]
+
+
+SCOPES = ("partition", "all")
+
+
+class Declared(NamedTuple):
+    """A query of an app. *scope* says what of its sources it must see, when the app is hosted by several nodes."""
+
+    query: rx.Observable[Any]
+    policy: str
+    limits: Limits
+    clock: EventTime | None
+    scope: str
 
 
 class Options(TypedDict, total=False):
@@ -92,8 +106,8 @@ class App:
             raise TypeError(f"App has no option {unknown[0]!r}; it has {', '.join(Options.__annotations__)}")
         self.options = options
         self.sources: dict[str, Source | Callable[[], Source]] = {}
-        self.queries: dict[str, tuple[rx.Observable[Any], str, Limits, EventTime | None]] = {}
-        self.sinks: list[tuple[str, Sink | Callable[[], Sink]]] = []
+        self.queries: dict[str, Declared] = {}
+        self.sinks: list[tuple[str, Sink | Callable[..., Sink]]] = []
         self.pushed: dict[str, Pushed] = {}
         self.feeds: list[Feed] = []
 
@@ -120,17 +134,24 @@ class App:
         policy: str = "fail",
         limits: Limits = NO_LIMITS,
         clock: EventTime | None = None,
+        scope: str = "partition",
     ) -> rx.Query[Any]:
         """Declare a standing query; return its stream to build further queries on.
 
-        Its clock is the computer's, or follows its events with *clock* `event_time(...)`.
+        Its clock is the computer's, or follows its events with *clock* `event_time(...)`. On nodes that share the
+        partitions of its sources it is hosted once per partition; with *scope* ``"all"`` once, over all of them.
         """
+        if scope not in SCOPES:
+            raise ValueError(f"the scope of {name!r} must be one of {', '.join(SCOPES)}, got {scope!r}")
         self._check_new(name)
-        self.queries[name] = (query, policy, limits, clock)
+        self.queries[name] = Declared(query, policy, limits, clock, scope)
         return rx.source(name)
 
-    def sink(self, stream: str, sink: Sink | Callable[[], Sink]) -> None:
+    def sink(self, stream: str, sink: Sink | Callable[..., Sink]) -> None:
         """Send the stream of a query (or its dead letters, or its late events) to *sink*.
+
+        A function that makes the sink may take one argument: on nodes that share partitions it is the `Place` at which
+        the stream is written, so that each partition has a target of its own; elsewhere it is None.
 
         *Raises* `KeyError` for an unknown stream.
         """
@@ -154,10 +175,10 @@ class App:
             evaluator.source(name, made(source, "partitions"))
         for name, pushed in self.pushed.items():
             pushed._stream = evaluator.push(name)
-        for name, (query, policy, limits, clock) in self.queries.items():
-            evaluator.create(name, query, policy=policy, limits=limits, clock=clock)
+        for name, each in self.queries.items():
+            evaluator.create(name, each.query, policy=each.policy, limits=each.limits, clock=each.clock)
         for stream, sink in self.sinks:
-            evaluator.sink(stream, made(sink, "flush"))
+            evaluator.sink(stream, sink_at(None, sink))
         return evaluator
 
     def start_feeds(self, evaluator: QueryEvaluator, failed: Callable[[Exception], object]) -> list[threading.Thread]:
@@ -177,6 +198,15 @@ class App:
     def _check_new(self, name: str) -> None:
         if name in self.sources or name in self.queries or name in self.pushed:
             raise ValueError(f"the name {name!r} is taken; sources and queries share one set of names")
+
+
+def sink_at(place: object, sink: Sink | Callable[..., Sink]) -> Sink:
+    """Return the sink for *place*, made if it is given as a function."""
+    if callable(sink) and not isinstance(sink, type) and not hasattr(sink, "flush"):
+        takes_place = any(each.default is each.empty for each in inspect.signature(sink).parameters.values())
+        made_sink: Sink = sink(place) if takes_place else sink()
+        return made_sink
+    return made(sink, "flush")  # type: ignore[no-any-return]
 
 
 def made(what: Any, method: str) -> Any:

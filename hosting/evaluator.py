@@ -17,7 +17,7 @@ from typing import Any
 
 from checkpoint.codec import encode
 from checkpoint.store import Store
-from hosting import journaling
+from hosting import idling, journaling
 from hosting.background import Lend, OwnThread, Worker
 from hosting.calls import Calls
 from hosting.checkpointer import Checkpointer
@@ -27,9 +27,10 @@ from hosting.engine import QueryEngine
 from hosting.intake import Intake
 from hosting.outlets import Outlet, Outlets
 from hosting.recovery import recover
+from hosting.rewinding import rewind
 from hosting.sources.pushed import PushedStream
-from hosting.statistics import QueryFigures, RecoveryFigures, Statistics, figures, query_figures
 from hosting.starting import Start
+from hosting.statistics import QueryFigures, RecoveryFigures, Statistics, figures, query_figures
 from hosting.stream import Stream
 from hosting.turn import Create, Dispose, Events, Output, Resume, Tick, Turn
 from hosting.turnstile import Turnstile
@@ -40,7 +41,6 @@ from reliable_rx.plan import NO_LIMITS, Plan
 from reliable_rx.reliable import Sink, Source
 
 DELIVERIES = ("exactly_once", "at_least_once")
-POLL_S = 0.02
 PENDING_GROUPS_MAX = 16
 ROUND_TURNS_MAX = 256
 GROUP_TURNS_MAX = 8192
@@ -118,6 +118,8 @@ class QueryEvaluator:
         self.fresh: list[Output] = []
         self.broken: BaseException | None = None
         self.stalled_since: float | None = -math.inf
+        self.on_wake: Callable[[], None] | None = None
+        """For a host that calls `step` itself: what to call when there may be something to do again."""
         self.started = self.closed = self.stopping = False
 
     # -- declaring
@@ -257,7 +259,7 @@ class QueryEvaluator:
         while not self.stopping and not (until is not None and until()):
             if self.step():
                 self.lock.give_way()
-            elif self._is_finished():
+            elif self.finished:
                 break
             else:
                 self._wait()
@@ -267,18 +269,11 @@ class QueryEvaluator:
         if self.trouble is None:
             self.flush()
 
-    def _is_finished(self) -> bool:
-        """Whether nothing can happen any more: sources ended, nothing pending, no timer to wait for."""
+    @property
+    def finished(self) -> bool:
+        """Whether nothing can happen any more: the sources have ended, and all is durable and visible."""
         with self.lock:
-            return (
-                bool(self.intake.order)
-                and self.intake.all_ended
-                and (self.engine.timers.next_due() is None or (self.intake.event_time and self.engine.drained))
-                and not self.engine.calls.askers
-                and self.group is None
-                and not self.committed
-                and not self.journal_worker.busy
-            )
+            return idling.is_finished(self)
 
     def stop(self) -> None:
         """Ask `run` to return; safe from any thread and from signal handlers."""
@@ -288,19 +283,16 @@ class QueryEvaluator:
     def _wait(self) -> None:
         with self.changed:
             if not self.awake:
-                self.changed.wait(self._pause())
+                self.changed.wait(idling.pause_s(self))
             self.awake = False
-
-    def _pause(self) -> float:
-        due = None if self.intake.event_time else self.engine.timers.next_due()
-        pause = POLL_S if due is None else min(POLL_S, max(0.0, due - self.clock()))
-        return max(pause, 0.0005)
 
     def wake(self) -> None:
         """Something has arrived or become durable."""
         with self.changed:
             self.awake = True
             self.changed.notify_all()
+        if self.on_wake is not None:
+            self.on_wake()
 
     def flush(self) -> None:
         """Return when every turn taken so far is durable and visible. *Raises* `StoreUnavailable`."""
@@ -317,6 +309,21 @@ class QueryEvaluator:
         with self.lock:
             self.start()
             self.checkpointer.now(full=full)
+
+    def rewind(self, positions: Mapping[tuple[str, str], int]) -> None:
+        """Read the partitions (by source and name) again from these positions; the queries begin anew, durably.
+
+        The ids of their outputs go on. *Raises* `SourceFailed` for a partition that is not declared.
+        """
+        rewind(self, positions)
+
+    def abandon(self) -> None:
+        """Stop and write nothing more, not even what is under way: somebody else goes on with this store's content."""
+        self.group = None
+        self.committed.clear()
+        self.journal_worker.forget()
+        self.checkpointer.worker.forget()
+        self.close()
 
     def close(self) -> None:
         """Stop without a checkpoint: what is durable is all that is needed to go on."""

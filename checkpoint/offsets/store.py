@@ -25,6 +25,8 @@ Charge = Literal["alone", "shared", "paired", "moved"]
 *paired*, for those only that write both; or not at all, as the group has *moved*."""
 
 METADATA_BYTES_MAX = 4096
+RESET = "reset"
+"""The metadata of a position that was reset, until somebody has committed from there."""
 
 
 class Committed(NamedTuple):
@@ -35,6 +37,11 @@ class Committed(NamedTuple):
     owner: str = ""
     time: float = 0.0
     metadata: str = ""
+
+    @property
+    def is_reset(self) -> bool:
+        """Whether this was set by hand and nothing was committed since: whoever opens the partition begins there."""
+        return self.metadata == RESET
 
 
 class Refusal(NamedTuple):

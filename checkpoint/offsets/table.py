@@ -10,7 +10,16 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import NamedTuple
 
-from checkpoint.offsets.store import METADATA_BYTES_MAX, Charge, Committed, Lease, LeaseAuthority, Partition, Refusal
+from checkpoint.offsets.store import (
+    METADATA_BYTES_MAX,
+    RESET,
+    Charge,
+    Committed,
+    Lease,
+    LeaseAuthority,
+    Partition,
+    Refusal,
+)
 from reliable_rx.errors import LimitExceeded, OffsetsMoved, StoreOwned, invariant
 
 
@@ -173,7 +182,7 @@ def reset(draft: Draft, group: str, vector: Mapping[Partition, int]) -> None:
     draft.check_not_held(group, vector)
     for partition, position in vector.items():
         invariant(position >= 0, f"position {position} is the id of an event")
-        draft.put(group, partition, Entry(position, draft.entry(group, partition).epoch, "", draft.now))
+        draft.put(group, partition, Entry(position, draft.entry(group, partition).epoch, "", draft.now, RESET))
 
 
 def delete(draft: Draft, group: str, unless_after: float | None) -> bool:

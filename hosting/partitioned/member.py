@@ -76,6 +76,10 @@ class Membership:
         self._fenced = self._missed = 0
         self._start_after: dict[Partition, float] = {}
 
+    def alive(self, now: float) -> bool:
+        """Whether the leases may be trusted: nobody else can have them yet. Safe from any thread."""
+        return self.id is not None and now < self._alive_until
+
     # ---- beats
 
     def due(self) -> float | None:

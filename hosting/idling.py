@@ -1,0 +1,66 @@
+"""When an evaluator has something to do again: at once, after a while, when it is woken, or never."""
+
+from __future__ import annotations
+
+import time as wall
+from typing import TYPE_CHECKING
+
+from hosting.background import RETRY_S
+from reliable_rx.reliable import Waking
+
+if TYPE_CHECKING:
+    from hosting.evaluator import QueryEvaluator
+
+POLL_S = 0.02
+
+
+def is_finished(evaluator: QueryEvaluator) -> bool:
+    """Whether nothing can happen any more: sources ended, nothing pending, no timer to wait for."""
+    engine, intake = evaluator.engine, evaluator.intake
+    return (
+        bool(intake.order)
+        and intake.all_ended
+        and (engine.timers.next_due() is None or (intake.event_time and engine.drained))
+        and not engine.calls.askers
+        and is_settled(evaluator)
+    )
+
+
+def is_settled(evaluator: QueryEvaluator) -> bool:
+    """Whether all turns taken so far are durable and visible."""
+    return evaluator.group is None and not evaluator.committed and not evaluator.journal_worker.busy
+
+
+def pause_s(evaluator: QueryEvaluator) -> float:
+    """How long a loop of its own waits before it looks again, if nobody wakes it."""
+    left_s = timer_s(evaluator)
+    return max(POLL_S if left_s is None else min(POLL_S, left_s), 0.0005)
+
+
+def timer_s(evaluator: QueryEvaluator) -> float | None:
+    """How long it is until the first timer is due; None if none will be by the computer's clock."""
+    due = None if evaluator.intake.event_time else evaluator.engine.timers.next_due()
+    return None if due is None else max(0.0, due - evaluator.clock())
+
+
+def next_look_s(evaluator: QueryEvaluator) -> float | None:
+    """How long nothing can happen unless it is woken; None: for ever. For a host that looks after many evaluators."""
+    waits = [timer_s(evaluator), checkpoint_s(evaluator)]
+    if evaluator.trouble is not None:
+        waits.append(RETRY_S)
+    if not wakes_us(evaluator) or evaluator.intake.event_time:
+        waits.append(POLL_S)
+    return min((each for each in waits if each is not None), default=None)
+
+
+def checkpoint_s(evaluator: QueryEvaluator) -> float | None:
+    """How long it is until a checkpoint is due; None if all is in one or on its way there."""
+    checkpointer = evaluator.checkpointer
+    if evaluator.engine.number == checkpointer.turn or checkpointer.attempt is not None:
+        return None
+    return max(0.0, checkpointer.last_at + checkpointer.interval_s - wall.monotonic())
+
+
+def wakes_us(evaluator: QueryEvaluator) -> bool:
+    """Whether every reader says when something has arrived."""
+    return all(isinstance(each.reader, Waking) for each in evaluator.intake.order if not each.ended)

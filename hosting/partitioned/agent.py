@@ -1,0 +1,302 @@
+"""An agent: one channel at work, as a task of the node's crew; the single-threaded host of one partition's evaluator.
+
+    open --> run <--> sleep --> close | end | stop
+
+It opens in the order that fencing needs: the lease is asked for, the sinks are fenced, the store is taken over, the
+positions are claimed; only then does anything run. It closes in the order that handing over needs: a checkpoint, the
+commit, and when everything has stopped, the word that it is closed. A partition where nothing happens *sleeps*: its
+evaluator is checkpointed and closed, and what is left is a reader that says when something has come.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import ExitStack
+from dataclasses import dataclass
+from typing import Protocol
+
+from checkpoint.offsets.store import Committed
+from checkpoint.store import Store
+from hosting import idling
+from hosting.background import Lend
+from hosting.evaluator import QueryEvaluator
+from hosting.partitioned.crew import DONE, Task
+from hosting.partitioned.keys import Key
+from hosting.partitioned.places import PartitionStores, Place
+from hosting.partitioned.sections import Section
+from hosting.partitioned.sleeper import Sleeper
+from hosting.partitioned.words import Lease
+from hosting.starting import Start
+from reliable_rx.errors import LeaseLost
+from reliable_rx.probes import probe
+
+LOG = logging.getLogger("reliable_rx")
+SLICE_S = 0.02
+UNTRUSTED_S = 0.05
+
+
+class Held(Protocol):
+    """The leases of the node, as its agents see them (`hosting.partitioned.leases`). Safe to call from any thread."""
+
+    def alive(self) -> bool: ...
+    def admit(self, lease: Lease) -> bool: ...
+    def claim(self, lease: Lease, keys: Iterable[Key]) -> Mapping[Key, Committed]: ...
+    def commit(self, lease: Lease, positions: Mapping[Key, int]) -> None: ...
+    def opened(self, lease: Lease) -> None: ...
+    def closed(self, lease: Lease) -> None: ...
+    def ended(self, lease: Lease) -> None: ...
+    def failed(self, lease: Lease) -> None: ...
+    def fenced(self, lease: Lease) -> None: ...
+    def stopped(self, lease: Lease) -> None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Means:
+    """What the agents of a node share. *lend* has a function run in a thread that writes."""
+
+    stores: PartitionStores
+    start: Start
+    sleep_after_s: float
+    lend: Lend
+
+
+class Agent:
+    """Runs the channel of *lease* over one partition of *section*."""
+
+    def __init__(self, held: Held, means: Means, section: Section, place: Place) -> None:
+        self.held, self.means, self.section, self.place = held, means, section, place
+        self.lease = place.lease
+        self.task: Task | None = None
+        self.asked = self.dropped = False
+        self.positions: dict[Key, int] = {}
+        self.events_in = 0
+        self.sleeper: Sleeper | None = None
+        self.keys = dict[Key, tuple[str, str]]()
+        self._evaluator: QueryEvaluator | None = None
+        self._store: Store | None = None
+        self._busy_at = 0.0
+        self._phase: Callable[[], float | None] = self._open
+
+    def __repr__(self) -> str:
+        return f"Agent({self.lease.partition}, epoch {self.lease.epoch}, {self._phase.__name__.strip('_')})"
+
+    @property
+    def asleep(self) -> bool:
+        """Whether its evaluator is closed until something happens."""
+        return self.sleeper is not None
+
+    # ---- what the node asks of it
+
+    def close(self) -> None:
+        """Give the partition back in order."""
+        self.asked = True
+        self.wake()
+
+    def abandon(self) -> None:
+        """Stop at once, and write nothing more."""
+        self.dropped = True
+        self.wake()
+
+    def wake(self) -> None:
+        """Something may have happened."""
+        if self.task is not None:
+            self.task.wake()
+
+    # ---- what the crew calls
+
+    def step(self) -> float | None:
+        """Do some work; return when to be called again."""
+        try:
+            return self._stop() if self.dropped else self._phase()
+        except LeaseLost:
+            self._let_go(abandon=True)
+            self.held.fenced(self.lease)
+            self.held.stopped(self.lease)
+        except Exception as error:
+            LOG.warning("%s has failed at epoch %d: %s", self.lease.partition, self.lease.epoch, error, exc_info=True)
+            self._let_go(abandon=True)
+            self.held.failed(self.lease)
+        return DONE
+
+    def _open(self) -> float | None:
+        if not self.held.admit(self.lease):
+            return DONE
+        probe("agent.admitted")
+        self._wake_up()
+        self.held.opened(self.lease)
+        self._phase = self._run
+        return 0.0
+
+    def _wake_up(self) -> None:
+        """Fence the sinks, take over the store, claim the positions, recover."""
+        sinks = self.section.sinks_at(self.place, alive=self.held.alive)
+        with ExitStack() as undo:
+            for _, sink in sinks:
+                undo.callback(sink.close)
+            probe("agent.fenced")
+            self._store = store = self.means.stores.open(self.lease)
+            undo.callback(store.close)
+            probe("agent.took_over")
+            self.keys = self.section.keys(self.place)
+            committed = self.held.claim(self.lease, self.keys)
+            probe("agent.claimed")
+            start = self._start_of(committed)
+            evaluator = self.section.evaluator(self.place, store, sinks, start=start, lend=self.means.lend)
+            undo.pop_all()
+            undo.callback(store.close)
+            undo.callback(evaluator.abandon)
+            evaluator.on_wake = self.wake
+            evaluator.start()
+            self._rewind(evaluator, committed)
+            undo.pop_all()
+        self._evaluator = evaluator
+        self._busy_at = time.monotonic()
+        probe("agent.opened")
+
+    def _start_of(self, committed: Mapping[Key, Committed]) -> Start:
+        """Where partitions begin that the store does not know: where the group has come to, or where it is to start."""
+        if not committed:
+            return self.means.start
+        default = self.means.start
+        each = dict(default) if isinstance(default, Mapping) else {}
+        if not isinstance(default, Mapping):
+            each = {partition: default for _, partition in self.keys.values()}
+        return each | {self.keys[key][1]: found.position for key, found in committed.items()}
+
+    def _rewind(self, evaluator: QueryEvaluator, committed: Mapping[Key, Committed]) -> None:
+        """Do what a reset of the group's positions asked for, as long as no commit has come after it."""
+        positions = {self.keys[key]: found.position for key, found in committed.items() if found.is_reset}
+        if positions:
+            LOG.info("%s is read again from %s, as its offsets were reset", self.lease.partition, positions)
+            evaluator.rewind(positions)
+            self._note(evaluator)
+            self.held.commit(self.lease, self.positions)
+            self.held.claim(self.lease, self.keys)
+
+    def _run(self) -> float | None:
+        evaluator = self._evaluator
+        if evaluator is None:
+            return DONE
+        if not self.held.alive():
+            return UNTRUSTED_S
+        if self.asked:
+            return self._close(evaluator)
+        until, moved = time.monotonic() + SLICE_S, False
+        while evaluator.step():
+            moved = True
+            if time.monotonic() >= until:
+                break
+        self._note(evaluator)
+        if moved:
+            self._busy_at = time.monotonic()
+            return 0.0
+        if evaluator.finished:
+            return self._end(evaluator)
+        return self._wait(evaluator)
+
+    def _wait(self, evaluator: QueryEvaluator) -> float | None:
+        """How long to wait; fall asleep if that will be long."""
+        wait_s = idling.next_look_s(evaluator)
+        awake_s = self._busy_at + self.means.sleep_after_s - time.monotonic()
+        if self.section.whole or not idling.is_settled(evaluator) or evaluator.engine.calls.askers:
+            return wait_s
+        if awake_s > 0:
+            return awake_s if wait_s is None else min(wait_s, awake_s)
+        if idling.wakes_us(evaluator) and wait_s is not None and wait_s < self.means.sleep_after_s:
+            return wait_s
+        return self._fall_asleep(evaluator)
+
+    def _fall_asleep(self, evaluator: QueryEvaluator) -> float | None:
+        evaluator.checkpoint()
+        self._note(evaluator)
+        timer_s = idling.timer_s(evaluator)
+        places = {key: (evaluator.intake.sources[key[0]], evaluator.intake.partitions[key].position)
+                  for key in self.keys.values() if not evaluator.intake.partitions[key].ended}  # fmt: skip
+        self._let_go()
+        self.sleeper = Sleeper(places, wake=self.wake, timer_s=timer_s)
+        self._phase = self._sleep
+        return 0.0
+
+    def _sleep(self) -> float | None:
+        sleeper = self.sleeper
+        if sleeper is None:
+            return DONE
+        if self.asked:
+            self._say_closed()
+            return DONE
+        if not self.held.alive():
+            return UNTRUSTED_S
+        if not sleeper.stirs():
+            return sleeper.next_look_s()
+        self._end_sleep()
+        self._wake_up()
+        self._phase = self._run
+        return 0.0
+
+    def _end_sleep(self) -> None:
+        sleeper, self.sleeper = self.sleeper, None
+        if sleeper is not None:
+            sleeper.close()
+
+    # ---- how it ends
+
+    def _close(self, evaluator: QueryEvaluator) -> float:
+        """Give back: finish what is under way, checkpoint, commit, stop, and only then say so."""
+        evaluator.calls.finish()
+        evaluator.checkpoint()
+        self._note(evaluator)
+        probe("agent.checkpointed")
+        self._let_go()
+        self._say_closed()
+        return DONE
+
+    def _say_closed(self) -> None:
+        self._end_sleep()
+        self.held.commit(self.lease, self.positions)
+        probe("agent.committed")
+        self.means.stores.hand_over(self.lease)
+        self.held.closed(self.lease)
+
+    def _end(self, evaluator: QueryEvaluator) -> float:
+        """The partition has been read to its end: it never opens again."""
+        evaluator.checkpoint()
+        self._note(evaluator)
+        self._let_go()
+        self.held.commit(self.lease, self.positions)
+        probe("agent.committed")
+        self.means.stores.hand_over(self.lease)
+        self.held.ended(self.lease)
+        return DONE
+
+    def _stop(self) -> float:
+        self._let_go(abandon=True)
+        self.held.stopped(self.lease)
+        return DONE
+
+    def _let_go(self, *, abandon: bool = False) -> None:
+        """Close what is open; writing nothing more, with *abandon*."""
+        self._end_sleep()
+        evaluator, self._evaluator = self._evaluator, None
+        store, self._store = self._store, None
+        try:
+            if evaluator is not None:
+                evaluator.on_wake = None
+                self.events_in += evaluator.events_in
+                evaluator.abandon() if abandon else evaluator.close()
+        except Exception:
+            if not abandon:
+                raise
+            LOG.warning("%s was abandoned, and did not stop in order", self.lease.partition, exc_info=True)
+        finally:
+            if store is not None:
+                store.close()
+
+    def _note(self, evaluator: QueryEvaluator) -> None:
+        """Remember the positions inside the last durable checkpoint: what may be committed."""
+        partitions = evaluator.intake.partitions
+        for key, each in self.keys.items():
+            found = partitions.get(each)
+            if found is not None and found.acknowledged + 1 > self.positions.get(key, -1):
+                self.positions[key] = found.acknowledged + 1

@@ -1,0 +1,47 @@
+"""A sink that is written to only while its node may trust its lease.
+
+A node knows that its lease is over before anybody else may get it (at two thirds of the session), unless it was stopped
+between looking and writing. Then what the sink itself does counts, if it can fence. For sinks that cannot, this is all
+there is, and the window is as short as one call.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from hosting.partitioned.places import Place
+from reliable_rx.errors import LeaseLost
+from reliable_rx.reliable import Sink
+
+
+class Guarded:
+    """*sink*, for as long as *alive* says so."""
+
+    def __init__(self, sink: Sink, place: Place, alive: Callable[[], bool]) -> None:
+        self.sink, self._place, self._alive = sink, place, alive
+
+    def open(self, stream: str, /) -> int | None:
+        self._check()
+        return self.sink.open(stream)
+
+    def write(self, first: int, values: Sequence[Any], /) -> None:
+        self._check()
+        self.sink.write(first, values)
+
+    def end(self, n: int, error: Exception | None, /) -> None:
+        self._check()
+        self.sink.end(n, error)
+
+    def flush(self) -> None:
+        self._check()
+        self.sink.flush()
+
+    def close(self) -> None:
+        self.sink.close()
+
+    def _check(self) -> None:
+        if not self._alive():
+            lease = self._place.lease
+            message = f"{lease.partition}: epoch {lease.epoch} is over here, or nobody has answered for too long"
+            raise LeaseLost(message, partition=str(lease.partition), epoch=lease.epoch, newest=None)

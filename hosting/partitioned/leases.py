@@ -1,0 +1,164 @@
+"""The leases of one node: what its agents ask before they act, and say when they have acted.
+
+Two locks, never one within the other: over the membership, and over the positions. The registry is asked outside both.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable, Iterable, Mapping
+
+from checkpoint.offsets import Committer
+from checkpoint.offsets.store import Committed, OffsetStore, Refusal
+from hosting.partitioned.agent import Agent
+from hosting.partitioned.channel import Do
+from hosting.partitioned.keys import Key
+from hosting.partitioned.member import Action, Membership
+from hosting.partitioned.shared import Shared
+from hosting.partitioned.words import Lease, Partition
+from reliable_rx.errors import LeaseLost
+
+LOG = logging.getLogger("reliable_rx")
+
+
+class Leases:
+    """What a node holds in *group*. *begin* makes and starts the agent of a lease, *wake* asks for a beat at once."""
+
+    def __init__(
+        self,
+        group: str,
+        membership: Membership,
+        shared: Shared,
+        offsets: OffsetStore,
+        *,
+        commit_interval_s: float,
+        begin: Callable[[Lease], Agent],
+        wake: Callable[[], None],
+    ) -> None:
+        self.group, self.membership = group, membership
+        self.agents: dict[Partition, Agent] = {}
+        self.lock = threading.RLock()
+        self._shared, self._offsets = shared, offsets
+        self._committer = Committer(offsets, group, interval_s=commit_interval_s)
+        self._offsets_lock = threading.Lock()
+        self._begin, self._wake = begin, wake
+
+    # ---- what the node does with them
+
+    def do(self, actions: Iterable[Action]) -> None:
+        """Do what the membership has decided."""
+        for action in actions:
+            if action.do is Do.OPEN:
+                agent = self.agents[action.lease.partition] = self._begin(action.lease)
+                agent.wake()
+            else:
+                self._end(action)
+
+    def _end(self, action: Action) -> None:
+        agent = self.agents.get(action.lease.partition)
+        if agent is not None and agent.lease == action.lease:
+            agent.close() if action.do is Do.CLOSE else agent.abandon()
+
+    def commit_due(self) -> None:
+        """Commit, if it is time, what the checkpoints hold by now."""
+        now = time.monotonic()
+        with self._offsets_lock:
+            for agent in list(self.agents.values()):
+                self._committer.checkpointed(dict(agent.positions), now)
+            answers = self._committer.tick(now)
+        for key, refusal in answers.items():
+            if refusal is not None and refusal.reason == "fenced":
+                self._fence(key, refusal)
+
+    def _fence(self, key: Key, refusal: Refusal) -> None:
+        LOG.warning("group %s: %s", self.group, refusal.message)
+        for agent in list(self.agents.values()):
+            if key in agent.positions:
+                self.fenced(agent.lease)
+
+    # ---- what agents ask
+
+    def alive(self) -> bool:
+        """Whether the leases may be trusted."""
+        return self.membership.alive(time.monotonic())
+
+    def admit(self, lease: Lease) -> bool:
+        """Whether *lease* may open: it is asked for now. If not, it is over."""
+        in_force = self._shared.lease(lease.partition)
+        with self.lock:
+            admitted = self.membership.admit(lease, in_force)
+        if not admitted:
+            self._forget(lease)
+            self._wake()
+        return admitted
+
+    def claim(self, lease: Lease, keys: Iterable[Key]) -> Mapping[Key, Committed]:
+        """Fence the positions *keys*, and return what is committed. *Raises* `LeaseLost`, or what the store does."""
+        owned = dict.fromkeys(keys, (str(lease.owner), int(lease.epoch)))
+        with self._offsets_lock:
+            _check(lease, self._offsets.claim(self.group, owned))
+            found = self._offsets.fetch(self.group, owned)
+            for key, owner in owned.items():
+                self._committer.open(key, owner, committed=found[key].position if key in found else 0)
+        return found
+
+    def commit(self, lease: Lease, positions: Mapping[Key, int]) -> None:
+        """Commit *positions* now. *Raises* `LeaseLost`, or what the store does."""
+        owned = dict.fromkeys(positions, (str(lease.owner), int(lease.epoch)))
+        with self._offsets_lock:
+            _check(lease, self._offsets.commit(self.group, positions, owned) if positions else {})
+
+    # ---- what agents say
+
+    def opened(self, lease: Lease) -> None:
+        """It runs."""
+        self._tell(self.membership.opened, lease)
+
+    def closed(self, lease: Lease) -> None:
+        """It was given back in order."""
+        self._over(self.membership.closed, lease)
+
+    def ended(self, lease: Lease) -> None:
+        """Its partition was read to the end, which is committed."""
+        self._over(self.membership.ended, lease)
+
+    def failed(self, lease: Lease) -> None:
+        """It has raised, and stopped."""
+        self._over(lambda each: self.membership.failed(each, time.monotonic()), lease)
+
+    def fenced(self, lease: Lease) -> None:
+        """Somebody has a newer one."""
+        self._tell(self.membership.fenced, lease)
+
+    def stopped(self, lease: Lease) -> None:
+        """It was abandoned, and has stopped."""
+        self._over(self.membership.stopped, lease)
+
+    def _over(self, say: Callable[[Lease], list[Action]], lease: Lease) -> None:
+        self._forget(lease)
+        self._tell(say, lease)
+
+    def _tell(self, say: Callable[[Lease], list[Action]], lease: Lease) -> None:
+        """Have the membership know. Every change of a status makes a beat at once."""
+        with self.lock:
+            self.do(say(lease))
+        self._wake()
+
+    def _forget(self, lease: Lease) -> None:
+        with self.lock:
+            agent = self.agents.get(lease.partition)
+            if agent is None or agent.lease != lease:
+                return
+            del self.agents[lease.partition]
+        with self._offsets_lock:
+            for key in agent.keys:
+                self._committer.drop(key)
+
+
+def _check(lease: Lease, answers: Mapping[Key, Refusal | None]) -> None:
+    """*Raises* `LeaseLost` if a position was refused because another has it."""
+    for refusal in answers.values():
+        if refusal is not None and refusal.reason == "fenced":
+            raise LeaseLost(refusal.message, partition=str(lease.partition), epoch=lease.epoch, newest=None)

@@ -1,0 +1,208 @@
+"""A node: one process's part in a group. It beats, runs an agent for each partition it is granted, and gives back.
+
+Everything that decides is pure and elsewhere: what the group does (`coordinator`), what this member makes of an answer
+(`member`), when a round is due (`waking`). Here they meet the clock, the registry and the threads: one that beats, a
+crew that runs the agents, a pool that writes. A node that cannot reach the registry goes on for two thirds of a session
+and then stops everything it has; that others may have it by then does no harm, as they have a newer epoch.
+"""
+
+from __future__ import annotations
+
+import logging
+import random
+import time
+from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
+
+from checkpoint.offsets.store import OffsetStore
+from hosting.app import App
+from hosting.partitioned.agent import Agent, Means
+from hosting.partitioned.assign import sticky
+from hosting.partitioned.beats import Profile
+from hosting.partitioned.coordinator import Coordinator
+from hosting.partitioned.crew import Crew
+from hosting.partitioned.leases import Leases
+from hosting.partitioned.member import Membership, Pauses
+from hosting.partitioned.places import PartitionStores, Place
+from hosting.partitioned.registry import Registry
+from hosting.partitioned.sections import sections_of
+from hosting.partitioned.shared import Shared
+from hosting.partitioned.timing import Timing
+from hosting.partitioned.waking import PERIOD_S, Waker
+from hosting.partitioned.words import Assignor, Lease, Partition, Status
+from hosting.starting import Start
+from reliable_rx.errors import StoreUnavailable
+
+LOG = logging.getLogger("reliable_rx")
+GAP_S = 0.05
+LEAVE_S = 60.0
+STUCK_S = 5.0
+LIST_AGAIN_S = 1.0
+
+
+class Node:
+    """Host the partitions of *app* that fall to this process.
+
+    *registry*, *offsets* and *stores* are shared with the other nodes of *group* (`hosting.partitioned.opening`).
+    *profile* says what this node may own and how much. A partition that has neither a checkpoint nor a committed
+    position begins at *start*. Its evaluator sleeps after *sleep_after_s* without anything to do. Positions are
+    committed every *commit_interval_s*, the sources are asked for their partitions every *period_s*. *threads* run the
+    agents, *writers* write behind them. The first node of a group decides its *timing*.
+
+    >>> import tempfile
+    >>> from hosting import CallbackSink, ListSource
+    >>> from hosting.partitioned.opening import open_group
+    >>> app = App()
+    >>> numbers = app.source("numbers", ListSource({"a": [1, 2]}))
+    >>> doubled = app.query("doubled", numbers.map(lambda n: n * 2))
+    >>> app.sink("doubled", lambda place: CallbackSink(lambda n, value: print(place.partition, n, value)))
+    >>> with tempfile.TemporaryDirectory() as directory:
+    ...     shared = open_group(directory, "demo")
+    ...     Node(app, *shared, group="demo", timing=Timing(gather_s=0.0)).run(until_ended=True)
+    ...     shared.close()
+    numbers/a 0 2
+    numbers/a 1 4
+
+    *Raises* `QueryRefused` for an app that cannot be spread.
+    """
+
+    def __init__(
+        self,
+        app: App,
+        registry: Registry,
+        offsets: OffsetStore,
+        stores: PartitionStores,
+        *,
+        group: str,
+        profile: Profile | None = None,
+        timing: Timing | None = None,
+        assignor: Assignor = sticky,
+        start: Start = "earliest",
+        sleep_after_s: float = 30.0,
+        commit_interval_s: float = 5.0,
+        period_s: float = PERIOD_S,
+        threads: int = 2,
+        writers: int = 8,
+        pauses: Pauses | None = None,
+        seed: int | None = None,
+    ) -> None:
+        self.group = group
+        self.sections = {section.name: section for section in sections_of(app)}
+        self.trouble: StoreUnavailable | None = None
+        self._registry = registry
+        self._shared = Shared(registry, Coordinator(group, assignor, timing=timing))
+        self._membership = Membership(profile, random=random.Random(seed), pauses=pauses)
+        self._waker = Waker(period_s=period_s, gap_s=GAP_S)
+        self._leases = Leases(
+            group, self._membership, self._shared, offsets,
+            commit_interval_s=commit_interval_s, begin=self._begin, wake=lambda: self._waker.wake(at_once=True),
+        )  # fmt: skip
+        self._crew = Crew(threads=threads)
+        self._writers = ThreadPoolExecutor(writers, thread_name_prefix="writer")
+        self._means = Means(stores, start, sleep_after_s, self._writers.submit)
+        self._period_s = period_s
+        self._list_at = self._look_at = 0.0
+        self._leave_until: float | None = None
+
+    @property
+    def agents(self) -> Mapping[Partition, Agent]:
+        """What runs here now, by partition."""
+        return dict(self._leases.agents)
+
+    # ---- running
+
+    def run(self, *, until_ended: bool = False) -> None:
+        """Take part until `stop` is called and everything is given back.
+
+        With *until_ended* it stops by itself when all partitions of the group have been read to their ends.
+        """
+        cancel = self._registry.subscribe(self._waker.wake)
+        try:
+            while not self._over() and self._waker.wait():
+                self._round()
+                if until_ended and self._leave_until is None and self._all_ended():
+                    self.stop()
+        finally:
+            cancel()
+            self._shut_down()
+
+    def stop(self) -> None:
+        """Give everything back in order, then end `run`; safe from any thread and from signal handlers."""
+        self._leave_until = time.monotonic() + LEAVE_S
+        self._waker.wake(at_once=True)
+
+    def _all_ended(self) -> bool:
+        holds = self._shared.group().holds
+        return bool(holds) and all(each.status is Status.TERMINATED for each in holds.values())
+
+    def _over(self) -> bool:
+        with self._leases.lock:
+            gone = self._membership.gone
+        return gone or (self._leave_until is not None and time.monotonic() > self._leave_until)
+
+    def _shut_down(self) -> None:
+        for agent in self.agents.values():
+            agent.abandon()
+        self._crew.close()
+        self._writers.shutdown()
+
+    def _begin(self, lease: Lease) -> Agent:
+        section = self.sections[lease.partition.source]
+        agent = Agent(self._leases, self._means, section, Place(self.group, lease))
+        agent.task = self._crew.task(agent.step)
+        return agent
+
+    # ---- one round
+
+    def _round(self) -> None:
+        """Beat if it is time, do what the answer says, look for the dead and for new partitions, commit."""
+        now = time.monotonic()
+        try:
+            self._list_shards(now)
+            self._beat(now)
+            self._look(now)
+            self.trouble = None
+        except StoreUnavailable as error:
+            self.trouble = error
+            LOG.warning("group %s: %s", self.group, error)
+        with self._leases.lock:
+            self._leases.do(self._membership.tick(time.monotonic()))
+        self._leases.commit_due()
+        self._crew.relieve(STUCK_S)
+        self._waker.later(self._pause_s())
+
+    def _list_shards(self, now: float) -> None:
+        """Tell the group which partitions there are."""
+        if now < self._list_at:
+            return
+        self._list_at = now + self._period_s
+        try:
+            shards = [shard for each in self.sections.values() for shard in each.shards()]
+        except Exception as error:  # a source that cannot be asked now is no reason to give up what runs
+            LOG.warning("group %s: its partitions cannot be listed: %s", self.group, error, exc_info=True)
+            self._list_at = now + min(self._period_s, LIST_AGAIN_S)
+            return
+        self._shared.shards_changed(shards)
+
+    def _beat(self, now: float) -> None:
+        with self._leases.lock:
+            if self._leave_until is not None and not self._membership.leaving:
+                self._membership.leave()
+            if not self._membership.beat_due(now):
+                return
+            beat = self._membership.beat(now)
+        answer = self._shared.beat(beat, now)
+        with self._leases.lock:
+            self._leases.do(self._membership.answered(answer, time.monotonic()))
+
+    def _look(self, now: float) -> None:
+        """Look whether somebody has died, as every node does."""
+        if now >= self._look_at:
+            again = self._shared.tick(now)
+            self._look_at = now + self._period_s if again is None else again
+
+    def _pause_s(self) -> float:
+        with self._leases.lock:
+            due = self._membership.due()
+        moments = [self._list_at, self._look_at, *([] if due is None else [due])]
+        return max(0.0, min(moments) - time.monotonic())

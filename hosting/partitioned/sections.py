@@ -1,0 +1,216 @@
+"""The sections of an app: which queries live together, and over which partitions they are spread.
+
+Queries that read each other, or one source, belong together: each of their partitions is one evaluator. Queries of
+several sources are spread if these have the same partitions, as logs that were split by the same key have. Queries of
+scope ``all`` live in one evaluator that reads every partition. A lease's partition is named by its section: after its
+sources, or ``*`` for the one that sees all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from checkpoint.store import Store
+from hosting.app import App, Declared, made, sink_at
+from hosting.background import Lend
+from hosting.evaluator import QueryEvaluator
+from hosting.partitioned.guarded import Guarded
+from hosting.partitioned.keys import WHOLE, WHOLE_PARTITION, Key, key_of
+from hosting.partitioned.places import Place
+from hosting.partitioned.words import Partition, Shard
+from hosting.starting import Start
+from reliable_rx.errors import QueryRefused, SourceFailed
+from reliable_rx.plan import Plan
+from reliable_rx.query import Query
+from reliable_rx.reliable import Fencing, Listed, Listing, Reader, Sink, Source
+
+_ENDINGS = (".dead_letters", ".late")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Section:
+    """Queries that live together, and the *sources* they read, by name."""
+
+    name: str
+    sources: Mapping[str, Source]
+    queries: Mapping[str, Declared]
+    sinks: Sequence[tuple[str, Any]]
+    options: Mapping[str, Any]
+
+    @property
+    def whole(self) -> bool:
+        """Whether one evaluator sees all partitions."""
+        return self.name == WHOLE
+
+    def shards(self) -> list[Shard]:
+        """List the partitions as they are now. *Raises* `SourceFailed` if its sources have not the same ones."""
+        if self.whole:
+            return [Shard(WHOLE_PARTITION)]
+        listings = {name: listing_of(source) for name, source in self.sources.items()}
+        self._check_same(listings)
+        merged: dict[str, Listing] = {}
+        for each in (each for listing in listings.values() for each in listing):
+            before = merged.setdefault(each.name, each)
+            if before is not each:
+                parents = tuple(dict.fromkeys(before.parents + each.parents))
+                merged[each.name] = replace(before, parents=parents, weight=before.weight + each.weight)
+        return [self._shard(each) for each in merged.values()]
+
+    def _shard(self, listing: Listing) -> Shard:
+        parents = tuple(Partition(self.name, each) for each in listing.parents)
+        own = Partition(self.name, listing.name)
+        return Shard(own, parents, base=listing.base, room=listing.room, weight=listing.weight)
+
+    def _check_same(self, listings: Mapping[str, Sequence[Listing]]) -> None:
+        names = {source: {each.name for each in listing} for source, listing in listings.items()}
+        first, *others = names.items()
+        for source, found in others:
+            if found != first[1]:
+                odd = ", ".join(sorted(found ^ first[1])[:5])
+                raise SourceFailed(
+                    f"the queries {', '.join(self.queries)} read {first[0]!r} and {source!r} partition by partition, "
+                    f'but only one of them has {odd}; split both by the same key, or give these queries scope="all"',
+                    source=source,
+                )
+
+    def keys(self, place: Place) -> dict[Key, tuple[str, str]]:
+        """Name the positions at *place*: which partition of which source each is of."""
+        if not self.whole:
+            name = place.partition.name
+            return {key_of(self.name, source, name): (source, name) for source in self.sources}
+        listed = [(name, each.name) for name, source in self.sources.items() for each in listing_of(source)]
+        return {key_of(self.name, *each): each for each in listed}
+
+    def sinks_at(self, place: Place, *, alive: Callable[[], bool]) -> list[tuple[str, Sink]]:
+        """Make the sinks for *place* and fence out every earlier epoch; they write only while the lease is *alive*.
+
+        *Raises* `LeaseLost` if a later epoch has been there.
+        """
+        made_sinks = [(stream, sink_at(place, sink)) for stream, sink in self.sinks]
+        for _, sink in made_sinks:
+            if isinstance(sink, Fencing):
+                sink.fence(place.epoch)
+        return [(stream, Guarded(sink, place, alive)) for stream, sink in made_sinks]
+
+    def evaluator(
+        self, place: Place, store: Store, sinks: Sequence[tuple[str, Sink]], *, start: Start, lend: Lend
+    ) -> QueryEvaluator:
+        """Build what runs the queries at *place*; partitions that are new to *store* are read from *start* on."""
+        evaluator = QueryEvaluator(store, lend=lend, **self.options)
+        for name, source in self.sources.items():
+            one = source if self.whole else OnePartition(source, place.partition.name)
+            evaluator.source(name, one, start=start)
+        for name, each in self.queries.items():
+            evaluator.create(name, each.query, policy=each.policy, limits=each.limits, clock=each.clock)
+        for stream, sink in sinks:
+            evaluator.sink(stream, sink)
+        return evaluator
+
+
+class OnePartition:
+    """One partition of a source, as a source."""
+
+    def __init__(self, source: Source, partition: str) -> None:
+        self._source, self._partition = source, partition
+        self.timestamp = getattr(source, "timestamp", None)
+        for name in ("bounds", "find"):  # what it can, this can: asked for by protocols that look at the instance
+            if hasattr(source, name):
+                setattr(self, name, getattr(source, name))
+
+    def partitions(self) -> Sequence[str]:
+        return [self._partition]
+
+    def open(self, partition: str, at: int, /) -> Reader:
+        return self._source.open(partition, at)
+
+
+def listing_of(source: Source) -> Sequence[Listing]:
+    """Return the partitions of any source as they are listed now."""
+    if isinstance(source, Listed):
+        return source.listing()
+    return [Listing(name) for name in source.partitions()]
+
+
+def sections_of(app: App) -> list[Section]:
+    """Return the sections of *app*. *Raises* `QueryRefused` for what cannot be spread as it is declared."""
+    if app.pushed or app.feeds:
+        raise QueryRefused(
+            f"{', '.join(app.pushed) or 'a feed'} is pushed into one evaluator, which nodes do not share; host this "
+            f"app with `reliable-rx run`, or push into a log that all nodes can read",
+            path="/",
+        )
+    reads = {name: sources_of(each.query, name) for name, each in app.queries.items()}
+    roots = {name: _roots(name, reads) for name in reads}
+    _check_scopes(app, reads)
+    sources = {name: made(source, "partitions") for name, source in app.sources.items()}
+    return [_section(app, names, roots, sources) for names in _together(app, roots)]
+
+
+def sources_of(query: object, name: str) -> frozenset[str]:
+    """Name the sources and the streams that *query* reads."""
+    if not isinstance(query, Query):
+        what = f"{name!r} is {type(query).__name__}, not a query: begin with reliable_rx.source(...)"
+        raise QueryRefused(what, path="/")
+    return Plan(query.node, symbolic=True).sources
+
+
+def _roots(name: str, reads: Mapping[str, frozenset[str]]) -> frozenset[str]:
+    """The sources behind a query, also those behind the queries it reads (which were declared before it)."""
+    found: set[str] = set()
+    for each in reads[name]:
+        found |= _roots(each, reads) if each in reads and each != name else {each}
+    return frozenset(found)
+
+
+def _check_scopes(app: App, reads: Mapping[str, frozenset[str]]) -> None:
+    for name, sources in reads.items():
+        for other in sources & app.queries.keys():
+            if app.queries[other].scope != app.queries[name].scope:
+                raise QueryRefused(
+                    f"query {name!r} of scope {app.queries[name].scope!r} reads {other!r} of scope "
+                    f"{app.queries[other].scope!r}, which lives in other evaluators; give both the same scope, or read "
+                    f"its streams as a source of their own",
+                    path=f"/{name}",
+                )
+
+
+def _together(app: App, roots: Mapping[str, frozenset[str]]) -> Iterator[list[str]]:
+    """Queries by where they live: all that share a source together, those of scope ``all`` in one."""
+    whole = [name for name, each in app.queries.items() if each.scope == "all"]
+    groups: list[tuple[set[str], list[str]]] = []
+    for name in app.queries.keys() - set(whole):
+        sources, names = set(roots[name]), [name]
+        for group in [group for group in groups if group[0] & sources]:
+            groups.remove(group)
+            sources, names = sources | group[0], names + group[1]
+        groups.append((sources, names))
+    yield from sorted((names for _, names in groups), key=lambda names: min(names))
+    if whole:
+        yield whole
+
+
+def _section(
+    app: App, names: Iterable[str], roots: Mapping[str, frozenset[str]], sources: Mapping[str, Source]
+) -> Section:
+    queries = {name: each for name, each in app.queries.items() if name in set(names)}
+    read = sorted(frozenset[str]().union(*(roots[name] for name in queries)))
+    for each in read:
+        if each not in sources:
+            known = ", ".join(sources) or "none"
+            raise QueryRefused(f"no source is called {each!r}; the app declares {known}", path=f"/{min(queries)}")
+    whole = next(iter(queries.values())).scope == "all"
+    return Section(
+        WHOLE if whole else "+".join(read),
+        {name: sources[name] for name in read},
+        queries,
+        [(stream, sink) for stream, sink in app.sinks if _query_of(stream) in queries],
+        app.options,
+    )
+
+
+def _query_of(stream: str) -> str:
+    for ending in _ENDINGS:
+        stream = stream.removesuffix(ending)
+    return stream

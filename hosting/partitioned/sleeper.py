@@ -1,0 +1,51 @@
+"""What is left of a partition where nothing happens: its position, a reader that listens, and the next timer."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+
+from reliable_rx.reliable import Reader, Source, Waking
+
+LOOK_S, LOOK_S_MAX = 0.02, 0.5
+
+
+class Sleeper:
+    """Listens at *places* (source and position by partition). Something also stirs when *timer_s* are over."""
+
+    __slots__ = ("_due", "_look_s", "_readers")
+
+    def __init__(
+        self, places: Mapping[tuple[str, str], tuple[Source, int]], *, wake: Callable[[], None], timer_s: float | None
+    ) -> None:
+        self._due = None if timer_s is None else time.monotonic() + timer_s
+        self._look_s = LOOK_S
+        self._readers: list[Reader] = []
+        for (_, partition), (source, position) in places.items():
+            reader = source.open(partition, position)
+            self._readers.append(reader)
+            if isinstance(reader, Waking):
+                reader.on_available(wake)
+
+    def stirs(self) -> bool:
+        """Whether there is something to do. What is read to find out is read again by the evaluator that wakes up."""
+        if self._due is not None and time.monotonic() >= self._due:
+            return True
+        for reader in self._readers:
+            batch = reader.fetch(1)
+            if batch.values or batch.ended or batch.error is not None:
+                return True
+        return False
+
+    def next_look_s(self) -> float | None:
+        """How long to sleep on, unless woken. Who is not woken looks less and less often."""
+        waits = [] if self._due is None else [max(0.0, self._due - time.monotonic())]
+        if not all(isinstance(each, Waking) for each in self._readers):
+            waits.append(self._look_s)
+            self._look_s = min(self._look_s * 2, LOOK_S_MAX)
+        return min(waits, default=None)
+
+    def close(self) -> None:
+        """Stop listening."""
+        for reader in self._readers:
+            reader.close()
