@@ -1,12 +1,13 @@
 """A copy of a store whose owner still has it open, stopped perhaps in the midst of a transaction.
 
-SQLite's backup reads one committed state through a connection of its own: a writer that holds the write lock for ever
-does not hold it up, and the write-ahead log is read along. There are a few instructions in which a stopped writer does
-hold up readers too (between the two copies of the log's header in shared memory; during recovery; while the last
-connection closes). Then nothing moves in the files either, and they are copied as they are, with their logs, and
-compared once more: equal means that they were one state, which SQLite recovers when the copy is opened. Rejected:
-copying files first (a running owner may move pages from the log into the database between two reads), `VACUUM INTO`
-(rebuilds what only needs to be copied).
+First the files are copied as they are, each database with its log, and compared once more: equal means that they were
+one state, the one a kill would have left, which SQLite recovers when the copy is opened. A stopped owner's files stand
+still, so this needs no lock that it may hold. They differ if the owner is at work; then locks are held for moments
+only, and SQLite's backup reads one committed state through a connection of its own. Rejected: the backup first (a
+writer stopped between the two copies of the header in the index of its log holds up readers for ten seconds, until
+SQLite calls it a protocol error), `VACUUM INTO` (rebuilds what only needs to be copied).
+
+Opening and closing a database file costs this process the locks it has on it (POSIX). So do not copy what is to go on.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from reliable_rx.errors import StoreUnavailable
 from reliable_rx.probes import probe
 
 BUSY_S = 0.5
-STILL_TRIES_MAX = 10
+TRIES_MAX = 5
 _PARTS = ("journal", "checkpoint", "log")
 _BESIDE = ("", "-wal", "-journal")
 _KEY_FILE = "seal.key"
@@ -36,7 +37,8 @@ def copy_store(source: Path, target: Path) -> None:
     nothing counts as durable there any more. The journal goes first and the log last, so that the log holds what the
     journal refers to, and a checkpoint newer than the journal makes `recover` cut it.
 
-    *Raises* `StoreUnavailable` if the disk fails, or if the files neither can be read nor stand still.
+    *Raises* `StoreUnavailable` if the files neither stand still nor can be read, `OSError` or `sqlite3.Error` if the
+    disk fails.
     """
     for left in target.iterdir():
         left.unlink()
@@ -54,31 +56,33 @@ def copy_store(source: Path, target: Path) -> None:
 def _copy_database(source: Path, target: Path) -> None:
     if not source.exists():
         return  # its making had just begun
-    try:
-        _copy_committed(source, target)
-    except sqlite3.OperationalError as error:
-        if error.sqlite_errorcode & 0xFF not in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_CANTOPEN):
-            raise
-        _copy_standing_still(source, target)
+    for _ in range(TRIES_MAX):
+        if _copied_standing_still(source, target) or _copied_committed(source, target):
+            return
+    message = f"{source} neither stands still nor can be read; try again"
+    raise StoreUnavailable(message, where=str(source))
 
 
-def _copy_committed(source: Path, target: Path) -> None:
+def _copied_standing_still(source: Path, target: Path) -> bool:
+    names = [beside for beside in _BESIDE if os.path.exists(f"{source}{beside}")]
+    for beside in names:
+        shutil.copyfile(f"{source}{beside}", f"{target}{beside}")
+    if all(filecmp.cmp(f"{source}{beside}", f"{target}{beside}", shallow=False) for beside in names):
+        return True
+    for beside in names:
+        Path(f"{target}{beside}").unlink()
+    return False
+
+
+def _copied_committed(source: Path, target: Path) -> bool:
     uri = f"{source.absolute().as_uri()}?mode=ro"
     with closing(sqlite3.connect(uri, uri=True, isolation_level=None, timeout=BUSY_S)) as reading:
-        reading.execute("BEGIN")
-        reading.execute("SELECT count(*) FROM sqlite_master").fetchone()  # the snapshot: a backup would wait for ever
+        try:
+            reading.execute("BEGIN")
+            reading.execute("SELECT count(*) FROM sqlite_master").fetchone()  # a backup would wait for it for ever
+        except sqlite3.OperationalError:
+            return False
         with closing(sqlite3.connect(target, isolation_level=None)) as writing:
             writing.execute("PRAGMA synchronous = OFF")  # synced once, when everything is there
             reading.backup(writing)
-
-
-def _copy_standing_still(source: Path, target: Path) -> None:
-    for _ in range(STILL_TRIES_MAX):
-        names = [beside for beside in _BESIDE if os.path.exists(f"{source}{beside}")]
-        for beside in _BESIDE:
-            Path(f"{target}{beside}").unlink(missing_ok=True)
-        for beside in names:
-            shutil.copyfile(f"{source}{beside}", f"{target}{beside}")
-        if all(filecmp.cmp(f"{source}{beside}", f"{target}{beside}", shallow=False) for beside in names):
-            return
-    raise StoreUnavailable(f"{source} cannot be read and does not stand still; try again", where=str(source))
+    return True

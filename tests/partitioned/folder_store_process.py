@@ -17,6 +17,7 @@ from reliable_rx.testing.faults import arm_from_environment, nth, stop
 PARTITION = Partition("flights", "JFK")
 LOST = 3
 COMMIT_EVERY = 4
+STAY_OPEN: list[object] = []
 
 
 def lease(epoch: int) -> Lease:
@@ -72,12 +73,12 @@ def stop_with_a_torn_header(root: Path, at: int) -> None:
     """Stop inside a transaction of the journal, between the two copies of the header of the log's index."""
 
     def tear() -> None:
-        path = root / "flights" / "JFK" / "1" / "journal.sqlite-shm"
-        with open(path, "r+b") as file, mmap.mmap(file.fileno(), 96) as shared:
-            shared[52] ^= 0xFF
+        file = open(root / "flights" / "JFK" / "1" / "journal.sqlite-shm", "r+b")  # noqa: SIM115
+        shared = mmap.mmap(file.fileno(), 96)
+        STAY_OPEN.extend((file, shared))  # closing it would cost SQLite its locks, which belong to the process
+        shared[52] ^= 0xFF
         stop()()
-        with open(path, "r+b") as file, mmap.mmap(file.fileno(), 96) as shared:
-            shared[52] ^= 0xFF
+        shared[52] ^= 0xFF
 
     ARMED["take_over.fence"] = nth(at, tear)
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import filecmp
 import os
-import sqlite3
+import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,7 @@ from typing import Any
 import pytest
 from folder_store_process import PARTITION, Owner, lease
 
-from checkpoint import SqliteStore, sqlite_copy
+from checkpoint import SqliteStore, encode, sqlite_copy
 from hosting.partitioned.folder_stores import FolderStores
 from hosting.partitioned.words import Epoch, Lease, MemberId, Partition
 from reliable_rx import probes
@@ -209,31 +210,55 @@ def test_a_disk_that_fails_on_the_way(stores: FolderStores, point: str, tmp_path
     first.close()
 
 
-def test_files_that_stand_still_are_copied_when_they_cannot_be_read(
-    stores: FolderStores, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The copy as they are, with their logs, holds the same."""
-    monkeypatch.setattr(sqlite_copy, "_copy_committed", lambda *_: (_ for _ in ()).throw(busy_error()))
+def test_a_store_whose_files_move_is_read_through_sqlite(stores: FolderStores, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An owner at work: its files differ from one reading to the next, and the copy is what it has committed."""
     first = stores.open(lease(1))
     expected = write(first, 1, 9)
+    compared = iter(range(3))
+    monkeypatch.setattr(filecmp, "cmp", lambda *_, shallow: shallow or next(compared) < 0)
     with stores.open(lease(2)) as store:
         assert Owner(store, 2).writers == expected
+    assert next(compared, None) is None
     first.close()
 
 
-def busy_error() -> Exception:
-    error = sqlite3.OperationalError("database is locked")
-    error.sqlite_errorcode = sqlite3.SQLITE_BUSY
-    return error
-
-
-def test_files_that_cannot_be_read_and_do_not_stand_still(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """They are not guessed at."""
-    monkeypatch.setattr(sqlite_copy, "_copy_committed", lambda *_: (_ for _ in ()).throw(busy_error()))
-    monkeypatch.setattr(filecmp, "cmp", lambda *_, **__: False)
+def test_files_that_neither_stand_still_nor_can_be_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """They are not guessed at, and can be taken over later."""
+    monkeypatch.setattr(filecmp, "cmp", lambda *_, shallow: shallow)
+    monkeypatch.setattr(sqlite_copy, "_copied_committed", lambda *_: False)
     stores = FolderStores(tmp_path)
-    with stores.open(lease(1)), pytest.raises(StoreUnavailable, match="does not stand still"):
-        stores.open(lease(2))
+    with stores.open(lease(1)) as first:
+        expected = write(first, 1, 2)
+        with pytest.raises(StoreUnavailable, match="neither stands still nor can be read"):
+            stores.open(lease(2))
+        monkeypatch.undo()
+        with stores.open(lease(3)) as store:
+            assert Owner(store, 3).writers == expected
+
+
+def test_copied_while_its_owner_writes_without_a_pause(stores: FolderStores) -> None:
+    """A thread commits as fast as it can while its store is taken over: all that it was told is in the new one."""
+    first = stores.open(lease(1))
+    told: list[int] = []
+
+    def go_on() -> None:
+        try:
+            while True:
+                first.journal.append(len(told) + 1, 1, encode(1))
+                told.append(len(told) + 1)
+        except LeaseLost:
+            pass
+
+    writer = threading.Thread(target=go_on)
+    writer.start()
+    while len(told) < 20:
+        time.sleep(0.001)
+    second = stores.open(lease(2))
+    writer.join()
+    assert second.journal.last_turn in (len(told), len(told) + 1)
+    assert [first for first, _, _ in second.journal.read(0)][: len(told)] == told
+    for store in (first, second):
+        store.close()
 
 
 def test_looking(stores: FolderStores) -> None:
