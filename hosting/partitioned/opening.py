@@ -2,7 +2,7 @@
 
     DIRECTORY/registry.sqlite   the documents of the groups
     DIRECTORY/offsets/          the positions
-    DIRECTORY/partitions/       the stores of the partitions
+    DIRECTORY/partitions/       the stores of the partitions, by group
 
 The nodes and the commands open a group here and nowhere else, so that they cannot look at different places. Rejected:
 three addresses (they belong together: a lease of one registry says nothing to stores beside another).
@@ -14,6 +14,7 @@ from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
 from typing import NamedTuple, Protocol
+from urllib.parse import quote
 
 from checkpoint.files import make_directory
 from checkpoint.offsets.postgres import PostgresOffsets
@@ -22,12 +23,12 @@ from checkpoint.offsets.store import Lease, MovableOffsets
 from checkpoint.offsets.store import Partition as Named
 from hosting.partitioned.folder_stores import FolderStores
 from hosting.partitioned.group import Group, read_group
+from hosting.partitioned.keys import leases_over
 from hosting.partitioned.places import PartitionStores
 from hosting.partitioned.postgres_registry import PostgresRegistry
 from hosting.partitioned.postgres_stores import PostgresStores
 from hosting.partitioned.registry import Registry
 from hosting.partitioned.sqlite_registry import SqliteRegistry
-from hosting.partitioned.words import Partition
 
 ON_A_SERVER = ("postgresql://", "postgres://")
 
@@ -98,7 +99,7 @@ def _offsets(where: str | Path, leases: Callable[[str, Named], Lease | None]) ->
 def _stores(where: str | Path, group: str) -> PartitionStores:
     if is_on_a_server(where):
         return PostgresStores(str(where), group)
-    return FolderStores(Path(where) / "partitions")
+    return FolderStores(Path(where) / "partitions" / quote(group, safe=""))
 
 
 def _leases(registry: Registry, group: str) -> Callable[[str, Named], Lease | None]:
@@ -112,7 +113,9 @@ def _leases(registry: Registry, group: str) -> Callable[[str, Named], Lease | No
         if version != read[0]:
             read = version, None if document is None else read_group(document, name=group)
         found = read[1]
-        hold = None if asked != group or found is None else found.holds.get(Partition(*partition))
+        if asked != group or found is None:
+            return None
+        hold = next((found.holds[each] for each in leases_over(partition) if each in found.holds), None)
         return None if hold is None or hold.owner is None else (hold.owner, hold.epoch)
 
     return lease
