@@ -71,7 +71,7 @@ def open_group(where: str | Path, group: str) -> Opened:
     with ExitStack() as undo:
         registry = _registry(where, group)
         undo.callback(registry.close)
-        offsets = _offsets(where, _leases(registry, group))
+        offsets = open_offsets(where, lease_authority(registry, group))
         undo.callback(offsets.close)
         opened = Opened(registry, offsets, _stores(where, group))
         undo.pop_all()
@@ -90,7 +90,11 @@ def _registry(where: str | Path, group: str) -> Registry:
     return SqliteRegistry(Path(where) / "registry.sqlite", group)
 
 
-def _offsets(where: str | Path, leases: Callable[[str, Named], Lease | None]) -> Offsets:
+def open_offsets(where: str | Path, leases: Callable[[str, Named], Lease | None]) -> Offsets:
+    """Open the positions at *where*, which may be another place than that of the group they are of.
+
+    *Raises* `CheckpointRefused`, `StoreUnavailable`.
+    """
     if is_on_a_server(where):
         return PostgresOffsets(str(where), leases)
     return SqliteOffsets(Path(where) / "offsets", leases)
@@ -102,7 +106,7 @@ def _stores(where: str | Path, group: str) -> PartitionStores:
     return FolderStores(Path(where) / "partitions" / quote(group, safe=""))
 
 
-def _leases(registry: Registry, group: str) -> Callable[[str, Named], Lease | None]:
+def lease_authority(registry: Registry, group: str) -> Callable[[str, Named], Lease | None]:
     """Return the authority on who holds a partition of *group*: what its document says now."""
 
     read: tuple[int, Group | None] = (0, None)
