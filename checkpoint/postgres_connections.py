@@ -9,9 +9,11 @@ and while the server is away it waits where a caller wants to be told), a connec
 
 from __future__ import annotations
 
+import os
 import secrets
 import select
 import threading
+import weakref
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
@@ -208,7 +210,22 @@ class Connections:
         except BaseException:
             connection.close()
             raise
+        _OPEN.add(connection)
         return _Made(name, connection)
+
+
+_OPEN: weakref.WeakSet[psycopg.Connection[Any]] = weakref.WeakSet()
+
+
+def _after_fork() -> None:
+    """Let go of the parent's sockets: a child that keeps one open keeps the server from seeing that its parent died."""
+    for connection in list(_OPEN):
+        if not connection.closed:
+            os.close(connection.fileno())
+    _OPEN.clear()
+
+
+os.register_at_fork(after_in_child=_after_fork)
 
 
 def _settings(dsn: str) -> tuple[Mapping[str, Any], str]:

@@ -28,11 +28,12 @@ if TYPE_CHECKING:
 
 _KEY_BYTES = 32
 _PATIENCE_MS = 250
+_DYING_MS = 1_000
 _TRIES_MAX = 40
-_HOLDERS = """pg_locks JOIN pg_stat_activity USING (pid)
+_END_HOLDERS = """SELECT pg_terminate_backend(pid, 2000) FROM pg_locks JOIN pg_stat_activity USING (pid)
     WHERE locktype = 'advisory' AND classid = %s AND objid = %s AND objsubid = 2 AND granted
-    AND pg_locks.database = (SELECT oid FROM pg_database WHERE datname = current_database())"""
-_END_HOLDERS = f"SELECT pg_terminate_backend(pid, 2000) FROM {_HOLDERS} AND application_name LIKE 'reliable_rx %%'"
+    AND pg_locks.database = (SELECT oid FROM pg_database WHERE datname = current_database())
+    AND application_name LIKE 'reliable_rx %%'"""
 _END_STOPPED = f"{_END_HOLDERS} AND wait_event_type = 'Client' AND state_change < now() - interval '1 second'"
 
 
@@ -286,12 +287,18 @@ def _lock(connection: psycopg.Connection[Any], identity: Identity) -> bool:
 
 
 def _check_not_held(connection: psycopg.Connection[Any], identity: Identity) -> None:
-    sql = f"SELECT held_by FROM stores WHERE id = %s AND EXISTS (SELECT FROM {_HOLDERS.replace('%s', '{}')})"
-    sql = sql.format(PRESENCE, "holder::bigint::oid")
-    rows = connection.execute(sql.encode(), (identity.id,)).fetchall()
-    if rows:
-        message = f"{identity.where} is in use by {rows[0][0]}; stop that process first, or use another store"
-        raise StoreOwned(message, owner=rows[0][0])
+    """Refuse to go on while its owner is alive; give the server a moment to see that he has just died."""
+    from psycopg.errors import LockNotAvailable
+
+    sql = "SELECT holder, held_by FROM stores WHERE id = %s AND holder IS NOT NULL"
+    for holder, held_by in connection.execute(sql, (identity.id,)).fetchall():
+        try:
+            with connection.transaction():
+                connection.execute(f"SET LOCAL lock_timeout = {_DYING_MS}".encode())
+                connection.execute("SELECT pg_advisory_xact_lock(%s, %s)", (PRESENCE, holder))
+        except LockNotAvailable:
+            message = f"{identity.where} is in use by {held_by}; stop that process first, or use another store"
+            raise StoreOwned(message, owner=held_by) from None
 
 
 def _lost(called: object, epoch: int | None, newest: int | None) -> LeaseLost:

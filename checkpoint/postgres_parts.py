@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 from checkpoint.envelope import SEAL_BYTES
 from checkpoint.journal import ChainedJournal
@@ -76,7 +77,7 @@ class PostgresLogRows:
         self._owned = owned
 
     def insert(self, rows: Sequence[Row]) -> None:
-        named = [dict(zip(("log", "first", "count", "blob"), row, strict=True)) for row in rows]
+        named: list[dict[str, Any]] = [dict(zip(("log", "first", "count", "blob"), row, strict=True)) for row in rows]
         if len(named) == 1:
             self._owned.execute(_APPEND_ENTRIES, named[0])
             return

@@ -19,5 +19,5 @@ class Place:
         """Run SQL in which ``MINE`` is the id of the store of this name; return its rows, if it gives some."""
         text = text.replace("MINE", f"(SELECT id FROM stores WHERE name = '{self.name}')")
         with psycopg.connect(self.dsn, autocommit=True, options="-c search_path=reliable_rx") as connection:
-            done = connection.execute(text.encode(), parameters)
+            done = connection.execute(text.encode(), parameters or None)
             return done.fetchall() if done.description else []

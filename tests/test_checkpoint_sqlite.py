@@ -14,7 +14,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from checkpoint_writer import chain_of
+from checkpoint_writer import check_written
 
 from checkpoint import Checkpoint, SqliteStore, Store
 from reliable_rx.errors import StoreOwned, StoreUnavailable
@@ -263,26 +263,8 @@ def _fill_in_child(tmp_path: Path) -> int:
 
 
 def check_after_kill(directory: Path, acknowledged: dict[str, int]) -> None:
-    """Nothing acknowledged is lost, what is there is whole, and at most the one unanswered step is there besides."""
     with SqliteStore(directory) as store:
-        found = store.recover()
-        generation = found.generation if found else 0
-        assert acknowledged["generation"] <= generation <= acknowledged["generation"] + 1
-        if found is not None:
-            assert found.chunks == chain_of(generation) and not found.fallbacks
-            assert found.turn == generation * 5 and found.meta == b"%d" % found.turn
-            segments = list(store.outputs("out", 0))
-            assert segments[-1] == (found.turn - 5, 5, b"outputs from %d" % (found.turn - 5))
-            assert store.bounds("out") == (segments[0][0], found.turn)
-        after = found.turn if found else 0
-        turns = list(store.journal.read(after))
-        assert turns == [(turn, 1, b"turn %d" % turn) for turn in range(after + 1, store.journal.last_turn + 1)]
-        assert acknowledged["turn"] <= store.journal.last_turn <= acknowledged["turn"] + 1
-        log = store.log("in")
-        assert acknowledged["pushed"] + 1 <= log.end <= acknowledged["pushed"] + 2
-        assert log.read(0, log.end)[1] == [b"value %d" % number for number in range(log.end)]
-        # What is found is durable, whether it was acknowledged or not: the next check builds on it.
-        acknowledged.update(generation=generation, turn=store.journal.last_turn, pushed=log.end - 1)
+        check_written(store, acknowledged)
 
 
 def run_and_kill(directory: Path, acknowledged: dict[str, int], *, faults: str, lines: int) -> None:
