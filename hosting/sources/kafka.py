@@ -12,6 +12,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from hosting.sources.kafka_ask import Asker
 from hosting.sources.kafka_link import Link
 from hosting.sources.kafka_offsets import Offsets
 from hosting.sources.kafka_reader import KafkaReader, Limits
@@ -22,7 +23,6 @@ from reliable_rx.reliable import Listing
 
 if TYPE_CHECKING:
     from confluent_kafka import Message
-    from confluent_kafka.admin._metadata import PartitionMetadata
 
 __all__ = ["KafkaRecord", "KafkaSource"]
 
@@ -91,7 +91,6 @@ class KafkaSource:
         self.timestamp = timestamp
         self._decode = _decoder(decode)
         self._limits = Limits(events_max, buffer_bytes_max)
-        self._timeout_s = timeout_s
         self._rooms = dict(rooms or {})
         merged = client_settings(
             settings or {},
@@ -102,6 +101,7 @@ class KafkaSource:
             wait_s=wait_s,
             bytes_max=bytes_max,
         )
+        self._asker = Asker(topic, merged, timeout_s)
         offsets = Offsets(topic, group, commit_interval_s)
         self._link = Link(topic, merged, offsets, records_max=min(POLL_RECORDS_MAX, events_max // POLLS_MIN))
 
@@ -110,12 +110,12 @@ class KafkaSource:
 
     def partitions(self) -> Sequence[str]:
         """Name the partitions by their numbers, as the brokers know them now."""
-        return [str(number) for number in self._found()]
+        return [str(number) for number in self._asker.partitions()]
 
     def listing(self) -> Sequence[Listing]:
         """List the partitions that there are now: a topic may be given more. Their room is that of their leader."""
-        found = self._found()
-        return [Listing(str(number), room=self._rooms.get(each.leader)) for number, each in found.items()]
+        leaders = self._asker.partitions()
+        return [Listing(str(number), room=self._rooms.get(leader)) for number, leader in leaders.items()]
 
     def open(self, partition: str, at: int, /) -> KafkaReader:
         """Read *partition* from offset *at* on. *Raises* `PositionUnavailable` with the offsets that there are."""
@@ -132,49 +132,18 @@ class KafkaSource:
 
     def bounds(self, partition: str, /) -> tuple[int, int]:
         """Return the first offset that there is and the one behind the last that may be read."""
-        from confluent_kafka import TopicPartition
-
-        wanted = TopicPartition(self.topic, self._number(partition))
-        found = self._link.ask(
-            f"the offsets in partition {partition}",
-            lambda consumer: consumer.get_watermark_offsets(wanted, timeout=self._timeout_s),
-        )
-        if found is None:
-            raise SourceFailed(self._silent("the offsets"), source=self.topic, partition=partition)
-        return found
+        return self._asker.bounds(self._number(partition))
 
     def find(self, partition: str, time: float, /) -> int:
         """Return the offset of the first record with a timestamp of *time* or later, the end if there is none."""
-        from confluent_kafka import TopicPartition
-
-        wanted = [TopicPartition(self.topic, self._number(partition), math.ceil(time * 1000))]
-        (found,) = self._link.ask(
-            f"the offset of a time in partition {partition}",
-            lambda consumer: consumer.offsets_for_times(wanted, timeout=self._timeout_s),
-        )
-        if found.error is not None:
-            message = f"topic {self.topic!r}, partition {partition} cannot look up a time: {found.error}"
-            raise SourceFailed(message, source=self.topic, partition=partition)
-        return found.offset if found.offset >= 0 else self.bounds(partition)[1]
-
-    def _found(self) -> dict[int, PartitionMetadata]:
-        """Ask for the partitions, by number."""
-        metadata = self._link.ask("the partitions", lambda consumer: consumer.list_topics(self.topic, self._timeout_s))
-        topic = metadata.topics[self.topic]
-        if not topic.partitions:
-            message = f"the brokers know no topic {self.topic!r}: {topic.error}"
-            raise SourceFailed(f"{message}; make it, or correct its name", source=self.topic)
-        return dict(sorted(topic.partitions.items()))
+        found = self._asker.find(self._number(partition), math.ceil(time * 1000))
+        return self.bounds(partition)[1] if found is None else found
 
     def _number(self, partition: str) -> int:
         if not partition.isdecimal():
             message = f"topic {self.topic!r} has no partition {partition!r}; they are called '0', '1' and so on"
             raise SourceFailed(message, source=self.topic, partition=partition)
         return int(partition)
-
-    def _silent(self, what: str) -> str:
-        trouble = f": {self._link.trouble}" if self._link.trouble else ""
-        return f"the brokers did not say {what} of topic {self.topic!r} in {self._timeout_s:g} s{trouble}"
 
 
 def _decoder(decode: Callable[[KafkaRecord], Any] | None) -> Callable[[Message], Any]:

@@ -2,9 +2,9 @@
 
 Only that thread assigns, gives up, pauses and resumes partitions, between two polls. So nothing it has polled is ever
 of an assignment that has changed meanwhile, and what the client still holds of an earlier one it drops itself. Others
-ask it by `attach` and `detach`; who only asks the brokers (bounds, times, partitions) does it in his own thread.
+ask it by `attach` and `detach`.
 
-The consumer is made when it is first needed and closed with the last open partition. Rejected: a consumer and a thread
+The consumer is made with the first open partition and closed with the last. Rejected: a consumer and a thread
 per partition (a connection to every broker each); `subscribe` (the brokers would move partitions without our
 checkpoints).
 """
@@ -14,9 +14,10 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, TypeVar
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
+from hosting.sources.kafka_ask import connected
 from hosting.sources.kafka_offsets import Offsets
 from hosting.sources.kafka_reader import KafkaReader
 from reliable_rx.errors import PositionUnavailable, ReliableRxError, SourceFailed
@@ -25,7 +26,6 @@ if TYPE_CHECKING:
     from confluent_kafka import Consumer, KafkaError, Message, TopicPartition
 
 LOG = logging.getLogger("reliable_rx")
-T = TypeVar("T")
 
 POLL_S = 0.05
 PAUSED_POLL_S = 0.005
@@ -43,35 +43,14 @@ class Link:
 
     def __init__(self, topic: str, settings: Mapping[str, Any], offsets: Offsets, *, records_max: int) -> None:
         self.topic = topic
-        self.trouble = ""
         self._settings = {**settings, "error_cb": self._heard, "on_commit": offsets.ended}
         self._offsets = offsets
         self._records_max = records_max
         self._changed = threading.Condition()
         self._readers: dict[int, KafkaReader] = {}
         self._assigned: dict[int, KafkaReader] = {}  # the polling thread's
-        self._consumer: Consumer | None = None
         self._thread: threading.Thread | None = None
-        self._askers = 0
         self._said: dict[str, float] = {}
-
-    def ask(self, what: str, question: Callable[[Consumer], T]) -> T:
-        """Call *question* with the consumer. *Raises* `SourceFailed` if the brokers do not answer."""
-        from confluent_kafka import KafkaException
-
-        with self._changed:
-            consumer = self._consumer = self._consumer or self._connected()
-            self._askers += 1
-        try:
-            return question(consumer)
-        except KafkaException as error:
-            trouble = f" ({self.trouble})" if self.trouble else ""
-            message = f"the brokers do not say {what} of topic {self.topic!r}: {error.args[0]}{trouble}"
-            raise SourceFailed(f"{message}; look at them and at settings=", source=self.topic) from error
-        finally:
-            with self._changed:
-                self._askers -= 1
-                self._changed.notify_all()
 
     def attach(self, reader: KafkaReader) -> None:
         """Fetch for *reader* from now on. *Raises* `SourceFailed` if its partition is open already."""
@@ -82,10 +61,10 @@ class Link:
                     f"{message}; close it, or make another KafkaSource", source=self.topic, partition=reader.name
                 )
             self._readers[reader.number] = reader
-            self._consumer = self._consumer or self._connected()
             if self._thread is None:
+                consumer = connected(self._settings)
                 name = f"kafka {self.topic}"
-                self._thread = threading.Thread(target=self._run, args=(self._consumer,), name=name, daemon=True)
+                self._thread = threading.Thread(target=self._run, args=(consumer,), name=name, daemon=True)
                 self._thread.start()
 
     def detach(self, reader: KafkaReader) -> None:
@@ -95,22 +74,18 @@ class Link:
                 return
             del self._readers[reader.number]
             thread = self._thread
-            if not self._readers and thread is not threading.current_thread():
-                self._changed.wait_for(lambda: self._thread is not thread or bool(self._readers), timeout=CLOSE_S)
+            if self._readers or thread is None:
+                return
+            self._changed.wait_for(lambda: self._thread is not thread or bool(self._readers), timeout=CLOSE_S)
+            if self._thread is thread:
+                return
+        thread.join(CLOSE_S)
 
     def acknowledge(self, reader: KafkaReader, offset: int) -> None:
         """Tell the brokers in due course that the group has all before *offset*."""
         self._offsets.note(reader.number, offset)
 
     # -- the polling thread
-
-    def _connected(self) -> Consumer:
-        from confluent_kafka import Consumer, KafkaException
-
-        try:
-            return Consumer(self._settings)
-        except KafkaException as error:
-            raise ValueError(f"the Kafka client refuses its settings: {error.args[0]}; correct settings=") from error
 
     def _run(self, consumer: Consumer) -> None:
         self._assigned = {}
@@ -124,7 +99,7 @@ class Link:
             message = f"topic {self.topic!r} is not polled any more: {type(error).__name__}: {error}; start again"
             self._fail(list(self._readers.values()), SourceFailed(message, source=self.topic))
             with self._changed:
-                self._consumer = self._thread = None
+                self._thread = None
                 self._changed.notify_all()
         consumer.close()
 
@@ -138,10 +113,9 @@ class Link:
             return True
         self._commit_rest(consumer)
         with self._changed:
-            self._changed.wait_for(lambda: not self._askers or bool(self._readers), timeout=POLL_S)
-            if self._readers or self._askers:
+            if self._readers:
                 return True
-            self._consumer = self._thread = None
+            self._thread = None
             self._changed.notify_all()
         return False
 
@@ -153,7 +127,7 @@ class Link:
         if closed:
             consumer.incremental_unassign([TopicPartition(self.topic, each.number) for each in closed])
         if opened:
-            consumer.incremental_assign([TopicPartition(self.topic, each.number, each.at) for each in opened])
+            consumer.incremental_assign([TopicPartition(self.topic, each.number, each.expected) for each in opened])
         self._assigned = wanted
 
     def _commit_rest(self, consumer: Consumer) -> None:
@@ -185,7 +159,6 @@ class Link:
             reader = self._assigned.get(number)
             if reader is not None:
                 reader.add(each)
-                self.trouble = ""
 
     def _press(self, consumer: Consumer) -> None:
         """Pause the partitions whose readers are full and stay so, go on with those that have been drained."""
@@ -246,7 +219,6 @@ class Link:
 
     def _heard(self, error: KafkaError) -> None:
         """Take what the client says of itself and its brokers; it calls this from within a poll."""
-        self.trouble = str(error)
         if error.fatal():
             for reader in list(self._readers.values()):
                 reader.fail(self._failed(reader, error))

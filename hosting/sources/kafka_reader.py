@@ -49,7 +49,7 @@ class KafkaReader:
     def __init__(
         self, name: str, number: int, at: int, *, end: int, decode: Decode, limits: Limits, owner: Owner
     ) -> None:
-        self.name, self.number, self.at = name, number, at
+        self.name, self.number = name, number
         self.expected = at  # the polling thread's: what comes next
         self.held_events = self.held_bytes = 0
         self.paused = False  # the polling thread's too

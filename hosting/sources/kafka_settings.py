@@ -30,13 +30,13 @@ OURS: Mapping[str, Any] = {
     "enable.auto.offset.store": False,
     "auto.offset.reset": "error",  # a position that is gone is an error, never another position
     "enable.partition.eof": True,  # it tells how far the ids without records reach
-    "check.crcs": True,
 }
-DEFAULTS: Mapping[str, Any] = {
+DEFAULTS: Mapping[str, Any] = {  # the user may say otherwise
     # What is fetched ahead of a partition that must be paused is fetched again: a slow query over records of 10 bytes
     # made the client receive 1.6 times what was read with these two, 7 times with its own values.
     "queued.min.messages": 3000,
     "fetch.queue.backoff.ms": 5,
+    "check.crcs": True,
 }
 NEVER = {
     "auto.commit.enable": "only what a checkpoint covers is committed",

@@ -6,6 +6,7 @@ sources and sinks pass them in `tests/`, and yours are held to the same.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import closing
 from typing import Any
@@ -15,6 +16,8 @@ from reliable_rx.reliable import Batch, Reader, Sink, Source
 
 Notification = tuple[int, Any]
 EMPTY_FETCHES_MAX = 100
+COMING_S = 30.0
+COMING_POLL_S = 0.001
 
 
 def check_source(
@@ -124,7 +127,7 @@ def _read_all(source: Source, partition: str, at: int, finite: bool, events_max:
     try:
         empty = 0
         for size in _sizes():
-            batch = reader.fetch(min(size, events_max - len(values)) if not finite else size)
+            batch = _fetch(reader, min(size, events_max - len(values)) if not finite else size)
             _check_batch(batch, partition, at + len(values), size)
             values += batch.values
             if batch.ended or batch.error is not None:
@@ -143,6 +146,17 @@ def _read_all(source: Source, partition: str, at: int, finite: bool, events_max:
     return values
 
 
+def _fetch(reader: Reader, count_max: int) -> Batch:
+    """Fetch, and ask again for what is on its way."""
+    deadline = time.monotonic() + COMING_S
+    batch = reader.fetch(count_max)
+    while batch.coming and not batch.values and count_max:
+        _claim(time.monotonic() < deadline, f"what is said to be coming at {batch.next} comes within {COMING_S:g} s")
+        time.sleep(COMING_POLL_S)
+        batch = reader.fetch(count_max)
+    return batch
+
+
 def _sizes() -> Iterable[int]:
     while True:
         yield from (1, 3, 1000, 2, 7)
@@ -154,7 +168,7 @@ def _check_batch(batch: Batch, partition: str, expected: int, count_max: int) ->
 
 
 def _check_stays_ended(reader: Reader, batch: Batch) -> None:
-    again = reader.fetch(10)
+    again = _fetch(reader, 10)
     same = not again.values and (again.ended, again.error is None) == (batch.ended, batch.error is None)
     _claim(same and again.first == batch.next, f"behind the end nothing comes, and it stays the end; not {again}")
 
@@ -166,7 +180,7 @@ def _check_small_fetches(source: Source, partition: str, whole: Sequence[Any]) -
         _claim(not batch.values and batch.first == 0, f"{partition!r}: fetch(0) gives nothing and moves nothing")
         seen: list[Any] = []
         for _ in range(min(20, len(whole))):
-            seen += reader.fetch(1).values
+            seen += _fetch(reader, 1).values
         _claim(seen == list(whole[: len(seen)]), f"{partition!r} read one by one gives the same events")
     finally:
         reader.close()
@@ -176,18 +190,18 @@ def _check_acknowledge(make: Callable[[], Source], partition: str, whole: Sequen
     """Acknowledged or not, once or twice, in order or not: what is not acknowledged can be had again."""
     source = make()
     reader = source.open(partition, 0)
-    had = reader.fetch(min(10, len(whole)))
+    had = _fetch(reader, min(10, len(whole)))
     middle = had.first + len(had.values) // 2
     for n in (middle - 1, middle - 1, max(0, middle - 2)):
         if n >= 0 and had.values:
             reader.acknowledge(min(n, had.next - 1))
-    rest = reader.fetch(5)
+    rest = _fetch(reader, 5)
     expected = list(whole[had.next : rest.next])
     _claim(list(rest.values) == expected, f"{partition!r}: acknowledging takes nothing from a reader")
     reader.close()
     for fresh in (source, make()):
         reader = fresh.open(partition, middle)
-        again = reader.fetch(10)
+        again = _fetch(reader, 10)
         expected = list(whole[middle : again.next])
         _claim(
             list(again.values) == expected,
@@ -216,7 +230,7 @@ def _check_independence(source: Source, whole: dict[str, list[Any]]) -> None:
     seen: dict[str, list[Any]] = {name: [] for name in whole}
     for turn in range(12):
         for number, name in enumerate(list(readers)):
-            seen[name] += readers[name].fetch(1 + (turn + number) % 4).values
+            seen[name] += _fetch(readers[name], 1 + (turn + number) % 4).values
         if turn == 5:
             readers.pop(next(iter(readers))).close()
     for name, reader in readers.items():
