@@ -29,6 +29,10 @@ from hosting.cli.command import parser
         (["inspect", "empty"], 0, ""),
         (["tail", "empty", "x"], 2, "the store has no stream 'x'; it has none yet"),
         (["demo", "--out", "full"], 2, "full is not empty"),
+        (["export", "no_such_module:app", "x", "out"], 2, "there is no module 'no_such_module'"),
+        (["status", "--store", "nowhere"], 2, "there is no group in nowhere"),
+        (["offsets", "show", "--store", "nowhere"], 2, "there is no group in nowhere"),
+        (["offsets", "migrate", "--from", "x", "--to", "x"], 2, "the same place"),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else None,
 )
@@ -93,7 +97,7 @@ def test_the_version_is_told(capsys: pytest.CaptureFixture[str]) -> None:
 def test_every_command_has_help() -> None:
     """The help of every command says what it is for."""
     commands = next(each for each in parser()._actions if isinstance(each, argparse._SubParsersAction))
-    assert list(commands.choices) == ["run", "inspect", "tail", "demo"]
+    assert list(commands.choices) == ["run", "inspect", "tail", "demo", "export", "status", "offsets"]
     assert all(each.description for each in commands.choices.values())
 
 

@@ -14,7 +14,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from hosting.cli import inspect_store, run, tail
+from hosting.cli import group_commands, inspect_store, run, tail
 from hosting.cli.wording import BadUsage, complain
 from reliable_rx.errors import ReliableRxError
 
@@ -59,6 +59,9 @@ def parser() -> argparse.ArgumentParser:
     add_inspect(commands)
     add_tail(commands)
     add_demo(commands)
+    group_commands.add_export(command(commands, "export", "Load what a source holds into Parquet files; restartable."))
+    group_commands.add_status(command(commands, "status", "Show who is in a group, who has what, and who waits."))
+    group_commands.add_offsets(command(commands, "offsets", "Show, set and move the positions of a group."), command)
     return top
 
 

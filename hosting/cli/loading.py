@@ -10,11 +10,13 @@ import importlib
 import os
 import sys
 import traceback
+from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
 
-from hosting.app import App
+from hosting.app import App, made
 from hosting.cli.wording import BadUsage
+from reliable_rx.reliable import Source
 
 EXAMPLE = "give MODULE:APP, such as flights:app, or path/to/flights.py:app"
 
@@ -32,6 +34,23 @@ def load_app(where: str) -> App:
     if not isinstance(app, App):
         raise BadUsage(f"{where} is a {type(app).__name__}, not an App (nor a function that returns one); {EXAMPLE}")
     return app
+
+
+@dataclass(frozen=True, slots=True)
+class DeclaredSource:
+    """The source *name* of the app that *where* names; made by calling this, in any process. *Raises* `BadUsage`."""
+
+    where: str
+    name: str
+
+    def __call__(self) -> Source:
+        app = load_app(self.where)
+        if self.name not in app.sources:
+            hint = "it is pushed into, and lies in the store of its app; " if self.name in app.pushed else ""
+            known = ", ".join(app.sources) or "none"
+            raise BadUsage(f"{self.where} has no source {self.name!r} to read by itself; {hint}there are: {known}")
+        source: Source = made(app.sources[self.name], "partitions")
+        return source
 
 
 def is_named(where: str) -> bool:

@@ -14,7 +14,11 @@ from hosting.partitioned.words import Epoch, MemberId, Partition, Status
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Profile:
-    """What a node says of itself; see `hosting.partitioned.words.Member`. *tag* is for people: a host's name, say."""
+    """What a node says of itself; see `hosting.partitioned.words.Member`. *tag* is for people: a host's name, say.
+
+    *offsets* is the setting of a migration that it was started with (`checkpoint.offsets.migration`): ``old``, ``dual``
+    or ``new``; None says nothing.
+    """
 
     instance: str | None = None
     tag: str = ""
@@ -22,6 +26,11 @@ class Profile:
     capacity: int = 1
     sources: frozenset[str] | None = None
     partitions: frozenset[Partition] | None = None
+    offsets: str | None = None
+
+    def __post_init__(self) -> None:
+        if self.offsets not in (None, "old", "dual", "new"):
+            raise ValueError(f"offsets is {self.offsets!r}; the settings of a migration are old, dual and new")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

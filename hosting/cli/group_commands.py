@@ -1,0 +1,122 @@
+"""The arguments of the commands over partitions: export, and what looks into groups and moves them."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable
+from importlib import import_module
+from pathlib import Path
+from types import ModuleType
+from typing import TYPE_CHECKING
+
+from hosting.positions import Point, read_point
+
+if TYPE_CHECKING:
+    Commands = argparse._SubParsersAction[argparse.ArgumentParser]
+
+Make = Callable[["Commands", str, str], argparse.ArgumentParser]
+STORE_HELP = "where the nodes of the group meet: a directory, or postgresql://…"
+APP_HELP = "such as flights:app, or path/to/flights.py:app"
+POINT_HELP = "a position, earliest, latest, or a time such as 2013-01-01T05:00 (UTC)"
+
+
+def add_export(each: argparse.ArgumentParser) -> None:
+    each.add_argument("app", metavar="MODULE:APP", help=APP_HELP)
+    each.add_argument("source", metavar="SOURCE", help="the name of a source that the app declares")
+    each.add_argument("directory", type=Path, metavar="DIR", help="where the files go, and where a restart goes on")
+    each.add_argument("--workers", type=count, metavar="N", help="processes (default: one per core)")
+    each.add_argument("--events-per-file", type=count, default=100_000, metavar="N", help="(default: 100,000)")
+    each.add_argument("--from", dest="first", type=point, default="earliest", metavar="WHERE", help=POINT_HELP)
+    each.add_argument("--until", type=point, default="latest", metavar="WHERE", help="the same (default: latest)")
+    each.add_argument(
+        "--kind", type=named, action="append", default=[], metavar="COLUMN=KIND", help="int, text, instant, json, …"
+    )
+    each.set_defaults(call=export)
+
+
+def export(a: argparse.Namespace) -> int:
+    from hosting.cli.bulk import export_source  # only now: the other commands do without
+
+    return export_source(
+        a.app, a.source, a.directory, first=a.first, until=a.until, events_per_file=a.events_per_file,
+        workers=a.workers, kinds=dict(a.kind),
+    )  # fmt: skip
+
+
+def add_status(each: argparse.ArgumentParser) -> None:
+    add_group(each)
+    each.add_argument("--app", metavar="MODULE:APP", help="whose sources say how far behind the group is")
+    each.add_argument("--json", action="store_true", help="print it for machines")
+    each.add_argument("--watch", action="store_true", help="look again every second, until Ctrl-C")
+    each.set_defaults(call=status)
+
+
+def add_offsets(each: argparse.ArgumentParser, command: Make) -> None:
+    steps = each.add_subparsers(title="what to do", metavar="WHAT", required=True)
+    shows = command(steps, "show", "Show where a group has come to.")
+    resets = command(steps, "reset", "Set positions by hand, also back; what is there is asked about first.")
+    for every in (shows, resets):
+        add_group(every)
+        every.add_argument("--app", metavar="MODULE:APP", help="whose sources say where they begin and end")
+    shows.add_argument("--json", action="store_true", help="print it for machines")
+    shows.set_defaults(call=lambda a: offsets().show(a.store, a.group, app=a.app, as_json=a.json))
+    resets.add_argument(
+        "--to", type=wish, action="append", required=True, metavar="[SOURCE/PARTITION=]WHERE",
+        help=f"{POINT_HELP}; without a name for all that are not named",
+    )  # fmt: skip
+    resets.add_argument("--yes", action="store_true", help="do not ask")
+    resets.set_defaults(call=lambda a: offsets().reset(a.store, a.group, a.to, app=a.app, yes=a.yes))
+    moves = "another store of positions, while its nodes run"
+    add_move(command(steps, "migrate", f"Take the next step of moving a group to {moves}."), back=False)
+    add_move(command(steps, "rollback", f"Take the next step back from {moves}."), back=True)
+
+
+def add_move(each: argparse.ArgumentParser, *, back: bool) -> None:
+    add_group(each, required=False, more=" (default: --from)")
+    each.add_argument("--from", dest="old", required=True, metavar="WHERE", help="the old place, also of a rollback")
+    each.add_argument("--to", dest="new", required=True, metavar="WHERE", help="the new place, also of a rollback")
+    each.add_argument("--look", action="store_true", help="only say how far it is")
+    each.set_defaults(
+        call=lambda a: offsets().move(a.store, a.group, old=a.old, new=a.new, back=back, look_only=a.look)
+    )
+
+
+def add_group(each: argparse.ArgumentParser, *, required: bool = True, more: str = "") -> None:
+    each.add_argument("--store", required=required, metavar="WHERE", help=STORE_HELP + more)
+    each.add_argument("--group", metavar="G", help="the name of the group (default: the only one there)")
+
+
+def offsets() -> ModuleType:
+    return import_module("hosting.cli.offsets")  # only now: the other commands do without
+
+
+def status(a: argparse.Namespace) -> int:
+    from hosting.cli.status import status as show
+
+    return show(a.store, a.group, app=a.app, as_json=a.json, watch=a.watch)
+
+
+def wish(text: str) -> tuple[str | None, Point]:
+    name, _, where = text.rpartition("=")
+    return name or None, point(where)
+
+
+def point(text: str) -> Point:
+    try:
+        return read_point(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from error
+
+
+def named(text: str) -> tuple[str, str]:
+    name, _, value = text.rpartition("=")
+    if not name or not value:
+        raise argparse.ArgumentTypeError(f"{text!r} is not of the form NAME=VALUE")
+    return name, value
+
+
+def count(text: str) -> int:
+    number = int(text)
+    if number < 1:
+        raise argparse.ArgumentTypeError(f"{text} is none; give a number from 1")
+    return number

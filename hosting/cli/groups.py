@@ -1,0 +1,120 @@
+"""Finding a group from the command line, and what its app says of its positions."""
+
+from __future__ import annotations
+
+import sqlite3
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import closing, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeVar
+
+from checkpoint.failures import unavailable
+from hosting.cli.loading import load_app
+from hosting.cli.wording import BadUsage, complain, plural
+from hosting.partitioned.group import Group
+from hosting.partitioned.keys import Key, key_of
+from hosting.partitioned.opening import Opened, is_on_a_server, open_group
+from hosting.partitioned.sections import listing_of, sections_of
+from hosting.partitioned.tending import bury, find_dead, look
+from hosting.positions import bounds_of
+from hosting.starting import ENDLESS
+from reliable_rx.errors import StoreOwned
+from reliable_rx.reliable import Source
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """A group as it was found: its name, and what its nodes share."""
+
+    name: str
+    where: str
+    opened: Opened
+
+    def document(self) -> Group:
+        """Return what its nodes know together. *Raises* `BadUsage` if it has never had a node."""
+        group = look(self.opened.registry, self.name)
+        if group is None:
+            raise BadUsage(f"{self.where} has no group {self.name!r}; {_known(group_names(self.where))}")
+        return group
+
+    def despite_the_dead(self, act: Callable[[], T]) -> T:
+        """Do *act*; if members stand in its way that are not heard of for a session, do it without them."""
+        try:
+            return act()
+        except StoreOwned as error:
+            complain(f"{error.message}; looking whether it is alive")
+            dead = find_dead(self.opened.registry, self.name, pause=time.sleep)
+            if not dead:
+                raise
+            gone = bury(self.opened.registry, self.name, dead)
+            complain(f"{plural(len(gone), 'member')} not heard of for a session, taken out of the group")
+            return act()
+
+
+@contextmanager
+def found_group(where: str, name: str | None) -> Iterator[Found]:
+    """Open a group that is there; without *name* the only one. *Raises* `BadUsage` if there is none, or several."""
+    if not is_on_a_server(where) and not (Path(where) / "registry.sqlite").is_file():
+        raise BadUsage(f"there is no group in {where}; give the --store that its nodes were started with")
+    if name is None:
+        names = group_names(where)
+        if len(names) != 1:
+            raise BadUsage(f"say which group with --group; {_known(names)}")
+        (name,) = names
+    with closing(open_group(where, name)) as opened:
+        yield Found(name, where, opened)
+
+
+def _known(names: list[str]) -> str:
+    return f"there are: {', '.join(names)}" if names else "there is none yet"
+
+
+def group_names(where: str) -> list[str]:
+    """Name the groups that are kept at *where*."""
+    sql = "SELECT name FROM registry ORDER BY name"
+    if is_on_a_server(where):
+        from checkpoint.postgres_connections import Connections
+        from checkpoint.postgres_schema import make
+
+        with closing(Connections(where, connections_max=1, prepare=make)) as connections, connections.use() as server:
+            return [name for (name,) in server.execute(sql).fetchall()]
+    with unavailable(where), closing(sqlite3.connect(Path(where) / "registry.sqlite")) as database:
+        return [name for (name,) in database.execute(sql)]
+
+
+Positions = Mapping[Key, tuple[Source, str]]
+"""By the name of a position: whose it is."""
+
+
+def positions_of(where: str) -> Positions:
+    """Return the positions that the app named by *where* has, over all its partitions as they are listed now."""
+    return {
+        key_of(section.name, name, each.name): (source, each.name)
+        for section in sections_of(load_app(where))
+        for name, source in section.sources.items()
+        for each in listing_of(source)
+    }
+
+
+def bounds_at(positions: Positions) -> dict[Key, tuple[int, int] | None]:
+    """Ask the sources how far they reach; a source that fails is told of, and left unknown."""
+    found: dict[Key, tuple[int, int] | None] = {}
+    failed: dict[Any, str] = {}
+    for key, (source, partition) in positions.items():
+        found[key] = None
+        if id(source) not in failed:
+            try:
+                found[key] = bounds_of(source, partition)
+            except OSError as error:
+                failed[id(source)] = str(error)
+    for why in failed.values():
+        complain(f"how far a source reaches is not known: {why}")
+    return {key: None if reach is None or reach[1] == ENDLESS else reach for key, reach in found.items()}
+
+
+def shown(key: Key) -> str:
+    return "/".join(key)

@@ -1,0 +1,105 @@
+"""`reliable-rx status`: who is in a group, who has which partition, how far it is, and who waits for what."""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from importlib.util import find_spec
+
+from hosting.cli.groups import Found, Positions, bounds_at, found_group, positions_of
+from hosting.cli.wording import plural, say, span, table
+from hosting.partitioned.status import GroupStatus, MemberStatus, PartitionStatus, PositionStatus, status_of
+
+WATCH_S = 1.0
+
+
+def status(where: str, name: str | None, *, app: str | None, as_json: bool, watch: bool) -> int:
+    """Show the group *name*, once or until Ctrl-C; return 0."""
+    positions = {} if app is None else positions_of(app)
+    with found_group(where, name) as found:
+        if not watch:
+            show(now(found, positions), as_json=as_json)
+            return 0
+        with suppress(KeyboardInterrupt), drawing(as_json=as_json) as draw:
+            while True:
+                draw(now(found, positions))
+                time.sleep(WATCH_S)
+    return 0
+
+
+def now(found: Found, positions: Positions) -> GroupStatus:
+    """Look at everything."""
+    return status_of(found.document(), found.opened.offsets.fetch(found.name), bounds_at(positions))
+
+
+def show(group: GroupStatus, *, as_json: bool) -> None:
+    for line in [json.dumps(group.to_plain())] if as_json else lines(group):
+        say(line)
+
+
+@contextmanager
+def drawing(*, as_json: bool) -> Iterator[Callable[[GroupStatus], None]]:
+    """Show a group again and again: drawn over on a terminal, one under the other elsewhere."""
+    if as_json or not sys.stdout.isatty() or find_spec("rich") is None:
+        yield lambda group: show(group, as_json=as_json)
+        return
+    from rich.console import Console
+    from rich.live import Live
+    from rich.text import Text
+
+    with Live(console=Console(), auto_refresh=False) as live:
+        yield lambda group: live.update(Text("\n".join(lines(group)), no_wrap=True, overflow="ellipsis"), refresh=True)
+
+
+def lines(group: GroupStatus) -> Iterator[str]:
+    """Write a group for people."""
+    yield (
+        f"group {group.group}: {plural(len(group.members), 'member')}, {plural(len(group.partitions), 'partition')}"
+        f"{', gathering members' if group.gathering else ''}, generation {group.generation:,}"
+    )
+    if group.members:
+        yield ""
+        yield from table(
+            ("member", "instance", "tag", "room", "capacity", "holds", "to have", "beat", ""),
+            map(member_row, group.members),
+        )
+    if group.partitions:
+        yield ""
+        yield from table(
+            ("partition", "status", "owner", "epoch", "position", "lag", "committed", ""),
+            (row for each in group.partitions for row in partition_rows(each)),
+        )
+    if group.loose:
+        yield ""
+        yield "positions of partitions that are no longer listed"
+        yield from table(("position of", "position", "lag"), ((label(e), e.position, e.lag) for e in group.loose))
+
+
+def member_row(each: MemberStatus) -> Sequence[object]:
+    remarks = [*(["leaving"] if each.leaving else []), *([f"offsets {each.offsets}"] if each.offsets else [])]
+    return (
+        each.id, each.instance or "", each.tag, each.room or "", each.capacity, each.holds, each.target, each.beat,
+        ", ".join(remarks),
+    )  # fmt: skip
+
+
+def partition_rows(each: PartitionStatus) -> Iterator[Sequence[object]]:
+    """A row for the partition, and where it has several positions one for each beyond the first."""
+    first, *others = each.positions or (None,)
+    named = f"{each.source}/{each.partition}"
+    yield (named, each.status.upper(), each.owner or "", each.epoch, *position_cells(first), each.why)
+    for other in others:
+        yield (f"  {label(other)}" if other else "", "", "", "", *position_cells(other), "")
+
+
+def position_cells(each: PositionStatus | None) -> tuple[object, object, object]:
+    if each is None:
+        return None, None, None
+    return each.position, each.lag, None if each.time is None else f"{span(max(0.0, time.time() - each.time))} ago"
+
+
+def label(each: PositionStatus) -> str:
+    return f"{each.source}/{each.partition}"

@@ -1,0 +1,220 @@
+"""What is so in a group, for people and monitors: its members, who has which partition, and who waits for what.
+
+A pure function of the group's document, the committed positions and how far the sources reach; it asks nobody and
+changes nothing, so that one can look at a group that is in trouble. Positions lie under the names of `keys.py`: a
+partition may have several, one for each source that its queries read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from checkpoint.offsets.store import Committed
+from hosting.partitioned.group import Group, Hold, Seat
+from hosting.partitioned.keys import Key, leases_over
+from hosting.partitioned.words import MemberId, Partition, Status
+
+NAMED_MAX = 3
+Bounds = Mapping[Key, tuple[int, int] | None]
+"""The first id that can be read and the one behind the last, by the name of a position; None where nobody can tell."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MemberStatus:
+    """A member: *holds* counts the leases it has, *target* the partitions it is to have, *beat* its newest beat."""
+
+    id: str
+    instance: str | None
+    tag: str
+    room: str | None
+    capacity: int
+    leaving: bool
+    holds: int
+    target: int
+    beat: int
+    offsets: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PositionStatus:
+    """A committed position: the id of the next event. *lag* is how many events are behind it, None if unknown."""
+
+    source: str
+    partition: str
+    position: int | None
+    lag: int | None
+    time: float | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PartitionStatus:
+    """A partition. *why* says in words what it waits for, where it is going, or what is odd."""
+
+    source: str
+    partition: str
+    status: str
+    owner: str | None
+    epoch: int
+    target: str | None
+    why: str
+    positions: tuple[PositionStatus, ...]
+
+    @property
+    def lag(self) -> int | None:
+        """The events behind all its positions; None if one is unknown."""
+        lags = [each.lag for each in self.positions if each.lag is not None]
+        return sum(lags) if lags and len(lags) == len(self.positions) else None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupStatus:
+    """A group as of *generation* of its document; *loose* are positions that no lease covers any longer."""
+
+    group: str
+    generation: int
+    gathering: bool
+    members: tuple[MemberStatus, ...]
+    partitions: tuple[PartitionStatus, ...]
+    loose: tuple[PositionStatus, ...]
+
+    def to_plain(self) -> dict[str, Any]:
+        """Return it as JSON takes it."""
+        return asdict(self)
+
+
+def status_of(group: Group, committed: Mapping[Key, Committed], bounds: Bounds) -> GroupStatus:
+    """Say what is so.
+
+    >>> status_of(Group("flights"), {}, {}).members
+    ()
+    """
+    by_lease: dict[Partition, list[PositionStatus]] = {each: [] for each in group.holds}
+    loose: list[PositionStatus] = []
+    for key in sorted(committed.keys() | bounds.keys()):
+        lease = next((each for each in leases_over(key) if each in group.holds), None)
+        (loose if lease is None else by_lease[lease]).append(_position(key, committed, bounds))
+    return GroupStatus(
+        group=group.name,
+        generation=group.generation,
+        gathering=group.gathering,
+        members=tuple(_member(group, *each) for each in sorted(group.members.items())),
+        partitions=tuple(
+            _partition(group, each, hold, tuple(by_lease[each])) for each, hold in sorted(group.holds.items())
+        ),
+        loose=tuple(loose),
+    )
+
+
+def _member(group: Group, name: MemberId, seat: Seat) -> MemberStatus:
+    own = seat.profile
+    return MemberStatus(
+        id=name,
+        instance=own.instance,
+        tag=own.tag,
+        room=own.room,
+        capacity=own.capacity,
+        leaving=seat.leaving,
+        holds=sum(1 for _ in group.held_by(name)),
+        target=sum(1 for owner in group.target.values() if owner == name),
+        beat=seat.number,
+        offsets=own.offsets,
+    )
+
+
+def _position(key: Key, committed: Mapping[Key, Committed], bounds: Bounds) -> PositionStatus:
+    found, reach = committed.get(key), bounds.get(key)
+    position = None if found is None else found.position
+    lag = None
+    if reach is not None:
+        first, end = reach
+        lag = max(0, end - (first if position is None else position))
+    return PositionStatus(
+        source=key[0], partition=key[1], position=position, lag=lag, time=None if found is None else found.time
+    )
+
+
+def _partition(
+    group: Group, partition: Partition, hold: Hold, positions: tuple[PositionStatus, ...]
+) -> PartitionStatus:
+    return PartitionStatus(
+        source=partition.source,
+        partition=partition.name,
+        status=hold.status.value,
+        owner=hold.owner,
+        epoch=hold.epoch,
+        target=group.target.get(partition),
+        why="; ".join(_why(group, partition, hold)),
+        positions=positions,
+    )
+
+
+# ---- in words
+
+
+def _why(group: Group, partition: Partition, hold: Hold) -> Iterator[str]:
+    if partition not in group.shards:
+        yield "no longer listed by its source"
+    if hold.status is Status.WAIT:
+        yield _waits_for(group, partition)
+    elif hold.status in (Status.OPEN, Status.CLOSING):
+        yield from _moves(group, partition, hold)
+
+
+def _waits_for(group: Group, partition: Partition) -> str:
+    """Say what a partition that nobody has waits for."""
+    before = list(_unfinished(group, partition))
+    target = group.target.get(partition)
+    if before:
+        return f"waits for the end of {_listed(before)}"
+    if not group.members:
+        return "there is no member"
+    if group.gathering:
+        return "the group is gathering members"
+    if target is None:
+        return _nobody(group, partition)
+    seat = group.members.get(target)
+    if seat is None:
+        return f"{target} is gone; to be assigned anew"
+    if seat.leaving:
+        return f"kept for {seat.profile.instance or target}, which has left, until its session ends"
+    return f"{target} opens it with its next beat"
+
+
+def _nobody(group: Group, partition: Partition) -> str:
+    staying = {name: seat for name, seat in group.members.items() if not seat.leaving}
+    if not any(seat.member(name).may_own(partition) for name, seat in staying.items()):
+        return "no member may own it" if staying else "all members are leaving"
+    return "to be assigned" if group.stale else "the assignor gives it to nobody"
+
+
+def _unfinished(group: Group, partition: Partition) -> Iterator[Partition]:
+    """Yield what must be read to its end before *partition*: its parents, and the base of its source."""
+    shard = group.shards.get(partition)
+    if shard is None:
+        return
+    base = (each for each, other in group.shards.items() if other.base and each.source == partition.source)
+    for each in dict.fromkeys([*shard.parents, *(() if shard.base else base)]):
+        if each in group.holds and group.holds[each].status is not Status.TERMINATED:
+            yield each
+
+
+def _moves(group: Group, partition: Partition, hold: Hold) -> Iterator[str]:
+    """Say where a partition that somebody has is going, if it is."""
+    target = group.target.get(partition)
+    seat = None if hold.owner is None else group.members.get(hold.owner)
+    if target != hold.owner:
+        yield f"moving from {hold.owner} to {target}" if target is not None else f"{hold.owner} is to give it back"
+    if hold.status is Status.CLOSING:
+        beat = "" if seat is None else f", whose newest beat is {seat.number:,}"
+        yield f"asked back from {hold.owner}{beat}"
+    elif seat is not None and seat.leaving:
+        yield f"{hold.owner} is leaving"
+    elif target != hold.owner:
+        yield f"asked back with the next beat of {hold.owner}"
+
+
+def _listed(partitions: list[Partition]) -> str:
+    names = ", ".join(map(str, partitions[:NAMED_MAX]))
+    return names if len(partitions) <= NAMED_MAX else f"{names} and {len(partitions) - NAMED_MAX:,} more"
