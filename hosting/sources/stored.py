@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from checkpoint.store import Store
+from checkpoint.store import Store, StoreReader
 from hosting.stream import joined, stored_segments
 from hosting.turn import Output
 from hosting.window import part
@@ -68,24 +68,30 @@ class StoredStreamReader:
     def fetch(self, count_max: int, /) -> Batch:
         if self.position >= self.end:
             return Batch(self.position, ())
-        batch = joined(self.position, iter(self._segments(count_max)))
+        end = min(self.end, self.position + count_max)
+        batch = read_stored(self.source.store, self.source.name, self.position, end)
         self.position = batch.next + batch.ended
         return batch
-
-    def _segments(self, count_max: int) -> list[Output]:
-        found: list[Output] = []
-        start, stop = self.position, min(self.end, self.position + count_max)
-        for segment in stored_segments(self.source.store, self.source.name, start):
-            if segment.first >= stop:
-                break
-            piece = part(segment, start, stop)
-            if piece is not None:
-                found.append(piece)
-                start = piece.next
-        return found
 
     def acknowledge(self, n: int, /) -> None:
         self.source.store.acknowledge(self.source.name, self.source.subscriber, n)
 
     def close(self) -> None:
         """The store belongs to whoever opened it."""
+
+
+def read_stored(store: StoreReader, name: str, start: int, end: int) -> Batch:
+    """Return what *store* holds of the stream *name* from id *start* on and below *end*."""
+    found: list[Output] = []
+    for segment in stored_segments(store, name, start):
+        if segment.first >= end:
+            break
+        piece = part(segment, max(start, segment.first), end)
+        if piece is not None:
+            found.append(piece)
+    return joined(start, iter(found))
+
+
+def is_ended(store: StoreReader, name: str, end: int) -> bool:
+    """Whether the last id that *store* holds, the one before *end*, is a terminal notification."""
+    return end > 0 and any(segment.ended for segment in stored_segments(store, name, end - 1))

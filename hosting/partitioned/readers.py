@@ -1,0 +1,81 @@
+"""Who else reads a group's streams, and how far they have come: the writer's side of `GroupStreamSource`.
+
+A stream is kept for those who were declared to the group that writes it, from its first event on, whether they have
+ever come or not. How far a reader has come stands in the offset store of its own group: it commits there behind its
+checkpoints, and what it has committed it will never ask for again. The writer's nodes read that now and then, and let
+their streams forget. A reader that lags by more than a stream may hold stops the turns of the writer, as a slow sink
+does; what is unknown (an offset store that cannot be read) is kept.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from checkpoint.offsets.store import OffsetStore
+from hosting.evaluator import QueryEvaluator
+from reliable_rx.errors import OffsetsLoading, OffsetsMoved, StoreUnavailable
+
+LOG = logging.getLogger("reliable_rx")
+
+
+@dataclass(frozen=True, slots=True)
+class FarReader:
+    """The group *group* reads the stream *stream* as *source*, which is how its offsets name it.
+
+    That is the source's name in its app, with the section before it if the section has several sources
+    (`hosting.partitioned.keys.key_of`).
+    """
+
+    group: str
+    source: str
+    stream: str
+
+    @property
+    def holder(self) -> str:
+        """The name under which the stream is held."""
+        return f"group {self.group}/{self.source}"
+
+
+class Readers:
+    """The far readers of a group's streams; *offsets* is where they commit. Methods may be called from any thread."""
+
+    def __init__(self, offsets: OffsetStore, readers: Sequence[FarReader]) -> None:
+        self._offsets = offsets
+        self._readers = tuple(readers)
+
+    def hold(self, evaluator: QueryEvaluator) -> None:
+        """Keep all that *evaluator* will emit; to be called before it starts, or a replay could forget something."""
+        for each in self._readers:
+            if _writes(evaluator, each.stream):
+                evaluator.stream(each.stream).hold(each.holder, 0)
+
+    def tell(self, evaluators: Mapping[str, QueryEvaluator]) -> None:
+        """Let the running *evaluators*, by their partition's name, forget what their readers have committed."""
+        for each in self._readers:
+            committed = self._committed(each)
+            for partition, evaluator in evaluators.items():
+                if _writes(evaluator, each.stream):
+                    position = committed.get(partition)
+                    if position is None:
+                        position = _first(evaluator, each.stream)
+                    evaluator.stream(each.stream).acknowledge(each.holder, position - 1)
+
+    def _committed(self, reader: FarReader) -> dict[str, int]:
+        try:
+            found = self._offsets.fetch(reader.group)
+        except (OffsetsLoading, OffsetsMoved, StoreUnavailable) as error:
+            LOG.warning("streams are kept for group %s, whose offsets cannot be read now: %s", reader.group, error)
+            return {}
+        return {partition: each.position for (source, partition), each in found.items() if source == reader.source}
+
+
+def _writes(evaluator: QueryEvaluator, stream: str) -> bool:
+    return stream.removesuffix(".dead_letters").removesuffix(".late") in evaluator.queries()
+
+
+def _first(evaluator: QueryEvaluator, stream: str) -> int:
+    """Return the oldest id that a reader can find who was declared only now."""
+    bounds = evaluator.store.bounds(stream)
+    return 0 if bounds is None else bounds[0]
