@@ -6,6 +6,7 @@ from hosting.evaluator import QueryEvaluator
 from hosting.sinks import CallbackSink, JsonLinesSink, SqliteTableSink
 from hosting.sources import FileSource, GeneratorSource, ListSource
 from hosting.sources.pushed import PushedStream
+from hosting.sources.shared import SharedSource
 from hosting.sources.stored import StoredStreamSource
 from hosting.statistics import Statistics
 from hosting.stream import Stream, StreamSource
@@ -14,6 +15,6 @@ from reliable_rx.reliable import LateEvent
 
 __all__ = [
     "App", "CallbackSink", "EventTime", "FileSource", "GeneratorSource", "JsonLinesSink", "LateEvent", "ListSource",
-    "PushedStream", "QueryEngine", "QueryEvaluator", "SqliteTableSink", "Statistics", "StoredStreamSource", "Stream",
-    "StreamSource", "event_time",
+    "PushedStream", "QueryEngine", "QueryEvaluator", "SharedSource", "SqliteTableSink", "Statistics",
+    "StoredStreamSource", "Stream", "StreamSource", "event_time",
 ]  # fmt: skip

@@ -20,6 +20,7 @@ from typing import Any
 
 from hosting.turn import Output
 from reliable_rx.errors import PositionUnavailable, invariant
+from reliable_rx.reliable import Batch
 
 FIRST = attrgetter("first")
 SEGMENTS_MIN = 256
@@ -31,9 +32,6 @@ PORTIONS = 16
 UNKNOWN = "?"
 """The stream of values for which `stream_of` raises."""
 LOG = logging.getLogger("reliable_rx")
-
-Record = tuple[int, Any]
-"""An id and its value."""
 
 
 class Window:
@@ -114,8 +112,11 @@ class Window:
             end = self.next_id
         index = max(0, bisect_right(self.segments, start, key=FIRST) - 1)
         while start < end and count_max > 0 and index < len(self.segments):
-            segment = part(self.segments[index], start, min(end, start + count_max))
+            whole = self.segments[index]
             index += 1
+            if whole.first > start:  # ids that hold nothing
+                start = whole.first
+            segment = part(whole, start, min(end, start + count_max))
             if segment is not None:
                 yield segment
                 start = segment.next
@@ -166,8 +167,8 @@ class Cache(Window):
     >>> reserved
     2
     >>> _ = cache.fill(reserved, ["a", "b"])
-    >>> cursor.take(10)
-    [(100, 'a'), (101, 'b')]
+    >>> cursor.take(10).values
+    ['a', 'b']
     >>> cursor.confirm(101)
     >>> cache.first
     100
@@ -177,7 +178,7 @@ class Cache(Window):
     102
     """
 
-    __slots__ = ("cursors", "events_max", "index", "pressure", "reserved", "stream_of")
+    __slots__ = ("cursors", "events_max", "held", "index", "low", "pressure", "reserved", "stream_of")
     kind = "cache"
 
     def __init__(
@@ -189,14 +190,20 @@ class Cache(Window):
         self.events_max = events_max
         self.stream_of = stream_of
         self.pressure = Pressure(events_max)
-        self.reserved = 0
+        self.held = self.reserved = 0
+        self.low = next_id
         self.index: dict[str, list[int]] = {}
         self.cursors: dict[str, Cursor] = {}
+
+    @property
+    def first(self) -> int:
+        """The oldest id that can be read."""
+        return self.low
 
     def room(self) -> int:
         """Say how many events may be reserved now; forgets what it can. 0 under pressure."""
         self.trim()
-        held = self.next_id - self.first + self.reserved
+        held = self.held + self.reserved
         return 0 if self.pressure.at(held) else self.events_max - held
 
     def reserve(self, count_max: int) -> int:
@@ -205,13 +212,20 @@ class Cache(Window):
         self.reserved += count
         return count
 
-    def fill(self, reserved: int, values: Sequence[Any]) -> Sequence[str]:
-        """Append what was fetched for a reservation, which ends; return the streams that are new in the cache."""
+    def fill(self, reserved: int, values: Sequence[Any], *, first: int | None = None) -> Sequence[str]:
+        """Append what was fetched for a reservation, which ends; return the streams that are new in the cache.
+
+        The ids between what was there and *first* hold nothing.
+        """
         invariant(len(values) <= reserved <= self.reserved, f"{self.name}: {len(values)} events fit what was reserved")
         self.reserved -= reserved
+        if first is not None:
+            invariant(first >= self.next_id, f"{self.name}: id {first} does not come before {self.next_id}")
+            self.next_id = first
         if not values:
             return ()
         first = self.next_id
+        self.held += len(values)
         self.append(Output(self.name, first, values))
         return self._note(first, values)
 
@@ -245,23 +259,23 @@ class Cache(Window):
         """Forget whole segments that no cursor and no pin needs."""
         for cursor in self.cursors.values():
             cursor.pass_over()
-        before = self.first
-        super().trim()
-        if self.segments and self.segments[0].next <= self.kept_from():
-            self.segments.clear()
-        if self.index and self.first > before:
+        needed, done = self.kept_from(), 0
+        for segment in self.segments:
+            if segment.next > needed:
+                break
+            done += 1
+            self.low = segment.next
+            self.held -= len(segment.values)
+        if done:
+            del self.segments[:done]
             self._forget_index()
+        self.trim_at = max(SEGMENTS_MIN, 2 * len(self.segments))
 
     def _forget_index(self) -> None:
-        first = self.first
         for stream, ids in list(self.index.items()):
-            del ids[: bisect_left(ids, first)]
+            del ids[: bisect_left(ids, self.low)]
             if not ids:
                 del self.index[stream]
-
-    def behind(self, position: int) -> list[str]:
-        """Name the holders who still need something before *position*."""
-        return [holder for holder, needed in self.holders.items() if needed < position]
 
 
 class Cursor:
@@ -289,23 +303,38 @@ class Cursor:
         """The least id that is kept for this reader."""
         return self.cache.holders[self.name]
 
-    def take(self, count_max: int) -> list[Record]:
-        """Return the next records, at most *count_max*, and step behind them."""
-        if self.stream is not None:
-            return self._take_stream(count_max)
-        taken: list[Record] = []
-        for segment in self.cache.read(self.position, count_max):
-            taken += enumerate(segment.values, segment.first)
-        self.position += len(taken)
-        return taken
+    def take(self, count_max: int) -> Batch:
+        """Return the next values with consecutive ids, at most *count_max*, and step behind them.
 
-    def _take_stream(self, count_max: int) -> list[Record]:
-        ids = self.cache.index.get(self.stream or "", [])
-        start = bisect_left(ids, self.position)
-        wanted = ids[start : start + count_max]
-        done = start + len(wanted) == len(ids)
-        self.position = self.cache.next_id if done else wanted[-1] + 1 if wanted else self.position
-        return [(n, self.cache.value(n)) for n in wanted]
+        The ids before them that hold nothing for this reader are `skipped`.
+        """
+        start = self.position
+        first, values = self._next(count_max) if self.stream is None else self._next_of(self.stream, count_max)
+        self.position = first + len(values)
+        return Batch(first, values, skipped=first - start)
+
+    def _next(self, count_max: int) -> tuple[int, list[Any]]:
+        values: list[Any] = []
+        first = self.cache.next_id if count_max > 0 else self.position
+        for segment in self.cache.read(self.position, count_max):
+            if not values:
+                first = segment.first
+            elif segment.first != first + len(values):
+                break
+            values += segment.values
+        return first, values
+
+    def _next_of(self, stream: str, count_max: int) -> tuple[int, list[Any]]:
+        ids = self.cache.index.get(stream, [])
+        index = bisect_left(ids, self.position)
+        if index == len(ids) or count_max <= 0:
+            return self.cache.next_id if count_max > 0 else self.position, []
+        first, values = ids[index], list[Any]()
+        for n in ids[index : index + count_max]:
+            if n != first + len(values):
+                break
+            values.append(self.cache.value(n))
+        return first, values
 
     def confirm(self, n: int) -> None:
         """Say that id *n* and all before may be forgotten. It must have been taken."""
