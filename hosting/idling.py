@@ -48,8 +48,7 @@ def next_look_s(evaluator: QueryEvaluator) -> float | None:
     waits = [timer_s(evaluator), checkpoint_s(evaluator)]
     if evaluator.trouble is not None:
         waits.append(RETRY_S)
-    if not wakes_us(evaluator) or evaluator.intake.event_time:
-        waits.append(POLL_S)
+    waits.append(POLL_S if evaluator.intake.event_time else evaluator.intake.next_look_s())
     return min((each for each in waits if each is not None), default=None)
 
 

@@ -15,10 +15,12 @@ from __future__ import annotations
 import logging
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from time import monotonic
 from typing import Any
 
 from hosting.lineage import Lineage, lineage_of
 from hosting.partition import Partition
+from hosting.sources.polling import LOOK_S, Looking, Pace
 from hosting.starting import Start, check_start, resolve
 from hosting.turn import Appear, Events, Resume
 from reliable_rx.errors import SourceFailed, StoreUnavailable
@@ -54,6 +56,8 @@ class Intake:
         self.look_again = False
         """Whether somebody who is held may be free to go."""
         self.list_at = math.inf
+        self.look_at = 0.0
+        self.pace = Pace()
         self.wake: Callable[[], None] | None = None
         self.absent: dict[tuple[str, str], int] = {}  # not declared this time, and to go on there when they are again
         self.absent_ended: set[tuple[str, str]] = set()
@@ -154,6 +158,9 @@ class Intake:
         partition.reader = reader
         if isinstance(reader, Waking) and self.wake is not None:
             reader.on_available(self.wake)
+            partition.look = lambda: None
+        if isinstance(reader, Looking):
+            partition.look = reader.next_look_s
 
     # -- who comes after whom
 
@@ -206,7 +213,25 @@ class Intake:
             news = self._news()
             if news is not None:
                 return news
-        return self._oldest(time) if self.event_time else self._in_turn(time)
+        turn = self._oldest(time) if self.event_time else self._in_turn(time)
+        if turn is not None:
+            self.look_at = 0.0
+        elif (now := monotonic()) >= self.look_at:
+            self.look_at = now + (self.pace.nothing() if self.look_at else self.pace.begin())
+        return turn
+
+    def next_look_s(self) -> float | None:
+        """Return how long nothing can come of `next`, unless a reader wakes us; None: for ever.
+
+        Readers that do not say are looked at less and less often while nothing comes.
+        """
+        waits: list[float | None] = [self.list_at - self.clock()] if self.lineages else []
+        for partition in self.order:
+            if partition.waiting:  # and still nothing was taken: something else is in the way
+                return LOOK_S
+            if not partition.ended:
+                waits.append(self.look_at - monotonic() if partition.look is None else partition.look())
+        return min((max(0.0, each) for each in waits if each is not None), default=None)
 
     def _in_turn(self, time: float) -> Events | Appear | Resume | None:
         order = self.order

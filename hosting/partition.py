@@ -31,6 +31,8 @@ class Partition:
     ended: bool = False
     acknowledged: int = -1
     idle_since: float | None = None
+    look: Callable[[], float | None] | None = None
+    """How long nothing can come of its reader, unless it wakes us; None: nobody but the intake knows."""
     is_followed: bool = False
     """Its end is near, and who comes after it has been looked for."""
     is_heard: bool = False

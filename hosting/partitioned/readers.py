@@ -61,6 +61,7 @@ class Readers:
                     if position is None:
                         position = _first(evaluator, each.stream)
                     evaluator.stream(each.stream).acknowledge(each.holder, position - 1)
+                    evaluator.wake()
 
     def _committed(self, reader: FarReader) -> dict[str, int]:
         try:

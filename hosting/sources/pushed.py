@@ -21,7 +21,7 @@ class PushedStream:
 
     def __init__(self, log: Log, *, wake: Callable[[], None]) -> None:
         self._log = log
-        self._wake = wake
+        self._wakers: tuple[Callable[[], None], ...] = (wake,)
 
     def on_next(self, value: Any) -> int:
         """Append *value*; return its id once it is durable. *Raises* `StoreUnavailable`, and then it is not in."""
@@ -45,6 +45,10 @@ class PushedStream:
         self._log.append([encode(entry)])
         self._wake()
 
+    def _wake(self) -> None:
+        for wake in self._wakers:
+            wake()
+
     @property
     def end(self) -> int:
         """The id the next value will get."""
@@ -52,6 +56,14 @@ class PushedStream:
 
     def partitions(self) -> Sequence[str]:
         return ["0"]
+
+    def bounds(self, partition: str, /) -> tuple[int, int]:
+        """Return the oldest id that is kept, and the one behind the last value."""
+        first, end = self._log.first, self._log.end
+        if end > first:
+            kind, _ = decode(self._log.read(end - 1, 1)[1][0])
+            end -= kind != VALUE  # the stream's end has an id too, and is no value
+        return first, end
 
     def open(self, partition: str, at: int, /) -> PushedReader:
         if not self._log.first <= at <= self._log.end:
@@ -61,14 +73,19 @@ class PushedStream:
                 first=self._log.first,
                 end=self._log.end,
             )
-        return PushedReader(self._log, at)
+        return PushedReader(self, at)
+
+    def _tell(self, wake: Callable[[], None]) -> None:
+        if wake not in self._wakers:
+            self._wakers += (wake,)
 
 
 class PushedReader:
     """Reads what was pushed."""
 
-    def __init__(self, log: Log, at: int) -> None:
-        self._log = log
+    def __init__(self, stream: PushedStream, at: int) -> None:
+        self._stream = stream
+        self._log = stream._log
         self._position = at
         self._acknowledged = -1
 
@@ -90,6 +107,9 @@ class PushedReader:
             before, self._acknowledged = self._acknowledged, n
             if before >= self._log.first:
                 self._log.trim(before)
+
+    def on_available(self, wake: Callable[[], None], /) -> None:
+        self._stream._tell(wake)
 
     def close(self) -> None:
         """The log belongs to the store."""
