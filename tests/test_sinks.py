@@ -485,7 +485,8 @@ def test_the_end_of_a_table(tmp_path: Path) -> None:
     sink.end(1, ValueError("bad day"))
     sink.flush()
     sink.close()
-    assert rows_of(tmp_path / "o.db", "SELECT * FROM reliable_rx_sinks") == [("t", "s", 2, 1, "ValueError: bad day")]
+    registry = rows_of(tmp_path / "o.db", "SELECT name, stream, next_id, ended_id, error FROM reliable_rx_sinks")
+    assert registry == [("t", "s", 2, 1, "ValueError: bad day")]
 
 
 @pytest.mark.parametrize("statement", ["BEGIN IMMEDIATE", "CREATE TABLE", "INSERT", "UPDATE", "COMMIT", "after COMMIT"])

@@ -12,6 +12,10 @@ class CallbackSink:
     It does not know what it has had, so after a crash it is called again with ids that it had before: at least once.
     Whoever remembers the highest id, and ignores what is not above it, has exactly once.
 
+    It cannot be fenced either: only the function's own books can refuse a former owner of a partition that was stopped
+    before the call and goes on after it. Give the function the epoch of its `hosting.partitioned.places.Place`, keep
+    the highest one with the highest id, in the transaction of what it writes, and refuse lower ones with `LeaseLost`.
+
     >>> sink = CallbackSink(lambda n, value: print(n, value))
     >>> sink.write(7, ["a", "b"])
     7 a

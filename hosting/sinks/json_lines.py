@@ -9,23 +9,36 @@ where to go on. Three traps are met here:
 * *A failed fsync.* The pages may be gone from the cache though marked clean, and the next fsync says "fine". So
   unsynced bytes are kept and written again before the next try.
 * *A second writer.* The file is locked while open.
+* *A former writer*, stopped with the file open and locked, that goes on later. A writer with a later epoch (`fence`)
+  copies the file and puts the copy in its place; the former one writes into a file without a name, and is told so when
+  it writes or flushes (`hosting.sinks.fencing`). A file that nobody has locked is gone on with as it is.
 """
 
 from __future__ import annotations
 
 import json
 import os
+import shutil
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+from hosting.sinks.fencing import EpochFile, fenced, lost
 from hosting.sinks.plain import to_plain
-from reliable_rx.errors import CheckpointRefused, PositionUnavailable, StoreOwned, StoreUnavailable, invariant
+from reliable_rx.errors import (
+    CheckpointRefused,
+    PositionUnavailable,
+    ReliableRxError,
+    StoreOwned,
+    StoreUnavailable,
+    invariant,
+)
 from reliable_rx.probes import probe
 
 UNSYNCED_BYTES_MAX = 8 << 20
 PREFIX = b'{"id":'
+_COPIED_BYTES = 1 << 20
 
 
 class JsonLinesSink:
@@ -49,8 +62,13 @@ class JsonLinesSink:
     2
     >>> sink.close()
 
+    For the partitions of a stream, each its own file: ``JsonLinesSink(f"out/{partition}.jsonl")``. Once a file has been
+    fenced, ``out.jsonl.epoch`` beside it says by whom; nothing that a former writer does holds up the next one, but a
+    file that a stopped writer has open is copied once.
+
     *Raises* `StoreUnavailable` when the disk fails (call again later), `CheckpointRefused` for a file that this sink
-    did not write, `StoreOwned` when another process has it open, `TypeError` for a value that JSON cannot hold.
+    did not write, `StoreOwned` when another process has it open, `TypeError` for a value that JSON cannot hold,
+    `LeaseLost` if a later epoch writes the file.
     """
 
     def __init__(self, path: str | os.PathLike[str], *, encode: Callable[[Any], Any] = to_plain) -> None:
@@ -62,26 +80,76 @@ class JsonLinesSink:
         self._unsynced: list[bytes] = []
         self._unsynced_bytes = 0
         self._suspect = False
+        self._epochs: EpochFile | None = None
+
+    def fence(self, epoch: int, /) -> None:
+        """Take the file from every earlier epoch."""
+        invariant(self._file is None and self._epochs is None, f"the sink {self._path} is fenced once, before it opens")
+        try:
+            self._path.parent.mkdir(parents=True, exist_ok=True)
+            self._epochs = EpochFile(self._path, epoch)
+            self._epochs.claim()
+            _sync_directory(self._path.parent)
+        except OSError as error:
+            self.close()
+            if isinstance(error, ReliableRxError):
+                raise
+            raise self._unavailable("fenced", error) from error
+        except BaseException:
+            self.close()
+            raise
 
     def open(self, stream: str, /) -> int | None:
         """Lock the file, cut off a torn tail, and return the id behind the last line."""
         invariant(self._file is None, f"the sink {self._path} is opened once")
         try:
             self._file = _open(self._path)
-        except OSError as error:
-            raise self._unavailable("opened", error) from error
-        try:
-            _lock(self._file, self._path)
+            self._own()
             self._length, self._next = _recover(self._file, self._path)
         except OSError as error:
             self.close()
-            if isinstance(error, (StoreOwned, StoreUnavailable)):
+            if isinstance(error, ReliableRxError):
                 raise
-            raise self._unavailable("read", error) from error
+            raise self._unavailable("opened", error) from error
         except BaseException:
             self.close()
             raise
         return self._next
+
+    def _own(self) -> None:
+        """Lock the file; if a former writer has it locked, put a copy in its place."""
+        if self._epochs is None:
+            _lock(self._file, self._path)
+            if newest := fenced(self._path):
+                raise lost(str(self._path), 0, newest)
+            return
+        beside = self._path.with_name(f"{self._path.name}.tmp")
+        with self._epochs.held():
+            self._epochs.check()
+            beside.unlink(missing_ok=True)  # what a killed process left
+        try:
+            _lock(self._file, self._path)
+        except StoreOwned:
+            self._replace(self._epochs, beside)
+        self._epochs.check()
+
+    def _replace(self, epochs: EpochFile, beside: Path) -> None:
+        """Go on in a copy, in the place of a file that a former writer has open."""
+        with epochs.held():
+            epochs.check()
+            copy = _open(beside)
+        with self._file as file:
+            self._file = copy
+            _lock(copy, beside)
+            probe("sink.before_copy")
+            file.seek(0)
+            shutil.copyfileobj(file, copy, _COPIED_BYTES)
+        os.fsync(copy.fileno())
+        with epochs.held():
+            epochs.check()
+            probe("sink.before_rename")
+            beside.rename(self._path)
+        _sync_directory(self._path.parent)
 
     def write(self, first: int, values: Sequence[Any], /) -> None:
         self._check_gap(first)
@@ -113,15 +181,24 @@ class JsonLinesSink:
     def flush(self) -> None:
         probe("sink.before_flush")
         self._sync()
+        probe("sink.mid_flush")
+        if self._epochs is not None:
+            self._epochs.check()
         probe("sink.after_flush")
 
     def close(self) -> None:
         if self._file is not None:
             self._file.close()
             self._file = None
+        if self._epochs is not None:
+            self._epochs.close()
+            self._epochs = None
 
     def _check_gap(self, first: int) -> None:
         invariant(self._file is not None, f"the sink {self._path} is open when it is written to")
+        if self._epochs is not None:
+            self._epochs.check()
+            probe("sink.mid_write")
         if first > self._next:
             message = (
                 f"{self._path} wants id {self._next} next and is given {first}: ids between are no longer to be had"
@@ -183,13 +260,19 @@ def _open(path: Path) -> Any:
     new = not path.exists()
     path.parent.mkdir(parents=True, exist_ok=True)
     file = os.fdopen(os.open(path, os.O_RDWR | os.O_CREAT | getattr(os, "O_CLOEXEC", 0), 0o644), "r+b", buffering=0)
-    if new and sys.platform != "win32":
-        directory = os.open(path.parent, os.O_RDONLY)
-        try:
-            os.fsync(directory)
-        finally:
-            os.close(directory)
+    if new:
+        _sync_directory(path.parent)
     return file
+
+
+def _sync_directory(path: Path) -> None:
+    if sys.platform == "win32":
+        return
+    directory = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(directory)
+    finally:
+        os.close(directory)
 
 
 def _lock(file: Any, path: Path) -> None:

@@ -4,6 +4,12 @@ Rows wait in memory until `flush` and go in at once, so that several sinks may s
 write lock between flushes. The position lies in a table of its own beside them (`reliable_rx_sinks`), so rows may
 be deleted freely. A commit that fails may have happened all the same; so the position is read again before
 a retry, and what it covers is not written twice.
+
+The epoch of the writer lies there too, and is looked at inside the transaction of each write: a former writer whose
+transaction comes later is refused. A writer that is stopped in the midst of its transaction holds SQLite's write lock,
+and holds up all other writers of the file until it goes on or ends; there is no taking the lock from it, and a file
+that others have open cannot be exchanged under their feet. Rejected: a copy of the database in place of the old one,
+as `hosting.sinks.json_lines` does it (the log beside it would have to be exchanged in the same instant).
 """
 
 from __future__ import annotations
@@ -15,14 +21,22 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
+from hosting.sinks.fencing import lost
 from hosting.sinks.plain import field_names, to_plain
 from reliable_rx.errors import CheckpointRefused, PositionUnavailable, StoreUnavailable, invariant
 from reliable_rx.probes import probe
 
 ROWS_HELD_MAX = 65_536
 REGISTRY = """CREATE TABLE IF NOT EXISTS reliable_rx_sinks (
-    name TEXT PRIMARY KEY, stream TEXT NOT NULL, next_id INTEGER NOT NULL, ended_id INTEGER, error TEXT
+    name TEXT, stream TEXT NOT NULL, next_id INTEGER NOT NULL, ended_id INTEGER, error TEXT,
+    partition TEXT NOT NULL DEFAULT '', epoch INTEGER NOT NULL DEFAULT 0, PRIMARY KEY (name, partition)
 )"""
+_OLDER_REGISTRY = (
+    "ALTER TABLE reliable_rx_sinks RENAME TO reliable_rx_sinks_old",
+    REGISTRY,
+    "INSERT INTO reliable_rx_sinks (name, stream, next_id, ended_id, error) SELECT * FROM reliable_rx_sinks_old",
+    "DROP TABLE reliable_rx_sinks_old",
+)
 
 Get = Callable[[Any], Any]
 Columns = Mapping[str, Get] | Sequence[str] | None
@@ -36,6 +50,9 @@ class SqliteTableSink:
     JSON text if it has none. What SQLite cannot hold is stored as text or JSON. Table ``reliable_rx_sinks`` holds the
     position, and the end when it has come: ``ended_id``, and ``error`` (NULL: completed).
 
+    The partitions of a stream may share a table: with *partition* it has a column of that name before the id, and both
+    are its key. Position, end and epoch are then kept per partition.
+
     >>> import tempfile, pathlib
     >>> path = pathlib.Path(tempfile.mkdtemp(), "out.db")
     >>> sink = SqliteTableSink(path, "prices")
@@ -48,14 +65,25 @@ class SqliteTableSink:
     [(0, 'A', 1.5)]
     >>> database.close()
 
+    A process that is stopped (SIGSTOP, a frozen machine) within a flush, which takes milliseconds, keeps the file
+    locked: `StoreUnavailable` for all who write it, until it goes on or ends. Where nobody may wait for it, give each
+    partition a file of its own, so that only that partition does, or use `JsonLinesSink`, where none does.
+
     *Raises* `StoreUnavailable` when the database fails (call `flush` again later), `CheckpointRefused` for a table
-    that this sink did not make, `TypeError` for a value that does not fit the columns.
+    that this sink did not make, `TypeError` for a value that does not fit the columns, `LeaseLost` if a later epoch
+    writes the table, or this partition of it.
     """
 
-    def __init__(self, path: str | os.PathLike[str], table: str, *, columns: Columns = None) -> None:
+    def __init__(
+        self, path: str | os.PathLike[str], table: str, *, columns: Columns = None, partition: str | None = None
+    ) -> None:
         self._path = os.fspath(path)
         self._table = table
-        self._getters = _getters(columns)
+        self._partition = partition
+        self._keys = ("id",) if partition is None else ("partition", "id")
+        self._getters = _getters(columns, self._keys)
+        self._epoch = 0
+        self._open = False
         self._database: sqlite3.Connection | None = None
         self._next = 0
         self._rows: list[tuple[Any, ...]] = []
@@ -64,19 +92,31 @@ class SqliteTableSink:
         self._made = False
         if not table or table.startswith("sqlite_") or "\0" in table or table == "reliable_rx_sinks":
             raise ValueError(f"{table!r} cannot name a table; choose another name")
-        _check_names(self._getters)
+        if partition == "":
+            raise ValueError("a partition needs a name; without partitions leave partition= out")
+
+    def fence(self, epoch: int, /) -> None:
+        """Take the table, or this partition of it, from every earlier epoch."""
+        invariant(not self._open and not self._epoch, f"the sink {self._path} is fenced once, before it opens")
+        self._epoch = epoch
+        self._connected("fenced", "")
 
     def open(self, stream: str, /) -> int | None:
         """Return the next id wanted."""
-        invariant(self._database is None, f"the sink {self._path} is opened once")
-        with self._guard("opened"):
-            self._database = _connect(self._path)
-            try:
-                self._next = self._register(stream)
-            except BaseException:
-                self.close()
-                raise
+        invariant(not self._open, f"the sink {self._path} is opened once")
+        self._next = self._connected("opened", stream)
+        self._open = True
         return self._next
+
+    def _connected(self, what: str, stream: str) -> int:
+        """Connect if need be, and enter *stream* and the epoch in the registry; return the position."""
+        try:
+            with self._guard(what):
+                self._database = self._database or _connect(self._path)
+                return self._register(stream)
+        except BaseException:
+            self.close()
+            raise
 
     def write(self, first: int, values: Sequence[Any], /) -> None:
         self._check_gap(first)
@@ -84,7 +124,7 @@ class SqliteTableSink:
         if not values:
             return
         if self._getters is None:
-            self._getters = _fields_of(values[0])
+            self._getters = _fields_of(values[0], self._keys)
         if len(self._rows) + len(values) > ROWS_HELD_MAX:
             self._commit()
         self._rows += self._to_rows(values)
@@ -105,6 +145,7 @@ class SqliteTableSink:
         if self._database is not None:
             self._database.close()
             self._database = None
+        self._open, self._epoch = False, 0
 
     def _check_gap(self, first: int) -> None:
         if first > self._next:
@@ -117,19 +158,40 @@ class SqliteTableSink:
             )
 
     def _register(self, stream: str) -> int:
-        """Find this table's position in the registry, or enter it there."""
+        """Find this table's position in the registry, or enter it there; let the epoch be known."""
         with _transaction(self._database) as database:
-            database.execute(REGISTRY)
-            known = database.execute("SELECT next_id FROM reliable_rx_sinks WHERE name = ?", (self._table,)).fetchone()
+            _make_registry(database)
+            known = database.execute(f"SELECT next_id, epoch FROM reliable_rx_sinks {self._mine}", self._key).fetchone()
             columns = self._columns_found(database)
             if known is None:
-                if columns:
+                if columns and not self._is_registered(database):
                     raise self._refused("was not made by this sink")
-                entry = (self._table, stream)
-                database.execute("INSERT INTO reliable_rx_sinks (name, stream, next_id) VALUES (?, ?, 0)", entry)
+                database.execute(
+                    "INSERT INTO reliable_rx_sinks (name, partition, stream, next_id) VALUES (?, ?, ?, 0)",
+                    (*self._key, stream),
+                )
+            self._check_epoch(0 if known is None else known[1])
+            sql = f"UPDATE reliable_rx_sinks SET epoch = ?, stream = coalesce(nullif(?, ''), stream) {self._mine}"
+            database.execute(sql, (self._epoch, stream, *self._key))
         if columns:
             self._adopt(columns)
         return 0 if known is None else int(known[0])
+
+    _mine = "WHERE name = ? AND partition = ?"
+
+    @property
+    def _key(self) -> tuple[str, str]:
+        return self._table, self._partition or ""
+
+    def _is_registered(self, database: sqlite3.Connection) -> bool:
+        """Whether another partition of this table is."""
+        found = database.execute("SELECT 1 FROM reliable_rx_sinks WHERE name = ? LIMIT 1", (self._table,)).fetchone()
+        return found is not None
+
+    def _check_epoch(self, newest: int) -> None:
+        if newest > self._epoch:
+            what = f"table {self._table} of {self._path}"
+            raise lost(f"{what}, partition {self._partition}" if self._partition else what, self._epoch, newest)
 
     def _columns_found(self, database: sqlite3.Connection) -> tuple[str, ...]:
         rows = database.execute("SELECT name FROM pragma_table_info(?) ORDER BY cid", (self._table,))
@@ -139,9 +201,11 @@ class SqliteTableSink:
         """Go on with the columns that the table has."""
         self._made = True
         if self._getters is None:
-            self._getters = {"value": _as_json} if columns == ("id", "value") else {c: _field(c) for c in columns[1:]}
-        if ("id", *self._getters) != columns:
-            raise self._refused(f"has the columns {', '.join(columns)}, not id, {', '.join(self._getters)}")
+            names = columns[len(self._keys) :]
+            self._getters = {"value": _as_json} if names == ("value",) else {name: _field(name) for name in names}
+        if (*self._keys, *self._getters) != columns:
+            wanted = ", ".join((*self._keys, *self._getters))
+            raise self._refused(f"has the columns {', '.join(columns)}, not {wanted}")
 
     def _refused(self, why: str) -> CheckpointRefused:
         message = f"table {self._table} of {self._path} {why}; name another table, or drop this one and its entry"
@@ -150,16 +214,19 @@ class SqliteTableSink:
     def _to_rows(self, values: Sequence[Any]) -> list[tuple[Any, ...]]:
         getters = list((self._getters or {}).values())
         ids = range(self._next, self._next + len(values))
+        before = () if self._partition is None else (self._partition,)
         try:
-            return [(n, *[_cell(get(value)) for get in getters]) for n, value in zip(ids, values, strict=True)]
+            return [(*before, n, *[_cell(get(value)) for get in getters]) for n, value in zip(ids, values, strict=True)]
         except Exception as error:
             where = f"table {self._table} of {self._path}, columns {', '.join(self._getters or ())}"
             message = f"a value does not fit {where}: {type(error).__name__}: {error}; give the sink columns="
             raise TypeError(message) from error
 
     def _commit(self) -> None:
-        invariant(self._database is not None, f"the sink {self._path} is open when it is flushed")
+        invariant(self._open, f"the sink {self._path} is open when it is flushed")
         if not self._rows and self._end is None:
+            if self._epoch:
+                self._stored()
             return
         with self._guard("written"):
             if self._doubtful:
@@ -173,24 +240,39 @@ class SqliteTableSink:
         self._end = None
 
     def _insert(self, database: sqlite3.Connection) -> None:
+        self._stored()
         if self._rows and not self._made:
-            names = ", ".join(_quoted(name) for name in self._getters or ())
-            database.execute(f"CREATE TABLE IF NOT EXISTS {_quoted(self._table)} (id INTEGER PRIMARY KEY, {names})")
+            self._make_table(database)
         if self._rows:
             marks = ", ".join("?" * len(self._rows[0]))
             database.executemany(f"INSERT INTO {_quoted(self._table)} VALUES ({marks})", self._rows)
         ended, error = self._end or (None, None)
-        database.execute(
-            "UPDATE reliable_rx_sinks SET next_id = ?, ended_id = ?, error = ? WHERE name = ?",
-            (self._next, ended, error, self._table),
-        )
+        sql = f"UPDATE reliable_rx_sinks SET next_id = ?, ended_id = ?, error = ? {self._mine}"
+        database.execute(sql, (self._next, ended, error, *self._key))
+        probe("sink.mid_flush")
+
+    def _make_table(self, database: sqlite3.Connection) -> None:
+        if columns := self._columns_found(database):  # the sink of another partition was faster
+            self._adopt(columns)
+            return
+        names = ", ".join(_quoted(name) for name in self._getters or ())
+        keys = "id INTEGER PRIMARY KEY" if self._partition is None else "partition TEXT NOT NULL, id INTEGER NOT NULL"
+        last = "" if self._partition is None else ", PRIMARY KEY (partition, id)"
+        database.execute(f"CREATE TABLE {_quoted(self._table)} ({keys}, {names}{last})")
+
+    def _stored(self) -> tuple[int, int | None]:
+        """Return the stored position and end, if no later epoch has been here."""
+        if self._database is None:
+            raise sqlite3.ProgrammingError("the database is closed")
+        query = f"SELECT next_id, ended_id, epoch FROM reliable_rx_sinks {self._mine}"
+        next_id, ended, newest = self._database.execute(query, self._key).fetchone()
+        self._check_epoch(newest)
+        return next_id, ended
 
     def _forget_committed(self) -> None:
         """Drop what a commit that seemed to fail has stored all the same."""
-        invariant(self._database is not None, "an open database")
-        query = "SELECT next_id, ended_id FROM reliable_rx_sinks WHERE name = ?"
-        stored, ended = self._database.execute(query, (self._table,)).fetchone()  # type: ignore[union-attr]
-        self._rows = [row for row in self._rows if row[0] >= stored]
+        stored, ended = self._stored()
+        self._rows = [row for row in self._rows if row[len(self._keys) - 1] >= stored]
         if ended is not None:
             self._end = None
 
@@ -217,6 +299,12 @@ def _transaction(database: sqlite3.Connection | None) -> Iterator[sqlite3.Connec
         raise
 
 
+def _make_registry(database: sqlite3.Connection) -> None:
+    found = [row[0] for row in database.execute("SELECT name FROM pragma_table_info('reliable_rx_sinks')")]
+    for statement in _OLDER_REGISTRY if found and "epoch" not in found else (REGISTRY,):
+        database.execute(statement)
+
+
 def _connect(path: str) -> sqlite3.Connection:
     database = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
     try:
@@ -228,28 +316,30 @@ def _connect(path: str) -> sqlite3.Connection:
     return database
 
 
-def _getters(columns: Columns) -> dict[str, Get] | None:
+def _getters(columns: Columns, keys: Sequence[str]) -> dict[str, Get] | None:
     if columns is None:
         return None
-    if isinstance(columns, Mapping):
-        return dict(columns)
-    return {name: _field(name) for name in columns}
-
-
-def _fields_of(value: Any) -> dict[str, Get]:
-    names = field_names(value)
-    getters: dict[str, Get] = {"value": _as_json} if names is None else {str(name): _field(str(name)) for name in names}
-    _check_names(getters)
+    getters = dict(columns) if isinstance(columns, Mapping) else {name: _field(name) for name in columns}
+    _check_names(getters, keys)
     return getters
 
 
-def _check_names(getters: Mapping[str, Get] | None) -> None:
-    names = [name.lower() for name in getters or ()]
-    if getters is not None and not names:
+def _fields_of(value: Any, keys: Sequence[str]) -> dict[str, Get]:
+    names = field_names(value)
+    getters: dict[str, Get] = {"value": _as_json} if names is None else {str(name): _field(str(name)) for name in names}
+    _check_names(getters, keys)
+    return getters
+
+
+def _check_names(getters: Mapping[str, Get], keys: Sequence[str]) -> None:
+    names = [name.lower() for name in getters]
+    if not names:
         raise ValueError("a table needs a column beside its id; give columns=")
-    if "id" in names or len(set(names)) < len(names):
+    if set(keys) & set(names) or len(set(names)) < len(names):
         remedy = "give columns={'name': function of the value, …} with other names"
-        raise ValueError(f"the columns {', '.join(getters or ())} repeat a name or the table's own id; {remedy}")
+        raise ValueError(
+            f"the columns {', '.join(getters)} repeat a name or the table's own {' and '.join(keys)}; {remedy}"
+        )
 
 
 def _field(name: str) -> Get:
