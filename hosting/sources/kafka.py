@@ -113,8 +113,11 @@ class KafkaSource:
         return [str(number) for number in self._asker.partitions()]
 
     def listing(self) -> Sequence[Listing]:
-        """List the partitions that there are now: a topic may be given more. Their room is that of their leader."""
-        leaders = self._asker.partitions()
+        """List the partitions that there are now: a topic may be given more. Their room is that of their leader.
+
+        If the brokers do not answer, the last list stands, and a warning says so.
+        """
+        leaders = self._asker.partitions_lately()
         return [Listing(str(number), room=self._rooms.get(leader)) for number, leader in leaders.items()]
 
     def open(self, partition: str, at: int, /) -> KafkaReader:

@@ -6,7 +6,9 @@ wait for the fetch before it, and librdkafka 2.16 was seen never to answer one t
 
 from __future__ import annotations
 
+import logging
 import threading
+import time
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -15,7 +17,10 @@ from reliable_rx.errors import SourceFailed
 if TYPE_CHECKING:
     from confluent_kafka import Consumer
 
+LOG = logging.getLogger("reliable_rx")
 T = TypeVar("T")
+
+ASK_AGAIN_S = 60.0
 
 
 class Asker:
@@ -26,7 +31,24 @@ class Asker:
         self._settings = settings
         self._timeout_s = timeout_s
         self._consumer: Consumer | None = None
+        self._known: dict[int, int] = {}
+        self._ask_at = 0.0
         self._lock = threading.Lock()
+
+    def partitions_lately(self) -> dict[int, int]:
+        """Return the `partitions`; if the brokers do not answer now, and have before, what they answered then.
+
+        After a question without an answer the next one waits a minute: whoever asks has other things to do.
+        """
+        if not self._known or time.monotonic() >= self._ask_at:
+            try:
+                return self.partitions()
+            except SourceFailed as error:
+                if not self._known:
+                    raise
+                self._ask_at = time.monotonic() + ASK_AGAIN_S
+                LOG.warning("partitions that have been added are not seen: %s", error.message)
+        return self._known
 
     def partitions(self) -> dict[int, int]:
         """Return the partitions in order, each with the id of the broker that leads it."""
@@ -35,7 +57,8 @@ class Asker:
         if not topic.partitions:
             message = f"the brokers know no topic {self._topic!r}: {topic.error}"
             raise SourceFailed(f"{message}; make it, or correct its name", source=self._topic)
-        return {number: topic.partitions[number].leader for number in sorted(topic.partitions)}
+        self._known = {number: topic.partitions[number].leader for number in sorted(topic.partitions)}
+        return self._known
 
     def bounds(self, number: int) -> tuple[int, int]:
         """Return the first offset of a partition and the one behind the last that may be read."""

@@ -108,7 +108,7 @@ class KafkaReader:
                     self._runs.popleft()
                 else:
                     self._runs[0] = Run(position, run.records[len(part) :])
-            if first == self._position and not taken and count_max and self._failure is not None:
+            if not taken and count_max and self._failure is not None:
                 raise self._failure
             self._position = position
             self._count(taken, -1)

@@ -305,9 +305,10 @@ def test_brokers_that_go_away_are_waited_for_and_named(caplog: pytest.LogCapture
     cluster = Cluster(1)
     topic = cluster.topic()
     cluster.produce(topic, range(3))
-    source = cluster.source(topic, timeout_s=0.2, settings={"log_level": 0, "socket.timeout.ms": 1000})
+    source = cluster.source(topic, timeout_s=0.5, settings={"log_level": 0, "socket.timeout.ms": 1000})
     reader = source.open("0", 0)
     assert read(reader, 3) == {0: 0, 1: 1, 2: 2}
+    assert len(source.listing()) == 4
     del cluster.producer, cluster.mock
     gc.collect()
     with caplog.at_level(logging.WARNING, "reliable_rx"):
@@ -315,6 +316,8 @@ def test_brokers_that_go_away_are_waited_for_and_named(caplog: pytest.LogCapture
     assert not reader.fetch(10).values
     with pytest.raises(SourceFailed, match="the brokers do not say the partitions"):
         source.partitions()
+    assert [each.name for each in source.listing()] == list(PARTITIONS), "the list that was known stands"
+    assert "partitions that have been added are not seen" in caplog.text
     with pytest.raises(SourceFailed, match="the brokers do"):
         source.open("1", 0)
     reader.close()
