@@ -55,6 +55,9 @@ class Wiring:
         self.locks = any(node.inputs and getattr(node.op, "locks", False) for node in instance.plan.nodes)
         self.pushes: dict[int, Push] = {}
         self.contexts: dict[int, PushCx] = {}
+        self.states = States(instance.states)
+        if not self.linear:
+            instance.states = self.states
         for node in reversed(instance.plan.nodes):  # an operator stands behind its inputs in this list
             self.pushes[node.index] = self._push(node, observer)
 
@@ -66,11 +69,17 @@ class Wiring:
         if not isinstance(down.op, Linear):
             cx = self.contexts.get(down.index)
             if cx is None:
-                cx = self.contexts[down.index] = context(self.instance, down, observer, onward)
+                cx = self.contexts[down.index] = self._context(down, observer, onward)
             return into_stage(cx, node.port)
         if self.linear and down.down is None and isinstance(observer, AutoDetachObserver) and not down.op.grows:
             return last_link(self.instance, down, observer)
         return link(self.instance, down, onward)
+
+    def _context(self, node: PlanNode, observer: abc.ObserverBase[Any], push: Push) -> PushCx:
+        last = node.down is None and isinstance(observer, AutoDetachObserver) and not node.op.yields_inner
+        cx = LastCx(self.instance, node, observer) if last else PushCx(self.instance, node, push)
+        self.states.contexts[node.slot] = cx
+        return cx
 
     def receiver(self, leaf: PlanNode, held: Any, entrance: Entrance) -> Push:
         """Return `on_next` for a leaf: the path of every event, so no more happens on it than has to."""
@@ -79,11 +88,27 @@ class Wiring:
             return push  # the grammar of its one source is all the order that a chain needs
         if down is None or isinstance(down.op, Linear):
             return locked(push, held, entrance) if self.locks else opened(push, entrance)
-        if passes(down.op, leaf.port):
-            cx = self.contexts[down.index]
-            return locked_last(cx, held, entrance) if isinstance(cx, LastCx) else locked(push, held, entrance)
-        form = locked_stage if self.locks else open_stage
-        return form(self.contexts[down.index], leaf.port, held, entrance)
+        cx = self.contexts[down.index]
+        if not passes(down.op, leaf.port):
+            return (locked_stage if self.locks else open_stage)(cx, leaf.port, held, entrance)
+        if isinstance(cx, LastCx):
+            return locked_last(cx, held, entrance) if self.locks else open_last(cx, held)
+        return locked(push, held, entrance) if self.locks else opened(push, entrance)
+
+
+class States(list[Any]):
+    """The states of a subscription; one that is begun anew is told to the context that lasts."""
+
+    __slots__ = ("contexts",)
+
+    def __init__(self, states: list[Any]) -> None:
+        super().__init__(states)
+        self.contexts: dict[int, PushCx] = {}
+
+    def __setitem__(self, slot: Any, state: Any) -> None:
+        super().__setitem__(slot, state)
+        if slot in self.contexts:
+            self.contexts[slot].state = state  # type: ignore[misc]
 
 
 def link(instance: Instance, node: PlanNode, down: Push) -> Push:
@@ -205,20 +230,15 @@ def guarded(observer: abc.ObserverBase[Any]) -> Push:
 
 
 class PushCx(Cx):
-    """A context that lasts as long as its subscription, and emits into closures."""
+    """A context that lasts as long as its subscription, knows the state at work, and emits into closures."""
 
-    __slots__ = ("push", "queue_items_max", "slot", "states")
+    __slots__ = ("push", "queue_items_max", "state")
 
     def __init__(self, instance: Instance, node: PlanNode, push: Push) -> None:
         super().__init__(instance, node)
         self.push = push
-        self.states = instance.states
-        self.slot = node.slot
+        self.state = instance.states[node.slot]  # type: ignore[misc]
         self.queue_items_max = node.plan.limits.queue_items_max  # type: ignore[misc]
-
-    @property
-    def state(self) -> Any:
-        return self.states[self.slot]
 
     def emit(self, value: Any) -> None:
         instance, bit = self.instance, self.node.bit
@@ -245,11 +265,6 @@ class LastCx(PushCx):
                 self.push(value)
             except Exception as error:
                 raise Escaped(error) from error
-
-
-def context(instance: Instance, node: PlanNode, observer: abc.ObserverBase[Any], push: Push) -> PushCx:
-    last = node.down is None and isinstance(observer, AutoDetachObserver) and not node.op.yields_inner
-    return LastCx(instance, node, observer) if last else PushCx(instance, node, push)
 
 
 def into_stage(cx: PushCx, port: int) -> Push:
@@ -316,6 +331,17 @@ def locked_last(cx: LastCx, held: Any, entrance: Entrance) -> Push:
             with lock:
                 if not observer.is_stopped:
                     push(value)
+
+    return on_next
+
+
+def open_last(cx: LastCx, held: Any) -> Push:
+    """Return the same without a lock."""
+    observer, push = cx.observer, cx.push
+
+    def on_next(value: Any) -> None:
+        if not held.is_disposed and not observer.is_stopped:
+            push(value)
 
     return on_next
 

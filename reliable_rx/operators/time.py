@@ -291,25 +291,21 @@ class Sample(Stage, name="sample"):
         at_end: bool = False
 
     def on_next(self, cx: Context, port: int, value: Any) -> None:
-        if port == 0:
-            cx.state.value = value
-        else:
-            self._sample(cx)
-
-    def on_completed(self, cx: Context, port: int) -> None:
-        if port == 0:
-            cx.state.at_end = True
-        else:
-            self._sample(cx)
-
-    @staticmethod
-    def _sample(cx: Context) -> None:
         state = cx.state
+        if port == 0:
+            state.value = value
+            return
         value, state.value = state.value, NotSet
         if value is not NotSet:
             cx.emit(value)
         if state.at_end:
             cx.complete()
+
+    def on_completed(self, cx: Context, port: int) -> None:
+        if port == 0:
+            cx.state.at_end = True
+        else:
+            self.on_next(cx, port, None)
 
 
 @dataclass(frozen=True, eq=False)

@@ -19,6 +19,7 @@ A = TypeVar("A")
 class TakeUntil(Stage, name="take_until"):
     keeps_inner = True
     passes_port = 0
+    locks = False
 
     def on_next(self, cx: Context, port: int, value: Any) -> None:
         cx.complete()

@@ -15,13 +15,14 @@ from every_case import CASES
 from test_evaluator_machine import run
 from test_event_time import agree
 from test_map_async_hosted import run_machine
+from test_operators_again import check
 from test_snapshot_differential import ChainedRun
 
 import reliable_rx as rx
 from checkpoint import MemoryStore
 from hosting import ListSource, QueryEvaluator
 from reliable_rx.errors import NondeterminismDetected
-from reliable_rx.testing import check_query
+from reliable_rx.testing import RUNNERS, check_query
 from reliable_rx.testing.recipes import Recipe, Step, recipes
 from tests.event_time_model import words
 
@@ -104,6 +105,13 @@ def evictions() -> None:
             check_query(case.build, reference=case.reference, examples=60)
 
 
+def begun_again() -> None:
+    """Un-hosted, operators over two sequences are as new when they are subscribed to again."""
+    for operator in ("combine_latest", "zip", "skip_until"):
+        for name in [name for name, case in CASES.items() if name.startswith(f"{operator}:") and case.sources == 2][:2]:
+            check(name, {"un-hosted": RUNNERS["un-hosted"]})
+
+
 CHECKS: dict[str, Callable[[], None]] = {
     "queries": queries,
     "windows": lambda: check_query(WINDOWS, examples=60),
@@ -113,6 +121,7 @@ CHECKS: dict[str, Callable[[], None]] = {
     "chained": lambda: check_query(CHAINED, sources=2, examples=100),
     "chains": chains,
     "evictions": evictions,
+    "again": begun_again,
     "event time": event_time,
     "calls": lambda: run_machine(examples=100, steps=25),
     "machine": lambda: run(examples=60, steps=40),

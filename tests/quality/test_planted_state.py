@@ -21,6 +21,7 @@ from hosting.snapshot import Snapshot
 from hosting.stream import Stream
 from hosting.turn import Answer, Tick
 from reliable_rx.instance import Instance
+from reliable_rx.push import States
 from reliable_rx.rows import Loader
 from reliable_rx.stage import Cx
 
@@ -208,6 +209,19 @@ def the_order_of_readers_lost_at_a_recovery(patch: pytest.MonkeyPatch) -> None:
             hub.subscribers = readers
 
     patch.setattr(Loader, "finish", as_loaded)
+
+
+# -- un-hosted
+
+
+@planted("again")
+def a_context_that_lasts_and_keeps_its_first_state(patch: pytest.MonkeyPatch) -> None:
+    def once(self: States, slot: Any, state: Any) -> None:
+        list.__setitem__(self, slot, state)
+        if slot in self.contexts and self.contexts[slot].state is None:
+            self.contexts[slot].state = state  # type: ignore[misc]
+
+    patch.setattr(States, "__setitem__", once)
 
 
 # -- event time
