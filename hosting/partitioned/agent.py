@@ -14,7 +14,7 @@ import logging
 import time
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol
 
 from checkpoint.offsets.store import Committed
@@ -27,7 +27,7 @@ from hosting.partitioned.keys import Key
 from hosting.partitioned.places import PartitionStores, Place
 from hosting.partitioned.sections import Section
 from hosting.partitioned.sleeper import Sleeper
-from hosting.partitioned.words import Lease
+from hosting.partitioned.words import Lease, Partition
 from hosting.starting import Start
 from reliable_rx.errors import LeaseLost
 from reliable_rx.probes import probe
@@ -54,12 +54,17 @@ class Held(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Means:
-    """What the agents of a node share. *lend* has a function run in a thread that writes."""
+    """What the agents of a node share. *lend* has a function run in a thread that writes.
+
+    While more than *awake_max* are *awake*, one that has nothing to do falls asleep at once.
+    """
 
     stores: PartitionStores
     start: Start
     sleep_after_s: float
     lend: Lend
+    awake_max: int
+    awake: set[Partition] = field(default_factory=set)
 
 
 class Agent:
@@ -127,6 +132,8 @@ class Agent:
         self._wake_up()
         self.held.opened(self.lease)
         self._phase = self._run
+        if self.task is not None:
+            self.task.patient = False
         return 0.0
 
     def _wake_up(self) -> None:
@@ -153,6 +160,7 @@ class Agent:
             undo.pop_all()
         self._evaluator = evaluator
         self._busy_at = time.monotonic()
+        self.means.awake.add(self.lease.partition)
         probe("agent.opened")
 
     def _start_of(self, committed: Mapping[Key, Committed]) -> Start:
@@ -199,9 +207,11 @@ class Agent:
     def _wait(self, evaluator: QueryEvaluator) -> float | None:
         """How long to wait; fall asleep if that will be long."""
         wait_s = idling.next_look_s(evaluator)
-        awake_s = self._busy_at + self.means.sleep_after_s - time.monotonic()
         if self.section.whole or not idling.is_settled(evaluator) or evaluator.engine.calls.askers:
             return wait_s
+        if len(self.means.awake) > self.means.awake_max:
+            return self._fall_asleep(evaluator)
+        awake_s = self._busy_at + self.means.sleep_after_s - time.monotonic()
         if awake_s > 0:
             return awake_s if wait_s is None else min(wait_s, awake_s)
         if idling.wakes_us(evaluator) and wait_s is not None and wait_s < self.means.sleep_after_s:
@@ -278,6 +288,7 @@ class Agent:
     def _let_go(self, *, abandon: bool = False) -> None:
         """Close what is open; writing nothing more, with *abandon*."""
         self._end_sleep()
+        self.means.awake.discard(self.lease.partition)
         evaluator, self._evaluator = self._evaluator, None
         store, self._store = self._store, None
         try:

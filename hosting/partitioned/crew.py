@@ -20,6 +20,7 @@ from collections.abc import Callable
 DONE = -1.0
 """What a task returns that is over."""
 THREADS_MAX = 64
+PATIENCE = 8
 LOG = logging.getLogger("reliable_rx")
 Step = Callable[[], float | None]
 
@@ -27,11 +28,13 @@ Step = Callable[[], float | None]
 class Task:
     """One task of a crew; made by `Crew.task`."""
 
-    __slots__ = ("_again", "_crew", "_due", "_entry", "_queued", "_running_since", "_step", "relieved")
+    __slots__ = ("_again", "_crew", "_due", "_entry", "_queued", "_running_since", "_step", "patient", "relieved")
 
     def __init__(self, crew: Crew, step: Step) -> None:
         self._crew, self._step = crew, step
         self._queued = self._again = self.relieved = False
+        self.patient = False
+        """Whether it lets others go first, as what is only about to begin should; it comes in turn all the same."""
         self._due = self._entry = math.inf
         self._running_since: float | None = None
 
@@ -57,6 +60,8 @@ class Crew:
         self._clock = clock
         self._changed = threading.Condition()
         self._ready: deque[Task] = deque()
+        self._patient: deque[Task] = deque()
+        self._turns = itertools.count(1)
         self._later: list[tuple[float, int, Task]] = []
         self._numbers = itertools.count()
         self._running: set[Task] = set()
@@ -109,7 +114,7 @@ class Crew:
 
     def _queue(self, task: Task) -> None:
         task._queued, task._due = True, math.inf
-        self._ready.append(task)
+        (self._patient if task.patient else self._ready).append(task)
         self._changed.notify()
 
     def _work(self) -> None:
@@ -122,14 +127,20 @@ class Crew:
         with self._changed:
             while not self._closed:
                 self._queue_due()
-                if self._ready:
-                    task = self._ready.popleft()
+                task = self._first()
+                if task is not None:
                     task._queued, task._again = False, False
                     task._running_since = self._clock()
                     self._running.add(task)
                     return task
                 self._changed.wait(self._later[0][0] - self._clock() if self._later else None)
             return None
+
+    def _first(self) -> Task | None:
+        """Take the next task: one in `PATIENCE` turns is for those who let others go first."""
+        if self._patient and (not self._ready or next(self._turns) % PATIENCE == 0):
+            return self._patient.popleft()
+        return self._ready.popleft() if self._ready else None
 
     def _queue_due(self) -> None:
         now = self._clock()

@@ -45,9 +45,10 @@ class Node:
 
     *registry*, *offsets* and *stores* are shared with the other nodes of *group* (`hosting.partitioned.opening`).
     *profile* says what this node may own and how much. A partition that has neither a checkpoint nor a committed
-    position begins at *start*. Its evaluator sleeps after *sleep_after_s* without anything to do. Positions are
-    committed every *commit_interval_s*, the sources are asked for their partitions every *period_s*. *threads* run the
-    agents, *writers* write behind them. The first node of a group decides its *timing*.
+    position begins at *start*. Its evaluator sleeps after *sleep_after_s* without anything to do, or at once while more
+    than *awake_max* are awake. Positions are committed every *commit_interval_s*, the sources are asked for their
+    partitions every *period_s*. *threads* run the agents, *writers* write behind them. The first node of a group
+    decides its *timing*.
 
     >>> import tempfile
     >>> from hosting import CallbackSink, ListSource
@@ -79,6 +80,7 @@ class Node:
         assignor: Assignor = sticky,
         start: Start = "earliest",
         sleep_after_s: float = 30.0,
+        awake_max: int = 64,
         commit_interval_s: float = 5.0,
         period_s: float = PERIOD_S,
         threads: int = 2,
@@ -99,7 +101,7 @@ class Node:
         )  # fmt: skip
         self._crew = Crew(threads=threads)
         self._writers = ThreadPoolExecutor(writers, thread_name_prefix="writer")
-        self._means = Means(stores, start, sleep_after_s, self._writers.submit)
+        self._means = Means(stores, start, sleep_after_s, self._writers.submit, awake_max)
         self._period_s = period_s
         self._list_at = self._look_at = 0.0
         self._leave_until: float | None = None
@@ -150,6 +152,7 @@ class Node:
         section = self.sections[lease.partition.source]
         agent = Agent(self._leases, self._means, section, Place(self.group, lease))
         agent.task = self._crew.task(agent.step)
+        agent.task.patient = True
         return agent
 
     # ---- one round
