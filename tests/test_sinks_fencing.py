@@ -115,7 +115,7 @@ def test_the_suite_finds_planted_bugs(tmp_path: Path) -> None:
 
     with pytest.raises(AssertionError, match="begins behind"):
         check_fencing(lambda place: Emptying(tmp_path / place), lambda place: lines_of(tmp_path / place))
-    for kind, claim in ((Blind, "told with LeaseLost"), (Polite, "told with LeaseLost"), (Forgetful, "refused")):
+    for kind, claim in ((Blind, "comes later is refused"), (Polite, "told with LeaseLost"), (Forgetful, "refused")):
         path = tmp_path / f"{kind.__name__}.db"
         with pytest.raises(AssertionError, match=claim):
             check_fencing(

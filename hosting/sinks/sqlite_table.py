@@ -191,7 +191,8 @@ class SqliteTableSink:
     def _check_epoch(self, newest: int) -> None:
         if newest > self._epoch:
             what = f"table {self._table} of {self._path}"
-            raise lost(f"{what}, partition {self._partition}" if self._partition else what, self._epoch, newest)
+            named = f"{what}, partition {self._partition}" if self._partition else what
+            raise lost(named, self._epoch, newest, self._partition)
 
     def _columns_found(self, database: sqlite3.Connection) -> tuple[str, ...]:
         rows = database.execute("SELECT name FROM pragma_table_info(?) ORDER BY cid", (self._table,))
