@@ -11,18 +11,37 @@ from __future__ import annotations
 
 import shutil
 import tempfile
+import uuid
 from collections.abc import Callable
 
 import pytest
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+from hypothesis.stateful import (
+    RuleBasedStateMachine,
+    initialize,
+    invariant,
+    precondition,
+    rule,
+    run_state_machine_as_test,
+)
+from postgres_server import PostgresServer
 
-from checkpoint.offsets import DualOffsets, MemoryOffsets, Migration, OffsetStore, Phase, Setting, SqliteOffsets
+from checkpoint.offsets import (
+    DualOffsets,
+    MemoryOffsets,
+    Migration,
+    OffsetStore,
+    Phase,
+    PostgresOffsets,
+    Setting,
+    SqliteOffsets,
+)
 from reliable_rx.errors import StoreOwned
 from reliable_rx.testing.faults import ProcessDied, arm, disk_full, nth, raise_
 
 Partition = tuple[str, str]
+AnyOffsets = MemoryOffsets | SqliteOffsets | PostgresOffsets
 PARTITIONS = [("s", "0"), ("s", "1"), ("s", "2")]
 MEMBERS = ["a", "b", "c"]
 ALLOWED: dict[Phase, tuple[Setting, ...]] = {
@@ -50,10 +69,10 @@ class OffsetsMachine(RuleBasedStateMachine):
         self.unanswered: dict[Partition, set[int]] = {partition: set() for partition in PARTITIONS}
         self.interrupted = self.moved = False
 
-    def open(self, name: str) -> MemoryOffsets | SqliteOffsets:
+    def open(self, name: str) -> AnyOffsets:
         return MemoryOffsets(self.leases, compact_rows=self.compact_rows)
 
-    def again(self, store: MemoryOffsets | SqliteOffsets, name: str) -> MemoryOffsets | SqliteOffsets:
+    def again(self, store: AnyOffsets, name: str) -> AnyOffsets:
         assert isinstance(store, MemoryOffsets)
         store.crash()
         return store.beside()
@@ -225,7 +244,7 @@ class SqliteOffsetsMachine(OffsetsMachine):
         self.directory = self.directory or tempfile.mkdtemp(prefix="offsets")
         return SqliteOffsets(f"{self.directory}/{name}", self.leases, compact_rows=self.compact_rows)
 
-    def again(self, store: MemoryOffsets | SqliteOffsets, name: str) -> SqliteOffsets:
+    def again(self, store: AnyOffsets, name: str) -> SqliteOffsets:
         store.close()
         return self.open(name)
 
@@ -234,6 +253,29 @@ class SqliteOffsetsMachine(OffsetsMachine):
             self.old.close()
             self.new.close()
             shutil.rmtree(self.directory)
+
+
+@pytest.mark.slow
+def test_the_same_in_a_database(postgres: PostgresServer) -> None:
+    """Every history gets two names of its own in one database."""
+
+    class PostgresOffsetsMachine(OffsetsMachine):
+        def open(self, name: str) -> PostgresOffsets:
+            self.named = getattr(self, "named", None) or uuid.uuid4().hex
+            return PostgresOffsets(
+                postgres.dsn, self.leases, name=f"{self.named} {name}", compact_rows=self.compact_rows
+            )
+
+        def again(self, store: AnyOffsets, name: str) -> PostgresOffsets:
+            store.close()
+            return self.open(name)
+
+        def teardown(self) -> None:
+            self.old.close()
+            self.new.close()
+
+    some = settings(max_examples=15, stateful_step_count=40, suppress_health_check=[HealthCheck.too_slow])
+    run_state_machine_as_test(PostgresOffsetsMachine, settings=some)  # type: ignore[no-untyped-call]
 
 
 TestOffsets = OffsetsMachine.TestCase
