@@ -1,7 +1,7 @@
 """An offset store among real processes that are killed, and on files as a power loss may leave them.
 
 Run as a program, this file is a member that commits and says on its output what was answered:
-``python test_offsets_kill.py DIRECTORY MEMBER``, with faults armed from the environment.
+``python test_offsets_kill.py WHERE MEMBER``, with faults armed from the environment.
 """
 
 from __future__ import annotations
@@ -14,11 +14,13 @@ import sqlite3
 import subprocess
 import sys
 import time
+from contextlib import closing
 from pathlib import Path
 
 import pytest
+from postgres_server import PostgresServer
 
-from checkpoint.offsets import DualOffsets, Migration, SqliteOffsets
+from checkpoint.offsets import DualOffsets, Migration, PostgresOffsets, SqliteOffsets
 from reliable_rx.errors import CheckpointRefused
 from reliable_rx.testing.faults import ProcessDied, arm, arm_from_environment, nth, raise_
 
@@ -34,14 +36,15 @@ def leases(group: str, partition: tuple[str, str]) -> tuple[str, int]:
     return partition[1], 1
 
 
-def open_both(directory: str | Path) -> tuple[SqliteOffsets, SqliteOffsets]:
-    old, new = (SqliteOffsets(Path(directory) / name, leases, compact_rows=20) for name in ("old", "new"))
-    return old, new
+def open_one(where: str, name: str) -> SqliteOffsets | PostgresOffsets:
+    if where.startswith("postgresql://"):
+        return PostgresOffsets(where, leases, name=name, compact_rows=20)
+    return SqliteOffsets(Path(where) / name, leases, compact_rows=20)
 
 
-def work(directory: str, member: str) -> None:
+def work(where: str, member: str) -> None:
     """Commit for ever through both stores, and migrate, back and forth, on the way."""
-    old, new = open_both(directory)
+    old, new = (open_one(where, name) for name in ("old", "new"))
     both, partition, lease = DualOffsets(new, old), ("flights", member), (member, 1)
     migration = Migration(old, new, lambda group: {member: "dual"})
     position = both.fetch("g").get(partition, (0,))[0]
@@ -54,23 +57,26 @@ def work(directory: str, member: str) -> None:
             (migration.migrate if position // 50 % 2 else migration.rollback)("g")
 
 
-def start(directory: Path, member: str, faults: str = "") -> subprocess.Popen[str]:
+def start(where: str, member: str, faults: str = "") -> subprocess.Popen[str]:
     environment = {**os.environ, "RELIABLE_RX_FAULTS": faults}
-    command = [sys.executable, __file__, str(directory), member]
+    command = [sys.executable, __file__, where, member]
     return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment)
 
 
 @pytest.mark.slow
-def test_killed_between_write_and_answer(tmp_path: Path) -> None:
+@pytest.mark.parametrize("kind", ["sqlite", "postgres"])
+def test_killed_between_write_and_answer(kind: str, tmp_path: Path, request: pytest.FixtureRequest) -> None:
     """Two processes commit to the same two stores, one migrates; both are killed at named points and at any moment.
 
     What the next life reads is what was answered last, or the one commit that was under way.
     """
+    where = request.getfixturevalue("postgres").new_database() if kind == "postgres" else str(tmp_path)
     answered = {"0": 0, "1": 0}
-    rounds = [f"{point}:kill@{n}" for point in POINTS for n in (1, 30)] + [""] * 3
+    counts = (1, 30) if kind == "sqlite" else (3,)  # over the network a round takes longer
+    rounds = [f"{point}:kill@{n}" for point in POINTS for n in counts] + [""] * 3
     random.shuffle(rounds)
     for faults in rounds:
-        lives = {member: start(tmp_path, member, faults if member == "0" else "") for member in answered}
+        lives = {member: start(where, member, faults if member == "0" else "") for member in answered}
         if faults:
             lives["0"].wait(timeout=60)
         else:
@@ -81,7 +87,30 @@ def test_killed_between_write_and_answer(tmp_path: Path) -> None:
             said, complaint = process.communicate(timeout=60)
             assert process.returncode == -signal.SIGKILL, complaint
             answered[member] = check(said, answered[member])
-    assert min(answered.values()) > 100
+    assert min(answered.values()) > (100 if kind == "sqlite" else 20)
+
+
+@pytest.mark.slow
+def test_whoever_is_stopped_in_a_commit_holds_nobody_up(postgres: PostgresServer) -> None:
+    """A process stopped inside its transaction is ended by the next; continued, it learns that nothing was promised."""
+    where = postgres.new_database()
+    stopped = start(where, "0", "offsets.mid_commit:stop@3")
+    deadline = time.monotonic() + 60
+    while Path(f"/proc/{stopped.pid}/stat").read_text().rpartition(")")[2].split()[0] != "T":
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+    try:
+        with closing(open_one(where, "old")) as old, closing(open_one(where, "new")) as new:
+            both = DualOffsets(new, old)
+            assert both.commit("g", {Q: 5}, {Q: ("1", 1)}) == {Q: None}
+            stopped.send_signal(signal.SIGCONT)
+            said, complaint = stopped.communicate(timeout=60)
+            answered = check(said, 0)
+            assert stopped.returncode == 1 and "StoreUnavailable" in complaint.splitlines()[-1]
+            assert both.fetch("g")[P].position in (answered, answered + 1)
+    finally:
+        stopped.kill()
+        stopped.communicate()
 
 
 def check(said: str, answered: int) -> int:
