@@ -26,13 +26,14 @@ from hosting.standing import COMPLETED, FAILED, POLICIES, RUNNING, Standing, cau
 from hosting.timers import Timers
 from hosting.turn import Answer, Appear, Create, Dispose, Events, Output, Resume, Tick, Turn
 from hosting.watermark import Watermarks
+from reliable_rx.alike import MADE_MAX, let_others_use
 from reliable_rx.errors import InternalError, LimitExceeded, QueryRefused
 from reliable_rx.event_time import EventTime
 from reliable_rx.hub import Trampoline
 from reliable_rx.instance import Instance, Timer, reads_inner, subject_of, subscribe_inner
 from reliable_rx.limits import Limits
-from reliable_rx.plan import NO_LIMITS, Plan, PlanNode
-from reliable_rx.query import Query, SourceLeaf
+from reliable_rx.plan import NO_LIMITS, Operators, Plan, PlanNode
+from reliable_rx.query import Node, Query, SourceLeaf
 from reliable_rx.refusal import refuse_foreign
 from reliable_rx.rows import Report
 from reliable_rx.stage import finish_node
@@ -247,7 +248,6 @@ class QueryEngine(Delivery):
         for mark in self.watermarks.by_name.values():
             mark.wake(turn.time)
 
-    # -- events
     def take_appear(self, turn: Appear) -> None:
         if turn.source in self.failures:
             return  # an error has ended it, whatever else it has
@@ -256,6 +256,7 @@ class QueryEngine(Delivery):
             for partition in sorted(turn.positions):
                 mark.mark(turn.source, partition)
 
+    # -- events
 
     def emit(self, standing: Standing, values: Sequence[Any]) -> None:
         """A query emits: its ids go on, and whoever reads its stream is next."""
@@ -436,10 +437,16 @@ class QueryEngine(Delivery):
                 self.stepwise -= 1
             route.remove(instance, leaf)
 
-    def plan_inner(self, query: Query[Any], node: PlanNode) -> Plan:
-        plan = Plan(query.node, limits=node.plan.limits, prefix=f"{node.path}/inner", symbolic=True, around=node.plan)
+    def plan_inner(self, query: Node, node: PlanNode) -> tuple[Plan, Operators]:
+        for plan in node.made:
+            ops = plan.operators if plan.query is query else plan.alike and plan.alike.operators(query)
+            if ops:
+                return plan, ops
+        plan = Plan(query, limits=node.plan.limits, prefix=f"{node.path}/inner", symbolic=True, around=node.plan)
         refuse_foreign(plan)
-        return plan
+        let_others_use(plan)
+        node.made = [plan, *node.made[: MADE_MAX - 1]]
+        return plan, plan.operators
 
     def absorb(self, instance: Instance, node: PlanNode, error: Exception) -> bool:
         """Go on without the event at work, if the query's policy says so and nothing in the query catches errors."""
@@ -480,5 +487,5 @@ TAKE: dict[type, Callable[[QueryEngine, Any], None]] = {
     Create: QueryEngine.take_create,
     Dispose: QueryEngine.take_dispose,
     Resume: QueryEngine.take_resume,
-}
     Appear: QueryEngine.take_appear,
+}

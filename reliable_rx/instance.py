@@ -12,7 +12,7 @@ from typing import Any
 from reliable_rx.errors import LimitExceeded
 from reliable_rx.hub import HubSubject, find_hub, join, subject_of_hub
 from reliable_rx.operator import Linear
-from reliable_rx.plan import Plan, PlanNode
+from reliable_rx.plan import Operators, Plan, PlanNode
 from reliable_rx.query import HubLeaf, Inner, InnerLeaf, SymbolLeaf, as_query
 from reliable_rx.stage import Cx, fail_node
 from reliable_rx.subject import Subject
@@ -24,12 +24,13 @@ class Instance:
     """One row at work."""
 
     __slots__ = (
-        "active", "children", "detached", "epoch", "gathered", "hubs", "key", "orders", "outer", "parent", "plan",
-        "saved", "sink", "states", "subjects", "timers", "unit", "world",
+        "active", "children", "detached", "epoch", "gathered", "hubs", "key", "ops", "orders", "outer", "parent",
+        "plan", "saved", "sink", "states", "subjects", "timers", "unit", "world",
     )  # fmt: skip
 
-    def __init__(self, plan: Plan, world: World, sink: Any, key: Hashable) -> None:
+    def __init__(self, plan: Plan, world: World, sink: Any, key: Hashable, ops: Operators | None = None) -> None:
         self.plan = plan
+        self.ops = plan.operators if ops is None else ops
         self.world = world
         self.sink = sink
         self.key = key
@@ -49,7 +50,7 @@ class Instance:
         self.hubs: dict[int, HubSubject] | None = None
 
     def start(self) -> None:
-        self.subscribe(self.plan.root)
+        self.world.trampoline.run(self.activate, self.plan.root)
 
     def subscribe(self, node: PlanNode) -> None:
         """Subscribe *node*; the outermost such call goes on until all is done that was queued behind it."""
@@ -78,18 +79,25 @@ class Instance:
     def activate(self, node: PlanNode) -> None:
         """Subscribe *node*, with fresh state."""
         self.world.touch(self.unit)
-        self.active |= node.bit
-        if node.slot >= 0:
-            self.states[node.slot] = node.op.initial()
+        op = self.begin_node(node)
+        while isinstance(op, Linear):
+            node = node.inputs[0]
+            op = self.begin_node(node)
         if node.leaf:
             self.world.subscribe(self, node)
-        elif isinstance(node.op, Linear):
-            self.activate(node.inputs[0])
-        else:
-            try:
-                node.op.on_start(Cx(self, node))  # type: ignore[attr-defined]
-            except Exception as error:
-                fail_node(self, node, error)
+            return
+        try:
+            op.on_start(Cx(self, node))
+        except Exception as error:
+            fail_node(self, node, error)
+
+    def begin_node(self, node: PlanNode) -> Any:
+        """Make *node* active, with fresh state, and return its operator."""
+        self.active |= node.bit
+        op = self.ops[node.index]
+        if node.slot >= 0:
+            self.states[node.slot] = op.initial()
+        return op
 
     def deactivate(self, node: PlanNode, *, force: bool = False, ending: bool = False) -> None:
         """Unsubscribe *node* and all that stands before it, unless somebody still reads its inner sequences.
@@ -99,14 +107,15 @@ class Instance:
         if not self.active & node.mask:
             return
         self.world.touch(self.unit)
-        if self.active & node.bit and node.op.yields_inner and not force and self._is_read(node):
-            self.detached |= node.bit
-            return
         was_active = self.active & node.bit
         if was_active:
+            if node.op.yields_inner and not force and self._is_read(node):
+                self.detached |= node.bit
+                return
             self.active &= ~node.bit
             self.detached &= ~node.bit
-            self._release(node)
+            if not isinstance(node.op, Linear):
+                self._release(node)
         for source in node.inputs:
             self.deactivate(source, force=force)
         if was_active and node.releases and not ending:
@@ -116,7 +125,7 @@ class Instance:
         """Let *node* do what it does last."""
         if not self.world.moving:
             try:
-                node.op.on_release(Cx(self, node))  # type: ignore[attr-defined]
+                self.ops[node.index].on_release(Cx(self, node))
             except Exception as error:
                 self.world.effect_failed(node, error)
 
@@ -156,10 +165,9 @@ class Instance:
         timers = self.timers.setdefault(node.index, {})
         if tag in timers:
             self.world.cancel_timer(timers.pop(tag))
-        else:
+        elif len(timers) >= (self.plan.limits.queue_items_max if due is not None else self.plan.limits.actions_max):
             limit = "actions_max" if due is None else "queue_items_max"
-            if len(timers) >= getattr(self.plan.limits, limit):
-                raise LimitExceeded(f"{node.path} has too many timers", path=node.path, limit=limit)
+            raise LimitExceeded(f"{node.path} has too many timers", path=node.path, limit=limit)
         timer = self.world.set_timer(self, node, tag, due)
         if timer[2] is not None:  # it has not run at once, as on a scheduler that does
             timers[tag] = timer
@@ -175,8 +183,8 @@ class Instance:
         self.world.touch(self.unit)  # first: a snapshot at work may have to write the row with its timer
         if self.timers is not None:
             self.timers.get(node.index, {}).pop(tag, None)
-        step: Callable[..., None] = node.op.on_timer  # type: ignore[attr-defined]
-        if self.parent is not None:
+        step: Callable[..., None] = self.ops[node.index].on_timer
+        if self.plan.under_symbol:
             self._act(node, step, tag)
             return
         try:
@@ -187,7 +195,7 @@ class Instance:
     def answer(self, node: PlanNode, number: int, value: Any, error: Exception | None) -> None:
         """A call out has been answered."""
         self.world.touch(self.unit)
-        self._act(node, node.op.on_answer, number, value, error)  # type: ignore[attr-defined]
+        self._act(node, self.ops[node.index].on_answer, number, value, error)
 
     def _act(self, node: PlanNode, step: Callable[..., None], *args: Any) -> None:
         """Let an operator do something that none of its inputs makes it do."""
@@ -216,21 +224,21 @@ class Instance:
     def child(self, node: PlanNode, key: Hashable) -> Instance | None:
         return None if self.children is None else self.children.get(node.index, {}).get(key)
 
-    def prepare(self, node: PlanNode, key: Hashable, outer: Any, inner: Any = None) -> None:
+    def prepare(self, node: PlanNode, key: Hashable, outer: Any, inner: Any = None) -> Instance:
         """Build the subscription to the inner sequence for *outer*."""
-        check_depth(self.make_child(node, key, outer, inner))
+        child = self.make_child(node, key, outer, inner)
+        check_depth(child.plan)
         self.world.touch(self.unit)
+        return child
 
     def make_child(self, node: PlanNode, key: Hashable, outer: Any, inner: Any = None) -> Instance:
         """Build the instance for *outer* without starting it; *inner* is what the selector has returned, if it has."""
         if node.template is not None and (isinstance(outer, Inner) or node.op.is_hub):
-            plan: Plan = node.template
+            child = Instance(node.template, self.world, node, key)
         else:
-            query = as_query(node.op.inner(outer) if inner is None else inner)  # type: ignore[attr-defined]
-            if node.made is None or node.made.query is not query.node:  # many selectors return one and the same
-                node.made = self.world.plan_inner(query, node)
-            plan = node.made
-        child = Instance(plan, self.world, node, key)
+            query = as_query(self.ops[node.index].inner(outer) if inner is None else inner)
+            plan, ops = self.world.plan_inner(query.node, node)
+            child = Instance(plan, self.world, node, key, ops)
         child.parent, child.outer = self, outer
         if self.children is None:
             self.children = {}
@@ -299,15 +307,13 @@ class Instance:
             self.deactivate(node)
 
 
-def check_depth(child: Instance) -> None:
+def check_depth(plan: Plan) -> None:
     """*Raises* `LimitExceeded` when inner sequences are nested too deeply, as by a selector that calls for itself."""
-    depth, instance, most = 0, child, child.plan.limits.depth_max
-    while instance.parent is not None:
-        instance, depth = instance.parent, depth + 1
-    if depth > most:
+    most = plan.limits.depth_max
+    if plan.depth > most:
         raise LimitExceeded(
-            f"{child.plan.prefix} is nested more than {most} deep: raise Limits(depth_max=...) or end the recursion",
-            path=child.plan.prefix,
+            f"{plan.prefix} is nested more than {most} deep: raise Limits(depth_max=...) or end the recursion",
+            path=plan.prefix,
             limit="depth_max",
             most=most,
         )

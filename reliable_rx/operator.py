@@ -304,4 +304,6 @@ def relative_seconds(time: Any) -> float:
     >>> relative_seconds(1.5)
     1.5
     """
+    if type(time) is float:
+        return time
     return float(time.total_seconds() if hasattr(time, "total_seconds") else time)

@@ -318,4 +318,7 @@ class Piped(reactivex.Observable[T_co]):
         >>> rx.range(5).pipe(rx.operators.filter(lambda x: x % 2), rx.operators.sum()).run()
         4
         """
-        return compose(*operators)(self)
+        value: Any = self
+        for operator in operators:
+            value = operator(value)
+        return value

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+from reliable_rx.alike import Alike
 from reliable_rx.limits import Limits
 from reliable_rx.operator import Linear, Operator, Stage, state_saver
 from reliable_rx.query import (
@@ -42,6 +43,8 @@ from reliable_rx.wiring import (
 if TYPE_CHECKING:
     from reliable_rx.instance import Instance
 
+Operators = Sequence[Any]
+"""The operators of one query, in the order of the plan's nodes."""
 NO_LIMITS = Limits()
 
 
@@ -71,7 +74,7 @@ class PlanNode:
         self.passes = isinstance(op, Stage) and type(op).on_inner_next is Stage.on_inner_next
         self.releases = isinstance(op, Stage) and type(op).on_release is not Stage.on_release
         self.template: Plan | None = None
-        self.made: Plan | None = None
+        self.made: list[Plan] = []
         for port, each in enumerate(inputs):
             each.down, each.port = self, port
             self.mask |= each.mask
@@ -90,7 +93,7 @@ class PlanNode:
         if self.slot >= 0:
             parent.world.touch(parent.unit)
         try:
-            self.op.on_inner_next(Cx(parent, self), child.key, values)  # type: ignore[attr-defined]
+            parent.ops[self.index].on_inner_next(Cx(parent, self), child.key, values)
         except Exception as error:
             fail_node(parent, self, error)
 
@@ -106,12 +109,12 @@ class PlanNode:
         parent.drop_child(self, child)
         if not parent.active & self.bit:
             return
-        cx = Cx(parent, self)
+        cx, op = Cx(parent, self), parent.ops[self.index]
         try:
             if error is None:
-                self.op.on_inner_completed(cx, child.key)  # type: ignore[attr-defined]
+                op.on_inner_completed(cx, child.key)
             else:
-                self.op.on_inner_error(cx, child.key, error)  # type: ignore[attr-defined]
+                op.on_inner_error(cx, child.key, error)
         except Exception as raised:
             fail_node(parent, self, raised)
 
@@ -140,8 +143,12 @@ class Plan:
         self.reads = symbol
         self.symbol = symbol if symbol is not None and captures(query, symbol) else None
         self.around = around
+        self.depth: int = 0 if around is None else around.depth + 1
+        self.under_symbol: bool = self.symbol is not None or (around is not None and around.under_symbol)
         self.hubs: dict[str, PlanNode | None] = dict.fromkeys(hubs_of(query)) if symbolic else {}
         self.root = self._place(query, prefix, {})
+        self.operators: Operators = [node.op for node in self.nodes]
+        self.alike: Alike | None = None
         self.hub_nodes = [node for node in self.nodes if node.op.is_hub]
         self.leaves = sorted((node for node in self.nodes if node.leaf), key=lambda node: type(node.op) is HubLeaf)
         for node in reversed(self.nodes):

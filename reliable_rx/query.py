@@ -262,7 +262,7 @@ def apply(op: Operator, *inputs: Any) -> Query[Any]:
     """Put *op* behind its *inputs*."""
     if len(inputs) == 1 and isinstance(inputs[0], Query):
         return Query(Node(op, (inputs[0].node,)))
-    return Query(Node(op, tuple(as_query(each).node for each in inputs)))
+    return Query(Node(op, tuple([as_query(each).node for each in inputs])))
 
 
 def walk(node: Node) -> Iterator[Node]:

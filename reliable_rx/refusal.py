@@ -2,23 +2,39 @@
 
 from __future__ import annotations
 
-from typing import Any
+from dataclasses import is_dataclass
+from typing import TYPE_CHECKING, Any
 
 from reactivex import Observable
 
 from reliable_rx.errors import QueryRefused
-from reliable_rx.plan import Plan
+from reliable_rx.operator import Operator
+from reliable_rx.query import parameter_names
+
+if TYPE_CHECKING:
+    from reliable_rx.plan import Plan
 
 
 def refuse_foreign(plan: Plan) -> None:
     """*Raises* `QueryRefused` for a part that only plain RxPY can run."""
     for node in plan.walk():
-        what = getattr(node.op, "observable", None)
-        if isinstance(what, Observable):
-            raise QueryRefused(foreign_message(what, node.path), path=node.path)
-        refusal = node.op.refusal()
-        if refusal is not None:
-            raise QueryRefused(f"{node.path} cannot be hosted: {refusal}", path=node.path)
+        refuse(node.op, node.path)
+
+
+def refuse(op: Operator, path: str) -> None:
+    """*Raises* `QueryRefused` for an operator that only plain RxPY can run."""
+    what = getattr(op, "observable", None)
+    if isinstance(what, Observable):
+        raise QueryRefused(foreign_message(what, path), path=path)
+    refusal = op.refusal()
+    if refusal is not None:
+        raise QueryRefused(f"{path} cannot be hosted: {refusal}", path=path)
+
+
+def may_refuse(kind: Any) -> bool:
+    """Whether an operator of this kind may be refused for its parameters."""
+    known = kind.refusal is Operator.refusal and is_dataclass(kind)
+    return not known or "scheduler" in [name for name, _ in parameter_names(kind)]
 
 
 def foreign_message(observable: Observable[Any], path: str) -> str:

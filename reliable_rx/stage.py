@@ -71,8 +71,9 @@ class Cx:
         finish_node(self.instance, self.node, error)
 
     def schedule(self, due: float, tag: Hashable) -> None:
-        if self.active:  # what an operator emits may end it before it goes on to here, and nobody would cancel this
-            self.instance.set_timer(self.node, tag, due)
+        instance, node = self.instance, self.node
+        if instance.active & node.bit:  # what an operator emits may end it before it goes on to here
+            instance.set_timer(node, tag, due)
 
     def soon(self, tag: Hashable) -> None:
         if self.active:
@@ -100,18 +101,20 @@ class Cx:
         node = self.node
         if node.template is not None and isinstance(outer, Inner):
             return None
-        return node.op.inner(outer)  # type: ignore[attr-defined]
+        return self.instance.ops[node.index].inner(outer)
 
     def open(self, key: Hashable, outer: Any, inner: Any = None) -> None:
-        self.prepare(key, outer, inner)
-        self.start(key)
+        child = self.prepare(key, outer, inner)
+        if child is not None:
+            child.start()
 
-    def prepare(self, key: Hashable, outer: Any, inner: Any = None) -> None:
-        if not self.active:
-            return
-        if self.opened() >= self.node.plan.limits.inner_max:
-            raise exceeded(self.node, "inner_max")
-        self.instance.prepare(self.node, key, outer, inner)
+    def prepare(self, key: Hashable, outer: Any, inner: Any = None) -> Instance | None:
+        instance, node = self.instance, self.node
+        if not instance.active & node.bit:
+            return None
+        if self.opened() >= node.plan.limits.inner_max:
+            raise exceeded(node, "inner_max")
+        return instance.prepare(node, key, outer, inner)
 
     def start(self, key: Hashable) -> None:
         child = self.instance.child(self.node, key)
@@ -204,7 +207,7 @@ def end_hub(instance: Instance, node: PlanNode, error: Exception | None) -> None
     """End a hub that has failed: downstream of it are only its readers."""
     for source in node.inputs:
         instance.deactivate(source)
-    node.op.finish(Cx(instance, node), error)  # type: ignore[attr-defined]
+    instance.ops[node.index].finish(Cx(instance, node), error)
 
 
 def end_outer(instance: Instance, node: PlanNode, error: Exception | None) -> None:

@@ -1,7 +1,8 @@
 """The wiring of a plan: closures that hand lists from operator to operator, and ends with them.
 
 Consecutive `Linear` operators are one *segment*, a loop over their list forms; `Stage`s are called one value at a
-time, or with the whole list where they say how. A closure belongs to the plan and takes the instance as an argument.
+time, or with the whole list where they say how. A closure belongs to the plan and takes the instance as an argument;
+operators are the instance's, since one plan runs all queries that are `alike`.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
 
 Deliver = Callable[["Instance", Sequence[Any]], None]
 Finish = Callable[["Instance", Exception | None], None]
-Step = Callable[[Any, Any, list[Any]], bool | None]
+Step = Callable[[Any, Any, Any, list[Any]], bool | None]
 DONE: Any = object()
 
 
@@ -44,24 +45,25 @@ def segment(head: PlanNode) -> Callable[..., None]:
     while nodes[-1].down is not None and isinstance(nodes[-1].down.op, Linear):
         nodes.append(nodes[-1].down)
     last = nodes[-1]
-    bit, steps = last.bit, [(*bounded(node), node.slot, node.op) for node in nodes]
+    bit, steps = last.bit, [(*bounded(node), node.slot, node.index) for node in nodes]
     if len(nodes) == 1:
         return segment_of_one(last, *steps[0])
 
     def run(instance: Instance, values: Sequence[Any], end: Any = None) -> None:
         if not instance.active & bit:
             return
-        states, touched = instance.states, False
-        for on_batch, on_next, slot, op in steps:
-            out: list[Any] = []
+        states, ops, touched = instance.states, instance.ops, False
+        for on_batch, on_next, slot, index in steps:
+            op, out = ops[index], []  # type: ignore[var-annotated]
             if slot >= 0 and not touched:
                 instance.world.touch(instance.unit)
                 touched = True
             try:
-                if on_next(states[slot], values[0], out) if len(values) == 1 else on_batch(states[slot], values, out):
+                state = states[slot]
+                if on_next(op, state, values[0], out) if len(values) == 1 else on_batch(op, state, values, out):
                     end = DONE
                 elif end is DONE:
-                    op.on_completed(states[slot], out)  # type: ignore[attr-defined]
+                    op.on_completed(state, out)
             except Exception as error:
                 if end is not None or not instance.world.absorb(instance, last, error):
                     end = error
@@ -76,7 +78,7 @@ def segment(head: PlanNode) -> Callable[..., None]:
     return run
 
 
-def segment_of_one(last: PlanNode, on_batch: Step, on_next: Step, slot: int, op: Any) -> Callable[..., None]:
+def segment_of_one(last: PlanNode, on_batch: Step, on_next: Step, slot: int, index: int) -> Callable[..., None]:
     """Return the same for an operator on its own, which is what most groups and windows are read by."""
     bit, onward = last.bit, None if last.down is None else last.deliver
 
@@ -85,9 +87,9 @@ def segment_of_one(last: PlanNode, on_batch: Step, on_next: Step, slot: int, op:
             return
         if slot >= 0:
             instance.world.touch(instance.unit)
-        state, out = instance.states[slot], []  # type: ignore[var-annotated]
+        op, state, out = instance.ops[index], instance.states[slot], []  # type: ignore[var-annotated]
         try:
-            if on_next(state, values[0], out) if len(values) == 1 else on_batch(state, values, out):
+            if on_next(op, state, values[0], out) if len(values) == 1 else on_batch(op, state, values, out):
                 end = DONE
             elif end is DONE:
                 op.on_completed(state, out)
@@ -148,15 +150,14 @@ def passing(down: PlanNode) -> Deliver:
 
 def to_stage(down: PlanNode, port: int) -> Deliver:
     """Return the loop that gives values to a stage one by one, for as long as it is active."""
-    op, bit, stateful = down.op, down.bit, down.slot >= 0
-    on_next = op.on_next  # type: ignore[attr-defined]
+    bit, index, stateful = down.bit, down.index, down.slot >= 0
 
     def deliver(instance: Instance, values: Sequence[Any]) -> None:
         if not instance.active & bit:
             return
         if stateful:
             instance.world.touch(instance.unit)
-        cx = Cx(instance, down)
+        cx, on_next = Cx(instance, down), instance.ops[index].on_next
         try:
             for value in values:
                 on_next(cx, port, value)
@@ -165,16 +166,15 @@ def to_stage(down: PlanNode, port: int) -> Deliver:
         except Exception as error:
             fail_node(instance, down, error)
 
-    whole = getattr(op, "on_batch", None)
-    return deliver if whole is None else to_whole_stage(down, port, whole)
+    return to_whole_stage(down, port) if hasattr(type(down.op), "on_batch") else deliver
 
 
-def to_whole_stage(down: PlanNode, port: int, on_batch: Callable[..., None]) -> Deliver:
+def to_whole_stage(down: PlanNode, port: int) -> Deliver:
     """Return the call that gives a stage a whole list.
 
     What the readers of its groups emit meanwhile is gathered and passed on as one list.
     """
-    bit, stateful, reader = down.bit, down.slot >= 0, down.down
+    bit, index, stateful, reader = down.bit, down.index, down.slot >= 0, down.down
 
     def deliver(instance: Instance, values: Sequence[Any]) -> None:
         if not values or not instance.active & bit:
@@ -182,7 +182,7 @@ def to_whole_stage(down: PlanNode, port: int, on_batch: Callable[..., None]) -> 
         if stateful:
             instance.world.touch(instance.unit)
         try:
-            on_batch(Cx(instance, down), port, values)
+            instance.ops[index].on_batch(Cx(instance, down), port, values)
         except Exception as error:
             fail_node(instance, down, error)
 
@@ -195,7 +195,7 @@ def to_whole_stage(down: PlanNode, port: int, on_batch: Callable[..., None]) -> 
         instance.gathered = []
         error: Exception | None = None
         try:
-            on_batch(Cx(instance, down), port, values)
+            instance.ops[index].on_batch(Cx(instance, down), port, values)
         except Exception as raised:
             error = raised
         gathered, instance.gathered = instance.gathered, None
@@ -209,18 +209,18 @@ def to_whole_stage(down: PlanNode, port: int, on_batch: Callable[..., None]) -> 
 
 
 def end_stage(down: PlanNode, port: int) -> Finish:
-    op, bit = down.op, down.bit
+    bit, index = down.bit, down.index
 
     def finish(instance: Instance, error: Exception | None) -> None:
         if not instance.active & bit:
             return
         instance.world.touch(instance.unit)
-        cx = Cx(instance, down)
+        cx, op = Cx(instance, down), instance.ops[index]
         try:
             if error is None:
-                op.on_completed(cx, port)  # type: ignore[attr-defined]
+                op.on_completed(cx, port)
             else:
-                op.on_error(cx, port, error)  # type: ignore[attr-defined]
+                op.on_error(cx, port, error)
         except Exception as raised:
             fail_node(instance, down, raised)
 
@@ -229,25 +229,24 @@ def end_stage(down: PlanNode, port: int) -> Finish:
 
 def bounded(node: PlanNode) -> tuple[Step, Step]:
     """Return the operator's steps for a list and for one value, watched if its state can grow."""
-    op: Any = node.op
-    if not op.grows:
-        return op.on_batch, op.on_next
+    kind: type[Linear] = type(node.op)  # type: ignore[assignment]
+    if not kind.grows:
+        return kind.on_batch, kind.on_next
     limits = limits_of(node)
+    step, watched = kind.on_next, [(attrgetter(field), most) for field, _, most in limits]
 
-    step, watched = op.on_next, [(attrgetter(field), most) for field, _, most in limits]
-
-    def on_next(state: Any, value: Any, out: list[Any]) -> bool | None:
-        done = step(state, value, out)
+    def on_next(op: Linear, state: Any, value: Any, out: list[Any]) -> bool | None:
+        done = step(op, state, value, out)
         for get, most in watched:
             if len(get(state)) > most:
                 check_limits(state, limits, node.path)
-        return done  # type: ignore[no-any-return]
+        return done
 
-    def on_batch(state: Any, values: Sequence[Any], out: list[Any]) -> bool | None:
+    def on_batch(op: Linear, state: Any, values: Sequence[Any], out: list[Any]) -> bool | None:
         if all(len(get(state)) + len(values) <= most for get, most in watched):
-            return op.on_batch(state, values, out)  # type: ignore[no-any-return]
+            return kind.on_batch(op, state, values, out)
         for value in values:  # no generator: it would make another error of a StopIteration
-            if on_next(state, value, out):
+            if on_next(op, state, value, out):
                 return True
         return None
 

@@ -9,8 +9,8 @@ if TYPE_CHECKING:
     from reliable_rx.calling import Calls
     from reliable_rx.hub import Trampoline
     from reliable_rx.instance import Instance
-    from reliable_rx.plan import Plan, PlanNode
-    from reliable_rx.query import Query
+    from reliable_rx.plan import Operators, Plan, PlanNode
+    from reliable_rx.query import Node
 
 Timer = list[Any]  # due, order, instance or None, node, tag
 
@@ -59,4 +59,5 @@ class World(Protocol):
         """An effect of a part that has ended raised *error*, which nobody in the query can hear any more."""
 
     def unsubscribe(self, instance: Instance, leaf: PlanNode, /) -> None: ...
-    def plan_inner(self, query: Query[Any], node: PlanNode, /) -> Plan: ...
+    def plan_inner(self, query: Node, node: PlanNode, /) -> tuple[Plan, Operators]:
+        """Return the plan that runs what the selector of *node* has returned, and the operators to run it with."""

@@ -171,4 +171,4 @@ def test_a_watched_list_passes_on_the_errors_of_user_functions() -> None:
     plan = Plan(rx.source("n").pipe(ops.distinct(key)).node, limits=Limits(distinct_keys_max=1), symbolic=True)
     on_batch, _ = bounded(plan.root)
     with pytest.raises(StopIteration):
-        on_batch(plan.root.op.initial(), [1, 2, 3], [])
+        on_batch(plan.root.op, plan.root.op.initial(), [1, 2, 3], [])

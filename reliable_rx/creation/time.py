@@ -27,6 +27,7 @@ from reliable_rx.query import Query, apply
 
 S = TypeVar("S")
 CatchUp = Literal["all", "once", "skip"]
+CATCH_UPS = get_args(CatchUp)
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,8 +46,8 @@ class Timer(Waits, name="timer"):
         if self.period is None and not isinstance(self.duetime, datetime) and relative_seconds(self.duetime) <= 0:
             cx.soon("tick")
             return
-        cx.state.due = round(due_from(cx.now, self.duetime), 6)
-        cx.schedule(cx.state.due, "tick")
+        due = cx.state.due = round(due_from(cx.now, self.duetime), 6)
+        cx.schedule(due, "tick")
 
     def on_timer(self, cx: Context, tag: Hashable) -> None:
         if self.period is None:
@@ -113,8 +114,8 @@ def timer(
 
     *State*: the count and the next due time.
     """
-    if catch_up not in get_args(CatchUp):
-        raise ValueError(f"catch_up must be one of {', '.join(get_args(CatchUp))}, got {catch_up!r}")
+    if catch_up not in CATCH_UPS:
+        raise ValueError(f"catch_up must be one of {', '.join(CATCH_UPS)}, got {catch_up!r}")
     return apply(Timer(duetime, period, scheduler, catch_up))
 
 

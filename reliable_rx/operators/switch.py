@@ -44,7 +44,7 @@ class Switches(Stage):
         outer = self.outer(value, state.latest)
         inner = cx.project(outer)
         if state.has_latest:
-            self._drop_latest(cx)
+            self._drop_latest(cx, state)
         state.latest += 1
         state.has_latest = True
         state.ready = at_once(inner)
@@ -54,8 +54,7 @@ class Switches(Stage):
             cx.soon(state.latest)
 
     @staticmethod
-    def _drop_latest(cx: Context) -> None:
-        state = cx.state
+    def _drop_latest(cx: Context, state: Switches.State) -> None:
         if state.ready is None:
             cx.close(state.latest)
         else:

@@ -1,0 +1,82 @@
+"""Queries that are alike: the same kinds of operators in the same places, with other parameters.
+
+What a selector returns for one element is nearly always alike to what it returned for the one before. Paths, wiring and
+the layout of a row follow from the kinds alone, so one plan runs all queries that are alike, and an instance brings the
+operators of its own. The nodes of such a plan know the kind of their operator only: a parameter read from a node would
+be another query's. Rejected: a plan for each query, which costs more than all else that opening it takes, and a copy of
+the nodes for each, which still leaves cycles to Python's collector.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from reliable_rx.operator import Operator, Stage
+from reliable_rx.query import LEAVES, Node, SourceLeaf, walk
+from reliable_rx.refusal import may_refuse, refuse
+from reliable_rx.symbols import chosen_once, shared_within
+
+if TYPE_CHECKING:
+    from reliable_rx.plan import Plan
+
+MADE_MAX = 8
+"""How many plans for queries that are not alike are kept for one selector."""
+
+
+class Alike:
+    """What a query must have to be run by a plan, and what is left to be checked of its parameters."""
+
+    __slots__ = ("kinds", "refusing", "selecting", "sources")
+
+    def __init__(self, plan: Plan) -> None:
+        self.kinds = [(type(node.op), len(node.inputs)) for node in reversed(plan.nodes)]
+        self.sources = [(node.index, node.op.source) for node in plan.nodes if isinstance(node.op, SourceLeaf)]
+        self.selecting = [node.index for node in plan.nodes if selects(node.op)]
+        self.refusing = [(node.index, node.path) for node in plan.nodes if may_refuse(type(node.op))]
+
+    def operators(self, query: Node) -> list[Any] | None:
+        """Return the operators of *query* in the order of the plan's nodes; None if it is not alike.
+
+        *Raises* `QueryRefused` for parameters that no host takes.
+        """
+        found, waiting = [], [query]
+        for kind, arity in self.kinds:
+            op, inputs = waiting.pop()
+            if type(op) is not kind or len(inputs) != arity:
+                return None
+            found.append(op)
+            waiting += inputs
+        found.reverse()
+        for index, source in self.sources:
+            leaf: Any = found[index]
+            if leaf.source != source or leaf.key_mapper is not None:
+                return None
+        for index in self.selecting:
+            if any(True for _ in shared_within(found[index])):
+                return None
+        for index, path in self.refusing:
+            if found[index].refusal() is not None:
+                refuse(found[index], path)
+        return found
+
+
+def let_others_use(plan: Plan) -> None:
+    """Let *plan* run all queries that are alike to its own, if nothing in it follows from parameters."""
+    if not plan.hubs and all(follows_from_kinds(node) for node in walk(plan.query)):
+        plan.alike = Alike(plan)
+        for node in plan.nodes:
+            if not node.leaf:
+                node.op = object.__new__(type(node.op))
+
+
+def follows_from_kinds(node: Node) -> bool:
+    """Whether where *node* stands and its kind say all that a plan needs to know of it."""
+    op = node.op
+    if isinstance(op, LEAVES):
+        return isinstance(op, SourceLeaf) and op.key_mapper is None
+    chooses = isinstance(op, Stage) and bool(node.inputs) and chosen_once(node)
+    return not (op.is_hub or op.counts_readers or op.calls_out or chooses)
+
+
+def selects(op: Operator) -> bool:
+    return isinstance(op, Stage) and type(op).inner is not Stage.inner
