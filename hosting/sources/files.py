@@ -16,7 +16,9 @@ from pathlib import Path
 from typing import Any, Literal
 
 from hosting.sources.decoding import Reading
+from hosting.sources.finding import first_at
 from hosting.sources.passes import BUFFERED_MAX, Lane, Marks, Pass
+from hosting.starting import ENDLESS
 from reliable_rx.errors import PositionUnavailable, SourceFailed
 from reliable_rx.reliable import Batch, Reader
 
@@ -92,6 +94,7 @@ class FileSource:
         self._lock = threading.RLock()
         self._marks: dict[str, Marks] = {}
         self._passes: list[Pass] = []
+        self._counts: dict[str, int] = {}
         self._sorted: weakref.WeakValueDictionary[str, _Sorted] = weakref.WeakValueDictionary()
 
     def __repr__(self) -> str:
@@ -114,6 +117,37 @@ class FileSource:
         if self._sort_by is not None:
             return _SortedReader(self, partition, at)
         return FileReader(self, partition, at)
+
+    def bounds(self, partition: str, /) -> tuple[int, int]:
+        """Return 0 and the number of records there now; what is counted once, of a file that does not grow, is kept.
+
+        Text is passed over without parsing, unless it must be split by key.
+        """
+        if partition not in self.partitions():
+            raise SourceFailed(f"{self} has no partition {partition!r}", source=repr(self), partition=partition)
+        with self._lock:
+            if partition not in self._counts:
+                self._count(partition)
+            count = self._counts.get(partition, 0)
+            if self._reading.follow:
+                self._counts.clear()
+            return 0, count
+
+    def find(self, partition: str, time: float, /) -> int:
+        """Return the number of the first record at or after *time*, by *timestamp*; reads all before it."""
+        return first_at(self, partition, time)
+
+    def _count(self, partition: str) -> None:
+        keyed = self._reading.partition_by is not None
+        walk = self._new_pass(None if keyed else partition, keys=frozenset(self.partitions()) if keyed else None)
+        walk.attach(partition if keyed else "", ENDLESS)
+        try:
+            while walk.advance():
+                pass
+        finally:
+            walk.close()
+        counts = walk.counts if keyed else {partition: walk.counts.get("", 0)}
+        self._counts.update(dict.fromkeys(self.partitions(), 0) | counts if keyed else counts)
 
     def _check_options(self) -> None:
         reading = self._reading

@@ -9,13 +9,15 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import closing
+from graphlib import CycleError, TopologicalSorter
 from typing import Any
 
 from reliable_rx.errors import PositionUnavailable, SourceFailed
-from reliable_rx.reliable import Batch, Reader, Sink, Source
+from reliable_rx.reliable import Batch, Bounded, Findable, Listed, Reader, Sink, Source
 
 Notification = tuple[int, Any]
 EMPTY_FETCHES_MAX = 100
+FOUND_MAX = 20
 COMING_S = 30.0
 COMING_POLL_S = 0.001
 
@@ -26,7 +28,8 @@ def check_source(
     """Check that the sources which *make* returns keep the promises of `Source` and `Reader`.
 
     Each call of *make* stands for a new process over the same data. A source that is not *finite* is read up to
-    *events_max* events of each partition. At most *positions_max* positions of a partition are opened again.
+    *events_max* events of each partition. At most *positions_max* positions of a partition are opened again. A source
+    that lists, bounds or finds (`Listed`, `Bounded`, `Findable`) is held to that too.
 
     >>> from hosting.sources import ListSource
     >>> check_source(lambda: ListSource(["a", "b", "c"]))
@@ -36,6 +39,7 @@ def check_source(
     names = list(make().partitions())
     _claim(len(set(names)) == len(names), f"partitions have different names, not {names}")
     _claim(list(make().partitions()) == names, "a new source names the same partitions in the same order")
+    _check_listing(make, names)
     whole: dict[str, list[Any]] = {}
     for name in names:
         whole[name] = _read_all(make(), name, 0, finite, events_max)
@@ -44,6 +48,8 @@ def check_source(
             _claim(again == whole[name][at:], f"{name!r} opened at {at} gives what it gave from there the first time")
         _check_small_fetches(make(), name, whole[name])
         _check_acknowledge(make, name, whole[name])
+        _check_bounds(make(), name, whole[name], finite=finite)
+        _check_find(make(), name, whole[name], finite=finite)
         if finite:
             _check_beyond(make(), name, len(whole[name]))
     _check_independence(make(), whole)
@@ -208,6 +214,50 @@ def _check_acknowledge(make: Callable[[], Source], partition: str, whole: Sequen
             f"{partition!r}: what was not acknowledged, from {middle} on, is still there",
         )
         reader.close()
+
+
+def _check_listing(make: Callable[[], Source], names: Sequence[str]) -> None:
+    source = make()
+    if not isinstance(source, Listed):
+        return
+    listing = list(source.listing())
+    _claim([each.name for each in listing] == names, f"what is listed are the partitions {names}, not {listing}")
+    again: Any = make()
+    _claim(list(again.listing()) == listing, f"a new source lists the same: {listing}")
+    _claim(all(each.weight >= 1 for each in listing), f"weights are from 1 on: {listing}")
+    try:
+        TopologicalSorter({each.name: each.parents for each in listing}).prepare()
+    except CycleError as ring:
+        _claim(False, f"a partition does not wait for itself: {' after '.join(ring.args[1])}")
+
+
+def _check_bounds(source: Source, partition: str, whole: Sequence[Any], *, finite: bool) -> None:
+    if not isinstance(source, Bounded):
+        return
+    first, end = source.bounds(partition)
+    _claim(0 <= first <= end, f"{partition!r}: the first id is not behind the end: {first}, {end}")
+    _claim(end == len(whole) if finite else end >= len(whole), f"{partition!r} has {len(whole)} events, not {end}")
+    source.open(partition, first).close()
+    if finite:
+        reader = source.open(partition, end)
+        batch = reader.fetch(10)
+        _claim(not batch.values, f"{partition!r}: at the end, {end}, there is nothing, not {batch}")
+        reader.close()
+
+
+def _check_find(source: Source, partition: str, whole: Sequence[Any], *, finite: bool) -> None:
+    timestamp: Callable[[Any], float] | None = getattr(source, "timestamp", None)
+    if not isinstance(source, Findable) or timestamp is None:
+        return
+    times = [timestamp(value) for value in whole]
+    for moment in sorted(set(times))[:: max(1, len(times) // FOUND_MAX)]:
+        for wanted in (moment, moment - 1e-6):
+            expected = next(at for at, each in enumerate(times) if each >= wanted)
+            found = source.find(partition, wanted)
+            _claim(found == expected, f"{partition!r}: the first event from {wanted} on is {expected}, not {found}")
+    if finite:
+        late = source.find(partition, max(times, default=0.0) + 1.0)
+        _claim(late == len(whole), f"{partition!r}: behind the last event comes the end, {len(whole)}, not {late}")
 
 
 def _check_beyond(source: Source, partition: str, end: int) -> None:
