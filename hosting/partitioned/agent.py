@@ -25,6 +25,7 @@ from hosting.evaluator import QueryEvaluator
 from hosting.partitioned.crew import DONE, Task
 from hosting.partitioned.keys import Key
 from hosting.partitioned.places import PartitionStores, Place
+from hosting.partitioned.readers import Readers
 from hosting.partitioned.sections import Section
 from hosting.partitioned.sleeper import Sleeper
 from hosting.partitioned.words import Lease, Partition
@@ -34,6 +35,7 @@ from reliable_rx.probes import probe
 
 LOG = logging.getLogger("reliable_rx")
 SLICE_S = 0.02
+TELL_S = 1.0
 UNTRUSTED_S = 0.05
 
 
@@ -64,6 +66,7 @@ class Means:
     sleep_after_s: float
     lend: Lend
     awake_max: int
+    readers: Readers
     awake: set[Partition] = field(default_factory=set)
 
 
@@ -81,7 +84,7 @@ class Agent:
         self.keys = dict[Key, tuple[str, str]]()
         self._evaluator: QueryEvaluator | None = None
         self._store: Store | None = None
-        self._busy_at = 0.0
+        self._busy_at = self._tell_at = 0.0
         self._phase: Callable[[], float | None] = self._open
 
     def __repr__(self) -> str:
@@ -155,6 +158,7 @@ class Agent:
             undo.callback(store.close)
             undo.callback(evaluator.abandon)
             evaluator.on_wake = self.wake
+            self.means.readers.hold(evaluator)
             evaluator.start()
             self._rewind(evaluator, committed)
             undo.pop_all()
@@ -191,6 +195,9 @@ class Agent:
             return UNTRUSTED_S
         if self.asked:
             return self._close(evaluator)
+        if time.monotonic() >= self._tell_at:
+            self._tell_at = time.monotonic() + TELL_S
+            self.means.readers.tell(evaluator, self.lease.partition.name)
         until, moved = time.monotonic() + SLICE_S, False
         while evaluator.step():
             moved = True

@@ -11,7 +11,7 @@ from __future__ import annotations
 import logging
 import random
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 
 from checkpoint.offsets.store import OffsetStore
@@ -24,6 +24,7 @@ from hosting.partitioned.crew import Crew
 from hosting.partitioned.leases import Leases
 from hosting.partitioned.member import Membership, Pauses
 from hosting.partitioned.places import PartitionStores, Place
+from hosting.partitioned.readers import FarReader, Readers
 from hosting.partitioned.registry import Registry
 from hosting.partitioned.sections import sections_of
 from hosting.partitioned.shared import Shared
@@ -83,6 +84,7 @@ class Node:
         awake_max: int = 64,
         commit_interval_s: float = 5.0,
         period_s: float = PERIOD_S,
+        readers: Sequence[FarReader] = (),
         threads: int = 2,
         writers: int = 8,
         pauses: Pauses | None = None,
@@ -101,7 +103,7 @@ class Node:
         )  # fmt: skip
         self._crew = Crew(threads=threads)
         self._writers = ThreadPoolExecutor(writers, thread_name_prefix="writer")
-        self._means = Means(stores, start, sleep_after_s, self._writers.submit, awake_max)
+        self._means = Means(stores, start, sleep_after_s, self._writers.submit, awake_max, Readers(offsets, readers))
         self._period_s = period_s
         self._list_at = self._look_at = 0.0
         self._leave_until: float | None = None

@@ -2,7 +2,7 @@
 
 A stream is kept for those who were declared to the group that writes it, from its first event on, whether they have
 ever come or not. How far a reader has come stands in the offset store of its own group: it commits there behind its
-checkpoints, and what it has committed it will never ask for again. The writer's nodes read that now and then, and let
+checkpoints, and what it has committed it will never ask for again. The writer's agents read that now and then, and let
 their streams forget. A reader that lags by more than a stream may hold stops the turns of the writer, as a slow sink
 does; what is unknown (an offset store that cannot be read) is kept.
 """
@@ -10,7 +10,7 @@ does; what is unknown (an offset store that cannot be read) is kept.
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from checkpoint.offsets.store import OffsetStore
@@ -51,25 +51,24 @@ class Readers:
             if _writes(evaluator, each.stream):
                 evaluator.stream(each.stream).hold(each.holder, 0)
 
-    def tell(self, evaluators: Mapping[str, QueryEvaluator]) -> None:
-        """Let the running *evaluators*, by their partition's name, forget what their readers have committed."""
+    def tell(self, evaluator: QueryEvaluator, partition: str) -> None:
+        """Let the running *evaluator* of *partition* forget what the readers have committed."""
         for each in self._readers:
-            committed = self._committed(each)
-            for partition, evaluator in evaluators.items():
-                if _writes(evaluator, each.stream):
-                    position = committed.get(partition)
-                    if position is None:
-                        position = _first(evaluator, each.stream)
-                    evaluator.stream(each.stream).acknowledge(each.holder, position - 1)
-                    evaluator.wake()
+            if _writes(evaluator, each.stream):
+                position = self._committed(each, partition)
+                if position is None:
+                    position = _first(evaluator, each.stream)
+                evaluator.stream(each.stream).acknowledge(each.holder, position - 1)
+                evaluator.wake()
 
-    def _committed(self, reader: FarReader) -> dict[str, int]:
+    def _committed(self, reader: FarReader, partition: str) -> int | None:
+        key = (reader.source, partition)
         try:
-            found = self._offsets.fetch(reader.group)
+            found = self._offsets.fetch(reader.group, [key])
         except (OffsetsLoading, OffsetsMoved, StoreUnavailable) as error:
             LOG.warning("streams are kept for group %s, whose offsets cannot be read now: %s", reader.group, error)
-            return {}
-        return {partition: each.position for (source, partition), each in found.items() if source == reader.source}
+            return None
+        return found[key].position if key in found else None
 
 
 def _writes(evaluator: QueryEvaluator, stream: str) -> bool:

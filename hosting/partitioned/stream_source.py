@@ -11,7 +11,7 @@ mark is in the copy. Otherwise it is discarded, and read again from the newer st
 
 **Keeping.** The writer must not forget what the reader still needs, and the reader cannot write into a store it does
 not own. It need not: its group commits, behind each of its checkpoints and fenced by its own leases, up to where it has
-come, and the writer's nodes read that (`hosting.partitioned.readers`). So `acknowledge` does nothing here. Rejected: a
+come, and the writer's agents read that (`hosting.partitioned.readers`). So `acknowledge` does nothing here. Rejected: a
 table of acknowledgements beside the stores (a reader that was superseded, and does not know it, would acknowledge what
 its successor still has to read; the offset store refuses it), and asking the writer's process (it may be anywhere).
 """
@@ -40,7 +40,7 @@ class GroupStreamSource:
 
     *shards* gives the partitions of the section that writes it, as `hosting.partitioned.sections.Section.shards` does;
     it must list a partition until its stream has been read. A store that cannot be opened for *patience_s* is an error;
-    until then it is being taken over. The group that reads is declared to the one that writes with a
+    until then it is being taken over. The nodes of the group that writes are told of the one that reads with a
     `hosting.partitioned.readers.FarReader`, or nothing is kept for it. Methods may be called from any thread.
 
     *Raises* `PositionUnavailable` where events were forgotten that had not been read, `StoreUnavailable`.

@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -20,11 +21,16 @@ import reliable_rx as rx
 from checkpoint import MemoryStore, encode
 from checkpoint.offsets import MemoryOffsets
 from checkpoint.store import Checkpoint, StoreReader
-from hosting import GeneratorSource, ListSource, QueryEvaluator
+from hosting import App, CallbackSink, GeneratorSource, ListSource, QueryEvaluator
 from hosting.partitioned.folder_stores import FolderStores
+from hosting.partitioned.node import Node
+from hosting.partitioned.opening import open_group
 from hosting.partitioned.readers import FarReader, Readers
+from hosting.partitioned.sections import sections_of
 from hosting.partitioned.stream_source import GroupStreamSource
+from hosting.partitioned.timing import Timing
 from hosting.partitioned.words import Epoch, Partition
+from hosting.sources import Merge, Split
 from reliable_rx.errors import LeaseLost, OffsetsLoading, PositionUnavailable, StoreUnavailable
 from reliable_rx.reliable import Listing
 from reliable_rx.testing import check_ledger, check_source
@@ -77,7 +83,7 @@ class World:
         """Checkpoint, and then commit what is in it."""
         self.reader.checkpoint()
         self.offsets.commit("reports", {KEY: self.reader.intake.positions()[KEY]}, {KEY: ("reader", 1)})
-        self.readers.tell({"0": self.writer})
+        self.readers.tell(self.writer, "0")
 
     def crash(self) -> None:
         self.own = self.own.reopen()
@@ -211,7 +217,7 @@ def test_a_reader_that_lags_stops_the_writer_and_is_kept_for() -> None:
     evaluator = writer(store, GeneratorSource(lambda i, _: i, count=10 * BUFFER_MAX), background=False)
     readers.hold(evaluator)
     while evaluator.step():
-        readers.tell({"0": evaluator})
+        readers.tell(evaluator, "0")
     evaluator.checkpoint()
     assert BUFFER_MAX < evaluator.stream("sums").next_id <= BUFFER_MAX + 50
     bounds = store.bounds("sums")
@@ -219,14 +225,14 @@ def test_a_reader_that_lags_stops_the_writer_and_is_kept_for() -> None:
     assert bounds[0] == 0
 
     class Loading:
-        def fetch(self, group: str) -> Any:
+        def fetch(self, group: str, partitions: Any) -> Any:
             raise OffsetsLoading("still loading", where="memory")
 
-    Readers(Loading(), [READER]).tell({"0": evaluator})  # type: ignore[arg-type]
+    Readers(Loading(), [READER]).tell(evaluator, "0")  # type: ignore[arg-type]
     assert not evaluator.step()
     for commit in (300, 600, 900):
         offsets.commit("reports", {KEY: commit}, {KEY: ("reader", 1)})
-        readers.tell({"0": evaluator})
+        readers.tell(evaluator, "0")
         while evaluator.step():
             pass
         evaluator.checkpoint()
@@ -234,6 +240,40 @@ def test_a_reader_that_lags_stops_the_writer_and_is_kept_for() -> None:
     bounds = store.bounds("sums")
     assert bounds is not None
     assert 0 < bounds[0] <= 900
+
+
+def test_two_groups_one_behind_the_other(tmp_path: Path) -> None:
+    """A group reads the streams of another, partition by partition, while it writes: splits and merges go through both,
+    each event comes out once, in the order of the lineage, and both groups end."""
+    script = [Split(partition="p", at=30, into=("a", "b")), Merge(ends={"a": 10, "b": 20}, into="m")]
+    ends, got = {"p": 30, "a": 10, "b": 20, "m": 40}, list[tuple[str, int, int]]()
+    first, second = App(checkpoint_interval_s=0.05, retain_events=1), App(checkpoint_interval_s=0.05)
+    source = GeneratorSource(lambda i, _: i, partitions=("p",), script=script, count=40)
+    first.query("doubled", first.source("n", source).map(lambda n: n * 2))
+    (section,) = sections_of(first)
+    here, there = open_group(tmp_path, "first"), open_group(tmp_path, "second")
+    doubled = second.source("doubled", GroupStreamSource(here.stores, section.shards, "doubled"))
+    second.query("tenfold", doubled.map(lambda n: n * 5))
+    second.sink("tenfold", lambda place: CallbackSink(lambda n, value: got.append((place.partition.name, n, value))))
+    quick = {"timing": Timing(gather_s=0.0), "period_s": 0.2, "commit_interval_s": 0.05}
+    nodes = [
+        Node(first, *here, group="first", readers=[FarReader("second", "doubled", "doubled")], **quick),
+        Node(second, *there, group="second", **quick),
+    ]  # fmt: skip
+    threads = [threading.Thread(target=node.run, kwargs={"until_ended": True}) for node in nodes]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(60)
+    for node in nodes:
+        node.stop()
+    assert not any(thread.is_alive() for thread in threads)
+    assert sorted(got) == sorted((name, n, 10 * n) for name, end in ends.items() for n in range(end))
+    order = [name for name, _, _ in got]
+    assert order.index("m") > max(place for place, name in enumerate(order) if name in "ab")
+    assert order[: ends["p"]] == ["p"] * ends["p"]
+    here.close()
+    there.close()
 
 
 @pytest.mark.slow
