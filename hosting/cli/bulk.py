@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import signal
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from types import FrameType
 
 from hosting.bulk import Exported, export
 from hosting.cli.loading import DeclaredSource
@@ -26,14 +27,14 @@ def export_source(
     kinds: dict[str, str],
 ) -> int:
     """Export *source* of the app named by *where*; return 0 when it is done, 1 if a partition has failed."""
-    signal.signal(signal.SIGTERM, _stop)
     make, began = DeclaredSource(where, source), time.monotonic()
     make()
     try:
-        done = export(
-            make, directory, first=first, until=until, events_per_file=events_per_file, workers=workers, kinds=kinds,
-            each=tell,
-        )  # fmt: skip
+        with terminated_as_interrupted():
+            done = export(
+                make, directory, first=first, until=until, events_per_file=events_per_file, workers=workers,
+                kinds=kinds, each=tell,
+            )  # fmt: skip
     except SourceFailed as error:
         if "exported" not in error.fields:
             raise
@@ -66,5 +67,11 @@ def tell(done: Exported) -> None:
         )
 
 
-def _stop(number: int, frame: FrameType | None) -> None:
-    raise KeyboardInterrupt
+@contextmanager
+def terminated_as_interrupted() -> Iterator[None]:
+    """Have SIGTERM do what Ctrl-C does."""
+    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)

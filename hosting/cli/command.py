@@ -60,6 +60,9 @@ def parser() -> argparse.ArgumentParser:
     add_tail(commands)
     add_demo(commands)
     group_commands.add_export(command(commands, "export", "Load what a source holds into Parquet files; restartable."))
+    group_commands.add_node(
+        command(commands, "node", "Host the partitions of an app that fall to this node of a group.")
+    )
     group_commands.add_status(command(commands, "status", "Show who is in a group, who has what, and who waits."))
     group_commands.add_offsets(command(commands, "offsets", "Show, set and move the positions of a group."), command)
     return top

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     Commands = argparse._SubParsersAction[argparse.ArgumentParser]
 
 Make = Callable[["Commands", str, str], argparse.ArgumentParser]
+NEW_OFFSETS_HELP = "where its positions are being moved to, or have been"
 STORE_HELP = "where the nodes of the group meet: a directory, or postgresql://…"
 APP_HELP = "such as flights:app, or path/to/flights.py:app"
 POINT_HELP = "a position, earliest, latest, or a time such as 2013-01-01T05:00 (UTC)"
@@ -45,6 +46,7 @@ def export(a: argparse.Namespace) -> int:
 
 def add_status(each: argparse.ArgumentParser) -> None:
     add_group(each)
+    each.add_argument("--new-offsets", metavar="WHERE", help=NEW_OFFSETS_HELP)
     each.add_argument("--app", metavar="MODULE:APP", help="whose sources say how far behind the group is")
     each.add_argument("--json", action="store_true", help="print it for machines")
     each.add_argument("--watch", action="store_true", help="look again every second, until Ctrl-C")
@@ -57,15 +59,20 @@ def add_offsets(each: argparse.ArgumentParser, command: Make) -> None:
     resets = command(steps, "reset", "Set positions by hand, also back; what is there is asked about first.")
     for every in (shows, resets):
         add_group(every)
+        every.add_argument("--new-offsets", metavar="WHERE", help=NEW_OFFSETS_HELP)
         every.add_argument("--app", metavar="MODULE:APP", help="whose sources say where they begin and end")
     shows.add_argument("--json", action="store_true", help="print it for machines")
-    shows.set_defaults(call=lambda a: offsets().show(a.store, a.group, app=a.app, as_json=a.json))
+    shows.set_defaults(
+        call=lambda a: offsets().show(a.store, a.group, new_offsets=a.new_offsets, app=a.app, as_json=a.json)
+    )
     resets.add_argument(
         "--to", type=wish, action="append", required=True, metavar="[SOURCE/PARTITION=]WHERE",
         help=f"{POINT_HELP}; without a name for all that are not named",
     )  # fmt: skip
     resets.add_argument("--yes", action="store_true", help="do not ask")
-    resets.set_defaults(call=lambda a: offsets().reset(a.store, a.group, a.to, app=a.app, yes=a.yes))
+    resets.set_defaults(
+        call=lambda a: offsets().reset(a.store, a.group, a.to, new_offsets=a.new_offsets, app=a.app, yes=a.yes)
+    )
     moves = "another store of positions, while its nodes run"
     add_move(command(steps, "migrate", f"Take the next step of moving a group to {moves}."), back=False)
     add_move(command(steps, "rollback", f"Take the next step back from {moves}."), back=True)
@@ -81,6 +88,47 @@ def add_move(each: argparse.ArgumentParser, *, back: bool) -> None:
     )
 
 
+def add_node(each: argparse.ArgumentParser) -> None:
+    each.add_argument("app", metavar="MODULE:APP", help=APP_HELP)
+    each.add_argument("--store", required=True, metavar="WHERE", help=STORE_HELP)
+    each.add_argument("--group", metavar="G", help="the name of the group (default: that of the app's module)")
+    who = each.add_argument_group("who it is")
+    who.add_argument("--instance", metavar="NAME", help="its name over restarts: it gets back what it had")
+    who.add_argument("--tag", metavar="TEXT", help="what people know it by (default: the name of this machine)")
+    who.add_argument("--room", metavar="R", help="the machine room it stands in")
+    who.add_argument("--capacity", type=count, default=1, metavar="N", help="how much it takes beside the others")
+    who.add_argument(
+        "--only", action="append", default=[], metavar="SOURCE[/PARTITION]", help="what it may own (default: all)"
+    )
+    how = each.add_argument_group("how it works")
+    how.add_argument("--from", dest="first", type=point, default="earliest", metavar="WHERE", help=POINT_HELP)
+    how.add_argument("--assignor", default="sticky", metavar="NAME", help="who gets what (default: sticky)")
+    how.add_argument("--session", type=seconds, metavar="S", help="after how long a silent node is expired")
+    how.add_argument("--closing", type=seconds, metavar="S", help="how long a node has to give a partition back")
+    how.add_argument("--gather", type=seconds, metavar="S", help="how long an empty group waits for more nodes")
+    how.add_argument("--sleep-after", type=seconds, default=30.0, metavar="S", help="idle partitions sleep after (30)")
+    how.add_argument("--commit-interval", type=seconds, default=5.0, metavar="S", help="positions, every (5)")
+    how.add_argument("--threads", type=count, default=2, metavar="N", help="which run the partitions (default: 2)")
+    how.add_argument("--new-offsets", metavar="WHERE", help=NEW_OFFSETS_HELP)
+    how.add_argument("--offsets", choices=("old", "dual", "new"), help="its setting in a migration")
+    each.add_argument("--until-ended", action="store_true", help="stop when all partitions have ended")
+    each.add_argument("--plain", action="store_true", help="print lines also on a terminal")
+    each.set_defaults(call=node)
+
+
+def node(a: argparse.Namespace) -> int:
+    from hosting.cli.node import Settings, run_node
+
+    return run_node(a.app, Settings(**{name: value for name, value in vars(a).items() if name in Settings.__slots__}))
+
+
+def seconds(text: str) -> float:
+    number = float(text)
+    if not 0 <= number < float("inf"):
+        raise argparse.ArgumentTypeError(f"{text} is no span of time; give seconds from 0")
+    return number
+
+
 def add_group(each: argparse.ArgumentParser, *, required: bool = True, more: str = "") -> None:
     each.add_argument("--store", required=required, metavar="WHERE", help=STORE_HELP + more)
     each.add_argument("--group", metavar="G", help="the name of the group (default: the only one there)")
@@ -93,7 +141,7 @@ def offsets() -> ModuleType:
 def status(a: argparse.Namespace) -> int:
     from hosting.cli.status import status as show
 
-    return show(a.store, a.group, app=a.app, as_json=a.json, watch=a.watch)
+    return show(a.store, a.group, new_offsets=a.new_offsets, app=a.app, as_json=a.json, watch=a.watch)
 
 
 def wish(text: str) -> tuple[str | None, Point]:

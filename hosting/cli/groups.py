@@ -5,17 +5,18 @@ from __future__ import annotations
 import sqlite3
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import closing, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
 from checkpoint.failures import unavailable
+from checkpoint.offsets import DualOffsets, OffsetStore
 from hosting.cli.loading import load_app
 from hosting.cli.wording import BadUsage, complain, plural
 from hosting.partitioned.group import Group
 from hosting.partitioned.keys import Key, key_of
-from hosting.partitioned.opening import Opened, is_on_a_server, open_group
+from hosting.partitioned.opening import Opened, is_on_a_server, lease_authority, open_group, open_offsets
 from hosting.partitioned.sections import listing_of, sections_of
 from hosting.partitioned.tending import bury, find_dead, look
 from hosting.positions import bounds_of
@@ -33,6 +34,7 @@ class Found:
     name: str
     where: str
     opened: Opened
+    offsets: OffsetStore
 
     def document(self) -> Group:
         """Return what its nodes know together. *Raises* `BadUsage` if it has never had a node."""
@@ -56,8 +58,11 @@ class Found:
 
 
 @contextmanager
-def found_group(where: str, name: str | None) -> Iterator[Found]:
-    """Open a group that is there; without *name* the only one. *Raises* `BadUsage` if there is none, or several."""
+def found_group(where: str, name: str | None, *, new_offsets: str | None = None) -> Iterator[Found]:
+    """Open a group that is there; without *name* the only one. *Raises* `BadUsage` if there is none, or several.
+
+    With *new_offsets*, where its positions are being moved to or have been, both stores are asked.
+    """
     if not is_on_a_server(where) and not (Path(where) / "registry.sqlite").is_file():
         raise BadUsage(f"there is no group in {where}; give the --store that its nodes were started with")
     if name is None:
@@ -65,8 +70,14 @@ def found_group(where: str, name: str | None) -> Iterator[Found]:
         if len(names) != 1:
             raise BadUsage(f"say which group with --group; {_known(names)}")
         (name,) = names
-    with closing(open_group(where, name)) as opened:
-        yield Found(name, where, opened)
+    with ExitStack() as closed:
+        opened = closed.enter_context(closing(open_group(where, name)))
+        offsets: OffsetStore = opened.offsets
+        if new_offsets is not None:
+            leases = lease_authority(opened.registry, name)
+            new = closed.enter_context(closing(open_offsets(new_offsets, leases)))
+            offsets = DualOffsets(new, opened.offsets)
+        yield Found(name, where, opened, offsets)
 
 
 def _known(names: list[str]) -> str:

@@ -22,11 +22,11 @@ CHANGES_SHOWN_MAX = 50
 # ---- show
 
 
-def show(where: str, name: str | None, *, app: str | None, as_json: bool) -> int:
+def show(where: str, name: str | None, *, new_offsets: str | None, app: str | None, as_json: bool) -> int:
     """Print the positions of a group; with *app* how far behind its sources they are."""
     positions = {} if app is None else positions_of(app)
-    with found_group(where, name) as found:
-        committed = found.opened.offsets.fetch(found.name)
+    with found_group(where, name, new_offsets=new_offsets) as found:
+        committed = found.offsets.fetch(found.name)
         rows = list(records(committed, bounds_at(positions)))
     if as_json:
         say(json.dumps({"group": found.name, "positions": rows}))
@@ -72,11 +72,13 @@ Wish = tuple[str | None, Point]
 """Which position, as people name it (None for all that are not named), and where it is to go."""
 
 
-def reset(where: str, name: str | None, wishes: Sequence[Wish], *, app: str | None, yes: bool) -> int:
+def reset(
+    where: str, name: str | None, wishes: Sequence[Wish], *, new_offsets: str | None, app: str | None, yes: bool
+) -> int:
     """Set positions as *wishes* say, after asking; return 1 if the answer is no."""
     positions = {} if app is None else positions_of(app)
-    with found_group(where, name) as found:
-        offsets = found.opened.offsets
+    with found_group(where, name, new_offsets=new_offsets) as found:
+        offsets = found.offsets
         committed = offsets.fetch(found.name)
         wanted = resolved(wishes, committed, positions)
         if not wanted:

@@ -10,16 +10,19 @@ from contextlib import contextmanager, suppress
 from importlib.util import find_spec
 
 from hosting.cli.groups import Found, Positions, bounds_at, found_group, positions_of
-from hosting.cli.wording import plural, say, span, table
+from hosting.cli.wording import complain, plural, say, span, table
 from hosting.partitioned.status import GroupStatus, MemberStatus, PartitionStatus, PositionStatus, status_of
+from reliable_rx.errors import OffsetsMoved
 
 WATCH_S = 1.0
 
 
-def status(where: str, name: str | None, *, app: str | None, as_json: bool, watch: bool) -> int:
+def status(
+    where: str, name: str | None, *, new_offsets: str | None, app: str | None, as_json: bool, watch: bool
+) -> int:
     """Show the group *name*, once or until Ctrl-C; return 0."""
     positions = {} if app is None else positions_of(app)
-    with found_group(where, name) as found:
+    with found_group(where, name, new_offsets=new_offsets) as found:
         if not watch:
             show(now(found, positions), as_json=as_json)
             return 0
@@ -31,8 +34,14 @@ def status(where: str, name: str | None, *, app: str | None, as_json: bool, watc
 
 
 def now(found: Found, positions: Positions) -> GroupStatus:
-    """Look at everything."""
-    return status_of(found.document(), found.opened.offsets.fetch(found.name), bounds_at(positions))
+    """Look at everything; at the positions only if they are not elsewhere."""
+    group = found.document()
+    try:
+        committed = found.offsets.fetch(found.name)
+    except OffsetsMoved as error:
+        complain(f"{error.message} with --new-offsets; shown without positions")
+        return status_of(group, {}, {})
+    return status_of(group, committed, bounds_at(positions))
 
 
 def show(group: GroupStatus, *, as_json: bool) -> None:

@@ -1,0 +1,220 @@
+"""`reliable-rx node`: one process's share of an app, until somebody says stop.
+
+The node runs in a thread of its own, and this one shows what it does and hears signals. The first SIGTERM or Ctrl-C
+hands everything over in order; a second Ctrl-C ends the process as a crash would: nothing durable is lost, but the
+others wait for a session before they take over.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, closing, contextmanager
+from dataclasses import dataclass, fields
+from importlib.util import find_spec
+from typing import Literal
+
+from checkpoint.offsets import Migration, OffsetStore
+from hosting.cli.loading import load_app, name_of
+from hosting.cli.run import Stop
+from hosting.cli.wording import BadUsage, complain, plural, say, table
+from hosting.partitioned.assign import assignor_named
+from hosting.partitioned.beats import Profile
+from hosting.partitioned.node import Node
+from hosting.partitioned.opening import Opened, lease_authority, open_group, open_offsets
+from hosting.partitioned.tending import look
+from hosting.partitioned.timing import Timing
+from hosting.partitioned.words import Assignor, Partition
+from hosting.positions import Point
+
+LOOK_S = 0.5
+SHOWN_MAX = 32
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    """What the command line says of a node."""
+
+    store: str
+    group: str | None
+    instance: str | None
+    tag: str | None
+    room: str | None
+    capacity: int
+    only: list[str]
+    first: Point
+    assignor: str
+    session: float | None
+    closing: float | None
+    gather: float | None
+    sleep_after: float
+    commit_interval: float
+    threads: int
+    new_offsets: str | None
+    offsets: Literal["old", "dual", "new"] | None
+    until_ended: bool
+    plain: bool
+
+
+def run_node(where: str, settings: Settings) -> int:
+    """Run a node of the app named by *where*; return 0 when it has been stopped and has given everything back."""
+    app, group = load_app(where), settings.group or name_of(where)
+    assignor, timing, profile = assignor_of(settings), timing_of(settings), profile_of(settings)
+    with Stop() as stop, closing(open_group(settings.store, group)) as opened, ExitStack() as closed:
+        node = Node(
+            app, opened.registry, offsets_of(settings, opened, group, closed), opened.stores,
+            group=group, profile=profile, timing=timing, assignor=assignor, start=settings.first,
+            sleep_after_s=settings.sleep_after, commit_interval_s=settings.commit_interval, threads=settings.threads,
+        )  # fmt: skip
+        told_timing(timing, opened, group)
+        say(f"node {profile.instance or profile.tag} of group {group} in {settings.store}")
+        running = Running(node, until_ended=settings.until_ended)
+        try:
+            with drawing(plain=settings.plain) as draw:
+                while running.is_alive():
+                    draw(node)
+                    if stop.asked.wait(LOOK_S):
+                        node.stop()
+                        running.join()
+        except KeyboardInterrupt:
+            complain("stopped without handing over; the others take over after a session")
+            sys.stdout.flush()
+            os._exit(130)
+    if running.error is not None:
+        raise running.error
+    say("stopped: everything has been handed over" if stop.asked.is_set() else "all partitions have ended")
+    return 0
+
+
+class Running(threading.Thread):
+    """A node at work; *error* is what ended it, if that was not as asked."""
+
+    def __init__(self, node: Node, *, until_ended: bool) -> None:
+        super().__init__(name="node", daemon=True)
+        self.error: Exception | None = None
+        self._node, self._until_ended = node, until_ended
+        self.start()
+
+    def run(self) -> None:
+        try:
+            self._node.run(until_ended=self._until_ended)
+        except Exception as error:
+            self.error = error
+
+
+# ---- what the command line says
+
+
+def assignor_of(settings: Settings) -> Assignor:
+    try:
+        return assignor_named(settings.assignor)
+    except ValueError as error:
+        raise BadUsage(f"{error}; an assignor that needs more is for a program that makes the Node itself") from error
+
+
+def timing_of(settings: Settings) -> Timing:
+    said = {"session_s": settings.session, "closing_s": settings.closing, "gather_s": settings.gather}
+    try:
+        return Timing(**{name: value for name, value in said.items() if value is not None})
+    except ValueError as error:
+        raise BadUsage(str(error)) from error
+
+
+def told_timing(timing: Timing, opened: Opened, group: str) -> None:
+    """Say so if the group goes by other times than this node would have said."""
+    found = look(opened.registry, group)
+    if found is not None and found.timing != timing:
+        said = ", ".join(f"{each.name} {getattr(found.timing, each.name):g}" for each in fields(Timing))
+        complain(f"group {group} goes by what its first node said: {said}")
+
+
+def profile_of(settings: Settings) -> Profile:
+    sources = frozenset(each for each in settings.only if "/" not in each)
+    pairs = (each.split("/", 1) for each in settings.only if "/" in each)
+    partitions = frozenset(Partition(source, name) for source, name in pairs)
+    return Profile(
+        instance=settings.instance,
+        tag=settings.tag or socket.gethostname(),
+        room=settings.room,
+        capacity=settings.capacity,
+        sources=sources or None,
+        partitions=partitions or None,
+        offsets=settings.offsets,
+    )
+
+
+def offsets_of(settings: Settings, opened: Opened, group: str, closed: ExitStack) -> OffsetStore:
+    """Return the store of positions that a node with this setting reads and writes."""
+    if (settings.offsets is None) != (settings.new_offsets is None):
+        raise BadUsage("--offsets and --new-offsets belong together: the setting, and where the positions move to")
+    if settings.offsets is None or settings.new_offsets is None:
+        return opened.offsets
+    leases = lease_authority(opened.registry, group)
+    new = closed.enter_context(closing(open_offsets(settings.new_offsets, leases)))
+    return Migration(opened.offsets, new, lambda group: {}).store_for(settings.offsets)
+
+
+# ---- what is shown
+
+
+@contextmanager
+def drawing(*, plain: bool) -> Iterator[Callable[[Node], None]]:
+    """Show a node again and again: drawn over on a terminal, elsewhere a line when something has changed."""
+    if plain or not sys.stdout.isatty() or find_spec("rich") is None:
+        yield Changes().show
+        return
+    from rich.console import Console
+    from rich.live import Live
+    from rich.text import Text
+
+    with Live(console=Console(), auto_refresh=False) as live:
+        yield lambda node: live.update(Text("\n".join(screen(node)), no_wrap=True, overflow="ellipsis"), refresh=True)
+
+
+class Changes:
+    """A line whenever the node holds others than before, or cannot do what it should."""
+
+    def __init__(self) -> None:
+        self._said = ""
+
+    def show(self, node: Node) -> None:
+        text = summary(node)
+        if text != self._said:
+            self._said = text
+            say(f"{time.strftime('%H:%M:%S')}  {text}")
+
+
+def summary(node: Node) -> str:
+    """Say in a line what a node holds.
+
+    >>> from types import SimpleNamespace
+    >>> summary(SimpleNamespace(agents={}, trouble=None))
+    '0 partitions here'
+    """
+    agents = node.agents.values()
+    names = ", ".join(sorted(f"{each.lease.partition} (epoch {each.lease.epoch})" for each in agents)[:SHOWN_MAX])
+    text = f"{plural(len(agents), 'partition')} here" + (f": {names}" if names else "")
+    return text + (f"; waiting: {node.trouble}" if node.trouble is not None else "")
+
+
+def screen(node: Node) -> Iterator[str]:
+    """Write what a node holds, line by line."""
+    agents = sorted(node.agents.items())
+    yield f"group {node.group}: {plural(len(agents), 'partition')} here"
+    yield ""
+    yield from table(
+        ("partition", "epoch", "position", ""),
+        (
+            (str(partition), agent.lease.epoch, position, "asleep" if agent.asleep else "")
+            for partition, agent in agents[:SHOWN_MAX]
+            for position in [min(agent.positions.values()) if len(agent.positions) == 1 else None]
+        ),
+    )
+    if len(agents) > SHOWN_MAX:
+        yield f"  … and {len(agents) - SHOWN_MAX:,} more"
+    if node.trouble is not None:
+        yield f"waiting: {node.trouble}"
