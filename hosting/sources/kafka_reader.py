@@ -141,8 +141,8 @@ class KafkaReader:
 
     def add(self, records: Sequence[Message]) -> None:
         """Take the next records, in the order of their offsets."""
-        runs = list(runs_of(records, self.expected))
-        if not runs:
+        runs = runs_of(records, self.expected)
+        if not runs or self._failure is not None:  # nothing is taken behind a failure
             return
         self.expected = runs[-1].first + len(runs[-1].records)
         with self._lock:
@@ -153,7 +153,7 @@ class KafkaReader:
 
     def end_at(self, offset: int) -> None:
         """Nothing lies between what has come and *offset*."""
-        if offset > self.expected:
+        if offset > self.expected and self._failure is None:
             self.expected = offset
             with self._lock:
                 self._runs.append(Run(offset, ()))

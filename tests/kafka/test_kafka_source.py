@@ -232,6 +232,23 @@ class Record:
     def offset(self) -> int:
         return self.at
 
+    def __len__(self) -> int:
+        return 1
+
+
+def test_nothing_is_taken_behind_a_failure(cluster: Cluster) -> None:
+    """Should the client go on behind what it could not read, a reader does not: that would be a gap that is none."""
+    owner = cluster.source("never-connected")._link
+    reader = KafkaReader("0", 0, 0, end=9, decode=Record.offset, limits=Limits(100, 100), owner=owner)  # type: ignore[arg-type]
+    records: Any = [Record(n) for n in range(9)]
+    reader.add(records[:3])
+    reader.fail(SourceFailed("damaged"))
+    reader.add(records[6:])
+    reader.end_at(9)
+    assert reader.fetch(10).values == [0, 1, 2]
+    with pytest.raises(SourceFailed, match="damaged"):
+        reader.fetch(10)
+
 
 @pytest.mark.parametrize("offsets", [list(each) for n in range(6) for each in itertools.combinations(range(6), n)])
 def test_runs_are_the_offsets_cut_where_they_jump(offsets: list[int]) -> None:
