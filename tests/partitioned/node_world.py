@@ -1,0 +1,128 @@
+"""Nodes of one process over a real folder, a source that a test appends to, and what came out."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from hosting import App, CallbackSink
+from hosting.partitioned.beats import Profile
+from hosting.partitioned.node import Node
+from hosting.partitioned.opening import open_group
+from hosting.partitioned.places import Place
+from hosting.partitioned.timing import Timing
+from reliable_rx.reliable import Batch, Reader
+
+DEADLINE_S = 30.0
+GROUP = "group"
+QUICK = Timing(session_s=2.0, closing_s=5.0, gather_s=0.0)
+
+
+class Logs:
+    """Partitions in memory that a test appends to, shared by the nodes of a process; readers are woken, as told."""
+
+    def __init__(self, names: Sequence[str], *, waking: bool = True) -> None:
+        self.values: dict[str, list[Any]] = {name: [] for name in names}
+        self.over: set[str] = set()
+        self.broken: dict[str, Exception] = {}
+        self.wakes: dict[str, list[Callable[[], None]]] = {name: [] for name in names}
+        self.waking = waking
+
+    def add(self, partition: str, *values: Any, end: bool = False) -> None:
+        self.values[partition] += values
+        if end:
+            self.over.add(partition)
+        for wake in list(self.wakes[partition]):
+            wake()
+
+    def end(self) -> None:
+        for partition in self.values:
+            self.add(partition, end=True)
+
+    def partitions(self) -> Sequence[str]:
+        return list(self.values)
+
+    def bounds(self, partition: str, /) -> tuple[int, int]:
+        return 0, len(self.values[partition])
+
+    def open(self, partition: str, at: int, /) -> Reader:
+        return (WakingReader if self.waking else LogReader)(self, partition, at)
+
+
+class LogReader:
+    def __init__(self, logs: Logs, partition: str, at: int) -> None:
+        self.logs, self.partition, self.position = logs, partition, at
+
+    def fetch(self, count_max: int, /) -> Batch:
+        if self.partition in self.logs.broken:
+            raise self.logs.broken[self.partition]
+        over = self.partition in self.logs.over
+        first, values = self.position, self.logs.values[self.partition]
+        batch = values[first : first + count_max]
+        self.position += len(batch)
+        return Batch(first, batch, ended=over and self.position == len(values))
+
+    def acknowledge(self, n: int, /) -> None: ...
+    def close(self) -> None: ...
+
+
+class WakingReader(LogReader):
+    def on_available(self, wake: Callable[[], None], /) -> None:
+        self.logs.wakes[self.partition].append(wake)
+
+
+class World:
+    """A folder that nodes share, and everything that their callback sinks were given, by stream and partition."""
+
+    def __init__(
+        self, folder: Path, declare: Callable[[App, World], None], *, app: dict[str, Any] | None = None
+    ) -> None:
+        self.folder, self.declare = folder, declare
+        self.options = {"checkpoint_interval_s": 0.05} | (app or {})
+        self.came: dict[tuple[str, str], list[tuple[int, Any]]] = {}
+        self.hosts: dict[tuple[str, str], list[str]] = {}
+
+    def sink(self, stream: str, node: str) -> Callable[[Place], CallbackSink]:
+        def make(place: Place) -> CallbackSink:
+            key = (stream, place.partition.name)
+            self.hosts.setdefault(key, []).append(node)
+            return CallbackSink(lambda n, value: self.came.setdefault(key, []).append((n, value)))
+
+        return make
+
+    def values(self, stream: str, partition: str) -> list[Any]:
+        """What came of *stream*, once checked that every id came exactly once and in order."""
+        came = list(self.came.get((stream, partition), []))
+        assert [n for n, _ in came] == list(range(len(came))), f"{stream} of {partition}: ids {came}"
+        return [value for _, value in came]
+
+    @contextmanager
+    def node(self, name: str = "a", **options: Any) -> Iterator[Node]:
+        """Run a node in a thread; it leaves in order at the end."""
+        app = App(checkpoint_interval_s=0.05)
+        self.name = name
+        self.declare(app, self)
+        shared = open_group(self.folder, GROUP)
+        defaults = {"profile": Profile(tag=name), "timing": QUICK, "commit_interval_s": 0.05}
+        node = Node(app, *shared, group=GROUP, **defaults | options)
+        thread = threading.Thread(target=node.run, name=f"node {name}")
+        thread.start()
+        try:
+            yield node
+        finally:
+            node.stop()
+            thread.join(DEADLINE_S)
+            shared.close()
+            assert not thread.is_alive(), f"node {name} does not leave: {node.agents}"
+
+
+def until(holds: Callable[[], object], what: str = "what the test waits for") -> None:
+    """Wait for a condition, not for a time."""
+    deadline = time.monotonic() + DEADLINE_S
+    while not holds():
+        assert time.monotonic() < deadline, f"{what} has not come in {DEADLINE_S:g} s"
+        time.sleep(0.005)
