@@ -88,7 +88,7 @@ def test_stopped_at_any_boundary_a_query_gives_what_rxpy_gives(cluster: Cluster)
     with hosted(cluster, topic, store) as evaluator:
         evaluator.run(until=lambda: len(came_out(evaluator)) >= 200)
         assert split(came_out(evaluator)) == unhosted(events)
-        ends = {each: evaluator.intake.sources["topic"].bounds(each)[1] for each in PARTITIONS}  # type: ignore[attr-defined]
+        ends = {each: cluster.source(topic).bounds(each)[1] for each in PARTITIONS}
         positions = evaluator.intake.positions
         evaluator.run(until=lambda: positions() == {("topic", each): end for each, end in ends.items()})
     assert cluster.committed(topic, "hosted") == ends, "the tools of the broker see that nothing is left to read"

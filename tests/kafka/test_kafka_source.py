@@ -7,7 +7,7 @@ import itertools
 import logging
 import random
 import threading
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from confluent_kafka import Consumer, KafkaError, TopicPartition
@@ -16,7 +16,7 @@ from kafka_cluster import PARTITIONS, Cluster, eventually, fetch, read
 from hosting.sources.kafka import KafkaRecord, KafkaSource
 from hosting.sources.kafka_link import Link
 from hosting.sources.kafka_offsets import Offsets
-from hosting.sources.kafka_reader import KafkaReader, Limits, runs_of
+from hosting.sources.kafka_reader import Decode, KafkaReader, Limits, runs_of
 from reliable_rx import PositionUnavailable, SourceFailed
 from reliable_rx.reliable import Bounded, Findable, Listed, Listing, Waking
 from reliable_rx.testing import check_source
@@ -27,7 +27,7 @@ def test_the_source_keeps_the_promises_of_a_source(cluster: Cluster) -> None:
     topic = cluster.topic()
     cluster.produce(topic, range(30), 0)
     cluster.produce(topic, range(100, 107), 2)
-    check_source(lambda: cluster.source(topic), finite=False, positions_max=3)
+    check_source(lambda: cluster.source(topic), finite=False, positions_max=1)
 
 
 def test_a_record_arrives_as_it_was_written(cluster: Cluster) -> None:
@@ -73,7 +73,7 @@ def test_readers_opened_and_closed_at_will_get_what_is_theirs(cluster: Cluster) 
         cluster.produce(topic, range(1000 * partition, 1000 * partition + 300), partition)
     source, draw = cluster.source(topic), random.Random(7)
     other = source.open("0", 0)
-    for _ in range(25):
+    for _ in range(15):
         partition, at = draw.randrange(1, 4), draw.randrange(300)
         reader = source.open(str(partition), at)
         batch = fetch(reader, draw.randrange(1, 50)) if draw.random() < 0.7 else reader.fetch(5)
@@ -217,7 +217,7 @@ def test_the_markers_of_transactions_hold_nothing(cluster: Cluster) -> None:
         expected |= {position + i: 10 * n + i for i in range(n)}
         position += n + 1
     assert got == expected
-    for at in range(end + 1):  # a position may be a marker's
+    for at in (1, 3, 4, end):  # a position may be a marker's
         reader = source.open("0", at)
         assert read(reader, end) == {n: value for n, value in expected.items() if n >= at} if at < end else True
         reader.close()
@@ -238,8 +238,8 @@ class Record:
 
 def test_nothing_is_taken_behind_a_failure(cluster: Cluster) -> None:
     """Should the client go on behind what it could not read, a reader does not: that would be a gap that is none."""
-    owner = cluster.source("never-connected")._link
-    reader = KafkaReader("0", 0, 0, end=9, decode=Record.offset, limits=Limits(100, 100), owner=owner)  # type: ignore[arg-type]
+    owner, decode = cluster.source("never-connected")._link, cast("Decode", Record.offset)
+    reader = KafkaReader("0", 0, 0, end=9, decode=decode, limits=Limits(100, 100), owner=owner)
     records: Any = [Record(n) for n in range(9)]
     reader.add(records[:3])
     reader.fail(SourceFailed("damaged"))
