@@ -173,6 +173,8 @@ class FileSource:
                 pass
         finally:
             walk.close()
+        if not self._reading.follow:
+            self._counts.update(walk.counts)
         return tuple(sorted(walk.counts))
 
     def _new_pass(self, partition: str | None, *, keys: frozenset[str] | None) -> Pass:
