@@ -8,6 +8,8 @@ time per event, the median of interleaved rounds; a ratio is the median of the r
     unhosted      time un-hosted over reactivex's: at most 1.3
     hosted        how many times as fast hosted is: at least 2 for linear operators, 5 for higher-order ones
 
+Behind the table: what opening and closing an inner sequence costs, which is at most 10 µs (`inner` says how).
+
     python benchmarks/operators.py [--only NAME] [--events 20000] [--rounds 5] [--json]
 """
 
@@ -32,6 +34,7 @@ from reactivex.scheduler import VirtualTimeScheduler
 from reactivex.subject import Subject
 
 import reliable_rx as rx
+from benchmarks import inner
 from benchmarks.measuring import arguments
 from benchmarks.operator_table import HIGHER, LINEAR, ROWS, TIMED, Row
 from hosting.engine import QueryEngine
@@ -165,6 +168,10 @@ def main(argv: Sequence[str] | None = None) -> int:
         if missed(name, row, figures):
             misses.append(name)
         print(spoken(name, row, figures, form), flush=True)
+    for kind, build in inner.KINDS.items() if options.only in (None, "inner") else ():
+        opened = inner.measure(build, max(BATCH, options.events // 4), options.rounds)
+        line = json.dumps({"name": f"inner sequence, {kind}", **opened}) if options.json else inner.spoken(kind, opened)
+        print(line, flush=True)
     if form == "text":
         print(f"{len(rows)} operators; a bar is missed by {', '.join(misses) or 'none'}")
     return 0

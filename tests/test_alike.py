@@ -1,0 +1,154 @@
+"""Selectors that return a new query for each element: one plan runs all that are alike, and nobody can tell."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+from every_case import CASES, lanes
+from hypothesis import strategies as st
+
+import hosting.engine
+import reliable_rx as rx
+from hosting.engine import QueryEngine
+from hosting.standing import Standing
+from hosting.turn import Events
+from reliable_rx import operators as ops
+from reliable_rx.alike import MADE_MAX, Alike
+from reliable_rx.errors import QueryRefused
+from reliable_rx.instance import Instance
+from reliable_rx.testing import HOSTED, RUNNERS, check_query, parse_marbles
+from reliable_rx.testing.oracle import compare
+from reliable_rx.testing.queries import check_run
+
+Make = Callable[[Any, Any, Any, int], Any]
+MAKES: tuple[Make, ...] = (
+    lambda o, r, s, n: r.timer(n + 1.0).pipe(o.map(lambda v: v * 10 + n)),
+    lambda o, r, s, n: r.timer(float(n)).pipe(o.map(lambda v: n)),
+    lambda o, r, s, n: r.timer(1.0, n + 1.0).pipe(o.take(n + 1), o.scan(lambda total, v: total + v + n, n * 100)),
+    lambda o, r, s, n: r.empty().pipe(o.start_with(n)),
+    lambda o, r, s, n: r.merge(*[r.timer(float(each)) for each in range(n + 1)]),
+    lambda o, r, s, n: r.timer(1.0).pipe(o.flat_map(lambda v: r.timer(float(n)).pipe(o.map(lambda w: n)))),
+    lambda o, r, s, n: r.throw(ValueError(n)).pipe(o.catch(r.timer(n + 1.0).pipe(o.map(lambda v: n)))),
+    lambda o, r, s, n: s.pipe(o.map(lambda v: (n, v)), o.take(n + 1)),
+    lambda o, r, s, n: s.pipe(o.share(), o.map(lambda v: (n, v)), o.take(2)),
+    lambda o, r, s, n: s.pipe(
+        o.group_by(lambda v: v % 2), o.flat_map(lambda g: g.pipe(o.map(lambda v: (n, v)))), o.take(3)
+    ),
+)
+"""Queries that differ from element to element: in a parameter, in a function, in what they are made of."""
+
+
+@dataclass(frozen=True)
+class Chosen:
+    """A query whose selector returns for *n* what one of *makes* makes of it."""
+
+    outer: str
+    makes: tuple[int, ...]
+
+    def __call__(self, o: Any, r: Any, s: Any, t: Any) -> Any:
+        return s.pipe(getattr(o, self.outer)(lambda n: MAKES[self.makes[n % len(self.makes)]](o, r, t, n)))
+
+
+def chosen() -> st.SearchStrategy[Chosen]:
+    makes = st.lists(st.integers(0, len(MAKES) - 1), min_size=1, max_size=3).map(tuple)
+    return st.builds(Chosen, st.sampled_from(("flat_map", "switch_map", "concat_map")), makes)
+
+
+def test_alike_or_not_it_does_what_reactivex_does() -> None:
+    """Whatever the selector returns for each element, and wherever the host crashes, it is as if compiled anew."""
+    check_query(chosen(), sources=2, examples=25)
+
+
+@pytest.mark.slow
+def test_alike_or_not_it_does_what_reactivex_does_many_times() -> None:
+    """The same over many more queries."""
+    check_query(chosen(), sources=2, examples=3000)
+
+
+@pytest.mark.parametrize("name", lanes([name for name, case in CASES.items() if case.hostable], fast=1))
+def test_every_operator_runs_under_a_plan_made_for_another(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Inside a selector it does what it does under a plan of its own: it reads no parameter from the plan's nodes."""
+    case = CASES[name]
+
+    def build(o: Any, r: Any, s: Any) -> Any:
+        def made(n: int) -> Any:
+            letters = [case.alphabet[(n + each) % len(case.alphabet)] for each in range(3)]
+            ticks = [r.timer(0.5 + port, 1.0).pipe(o.take(3)) for port in range(case.sources)]
+            return case.build(o, r, *[each.pipe(o.map(letters.__getitem__)) for each in ticks])
+
+        return s.pipe(o.flat_map(made))
+
+    streams = [parse_marbles("-0---1|")]
+    for who in HOSTED:
+        together = RUNNERS[who](build, streams, 15.0)
+        with monkeypatch.context() as patch:
+            patch.setattr(hosting.engine, "let_others_use", lambda plan: None)
+            compare(who, streams, RUNNERS[who](build, streams, 15.0), together)
+
+
+def fed(query: Any, *events: Any) -> Standing:
+    """Return *query* after these events of ``n``."""
+    engine = QueryEngine()
+    engine.declare("n", ["0"])
+    engine.take(engine.creation("q", query, time=0.0))
+    engine.take(Events("n", "0", 0, list(events), 1.0))
+    return engine.standing["q"]
+
+
+def children(standing: Standing) -> list[Instance]:
+    (open_ones,) = (standing.children or {}).values()
+    return list(open_ones.values())
+
+
+def test_one_plan_runs_all_that_are_alike() -> None:
+    """A thousand inner sequences that differ in parameters only share one plan, which keeps none of them."""
+    late = rx.source("n").pipe(ops.flat_map(lambda n: rx.timer(n + 1.0).pipe(ops.map(lambda v: n))))
+    open_ones = children(fed(late, *range(1000)))
+    (plan,) = {each.plan for each in open_ones}
+    assert len(open_ones) == 1000
+    assert [each.ops[0].duetime for each in open_ones] == [n + 1.0 for n in range(1000)]
+    assert not any(vars(node.op) for node in plan.nodes)
+
+
+def test_plans_that_are_kept_are_bounded() -> None:
+    """A selector of which no two queries are alike keeps few plans."""
+    merged = rx.source("n").pipe(ops.flat_map(lambda n: rx.merge(*[rx.timer(9.0)] * (n + 1))))
+    standing = fed(merged, *range(3 * MADE_MAX))
+    assert len({each.plan for each in children(standing)}) == 3 * MADE_MAX
+    assert len(standing.plan.root.made) == MADE_MAX
+
+
+def test_parameters_that_no_host_takes_are_refused_under_a_plan_that_is_there() -> None:
+    """The first query of a selector is fine, a later one is not: the error names the operator's path."""
+    standing = fed(rx.source("n").pipe(ops.flat_map(lambda n: rx.timer(5.0, scheduler=n and object()))), 0, 1)
+    assert isinstance(standing.error, QueryRefused)
+    assert standing.error.path == "/flat_map/inner/timer"
+
+
+FIRST: dict[Alike, Any] = {}
+
+
+def first_of_all(self: Alike, query: Any, operators: Any = Alike.operators) -> Any:
+    found = operators(self, query)
+    return found and FIRST.setdefault(self, found)
+
+
+def whatever_number(self: Alike, query: Any) -> Any:
+    found, waiting = [], [query]
+    while waiting:
+        op, inputs = waiting.pop()
+        found.append(op)
+        waiting += inputs
+    kinds = [kind for kind, _ in self.kinds]
+    return found[::-1] if [type(op) for op in found][: len(kinds)] == kinds[: len(found)] else None
+
+
+@pytest.mark.parametrize("bug", [first_of_all, whatever_number])
+def test_a_plan_that_is_not_alike_is_found_out(bug: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A plan that runs another query's operators, or a query of another build, does not pass the check above."""
+    monkeypatch.setattr(Alike, "operators", bug)
+    with pytest.raises(AssertionError, match="disagrees"):
+        check_run(Chosen("flat_map", (0, 4)), [parse_marbles("-024135|"), parse_marbles("-|")], [])
