@@ -39,6 +39,7 @@ bench: $(VENV)/.installed-bench
 	$(BIN)/python benchmarks/density.py $(ARGS)
 	$(BIN)/python benchmarks/checkpoint.py $(ARGS)
 	$(BIN)/python benchmarks/operators.py
+	$(BIN)/python benchmarks/postgres.py $(ARGS)
 
 # Write docs/reference/ anew from the docstrings; a test holds it to them.
 docs: $(VENV)/.installed-test

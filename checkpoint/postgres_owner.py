@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 _KEY_BYTES = 32
 _PATIENCE_MS = 250
-_DYING_MS = 1_000
+_DYING_MS = 500
 _TRIES_MAX = 40
 _END_HOLDERS = """SELECT pg_terminate_backend(pid, 2000) FROM pg_locks JOIN pg_stat_activity USING (pid)
     WHERE locktype = 'advisory' AND classid = %s AND objid = %s AND objsubid = 2 AND granted

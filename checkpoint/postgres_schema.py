@@ -93,7 +93,7 @@ def _is_ours(connection: psycopg.Connection[Any]) -> bool:
     sql = "SELECT 1 FROM pg_tables WHERE schemaname = 'reliable_rx' AND tablename = 'format'"
     if not connection.execute(sql).fetchall():
         return False
-    ((version,),) = connection.execute("SELECT version FROM format").fetchall()
+    ((version,),) = connection.execute("SELECT version FROM reliable_rx.format").fetchall()
     if version == FORMAT:
         return True
     remedy = "upgrade reliable_rx" if version > FORMAT else "this version no longer reads it"

@@ -19,9 +19,19 @@ settings.load_profile("ci")
 @pytest.fixture(scope="session")
 def postgres() -> Iterator[PostgresServer]:
     """A server for the whole run, which does not sync: what it has acknowledged it loses only with the machine."""
+    yield from _server(durable=False)
+
+
+@pytest.fixture
+def mortal_postgres() -> Iterator[PostgresServer]:
+    """A server of the test's own that syncs what it commits, to be killed and started again."""
+    yield from _server(durable=True)
+
+
+def _server(*, durable: bool) -> Iterator[PostgresServer]:
     binaries = find()
     if binaries is None:
         pytest.skip("PostgreSQL is not installed here (apt-get install postgresql)")
-    server = PostgresServer(binaries, durable=False)
+    server = PostgresServer(binaries, durable=durable)
     yield server
     server.remove()

@@ -9,7 +9,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from postgres_server import PostgresServer
 
+UNITS = ("ms", "vs_sqlite")
 BENCHMARKS = Path(__file__).resolve().parents[1] / "benchmarks"
 
 
@@ -54,6 +56,16 @@ def test_checkpoint_prints_its_line(tmp_path: Path) -> None:
     figures = found["checkpoint"]
     assert set(figures) == {"pause_ms", "differential_ratio", "full_s", "throughput_during_ratio", "recovery_s"}
     assert 0 < figures["differential_ratio"] < 1 and figures["recovery_s"] > 0
+
+
+@pytest.mark.slow
+def test_postgres_prints_its_line(tmp_path: Path, postgres: PostgresServer) -> None:
+    """`postgres.py --json` prints a time and a ratio to SQLite for each kind of commit, and times of taking over."""
+    arguments = ["--dsn", postgres.new_database(), "--rounds", "1", "--many", "2"]
+    figures = lines("postgres.py", *arguments, where=tmp_path)["postgres"]
+    compared = {f"{what}_{unit}" for what in ("journal", "push", "checkpoint", "positions") for unit in UNITS}
+    assert set(figures) == compared | {"take_over_ms", "stopped_take_over_ms"}
+    assert all(value > 0 for value in figures.values())
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 from typing import IO
@@ -16,7 +16,7 @@ from typing import IO
 import psycopg
 import pytest
 from checkpoint_writer import check_written
-from postgres_server import PostgresServer, find
+from postgres_server import PostgresServer
 from postgres_worlds import Place
 
 from checkpoint import Checkpoint, KeyRing, PostgresStore, Store
@@ -32,17 +32,6 @@ WAIT_S = 60.0
 @pytest.fixture
 def place(postgres: PostgresServer) -> Place:
     return Place(postgres.dsn)
-
-
-@pytest.fixture
-def mortal() -> Iterator[PostgresServer]:
-    """A server of the test's own that syncs what it commits, to be killed."""
-    binaries = find()
-    if binaries is None:
-        pytest.skip("PostgreSQL is not installed here (apt-get install postgresql)")
-    server = PostgresServer(binaries, durable=True)
-    yield server
-    server.remove()
 
 
 def opened(place: Place, epoch: int | None = None, keys: KeyRing | None = None) -> PostgresStore:
@@ -334,6 +323,37 @@ def test_the_database_is_looked_at_before_it_is_used(postgres: PostgresServer) -
         assert lent.execute("SHOW synchronous_commit").fetchone() == ("on",)
 
 
+def test_whoever_comes_later_needs_few_rights(postgres: PostgresServer) -> None:
+    """Once the tables are there, a role that may read and write them has all it needs; one that may not is told so."""
+    dsn, reader = postgres.new_database(), Place(postgres.dsn)
+    PostgresStore(dsn, "s").close()
+    role = f"r{reader.name}"
+    theirs = dsn.replace("rrx@", f"{role}@")
+    with psycopg.connect(dsn, autocommit=True) as connection:
+        connection.execute(f"CREATE ROLE {role} LOGIN".encode())
+        with pytest.raises(StoreUnavailable, match="permission denied"):
+            PostgresStore(theirs, "s")
+        connection.execute(f"GRANT USAGE ON SCHEMA reliable_rx TO {role}".encode())
+        rights = f"GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA reliable_rx TO {role}"
+        connection.execute(rights.encode())
+    with PostgresStore(theirs, "s", epoch=1) as old, PostgresStore(theirs, "new", epoch=1) as new:
+        fill(old)
+        fill(new)
+        inside, go_on = threading.Event(), threading.Event()
+
+        def commit() -> None:
+            with pytest.raises(LeaseLost):
+                old.commit(generation(5))
+
+        with arm("checkpoint.mid_commit", lambda: (inside.set(), go_on.wait(WAIT_S))):  # type: ignore
+            committing = threading.Thread(target=commit)
+            committing.start()
+            assert inside.wait(WAIT_S)
+        PostgresStore(theirs, "s", epoch=2).close()
+        go_on.set()
+        committing.join(WAIT_S)
+
+
 def test_connections_are_few_and_a_place_is_kept_for_short_uses(postgres: PostgresServer) -> None:
     """Long users never take the last places; whoever waits too long for one is told; a closed pool lends nothing."""
     with closing(Connections(postgres.dsn, connections_max=2, wait_s=0.05)) as connections:
@@ -419,17 +439,17 @@ def state_of(pid: int) -> str:
 
 
 @pytest.mark.slow
-def test_a_server_that_dies_loses_nothing_acknowledged(mortal: PostgresServer) -> None:
+def test_a_server_that_dies_loses_nothing_acknowledged(mortal_postgres: PostgresServer) -> None:
     """The server is stopped at once, time after time: the writer goes on, and everything answered is there."""
-    dsn, acknowledged = mortal.dsn, {"generation": 0, "turn": 0, "pushed": -1}
+    dsn, acknowledged = mortal_postgres.dsn, {"generation": 0, "turn": 0, "pushed": -1}
     with start_writer(dsn) as writer:
         assert writer.stdout is not None
         for _ in range(4):
             note(writer.stdout, acknowledged, enough=60)
-            mortal.stop(signal.SIGQUIT)
+            mortal_postgres.stop(signal.SIGQUIT)
             while acknowledged.pop("away", None) is None:
                 note(writer.stdout, acknowledged, enough=1)
-            mortal.start()
+            mortal_postgres.start()
         note(writer.stdout, acknowledged, enough=60)
         writer.kill()
         note(writer.stdout, acknowledged)

@@ -41,7 +41,17 @@ def _postgres(request: pytest.FixtureRequest) -> Iterator[OpenStore]:
     connections.close()
 
 
-@pytest.fixture(params=["memory", "sqlite", "postgres"])
+KINDS = ("memory", "sqlite", "postgres")
+# Hundreds of commits, each of them a round trip.
+LONG = ("postgres", "long_journal")
+CASES = [
+    pytest.param(kind, name, id=f"{kind}-{name}", marks=[pytest.mark.slow] if (kind, name) == LONG else [])
+    for kind in KINDS
+    for name in STORE_CHECKS
+]
+
+
+@pytest.fixture
 def open_store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[OpenStore]:
     if request.param == "postgres":
         yield from _postgres(request)
@@ -49,12 +59,15 @@ def open_store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[OpenS
         yield {"memory": _memory, "sqlite": _sqlite}[request.param](tmp_path)
 
 
-@pytest.mark.parametrize("name", STORE_CHECKS)
+@pytest.mark.parametrize(("open_store", "name"), CASES, indirect=["open_store"])
 def test_each_check_on_a_new_store(open_store: OpenStore, name: str) -> None:
     """Every store passes every check on its own."""
     STORE_CHECKS[name](open_store)
 
 
+@pytest.mark.parametrize(
+    "open_store", ["memory", "sqlite", pytest.param("postgres", marks=pytest.mark.slow)], indirect=True
+)
 def test_all_checks_on_one_store(open_store: OpenStore) -> None:
     """The checks also pass one after the other on one store."""
     check_store(open_store)

@@ -27,6 +27,7 @@ from typing import Any
 import pytest
 import reactivex
 import reactivex.operators
+from psycopg.conninfo import conninfo_to_dict
 
 from reliable_rx import creation, operators
 
@@ -34,6 +35,8 @@ ROOT = Path(__file__).parent.parent
 DOCUMENTS = [ROOT / "README.md", ROOT / "CHANGELOG.md", *sorted((ROOT / "docs").rglob("*.md"))]
 FOLDERS = {"tutorial", "how-to", "reference", "explanation"}
 NOT_RUN_MAX = 6
+ON_A_SERVER = '"postgresql://"'
+"""An address that is all in the environment: what is shown with it runs on a server of the tests."""
 BLOCK = re.compile(r"(?:<!-- file: (?P<file>\S+) -->\n)?^```(?P<language>[^\n]*)\n(?P<text>.*?)^```$", re.M | re.S)
 LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
 OUTPUT = doctest.OutputChecker()
@@ -75,8 +78,14 @@ def check_output(expected: str, actual: str, where: str) -> None:
 
 
 @pytest.mark.parametrize("document", having("python"))
-def test_python_in_documents_runs(document: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_python_in_documents_runs(
+    document: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
+) -> None:
     """The Python blocks of a document run one after the other, and print what stands behind them."""
+    if ON_A_SERVER in document.read_text():
+        given = conninfo_to_dict(request.getfixturevalue("postgres").new_database())
+        for name in ("host", "port", "user", "dbname"):
+            monkeypatch.setenv({"dbname": "PGDATABASE"}.get(name, f"PG{name.upper()}"), str(given[name]))
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(str(tmp_path))
     before = set(sys.modules)

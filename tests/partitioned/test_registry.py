@@ -10,12 +10,11 @@ import subprocess
 import sys
 import threading
 import uuid
-from collections.abc import Iterator
 from pathlib import Path
 
 import psycopg
 import pytest
-from postgres_server import PostgresServer, find
+from postgres_server import PostgresServer
 from registry_process import SHARDS
 
 from hosting.partitioned.postgres_registry import PostgresRegistry
@@ -118,31 +117,20 @@ def test_another_format_is_refused_and_a_closed_registry_unavailable(postgres: P
         PostgresRegistry("postgresql://[", "g")
 
 
-@pytest.fixture
-def mortal() -> Iterator[PostgresServer]:
-    """A server of the test's own, to be stopped and started."""
-    binaries = find()
-    if binaries is None:
-        pytest.skip("PostgreSQL is not installed here (apt-get install postgresql)")
-    server = PostgresServer(binaries, durable=True)
-    yield server
-    server.remove()
-
-
 @pytest.mark.slow
-def test_whoever_listens_is_woken_after_a_restart_too(mortal: PostgresServer) -> None:
+def test_whoever_listens_is_woken_after_a_restart_too(mortal_postgres: PostgresServer) -> None:
     """While the server is away everything is unavailable; when it is back, listeners wake, and notices come again."""
-    one, other = (PostgresRegistry(mortal.dsn, "g") for _ in range(2))
+    one, other = (PostgresRegistry(mortal_postgres.dsn, "g") for _ in range(2))
     try:
         heard = threading.Event()
         other.subscribe(heard.set)
         assert one.swap(0, b"a", notice=True)
         assert heard.wait(WAIT_S)
-        mortal.stop(signal.SIGQUIT)
+        mortal_postgres.stop(signal.SIGQUIT)
         with pytest.raises(StoreUnavailable):
             one.load()
         heard.clear()
-        mortal.start()
+        mortal_postgres.start()
         assert heard.wait(WAIT_S)
         assert one.load() == (1, b"a")
         heard.clear()
