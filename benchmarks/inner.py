@@ -37,10 +37,15 @@ def same(value: Any) -> Any:
     return value
 
 
+def one_for_all(o: Any, r: Any, s: Any) -> Any:
+    never = r.never()
+    return s.pipe(o.switch_map(lambda n: never))
+
+
 TRIVIAL: Build = lambda o, r, s: s.pipe(o.map(same))  # noqa: E731
 KINDS: dict[str, Build] = {
     "list": lambda o, r, s: s.pipe(o.flat_map(lambda n: r.of(n))),
-    "shared plan": lambda o, r, s: s.pipe(o.switch_map(lambda n, inner=r.never(): inner)),
+    "shared plan": one_for_all,
     "new query": lambda o, r, s: s.pipe(o.switch_map(lambda n: r.timer(5.0).pipe(o.map(lambda _: n)))),
     "new, to end": lambda o, r, s: s.pipe(o.flat_map(lambda n: r.timer(STEP_S).pipe(o.map(lambda _: n)))),
 }
