@@ -8,7 +8,6 @@ was emitted becomes *visible* only once the journal is durable.
 
 from __future__ import annotations
 
-import logging
 from bisect import bisect_right
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
@@ -18,18 +17,20 @@ from reactivex.disposable import Disposable
 
 from checkpoint.codec import decode
 from checkpoint.store import StoreReader
+from hosting.consumers import ONCE, Delivering, Record
+from hosting.subscription import Subscription
 from hosting.turn import Output
 from hosting.window import FIRST, Window, part
 from reliable_rx.reliable import Batch, ReliableObserver
 
-LOG = logging.getLogger("reliable_rx")
+QUICK = Delivering(batch=1, retry=ONCE)
 
 
 class Stream(Window):
     """A named, sequenced, replayable output: a window with a store behind it, of which a part is visible."""
 
     __slots__ = (
-        "_store", "held", "lock", "retain_events", "stored", "subscriptions", "visible", "wakers",
+        "_store", "held", "lock", "retain_events", "stored", "visible", "wakers",
     )  # fmt: skip
     kind = "stream"
 
@@ -50,7 +51,6 @@ class Stream(Window):
         self.stored = next_id
         self.retain_events = retain_events
         self.wakers: tuple[Callable[[], None], ...] = ()
-        self.subscriptions: tuple[Subscription, ...] = ()
         self._store = store if next_id else None
 
     def recovered(self, store: StoreReader, next_id: int) -> None:
@@ -90,8 +90,6 @@ class Stream(Window):
         if upto <= self.visible:
             return
         self.visible = upto
-        for subscription in self.subscriptions:
-            subscription.deliver()
         for wake in self.wakers:
             wake()
 
@@ -142,9 +140,20 @@ class Stream(Window):
     def subscribe(self, observer: ReliableObserver[Any], *, name: str | None = None) -> Subscription:
         """Subscribe *observer*; with a *name* the stream keeps what it has not acknowledged.
 
-        Nothing comes before `Subscription.start`.
+        Nothing comes before `Subscription.start`. It is called by the evaluator's loop, which waits for it, and is left
+        out after its first error: for code that may be slow or fail there is `hosting.deliveries.Deliveries`.
         """
-        return Subscription(self, observer, name)
+
+        def wake() -> None:
+            with self.lock:
+                while subscription.step() == 0.0:
+                    pass
+
+        subscription = Subscription(
+            name or f"an observer of {self.name}", Observing(observer), QUICK, clock=float, draw=float, wake=wake
+        )
+        subscription.attach(StreamSource(self, subscriber=name), "0", None)
+        return subscription
 
     def observable(self, start: int | None = None) -> reactivex.Observable[Any]:
         """Return the values from id *start* on (by default: from now on) as a plain observable."""
@@ -157,70 +166,21 @@ class Stream(Window):
         return reactivex.Observable(subscribe)
 
 
-class Subscription:
-    """One reader of a stream in this process: replayed from where it starts, then live."""
+class Observing:
+    """An observer as a consumer of one event at a time."""
 
-    def __init__(self, stream: Stream, observer: ReliableObserver[Any], name: str | None) -> None:
-        self.stream = stream
+    def __init__(self, observer: ReliableObserver[Any]) -> None:
         self.observer = observer
-        self.name = name
-        self.position = 0
-        self.busy = False
-        self.error: Exception | None = None
 
-    def start(self, n: int, /) -> None:
-        """Deliver from id *n* on, *n* included. *Raises* `PositionUnavailable`."""
-        with self.stream.lock:
-            self.stream.check(n)
-            self.position = n
-            if self.name is not None:
-                self.stream.hold(self.name, n)
-            if self not in self.stream.subscriptions:
-                self.stream.subscriptions += (self,)
-            self.deliver()
+    def deliver(self, records: Sequence[Record], after: int, /) -> None:
+        for n, value in records:
+            self.observer.on_next(n, value)
 
-    def deliver(self) -> None:
-        """Hand over all that is visible; what an observer causes meanwhile comes after it."""
-        if self.busy:
-            return
-        self.busy = True
-        try:
-            while self.position < self.stream.visible and self in self.stream.subscriptions:
-                for segment in list(self.stream.read(self.position, 1000)):
-                    self._give(segment)
-        finally:
-            self.busy = False
-
-    def _give(self, segment: Output) -> None:
-        try:
-            self._tell(segment)
-        except Exception as error:  # one observer's bug is not another's, and not the evaluator's
-            self.error = error
-            LOG.exception("an observer of stream %r failed at id %d: unsubscribed", self.stream.name, self.position)
-            self.dispose()
-
-    def _tell(self, segment: Output) -> None:
-        for offset, value in enumerate(segment.values):
-            self.position = segment.first + offset + 1
-            self.observer.on_next(segment.first + offset, value)
-            if self not in self.stream.subscriptions:
-                return
-        if segment.ended:
-            self.position = segment.next
-            if segment.error is None:
-                self.observer.on_completed(segment.next - 1)
-            else:
-                self.observer.on_error(segment.next - 1, segment.error)
-
-    def acknowledge(self, n: int, /) -> None:
-        """*n* and all before are safe here."""
-        if self.name is not None:
-            self.stream.acknowledge(self.name, n)
-
-    def dispose(self) -> None:
-        """Stop listening. A named subscriber's hold stays, as it would over a crash; `Stream.release` ends it."""
-        with self.stream.lock:
-            self.stream.subscriptions = tuple(each for each in self.stream.subscriptions if each is not self)
+    def end(self, n: int, error: Exception | None, /) -> None:
+        if error is None:
+            self.observer.on_completed(n)
+        else:
+            self.observer.on_error(n, error)
 
 
 class Thin:
@@ -242,20 +202,25 @@ class Thin:
 class StreamSource:
     """A stream as the source of another evaluator in this process.
 
-    *subscriber* names who holds the stream: what it has not acknowledged stays there.
+    *subscriber* names who holds the stream: what it has not acknowledged stays there. Without one nothing is held.
     """
 
-    def __init__(self, stream: Stream, *, subscriber: str) -> None:
+    def __init__(self, stream: Stream, *, subscriber: str | None) -> None:
         self.stream = stream
         self.subscriber = subscriber
 
     def partitions(self) -> Sequence[str]:
         return ["0"]
 
+    def bounds(self, partition: str, /) -> tuple[int, int]:
+        with self.stream.lock:
+            return self.stream.first, self.stream.visible
+
     def open(self, partition: str, at: int, /) -> StreamReader:
         with self.stream.lock:
             self.stream.check(at)
-            self.stream.hold(self.subscriber, at)
+            if self.subscriber is not None:
+                self.stream.hold(self.subscriber, at)
         return StreamReader(self, at)
 
 
@@ -267,6 +232,7 @@ class StreamReader:
     def __init__(self, source: StreamSource, at: int) -> None:
         self.source = source
         self.position = at
+        self.wakers: tuple[Callable[[], None], ...] = ()
 
     def fetch(self, count_max: int, /) -> Batch:
         stream = self.source.stream
@@ -276,13 +242,18 @@ class StreamReader:
         return batch
 
     def acknowledge(self, n: int, /) -> None:
-        self.source.stream.acknowledge(self.source.subscriber, n)
+        if self.source.subscriber is not None:
+            self.source.stream.acknowledge(self.source.subscriber, n)
 
     def on_available(self, wake: Callable[[], None], /) -> None:
-        self.source.stream.wakers += (wake,)
+        self.wakers += (wake,)
+        with self.source.stream.lock:
+            self.source.stream.wakers += (wake,)
 
     def close(self) -> None:
-        """Nothing is held open."""
+        stream = self.source.stream
+        with stream.lock:
+            stream.wakers = tuple(each for each in stream.wakers if each not in self.wakers)
 
 
 def joined(start: int, segments: Iterator[Output]) -> Batch:

@@ -103,6 +103,10 @@ class SharedSource:
         """
         self.watchers += (told,)
 
+    def unwatch(self, told: NewStream) -> None:
+        """Call *told* no longer."""
+        self.watchers = tuple(each for each in self.watchers if each is not told)
+
     def partition(self, name: str) -> SharedPartition:
         """Return what its readers share of a partition."""
         with self._lock:
