@@ -78,6 +78,7 @@ def run_node(where: str, settings: Settings) -> int:
                 while running.is_alive():
                     draw(node)
                     if stop.asked.wait(LOOK_S):
+                        say("handing everything over; Ctrl-C again to stop at once")
                         node.stop()
                         running.join()
         except KeyboardInterrupt:

@@ -1,0 +1,113 @@
+"""`reliable-rx node`, as real processes that share partitions, are told to stop, and read again what was reset."""
+
+from __future__ import annotations
+
+import json
+import signal
+from itertools import accumulate
+from pathlib import Path
+
+import pytest
+from cli_process import cli, running, wait_for, write
+
+from hosting.cli import main
+
+APP = """
+import time
+from hosting import App, GeneratorSource, JsonLinesSink
+
+def number(i, random):
+    {each}
+    return i
+
+app = App(checkpoint_interval_s=0.2, batch_events_max=50)
+numbers = app.source("numbers", lambda: GeneratorSource(number, partitions=4, count={count}))
+sums = app.query("sums", numbers.scan(lambda total, n: total + n, 0))
+app.sink("sums", lambda place: JsonLinesSink(f"{{place.partition.name}}.jsonl"))
+"""
+NODE = ("node", "app.py:app", "--store", "here", "--gather", "0")
+
+
+def sums(folder: Path, name: str) -> list[int]:
+    """Return what came out of a partition; the ids leave nothing out and repeat nothing."""
+    lines = [json.loads(each) for each in (folder / f"{name}.jsonl").read_bytes().split(b"\n")[:-1]]
+    assert [each["id"] for each in lines] == list(range(len(lines)))
+    return [each["value"] for each in lines if "value" in each]
+
+
+def test_to_the_end_and_again_after_a_reset(tmp_path: Path) -> None:
+    """A node reads its partitions to their ends; once they are reset it reads them again, from there, anew."""
+    write(tmp_path, "app.py", APP.format(each="", count=30))
+    said = cli(*NODE, "--until-ended", cwd=tmp_path).stdout
+    assert "group app in here" in said and "all partitions have ended" in said
+    status = cli("status", "--store", "here", "--app", "app.py:app", "--json", cwd=tmp_path).stdout
+    partitions = json.loads(status)["partitions"]
+    assert {(each["status"], each["positions"][0]["lag"]) for each in partitions} == {("terminated", 0)}
+    reset = ("offsets", "reset", "--store", "here", "--app", "app.py:app", "--yes")
+    assert "2 partitions open again" in cli(*reset, "--to", "numbers/0=0", "--to", "numbers/1=20", cwd=tmp_path).stdout
+    cli(*NODE, "--until-ended", cwd=tmp_path)
+    once = list(accumulate(range(30)))
+    assert sums(tmp_path, "0") == once * 2
+    assert sums(tmp_path, "1") == once + list(accumulate(range(20, 30)))
+    assert sums(tmp_path, "2") == sums(tmp_path, "3") == once
+
+
+@pytest.mark.slow
+def test_a_node_that_is_stopped_hands_over(tmp_path: Path) -> None:
+    """Two share; one is told to stop and gives all back at once; the other goes on, and no sum is lost or doubled."""
+    write(tmp_path, "app.py", APP.format(each="time.sleep(0.001)", count=None))
+    with running(*NODE, "--tag", "first", "--session", "60", cwd=tmp_path) as first:
+        wait_for(first, "4 partitions here")
+        with running(*NODE, "--tag", "second", "--room", "north", cwd=tmp_path) as second:
+            wait_for(second, "2 partitions here")
+            members = json.loads(cli("status", "--store", "here", "--json", cwd=tmp_path).stdout)["members"]
+            assert {(each["tag"], each["room"]) for each in members} == {("first", None), ("second", "north")}
+            first.send_signal(signal.SIGTERM)
+            wait_for(first, "everything has been handed over")
+            assert first.wait(timeout=60) == 0
+            wait_for(second, "4 partitions here")
+            second.send_signal(signal.SIGINT)
+            wait_for(second, "everything has been handed over")
+            _, complaint = second.communicate(timeout=60)
+            assert second.returncode == 0
+    assert "goes by what its first node said: session_s 60" in complaint
+    for name in "0123":
+        found = sums(tmp_path, name)
+        assert found and found == list(accumulate(range(len(found))))
+
+
+def test_a_second_ctrl_c_does_not_wait(tmp_path: Path) -> None:
+    """A node that cannot hand over, because a source does not return, ends like a crash when asked twice."""
+    each = "print('stuck', flush=True) or time.sleep(600)"
+    write(tmp_path, "app.py", APP.format(each=each, count=1_000))
+    with running(*NODE, cwd=tmp_path) as process:
+        wait_for(process, "stuck")
+        process.send_signal(signal.SIGINT)
+        wait_for(process, "handing everything over")
+        process.send_signal(signal.SIGINT)
+        _, complaint = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert "the others take over after a session" in complaint
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        (["--assignor", "random"], "there is no assignor 'random'; choose one of averagely"),
+        (["--assignor", "fixed"], "cannot be made with"),
+        (["--session", "0"], "longer than nothing"),
+        (["--offsets", "dual"], "--offsets and --new-offsets belong together"),
+    ],
+)
+def test_called_wrongly(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    options: list[str],
+    says: str,
+) -> None:
+    """A sentence says what is wrong."""
+    monkeypatch.chdir(tmp_path)
+    write(tmp_path, "wrong_node.py", APP.format(each="", count=1))
+    assert main(["node", "wrong_node:app", "--store", "here", *options]) == 2
+    assert says in capsys.readouterr().err
