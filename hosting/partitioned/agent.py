@@ -29,7 +29,7 @@ from hosting.partitioned.readers import Readers
 from hosting.partitioned.sections import Section
 from hosting.partitioned.sleeper import Sleeper
 from hosting.partitioned.words import Lease, Partition
-from hosting.starting import Start
+from hosting.starting import Point, Start
 from reliable_rx.errors import LeaseLost
 from reliable_rx.probes import probe
 
@@ -62,7 +62,6 @@ class Means:
     """
 
     stores: PartitionStores
-    start: Start
     sleep_after_s: float
     lend: Lend
     awake_max: int
@@ -79,9 +78,11 @@ class Agent:
         self.task: Task | None = None
         self.asked = self.dropped = False
         self.positions: dict[Key, int] = {}
-        self.events_in = 0
         self.sleeper: Sleeper | None = None
         self.keys = dict[Key, tuple[str, str]]()
+        self.opened = False
+        self.taken = 0
+        """How many events it has taken since it opened."""
         self._evaluator: QueryEvaluator | None = None
         self._store: Store | None = None
         self._busy_at = self._tell_at = 0.0
@@ -133,6 +134,7 @@ class Agent:
             return DONE
         probe("agent.admitted")
         self._wake_up()
+        self.opened = True
         self.held.opened(self.lease)
         self._phase = self._run
         if self.task is not None:
@@ -152,8 +154,8 @@ class Agent:
             self.keys = self.section.keys(self.place)
             committed = self.held.claim(self.lease, self.keys)
             probe("agent.claimed")
-            start = self._start_of(committed)
-            evaluator = self.section.evaluator(self.place, store, sinks, start=start, lend=self.means.lend)
+            starts = self._starts(committed)
+            evaluator = self.section.evaluator(self.place, store, sinks, starts=starts, lend=self.means.lend)
             undo.pop_all()
             undo.callback(store.close)
             undo.callback(evaluator.abandon)
@@ -167,25 +169,26 @@ class Agent:
         self.means.awake.add(self.lease.partition)
         probe("agent.opened")
 
-    def _start_of(self, committed: Mapping[Key, Committed]) -> Start:
-        """Where partitions begin that the store does not know: where the group has come to, or where it is to start."""
-        if not committed:
-            return self.means.start
-        default = self.means.start
-        each = dict(default) if isinstance(default, Mapping) else {}
-        if not isinstance(default, Mapping):
-            each = {partition: default for _, partition in self.keys.values()}
-        return each | {self.keys[key][1]: found.position for key, found in committed.items()}
+    def _starts(self, committed: Mapping[Key, Committed]) -> Mapping[str, Start]:
+        """Where the partitions of each source begin that the store does not know: where the group has come to."""
+        starts: dict[str, dict[str, Point]] = {source: {} for source in self.section.sources}
+        for key, found in committed.items():
+            source, partition = self.keys[key]
+            starts[source][partition] = found.position
+        return starts
 
     def _rewind(self, evaluator: QueryEvaluator, committed: Mapping[Key, Committed]) -> None:
         """Do what a reset of the group's positions asked for, as long as no commit has come after it."""
         positions = {self.keys[key]: found.position for key, found in committed.items() if found.is_reset}
-        if positions:
+        if not positions:
+            return
+        recovery = evaluator.recovery
+        if recovery is None or recovery.generation or recovery.replayed_events:  # else it has just begun there
             LOG.info("%s is read again from %s, as its offsets were reset", self.lease.partition, positions)
             evaluator.rewind(positions)
-            self._note(evaluator)
-            self.held.commit(self.lease, self.positions)
-            self.held.claim(self.lease, self.keys)
+        self._note(evaluator)
+        self.held.commit(self.lease, self.positions)
+        self.held.claim(self.lease, self.keys)
 
     def _run(self) -> float | None:
         evaluator = self._evaluator
@@ -198,11 +201,12 @@ class Agent:
         if time.monotonic() >= self._tell_at:
             self._tell_at = time.monotonic() + TELL_S
             self.means.readers.tell(evaluator, self.lease.partition.name)
-        until, moved = time.monotonic() + SLICE_S, False
+        before, until, moved = evaluator.events_in, time.monotonic() + SLICE_S, False
         while evaluator.step():
             moved = True
             if time.monotonic() >= until:
                 break
+        self.taken += evaluator.events_in - before
         self._note(evaluator)
         if moved:
             self._busy_at = time.monotonic()
@@ -301,7 +305,6 @@ class Agent:
         try:
             if evaluator is not None:
                 evaluator.on_wake = None
-                self.events_in += evaluator.events_in
                 evaluator.abandon() if abandon else evaluator.close()
         except Exception:
             if not abandon:
