@@ -29,7 +29,8 @@ from hosting.partitioned.readers import Readers
 from hosting.partitioned.sections import Section
 from hosting.partitioned.sleeper import Sleeper
 from hosting.partitioned.words import Lease, Partition
-from hosting.starting import Point, Start
+from hosting.positions import Point
+from hosting.starting import Start
 from reliable_rx.errors import LeaseLost
 from reliable_rx.probes import probe
 

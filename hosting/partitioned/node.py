@@ -19,6 +19,7 @@ from hosting.app import App
 from hosting.partitioned.agent import Agent, Means
 from hosting.partitioned.assign import sticky
 from hosting.partitioned.beats import Profile
+from hosting.partitioned.beginning import begin
 from hosting.partitioned.coordinator import Coordinator
 from hosting.partitioned.crew import Crew
 from hosting.partitioned.leases import Leases
@@ -45,11 +46,11 @@ class Node:
     """Host the partitions of *app* that fall to this process.
 
     *registry*, *offsets* and *stores* are shared with the other nodes of *group* (`hosting.partitioned.opening`).
-    *profile* says what this node may own and how much. A partition that has neither a checkpoint nor a committed
-    position begins at *start*. Its evaluator sleeps after *sleep_after_s* without anything to do, or at once while more
+    *profile* says what this node may own and how much. A group without positions begins at *start*, and what appears
+    later at its earliest event. An evaluator sleeps after *sleep_after_s* without anything to do, or at once while more
     than *awake_max* are awake. Positions are committed every *commit_interval_s*, the sources are asked for their
-    partitions every *period_s*. *threads* run the agents, *writers* write behind them. The first node of a group
-    decides its *timing*.
+    partitions every *period_s*. *readers* are other groups in the same place, for which streams of this one are kept.
+    *threads* run the agents, *writers* write behind them. The first node of a group decides its *timing*.
 
     >>> import tempfile
     >>> from hosting import CallbackSink, ListSource
@@ -103,7 +104,8 @@ class Node:
         )  # fmt: skip
         self._crew = Crew(threads=threads)
         self._writers = ThreadPoolExecutor(writers, thread_name_prefix="writer")
-        self._means = Means(stores, start, sleep_after_s, self._writers.submit, awake_max, Readers(offsets, readers))
+        self._means = Means(stores, sleep_after_s, self._writers.submit, awake_max, Readers(offsets, readers))
+        self._offsets, self._start, self._begun = offsets, start, False
         self._period_s = period_s
         self._list_at = self._look_at = 0.0
         self._leave_until: float | None = None
@@ -182,6 +184,9 @@ class Node:
             return
         self._list_at = now + self._period_s
         try:
+            if not self._begun:
+                begin(self._offsets, self.group, self.sections.values(), self._start)
+                self._begun = True
             shards = [shard for each in self.sections.values() for shard in each.shards()]
         except Exception as error:  # a source that cannot be asked now is no reason to give up what runs
             LOG.warning("group %s: its partitions cannot be listed: %s", self.group, error, exc_info=True)

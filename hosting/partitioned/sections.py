@@ -95,13 +95,13 @@ class Section:
         return [(stream, Guarded(sink, place, alive)) for stream, sink in made_sinks]
 
     def evaluator(
-        self, place: Place, store: Store, sinks: Sequence[tuple[str, Sink]], *, start: Start, lend: Lend
+        self, place: Place, store: Store, sinks: Sequence[tuple[str, Sink]], *, starts: Mapping[str, Start], lend: Lend
     ) -> QueryEvaluator:
-        """Build what runs the queries at *place*; partitions that are new to *store* are read from *start* on."""
+        """Build what runs the queries at *place*; what is new to *store* is read from where *starts* has its source."""
         evaluator = QueryEvaluator(store, lend=lend, **self.options)
         for name, source in self.sources.items():
             one = source if self.whole else OnePartition(source, place.partition.name)
-            evaluator.source(name, one, start=start)
+            evaluator.source(name, one, start=starts[name])
         for name, each in self.queries.items():
             evaluator.create(name, each.query, policy=each.policy, limits=each.limits, clock=each.clock)
         for stream, sink in sinks:

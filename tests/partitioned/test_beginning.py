@@ -1,0 +1,104 @@
+"""Where groups begin: resolved once for all that is there, earliest for what comes later, by source and partition."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import reliable_rx as rx
+from checkpoint.offsets import MemoryOffsets
+from hosting import App, CallbackSink, ListSource
+from hosting.partitioned.beginning import begin
+from hosting.partitioned.node import Node
+from hosting.partitioned.opening import open_group
+from hosting.partitioned.sections import sections_of
+from hosting.partitioned.timing import Timing
+from reliable_rx.errors import StoreOwned
+
+
+def app_over(sources: dict[str, ListSource], got: list[Any], *, scope: str = "partition") -> App:
+    app = App(checkpoint_interval_s=0.05)
+    merged = rx.merge(*[app.source(name, source) for name, source in sources.items()])
+    app.query("seen", merged.pipe(rx.operators.start_with("begun")), scope=scope)
+    app.sink("seen", lambda place: CallbackSink(lambda n, value: got.append(value)))
+    return app
+
+
+@contextmanager
+def running(app: App, where: Path, **options: Any) -> Iterator[Node]:
+    opened = open_group(where, "g")
+    node = Node(app, *opened, group="g", timing=Timing(gather_s=0.0), period_s=0.1, commit_interval_s=0.05, **options)
+    thread = threading.Thread(target=node.run)
+    thread.start()
+    try:
+        yield node
+    finally:
+        node.stop()
+        thread.join(30)
+        opened.close()
+
+
+def until(condition: Callable[[], object]) -> None:
+    deadline = time.monotonic() + 30
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+
+
+def test_what_appears_later_is_read_from_its_beginning(tmp_path: Path) -> None:
+    """A group that begins at the latest events loses nothing of a partition that appears with events in it; and after
+    a restart all goes on where it was. The queries begin once."""
+    source = ListSource({"a": [1, 2, 3]}, follow=True)
+    values: dict[str, Any] = source._sequences  # type: ignore[assignment]
+    got: list[Any] = []
+    app = app_over({"s": source}, got)
+    with running(app, tmp_path, start="latest"):
+        until(lambda: got == ["begun"])
+        values["a"].append(4)
+        until(lambda: 4 in got)
+        values["b"] = [10, 20]
+        until(lambda: 20 in got)
+    values["a"].append(5)
+    with running(app, tmp_path, start="latest"):
+        until(lambda: 5 in got)
+    assert sorted(each for each in got if each != "begun") == [4, 5, 10, 20]
+    assert got.count("begun") == 2
+
+
+@pytest.mark.parametrize("scope", ["partition", "all"])
+def test_sources_with_partitions_of_one_name_begin_each_at_its_own(tmp_path: Path, scope: str) -> None:
+    """Positions are those of a source's partition, not of whatever is called the same."""
+    first = ListSource({"a": [1] * 5}, follow=True)
+    second = ListSource({"a": [2] * 2}, follow=True)
+    got: list[Any] = []
+    with running(app_over({"first": first, "second": second}, got, scope=scope), tmp_path, start="latest"):
+        until(lambda: got == ["begun"])
+        first._sequences["a"].append(77)  # type: ignore[attr-defined]
+        second._sequences["a"].append(88)  # type: ignore[attr-defined]
+        until(lambda: len(got) == 3)
+    assert sorted(got[1:]) == [77, 88]
+
+
+def test_the_first_node_decides() -> None:
+    """Positions are written once; a node that finds some, or finds partitions held, changes nothing."""
+    source = ListSource([1, 2, 3], follow=True)
+    sections = sections_of(app_over({"s": source}, []))
+    lease: list[Any] = [None]
+    offsets = MemoryOffsets(lambda group, partition: lease[0])
+    begin(offsets, "early", sections, "earliest")
+    assert offsets.fetch("early") == {}
+    begin(offsets, "g", sections, "latest")
+    source._sequences["0"].append(4)  # type: ignore[attr-defined]
+    begin(offsets, "g", sections, "latest")
+    assert offsets.fetch("g")["s", "0"].position == 3
+    lease[0] = ("somebody", 1)
+    with pytest.raises(StoreOwned):
+        offsets.reset("late", {("s", "0"): 1})
+    begin(offsets, "late", sections, "latest")
+    assert offsets.fetch("late") == {}
