@@ -44,7 +44,7 @@ class PostgresServer:
             os.chown(self.folder, self._user.pw_uid, self._user.pw_gid)
         self.port = _free_port()
         self.process: subprocess.Popen[bytes] | None = None
-        arguments = ["--no-sync", "--auth=trust", "--username=rrx", "--encoding=UTF8", "--locale=C"]
+        arguments = ["--no-sync", "--auth=trust", "--username=rrx", "--encoding=UTF8", "--locale=C", "-k"]
         self._run("initdb", "-D", str(self.folder / "data"), *arguments).wait(WAIT_S)
         self.start()
 

@@ -455,3 +455,24 @@ def test_a_server_that_dies_loses_nothing_acknowledged(mortal_postgres: Postgres
         note(writer.stdout, acknowledged)
     with PostgresStore(dsn, "store") as store:
         check_written(store, acknowledged)
+
+
+@pytest.mark.slow
+def test_a_damaged_page_is_fallen_back_from(mortal_postgres: PostgresServer) -> None:
+    """A page of the newest generation that the server finds damaged is no reason to read nothing or to write over it."""
+    server, place = mortal_postgres, Place(mortal_postgres.dsn)
+    with opened(place) as store:
+        for number in (1, 2):
+            store.commit(generation(number, size=50_000))
+    ((path,),) = place.sql("SELECT pg_relation_filepath(reltoastrelid) FROM pg_class WHERE relname = 'chunks'")
+    server.stop()
+    with open(server.folder / "data" / path, "rb+") as file:
+        file.seek(-4_000, os.SEEK_END)
+        file.write(b"damaged")
+    server.start()
+    with opened(place) as store:
+        found = store.recover()
+        assert found is not None and found.generation == 1 and "invalid page" in found.fallbacks[0]
+        with pytest.raises(CheckpointRefused, match="invalid page"):
+            store.commit(generation(2))
+        store.journal.append(1, 1, b"what lies elsewhere is well")

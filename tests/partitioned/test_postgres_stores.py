@@ -167,7 +167,7 @@ def many(postgres: PostgresServer, count: int) -> None:
 
 
 def test_many_partitions_share_few_connections(postgres: PostgresServer) -> None:
-    """Sixteen open stores, used by eight threads at once, have four connections between them, and one for the process."""
+    """Sixteen open stores, used by eight threads at once, have four connections between them, and one more."""
     many(postgres, 16)
 
 
