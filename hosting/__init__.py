@@ -1,6 +1,8 @@
 """What runs: engine, edges, evaluator, sources, sinks, command line. Imports `reliable_rx` and `checkpoint`."""
 
 from hosting.app import App
+from hosting.consumers import Delivering, Resume, Retry, Verdict
+from hosting.deliveries import Deliveries
 from hosting.engine import QueryEngine
 from hosting.evaluator import QueryEvaluator
 from hosting.sinks import CallbackSink, JsonLinesSink, SqliteTableSink
@@ -14,7 +16,7 @@ from reliable_rx.event_time import EventTime, event_time
 from reliable_rx.reliable import LateEvent
 
 __all__ = [
-    "App", "CallbackSink", "EventTime", "FileSource", "GeneratorSource", "JsonLinesSink", "LateEvent", "ListSource",
-    "PushedStream", "QueryEngine", "QueryEvaluator", "SharedSource", "SqliteTableSink", "Statistics",
-    "StoredStreamSource", "Stream", "StreamSource", "event_time",
+    "App", "CallbackSink", "Deliveries", "Delivering", "EventTime", "FileSource", "GeneratorSource", "JsonLinesSink",
+    "LateEvent", "ListSource", "PushedStream", "QueryEngine", "QueryEvaluator", "Resume", "Retry", "SharedSource",
+    "SqliteTableSink", "Statistics", "StoredStreamSource", "Stream", "StreamSource", "Verdict", "event_time",
 ]  # fmt: skip

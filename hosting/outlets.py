@@ -6,6 +6,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from hosting.stream import Stream
+from hosting.window import GO_ON
 from reliable_rx.errors import PositionUnavailable, StoreUnavailable, invariant
 from reliable_rx.probes import probe
 from reliable_rx.reliable import Sink
@@ -58,6 +59,7 @@ class Outlets:
     def __init__(self, evaluator: QueryEvaluator, *, buffer_events_max: int) -> None:
         self.evaluator = evaluator
         self.buffer_events_max = buffer_events_max
+        self.was_full = False
         self.all: list[Outlet] = []
         self.trouble: StoreUnavailable | None = None
         self.streams: dict[str, Stream] = {}
@@ -132,9 +134,10 @@ class Outlets:
                 outlet.flush(stream)
 
     def full(self) -> bool:
-        """Whether some stream's slowest holder lags by more than the buffer may hold."""
-        most = self.buffer_events_max
-        return any(stream.depth > most for stream in self.streams.values())
+        """Whether some stream's slowest holder lags by more than the buffer may hold, or has not caught up since."""
+        most = self.buffer_events_max * (GO_ON if self.was_full else 1.0)
+        self.was_full = any(stream.depth > most for stream in self.streams.values())
+        return self.was_full
 
     def holders(self) -> dict[str, dict[str, int]]:
         """Return what a checkpoint remembers of who holds what."""

@@ -576,6 +576,27 @@ def test_an_evaluator_and_its_consumers() -> None:
         assert store.acknowledged("doubled") == {"good": 5000, "stuck": 5000}
 
 
+def test_a_full_buffer_rests_until_seventy_percent() -> None:
+    """O37: turns stop when a holder lags by more than the buffer, and go on once it has come down to 70 % of it."""
+    evaluator = QueryEvaluator(MemoryStore(), background=False, batch_events_max=10, buffer_events_max=100)
+    evaluator.source("n", ListSource(range(1000), follow=True))
+    evaluator.create("same", rx.source("n").map(lambda n: n))
+    stream = evaluator.stream("same")
+    stream.hold("me", 0)
+
+    def settle() -> int:
+        while evaluator.step():
+            pass
+        return evaluator.events_in
+
+    assert settle() == 110
+    stream.acknowledge("me", 38)
+    assert settle() == 110
+    stream.acknowledge("me", 39)
+    assert settle() == 150
+    evaluator.close()
+
+
 def test_a_quick_observer_that_fails_is_left_out() -> None:
     """In the evaluator's own loop the first error ends an observer, and no other one notices."""
 
