@@ -21,6 +21,8 @@ LOG = logging.getLogger("reliable_rx")
 T = TypeVar("T")
 
 ASK_AGAIN_S = 60.0
+NOT_FOR_QUESTIONS = ("stats_cb", "statistics.interval.ms", "throttle_cb", "logger")
+"""What a client gathers for a poll, without limit: this one is polled only when it is asked something."""
 
 
 class Asker:
@@ -28,7 +30,7 @@ class Asker:
 
     def __init__(self, topic: str, settings: Mapping[str, Any], timeout_s: float) -> None:
         self._topic = topic
-        self._settings = settings
+        self._settings = {name: value for name, value in settings.items() if name not in NOT_FOR_QUESTIONS}
         self._timeout_s = timeout_s
         self._consumer: Consumer | None = None
         self._known: dict[int, int] = {}
@@ -86,6 +88,7 @@ class Asker:
         with self._lock:
             consumer = self._consumer = self._consumer or connected(self._settings)
             try:
+                consumer.poll(0)  # where tokens are renewed
                 return question(consumer)
             except KafkaException as error:
                 raise self._silent(what, error.args[0]) from error

@@ -16,6 +16,7 @@ from checkpoint import MemoryStore
 from hosting import QueryEvaluator
 from hosting.sources.kafka import KafkaSource
 from reliable_rx import PositionUnavailable, SourceFailed
+from reliable_rx.reliable import Listing
 
 NOT_LEADER, TOPIC_AUTHORIZATION_FAILED = 6, 29
 
@@ -110,6 +111,15 @@ def test_times_are_looked_up(broker: WireBroker) -> None:
     kafka = source(broker)
     found = [kafka.find("0", time) for time in (0.0, 1.0, 1.0001, 2.0, 3.4999, 3.5, 3.6)]
     assert found == [0, 0, 4, 4, 8, 8, 12]
+
+
+def test_partitions_that_are_added_are_listed(broker: WireBroker) -> None:
+    """A topic may be given more partitions while it is read; the listing has them the next time."""
+    kafka = source(broker, rooms={1: "east"})
+    assert kafka.listing() == [Listing("0", room="east")]
+    broker.partitions = 3
+    assert kafka.listing() == [Listing(each, room="east") for each in ("0", "1", "2")]
+    assert kafka.partitions() == ["0", "1", "2"]
 
 
 def test_records_deleted_under_a_reader_are_missed(broker: WireBroker) -> None:

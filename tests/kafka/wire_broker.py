@@ -2,8 +2,8 @@
 
 It speaks the few requests of Kafka's protocol that a reader needs, in old versions, over a real socket, so that the
 client library itself takes the batches apart, hides what was aborted and passes over what is gone. One topic, one
-partition, a log that the test writes. Rejected: a double for the client library, which would only repeat what we
-believe of it.
+partition with a log that the test writes (others have names only). Rejected: a double for the client library, which
+would only repeat what we believe of it.
 """
 
 from __future__ import annotations
@@ -107,6 +107,7 @@ class WireBroker:
 
     def __init__(self, log: Log) -> None:
         self.log = log
+        self.partitions = 1
         self.faults: list[int] = []
         self.requests: list[int] = []
         broker = self
@@ -146,8 +147,15 @@ class WireBroker:
         broker = (
             struct.pack(">i", 1) + text("127.0.0.1") + struct.pack(">i", self.port) + (text(None) if version else b"")
         )
-        partition = struct.pack(">hii", 0, 0, 1) + struct.pack(">ii", 1, 1) * 2
-        topic = struct.pack(">h", 0) + text(TOPIC) + (b"\0" if version else b"") + struct.pack(">i", 1) + partition
+        numbers = range(self.partitions)
+        partitions = b"".join(struct.pack(">hii", 0, n, 1) + struct.pack(">ii", 1, 1) * 2 for n in numbers)
+        topic = (
+            struct.pack(">h", 0)
+            + text(TOPIC)
+            + (b"\0" if version else b"")
+            + struct.pack(">i", len(numbers))
+            + partitions
+        )
         controller = struct.pack(">i", 1) if version else b""
         return struct.pack(">i", 1) + broker + controller + struct.pack(">i", 1) + topic
 
