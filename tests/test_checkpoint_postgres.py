@@ -459,7 +459,7 @@ def test_a_server_that_dies_loses_nothing_acknowledged(mortal_postgres: Postgres
 
 @pytest.mark.slow
 def test_a_damaged_page_is_fallen_back_from(mortal_postgres: PostgresServer) -> None:
-    """A page of the newest generation that the server finds damaged is no reason to read nothing or to write over it."""
+    """A page that the server finds damaged costs its generation, and is not written over."""
     server, place = mortal_postgres, Place(mortal_postgres.dsn)
     with opened(place) as store:
         for number in (1, 2):
