@@ -5,6 +5,11 @@ from hosting.consumers import Delivering, Resume, Retry, Verdict
 from hosting.deliveries import Deliveries
 from hosting.engine import QueryEngine
 from hosting.evaluator import QueryEvaluator
+from hosting.partitioned.beats import Profile
+from hosting.partitioned.node import Node
+from hosting.partitioned.opening import open_group
+from hosting.partitioned.places import Place
+from hosting.partitioned.timing import Timing
 from hosting.sinks import CallbackSink, JsonLinesSink, SqliteTableSink
 from hosting.sources import FileSource, GeneratorSource, ListSource
 from hosting.sources.pushed import PushedStream
@@ -16,7 +21,8 @@ from reliable_rx.event_time import EventTime, event_time
 from reliable_rx.reliable import LateEvent
 
 __all__ = [
-    "App", "CallbackSink", "Deliveries", "Delivering", "EventTime", "FileSource", "GeneratorSource", "JsonLinesSink",
-    "LateEvent", "ListSource", "PushedStream", "QueryEngine", "QueryEvaluator", "Resume", "Retry", "SharedSource",
-    "SqliteTableSink", "Statistics", "StoredStreamSource", "Stream", "StreamSource", "Verdict", "event_time",
+    "App", "CallbackSink", "Deliveries", "Delivering", "EventTime", "FileSource", "GeneratorSource",
+    "JsonLinesSink", "LateEvent", "ListSource", "Node", "Place", "Profile", "PushedStream", "QueryEngine",
+    "QueryEvaluator", "Resume", "Retry", "SharedSource", "SqliteTableSink", "Statistics", "StoredStreamSource",
+    "Stream", "StreamSource", "Timing", "Verdict", "event_time", "open_group",
 ]  # fmt: skip
