@@ -405,6 +405,37 @@ def test_killed_at_every_named_point(postgres: PostgresServer) -> None:
             check_written(store, acknowledged)
 
 
+FORKING = """
+import os, signal, sys
+from checkpoint import PostgresStore
+store = PostgresStore(sys.argv[1], "store")
+store.journal.append(1, 1, b"a turn")
+child = os.fork()
+if not child:
+    signal.pause()
+print(child, flush=True)
+signal.pause()
+"""
+
+
+@pytest.mark.slow
+def test_a_forked_child_does_not_own_the_store_beyond_its_parent(postgres: PostgresServer) -> None:
+    """A child that was forked while the store was open neither keeps the connections open nor ends them."""
+    dsn = postgres.new_database()
+    with subprocess.Popen([sys.executable, "-c", FORKING, dsn], stdout=subprocess.PIPE) as parent:
+        assert parent.stdout is not None
+        child = int(parent.stdout.readline())
+        try:
+            with pytest.raises(StoreOwned, match=f"process {parent.pid} on"):
+                PostgresStore(dsn, "store")
+            parent.kill()
+            parent.wait(WAIT_S)
+            with PostgresStore(dsn, "store") as store:
+                assert store.journal.last_turn == 1
+        finally:
+            os.kill(child, signal.SIGKILL)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("point", ["checkpoint.mid_commit", "journal.before_commit", "log.after_commit"])
 def test_a_stopped_owner_is_succeeded_and_told(postgres: PostgresServer, point: str) -> None:
