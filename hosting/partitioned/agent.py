@@ -318,6 +318,9 @@ class Agent:
     def _note(self, evaluator: QueryEvaluator) -> None:
         """Remember the positions inside the last durable checkpoint: what may be committed."""
         partitions = evaluator.intake.partitions
+        if len(partitions) > len(self.keys):  # one that sees all partitions has found new ones
+            self.keys = self.section.keys_of(partitions)
+            self.held.claim(self.lease, [key for key in self.keys if key not in self.positions])
         for key, each in self.keys.items():
             found = partitions.get(each)
             if found is not None and found.acknowledged + 1 > self.positions.get(key, -1):

@@ -78,10 +78,12 @@ class Section:
     def keys(self, place: Place) -> dict[Key, tuple[str, str]]:
         """Name the positions at *place*: which partition of which source each is of."""
         if not self.whole:
-            name = place.partition.name
-            return {key_of(self.name, source, name): (source, name) for source in self.sources}
-        listed = [(name, each.name) for name, source in self.sources.items() for each in listing_of(source)]
-        return {key_of(self.name, *each): each for each in listed}
+            return self.keys_of([(source, place.partition.name) for source in self.sources])
+        return self.keys_of([(name, each.name) for name, source in self.sources.items() for each in listing_of(source)])
+
+    def keys_of(self, partitions: Iterable[tuple[str, str]]) -> dict[Key, tuple[str, str]]:
+        """Name the positions of *partitions* (source and name)."""
+        return {key_of(self.name, *each): each for each in partitions}
 
     def sinks_at(self, place: Place, *, alive: Callable[[], bool]) -> list[tuple[str, Sink]]:
         """Make the sinks for *place* and fence out every earlier epoch; they write only while the lease is *alive*.

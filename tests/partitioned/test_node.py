@@ -19,6 +19,7 @@ from hosting.partitioned.places import Place
 from hosting.partitioned.sections import sections_of
 from hosting.partitioned.words import Epoch, Lease, MemberId, Partition, Status
 from reliable_rx.errors import LeaseLost, QueryRefused, SourceFailed
+from reliable_rx.reliable import Listing
 
 
 def sums(logs: Logs) -> Any:
@@ -329,3 +330,36 @@ def sections_of_one(world: World) -> list[Any]:
     world.name = "nobody"
     world.declare(app, world)
     return [shard.partition for section in sections_of(app) for shard in section.shards()]
+
+
+class Growing(Logs):
+    """Logs to which partitions are added while they are read."""
+
+    def listing(self) -> list[Listing]:
+        return [Listing(name) for name in self.values]
+
+    def split(self, partition: str, child: str) -> None:
+        self.values[child], self.wakes[child] = [], []
+
+
+def test_one_evaluator_commits_also_what_appears_later(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A partition that appears while one evaluator reads all of them is read, and its position committed."""
+    monkeypatch.setattr("hosting.intake.LISTING_S", 0.05)
+    logs = Growing("a")
+
+    def declare(app: App, world: World) -> None:
+        app.query("all", app.source("logs", logs).scan(lambda total, each: total + each, 0), scope="all")
+        app.sink("all", world.sink("all", world.name))
+
+    world = World(tmp_path, declare)
+    with world.node() as node:
+        logs.add("a", 1)
+        until(lambda: len(world.came.get(("all", "all"), ())) == 1)
+        logs.split("a", "b")
+        logs.add("b", 10)
+        until(lambda: len(world.came["all", "all"]) == 2)
+        until(lambda: any(("*/logs", "b") in each.positions for each in node.agents.values()))
+    shared = open_group(tmp_path, GROUP)
+    committed = shared.offsets.fetch(GROUP)
+    shared.close()
+    assert {key: each.position for key, each in committed.items()} == {("*/logs", "a"): 1, ("*/logs", "b"): 1}
