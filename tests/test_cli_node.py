@@ -76,6 +76,24 @@ def test_a_node_that_is_stopped_hands_over(tmp_path: Path) -> None:
         assert found and found == list(accumulate(range(len(found))))
 
 
+@pytest.mark.slow
+def test_positions_that_have_moved(tmp_path: Path) -> None:
+    """A node that is started with the new store goes on from what the old one had, and commits to the new one alone."""
+    write(tmp_path, "app.py", APP.format(each="", count=30))
+    cli(*NODE, "--offsets", "old", "--new-offsets", "there", "--until-ended", cwd=tmp_path)
+    for phase in ("dual to new", "new"):
+        moved = cli("offsets", "migrate", "--from", "here", "--to", "there", cwd=tmp_path)
+        assert f"group app: {phase}" in moved.stdout
+    new = ("--store", "here", "--new-offsets", "there")
+    cli("offsets", "reset", *new, "--to", "numbers/0=10", "--yes", cwd=tmp_path)
+    cli(*NODE, "--offsets", "new", "--new-offsets", "there", "--until-ended", cwd=tmp_path)
+    told = json.loads(cli("offsets", "show", *new, "--json", cwd=tmp_path).stdout)["positions"]
+    assert [(each["position"], each["epoch"]) for each in told] == [(30, 2), (30, 1), (30, 1), (30, 1)]
+    assert sums(tmp_path, "0") == [*accumulate(range(30)), *accumulate(range(10, 30))]
+    status = cli("status", "--store", "here", cwd=tmp_path)
+    assert "shown without positions" in status.stderr and "numbers/0  TERMINATED" in status.stdout
+
+
 def test_a_second_ctrl_c_does_not_wait(tmp_path: Path) -> None:
     """A node that cannot hand over, because a source does not return, ends like a crash when asked twice."""
     each = "print('stuck', flush=True) or time.sleep(600)"
