@@ -187,6 +187,7 @@ OTHER_ROWS: dict[str, Build] = {
     "skip_until": lambda o, r, s: s.pipe(o.skip_until(r.of(1))),
     "start_with": lambda o, r, s: s.pipe(o.start_with(1)),
     "take_until": lambda o, r, s: s.pipe(o.take_until(r.never())),
+    "take_until, another": lambda o, r, s: s.pipe(o.take_until(s.pipe(o.filter(lambda n: n < 0)))),
     "while_do": lambda o, r, s: s.pipe(o.while_do(always)),
     "with_latest_from": lambda o, r, s: s.pipe(o.with_latest_from(s)),
     "zip": lambda o, r, s: s.pipe(o.zip(s)),
