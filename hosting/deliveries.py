@@ -310,7 +310,7 @@ class Deliveries:
 
     def _attach(self, stream: str, entry: Entry, offer: Offer) -> None:
         if entry.begun:
-            entry.at = entry.subscription.position
+            entry.at = entry.subscription.next
         elif entry.at is None:
             entry.at = offer.begin() if entry.early else offer.end()
         if not entry.begun and entry.stored and self.store is not None:

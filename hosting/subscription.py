@@ -77,12 +77,18 @@ class Subscription:
 
         *Raises* `PositionUnavailable` if that is known at once.
         """
-        self._wanted = self.position if n is None else n
+        self._wanted = self.next if n is None else n
         self._failing, self._retry_at, self.error = None, 0.0, None
         self.status = "waiting" if self._origin is None else "live"
         self.wake()
         if isinstance(self.error, PositionUnavailable):
             raise self.error
+
+    @property
+    def next(self) -> int:
+        """The id to go on at: where it was told to start, if it has not yet, or *position*."""
+        wanted = self._wanted
+        return self.position if wanted is None else wanted
 
     def detach(self) -> None:
         """There is nothing to read any more, for now."""
