@@ -54,6 +54,14 @@ class OwnThread:
             self.thread.join()
 
 
+def lenders(*names: str, lend: Lend | None, background: bool) -> tuple[list[OwnThread], list[Lend | None]]:
+    """Return who lends threads to as many workers: *lend*, or a thread of its own for each, or nobody; and these."""
+    if lend is not None or not background:
+        return [], [lend] * len(names)
+    threads = [OwnThread(name) for name in names]
+    return threads, [each.lend for each in threads]
+
+
 class Worker:
     """Runs tasks one after the other: in threads that are lent, or without *lend* at once."""
 

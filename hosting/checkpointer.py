@@ -194,6 +194,7 @@ class Checkpointer:
     def _write(self, attempt: Attempt) -> None:
         evaluator = self.evaluator
         if not evaluator.journal_worker.drain(timeout_s=10.0):
+            evaluator._raise_failures()
             raise evaluator.journal_worker.trouble or StoreUnavailable("the journal is not durable yet")
         snapshot = attempt.snapshot
         kind: Kind = "full" if snapshot.full else "differential"

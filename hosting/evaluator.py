@@ -18,7 +18,7 @@ from typing import Any
 from checkpoint.codec import encode
 from checkpoint.store import Store
 from hosting import idling, journaling
-from hosting.background import Lend, OwnThread, Worker
+from hosting.background import Lend, Worker, lenders
 from hosting.calls import Calls
 from hosting.checkpointer import Checkpointer
 from hosting.collector import no_collections
@@ -27,7 +27,6 @@ from hosting.engine import QueryEngine
 from hosting.intake import Intake
 from hosting.outlets import Outlet, Outlets
 from hosting.recovery import recover
-from hosting.rewinding import rewind
 from hosting.sources.pushed import PushedStream
 from hosting.starting import Start
 from hosting.statistics import QueryFigures, RecoveryFigures, Statistics, figures, query_figures
@@ -94,13 +93,11 @@ class QueryEvaluator:
         self.clock = clock
         self.lock = Turnstile()
         self.changed = threading.Condition()
-        self.awake = False
         self.engine = QueryEngine()
         self.calls = Calls(self)
         self.intake = Intake(batch_events_max=batch_events_max, idle_s=idle_s, clock=clock)
         self.outlets = Outlets(self, buffer_events_max=buffer_events_max)
-        self.threads = [OwnThread(name) for name in ("journal", "checkpoint")] if background and lend is None else []
-        journal, checkpoint = (each.lend for each in self.threads) if self.threads else (lend, lend)
+        self.threads, (journal, checkpoint) = lenders("journal", "checkpoint", lend=lend, background=background)
         self.journal_worker = Worker(wake=self.wake, lend=journal)
         self.checkpointer = Checkpointer(
             self, interval_s=checkpoint_interval_s, events=checkpoint_events, full_every=full_every, lend=checkpoint
@@ -118,9 +115,8 @@ class QueryEvaluator:
         self.fresh: list[Output] = []
         self.broken: BaseException | None = None
         self.stalled_since: float | None = -math.inf
-        self.on_wake: Callable[[], None] | None = None
-        """For a host that calls `step` itself: what to call when there may be something to do again."""
-        self.started = self.closed = self.stopping = False
+        self.on_wake: Callable[[], None] | None = None  # for a host that calls `step` itself
+        self.awake = self.started = self.closed = self.stopping = False
 
     # -- declaring
 
@@ -230,16 +226,11 @@ class QueryEvaluator:
             elif self.stalled_since is None:
                 self.stalled_since = self._now()
             self._publish()
-            if not self.journal_worker.busy or self._is_large(self.group):
+            if not self.journal_worker.busy or (self.group is not None and len(self.group.entries) >= GROUP_TURNS_MAX):
                 self._close_group()
             if self.delivery == "at_least_once" or not self.journal_worker.threaded:
                 moved = self._show_committed() or moved
             return moved
-
-    @staticmethod
-    def _is_large(group: journaling.Group | None) -> bool:
-        """Whether a group holds so much that the next one should begin."""
-        return group is not None and len(group.entries) >= GROUP_TURNS_MAX
 
     def _take_some(self) -> bool:
         """Take turns until nothing comes, or for about as long as a group commit may wait."""
@@ -309,13 +300,6 @@ class QueryEvaluator:
         with self.lock:
             self.start()
             self.checkpointer.now(full=full)
-
-    def rewind(self, positions: Mapping[tuple[str, str], int]) -> None:
-        """Read the partitions (by source and name) again from these positions; the queries begin anew, durably.
-
-        The ids of their outputs go on. *Raises* `SourceFailed` for a partition that is not declared.
-        """
-        rewind(self, positions)
 
     def abandon(self) -> None:
         """Stop and write nothing more, not even what is under way: somebody else goes on with this store's content."""

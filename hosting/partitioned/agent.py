@@ -30,6 +30,7 @@ from hosting.partitioned.sections import Section
 from hosting.partitioned.sleeper import Sleeper
 from hosting.partitioned.words import Lease, Partition
 from hosting.positions import Point
+from hosting.rewinding import rewind
 from hosting.starting import Start
 from reliable_rx.errors import LeaseLost
 from reliable_rx.probes import probe
@@ -186,7 +187,7 @@ class Agent:
         recovery = evaluator.recovery
         if recovery is None or recovery.generation or recovery.replayed_events:  # else it has just begun there
             LOG.info("%s is read again from %s, as its offsets were reset", self.lease.partition, positions)
-            evaluator.rewind(positions)
+            rewind(evaluator, positions)
         self._note(evaluator)
         self.held.commit(self.lease, self.positions)
         self.held.claim(self.lease, self.keys)
