@@ -85,8 +85,7 @@ class QueryEvaluator:
     ) -> None:
         if delivery not in DELIVERIES:
             raise ValueError(f"delivery must be one of {', '.join(DELIVERIES)}, got {delivery!r}")
-        self.store = store
-        self.delivery = delivery
+        self.store, self.delivery = store, delivery
         self.batch_events_max = batch_events_max
         self.retain_events = retain_events
         self.strict = strict
