@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import logging
 import random
+import threading
 import time
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -109,6 +110,7 @@ class Node:
         self._period_s = period_s
         self._list_at = self._look_at = 0.0
         self._leave_until: float | None = None
+        self._once = threading.Lock()
 
     @property
     def agents(self) -> Mapping[Partition, Agent]:
@@ -120,8 +122,11 @@ class Node:
     def run(self, *, until_ended: bool = False) -> None:
         """Take part until `stop` is called and everything is given back.
 
-        With *until_ended* it stops by itself when all partitions of the group have been read to their ends.
+        With *until_ended* it stops by itself when all partitions of the group have been read to their ends. *Raises*
+        `RuntimeError` if it runs, or has run, already.
         """
+        if not self._once.acquire(blocking=False):
+            raise RuntimeError(f"this node of group {self.group!r} has been started before; make another Node")
         cancel = self._registry.subscribe(self._waker.wake)
         try:
             while not self._over() and self._waker.wait():
