@@ -390,6 +390,32 @@ def test_a_stuck_consumer_costs_the_others_nothing(lag: Any) -> None:
     deliveries.close()
 
 
+def test_a_consumer_has_one_batch_at_a_time() -> None:
+    """O34: while it has a batch it is given no other, however many threads there are and however often they are woken;
+    and no batch is larger than was said."""
+    source, overlaps = Growing("a"), list[int]()
+
+    class Alone(Taker):
+        at_work = threading.Lock()
+
+        def deliver(self, records: Sequence[Record], after: int, /) -> Resume | None:
+            if not self.at_work.acquire(blocking=False):
+                overlaps.append(after)
+            for number in range(40 if len(source.values) < 1000 else 0):
+                source.add(str(number))
+                subscription.wake()
+            super().deliver(records, after)
+            self.at_work.release()
+            return None
+
+    deliveries, consumer = Deliveries(threads=4), Alone()
+    subscription = deliveries.subscribe("s", consumer, name="me", at=0, delivering=Delivering(batch=7))
+    deliveries.offer("s", source)
+    assert deliveries.wait(lambda: len(consumer.records) == len(source.values) > 1000, timeout_s=30)
+    deliveries.close()
+    assert not overlaps and max(consumer.sizes) == 7 and consumer.ids == list(range(len(source.values)))
+
+
 # -- who consumes what
 
 

@@ -13,6 +13,8 @@ from hosting.partitioned.beats import Answer, Beat, Profile
 from hosting.partitioned.channel import Channel, Do
 from hosting.partitioned.coordinator import Coordinator
 from hosting.partitioned.member import Action, Membership, Pauses
+from hosting.partitioned.registry import MemoryRegistry
+from hosting.partitioned.shared import Shared
 from hosting.partitioned.timing import Timing
 from hosting.partitioned.words import Epoch, Lease, MemberId, Partition, Shard, Status
 
@@ -169,6 +171,26 @@ def test_a_profile_that_changes_is_shared_out_anew() -> None:
     other = Profile(sources=frozenset({"weather"}))
     answer = coordinator.beat(Beat(number=2, token="one", member=one, profile=other), 1.0)
     assert coordinator.wanted()[PART] != one and answer.grants[PART][1] is Status.CLOSING
+
+
+def test_what_others_wait_for_is_noticed() -> None:
+    """A member that is new, or changes, or gives something back, wakes all nodes; one that only beats wakes nobody."""
+    registry, heard = MemoryRegistry(), list[int]()
+    shared = Shared(registry, Coordinator("g", sticky, timing=Timing(gather_s=0.0)))
+    shared.shards_changed([Shard(PART)])
+    registry.subscribe(lambda: heard.append(1))
+
+    def notices(number: int, **said: Any) -> int:
+        heard.clear()
+        shared.beat(Beat(number=number, token="one", **said), float(number))
+        return len(heard)
+
+    me, small = MemberId("member-1"), Profile(capacity=2)
+    assert notices(1) == 1
+    assert notices(2, member=me) == 0
+    assert notices(3, member=me, profile=small) == 1
+    assert notices(4, member=me, profile=small) == 0
+    assert notices(5, member=me, profile=small, holds={PART: (Epoch(1), Status.TERMINATED)}) == 1
 
 
 def test_a_node_runs_once(tmp_path: Any) -> None:
