@@ -87,6 +87,9 @@ def run_node(where: str, settings: Settings) -> int:
             os._exit(130)
     if running.error is not None:
         raise running.error
+    if node.replaced:
+        complain(f"stopped: another node has been started as instance {settings.instance!r}, and has its partitions")
+        return 1
     say("stopped: everything has been handed over" if stop.asked.is_set() else "all partitions have ended")
     return 0
 

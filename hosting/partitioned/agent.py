@@ -32,7 +32,7 @@ from hosting.partitioned.words import Lease, Partition
 from hosting.positions import Point
 from hosting.rewinding import rewind
 from hosting.starting import Start
-from reliable_rx.errors import LeaseLost
+from reliable_rx.errors import LeaseLost, ReliableRxError
 from reliable_rx.probes import probe
 
 LOG = logging.getLogger("reliable_rx")
@@ -121,12 +121,14 @@ class Agent:
         """Do some work; return when to be called again."""
         try:
             return self._stop() if self.dropped else self._phase()
-        except LeaseLost:
+        except LeaseLost as error:
+            LOG.warning("%s", error)
             self._let_go(abandon=True)
             self.held.fenced(self.lease)
             self.held.stopped(self.lease)
         except Exception as error:
-            LOG.warning("%s has failed at epoch %d: %s", self.lease.partition, self.lease.epoch, error, exc_info=True)
+            place = f"{self.lease.partition} at epoch {self.lease.epoch}"
+            LOG.warning("%s has failed: %s", place, error, exc_info=is_unforeseen(error))
             self._let_go(abandon=True)
             self.held.failed(self.lease)
         return DONE
@@ -308,10 +310,10 @@ class Agent:
             if evaluator is not None:
                 evaluator.on_wake = None
                 evaluator.abandon() if abandon else evaluator.close()
-        except Exception:
+        except Exception as error:
             if not abandon:
                 raise
-            LOG.warning("%s was abandoned, and did not stop in order", self.lease.partition, exc_info=True)
+            LOG.warning("%s did not stop in order: %s", self.lease.partition, error, exc_info=is_unforeseen(error))
         finally:
             if store is not None:
                 store.close()
@@ -326,3 +328,8 @@ class Agent:
             found = partitions.get(each)
             if found is not None and found.acknowledged + 1 > self.positions.get(key, -1):
                 self.positions[key] = found.acknowledged + 1
+
+
+def is_unforeseen(error: Exception) -> bool:
+    """Whether to show where *error* was raised; what is raised on purpose says all there is to know in a sentence."""
+    return not isinstance(error, ReliableRxError)

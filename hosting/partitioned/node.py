@@ -17,7 +17,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 from checkpoint.offsets.store import OffsetStore
 from hosting.app import App
-from hosting.partitioned.agent import Agent, Means
+from hosting.partitioned.agent import Agent, Means, is_unforeseen
 from hosting.partitioned.assign import sticky
 from hosting.partitioned.beats import Profile
 from hosting.partitioned.beginning import begin
@@ -117,6 +117,11 @@ class Node:
         """What runs here now, by partition."""
         return dict(self._leases.agents)
 
+    @property
+    def replaced(self) -> bool:
+        """Whether it has ended because another node was started as the same instance."""
+        return self._membership.replaced
+
     # ---- running
 
     def run(self, *, until_ended: bool = False) -> None:
@@ -194,7 +199,9 @@ class Node:
                 self._begun = True
             shards = [shard for each in self.sections.values() for shard in each.shards()]
         except Exception as error:  # a source that cannot be asked now is no reason to give up what runs
-            LOG.warning("group %s: its partitions cannot be listed: %s", self.group, error, exc_info=True)
+            LOG.warning(
+                "group %s: its partitions cannot be listed: %s", self.group, error, exc_info=is_unforeseen(error)
+            )
             self._list_at = now + min(self._period_s, LIST_AGAIN_S)
             return
         self._shared.shards_changed(shards)

@@ -47,7 +47,7 @@ class EpochFile:
                 raise lost(str(self._path), self._epoch, newest)
             if newest < self._epoch:
                 os.pwrite(self._descriptor, b"%0*d\n" % (_DIGITS, self._epoch), 0)
-            os.fsync(self._descriptor)
+        os.fsync(self._descriptor)  # not under the lock: who is stopped while he waits for a disk holds nobody up
 
     def check(self) -> None:
         """*Raises* `LeaseLost` if a later epoch has been here."""
