@@ -51,7 +51,7 @@ def stored(store: MemoryOffsets) -> int | None:
 
 
 def test_the_six_steps_there_and_back() -> None:
-    """Dual on, restart, verify, dual off, restart, verify; then the reverse: never is a committed position lost."""
+    """S16: dual on, restart, verify, dual off, restart, verify; then the reverse: no committed position is lost."""
     world = World()
     world.commit(world.old, 1)
     assert world.migration.phase("g") == "old"

@@ -138,7 +138,7 @@ def read(directory: Path) -> dict[tuple[str, str], int]:
 
 @pytest.mark.parametrize("compacts", [False, True])
 def test_a_power_loss_in_the_midst_of_a_write(tmp_path: Path, compacts: bool) -> None:
-    """However much of the last write reached the disk, what was answered is there, whole, or the next one is."""
+    """S17: however much of the last write reached the disk, what was answered is there, whole, or the next one is."""
     files, held = tmp_path / "store", {P: ("0", 1), Q: ("1", 1)}
     wal = files / "offsets.sqlite-wal"
     with SqliteOffsets(files, leases) as store:

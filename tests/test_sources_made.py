@@ -32,7 +32,7 @@ def test_conformance() -> None:
 
 
 def test_a_record_depends_on_seed_partition_and_number_only() -> None:
-    """However it is fetched, record i is the same; another seed or partition gives others."""
+    """S20: however it is fetched, record i is the same; another seed or partition gives others."""
     whole = list(generator().open("0", 0).fetch(500).values)
     reader = generator().open("0", 0)
     assert [v for size in range(1, 30) for v in reader.fetch(size).values] == whole

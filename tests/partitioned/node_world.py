@@ -12,10 +12,10 @@ from typing import Any
 from hosting import App, CallbackSink
 from hosting.partitioned.beats import Profile
 from hosting.partitioned.node import Node
-from hosting.partitioned.opening import open_group
+from hosting.partitioned.opening import Opened, open_group
 from hosting.partitioned.places import Place
 from hosting.partitioned.timing import Timing
-from reliable_rx.reliable import Batch, Reader
+from reliable_rx.reliable import Batch, Listing, Reader
 
 DEADLINE_S = 30.0
 GROUP = "group"
@@ -29,6 +29,8 @@ class Logs:
         self.values: dict[str, list[Any]] = {name: [] for name in names}
         self.over: set[str] = set()
         self.broken: dict[str, Exception] = {}
+        self.listed = list(names)
+        self.parents: dict[str, tuple[str, ...]] = {}
         self.wakes: dict[str, list[Callable[[], None]]] = {name: [] for name in names}
         self.waking = waking
 
@@ -39,12 +41,23 @@ class Logs:
         for wake in list(self.wakes[partition]):
             wake()
 
+    def list_also(self, *names: str, parents: tuple[str, ...] = ()) -> None:
+        """Have more partitions, which follow *parents*."""
+        for name in names:
+            self.values.setdefault(name, [])
+            self.wakes.setdefault(name, [])
+            self.parents[name] = parents
+        self.listed = [*self.listed, *names]
+
     def end(self) -> None:
         for partition in self.values:
             self.add(partition, end=True)
 
     def partitions(self) -> Sequence[str]:
-        return list(self.values)
+        return self.listed
+
+    def listing(self) -> Sequence[Listing]:
+        return [Listing(name, parents=self.parents.get(name, ())) for name in self.listed]
 
     def bounds(self, partition: str, /) -> tuple[int, int]:
         return 0, len(self.values[partition])
@@ -85,6 +98,7 @@ class World:
         self.options = {"checkpoint_interval_s": 0.05} | (app or {})
         self.came: dict[tuple[str, str], list[tuple[int, Any]]] = {}
         self.hosts: dict[tuple[str, str], list[str]] = {}
+        self.offsets: Callable[[Opened], Any] | None = None
 
     def sink(self, stream: str, node: str) -> Callable[[Place], CallbackSink]:
         def make(place: Place) -> CallbackSink:
@@ -107,7 +121,10 @@ class World:
         self.name = name
         self.declare(app, self)
         shared = open_group(self.folder, GROUP)
-        defaults = {"profile": Profile(tag=name), "timing": QUICK, "commit_interval_s": 0.05}
+        if self.offsets is not None:
+            shared.offsets.close()
+            shared = shared._replace(offsets=self.offsets(shared))
+        defaults: dict[str, Any] = {"profile": Profile(tag=name), "timing": QUICK, "commit_interval_s": 0.05}
         node = Node(app, *shared, group=GROUP, **defaults | options)
         thread = threading.Thread(target=node.run, name=f"node {name}")
         thread.start()

@@ -245,7 +245,7 @@ def run(machine: type[Core], examples: int, *, steps: int = 40, shrink: bool = T
 
 @pytest.mark.parametrize("machine", [Core, Machine, WithoutFaults])
 def test_whatever_happens_a_partition_has_one_owner_that_counts(machine: type[Core]) -> None:
-    """S1 to S6, S18, S19 and L1, a few examples."""
+    """S1, S2, S3, S5, S6, S18, S19 and L1, a few examples."""
     run(machine, 10)
 
 

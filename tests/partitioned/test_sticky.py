@@ -39,7 +39,7 @@ def test_members_alike_are_within_one(scene: Scene) -> None:
 @settings(max_examples=150)
 @given(scenes(capacities=3, **SMALL))
 def test_equal_shards_move_as_little_as_any_even_sharing_moves(scene: Scene) -> None:
-    """Of all ways to share out, it is among the most even, and of those among the ones with the fewest moves."""
+    """S13: of all ways to share out, it is among the most even, and of those among the ones with the fewest moves."""
     assigned = sticky(*scene.arguments)
     best = min((unevenness(scene, way), moved(scene, way)) for way in every_way(scene))
     assert (unevenness(scene, assigned), moved(scene, assigned)) == best
