@@ -1,8 +1,8 @@
-"""Writes the pages of docs/reference that come from docstrings: operators, testing kit, errors and limits.
+"""Writes the pages of docs/reference that come from docstrings: operators, testing kit, errors and limits, nodes.
 
 A docstring is the one place where an operator is described; a page written by hand would say something else within a
 month. The table of all operators is read off their classes (`operator_table`). `make docs` runs this, and a test fails
-when the pages are old. Rejected: a documentation builder with a theme and a server, for four pages of plain Markdown.
+when the pages are old. Rejected: a documentation builder with a theme and a server, for a few pages of plain Markdown.
 """
 
 from __future__ import annotations
@@ -16,7 +16,12 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
+import hosting
 import reliable_rx as rx
+from hosting.partitioned import assign, words
+from hosting.partitioned.readers import FarReader
+from hosting.partitioned.stream_source import GroupStreamSource
+from hosting.sources import HashRing
 from reliable_rx import creation, errors, limits, operators, testing
 
 sys.path.insert(0, str(Path(__file__).parent))  # wherever it is run from
@@ -34,7 +39,12 @@ def main() -> None:
 
 def pages() -> dict[str, str]:
     """Return the text of every generated page by file name."""
-    return {"operators.md": operators_page(), "testing.md": testing_page(), "errors.md": errors_page()}
+    return {
+        "operators.md": operators_page(),
+        "testing.md": testing_page(),
+        "errors.md": errors_page(),
+        "nodes.md": nodes_page(),
+    }
 
 
 def operators_page() -> str:
@@ -167,6 +177,44 @@ def limit_table() -> Iterable[str]:
     for field in dataclasses.fields(limits.Limits):
         yield f"| `{field.name}` | {field.default:,} | {words[field.name]} |"
     yield ""
+
+
+def nodes_page() -> str:
+    assignors = [getattr(assign, name) for name in assign.__all__ if name not in ("ASSIGNORS", "assignor_named")]
+    return page(
+        "Nodes",
+        "What a program needs that hosts an app on many nodes; `reliable-rx node` does the same from "
+        "[the command line](command-line.md). How to: "
+        "[Host an app on many nodes](../how-to/host-on-many-nodes.md); why: "
+        "[Partitioned hosting](../explanation/partitioned-hosting.md).",
+        [
+            *made_with("From `hosting`", NODES),
+            *made_with("Sources for nodes", FOR_NODES),
+            *made_with("What nodes speak of", WORDS),
+            "## Assignors\n",
+            "Functions of `hosting.partitioned.assign` that say who is to own what, or make such a function. On the "
+            f"command line they are called {', '.join(f'`{name}`' for name in assign.ASSIGNORS)}. One of your own is "
+            "called with the members, the shards and the owners before, and returns the owners from now on; it must "
+            "give the same on every node, in whatever order it is told.\n",
+            *chain.from_iterable(map(entry, [*assignors, assign.assignor_named])),
+        ],
+    )
+
+
+NODES: Sequence[Any] = (hosting.Node, hosting.open_group, hosting.Place, hosting.Profile, hosting.Timing)
+FOR_NODES: Sequence[Any] = (HashRing, GroupStreamSource, FarReader)
+WORDS: Sequence[Any] = (words.Partition, words.Lease, words.Shard, words.Member)
+
+
+def made_with(title: str, values: Iterable[Any]) -> Iterable[str]:
+    """Yield a section on *values*, with what each is made with."""
+    yield f"## {title}\n"
+    for value in values:
+        yield from entry(value)
+
+
+def entry(value: Any) -> Iterable[str]:
+    yield f"### {value.__name__}\n\n`{value.__name__}{signature(value)}`\n\nIn `{value.__module__}`. {prose(value)}\n"
 
 
 def page(title: str, introduction: str, parts: Iterable[str]) -> str:
