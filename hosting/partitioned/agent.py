@@ -14,7 +14,7 @@ import logging
 import time
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import ExitStack
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Protocol
 
 from checkpoint.offsets.store import Committed
@@ -26,9 +26,10 @@ from hosting.partitioned.crew import DONE, Task
 from hosting.partitioned.keys import Key
 from hosting.partitioned.places import PartitionStores, Place
 from hosting.partitioned.readers import Readers
+from hosting.partitioned.room import Room
 from hosting.partitioned.sections import Section
 from hosting.partitioned.sleeper import Sleeper
-from hosting.partitioned.words import Lease, Partition
+from hosting.partitioned.words import Lease
 from hosting.positions import Point
 from hosting.rewinding import rewind
 from hosting.starting import Start
@@ -58,17 +59,13 @@ class Held(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Means:
-    """What the agents of a node share. *lend* has a function run in a thread that writes.
-
-    While more than *awake_max* are *awake*, one that has nothing to do falls asleep at once.
-    """
+    """What the agents of a node share. *lend* has a function run in a thread that writes."""
 
     stores: PartitionStores
     sleep_after_s: float
     lend: Lend
-    awake_max: int
+    room: Room
     readers: Readers
-    awake: set[Partition] = field(default_factory=set)
 
 
 class Agent:
@@ -134,7 +131,11 @@ class Agent:
         return DONE
 
     def _open(self) -> float | None:
+        wait_s = self.means.room.enter(self)
+        if wait_s:
+            return wait_s
         if not self.held.admit(self.lease):
+            self.means.room.leave(self)
             return DONE
         probe("agent.admitted")
         self._wake_up()
@@ -170,7 +171,6 @@ class Agent:
             undo.pop_all()
         self._evaluator = evaluator
         self._busy_at = time.monotonic()
-        self.means.awake.add(self.lease.partition)
         probe("agent.opened")
 
     def _starts(self, committed: Mapping[Key, Committed]) -> Mapping[str, Start]:
@@ -224,7 +224,7 @@ class Agent:
         wait_s = idling.next_look_s(evaluator)
         if self.section.whole or not idling.is_settled(evaluator) or evaluator.engine.calls.askers:
             return wait_s
-        if len(self.means.awake) > self.means.awake_max:
+        if self.means.room.crowded:
             return self._fall_asleep(evaluator)
         awake_s = self._busy_at + self.means.sleep_after_s - time.monotonic()
         if awake_s > 0:
@@ -255,10 +255,13 @@ class Agent:
             return UNTRUSTED_S
         if not sleeper.stirs():
             return sleeper.next_look_s()
+        wait_s = self.means.room.enter(self)
+        if wait_s:
+            return wait_s
         self._end_sleep()
         self._wake_up()
         self._phase = self._run
-        return 0.0
+        return self._run()
 
     def _end_sleep(self) -> None:
         sleeper, self.sleeper = self.sleeper, None
@@ -303,7 +306,7 @@ class Agent:
     def _let_go(self, *, abandon: bool = False) -> None:
         """Close what is open; writing nothing more, with *abandon*."""
         self._end_sleep()
-        self.means.awake.discard(self.lease.partition)
+        self.means.room.leave(self)
         evaluator, self._evaluator = self._evaluator, None
         store, self._store = self._store, None
         try:

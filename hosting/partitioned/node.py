@@ -28,6 +28,7 @@ from hosting.partitioned.member import Membership, Pauses
 from hosting.partitioned.places import PartitionStores, Place
 from hosting.partitioned.readers import FarReader, Readers
 from hosting.partitioned.registry import Registry
+from hosting.partitioned.room import Room
 from hosting.partitioned.sections import sections_of
 from hosting.partitioned.shared import Shared
 from hosting.partitioned.timing import Timing
@@ -105,7 +106,7 @@ class Node:
         )  # fmt: skip
         self._crew = Crew(threads=threads)
         self._writers = ThreadPoolExecutor(writers, thread_name_prefix="writer")
-        self._means = Means(stores, sleep_after_s, self._writers.submit, awake_max, Readers(offsets, readers))
+        self._means = Means(stores, sleep_after_s, self._writers.submit, Room(awake_max), Readers(offsets, readers))
         self._offsets, self._start, self._begun = offsets, start, False
         self._period_s = period_s
         self._list_at = self._look_at = 0.0
