@@ -1,0 +1,54 @@
+"""A micro-batch log: what Spark's batches become on disk, for readers that must lose and double nothing.
+
+names.py      the files, by name            disk.py       the operations the protocol takes
+identity.py   what a log is, fixed for life columns.py    its columns
+manifest.py   one batch                     parts.py      the rows of one task
+writer.py     the driver's side             compare.py    a batch that comes again
+view.py       what is there                 cursor.py     reading on from a position
+retention.py  who has read, and forgetting  bells.py      being woken
+
+Nothing here knows Spark: the file protocol is tested without it, on a disk that loses what was not synced.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from typing import Any
+
+from spark_bridge.log.bells import ring
+from spark_bridge.log.columns import canonical
+from spark_bridge.log.disk import open_directory
+from spark_bridge.log.identity import claim
+from spark_bridge.log.parts import write_part
+from spark_bridge.log.refusal import LogRefused
+from spark_bridge.log.retention import readers_on, release_on
+from spark_bridge.log.writer import LogWriter
+
+__all__ = ["LogRefused", "append", "readers", "release"]
+BY_HAND = "0" * 32
+
+
+def readers(path: str | os.PathLike[str]) -> list[str]:
+    """Name the readers that the log at *path* keeps batches for."""
+    return readers_on(open_directory(path))
+
+
+def release(path: str | os.PathLike[str], reader: str) -> None:
+    """Forget *reader*: the log at *path* keeps nothing for it any more."""
+    release_on(open_directory(path), reader)
+
+
+def append(path: str | os.PathLike[str], batches: Iterable[Any], *, batch: int, query: str = BY_HAND) -> int:
+    """Write Arrow record *batches* as the rows of *batch* into the log at *path*, as one task of Spark's would.
+
+    For tests and for filling a log by hand. Returns how many rows the batch has. *Raises* as `publish` does.
+    """
+    disk, rows = open_directory(path), list(batches)
+    where = f"the log {disk.directory}"
+    identity = claim(disk, canonical(rows[0].schema), where=where)
+    part = write_part(disk, identity, rows, query=query, batch=batch, task=0)
+    writer = LogWriter(disk, where=where, partitions=identity.partitions)
+    done = writer.commit(query, batch, [] if part is None else [part])
+    ring(disk.directory)
+    return 0 if done.manifest is None else done.manifest.rows

@@ -1,0 +1,161 @@
+"""The rows of one task: written once by an executor, read by number of chunk ever after.
+
+Rows are written as they come, in Arrow's file format, which gives any chunk back without reading those before it. The
+first `INLINE_BYTES_MAX` bytes are kept in memory: a task that has no more writes no file, and its rows travel to the
+driver with its message and from there into the manifest. A file has a name of its own for every attempt, so that two
+attempts of one task never meet; it is synced before the message is sent, and seen by nobody before a manifest names it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import uuid
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from reliable_rx.errors import CheckpointRefused
+from reliable_rx.probes import probe
+from spark_bridge.log.columns import PARTITION, fitted
+from spark_bridge.log.disk import LogDisk, RealLogDisk
+from spark_bridge.log.identity import Identity
+from spark_bridge.log.manifest import Manifest, Part, decoded, digest_of, inlined
+from spark_bridge.log.names import RowsName, manifest_name, query_name
+from spark_bridge.log.refusal import LogRefused
+
+INLINE_BYTES_MAX = 32 << 10
+CHUNK_ROWS_MAX = 10_000
+"""What one step of a reader turns into Python values, and what is gathered for a partition before it is written."""
+
+
+class _Spill(io.RawIOBase):
+    """Bytes in memory, from `INLINE_BYTES_MAX` on in the file *path*; digested on the way."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._file: io.BufferedWriter | None = None
+        self._head = bytearray()
+        self._digest = hashlib.blake2b(digest_size=16)
+        self.count = 0
+
+    def writable(self) -> bool:
+        return True
+
+    def write(self, data: Any, /) -> int:
+        self._digest.update(data)
+        self.count += (size := memoryview(data).nbytes)
+        if self._file is not None:
+            self._file.write(data)
+        else:
+            self._head += data
+            if len(self._head) > INLINE_BYTES_MAX:
+                self._file = io.BufferedWriter(io.FileIO(self._path, "x"))
+                self._file.write(self._head)
+        return size
+
+    def finish(self, disk: RealLogDisk) -> bytes | None:
+        """Make the file durable, or return the bytes if they are few."""
+        if self._file is None:
+            return bytes(self._head)
+        self._file.close()
+        disk.sync(self._path.name)
+        return None
+
+    @property
+    def digest(self) -> str:
+        return self._digest.hexdigest()
+
+
+class _Chunks:
+    """The rows that have come, gathered by partition until they make a chunk."""
+
+    def __init__(self, identity: Identity, where: str) -> None:
+        self._identity, self._where = identity, where
+        self._waiting: dict[int, list[Any]] = {}
+        self._counts: dict[int, int] = {}
+
+    def take(self, batch: Any) -> Iterator[tuple[int, Any]]:
+        """Take a batch of Spark's; yield the chunks that are full, with their partitions."""
+        for partition, rows in self._shared_out(batch):
+            self._waiting.setdefault(partition, []).append(fitted(rows, self._identity.schema, where=self._where))
+            self._counts[partition] = self._counts.get(partition, 0) + rows.num_rows
+            if self._counts[partition] >= CHUNK_ROWS_MAX:
+                yield from self._joined(partition)
+
+    def rest(self) -> Iterator[tuple[int, Any]]:
+        for partition in sorted(self._waiting):
+            yield from self._joined(partition)
+
+    def _shared_out(self, batch: Any) -> Iterator[tuple[int, Any]]:
+        if self._identity.partitions == 1:
+            yield 0, batch
+            return
+        names = batch.schema.names
+        if PARTITION not in names:
+            what = f"rows for {self._where} need a column {PARTITION!r}, as there are {self._identity.partitions}"
+            raise LogRefused(f"{what} partitions: write with spark_bridge.publish, which adds it", where=self._where)
+        column = batch.column(names.index(PARTITION))
+        rows = batch.select([name for name in names if name != PARTITION])
+        for partition in sorted(pc.unique(column).to_pylist()):
+            yield int(partition), rows.filter(pc.equal(column, partition))
+
+    def _joined(self, partition: int) -> Iterator[tuple[int, Any]]:
+        self._counts[partition] = 0
+        table = pa.Table.from_batches(self._waiting.pop(partition)).combine_chunks()
+        for chunk in table.to_batches(max_chunksize=CHUNK_ROWS_MAX):
+            if chunk.num_rows:
+                yield partition, chunk
+
+
+def write_part(
+    disk: RealLogDisk, identity: Identity, batches: Iterable[Any], *, query: str, batch: int, task: int
+) -> Part | None:
+    """Write the rows in *batches* (Arrow record batches) of one task; return what the driver is told, None for no rows.
+
+    *Raises* `LogRefused` for other columns than the log's.
+    """
+    attempt = uuid.uuid4().hex
+    path = disk.directory / str(RowsName(query_name(query), batch, task, attempt))
+    spill, gathered, written = _Spill(path), _Chunks(identity, f"the log {disk.directory}"), []
+    with pa.ipc.new_file(pa.PythonFile(spill, mode="w"), identity.schema) as file:
+        for partition, chunk in _all(gathered, batches):
+            file.write_batch(chunk)
+            written.append((partition, chunk.num_rows))
+    inline = spill.finish(disk)
+    probe("spark.part_written")
+    if not written:
+        return None
+    return Part(task, attempt, spill.digest, spill.count, tuple(written), inline=inline)
+
+
+def _all(gathered: _Chunks, batches: Iterable[Any]) -> Iterator[tuple[int, Any]]:
+    for each in batches:
+        yield from gathered.take(each)
+    yield from gathered.rest()
+
+
+def open_part(disk: LogDisk, manifest: Manifest, part: Part, *, where: str) -> Any | None:
+    """Return the Arrow file with the rows of *part*, checked against its digest; None if it has been forgotten.
+
+    *Raises* `CheckpointRefused` if it is not as written.
+    """
+    found = _bytes(disk, manifest, part, where)
+    if found is None:
+        return None
+    if digest_of(found) != part.digest:
+        what = f"the rows of batch {manifest.batch}, task {part.task} are damaged"
+        raise CheckpointRefused(f"{where}: {what}", what=what, where=where)
+    return pa.ipc.open_file(pa.py_buffer(found))
+
+
+def _bytes(disk: LogDisk, manifest: Manifest, part: Part, where: str) -> Any | None:
+    if part.inline is not None:
+        return part.inline
+    if not part.is_inline:
+        return disk.view(manifest.file_of(part))
+    data = disk.read(manifest_name(manifest.number))
+    return None if data is None else inlined(part, decoded(data, where=where)[1]).inline

@@ -1,0 +1,164 @@
+"""The driver's side of a log: one manifest per batch, of which the first durable copy wins for ever.
+
+1. The files of all tasks are there, synced by who wrote them; the directory is synced, which makes their names durable.
+2. The manifest is written beside its place, synced, and *linked* to it: a link never replaces a file, so of two drivers
+   that both think it is their turn one is told. The directory is synced. Now the batch is there.
+3. Readers are woken. Files that no manifest names are swept: of attempts that lost, of batches that died.
+
+A batch whose id this query has had is not written again, however it comes: Spark runs a batch again if it died before
+it wrote down that the batch was done. What came is compared with what is there (`compare`). Batches without rows have
+no manifest. Rejected: demanding that ids follow each other (Spark's can skip), and taking the id alone for a key (a
+query with a new checkpoint begins at 0 again, and its rows would be taken for old ones).
+"""
+
+from __future__ import annotations
+
+import logging
+import uuid
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from checkpoint.failures import unavailable
+from reliable_rx.errors import NondeterminismDetected, StoreUnavailable
+from reliable_rx.probes import probe
+from spark_bridge.log.compare import Difference, difference
+from spark_bridge.log.disk import LogDisk
+from spark_bridge.log.manifest import Manifest, Part, following
+from spark_bridge.log.names import UNFINISHED, manifest_name, query_name, rows_name
+from spark_bridge.log.refusal import LogRefused
+from spark_bridge.log.view import LogView
+
+OnChange = Literal["refuse", "keep"]
+"""What to do with a batch that comes again with other rows: fail the query, or keep the rows that came first."""
+ON_CHANGE: tuple[OnChange, ...] = ("refuse", "keep")
+SWEEP_EVERY = 64
+"""Manifests between two looks at all files; a batch looks at its own each time."""
+_LOG = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Committed:
+    """What became of a batch: *manifest* is where its rows are, None if it had none."""
+
+    manifest: Manifest | None
+    again: bool = False
+    difference: Difference | None = None
+
+
+class LogWriter:
+    """Write batches of one query into the log on *disk*. *takeover* lets a query go on where another one ended."""
+
+    def __init__(
+        self, disk: LogDisk, *, where: str, partitions: int = 1, on_change: OnChange = "refuse", takeover: bool = False
+    ) -> None:
+        self._disk, self._where = disk, where
+        self._partitions, self._on_change, self._takeover = partitions, on_change, takeover
+        self.view = LogView(disk, where=where)
+
+    def check_query(self, query: str) -> Manifest | None:
+        """Return the newest batch. *Raises* `LogRefused` if the log is another query's than *query*."""
+        newest = self.view.newest()
+        if newest is not None and newest.query != query and not self._takeover:
+            message = (
+                f"{self._where} belongs to query {newest.query}, not to {query}: start that one from its checkpoint, "
+                "use a new directory, or say takeover=True to let this query go on behind its rows"
+            )
+            raise LogRefused(message, where=self._where, found=newest.query, wanted=query)
+        return newest
+
+    def commit(self, query: str, batch: int, parts: Sequence[Part]) -> Committed:
+        """Make *parts* the rows of *batch*, unless the query has had that batch.
+
+        *Raises* `NondeterminismDetected` if it had other rows and that is to be refused, `LogRefused` if the log is
+        another query's, `StoreUnavailable` if the disk fails, or another driver has written meanwhile.
+        """
+        with unavailable(self._where):
+            newest = self.check_query(query)
+            if newest is not None and newest.query == query and batch <= newest.batch:
+                done = self._again(newest, batch, parts)
+            else:
+                done = Committed(self._write(newest, query, batch, parts) if parts else None)
+            self._sweep(query, batch, done.manifest)
+        if done.difference is not None:
+            self._report(query, batch, done.difference)
+        return done
+
+    def _write(self, newest: Manifest | None, query: str, batch: int, parts: Sequence[Part]) -> Manifest:
+        manifest = following(newest, query=query, batch=batch, parts=parts, partitions=self._partitions)
+        self._check_files(manifest)
+        name = manifest_name(manifest.number)
+        beside = f"{name}.{uuid.uuid4().hex[:8]}{UNFINISHED}"
+        self._disk.sync_directory()
+        self._disk.write(beside, manifest.encoded())
+        self._disk.sync(beside)
+        probe("spark.before_manifest")
+        try:
+            self._disk.link(beside, name)
+        except (FileExistsError, FileNotFoundError):  # his manifest is there, or he has swept ours away
+            message = f"{self._where}: another driver has just written batch {manifest.number}; stop one of the two"
+            raise StoreUnavailable(message, where=self._where) from None
+        self._disk.sync_directory()
+        probe("spark.after_manifest")
+        self._disk.remove(beside)
+        return manifest
+
+    def _check_files(self, manifest: Manifest) -> None:
+        for part in manifest.parts:
+            size = part.size if part.is_inline else self._disk.size(manifest.file_of(part))
+            if size != part.size:
+                found = "is not there" if size is None else f"has {size:,} bytes instead of {part.size:,}"
+                message = f"{self._where}: the file of batch {manifest.batch}, task {part.task} {found}"
+                raise StoreUnavailable(f"{message}; do all executors see the same directory?", where=self._where)
+
+    def _again(self, newest: Manifest, batch: int, parts: Sequence[Part]) -> Committed:
+        self._disk.sync_directory()  # whoever wrote it may have died before it did
+        first = self._find(newest, batch)
+        if first is None:
+            return Committed(None, again=True)  # it had no rows then, or all have acknowledged it
+        return Committed(first, again=True, difference=difference(self._disk, first, parts, where=self._where))
+
+    def _find(self, newest: Manifest, batch: int) -> Manifest | None:
+        for number in range(newest.number, -1, -1):
+            found = self.view.manifest(number)
+            if found is None or found.query != newest.query or found.batch < batch:
+                return None
+            if found.batch == batch:
+                return found
+        return None
+
+    def _report(self, query: str, batch: int, found: Difference) -> None:
+        message = (
+            f"{self._where}: batch {batch} of query {query} came again with other rows: digest "
+            f"{found.first_digest} the first time, {found.digest} now ({found.only_first:,} rows are gone, "
+            f"{found.only_now:,} are new); its source or plan is not deterministic (rand(), uuid(), a clock in Python)"
+        )
+        if self._on_change == "refuse":
+            remedy = "mend it, or say on_change='keep' to go on with the rows that came first"
+            fields = {"query": query, "turn": batch, "first": found.first_digest, "now": found.digest}
+            raise NondeterminismDetected(f"{message}; {remedy}", **fields)
+        _LOG.warning("%s; the rows that came first are kept", message)
+
+    def _sweep(self, query: str, batch: int, manifest: Manifest | None) -> None:
+        """Remove the files of *batch* that its manifest does not name; now and then, those of all batches."""
+        named = set(manifest.files) if manifest is not None else set()
+        everything = manifest is None or manifest.number % SWEEP_EVERY == 0
+        names = self._disk.names()
+        strays = [name for name in names if name not in named and _is_stray(name, query_name(query), batch, everything)]
+        named = self._named() if everything and strays else named
+        for name in strays:
+            if name not in named:
+                self._disk.remove(name)
+
+    def _named(self) -> set[str]:
+        manifests = (self.view.manifest(number) for number in self.view.numbers())
+        return {name for manifest in manifests if manifest is not None for name in manifest.files}
+
+
+def _is_stray(name: str, query: str, batch: int, everything: bool) -> bool:
+    rows = rows_name(name)
+    if rows is None:
+        return name.startswith("manifest-") and name.endswith(UNFINISHED)
+    if rows.query == query and rows.batch == batch:
+        return True
+    return everything and (rows.query != query or rows.batch < batch)

@@ -1,0 +1,204 @@
+"""A micro-batch log as a source of evaluators: partitioned, replayable, and forgetting what all readers have.
+
+An event is a row, and its position the number of rows of its partition before it; or an event is a whole Arrow record
+batch, and positions count those. The same position gives the same event for as long as it is kept, whatever Spark does
+meanwhile. Nothing here needs pyspark: the evaluator may be any process that sees the directory, also the one that runs
+Spark's driver.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable, Sequence
+from typing import Any, get_args
+
+from reliable_rx.errors import SourceFailed
+from reliable_rx.reliable import Batch, Listing
+from spark_bridge.log.bells import Bell
+from spark_bridge.log.cursor import Cursor
+from spark_bridge.log.disk import RealLogDisk, log_directory
+from spark_bridge.log.manifest import Unit
+from spark_bridge.log.names import check_reader
+from spark_bridge.log.retention import Held, acknowledge, register, release_on, retain
+from spark_bridge.log.view import LogView
+from spark_bridge.values import Timestamps, Values, rows_of
+
+
+class MicroBatchSource:
+    """Read the micro-batch log in the directory *path*, which `publish` writes.
+
+    An event is a row, as *values* says: a ``"dict"`` of columns or a ``"tuple"``; with ``"arrow"`` it is a record batch
+    of some thousand rows, and has an id of its own. *columns* names those that are wanted, in their order. *timestamps*
+    are `datetime` (with a zone: in UTC) or, as ``"microseconds"``, whole numbers since 1970. *timestamp* is a function
+    of the event, for event time.
+
+    A batch is kept until every *reader* by name has acknowledged all of it. A reader is kept for from its first visit
+    on; `release` ends that. Two evaluators that each need everything have two names; nodes that share the partitions of
+    one log have one. A reader's positions count either rows or batches, for ever.
+
+    While nobody has written, there are no partitions; they appear. Methods may be called from any thread.
+
+    >>> import tempfile
+    >>> import pyarrow as pa
+    >>> from spark_bridge.log import append
+    >>> log = tempfile.mkdtemp()
+    >>> append(log, [pa.record_batch({"user": ["ada", "bob"], "spent": [3, 4]})], batch=0)
+    2
+    >>> source = MicroBatchSource(log)
+    >>> source.open("0", 0).fetch(10).values
+    [{'user': 'ada', 'spent': 3}, {'user': 'bob', 'spent': 4}]
+
+    *Raises* `PositionUnavailable` for what has been forgotten or is not there yet, `SourceFailed` if there is no log or
+    no such partition or column, `CheckpointRefused` for damaged files.
+    """
+
+    def __init__(
+        self,
+        path: str | os.PathLike[str],
+        *,
+        reader: str = "evaluator",
+        values: Values = "dict",
+        columns: Sequence[str] | None = None,
+        timestamps: Timestamps = "datetime",
+        timestamp: Callable[[Any], float] | None = None,
+    ) -> None:
+        for what, given, choices in (("values", values, Values), ("timestamps", timestamps, Timestamps)):
+            if given not in get_args(choices):
+                raise ValueError(f"{what} is {given!r}; choose one of {get_args(choices)}")
+        self.directory = log_directory(path)
+        self.reader = check_reader(reader)
+        self.timestamp = timestamp
+        self.unit: Unit = "chunks" if values == "arrow" else "rows"
+        self._values, self._timestamps = values, timestamps
+        self._columns = None if columns is None else list(columns)
+        self.view = LogView(RealLogDisk(self.directory), where=f"the log {self.directory}")
+        self._waking = _Waking(self)
+
+    def __repr__(self) -> str:
+        return f"MicroBatchSource({str(self.directory)!r}, reader={self.reader!r})"
+
+    def partitions(self) -> Sequence[str]:
+        """Name the partitions by their numbers; none while there is no log."""
+        identity = self.view.identity
+        return [] if identity is None else [str(number) for number in range(identity.partitions)]
+
+    def listing(self) -> Sequence[Listing]:
+        """List the partitions; they appear when the log is made."""
+        return [Listing(name) for name in self.partitions()]
+
+    def bounds(self, partition: str, /) -> tuple[int, int]:
+        """Return the first id that is kept and the one behind the last."""
+        return self.view.bounds(self._number(partition), self.unit)
+
+    def open(self, partition: str, at: int, /) -> MicroBatchReader:
+        """Read *partition* from id *at* on, and keep what follows for this reader."""
+        number = self._number(partition)
+        cursor = Cursor(self.view, number, self.unit, at)
+        register(self.view.disk, self.reader, number, at, self.unit, where=self.view.where)
+        return MicroBatchReader(self, number, at, cursor)
+
+    def release(self) -> None:
+        """Forget this source's reader: nothing is kept for it any more."""
+        release_on(self.view.disk, self.reader)
+
+    def events(self, rows: Any) -> list[Any]:
+        """Return the events that a record batch is."""
+        chosen = rows if self._columns is None else rows.select(self._columns)
+        if self._values == "arrow":
+            return [chosen]
+        return rows_of(chosen, values=self._values, timestamps=self._timestamps)
+
+    def _number(self, partition: str) -> int:
+        identity, names = self.view.identity, self.partitions()
+        if identity is None:
+            message = f"there is no log in {self.directory} yet; spark_bridge.publish makes it"
+            raise SourceFailed(message, source=str(self.directory), partition=partition)
+        if partition not in names:
+            message = f"{self.view.where} has partitions 0 to {len(names) - 1}, not {partition!r}"
+            raise SourceFailed(message, source=str(self.directory), partition=partition)
+        missing = sorted(set(self._columns or ()) - set(identity.schema.names))
+        if missing:
+            message = f"{self.view.where} has columns {identity.schema.names}, not {missing}"
+            raise SourceFailed(message, source=str(self.directory), partition=partition)
+        return int(partition)
+
+    def on_bell(self, reader: MicroBatchReader, wake: Callable[[], None]) -> None:
+        self._waking.add(reader, wake)
+
+    def off_bell(self, reader: MicroBatchReader) -> None:
+        self._waking.discard(reader)
+
+
+class MicroBatchReader:
+    """Reads one partition of a micro-batch log."""
+
+    def __init__(self, source: MicroBatchSource, number: int, at: int, cursor: Cursor) -> None:
+        self._source, self._number, self._position, self._cursor = source, number, at, cursor
+        self._events: list[Any] = []
+        self._start = 0
+        self._acknowledged = at
+
+    def fetch(self, count_max: int, /) -> Batch:
+        first, values = self._position, self._some(count_max)
+        while values and len(values) < count_max and (more := self._some(count_max - len(values))):
+            values += more
+        return Batch(first, values)
+
+    def _some(self, count_max: int) -> list[Any]:
+        """Return some events, none at the end."""
+        if count_max > 0 and self._start == len(self._events):
+            chunk = self._cursor.next()
+            if chunk is None:
+                return []
+            self._events, self._start = self._source.events(chunk.rows), self._position - chunk.first
+        values = self._events[self._start : self._start + count_max]
+        self._start += len(values)
+        self._position += len(values)
+        return values
+
+    def acknowledge(self, n: int, /) -> None:
+        """Say that id *n* and all before are safe; forget the batches that are so for every reader."""
+        if n < self._acknowledged:
+            return
+        self._acknowledged = n + 1
+        source = self._source
+        acknowledge(source.view.disk, source.reader, self._number, Held(source.unit, n + 1))
+        retain(source.view)
+
+    def has_more(self) -> bool:
+        return self._start < len(self._events) or self._cursor.has_more()
+
+    def on_available(self, wake: Callable[[], None], /) -> None:
+        self._source.on_bell(self, wake)
+
+    def close(self) -> None:
+        self._source.off_bell(self)
+
+
+class _Waking:
+    """Who waits; while somebody does, a thread listens."""
+
+    def __init__(self, source: MicroBatchSource) -> None:
+        self._source = source
+        self._wakes: dict[MicroBatchReader, Callable[[], None]] = {}
+        self._bell: Bell | None = None
+        self._lock = threading.Lock()
+
+    def add(self, reader: MicroBatchReader, wake: Callable[[], None]) -> None:
+        with self._lock:
+            self._wakes[reader] = wake
+            if self._bell is None:
+                self._bell = Bell(self._source.directory, self._heard)
+
+    def discard(self, reader: MicroBatchReader) -> None:
+        with self._lock:
+            self._wakes.pop(reader, None)
+            bell, self._bell = (self._bell, None) if not self._wakes else (None, self._bell)
+        if bell is not None:
+            bell.stop()
+
+    def _heard(self) -> None:
+        for reader, wake in list(self._wakes.items()):
+            if reader.has_more():
+                wake()

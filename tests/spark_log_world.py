@@ -1,0 +1,122 @@
+"""Micro-batch logs without Spark: small batches, tasks that wrote them, a directory that loses what was not synced."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from reliable_rx.testing.faults import SimulatedDisk
+from spark_bridge.log.columns import PARTITION, canonical
+from spark_bridge.log.cursor import Cursor
+from spark_bridge.log.disk import open_directory
+from spark_bridge.log.identity import Identity, claim
+from spark_bridge.log.manifest import Part, digest_of
+from spark_bridge.log.names import RowsName
+from spark_bridge.log.parts import write_part
+from spark_bridge.log.view import LogView
+from spark_bridge.log.writer import Committed, LogWriter
+
+QUERY, OTHER = "a" * 32, "b" * 32
+SCHEMA = pa.schema([("n", pa.int64())])
+
+
+class SimulatedLogDisk(SimulatedDisk):
+    """A `LogDisk` whose crash states can be walked through."""
+
+    def names(self) -> Sequence[str]:
+        return list(self._names)
+
+    def size(self, name: str) -> int | None:
+        data = self.read(name)
+        return None if data is None else len(data)
+
+    def view(self, name: str) -> bytes | None:
+        return self.read(name)
+
+    def link(self, old: str, new: str) -> None:
+        if new in self._names:
+            raise FileExistsError(new)
+        self._change({new: self._names[old]})
+        self._did(f"link {old} {new}")
+
+    def remove(self, name: str) -> None:
+        if name in self._names:
+            super().remove(name)
+
+
+def table(*numbers: int) -> Any:
+    return pa.record_batch({"n": pa.array(numbers, pa.int64())})
+
+
+def keyed(*rows: tuple[int, int]) -> Any:
+    """Return rows with the partition that each belongs into."""
+    return pa.record_batch({"n": [n for _, n in rows], PARTITION: [partition for partition, _ in rows]})
+
+
+def task_file(disk: SimulatedLogDisk, batch: int, task: int, *numbers: int, attempt: str = "1") -> Part:
+    """Write a file of rows as an executor does, synced, and return what it tells the driver."""
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_file(sink, SCHEMA) as file:
+        file.write_batch(table(*numbers))
+    data = sink.getvalue().to_pybytes()
+    name = str(RowsName(QUERY, batch, task, attempt))
+    disk.write(name, data)
+    disk.sync(name)
+    return Part(task, attempt, digest_of(data), len(data), ((0, len(numbers)),))
+
+
+def task_inline(task: int, *numbers: int) -> Part:
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_file(sink, SCHEMA) as file:
+        file.write_batch(table(*numbers))
+    data = sink.getvalue().to_pybytes()
+    return Part(task, "2", digest_of(data), len(data), ((0, len(numbers)),), inline=data)
+
+
+def numbers_in(view: LogView, partition: int = 0) -> list[int]:
+    """Read the whole of a partition, from the first id that is kept."""
+    cursor = Cursor(view, partition, "rows", view.bounds(partition, "rows")[0])
+    found: list[int] = []
+    while (chunk := cursor.next()) is not None:
+        found += chunk.rows.column(0).to_pylist()
+    return found
+
+
+class Spark:
+    """What Spark does to a log: tasks that write, a driver that commits; nothing is kept between two calls."""
+
+    def __init__(self, directory: Path, *, query: str = QUERY, key: Sequence[str] = (), **settings: Any) -> None:
+        self.directory, self.query, self.key, self.settings = directory, query, key, settings
+        self.where = f"the log {directory}"
+
+    def identity(self, schema: Any = SCHEMA) -> Identity:
+        partitions = self.settings.get("partitions")
+        return claim(open_directory(self.directory), canonical(schema), partitions=partitions, key=self.key or None,
+                     where=self.where)  # fmt: skip
+
+    def wrote(self, batch: int, *tasks: Any) -> list[Part]:
+        disk, identity = open_directory(self.directory), self.identity()
+        parts = [
+            write_part(disk, identity, [each], query=self.query, batch=batch, task=number)
+            for number, each in enumerate(tasks)
+        ]
+        return [part for part in parts if part is not None]
+
+    def commit(self, batch: int, parts: Sequence[Part]) -> Committed:
+        writer = LogWriter(open_directory(self.directory), where=self.where, **self.settings)
+        return writer.commit(self.query, batch, parts)
+
+    def run(self, batch: int, *tasks: Any) -> Committed:
+        return self.commit(batch, self.wrote(batch, *tasks))
+
+    def view(self) -> LogView:
+        return LogView(open_directory(self.directory), where=self.where)
+
+    def numbers(self, partition: int = 0) -> list[int]:
+        return numbers_in(self.view(), partition)
+
+    def files(self, prefix: str = "rows-") -> list[str]:
+        return sorted(path.name for path in self.directory.iterdir() if path.name.startswith(prefix))

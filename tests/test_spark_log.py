@@ -1,0 +1,248 @@
+"""The file protocol of micro-batch logs: what comes again, what does not belong, what is forgotten, what is damaged."""
+
+from __future__ import annotations
+
+import logging
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from spark_log_world import OTHER, Spark, keyed, table
+
+from reliable_rx.errors import CheckpointRefused, NondeterminismDetected, PositionUnavailable, StoreUnavailable
+from spark_bridge.log import LogRefused, readers, release
+from spark_bridge.log.disk import log_directory, open_directory
+from spark_bridge.log.parts import CHUNK_ROWS_MAX
+from spark_bridge.log.retention import Held, acknowledge, register, retain
+from spark_bridge.log.writer import LogWriter
+
+MANY = tuple(range(6000))  # too many for the manifest
+
+
+def test_batches_have_consecutive_ids_in_the_order_of_their_tasks(tmp_path: Path) -> None:
+    """Whatever batch ids Spark skips, rows follow each other; few rows lie in the manifest, many in a file."""
+    spark = Spark(tmp_path)
+    spark.run(0, table(0, 1), table(2))
+    spark.run(1, table(*MANY), table())
+    done = spark.run(5, table(7))
+    assert done.manifest is not None
+    assert (done.manifest.number, done.manifest.before["rows"]) == (2, (6003,))
+    assert spark.numbers() == [0, 1, 2, *MANY, 7]
+    assert (len(spark.files()), len(spark.files("manifest-"))) == (1, 3)
+
+
+def test_a_batch_without_rows_leaves_nothing(tmp_path: Path) -> None:
+    """Spark runs empty batches whenever event time moves; they cost no file."""
+    spark = Spark(tmp_path)
+    spark.run(0, table(1))
+    before = sorted(path.name for path in tmp_path.iterdir())
+    assert spark.run(1, table(), table()).manifest is None
+    assert sorted(path.name for path in tmp_path.iterdir()) == before
+
+
+def test_a_batch_that_comes_again_is_recognised(tmp_path: Path) -> None:
+    """The second copy is discarded, byte for byte the same or cut and ordered otherwise."""
+    spark = Spark(tmp_path)
+    spark.run(0, table(0))
+    spark.run(1, table(*MANY), table(1, 2))
+    files = spark.files()
+    for tasks in ([table(*MANY), table(1, 2)], [table(2, *reversed(MANY), 1)], [table(1), table(2), table(*MANY)]):
+        done = spark.run(1, *tasks)
+        assert (done.again, done.difference) == (True, None)
+        assert spark.files() == files
+    assert spark.numbers() == [0, *MANY, 1, 2]
+    spark.run(2, table(9))
+    assert spark.run(0, table(0)).again
+    assert spark.numbers() == [0, *MANY, 1, 2, 9]
+
+
+def test_a_batch_that_comes_again_with_other_rows_is_refused_with_both_digests(tmp_path: Path) -> None:
+    """The rows that came first stay, the others are removed, and the error says how much differs."""
+    spark = Spark(tmp_path)
+    first = spark.run(0, table(*MANY))
+    with pytest.raises(
+        NondeterminismDetected, match=r"came again with other rows.*1 rows are gone, 2 are new"
+    ) as caught:
+        spark.run(0, table(*MANY[:-1], -1, -2))
+    assert caught.value.first != caught.value.now
+    assert first.manifest is not None
+    assert spark.files() == first.manifest.files
+    assert spark.numbers() == [*MANY]
+
+
+def test_other_rows_may_be_dropped_by_choice(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """With on_change="keep" the query goes on with what came first, and a warning has both digests."""
+    spark = Spark(tmp_path, on_change="keep")
+    spark.run(0, table(1, 2))
+    with caplog.at_level(logging.WARNING):
+        difference = spark.run(0, table(1, 3)).difference
+    assert difference is not None
+    assert difference.first_digest in caplog.text
+    assert difference.digest in caplog.text
+    spark.run(1, table(4))
+    assert spark.numbers() == [1, 2, 4]
+
+
+def test_a_log_is_one_querys(tmp_path: Path) -> None:
+    """Another query, such as one with a new checkpoint, is refused before it begins; it may take over."""
+    Spark(tmp_path).run(7, table(1))
+    with pytest.raises(LogRefused, match=f"belongs to query {'a' * 32}, not to {OTHER}.*takeover"):
+        Spark(tmp_path, query=OTHER).run(0, table(2))
+    successor = Spark(tmp_path, query=OTHER, takeover=True)
+    successor.run(0, table(2))
+    assert successor.run(0, table(2)).again
+    assert successor.numbers() == [1, 2]
+    with pytest.raises(LogRefused):
+        Spark(tmp_path).run(8, table(3))
+
+
+@pytest.mark.parametrize(
+    ("schema", "said"),
+    [
+        (pa.schema([("n", pa.string())]), "n is string instead of int64"),
+        (pa.schema([("n", pa.int64()), ("m", pa.int64())]), r"m \(int64\) is new"),
+        (pa.schema([("m", pa.int64())]), "n is missing instead of int64"),
+    ],
+)
+def test_a_log_keeps_its_columns(tmp_path: Path, schema: pa.Schema, said: str) -> None:
+    """Rows with other columns are refused, and the sentence names these."""
+    spark = Spark(tmp_path)
+    spark.identity()
+    with pytest.raises(LogRefused, match=said):
+        spark.identity(schema)
+
+
+def test_settings_of_the_session_are_no_other_columns(tmp_path: Path) -> None:
+    """The session's zone, large strings and nullability say nothing about the rows."""
+    spark = Spark(tmp_path)
+    rome = pa.schema([pa.field("t", pa.timestamp("us", "Europe/Rome")), pa.field("s", pa.large_string(), False)])
+    oslo = pa.schema([pa.field("t", pa.timestamp("us", "Europe/Oslo"), False), pa.field("s", pa.string())])
+    assert spark.identity(rome) == spark.identity(oslo)
+    with pytest.raises(LogRefused, match=r"t is timestamp\[us\] instead of timestamp\[us, tz=UTC\]"):
+        spark.identity(pa.schema([pa.field("t", pa.timestamp("us")), pa.field("s", pa.string())]))
+
+
+def test_partitions_and_key_are_fixed(tmp_path: Path) -> None:
+    """What shares rows out cannot change: a key would be in two partitions."""
+    Spark(tmp_path, partitions=4, key=["user"]).identity()
+    with pytest.raises(LogRefused, match=r"was made with partitions=4, not 8"):
+        Spark(tmp_path, partitions=8, key=["user"]).identity()
+    with pytest.raises(LogRefused, match=r"key=\['user'\], not \['item'\]"):
+        Spark(tmp_path, partitions=4, key=["item"]).identity()
+    with pytest.raises(ValueError, match="several partitions need a key"):
+        Spark(tmp_path / "new", partitions=4).identity()
+
+
+def test_partitions_have_ids_of_their_own(tmp_path: Path) -> None:
+    """Rows of a task are shared out by the column that says where; each partition keeps their order."""
+    spark = Spark(tmp_path, partitions=3, key=["n"])
+    spark.run(0, keyed((2, 20), (0, 1), (2, 21)), keyed((0, 2)))
+    spark.run(1, keyed((2, 22), (0, 3)))
+    assert [spark.numbers(partition) for partition in range(3)] == [[1, 2, 3], [], [20, 21, 22]]
+    assert spark.view().bounds(2, "rows") == (0, 3)
+    with pytest.raises(LogRefused, match="_partition"):
+        spark.run(2, table(1))
+
+
+def test_chunks_are_bounded(tmp_path: Path) -> None:
+    """However large Spark's Arrow batches are, what a reader takes at once is not."""
+    spark = Spark(tmp_path)
+    done = spark.run(0, table(*range(CHUNK_ROWS_MAX * 2 + 5)))
+    assert done.manifest is not None
+    assert [rows for _, rows in done.manifest.parts[0].chunks] == [CHUNK_ROWS_MAX, CHUNK_ROWS_MAX, 5]
+
+
+def test_of_two_drivers_one_is_told(tmp_path: Path) -> None:
+    """A driver that was thought dead and writes the next manifest after its successor has done so is refused."""
+    spark, disk = Spark(tmp_path), open_directory(tmp_path)
+    spark.run(0, table(0))
+    slow = spark.wrote(1, table(1))
+    link = disk.link
+
+    def overtaken(old: str, new: str) -> None:
+        spark.run(1, table(1))
+        link(old, new)
+
+    disk.link = overtaken  # type: ignore[method-assign]
+    with pytest.raises(StoreUnavailable, match="another driver"):
+        LogWriter(disk, where="the log").commit(spark.query, 1, slow)
+    assert spark.numbers() == [0, 1]
+
+
+def test_files_of_attempts_that_lost_are_swept(tmp_path: Path) -> None:
+    """A task that ran twice has two files; the manifest names one, the other goes. So do those of a died batch."""
+    spark = Spark(tmp_path)
+    spark.wrote(0, table(*MANY))
+    spark.run(0, table(*MANY))
+    assert len(spark.files()) == 1
+    spark.wrote(1, table(*MANY))
+    assert len(spark.files()) == 2
+    spark.run(1, table(*MANY))
+    assert len(spark.files()) == 2
+
+
+def test_executors_that_write_elsewhere_are_found_out(tmp_path: Path) -> None:
+    """A file that the driver cannot see is no batch."""
+    spark = Spark(tmp_path)
+    parts = spark.wrote(0, table(*MANY))
+    (tmp_path / spark.files()[0]).unlink()
+    with pytest.raises(StoreUnavailable, match="do all executors see the same directory"):
+        spark.commit(0, parts)
+    assert spark.view().newest() is None
+
+
+def test_damage_is_found(tmp_path: Path) -> None:
+    """A byte that changed on the disk is an error, in the rows and in the manifest."""
+    spark = Spark(tmp_path)
+    spark.run(0, table(*MANY))
+    flip(tmp_path / spark.files()[0])
+    with pytest.raises(CheckpointRefused, match="rows of batch 0, task 0 are damaged"):
+        spark.numbers()
+    flip(tmp_path / spark.files("manifest-")[0])
+    with pytest.raises(CheckpointRefused, match="manifest is damaged"):
+        spark.numbers()
+
+
+def flip(path: Path) -> None:
+    data = bytearray(path.read_bytes())
+    data[len(data) // 2] ^= 1
+    path.write_bytes(data)
+
+
+def test_whole_batches_are_forgotten_when_all_readers_have_them(tmp_path: Path) -> None:
+    """The slowest reader decides, the newest batch stays, ids go on, and a released reader no longer counts."""
+    spark, disk = Spark(tmp_path), open_directory(tmp_path)
+    for batch in range(4):
+        spark.run(batch, table(*range(batch * 10, batch * 10 + 3)))
+    assert retain(spark.view()) == 0
+    for reader in ("fast", "slow"):
+        register(disk, reader, 0, 0, "rows", where="the log")
+    acknowledge(disk, "fast", 0, Held("rows", 12))
+    acknowledge(disk, "slow", 0, Held("rows", 5))
+    assert retain(spark.view()) == 1
+    assert spark.view().bounds(0, "rows") == (3, 12)
+    assert readers(tmp_path) == ["fast", "slow"]
+    release(tmp_path, "slow")
+    assert retain(spark.view()) == 2
+    assert spark.numbers() == [30, 31, 32]
+    with pytest.raises(PositionUnavailable, match="id 8 is wanted, and what was before 9 has been forgotten"):
+        spark.view().locate(0, "rows", 8)
+    spark.run(4, table(40))
+    assert spark.view().bounds(0, "rows") == (9, 13)
+
+
+def test_a_log_lies_in_a_directory(tmp_path: Path) -> None:
+    """An object store has neither links nor syncs, and is refused by name."""
+    assert log_directory(tmp_path.as_uri()) == tmp_path
+    with pytest.raises(ValueError, match="not in s3a:"):
+        log_directory("s3a://bucket/log")
+
+
+def test_a_log_begins_behind_its_last_hole(tmp_path: Path) -> None:
+    """What a driver that was thought dead has left before the oldest kept batch is no part of the log."""
+    spark = Spark(tmp_path)
+    for batch in range(4):
+        spark.run(batch, table(batch))
+    (tmp_path / spark.files("manifest-")[1]).unlink()
+    assert spark.view().bounds(0, "rows") == (2, 4)
+    assert spark.numbers() == [2, 3]
