@@ -133,7 +133,7 @@ class Node:
         """
         if not self._once.acquire(blocking=False):
             raise RuntimeError(f"this node of group {self.group!r} has been started before; make another Node")
-        cancel = self._registry.subscribe(self._waker.wake)
+        cancel = self._registry.subscribe(self._noticed)
         try:
             while not self._over() and self._waker.wait():
                 self._round()
@@ -147,6 +147,11 @@ class Node:
         """Give everything back in order, then end `run`; safe from any thread and from signal handlers."""
         self._leave_until = time.monotonic() + LEAVE_S
         self._waker.wake(at_once=True)
+
+    def _noticed(self) -> None:
+        """Somebody has changed the group: what this node is to hold may be something else now. Asked by a beat."""
+        self._membership.soon()
+        self._waker.wake()
 
     def _all_ended(self) -> bool:
         holds = self._shared.group().holds
