@@ -11,7 +11,7 @@ import sqlite3
 import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -220,7 +220,10 @@ class Cluster:
 
 def locks_others_out(node: Node, folder: Path) -> bool:
     """Whether *node* holds a lock that others need: they are held for milliseconds, and nobody can take one away."""
-    shared = {path.stat().st_ino for pattern in SHARED for path in folder.glob(pattern)}
+    shared = set()
+    for path in [path for pattern in SHARED for path in folder.glob(pattern)]:
+        with suppress(FileNotFoundError):  # SQLite makes and removes some of its files as it goes
+            shared.add(path.stat().st_ino)
     locks = [line.split() for line in Path("/proc/locks").read_text().splitlines()]
     return any(
         lock[3:5] == ["WRITE", str(node.pid)] and int(lock[5].rpartition(":")[2]) in shared
