@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from random import Random
 from typing import Any
 
 import pytest
+from node_world import DEADLINE_S, Logs, World, until
 
 from hosting import App, ListSource, Node, open_group
 from hosting.partitioned.assign import sticky
@@ -193,7 +195,24 @@ def test_what_others_wait_for_is_noticed() -> None:
     assert notices(5, member=me, profile=small, holds={PART: (Epoch(1), Status.TERMINATED)}) == 1
 
 
-def test_a_node_runs_once(tmp_path: Any) -> None:
+def test_a_notice_makes_nodes_beat_at_once(tmp_path: Path) -> None:
+    """With minutes between beats a node that comes gets its share at once, and one that goes has its share taken: the
+    change of the document wakes whoever it concerns."""
+    logs = Logs("abcd")
+    seldom = Timing(session_s=100 * DEADLINE_S, gather_s=0.0)
+
+    def nothing(app: App, world: World) -> None:
+        app.query("same", app.source("logs", logs))
+
+    world = World(tmp_path, nothing)
+    with world.node("stays", timing=seldom) as stays:
+        until(lambda: len(stays.agents) == 4)
+        with world.node("leaves", timing=seldom) as leaves:
+            until(lambda: len(stays.agents) == len(leaves.agents) == 2)
+        until(lambda: len(stays.agents) == 4)
+
+
+def test_a_node_runs_once(tmp_path: Path) -> None:
     """Started again, at the same time or later, it says so, and what ran is not disturbed."""
     app = App()
     app.query("n", app.source("numbers", ListSource({"a": [1]})))
