@@ -18,7 +18,13 @@ from hosting.partitioned.words import Epoch, Lease, Partition
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """One partition of *group* on the node that holds its lease."""
+    """One partition of *group* on the node that holds its lease: what a sink is made for.
+
+    >>> from hosting.partitioned.words import MemberId
+    >>> place = Place("thermometers", Lease(Partition("readings", "attic"), MemberId("node-1"), Epoch(3)))
+    >>> place.partition.source, place.partition.name, place.epoch
+    ('readings', 'attic', 3)
+    """
 
     group: str
     lease: Lease
