@@ -1,8 +1,8 @@
 """The app of the nodes that tests kill and stop: paced partitions, a file and a table for each of them.
 
 Every node makes it anew, from the environment: ``NODE_FOLDER`` is where everything lies, ``NODE_SCRIPT`` says which
-partitions there are. Events come from the moment on that the file ``begun`` names. Each record says under which epoch
-it was written, so that a writer whose epoch is over is seen.
+partitions there are, ``NODE_RATE`` how many events a second. They come from the moment on that the file ``begun``
+names. Each record says under which epoch it was written, so that a writer whose epoch is over is seen.
 """
 
 from __future__ import annotations
@@ -20,7 +20,6 @@ from hosting.sources import Split
 from reliable_rx.testing.faults import arm_from_environment
 
 COUNT = 100
-RATE_PER_S = 50.0
 SPLIT_AT = 40
 KEYS = 3
 CHECKPOINT_EVENTS, BATCH = 20, 7
@@ -46,7 +45,9 @@ def source(script: str, *, clock: Callable[[], float] = time.time, rate_per_s: f
 
 def make(folder: Path, script: str) -> App:
     app = App(checkpoint_interval_s=0.1, checkpoint_events=CHECKPOINT_EVENTS, batch_events_max=BATCH)
-    app.source("numbers", lambda: source(script, clock=since(folder / "begun"), rate_per_s=RATE_PER_S))
+    app.source(
+        "numbers", lambda: source(script, clock=since(folder / "begun"), rate_per_s=float(os.environ["NODE_RATE"]))
+    )
     for name, query in QUERIES.items():
         app.query(name, query)
     app.sink("sums", lambda place: JsonLinesSink(lines_path(folder, place.partition.name), encode=dated(place)))

@@ -56,8 +56,10 @@ def run(command: list[str], environment: dict[str, str], log: Path) -> None:
 class Cluster:
     """A folder, the nodes that share it, and what came out."""
 
-    def __init__(self, folder: Path, *, script: str = "", session_s: float = SESSION_S) -> None:
-        self.folder, self.script, self.session_s = folder, script, session_s
+    def __init__(
+        self, folder: Path, *, script: str = "", session_s: float = SESSION_S, rate_per_s: float = 50.0
+    ) -> None:
+        self.folder, self.script, self.session_s, self.rate_per_s = folder, script, session_s, rate_per_s
         self.nodes: dict[str, Node] = {}
         self.codes = {0, KILLED}
         (folder / "out").mkdir()
@@ -75,7 +77,7 @@ class Cluster:
         """Start a node; it ends by itself when all partitions have ended. One with a *gate* waits until it is open."""
         environment = {
             "RELIABLE_RX_FAULTS": faults, "NODE_FOLDER": str(self.folder), "NODE_SCRIPT": self.script,
-            "NODE_GATE": str(self.folder / gate) if gate else "",
+            "NODE_RATE": str(self.rate_per_s), "NODE_GATE": str(self.folder / gate) if gate else "",
         }  # fmt: skip
         command = [
             "node", f"{APP}:app", "--plain", "--until-ended", "--tag", name, "--store", str(self.folder / "group"),
@@ -94,7 +96,8 @@ class Cluster:
         os.kill(self.nodes[name].pid or 0, number)
 
     def log(self, name: str) -> str:
-        return (self.folder / f"{name}.log").read_text()
+        path = self.folder / f"{name}.log"
+        return path.read_text() if path.exists() else "(not begun)"
 
     def logs(self) -> str:
         return "\n".join(f"---- {name}\n{self.log(name)}" for name in self.nodes)

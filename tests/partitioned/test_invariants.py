@@ -66,7 +66,10 @@ def documented() -> dict[str, str]:
 
 
 def documented_in(path: Path) -> Iterator[tuple[str, str]]:
-    for node in ast.walk(ast.parse(path.read_text())):
+    text = path.read_text()
+    if not re.search(r"\b[SL]\d", text):
+        return
+    for node in ast.walk(ast.parse(text)):
         if isinstance(node, ast.FunctionDef | ast.ClassDef):
             yield f"{path.name}::{node.name}", ast.get_docstring(node) or ""
 

@@ -10,14 +10,16 @@ Of the fault menu: SIGSTOP past the session and then SIGCONT; a kill at each nam
 
 from __future__ import annotations
 
+import random
 import signal
 import sys
+import time
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from node_harness import KILLED, Cluster, cluster, is_stopped, locks_others_out
+from node_harness import KILLED, Cluster, cluster, is_over, is_stopped, locks_others_out
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="reads from /proc whether a process is stopped")
 
@@ -164,6 +166,34 @@ def test_a_partition_splits_while_nodes_come_and_go(tmp_path: Path, point: str) 
             nodes.signal("victim", signal.SIGCONT)
         nodes.finish()
         nodes.check()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(6))
+def test_killed_stopped_and_replaced_at_any_moment(tmp_path: Path, seed: int) -> None:
+    """S4, S8, S18, S19: of three nodes one after the other is killed, stopped for a while, or told to leave."""
+    draw, misfortunes = random.Random(seed), 6
+    with cluster(tmp_path, rate_per_s=10.0) as nodes:
+        nodes.codes |= {-signal.SIGTERM}  # of one that was told to leave before it could listen
+        alive = [f"node{number}" for number in range(3)]
+        for name in alive:
+            nodes.start(name)
+        nodes.until(lambda: len(nodes.owners()) == 3, "owners")
+        nodes.begin()
+        for number in range(misfortunes):
+            name = alive.pop(draw.randrange(3))
+            alive.append(f"next{number}")
+            nodes.start(alive[-1])
+            time.sleep(draw.random())  # what is tested is any moment
+            how = draw.choice([signal.SIGKILL, signal.SIGSTOP, signal.SIGTERM])
+            if not is_over(nodes.nodes[name]):
+                nodes.signal(name, how)
+            time.sleep(draw.random() * 2 * nodes.session_s if how == signal.SIGSTOP else 0.0)
+            if how == signal.SIGSTOP:
+                nodes.signal(name, signal.SIGCONT)
+                alive[-1] = name if draw.random() < 0.5 else alive[-1]
+        nodes.finish()
+        nodes.check(losses=misfortunes)
 
 
 @pytest.mark.slow
