@@ -1,0 +1,144 @@
+"""Running one key of any other query: an engine for the key, made from its row and turned into a row again.
+
+The row is bytes: references between the parts of a query (a group in the state of an operator) are addresses that only
+mean something within one key, so each key is read by itself, and those nothing happens to are never read. The engine is
+that of the evaluator, so that timers, windows, joins and errors are what they are there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+from hashlib import blake2b
+from operator import attrgetter
+
+from checkpoint.codec import decode, encode
+from hosting.engine import QueryEngine
+from hosting.snapshot import each_row
+from hosting.standing import RUNNING, Standing
+from hosting.turn import Create, Events, Output, Tick
+from reliable_rx.errors import QueryRefused
+from reliable_rx.plan import Operators, Plan, PlanNode
+from reliable_rx.query import Node
+from reliable_rx.rows import Loader, Signature, save_instance, save_unit, signature
+from spark_bridge.keyed.emitted import Emitted
+from spark_bridge.keyed.query import KeyedQuery
+from spark_bridge.keyed.straight import Step
+
+NAME = "query"
+
+
+class KeyEngine(QueryEngine):
+    """An engine for one key."""
+
+    def __init__(self, host: General) -> None:
+        super().__init__()
+        self.host = host
+
+    def plan_inner(self, query: Node, node: PlanNode) -> tuple[Plan, Operators]:
+        plan, ops = super().plan_inner(query, node)
+        self.host.know(plan)
+        if plan.sources and not self.host.query.per_key:
+            raise QueryRefused(
+                f"{node.path} reads {', '.join(sorted(plan.sources))} in each group: merge it in before group_by",
+                path=node.path,
+            )
+        return plan, ops
+
+
+class General:
+    """Runs keys of any query that can run per key."""
+
+    def __init__(self, query: KeyedQuery, signatures: dict[int, Signature]) -> None:
+        self.query = query
+        self.plan = query.plan
+        self.signatures = signatures
+        self.know(self.plan)
+
+    def run(
+        self, key: Hashable, row: bytes | int | None, steps: Sequence[Step], out: Emitted, *, until: float, ended: bool
+    ) -> tuple[bytes | int, float | None]:
+        """Give *steps* to the query of *key*, move its clock to *until*; return its row and when something is due."""
+        if type(row) is int:
+            return row, None
+        self.query.key.key = key
+        engine = self.begin(steps[0][0] if steps else until, key, out) if row is None else self.load(row)  # type: ignore[arg-type]
+        for time, source, values in steps:
+            if time > engine.clock and engine.timers.heap:  # who subscribes at a timer before it shall get the event
+                self.put(key, engine.take(Events(source, "0", 0, (), time)), out)
+            self.put(key, engine.take(Events(source, "0", 0, values, max(time, engine.clock))), out)
+        if ended:
+            for source in self.query.sources:
+                time = engine.clock if self.query.event_time else max(until, engine.clock)
+                self.put(key, engine.take(Events(source, "0", 0, (), time, ended=True)), out)
+        self.move(key, engine, until, out, ended=ended)
+        standing = engine.standing[NAME]
+        if standing.status != RUNNING:
+            return -standing.emitted, None
+        return self.save(engine), engine.timers.next_due()
+
+    def begin(self, time: float, key: Hashable, out: Emitted) -> KeyEngine:
+        """Begin the query of a key with the first that happens to it."""
+        engine = self.engine()
+        create = Create(NAME, self.query.identity, self.plan, (), "fail", self.query.limits, time)
+        self.put(key, engine.take(create), out)
+        return engine
+
+    def engine(self) -> KeyEngine:
+        engine = KeyEngine(self)
+        for source in self.query.sources:
+            engine.declare(source, ["0"])
+        return engine
+
+    def move(self, key: Hashable, engine: KeyEngine, until: float, out: Emitted, *, ended: bool) -> None:
+        """Let time pass: on event time what is due at *until* itself waits for more events of that time."""
+        if ended:
+            until = max(until, engine.timers.last_due() or until)
+        if until > engine.clock or not self.query.event_time:
+            inclusive = ended or not self.query.event_time
+            turn = Tick(until) if inclusive else Events(self.query.sources[0], "0", 0, (), until)
+            self.put(key, engine.take(turn), out)
+
+    @staticmethod
+    def put(key: Hashable, outputs: Sequence[Output], out: Emitted) -> None:
+        for each in outputs:
+            if each.values:
+                out.add(key, each.first, each.values)
+            if each.ended:
+                if isinstance(each.error, QueryRefused):
+                    raise each.error
+                out.end(key, each.next - 1, each.error)
+
+    # -- rows
+
+    def know(self, plan: Plan) -> None:
+        """Number a plan, and those shared within it, by its signature: the same in every process."""
+        if not plan.number:
+            digest = blake2b(repr(signature(plan)).encode(), digest_size=7).digest()
+            plan.number = int.from_bytes(digest, "big") + 1
+        self.signatures.setdefault(plan.number, signature(plan))
+        for node in plan.nodes:
+            if node.template is not None:
+                self.know(node.template)
+
+    def save(self, engine: QueryEngine) -> bytes:
+        """Return what an engine with one query holds, as the row of a key."""
+        standing = engine.standing[NAME]
+        number = attrgetter("number")
+        inside = [(unit.address(), save_unit(unit, number)) for unit in each_row([standing]) if unit is not standing]
+        return encode(
+            (standing.emitted, engine.clock, engine.orders, self.plan.number, save_instance(standing), inside)
+        )
+
+    def load(self, row: bytes) -> KeyEngine:
+        """Return the engine that a row was made from."""
+        engine = self.engine()
+        loader = Loader(self.signatures)
+        emitted, engine.clock, engine.orders, shape, top, inside = loader.reading(lambda: decode(row))
+        engine.moving = True
+        standing = engine.standing[NAME] = Standing(self.plan, engine, NAME, policy="fail", keys=())
+        standing.emitted = emitted
+        loader.add(standing, top, self.signatures[shape])
+        loader.load_all(inside)
+        loader.finish()
+        engine.moving = False
+        return engine
