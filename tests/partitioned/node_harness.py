@@ -22,7 +22,7 @@ from node_app import BATCH, CHECKPOINT_EVENTS, QUERIES, lines_path, source, tabl
 from hosting.cli import main
 from hosting.partitioned.group import Group, read_group
 from hosting.partitioned.opening import open_group
-from hosting.partitioned.words import Status
+from hosting.partitioned.words import MemberId, Status
 from reliable_rx.testing import check_ledger
 
 APP = Path(__file__).with_name("node_app.py")
@@ -132,7 +132,7 @@ class Cluster:
         group = self.group()
         if group is None:
             return {}
-        tags = {member: str(seat.profile.tag) for member, seat in group.members.items()}
+        tags: dict[MemberId | None, str] = {member: str(seat.profile.tag) for member, seat in group.members.items()}
         return {each.name: tags[hold.owner] for each, hold in group.holds.items() if hold.owner in tags}
 
     def tags(self) -> list[str]:

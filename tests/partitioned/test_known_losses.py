@@ -21,6 +21,7 @@ from test_points import is_there
 
 from checkpoint.offsets import MemoryOffsets
 from hosting import App, SharedSource
+from hosting.partitioned.keys import Key
 from hosting.partitioned.node import Node
 from hosting.partitioned.opening import open_group
 from hosting.partitioned.timing import Timing
@@ -210,7 +211,7 @@ def test_a_zombie_is_refused_however_often_it_asks() -> None:
 
     Here what a commit is refused for is the lease, which nothing that can be read makes newer.
     """
-    partition = ("logs", "a")
+    partition: Key = ("logs", "a")
     held = {partition: ("old", 1)}
     offsets = MemoryOffsets(lambda group, each: held.get(each))
     assert offsets.commit(GROUP, {partition: 5}, {partition: ("old", 1)}) == {partition: None}
