@@ -140,7 +140,7 @@ def test_partitions_have_ids_of_their_own(tmp_path: Path) -> None:
     spark.run(1, keyed((2, 22), (0, 3)))
     assert [spark.numbers(partition) for partition in range(3)] == [[1, 2, 3], [], [20, 21, 22]]
     assert spark.view().bounds(2, "rows") == (0, 3)
-    with pytest.raises(LogRefused, match="_partition"):
+    with pytest.raises(LogRefused, match="_log_partition"):
         spark.run(2, table(1))
 
 

@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from spark_bridge.log.refusal import LogRefused
 
-PARTITION = "_partition"
+PARTITION = "_log_partition"
 """The column that says into which partition of a log a row belongs, where there are several. It is not kept."""
 
 

@@ -1,0 +1,259 @@
+"""What Spark can read from: a micro-batch log, or any bounded `Source`, cut into ranges of ids and given as Arrow.
+
+Offsets are ids per partition. A range of ids is read the same however often and wherever, so a task that fails is run
+again, and a batch that Spark builds again is the batch that it was.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import closing
+from dataclasses import dataclass
+from importlib import import_module
+from typing import Any, Protocol
+
+import pyarrow as pa
+
+from hosting.bulk.columns import fields_of
+from reliable_rx.errors import SourceFailed
+from reliable_rx.reliable import Bounded, Source
+from spark_bridge.log.columns import canonical
+from spark_bridge.log.cursor import Cursor
+from spark_bridge.log.disk import RealLogDisk, log_directory
+from spark_bridge.log.refusal import LogRefused
+from spark_bridge.log.retention import Held, acknowledge, held, register, retain
+from spark_bridge.log.view import LogView
+from spark_bridge.options import Positions, ReadOptions
+
+PARTITION, POSITION = "_partition", "_position"
+FETCH_ROWS = 10_000
+PATIENCE_S = 60.0
+POLL_S = 0.01
+
+
+@dataclass(frozen=True, slots=True)
+class Range:
+    """The ids *start* to *end* - 1 of a partition."""
+
+    partition: str
+    start: int
+    end: int
+
+
+class Feed(Protocol):
+    """Something with ids, whose rows Spark can read."""
+
+    id: str
+    """What the ids are of: offsets of another are refused."""
+
+    def schema(self) -> Any | None:
+        """Return the Arrow schema of the rows, None if only the user knows it."""
+        ...
+
+    def bounds(self) -> dict[str, tuple[int, int]]:
+        """Return the first id that is kept, and the one behind the last, of each partition."""
+        ...
+
+    def batches(self, ids: Range, schema: Any) -> Iterator[tuple[list[int], Any]]:
+        """Yield rows with the columns of *schema*, and their ids."""
+        ...
+
+    def hold(self, positions: Mapping[str, int]) -> None:
+        """Keep what follows *positions* until it is acknowledged."""
+
+    def acknowledge(self, positions: Mapping[str, int]) -> None:
+        """Say that what is before *positions* is no longer needed."""
+
+
+class LogFeed:
+    """A micro-batch log."""
+
+    def __init__(self, path: str, reader: str) -> None:
+        directory = log_directory(path)
+        self._view = LogView(RealLogDisk(directory), where=f"the log {directory}")
+        self._reader = reader
+        identity = self._view.identity
+        if identity is None:
+            raise SourceFailed(f"option path: there is no micro-batch log in {directory} yet", source=str(directory))
+        self._identity, self.id = identity, identity.id
+
+    def schema(self) -> Any | None:
+        return self._identity.schema
+
+    def bounds(self) -> dict[str, tuple[int, int]]:
+        return {str(number): self._view.bounds(number, "rows") for number in range(self._identity.partitions)}
+
+    def batches(self, ids: Range, schema: Any) -> Iterator[tuple[list[int], Any]]:
+        missing = [name for name in schema.names if name not in self._identity.schema.names]
+        if missing:
+            message = f"{self._view.where} has columns {self._identity.schema.names}, not {missing}"
+            raise SourceFailed(message, source=self._view.where)
+        cursor, at = Cursor(self._view, int(ids.partition), "rows", ids.start), ids.start
+        while at < ids.end:
+            chunk = cursor.next()
+            if chunk is None:
+                raise _short(self._view.where, ids, at)
+            end = min(ids.end, chunk.after("rows"))
+            yield list(range(at, end)), chunk.rows.slice(at - chunk.first, end - at).select(schema.names)
+            at = end
+
+    def hold(self, positions: Mapping[str, int]) -> None:
+        for partition, at in positions.items():
+            register(self._view.disk, self._reader, int(partition), at, "rows", where=self._view.where)
+
+    def acknowledge(self, positions: Mapping[str, int]) -> None:
+        for partition, at in positions.items():
+            before = held(self._view.disk, self._reader, int(partition))
+            if before is None or before.next < at:
+                acknowledge(self._view.disk, self._reader, int(partition), Held("rows", at))
+        retain(self._view)
+
+
+class SourceFeed:
+    """A `Source` that knows its bounds, made anew by ``module:function`` in every process that reads it."""
+
+    def __init__(self, name: str) -> None:
+        self.id, self._source = name, _made(name)
+
+    def schema(self) -> Any | None:
+        return None
+
+    def bounds(self) -> dict[str, tuple[int, int]]:
+        source: Any = self._source
+        return {partition: source.bounds(partition) for partition in self._source.partitions()}
+
+    def batches(self, ids: Range, schema: Any) -> Iterator[tuple[list[int], Any]]:
+        with closing(self._source.open(ids.partition, ids.start)) as reader:
+            at, deadline = ids.start, time.monotonic() + PATIENCE_S
+            while at < ids.end:
+                batch = reader.fetch(min(FETCH_ROWS, ids.end - at))
+                numbers = list(range(batch.first, min(batch.next, ids.end)))
+                if numbers:
+                    yield numbers, record_batch(batch.values[: len(numbers)], schema)
+                    deadline = time.monotonic() + PATIENCE_S
+                elif batch.next == at:
+                    if batch.ended or time.monotonic() > deadline:
+                        raise _short(self.id, ids, at)
+                    time.sleep(POLL_S)
+                at = batch.next
+
+    def hold(self, positions: Mapping[str, int]) -> None:
+        """Sources keep for who has opened them, each as it does."""
+
+    def acknowledge(self, positions: Mapping[str, int]) -> None:
+        for partition, at in positions.items():
+            if at:
+                with closing(self._source.open(partition, at)) as reader:
+                    reader.acknowledge(at - 1)
+
+
+def _made(name: str) -> Source:
+    module, colon, function = name.partition(":")
+    if not colon:
+        raise ValueError(f"option source is {name!r}; it is 'module:function', and the function returns a source")
+    try:
+        made = getattr(import_module(module), function)()
+    except (ImportError, AttributeError) as error:
+        raise ValueError(f"option source is {name!r}, which cannot be had: {error}") from error
+    if not isinstance(made, Bounded):
+        raise ValueError(f"option source is {name!r}, which made {made!r}; Spark needs a source that has bounds")
+    return made  # type: ignore[return-value]
+
+
+def feed_of(options: ReadOptions) -> Feed:
+    """Return what *options* name."""
+    return LogFeed(options.path, options.reader) if options.path is not None else SourceFeed(options.source or "")
+
+
+def record_batch(values: Any, schema: Any) -> Any:
+    """Return *values* (records by name, or tuples by place) as rows. *Raises* `SourceFailed` naming what misfits."""
+    names = schema.names
+    rows = [each if type(each) is tuple else fields_of(each) for each in values]
+    try:
+        if all(type(row) is tuple for row in rows):
+            cells: list[list[Any]] = [list(column) for column in zip(*rows, strict=True)]
+        else:
+            cells = [[row[name] for row in rows] for name in names]  # type: ignore[index]
+        arrays = [pa.array(column, field.type) for column, field in zip(cells, schema, strict=True)]
+    except (KeyError, TypeError, ValueError, pa.ArrowException) as error:
+        message = f"the events do not have the columns {names} that schema() was told: {error!r}"
+        raise SourceFailed(message, source="schema") from error
+    return pa.RecordBatch.from_arrays(arrays, schema=schema)
+
+
+def with_positions(rows: Any, partition: str, ids: list[int]) -> Any:
+    """Return *rows* with the columns that say where each comes from."""
+    arrays = [*rows.columns, pa.repeat(partition, len(ids)), pa.array(ids, pa.int64())]
+    return pa.RecordBatch.from_arrays(arrays, names=[*rows.schema.names, PARTITION, POSITION])
+
+
+def position_fields() -> Any:
+    return pa.schema([(PARTITION, pa.string()), (POSITION, pa.int64())])
+
+
+def resolved(wanted: Positions, bounds: Mapping[str, tuple[int, int]], *, option: str) -> dict[str, int]:
+    """Return the ids that *wanted* means now. *Raises* `ValueError` naming the *option*."""
+    if isinstance(wanted, str):
+        return {partition: ends[wanted == "latest"] for partition, ends in bounds.items()}
+    unknown = wanted.keys() - bounds.keys()
+    if unknown:
+        raise ValueError(f"option {option} names partition {min(unknown)!r}; there are {', '.join(bounds)}")
+    for partition, at in wanted.items():
+        first, end = bounds[partition]
+        if not first <= at <= end:
+            raise ValueError(f"option {option} is {at} for partition {partition}; it holds ids {first} to {end}")
+    default = 0 if option == "start" else 1
+    return {partition: wanted.get(partition, ends[default]) for partition, ends in bounds.items()}
+
+
+def admitted(start: Mapping[str, int], ends: Mapping[str, int], rows_max: int | None) -> dict[str, int]:
+    """Return how far to read: at most *rows_max* rows in all, shared evenly, what one leaves going to the others.
+
+    >>> admitted({"0": 0, "1": 0, "2": 5}, {"0": 100, "1": 3, "2": 100}, 30)
+    {'0': 13, '1': 3, '2': 19}
+    """
+    waiting = {partition: end - start.get(partition, 0) for partition, end in ends.items()}
+    left = sum(waiting.values()) if rows_max is None else rows_max
+    upto = {}
+    for place, partition in enumerate(sorted(waiting, key=lambda each: (waiting[each], each))):
+        share = min(waiting[partition], -(-left // (len(waiting) - place)))
+        upto[partition] = start.get(partition, 0) + share
+        left -= share
+    return {partition: upto[partition] for partition in ends}
+
+
+def ranges(start: Mapping[str, int], end: Mapping[str, int], rows: int) -> list[Range]:
+    """Cut what lies between into pieces of at most *rows* ids.
+
+    >>> ranges({"0": 2}, {"0": 7}, 3)
+    [Range(partition='0', start=2, end=5), Range(partition='0', start=5, end=7)]
+    """
+    return [
+        Range(partition, at, min(at + rows, stop))
+        for partition, stop in end.items()
+        for at in range(start.get(partition, 0), stop, rows)
+    ]
+
+
+def check_offsets(feed: Feed, offsets: Mapping[str, Any]) -> dict[str, int]:
+    """Return the positions in *offsets*. *Raises* `LogRefused` if they are of something else than *feed*."""
+    if offsets.get("of") != feed.id:
+        message = f"this checkpoint has offsets of {offsets.get('of')!r}, not of {feed.id!r}: the log is another one"
+        raise LogRefused(f"{message}; use its own checkpoint, or a new one", found=offsets.get("of"), wanted=feed.id)
+    return dict(offsets["next"])
+
+
+def same_columns(asked: Any, schema: Any) -> None:
+    """Check that each column of *asked* is one of *schema*'s. *Raises* `LogRefused` naming the first that is not."""
+    has = {field.name: field.type for field in schema}
+    for field in canonical(asked):
+        if has.get(field.name) != field.type:
+            found = has.get(field.name, "missing")
+            message = f"schema(): column {field.name!r} is {field.type}, in the log it is {found}"
+            raise LogRefused(message, found=str(found), wanted=str(field.type))
+
+
+def _short(where: str, ids: Range, at: int) -> SourceFailed:
+    message = f"{where}, partition {ids.partition}: ids {ids.start:,} to {ids.end:,} were said to be there"
+    return SourceFailed(f"{message}, and nothing comes at {at:,}", source=where, partition=ids.partition, position=at)

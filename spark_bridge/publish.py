@@ -1,0 +1,177 @@
+"""Out of Spark: a streaming DataFrame, batch by batch, into a micro-batch log.
+
+Two forms. The *sink* is a data source: executors write files, a process of Spark's writes the manifest, nothing passes
+through the driver's Python. It appends only. The *foreach_batch* form runs inside `foreachBatch`, for plans that need
+it: update mode, or several things to do with a batch. It always runs the whole plan, also for a batch it has had: a
+stateful plan that is not run does not save its state, and Spark can then never start from that checkpoint again.
+"""
+
+from __future__ import annotations
+
+import os
+import pickle
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Literal
+
+from reliable_rx.errors import InternalError
+from spark_bridge.checkpoints import check_checkpoint
+from spark_bridge.log.bells import ring
+from spark_bridge.log.columns import PARTITION
+from spark_bridge.log.disk import RealLogDisk, log_directory, open_directory
+from spark_bridge.log.identity import Identity, check_sharing, claim
+from spark_bridge.log.parts import write_part
+from spark_bridge.log.refusal import LogRefused
+from spark_bridge.log.writer import LogWriter, OnChange
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.streaming.query import StreamingQuery
+
+Form = Literal["sink", "foreach_batch"]
+Mode = Literal["append", "update"]
+
+
+def register(spark: SparkSession) -> None:
+    """Let *spark* know ``format("reliable_rx")``, for `read`, `readStream` and `writeStream`."""
+    from spark_bridge.datasource import ReliableRxSource
+
+    spark.dataSource.register(ReliableRxSource)
+
+
+def publish(
+    df: DataFrame,
+    log: str | os.PathLike[str],
+    *,
+    checkpoint: str | os.PathLike[str],
+    name: str | None = None,
+    key: str | Sequence[str] = (),
+    partitions: int = 1,
+    mode: Mode = "append",
+    form: Form | None = None,
+    on_change: OnChange = "refuse",
+    takeover: bool = False,
+    trigger: Mapping[str, Any] | None = None,
+) -> StreamingQuery:
+    """Start to write the rows of the streaming *df* into the micro-batch log in the directory *log*.
+
+    *checkpoint* is the directory for Spark's checkpoint; the two belong together. With a *key* (one column or several)
+    rows are shared out over *partitions*, all rows of a key to the same, for nodes to share; without, the log has one
+    partition and one order. *trigger* goes to Spark as it is: ``{"processingTime": "1 second"}``,
+    ``{"availableNow": True}``.
+
+    In *mode* ``"append"`` a row of an aggregation comes once, when the watermark has passed its window. In ``"update"``
+    it comes with every batch that changed it: a later row of the same group replaces the earlier ones, and whoever
+    reads must take it so. Update mode needs the *form* ``"foreach_batch"`` and has it by itself.
+
+    A batch that Spark runs again is recognised. If it then has other rows (``rand()``, a clock, a source that forgets)
+    *on_change* says whether to ``"refuse"`` it, which fails the query, or to ``"keep"`` what came first, and warn. A
+    log belongs to the query that began it; *takeover* lets one with a new checkpoint go on behind its rows.
+
+    *Raises* `LogRefused` if the log or the checkpoint belongs to something else, `ValueError` for other bad settings.
+    """
+    if not df.isStreaming:
+        raise ValueError("df is not streaming: publish takes what spark.readStream gives")
+    if mode not in ("append", "update"):
+        raise ValueError(f"mode is {mode!r}; choose append or update (complete would write the whole table each time)")
+    if mode == "update" and form == "sink":
+        raise ValueError("mode is 'update', which a sink of Spark's cannot do; leave form out, or say 'foreach_batch'")
+    names = (key,) if isinstance(key, str) else tuple(key)
+    check_sharing(partitions, names)
+    shared = _shared_out(df, names, partitions)
+    identity = _claimed(shared, log, names, partitions)
+    where = f"the log {log_directory(log)}"
+    query = check_checkpoint(os.fspath(checkpoint), identity.id, where=where)
+    _check_owner(log, query, where, takeover)
+    writer = shared.writeStream.outputMode(mode).option("checkpointLocation", os.fspath(checkpoint))
+    writer = writer if name is None else writer.queryName(name)
+    writer = writer if trigger is None else writer.trigger(**trigger)
+    if form == "foreach_batch" or mode == "update":
+        batch = batch_writer(log, on_change=on_change, takeover=takeover)
+        return writer.foreachBatch(batch).start()
+    register(df.sparkSession)
+    writer = writer.format("reliable_rx").option("path", str(log_directory(log))).option("onChange", on_change)
+    return writer.option("takeover", str(takeover).lower()).start()
+
+
+def batch_writer(
+    log: str | os.PathLike[str],
+    *,
+    key: str | Sequence[str] = (),
+    partitions: int = 1,
+    on_change: OnChange = "refuse",
+    takeover: bool = False,
+) -> Callable[[DataFrame, int], None]:
+    """Return a function for `foreachBatch` that writes each batch into *log*, as `publish` does.
+
+    For whoever does more with a batch than that. It runs the plan once; cache the batch if others read it as well, and
+    call this for every batch: one that is left out leaves its state behind.
+    """
+    names = (key,) if isinstance(key, str) else tuple(key)
+    directory, where = log_directory(log), f"the log {log_directory(log)}"
+
+    def write(df: DataFrame, batch: int) -> None:
+        query = df.sparkSession.sparkContext.getLocalProperty("sql.streaming.queryId")
+        if query is None:
+            raise InternalError("Spark no longer says in sql.streaming.queryId whose batch this is")
+        shared = df if PARTITION in df.columns else _shared_out(df, names, partitions)
+        identity = _claimed(shared, log, names or None, None)
+        rows = shared.mapInArrow(_task(str(directory), identity, query, batch), "part binary").collect()
+        parts = [pickle.loads(row.part) for row in rows]
+        writer = LogWriter(
+            RealLogDisk(directory),
+            where=where,
+            partitions=identity.partitions,
+            on_change=on_change,
+            takeover=takeover,
+        )
+        writer.commit(query, batch, parts)
+        ring(directory)
+
+    return write
+
+
+def _task(directory: str, identity: Identity, query: str, batch: int) -> Callable[[Iterator[Any]], Iterator[Any]]:
+    def write(batches: Iterator[Any]) -> Iterator[Any]:
+        import pyarrow as pa
+        from pyspark import TaskContext
+
+        context = TaskContext.get()
+        task = 0 if context is None else context.partitionId()
+        disk = RealLogDisk(log_directory(directory))
+        part = write_part(disk, identity, batches, query=query, batch=batch, task=task)
+        if part is not None:
+            yield pa.record_batch({"part": [pickle.dumps(part)]})
+
+    return write
+
+
+def _shared_out(df: DataFrame, key: Sequence[str], partitions: int) -> DataFrame:
+    """Return *df* with the column that says into which partition each row belongs."""
+    from pyspark.sql import functions
+
+    missing = [name for name in key if name not in df.columns]
+    if missing:
+        raise ValueError(f"key is {list(key)}, and there is no column {missing[0]!r}; there are {df.columns}")
+    if partitions == 1:
+        return df
+    hashed = functions.hash(*(functions.col(f"`{name}`") for name in key))
+    return df.withColumn(PARTITION, functions.pmod(hashed, functions.lit(partitions)))
+
+
+def _claimed(df: DataFrame, log: str | os.PathLike[str], key: Sequence[str] | None, partitions: int | None) -> Identity:
+    from spark_bridge.datasource import log_schema
+
+    disk = open_directory(log)
+    where = f"the log {disk.directory}"
+    return claim(disk, log_schema(df.schema), partitions=partitions, key=key, where=where)
+
+
+def _check_owner(log: str | os.PathLike[str], query: str | None, where: str, takeover: bool) -> None:
+    """Refuse before Spark begins what the first batch would be refused for."""
+    writer = LogWriter(open_directory(log), where=where, takeover=takeover)
+    if query is not None:
+        writer.check_query(query)
+    elif not takeover and (newest := writer.view.newest()) is not None:
+        message = f"{where} belongs to query {newest.query}, and the checkpoint is new: all rows would come again"
+        remedy = "use the checkpoint it was made with, a new directory for the log, or takeover=True"
+        raise LogRefused(f"{message}; {remedy}", where=where, found=newest.query)

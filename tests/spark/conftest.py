@@ -1,0 +1,26 @@
+"""One Spark session for all tests here: two cores, two tries per task, and as little else as Spark can be told."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from spark_world import start_spark
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        if "tests/spark/" in item.path.as_posix():
+            item.add_marker(pytest.mark.spark)
+            item.add_marker(pytest.mark.slow)
+            item.add_marker(pytest.mark.filterwarnings("ignore"))
+
+
+@pytest.fixture(scope="session")
+def spark() -> Iterator[Any]:
+    """Start a session, once."""
+    pytest.importorskip("pyspark")
+    session = start_spark()
+    yield session
+    session.stop()
