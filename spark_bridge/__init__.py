@@ -1,11 +1,15 @@
 """What meets Spark: the only package that imports pyspark, and only where Spark itself is wanted.
 
 `publish` writes a streaming DataFrame into a micro-batch log, which an evaluator reads as a `MicroBatchSource`;
-`register` lets Spark read and write ``format("reliable_rx")``. An evaluator that reads a log needs no Spark.
+`register` lets Spark read and write ``format("reliable_rx")``; `MicroBatchSink` writes a stream for it to read. An
+evaluator that reads or writes a log needs no Spark.
 """
 
 from spark_bridge.log import LogRefused, readers, release
 from spark_bridge.publish import batch_writer, publish, register
+from spark_bridge.sink import MicroBatchSink
 from spark_bridge.source import MicroBatchSource
 
-__all__ = ["LogRefused", "MicroBatchSource", "batch_writer", "publish", "readers", "register", "release"]
+__all__ = [
+    "LogRefused", "MicroBatchSink", "MicroBatchSource", "batch_writer", "publish", "readers", "register", "release",
+]  # fmt: skip

@@ -143,6 +143,9 @@ class MicroBatchReader:
         first, values = self._position, self._some(count_max)
         while values and len(values) < count_max and (more := self._some(count_max - len(values))):
             values += more
+        if len(values) < count_max and self._cursor.ended is not None:
+            text = self._cursor.ended
+            return Batch(first, values, ended=True, error=RuntimeError(text) if text else None)
         return Batch(first, values)
 
     def _some(self, count_max: int) -> list[Any]:

@@ -34,6 +34,9 @@ class Cursor:
         self._at = at
         self._waiting: deque[tuple[Manifest, Place]] = deque()
         self._open: tuple[tuple[int, Part], Any] | None = None
+        newest = view.newest()
+        self.ended = None if newest is None else newest.ended
+        """Behind what is there now: whether the log has ended (`Manifest.ended`)."""
 
     def next(self) -> Chunk | None:
         """Return the next chunk, None where the log ends now."""
@@ -61,6 +64,7 @@ class Cursor:
         places = manifest.places(self._partition, self._unit)
         self._waiting.extend((manifest, place) for place in places if place.first + place.count > self._at)
         self._number += 1
+        self.ended = manifest.ended if self.ended is None else self.ended
         return True
 
     def _file(self, manifest: Manifest, place: Place) -> Any:

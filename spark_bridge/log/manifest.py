@@ -63,6 +63,8 @@ class Manifest:
     batch: int
     before: dict[Unit, tuple[int, ...]]
     parts: tuple[Part, ...]
+    ended: str | None = None
+    """Where nothing will follow: empty if all is well, else what went wrong."""
 
     def after(self, unit: Unit, partition: int) -> int:
         """Return the next id of *partition* behind this batch."""
@@ -112,6 +114,7 @@ class Manifest:
             "batch": self.batch,
             "before": self.before,
             "parts": parts,
+            "ended": self.ended,
         }
         rest = json.dumps(body, separators=(",", ":")).encode() + b"\n" + blob
         return digest_of(rest).encode() + b"\n" + rest
@@ -146,7 +149,8 @@ def decoded(data: bytes, *, where: str) -> tuple[Manifest, memoryview]:
         raise CheckpointRefused(f"{where}: {what}", what=what, where=where)
     before = {unit: tuple(body["before"][unit]) for unit in UNITS}
     parts = tuple(_part(each) for each in body["parts"])
-    return Manifest(body["number"], body["query"], body["batch"], before, parts), view[end + 1 :]
+    found = Manifest(body["number"], body["query"], body["batch"], before, parts, body["ended"])
+    return found, view[end + 1 :]
 
 
 def _part(body: dict[str, Any]) -> Part:

@@ -16,7 +16,7 @@ from __future__ import annotations
 import logging
 import uuid
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from checkpoint.failures import unavailable
@@ -84,8 +84,28 @@ class LogWriter:
             self._report(query, batch, done.difference)
         return done
 
-    def _write(self, newest: Manifest | None, query: str, batch: int, parts: Sequence[Part]) -> Manifest:
-        manifest = following(newest, query=query, batch=batch, parts=parts, partitions=self._partitions)
+    def append(self, query: str, parts: Sequence[Part], *, at: int, ended: str | None = None) -> Manifest:
+        """Make *parts*, batch *at*, the rows from id *at* on; *ended* says that nothing will follow.
+
+        *Raises* `StoreUnavailable` if the log does not end at *at*: somebody else has written.
+        """
+        with unavailable(self._where):
+            newest = self.check_query(query)
+            end = 0 if newest is None else newest.after("rows", 0)
+            if end != at or (newest is not None and newest.ended is not None):
+                message = (
+                    f"{self._where} ends at {end:,}, not at {at:,}: another writer is at work; stop one of the two"
+                )
+                raise StoreUnavailable(message, where=self._where)
+            manifest = self._write(newest, query, at, parts, ended)
+            self._sweep(query, at, manifest)
+        return manifest
+
+    def _write(
+        self, newest: Manifest | None, query: str, batch: int, parts: Sequence[Part], ended: str | None = None
+    ) -> Manifest:
+        fresh = following(newest, query=query, batch=batch, parts=parts, partitions=self._partitions)
+        manifest = replace(fresh, ended=ended)
         self._check_files(manifest)
         name = manifest_name(manifest.number)
         beside = f"{name}.{uuid.uuid4().hex[:8]}{UNFINISHED}"

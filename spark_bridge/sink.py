@@ -1,0 +1,100 @@
+"""A stream of an evaluator into a micro-batch log, where Spark reads it: the way from a standing query into Spark.
+
+The ids of the stream are those of the log's rows, so the log knows what it has, and nothing is written twice. A flush
+is a batch: as many files as checkpoints, and few rows lie in the manifest itself. A log is one stream's; of two writers
+that both think it is theirs the link of the next manifest lets one through, and the other is told.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Sequence
+from typing import Any
+
+from reliable_rx.errors import InternalError, invariant
+from spark_bridge.feeds import record_batch
+from spark_bridge.log.bells import ring
+from spark_bridge.log.columns import canonical
+from spark_bridge.log.disk import open_directory
+from spark_bridge.log.identity import Identity, claim
+from spark_bridge.log.parts import CHUNK_ROWS_MAX, write_part
+from spark_bridge.log.writer import LogWriter
+
+
+class MicroBatchSink:
+    """Write a stream's values, with the columns of the Arrow *schema*, into the micro-batch log at *path*.
+
+    Values are records (mappings, dataclasses, named tuples) by the names of their fields, or plain tuples by place.
+    State: at most `CHUNK_ROWS_MAX` values wait for the next flush.
+
+    >>> import tempfile
+    >>> import pyarrow as pa
+    >>> from spark_bridge import MicroBatchSource
+    >>> log = tempfile.mkdtemp()
+    >>> sink = MicroBatchSink(log, pa.schema([("user", pa.string()), ("total", pa.int64())]))
+    >>> sink.open("totals")
+    0
+    >>> sink.write(0, [("ada", 3)])
+    >>> sink.flush()
+    >>> MicroBatchSource(log).open("0", 0).fetch(9).values
+    [{'user': 'ada', 'total': 3}]
+
+    *Raises* `LogRefused` if the log is another stream's or has other columns, `SourceFailed` for a value that does not
+    have them, `StoreUnavailable` if the disk fails or another writer is at work.
+    """
+
+    def __init__(self, path: str | os.PathLike[str], schema: Any) -> None:
+        self._schema = canonical(schema)
+        self._disk = open_directory(path)
+        self._where = f"the log {self._disk.directory}"
+        self._writer = LogWriter(self._disk, where=self._where)
+        self._identity: Identity | None = None
+        self._query = ""
+        self._waiting: list[Any] = []
+        self._durable = 0
+        self._ended = False
+
+    def open(self, stream: str, /) -> int | None:
+        self._identity = claim(self._disk, self._schema, where=self._where)
+        self._query = hashlib.blake2b(stream.encode(), digest_size=16).hexdigest()
+        newest = self._writer.check_query(self._query)
+        self._waiting.clear()
+        self._durable = 0 if newest is None else newest.after("rows", 0)
+        self._ended = newest is not None and newest.ended is not None
+        return self._durable + self._ended
+
+    def write(self, first: int, values: Sequence[Any], /) -> None:
+        have = self._durable + len(self._waiting)
+        invariant(first <= have and not (self._ended and first + len(values) > have), f"id {have} is next, not {first}")
+        self._waiting += values[have - first :]
+        while len(self._waiting) >= CHUNK_ROWS_MAX:
+            self._write(CHUNK_ROWS_MAX)
+
+    def end(self, n: int, error: Exception | None, /) -> None:
+        if self._ended:
+            return
+        self.flush()
+        invariant(n == self._durable, f"the end has id {self._durable}, not {n}")
+        self._writer.append(self._query, [], at=self._durable, ended="" if error is None else repr(error))
+        self._ended = True
+        ring(self._disk.directory)
+
+    def flush(self) -> None:
+        if self._waiting:
+            self._write(len(self._waiting))
+
+    def close(self) -> None:
+        """Nothing is held open; what was not flushed comes again."""
+
+    def _write(self, count: int) -> None:
+        if self._identity is None:
+            raise InternalError("a sink is opened before it is written to")
+        rows = record_batch(self._waiting[:count], self._schema)
+        at = self._durable
+        part = write_part(self._disk, self._identity, [rows], query=self._query, batch=at, task=0)
+        if part is not None:
+            self._writer.append(self._query, [part], at=at)
+        del self._waiting[:count]
+        self._durable = at + count
+        ring(self._disk.directory)

@@ -1,0 +1,114 @@
+"""A stream into a micro-batch log: conformance, the end, another writer, and an evaluator that is restarted."""
+
+from __future__ import annotations
+
+from itertools import count
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pyarrow as pa
+import pytest
+
+import reliable_rx as rx
+from checkpoint import MemoryStore
+from hosting import ListSource, QueryEvaluator
+from reliable_rx import operators as ops
+from reliable_rx.errors import SourceFailed, StoreUnavailable
+from reliable_rx.testing import check_sink
+from spark_bridge import LogRefused, MicroBatchSink, MicroBatchSource
+from spark_bridge.log.parts import CHUNK_ROWS_MAX
+
+SCHEMA = pa.schema([("n", pa.int64())])
+
+
+class Number(NamedTuple):
+    """A value with a name."""
+
+    n: int
+
+
+def read_back(log: Path, *, values: str = "tuple") -> list[tuple[int, Any]]:
+    reader = MicroBatchSource(log, reader="test", values=values).open("0", 0)  # type: ignore[arg-type]
+    return list(enumerate(reader.fetch(100_000).values))
+
+
+def test_it_keeps_the_promises_of_a_sink(tmp_path: Path) -> None:
+    """Restarts at every id, ids that come again, a gap, the end with an id of its own."""
+    values = [(n,) for n in range(3)]
+    check_sink(lambda: MicroBatchSink(tmp_path, SCHEMA), lambda: read_back(tmp_path), values=values)
+
+
+@pytest.mark.parametrize("error", [None, ValueError("no more")])
+def test_the_end_comes_out_as_it_went_in(tmp_path: Path, error: Exception | None) -> None:
+    """Completed or failed; a reader that begins behind the last row is told as well."""
+    sink = MicroBatchSink(tmp_path, SCHEMA)
+    sink.open("numbers")
+    sink.write(0, [Number(1), Number(2)])
+    sink.end(2, error)
+    for at in (0, 1, 2):
+        batch = MicroBatchSource(tmp_path).open("0", at).fetch(10)
+        assert (len(batch.values), batch.ended) == (2 - at, True)
+        assert (batch.error is None) == (error is None)
+        assert error is None or "no more" in str(batch.error)
+
+
+def test_much_between_two_flushes_is_bounded(tmp_path: Path) -> None:
+    """What waits is written before it is more than a chunk."""
+    sink = MicroBatchSink(tmp_path, SCHEMA)
+    sink.open("numbers")
+    sink.write(0, [(n,) for n in range(CHUNK_ROWS_MAX * 2 + 5)])
+    assert MicroBatchSource(tmp_path).bounds("0") == (0, CHUNK_ROWS_MAX * 2)
+    sink.flush()
+    assert read_back(tmp_path) == [(n, (n,)) for n in range(CHUNK_ROWS_MAX * 2 + 5)]
+
+
+def test_a_former_writer_is_told(tmp_path: Path) -> None:
+    """One that was stopped, and goes on when its successor has written, writes nothing."""
+    former, successor = MicroBatchSink(tmp_path, SCHEMA), MicroBatchSink(tmp_path, SCHEMA)
+    former.open("numbers")
+    former.write(0, [(0,), (1,)])
+    successor.open("numbers")
+    successor.write(0, [(0,)])
+    successor.flush()
+    with pytest.raises(StoreUnavailable, match="ends at 1, not at 0: another writer"):
+        former.flush()
+    assert read_back(tmp_path) == [(0, (0,))]
+
+
+def test_what_does_not_belong_is_refused(tmp_path: Path) -> None:
+    """Another stream, other columns, a value without them."""
+    sink = MicroBatchSink(tmp_path, SCHEMA)
+    sink.open("numbers")
+    sink.write(0, [{"n": 0}])
+    sink.flush()
+    with pytest.raises(LogRefused, match="belongs to query"):
+        MicroBatchSink(tmp_path, SCHEMA).open("others")
+    with pytest.raises(LogRefused, match="n is string instead of int64"):
+        MicroBatchSink(tmp_path, pa.schema([("n", pa.string())])).open("numbers")
+    sink.write(1, [{"m": 0}])
+    with pytest.raises(SourceFailed, match=r"do not have the columns \['n'\]"):
+        sink.flush()
+
+
+def test_evaluators_hand_a_stream_on_through_a_log(tmp_path: Path) -> None:
+    """One writes, is dropped without notice again and again, and writes on; another reads to the end."""
+    store, log = MemoryStore(), tmp_path / "log"
+    for lifetime in count():
+        with QueryEvaluator(store, batch_events_max=5) as evaluator:
+            evaluator.source("numbers", ListSource(range(60)))
+            if not lifetime:
+                evaluator.create("doubled", rx.source("numbers").pipe(ops.map(lambda n: Number(2 * n))))
+            evaluator.sink("doubled", MicroBatchSink(log, SCHEMA))
+            evaluator.start()
+            if lifetime == 5:
+                evaluator.run()
+                break
+            evaluator.step()
+            evaluator.flush()
+            if lifetime % 2:
+                evaluator.checkpoint()
+    with QueryEvaluator(MemoryStore()) as reader:
+        reader.source("doubled", MicroBatchSource(log))
+        reader.create("halves", rx.source("doubled").pipe(ops.map(lambda row: row["n"] // 2)))
+        reader.run()
+        assert [value for part in reader.stream("halves").read(0, 100) for value in part.values] == list(range(60))
