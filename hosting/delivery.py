@@ -110,6 +110,7 @@ class Delivery:
             for instance, leaf in readers:
                 if instance.active & leaf.bit:
                     leaf.deliver(instance, (value,))
-            self.settle_immediate()
+            if self.immediate:
+                self.settle_immediate()
             if route.fans is None:
                 readers = route.readers_of(top)

@@ -11,6 +11,7 @@ import math
 import warnings
 from collections import deque
 from collections.abc import Callable, Hashable, Sequence
+from heapq import heappush
 from typing import Any
 
 from hosting.asked import Asked
@@ -373,12 +374,13 @@ class QueryEngine(Delivery):
         self.dirty.pop(unit, None)
 
     def set_timer(self, instance: Instance, node: PlanNode, tag: Hashable, due: float | None) -> Timer:
-        at_once = due is None or due <= self.clock
-        timer: Timer = [self.clock if due is None else due, self.order(), instance, node, tag]
-        if at_once and not self.in_timers:
+        self.orders += 1
+        at = self.clock if due is None else due
+        timer: Timer = [at, self.orders, instance, node, tag]
+        if at <= self.clock and not self.in_timers:
             self.immediate.append(timer)
         else:
-            self.timers.push(timer)
+            heappush(self.timers.heap, timer)
         return timer
 
     def resume_timer(self, instance: Instance, node: PlanNode, tag: Hashable, due: float, order: int) -> Timer:

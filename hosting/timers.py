@@ -47,11 +47,13 @@ class Timers:
 
     def next_due(self) -> float | None:
         """Return when the next timer is due."""
-        heap = self.heap
-        while heap and heap[0][2] is None:
-            heapq.heappop(heap)
-            self.cancelled -= 1
-        return heap[0][0] if heap else None
+        while self.heap and self.heap[0][2] is None:
+            if self.cancelled > len(self.heap) // 2:
+                self.sweep()
+            else:
+                heapq.heappop(self.heap)
+                self.cancelled -= 1
+        return self.heap[0][0] if self.heap else None
 
     def last_due(self) -> float | None:
         """Return when the last timer of all is due."""

@@ -39,13 +39,18 @@ class Alike:
 
         *Raises* `QueryRefused` for parameters that no host takes.
         """
-        found, waiting = [], [query]
+        found: list[Any] = []
+        waiting: list[Node] = []
         for kind, arity in self.kinds:
-            op, inputs = waiting.pop()
+            op, inputs = query
             if type(op) is not kind or len(inputs) != arity:
                 return None
             found.append(op)
-            waiting += inputs
+            if arity == 1:
+                query = inputs[0]
+            elif arity or waiting:
+                waiting += inputs
+                query = waiting.pop()
         found.reverse()
         for index, source in self.sources:
             leaf: Any = found[index]

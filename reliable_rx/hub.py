@@ -36,7 +36,7 @@ def fresh_token() -> str:
 
 
 class Trampoline:
-    """Runs what is scheduled behind the outermost call that is going on."""
+    """Runs what is scheduled behind the outermost subscription that is going on."""
 
     __slots__ = ("actions", "busy")
 
@@ -44,14 +44,14 @@ class Trampoline:
         self.actions: deque[Callable[[], None]] = deque()
         self.busy = False
 
-    def run(self, call: Callable[..., None], *args: Any) -> None:
-        """Make *call*; if it is the outermost, do afterwards what it has scheduled."""
+    def subscribe(self, instance: Instance, node: PlanNode) -> None:
+        """Subscribe *node*; if this is the outermost subscription, do afterwards what it has scheduled."""
         if self.busy:
-            call(*args)
+            instance.activate(node)
             return
         self.busy = True
         try:
-            call(*args)
+            instance.activate(node)
             while self.actions:
                 self.actions.popleft()()
         finally:
@@ -59,20 +59,32 @@ class Trampoline:
             self.actions.clear()
 
     def schedule(self, action: Callable[[], None]) -> None:
+        self.actions.append(action)
         if self.busy:
-            self.actions.append(action)
-        else:
-            self.run(action)
+            return
+        self.busy = True
+        try:
+            while self.actions:
+                self.actions.popleft()()
+        finally:
+            self.busy = False
+            self.actions.clear()
 
 
 class PlainTrampoline(Trampoline):
     """RxPY's own, un-hosted: a subscription that an action makes is over before what it has scheduled begins."""
 
-    def run(self, call: Callable[..., None], *args: Any) -> None:
+    def subscribe(self, instance: Instance, node: PlanNode) -> None:
         if current_thread_scheduler.schedule_required():
-            current_thread_scheduler.schedule(lambda *_: call(*args))
+            current_thread_scheduler.schedule(lambda *_: instance.activate(node))
         else:
-            call(*args)
+            instance.activate(node)
+
+    def schedule(self, action: Callable[[], None]) -> None:
+        if current_thread_scheduler.schedule_required():
+            current_thread_scheduler.schedule(lambda *_: action())
+        else:
+            action()
 
 
 class HubSubject(Subject):

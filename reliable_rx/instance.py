@@ -11,9 +11,8 @@ from typing import Any
 
 from reliable_rx.errors import LimitExceeded
 from reliable_rx.hub import HubSubject, find_hub, join, subject_of_hub
-from reliable_rx.operator import Linear
 from reliable_rx.plan import Operators, Plan, PlanNode
-from reliable_rx.query import HubLeaf, Inner, InnerLeaf, SymbolLeaf, as_query
+from reliable_rx.query import HubLeaf, Inner, InnerLeaf, Query, SymbolLeaf, as_query
 from reliable_rx.stage import Cx, fail_node
 from reliable_rx.subject import Subject
 from reliable_rx.world import Timer as Timer
@@ -50,11 +49,11 @@ class Instance:
         self.hubs: dict[int, HubSubject] | None = None
 
     def start(self) -> None:
-        self.world.trampoline.run(self.activate, self.plan.root)
+        self.world.trampoline.subscribe(self, self.plan.root)
 
     def subscribe(self, node: PlanNode) -> None:
         """Subscribe *node*; the outermost such call goes on until all is done that was queued behind it."""
-        self.world.trampoline.run(self.activate, node)
+        self.world.trampoline.subscribe(self, node)
 
     def dispose(self) -> None:
         """Let go of everything, and be silent from now on."""
@@ -79,10 +78,14 @@ class Instance:
     def activate(self, node: PlanNode) -> None:
         """Subscribe *node*, with fresh state."""
         self.world.touch(self.unit)
-        op = self.begin_node(node)
-        while isinstance(op, Linear):
+        while True:
+            self.active |= node.bit
+            op = self.ops[node.index]
+            if node.slot >= 0:
+                self.states[node.slot] = op.initial()
+            if not node.linear:
+                break
             node = node.inputs[0]
-            op = self.begin_node(node)
         if node.leaf:
             self.world.subscribe(self, node)
             return
@@ -90,14 +93,6 @@ class Instance:
             op.on_start(Cx(self, node))
         except Exception as error:
             fail_node(self, node, error)
-
-    def begin_node(self, node: PlanNode) -> Any:
-        """Make *node* active, with fresh state, and return its operator."""
-        self.active |= node.bit
-        op = self.ops[node.index]
-        if node.slot >= 0:
-            self.states[node.slot] = op.initial()
-        return op
 
     def deactivate(self, node: PlanNode, *, force: bool = False, ending: bool = False) -> None:
         """Unsubscribe *node* and all that stands before it, unless somebody still reads its inner sequences.
@@ -107,15 +102,19 @@ class Instance:
         if not self.active & node.mask:
             return
         self.world.touch(self.unit)
+        while node.linear:
+            if self.active & node.bit:
+                self.active ^= node.bit
+            node, ending = node.inputs[0], False
         was_active = self.active & node.bit
         if was_active:
-            if node.op.yields_inner and not force and self._is_read(node):
+            if node.yields_inner and not force and self._is_read(node):
                 self.detached |= node.bit
                 return
-            self.active &= ~node.bit
-            self.detached &= ~node.bit
-            if not isinstance(node.op, Linear):
-                self._release(node)
+            self.active ^= was_active
+            if self.detached:
+                self.detached &= ~node.bit
+            self._release(node)
         for source in node.inputs:
             self.deactivate(source, force=force)
         if was_active and node.releases and not ending:
@@ -133,17 +132,18 @@ class Instance:
         if node.leaf:
             self.world.unsubscribe(self, node)
             return
-        if node.op.calls_out:
+        if node.calls_out:
             self.world.calls.drop(self, node)
-        if self.timers is not None:
-            for timer in self.timers.pop(node.index, {}).values():
+        index = node.index
+        if self.timers and index in self.timers:
+            for timer in self.timers.pop(index).values():
                 self.world.cancel_timer(timer)
-        if self.children is not None:
-            for child in list(self.children.pop(node.index, {}).values()):
+        if self.children and index in self.children:
+            for child in list(self.children.pop(index).values()):
                 child.dispose()
                 self._forget_child(child)
-        if self.subjects is not None:
-            for subject in self.subjects.pop(node.index, {}).values():
+        if self.subjects and index in self.subjects:
+            for subject in self.subjects.pop(index).values():
                 self.world.forget(subject)
         if self.hubs is not None:
             self.hubs.pop(node.index, None)
@@ -227,7 +227,8 @@ class Instance:
     def prepare(self, node: PlanNode, key: Hashable, outer: Any, inner: Any = None) -> Instance:
         """Build the subscription to the inner sequence for *outer*."""
         child = self.make_child(node, key, outer, inner)
-        check_depth(child.plan)
+        if child.plan.depth > child.plan.limits.depth_max:
+            raise too_deep(child.plan)
         self.world.touch(self.unit)
         return child
 
@@ -236,7 +237,8 @@ class Instance:
         if node.template is not None and (isinstance(outer, Inner) or node.op.is_hub):
             child = Instance(node.template, self.world, node, key)
         else:
-            query = as_query(self.ops[node.index].inner(outer) if inner is None else inner)
+            query = self.ops[node.index].inner(outer) if inner is None else inner
+            query = query if isinstance(query, Query) else as_query(query)
             plan, ops = self.world.plan_inner(query.node, node)
             child = Instance(plan, self.world, node, key, ops)
         child.parent, child.outer = self, outer
@@ -254,6 +256,7 @@ class Instance:
     def _forget_child(self, child: Instance) -> None:
         if child.unit is child:
             self.world.forget(child)
+            child.unit = self.unit  # itself would be a cycle, which only Python's collector takes away
         else:
             self.world.touch(child.unit)
 
@@ -307,16 +310,15 @@ class Instance:
             self.deactivate(node)
 
 
-def check_depth(plan: Plan) -> None:
-    """*Raises* `LimitExceeded` when inner sequences are nested too deeply, as by a selector that calls for itself."""
+def too_deep(plan: Plan) -> LimitExceeded:
+    """Say that inner sequences are nested too deeply, as by a selector that calls for itself."""
     most = plan.limits.depth_max
-    if plan.depth > most:
-        raise LimitExceeded(
-            f"{plan.prefix} is nested more than {most} deep: raise Limits(depth_max=...) or end the recursion",
-            path=plan.prefix,
-            limit="depth_max",
-            most=most,
-        )
+    return LimitExceeded(
+        f"{plan.prefix} is nested more than {most} deep: raise Limits(depth_max=...) or end the recursion",
+        path=plan.prefix,
+        limit="depth_max",
+        most=most,
+    )
 
 
 def subscribe_inner(instance: Instance, leaf: PlanNode, order: int) -> None:

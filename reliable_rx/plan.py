@@ -52,8 +52,8 @@ class PlanNode:
     """One operator in its place."""
 
     __slots__ = (
-        "bit", "deliver", "down", "finish", "index", "inputs", "leaf", "made", "mask", "op", "passes", "path", "plan",
-        "port", "releases", "slot", "template",
+        "bit", "calls_out", "deliver", "down", "finish", "index", "inputs", "leaf", "linear", "made", "mask", "op",
+        "passes", "path", "plan", "port", "releases", "slot", "template", "yields_inner",
     )  # fmt: skip
 
     deliver: Deliver
@@ -71,6 +71,9 @@ class PlanNode:
         self.down: PlanNode | None = None
         self.port = 0
         self.leaf = isinstance(op, LEAVES)
+        self.linear = isinstance(op, Linear)
+        self.calls_out = op.calls_out
+        self.yields_inner = op.yields_inner
         self.passes = isinstance(op, Stage) and type(op).on_inner_next is Stage.on_inner_next
         self.releases = isinstance(op, Stage) and type(op).on_release is not Stage.on_release
         self.template: Plan | None = None

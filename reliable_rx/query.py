@@ -37,6 +37,10 @@ class Node(NamedTuple):
     inputs: tuple[Node, ...] = ()
 
 
+new_node = tuple.__new__
+"""What `Node` calls with the class and both fields, for where a call less is worth it."""
+
+
 @dataclass(frozen=True, eq=False)
 class SourceLeaf(Operator, name="source"):
     """A named source; *key_mapper* says that only events with the row's key are wanted, so that a host can route."""
@@ -260,8 +264,10 @@ def as_query(value: Any) -> Query[Any]:
 
 def apply(op: Operator, *inputs: Any) -> Query[Any]:
     """Put *op* behind its *inputs*."""
+    if not inputs:
+        return Query(new_node(Node, (op, ())))
     if len(inputs) == 1 and isinstance(inputs[0], Query):
-        return Query(Node(op, (inputs[0].node,)))
+        return Query(new_node(Node, (op, (inputs[0].node,))))
     return Query(Node(op, tuple([as_query(each).node for each in inputs])))
 
 

@@ -112,7 +112,7 @@ class Cx:
         instance, node = self.instance, self.node
         if not instance.active & node.bit:
             return None
-        if self.opened() >= node.plan.limits.inner_max:
+        if instance.children and self.opened() >= node.plan.limits.inner_max:
             raise exceeded(node, "inner_max")
         return instance.prepare(node, key, outer, inner)
 

@@ -14,7 +14,7 @@ from typing import Any, TypeVar, overload
 
 from reactivex import Observable
 
-from reliable_rx.operator import Context, Linear, Stage
+from reliable_rx.operator import Context, Linear, Operator, Stage
 from reliable_rx.operators.combine import check_queue
 from reliable_rx.operators.project import identity
 from reliable_rx.query import Node, Query
@@ -32,7 +32,10 @@ def at_once(inner: Any) -> Sequence[Any] | None:
     if type(inner) is list or type(inner) is tuple:
         return inner
     if isinstance(inner, Query):
-        return all_of(inner.node)
+        first = inner.node
+        while first.inputs:
+            first = first.inputs[0]
+        return None if type(first.op).at_once is Operator.at_once else all_of(inner.node)
     return tuple(inner) if isinstance(inner, (str, bytes, set, frozenset, dict, deque)) else None
 
 

@@ -18,7 +18,7 @@ from reactivex.abc import SchedulerBase
 from reactivex.internal.utils import NotSet
 from reactivex.scheduler.scheduler import Scheduler
 
-from reliable_rx.operator import Context, Stage, relative_seconds
+from reliable_rx.operator import Context, Operator, Stage, relative_seconds
 from reliable_rx.operators.combine import check_queue
 from reliable_rx.query import apply
 
@@ -52,7 +52,7 @@ class Waits(Stage):
     def refusal(self) -> str | None:
         if isinstance(self.duetime, datetime) and self.duetime.tzinfo is None:
             return f"{self.duetime!r} has no time zone; write datetime(..., tzinfo=timezone.utc)"
-        return super().refusal()
+        return Operator.refusal(self)
 
 
 @dataclass(frozen=True, eq=False)
