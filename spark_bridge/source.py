@@ -11,12 +11,14 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import Any, get_args
 
-from reliable_rx.errors import SourceFailed
+from checkpoint.failures import unavailable
+from reliable_rx.errors import ReliableRxError, SourceFailed
 from reliable_rx.reliable import Batch, Listing
 from spark_bridge.log.bells import Bell
-from spark_bridge.log.cursor import Cursor
+from spark_bridge.log.cursor import Chunk, Cursor
 from spark_bridge.log.disk import RealLogDisk, log_directory
 from spark_bridge.log.manifest import Unit
 from spark_bridge.log.names import check_reader
@@ -141,8 +143,9 @@ class MicroBatchReader:
 
     def fetch(self, count_max: int, /) -> Batch:
         first, values = self._position, self._some(count_max)
-        while values and len(values) < count_max and (more := self._some(count_max - len(values))):
-            values += more
+        with suppress(ReliableRxError, OSError):  # it comes again with the next fetch, and these values would be lost
+            while values and len(values) < count_max and (more := self._some(count_max - len(values))):
+                values += more
         if len(values) < count_max and self._cursor.ended is not None:
             text = self._cursor.ended
             return Batch(first, values, ended=True, error=RuntimeError(text) if text else None)
@@ -151,14 +154,23 @@ class MicroBatchReader:
     def _some(self, count_max: int) -> list[Any]:
         """Return some events, none at the end."""
         if count_max > 0 and self._start == len(self._events):
-            chunk = self._cursor.next()
+            chunk = self._cursor.peek()
             if chunk is None:
                 return []
-            self._events, self._start = self._source.events(chunk.rows), self._position - chunk.first
+            self._events, self._start = self._converted(chunk), self._position - chunk.first
+            self._cursor.advance()
         values = self._events[self._start : self._start + count_max]
         self._start += len(values)
         self._position += len(values)
         return values
+
+    def _converted(self, chunk: Chunk) -> list[Any]:
+        try:
+            return self._source.events(chunk.rows)
+        except ValueError as error:
+            where, partition = self._source.view.where, str(self._number)
+            message = f"{where}, partition {partition}, ids from {chunk.first:,} on: {error}"
+            raise SourceFailed(message, source=where, partition=partition, position=chunk.first) from error
 
     def acknowledge(self, n: int, /) -> None:
         """Say that id *n* and all before are safe; forget the batches that are so for every reader."""
@@ -166,8 +178,9 @@ class MicroBatchReader:
             return
         self._acknowledged = n + 1
         source = self._source
-        acknowledge(source.view.disk, source.reader, self._number, Held(source.unit, n + 1))
-        retain(source.view)
+        with unavailable(source.view.where):
+            acknowledge(source.view.disk, source.reader, self._number, Held(source.unit, n + 1))
+            retain(source.view)
 
     def has_more(self) -> bool:
         return self._start < len(self._events) or self._cursor.has_more()

@@ -197,6 +197,19 @@ def test_values_are_the_same_when_they_come_again(tmp_path: Path) -> None:
     assert again == whole[13:]
 
 
+def test_what_cannot_be_read_comes_again_and_skips_nothing(tmp_path: Path) -> None:
+    """Rows before a timestamp that no datetime holds are given, then the error, each time, with its position."""
+    for batch, at in enumerate((0, 2**62, 1)):
+        append(tmp_path, [pa.record_batch({"at": pa.array([at], pa.timestamp("us"))})], batch=batch)
+    reader = MicroBatchSource(tmp_path).open("0", 0)
+    assert len(reader.fetch(10).values) == 1
+    for _ in range(2):
+        with pytest.raises(SourceFailed, match=r"partition 0, ids from 1 on: column 'at'.*timestamps='microseconds'"):
+            reader.fetch(10)
+    whole = MicroBatchSource(tmp_path, reader="other", timestamps="microseconds").open("0", 0).fetch(10)
+    assert [row["at"] for row in whole.values] == [0, 2**62, 1]
+
+
 def test_arrow_batches_are_pyarrows(tmp_path: Path) -> None:
     """With values="arrow" an event is a record batch, cut to the columns that are wanted."""
     append(tmp_path, [pa.record_batch({"a": [1, 2], "b": ["x", "y"]})], batch=0)

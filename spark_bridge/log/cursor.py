@@ -39,13 +39,24 @@ class Cursor:
         """Behind what is there now: whether the log has ended (`Manifest.ended`)."""
 
     def next(self) -> Chunk | None:
-        """Return the next chunk, None where the log ends now."""
+        """Return the next chunk, None where the log ends now; if that fails, nothing has been taken."""
+        chunk = self.peek()
+        if chunk is not None:
+            self.advance()
+        return chunk
+
+    def peek(self) -> Chunk | None:
+        """Return the next chunk without taking it."""
         while not self._waiting:
             if not self._read_manifest():
                 return None
-        manifest, place = self._waiting.popleft()
-        self._at = place.first + place.count
+        manifest, place = self._waiting[0]
         return Chunk(place.first, self._file(manifest, place).get_batch(place.index))
+
+    def advance(self) -> None:
+        """Take the chunk that `peek` has shown."""
+        _, place = self._waiting.popleft()
+        self._at = place.first + place.count
 
     def has_more(self) -> bool:
         """Whether something is there behind what has been given, as far as a look at the disk can say."""
