@@ -2,7 +2,7 @@
 
 Every value has the type that people expect: timestamps with a zone are `datetime` in UTC (Spark keeps instants, and no
 zone), those without are naive, decimals `Decimal`, arrays lists, structs and maps dictionaries, null None. pyarrow
-makes one `datetime` in microseconds; NumPy makes them in bulk, and so they are made here. A query that takes many and
+makes one `datetime` in microseconds; NumPy makes them in bulk, text too, and so they are made here. A query that takes many and
 looks at few can have whole numbers instead: microseconds since 1970, exact, and cheaper still.
 """
 
@@ -57,7 +57,8 @@ def column_values(column: Any, timestamps: Timestamps, name: str) -> list[Any]:
 
 def _plain(column: Any) -> list[Any]:
     kind = column.type
-    if not column.null_count and (pa.types.is_integer(kind) or pa.types.is_float64(kind)):
+    numbers = pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_boolean(kind)
+    if pa.types.is_string(kind) or pa.types.is_binary(kind) or (numbers and not column.null_count):
         found: list[Any] = column.to_numpy(zero_copy_only=False).tolist()
         return found
     return list(column.to_pylist(maps_as_pydicts="strict"))
