@@ -2,8 +2,8 @@
 
 Every value has the type that people expect: timestamps with a zone are `datetime` in UTC (Spark keeps instants, and no
 zone), those without are naive, decimals `Decimal`, arrays lists, structs and maps dictionaries, null None. pyarrow
-makes one `datetime` in microseconds; NumPy makes them in bulk, text too, and so they are made here. A query that takes many and
-looks at few can have whole numbers instead: microseconds since 1970, exact, and cheaper still.
+makes one `datetime` in microseconds; NumPy makes them in bulk, text too, and so they are made here. A query that takes
+many and looks at few can have whole numbers instead: microseconds since 1970, exact, and cheaper still.
 """
 
 from __future__ import annotations

@@ -175,3 +175,18 @@ def test_two_things_done_with_one_batch(spark: Any, tmp_path: Path) -> None:
     finish(writer.trigger(**ONCE).foreachBatch(both).start())
     assert seen == [(0, 3), (1, 3)]
     assert [row["n"] for row in logged(log)] == list(range(6))
+
+
+def test_without_publish_the_data_source_checks_as_well(spark: Any, tmp_path: Path) -> None:
+    """writeStream.format("reliable_rx") with a checkpoint that has been used for something else, and a wrong option."""
+    files, checkpoint = tmp_path / "in", tmp_path / "checkpoint"
+    put(files, 0, range(3))
+    register(spark)
+    writer = stream(spark, files).writeStream.option("checkpointLocation", str(checkpoint)).trigger(**ONCE)
+    finish(writer.format("noop").start())
+    put(files, 1, range(3, 6))
+    writer = writer.format("reliable_rx").option("path", str(tmp_path / "log"))
+    with pytest.raises(Exception, match="was used without the log"):
+        finish(writer.start())
+    with pytest.raises(Exception, match="option onChange is 'ignore'"):
+        finish(writer.option("onChange", "ignore").start())
