@@ -332,7 +332,7 @@ def timed(nodes: int, where: str | None) -> float:
     """How long *nodes* processes need for 8 partitions from the moment when the first event may be read."""
     with tempfile.TemporaryDirectory(prefix="reliable-rx-bench-", dir=where) as directory:
         start = time.time() + 6.0
-        processes = Processes(Path(directory), app="busy", count=120_000, start=start)
+        processes = Processes(Path(directory), app="busy", count=300_000, start=start)
         try:
             for _ in range(nodes):
                 processes.start()
