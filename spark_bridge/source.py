@@ -216,5 +216,9 @@ class _Waking:
 
     def _heard(self) -> None:
         for reader, wake in list(self._wakes.items()):
-            if reader.has_more():
+            try:
+                is_there = reader.has_more()
+            except OSError:
+                is_there = True  # the next fetch says what is wrong
+            if is_there:
                 wake()

@@ -10,11 +10,12 @@ import pytest
 from spark_log_world import OTHER, Spark, keyed, table
 
 from reliable_rx.errors import CheckpointRefused, NondeterminismDetected, PositionUnavailable, StoreUnavailable
+from reliable_rx.testing.faults import arm, raise_
 from spark_bridge.log import LogRefused, readers, release
 from spark_bridge.log.disk import log_directory, open_directory
 from spark_bridge.log.parts import CHUNK_ROWS_MAX
 from spark_bridge.log.retention import Held, acknowledge, register, retain
-from spark_bridge.log.writer import LogWriter
+from spark_bridge.log.writer import SWEEP_EVERY, LogWriter
 
 MANY = tuple(range(6000))  # too many for the manifest
 
@@ -179,6 +180,32 @@ def test_files_of_attempts_that_lost_are_swept(tmp_path: Path) -> None:
     assert len(spark.files()) == 2
     spark.run(1, table(*MANY))
     assert len(spark.files()) == 2
+
+
+def test_a_task_that_dies_behind_its_last_byte_is_swept(tmp_path: Path) -> None:
+    """Its file is whole and synced, and nobody was told of it; the task runs again under another name."""
+    spark = Spark(tmp_path)
+    with arm("spark.part_written", raise_(OSError("the executor is gone"))), pytest.raises(OSError, match="executor"):
+        spark.wrote(0, table(*MANY))
+    assert len(spark.files()) == 1
+    spark.run(0, table(*MANY))
+    assert len(spark.files()) == 1
+    assert spark.numbers() == [*MANY]
+
+
+def test_a_reader_that_dies_while_it_forgets_leaves_a_log_that_can_be_read(tmp_path: Path) -> None:
+    """The manifest is gone and its rows are not: the log begins behind it, and what is left is swept later."""
+    spark, disk = Spark(tmp_path), open_directory(tmp_path)
+    for batch in range(2):
+        spark.run(batch, table(*MANY))
+    register(disk, "app", 0, len(MANY), "rows", where="the log")
+    with arm("spark.forgetting", raise_(OSError("killed"))), pytest.raises(OSError, match="killed"):
+        retain(spark.view())
+    assert spark.view().bounds(0, "rows") == (len(MANY), 2 * len(MANY))
+    assert len(spark.files()) == 2
+    for batch in range(2, SWEEP_EVERY + 1):
+        spark.run(batch, table(0))
+    assert len(spark.files()) == 1
 
 
 def test_executors_that_write_elsewhere_are_found_out(tmp_path: Path) -> None:
