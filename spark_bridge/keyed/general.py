@@ -61,7 +61,8 @@ class General:
         if type(row) is int:
             return row, None
         self.query.key.key = key
-        engine = self.begin(steps[0][0] if steps else until, key, out) if row is None else self.load(row)  # type: ignore[arg-type]
+        first = steps[0][0] if steps else until
+        engine = self.begin(first, key, out) if row is None else self.load(row)  # type: ignore[arg-type]
         for time, source, values in steps:
             if time > engine.clock and engine.timers.heap:  # who subscribes at a timer before it shall get the event
                 self.put(key, engine.take(Events(source, "0", 0, (), time)), out)

@@ -216,7 +216,8 @@ class Together:
         self.blobs.append(encode([(unit.address(), save_unit(unit, self.engine.plans.number)) for unit in inside]))
         self.rows += len(inside)
         self.engine.orders += lone.orders
-        self.numbers = 1 + max((child.key for child in children), default=self.numbers)  # type: ignore[operator, type-var]
+        newest = max((child.key for child in children), default=self.numbers)  # type: ignore[type-var]
+        self.numbers = 1 + newest  # type: ignore[operator]
 
     def renumber(self, instance: Instance, orders: int) -> None:
         instance.plan.number = 0
