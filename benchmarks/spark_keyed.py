@@ -11,8 +11,10 @@ With ``--core`` no Spark is started: one bucket's work, in this process.
 
 from __future__ import annotations
 
+import os
 import pickle
 import random
+import sys
 import tempfile
 import time
 from collections.abc import Iterator
@@ -99,6 +101,7 @@ def start() -> Any:
 
     from spark_bridge import configure
 
+    os.environ["PYSPARK_PYTHON"] = sys.executable
     builder = SparkSession.builder.master("local[2]").config("spark.ui.enabled", "false")
     for name, value in {"spark.sql.shuffle.partitions": "2", "spark.driver.host": "127.0.0.1"}.items():
         builder = builder.config(name, value)
