@@ -102,7 +102,7 @@ def test_spark_sql_agrees(session: Any) -> None:
     assert rows(ours.select("symbol", "c", "s")) == rows(theirs)
     windows = rx.source("t").pipe(
         ops.group_by(lambda t: t["symbol"]),
-        ops.flat_map(lambda g: g.pipe(ops.tumbling_window(20.0), ops.flat_map(lambda window: window.pipe(ops.count())))),
+        ops.flat_map(lambda g: g.pipe(ops.tumbling_window(20.0), ops.flat_map(lambda each: each.pipe(ops.count())))),
     )
     ours = run_on_spark(windows, frame, key="symbol", seq="n", time="at", emits="c long").where("c > 0")
     theirs = frame.groupBy("symbol", f.window("at", "20 seconds")).agg(f.count("*").alias("c"))
