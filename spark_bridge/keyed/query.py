@@ -39,7 +39,7 @@ class KeyedQuery:
     >>> import reliable_rx as rx
     >>> KeyedQuery(rx.source("trades").group_by(lambda t: t.symbol).flat_map(lambda g: g.count())).sources
     ('trades',)
-    >>> KeyedQuery(rx.source("trades").count())
+    >>> KeyedQuery(rx.source("trades").count())  # doctest: +ELLIPSIS
     Traceback (most recent call last):
     ...
     reliable_rx.errors.QueryRefused: /count works on the events of all keys, ...
