@@ -116,11 +116,13 @@ class Layout:
 
 
 def spread(value: Any, names: Sequence[str]) -> Sequence[Any]:
-    """Return the fields of what a query emits: by name of a mapping, by place of a tuple."""
+    """Return the fields of what a query emits: by name of a mapping, by place of a tuple, or it is the only one."""
     if value is None:
         return [None] * len(names)
     if isinstance(value, Mapping):
         return [value[name] for name in names]
+    if len(names) == 1 and not isinstance(value, (tuple, list)):
+        return [value]
     if not isinstance(value, (tuple, list)) or len(value) != len(names):
         raise TypeError(f"the query emitted {value!r}, but emits= has the columns {', '.join(names)}")
     return value
