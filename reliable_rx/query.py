@@ -13,7 +13,7 @@ import threading
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, fields, is_dataclass, replace
 from functools import cache, cached_property
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, TypeVar
 
 import reactivex
 from reactivex import abc
@@ -229,6 +229,10 @@ class Symbol(Query[Any]):
         if self.current is None:
             raise KeyNeeded
         return self.current.key
+
+    def __iter__(self) -> NoReturn:
+        """Not by `__getitem__`, which answers for every number: a selector that unpacks is called per value."""
+        raise KeyNeeded
 
     def __reduce__(self) -> tuple[Any, ...]:
         if self.current is None:

@@ -115,3 +115,13 @@ def test_a_row_is_written_as_it_was_although_it_has_changed_since(build: Any, sc
     for shift in range(10):
         shifted = [*([[]] * shift), *script]
         assert run_stored(build, streams, 20.0, shifted) == run_stored(build, streams, 20.0, [])
+
+
+def test_a_selector_may_unpack_what_it_is_given() -> None:
+    """A selector that is given a pair (an element and its number) is planned, though the symbol for it has no parts."""
+    check_query(
+        lambda o, r, s: s.pipe(
+            o.group_by(lambda v: v % 2), o.flat_map_indexed(lambda g, i: g.pipe(o.map(lambda v: (i, v))))
+        ),
+        examples=20,
+    )
