@@ -8,15 +8,13 @@ from __future__ import annotations
 
 import json
 import os
-import time
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import reliable_rx as rx
+from benchmarks.paced import Paced
 from hosting import App, FileSource, JsonLinesSink
 from hosting.partitioned.places import Place
-from reliable_rx.reliable import Batch, Reader, Source
 
 FOLDER = Path(os.environ.get("CLUSTER_DEMO", "runs/cluster"))
 
@@ -66,38 +64,6 @@ def hundreds() -> rx.Observable[tuple[int, int]]:
 
 
 QUERIES = {"totals": totals, "worst": worst, "hundreds": hundreds}
-
-
-class Paced:
-    """A source whose event *n* may be read *n* / *per_s* seconds after *start* (Unix time)."""
-
-    def __init__(self, source: Source, *, start: float, per_s: float) -> None:
-        self._source, self.start, self.per_s = source, start, per_s
-
-    def partitions(self) -> Sequence[str]:
-        return self._source.partitions()
-
-    def open(self, partition: str, at: int, /) -> Reader:
-        return PacedReader(self, self._source.open(partition, at), at)
-
-
-class PacedReader:
-    def __init__(self, pace: Paced, reader: Reader, at: int) -> None:
-        self._pace, self._reader, self._position = pace, reader, at
-
-    def fetch(self, count_max: int, /) -> Batch:
-        come = int((time.time() - self._pace.start) * self._pace.per_s)
-        if come <= self._position:
-            return Batch(self._position, ())
-        batch = self._reader.fetch(min(count_max, come - self._position))
-        self._position = batch.next
-        return batch
-
-    def acknowledge(self, n: int, /) -> None:
-        self._reader.acknowledge(n)
-
-    def close(self) -> None:
-        self._reader.close()
 
 
 def departure(record: dict[str, str]) -> Departure:

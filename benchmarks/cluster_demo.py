@@ -47,7 +47,7 @@ GROUP = "flights"
 SESSION_S = 3.0
 NODES = 3
 SETTLE_S = 30.0
-HERE = Path(__file__).parent
+HERE = Path(__file__).resolve().parent
 
 
 def main() -> int:
@@ -136,7 +136,8 @@ class Cluster:
                     sys.executable, "-m", "hosting.cli", "node", f"{HERE / 'cluster_app.py'}:app", "--plain",
                     "--store", self.store, "--group", GROUP, "--tag", name, "--session", str(SESSION_S),
                 ],
-                env={**os.environ, "CLUSTER_DEMO": str(self.folder)}, stdout=log, stderr=log,
+                env={**os.environ, "PYTHONPATH": str(HERE.parent), "CLUSTER_DEMO": str(self.folder)},
+                stdout=log, stderr=log,
             )  # fmt: skip
         return name
 

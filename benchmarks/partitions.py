@@ -249,7 +249,8 @@ class Processes:
                 sys.executable, "-m", "hosting.cli", "node", f"{HERE / 'partitions_app.py'}:app", "--plain",
                 "--store", str(self.folder / "group"), "--group", "bench", "--session", str(SESSION_S), "--gather", "0",
             ],
-            env={**os.environ, "BENCH": json.dumps(self.settings)}, stdout=log, stderr=log,
+            env={**os.environ, "PYTHONPATH": str(HERE.parent), "BENCH": json.dumps(self.settings)},
+            stdout=log, stderr=log,
         )  # fmt: skip
         self.running.append(node)
         return node

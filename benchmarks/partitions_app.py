@@ -5,49 +5,15 @@ from __future__ import annotations
 import json
 import os
 import time
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import reliable_rx as rx
+from benchmarks.paced import Paced
 from hosting import App, CallbackSink, GeneratorSource
 from hosting.partitioned.places import Place
-from reliable_rx.reliable import Batch, Reader, Source
 
 SETTINGS: dict[str, Any] = json.loads(os.environ.get("BENCH", "{}"))
-
-
-class Later:
-    """A source whose event *n* may be read *n* / *per_s* seconds after *start* (Unix time); *at_once* then all are."""
-
-    def __init__(self, source: Source, *, start: float, per_s: float, at_once: int = 0) -> None:
-        self._source, self.start, self.per_s, self.at_once = source, start, per_s, at_once
-
-    def partitions(self) -> Sequence[str]:
-        return self._source.partitions()
-
-    def open(self, partition: str, at: int, /) -> Reader:
-        return LaterReader(self, self._source.open(partition, at), at)
-
-
-class LaterReader:
-    def __init__(self, pace: Later, reader: Reader, at: int) -> None:
-        self._pace, self._reader, self._position = pace, reader, at
-
-    def fetch(self, count_max: int, /) -> Batch:
-        passed = time.time() - self._pace.start
-        come = self._pace.at_once + int(passed * self._pace.per_s) if passed >= 0 else 0
-        if come <= self._position:
-            return Batch(self._position, ())
-        batch = self._reader.fetch(min(count_max, come - self._position))
-        self._position = batch.next
-        return batch
-
-    def acknowledge(self, n: int, /) -> None:
-        self._reader.acknowledge(n)
-
-    def close(self) -> None:
-        self._reader.close()
 
 
 def stamped(place: Place) -> CallbackSink:
@@ -70,7 +36,7 @@ def keyed() -> App:
     rows = SETTINGS["rows"]
     source = GeneratorSource(lambda i, random: i % rows, partitions=1)
     app = App(checkpoint_interval_s=0.5)
-    app.source("n", lambda: Later(source, start=SETTINGS["start"], per_s=500.0, at_once=rows))
+    app.source("n", lambda: Paced(source, start=SETTINGS["start"], per_s=500.0, at_once=rows))
     app.query("counts", rx.source("n").group_by(lambda n: n).flat_map(lambda one: one.scan(lambda c, _: c + 1, 0)))
     app.sink("counts", stamped)
     return app
@@ -80,7 +46,7 @@ def busy() -> App:
     """Eight partitions that keep a core at work from *start* on."""
     source = GeneratorSource(lambda i, random: i, partitions=8, count=SETTINGS["count"])
     app = App(checkpoint_interval_s=1.0)
-    app.source("n", lambda: Later(source, start=SETTINGS["start"], per_s=1e12))
+    app.source("n", lambda: Paced(source, start=SETTINGS["start"], per_s=1e12))
     chain = rx.source("n").group_by(lambda n: n % 50).flat_map(
         lambda one: one.filter(lambda n: n % 3 > 0).scan(lambda a, b: a + b, 0).map(str)
     )  # fmt: skip

@@ -284,7 +284,6 @@ class Agent:
         self._end_sleep()
         self.held.commit(self.lease, self.positions)
         probe("agent.committed")
-        self.means.stores.hand_over(self.lease)
         self.held.closed(self.lease)
 
     def _end(self, evaluator: QueryEvaluator) -> float:
@@ -294,7 +293,6 @@ class Agent:
         self._let_go()
         self.held.commit(self.lease, self.positions)
         probe("agent.committed")
-        self.means.stores.hand_over(self.lease)
         self.held.ended(self.lease)
         return DONE
 

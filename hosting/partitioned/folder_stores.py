@@ -109,9 +109,6 @@ class FolderStores:
                 undo.pop_all()
         return store
 
-    def hand_over(self, lease: Lease, /) -> None:
-        """Do nothing: that the lock of a closed store is free says to its successor that it may be renamed."""
-
     def look(self, partition: Partition, /) -> SqliteReader | None:
         """Open the newest store for looking only.
 

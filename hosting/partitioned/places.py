@@ -50,9 +50,6 @@ class PartitionStores(Protocol):
         """
         ...
 
-    def hand_over(self, lease: Lease, /) -> None:
-        """The store of *lease* has been closed in order: its successor may have it as it is."""
-
     def look(self, partition: Partition, /) -> StoreReader | None:
         """Open the newest store of *partition* for looking only; None if it never had one."""
         ...

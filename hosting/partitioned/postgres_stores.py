@@ -64,9 +64,6 @@ class PostgresStores:
             presence=self._presence,
         )
 
-    def hand_over(self, lease: Lease, /) -> None:
-        """Do nothing: a successor needs no more than the rows."""
-
     def look(self, partition: Partition, /) -> PostgresReader | None:
         """Open the store for looking only; what is seen has been committed, whoever owns it."""
         if not self.newest(partition):

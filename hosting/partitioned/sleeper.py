@@ -5,21 +5,22 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping
 
+from hosting.sources.polling import Pace
 from reliable_rx.reliable import Reader, Source, Waking
 
-LOOK_S, LOOK_S_MAX = 0.02, 0.5
+LOOK_S_MAX = 0.5
 
 
 class Sleeper:
     """Listens at *places* (source and position by partition). Something also stirs when *timer_s* are over."""
 
-    __slots__ = ("_due", "_look_s", "_readers")
+    __slots__ = ("_due", "_pace", "_readers")
 
     def __init__(
         self, places: Mapping[tuple[str, str], tuple[Source, int]], *, wake: Callable[[], None], timer_s: float | None
     ) -> None:
         self._due = None if timer_s is None else time.monotonic() + timer_s
-        self._look_s = LOOK_S
+        self._pace = Pace(most_s=LOOK_S_MAX)
         self._readers: list[Reader] = []
         for (_, partition), (source, position) in places.items():
             reader = source.open(partition, position)
@@ -41,8 +42,7 @@ class Sleeper:
         """How long to sleep on, unless woken. Who is not woken looks less and less often."""
         waits = [] if self._due is None else [max(0.0, self._due - time.monotonic())]
         if not all(isinstance(each, Waking) for each in self._readers):
-            waits.append(self._look_s)
-            self._look_s = min(self._look_s * 2, LOOK_S_MAX)
+            waits.append(self._pace.nothing())
         return min(waits, default=None)
 
     def close(self) -> None:

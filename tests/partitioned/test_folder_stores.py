@@ -59,7 +59,6 @@ def test_closed_or_not_the_next_epoch_has_everything(stores: FolderStores, tmp_p
         assert Owner(store, epoch).inputs_written() == list(expected.values())
         if epoch % 2:
             store.close()
-            stores.hand_over(lease(epoch))
         else:
             open_ones.append(store)
         assert entries(tmp_path) == [str(epoch)]

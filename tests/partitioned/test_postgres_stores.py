@@ -46,7 +46,6 @@ def test_closed_or_not_the_next_epoch_has_everything(pair: tuple[PartitionStores
             store.journal.append(epoch, 1, b"a turn")
             if epoch % 2:
                 store.close()
-                stores.hand_over(lease(epoch))
             else:
                 open_ones.callback(store.close)
             assert pair[0].newest(JFK) == pair[1].newest(JFK) == epoch
