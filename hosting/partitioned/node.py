@@ -84,7 +84,7 @@ class Node:
         assignor: Assignor = sticky,
         start: Start = "earliest",
         sleep_after_s: float = 30.0,
-        awake_max: int = 64,
+        awake_max: int = 32,
         commit_interval_s: float = 5.0,
         period_s: float = PERIOD_S,
         readers: Sequence[FarReader] = (),
