@@ -4,9 +4,10 @@ The flights of the main job in twelve partitions, each a log of its own, hosted 
 A round sends SIGKILL to a node and starts another, sends SIGSTOP to one for twice its session and then SIGCONT (it
 must write nothing any more, though it believes that it may), starts two more and has two leave in order. After each
 step it is looked at how evenly the partitions are spread, and how many moved beyond those that had to. At the end
-everything that came out is compared, partition by partition, with the same queries run un-hosted.
+everything that came out is compared, partition by partition, with the same queries run un-hosted. The group (leases,
+positions, the stores of the partitions) lives in a folder, in a database that is given, or in a PostgreSQL of its own.
 
-    python benchmarks/cluster_demo.py --rounds 10
+    python benchmarks/cluster_demo.py --rounds 10 [--postgres]
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ import sys
 from pathlib import Path
 
 sys.path.pop(0)  # this directory, whose checkpoint.py would hide the package of that name
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 import csv
@@ -30,6 +32,7 @@ import time
 import zipfile
 from collections import Counter
 from collections.abc import Iterator, Set
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -58,7 +61,9 @@ def main() -> int:
     arguments.add_argument(
         "--seconds", type=float, default=None, help="how long the logs take (default: for the rounds)"
     )
-    arguments.add_argument("--store", default=None, help="where the group lives (default: FOLDER/group)")
+    where = arguments.add_mutually_exclusive_group()
+    where.add_argument("--store", default=None, help="where the group lives (default: FOLDER/group)")
+    where.add_argument("--postgres", action="store_true", help="it lives in a PostgreSQL started for the while")
     given = arguments.parse_args()
     seed = random.randrange(1 << 32) if given.seed is None else given.seed
     print(f"seed {seed}", flush=True)
@@ -68,11 +73,30 @@ def main() -> int:
     pace = {"start": time.time() + 2.0, "per_s": max(counts.values()) / seconds}
     (given.folder / "pace.json").write_text(json.dumps(pace))
     (given.folder / "out").mkdir()
-    cluster = Cluster(given.folder, given.store or str(given.folder / "group"), random.Random(seed))
+    with home(given.folder, given.store, postgres=given.postgres) as store:
+        cluster = Cluster(given.folder, store, random.Random(seed))
+        try:
+            return run(cluster, given.rounds, counts)
+        finally:
+            cluster.stop_all()
+
+
+@contextmanager
+def home(folder: Path, store: str | None, *, postgres: bool) -> Iterator[str]:
+    """Give the place where the group lives: a server that syncs what it commits, *store*, or a part of *folder*."""
+    if not postgres:
+        yield store or str(folder / "group")
+        return
+    from postgres_server import PostgresServer, find
+
+    binaries = find()
+    if binaries is None:
+        raise SystemExit("PostgreSQL is not installed here (apt-get install postgresql), or give --store=postgresql://")
+    server = PostgresServer(binaries, durable=True)
     try:
-        return run(cluster, given.rounds, counts)
+        yield server.dsn
     finally:
-        cluster.stop_all()
+        server.remove()
 
 
 def run(cluster: Cluster, rounds: int, counts: dict[str, int]) -> int:
