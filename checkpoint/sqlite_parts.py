@@ -1,8 +1,9 @@
 """The three files of a SQLite store: their tables, their opening together, the rows of journal and logs.
 
-The files know each other by the owner sealed into each. ``checkpoint.sqlite`` gets its identity last, so that a store
-whose making was interrupted is one without that identity: then the others are empty too and the making goes on. A
-store that has it and lacks another file has lost that file, and says so.
+The files know each other by the owner sealed into each. New ones are written whole, beside their places, synced and
+renamed, ``checkpoint.sqlite`` last, when the names of the others are durable. So a store whose making was interrupted
+is one without it, or without its identity: then the others are empty too and the making goes on. A store that has it
+and lacks another file has lost that file, and says so.
 """
 
 from __future__ import annotations
@@ -13,8 +14,9 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 
-from checkpoint.database import Database
+from checkpoint.database import Database, new_file
 from checkpoint.envelope import SEAL_BYTES, KeyRing
+from checkpoint.files import Disk, RealDisk
 from checkpoint.journal import ChainedJournal
 from checkpoint.log import Row
 from checkpoint.store import Segment
@@ -37,6 +39,7 @@ _LOG_SCHEMA = (
     "CREATE TABLE positions (stream TEXT, subscriber TEXT, n INTEGER, blob BLOB NOT NULL,"
     " PRIMARY KEY (stream, subscriber))",
 )
+_SCHEMAS = {"checkpoint": _CHECKPOINT_SCHEMA, "journal": _JOURNAL_SCHEMA, "log": _LOG_SCHEMA}
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +63,8 @@ def open_parts(
 
     *Raises* `CheckpointRefused` if a file is missing, foreign, of another format, or sealed with another key.
     """
+    if not read_only and not any((directory / f"{part}.sqlite").exists() for part in _SCHEMAS):
+        make_files(RealDisk(directory), keys)
     with ExitStack() as undo:
         files = []
         for part in ("checkpoint", "journal", "log"):
@@ -70,7 +75,7 @@ def open_parts(
         if owner is None:
             if read_only:
                 raise StoreUnavailable(f"the store in {directory} is still being made; look again later")
-            owner = _make(checkpoint, journal, log, keys)
+            owner = _finish(checkpoint, journal, log, keys)
         for file in (journal, log):
             if file.open_identity((), keys=keys, owner=None) is None:
                 raise _refused(file, "it is missing or empty, though this store has been used; restore it")
@@ -79,8 +84,21 @@ def open_parts(
         return Parts(owner, checkpoint, journal, log)
 
 
-def _make(checkpoint: Database, journal: Database, log: Database, keys: KeyRing) -> str:
-    """Make the files of a new store, or finish making them; return the owner."""
+def make_files(disk: Disk, keys: KeyRing) -> None:
+    """Make the files of a new store durably."""
+    owner = secrets.token_hex(8)
+    for part, schema in _SCHEMAS.items():
+        disk.write(f"{part}.sqlite.new", new_file(part, schema, keys=keys, owner=owner))
+        disk.sync(f"{part}.sqlite.new")
+    for part in ("journal", "log"):
+        disk.rename(f"{part}.sqlite.new", f"{part}.sqlite")
+    disk.sync_directory()
+    disk.rename("checkpoint.sqlite.new", "checkpoint.sqlite")
+    disk.sync_directory()
+
+
+def _finish(checkpoint: Database, journal: Database, log: Database, keys: KeyRing) -> str:
+    """Finish the making of a store that was interrupted; return the owner."""
     found = [file.open_identity((), keys=keys, owner=None) for file in (journal, log)]
     for file, owner, tables in zip((journal, log), found, (("turns", "base"), ("entries", "bases")), strict=True):
         if owner is not None and any(file.read(f"SELECT 1 FROM {table} LIMIT 1") for table in tables):

@@ -10,10 +10,14 @@ import sqlite3
 import subprocess
 import sys
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
+from checkpoint.envelope import KeyRing
 from checkpoint.files import create_durably, read_or_create
+from checkpoint.sqlite import SqliteStore
+from checkpoint.sqlite_parts import make_files
 from reliable_rx.probes import ARMED, probe
 from reliable_rx.testing.faults import (
     SimulatedDisk,
@@ -146,3 +150,23 @@ def test_unknown_faults_are_refused(fault: str, monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setenv("RELIABLE_RX_FAULTS", fault)
     with pytest.raises(ValueError, match="is not name:action"):
         arm_from_environment()
+
+
+def test_a_store_half_made_is_made(tmp_path: Path) -> None:
+    """Whatever a power loss leaves of the making of a store's files, the next opening has a store, empty and whole."""
+    keys, seen = KeyRing(bytes(32)), set[tuple[tuple[str, bytes], ...]]()
+    disk = SimulatedDisk({})
+    disk.on_operation = lambda: seen.update(tuple(sorted(state.items())) for state in disk.crash_states())
+    make_files(disk, keys)
+    assert {name for state in seen for name, _ in state} > {"checkpoint.sqlite", "checkpoint.sqlite.new"}
+    for number, state in enumerate(seen):
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        for name, content in state:
+            (folder / name).write_bytes(content)
+        with SqliteStore(folder, keys=keys) as store:
+            assert store.recover() is None and store.journal.last_turn == 0
+            store.journal.append(1, 1, b"a turn")
+        SqliteStore(folder, keys=keys).close()
+    for state in disk.crash_states():
+        assert {"checkpoint.sqlite", "journal.sqlite", "log.sqlite"} <= state.keys()
