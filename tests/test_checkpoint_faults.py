@@ -168,5 +168,5 @@ def test_a_store_half_made_is_made(tmp_path: Path) -> None:
             assert store.recover() is None and store.journal.last_turn == 0
             store.journal.append(1, 1, b"a turn")
         SqliteStore(folder, keys=keys).close()
-    for state in disk.crash_states():
-        assert {"checkpoint.sqlite", "journal.sqlite", "log.sqlite"} <= state.keys()
+    for made in disk.crash_states():
+        assert {"checkpoint.sqlite", "journal.sqlite", "log.sqlite"} <= made.keys()
