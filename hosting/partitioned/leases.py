@@ -65,8 +65,8 @@ class Leases:
         """Commit, if it is time, what the checkpoints hold by now."""
         now = time.monotonic()
         with self._offsets_lock:
-            for agent in list(self.agents.values()):
-                self._committer.checkpointed(dict(agent.positions), now)
+            held = {key: at for agent in list(self.agents.values()) for key, at in dict(agent.positions).items()}
+            self._committer.checkpointed(held, now)
             answers = self._committer.tick(now)
         for key, refusal in answers.items():
             if refusal is not None and refusal.reason == "fenced":

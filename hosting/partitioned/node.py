@@ -179,7 +179,7 @@ class Node:
 
     def _round(self) -> None:
         """Beat if it is time, do what the answer says, look for the dead and for new partitions, commit."""
-        now = time.monotonic()
+        now, spent_s = time.monotonic(), time.thread_time()
         try:
             self._list_shards(now)
             self._beat(now)
@@ -193,6 +193,7 @@ class Node:
         self._leases.commit_due()
         self._crew.relieve(STUCK_S)
         self._waker.later(self._pause_s())
+        self._waker.rest(time.thread_time() - spent_s)
 
     def _list_shards(self, now: float) -> None:
         """Tell the group which partitions there are."""

@@ -29,6 +29,7 @@ class Shared:
     def __init__(self, registry: Registry, coordinator: Coordinator) -> None:
         self._registry, self._coordinator = registry, coordinator
         self._lock = threading.Lock()
+        self._stands_at: bytes | None = None
 
     def beat(self, beat: Beat, now: float) -> Answer:
         """As `Coordinator.beat`."""
@@ -55,14 +56,25 @@ class Shared:
             return self._coordinator.guards(lease)
 
     def group(self) -> Group:
-        """Return the whole document, to be looked at."""
+        """Return the whole document, to be looked at: a copy of its own."""
         with self._lock:
+            self._stands_at = None
             self._load()
+            self._stands_at = None
             return self._coordinator.group
 
+    def standing(self) -> tuple[Group, bytes | None]:
+        """Return what the coordinator stands at, and the document that this is of: None if it must be read anew."""
+        with self._lock:
+            return self._coordinator.group, self._stands_at
+
     def _load(self) -> tuple[int, bytes | None]:
+        """Have the coordinator stand at the newest document, which is read only if it is another than it stands at."""
         version, document = self._registry.load()
-        self._coordinator.load(document)
+        if document is None or document != self._stands_at:
+            self._stands_at = None
+            self._coordinator.load(document)
+            self._stands_at = document
         return version, document
 
     def _apply(self, step: Callable[[], T]) -> T:
@@ -70,13 +82,15 @@ class Shared:
             for _ in range(RACES_MAX):
                 version, document = self._load()
                 generation = self._coordinator.group.generation
+                self._stands_at = None
                 result = step()
                 changed = self._coordinator.group.to_bytes()
-                if changed == document:
-                    return result
-                probe("registry.before_swap")
-                notice = self._coordinator.group.generation != generation
-                if self._registry.swap(version, changed, notice=notice):
+                if changed != document:
+                    probe("registry.before_swap")
+                    notice = self._coordinator.group.generation != generation
+                    if not self._registry.swap(version, changed, notice=notice):
+                        continue
                     probe("registry.after_swap")
-                    return result
+                self._stands_at = changed
+                return result
         raise StoreUnavailable(f"somebody else was faster {RACES_MAX} times in a row; are clocks or registry broken?")

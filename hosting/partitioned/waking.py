@@ -13,10 +13,14 @@ from collections.abc import Callable
 
 PERIOD_S = 20.0
 GAP_S = 1.0
+REST = 4.0
 
 
 class Waking:
     """When the next round is due: after *period_s*, or when woken, but *gap_s* after the last one began.
+
+    A round that says at its end what it cost is followed by a *rest*, whoever wakes: so rounds never take more than a
+    fifth of a processor, however large a group is.
 
     >>> waking = Waking()
     >>> waking.begin(100.0)
@@ -31,13 +35,13 @@ class Waking:
     121.0
     """
 
-    __slots__ = ("_began", "_due", "_woken", "gap_s", "period_s")
+    __slots__ = ("_began", "_due", "_rested", "_woken", "gap_s", "period_s")
 
     def __init__(self, *, period_s: float = PERIOD_S, gap_s: float = GAP_S) -> None:
         self.period_s, self.gap_s = period_s, gap_s
         self._began: float | None = None
         self._woken = True
-        self._due = 0.0
+        self._due = self._rested = 0.0
 
     def wake(self) -> None:
         """Have a round begin as soon as may be, even if one is under way now."""
@@ -47,11 +51,16 @@ class Waking:
         """Have a round begin at *when* at the latest."""
         self._due = min(self._due, when)
 
-    def due(self) -> float:
-        """Return when the next round is due; it may be past."""
+    def rest(self, now: float, cost_s: float) -> None:
+        """A round has ended that cost so much processor time."""
+        self._rested = now + REST * cost_s
+
+    def due(self, *, at_once: bool = False) -> float:
+        """Return when the next round is due; it may be past. *at_once* does not keep the gap, but the rest."""
         if self._began is None:
             return 0.0
-        return self._began + self.gap_s if self._woken else max(self._due, self._began + self.gap_s)
+        gone = 0.0 if at_once else self._began + self.gap_s
+        return max(gone, self._rested, 0.0 if self._woken else self._due)
 
     def begin(self, now: float) -> None:
         """A round begins. Whatever is said from now on is for the next one."""
@@ -63,7 +72,7 @@ class Waker:
     """`Waking` for threads: one calls `wait` in a loop, any number of others `wake`, `later` and `stop`.
 
     A round that is to come at once (a partition has just been given back) is asked for by ``wake(at_once=True)``, which
-    does not keep the gap.
+    does not keep the gap, but the rest.
     """
 
     def __init__(
@@ -81,6 +90,11 @@ class Waker:
             self._at_once |= at_once
             self._changed.notify_all()
 
+    def rest(self, cost_s: float) -> None:
+        """Say what the round cost that ends now, in seconds of processor time."""
+        with self._changed:
+            self._waking.rest(self._clock(), cost_s)
+
     def later(self, delay_s: float) -> None:
         """Have a round begin in *delay_s* at the latest."""
         with self._changed:
@@ -97,7 +111,7 @@ class Waker:
         """Return True when a round is due, which then has begun; False when it is all over."""
         with self._changed:
             while not self._stopped:
-                left_s = 0.0 if self._at_once else self._waking.due() - self._clock()
+                left_s = self._waking.due(at_once=self._at_once) - self._clock()
                 if left_s <= 0:
                     self._at_once = False
                     self._waking.begin(self._clock())

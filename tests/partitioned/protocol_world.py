@@ -14,6 +14,7 @@ from typing import Any
 from hosting.partitioned.beats import Answer, Beat, Profile
 from hosting.partitioned.channel import Channel, Do
 from hosting.partitioned.coordinator import Coordinator
+from hosting.partitioned.group import read_group
 from hosting.partitioned.member import Action, Membership, Pauses
 from hosting.partitioned.registry import MemoryRegistry
 from hosting.partitioned.shared import Shared
@@ -321,6 +322,9 @@ class World:
                 running[lease] = running.get(lease, 0) + 1
         twice = {each for each, count in running.items() if count > 1} - self.forced
         assert not twice, f"S2: two nodes run {twice}, and nobody was given up for dead"
+        for shared in self.shared:
+            group, document = shared.standing()
+            assert document is None or group == read_group(document, name="g"), "a node stands at what nobody wrote"
 
     # ---- without faults
 

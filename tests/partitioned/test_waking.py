@@ -33,6 +33,20 @@ def test_a_round_begins_after_the_last_wake_up_and_not_before_the_gap(steps: lis
         assert not woken or waking.due() <= max(now, began + 1.0)
 
 
+@given(st.lists(st.tuples(st.floats(0.0, 2.0), st.floats(0.0, 5.0), st.booleans()), max_size=30))
+def test_rounds_never_take_more_than_a_fifth_of_a_processor(rounds: list[tuple[float, float, bool]]) -> None:
+    """However often they are asked for, at once or not, and whatever one costs, L2 holds and so does the rest."""
+    waking, now, cost, spent = Waking(period_s=20.0, gap_s=0.0), 0.0, 0.0, 0.0
+    for cost, waited, at_once in rounds:
+        waking.begin(now)
+        waking.wake()
+        now, spent = now + cost, spent + cost
+        waking.rest(now, cost)
+        assert now <= waking.due(at_once=at_once) <= now + 4.0 * cost + 1e-9
+        now = max(now + waited, waking.due(at_once=at_once))
+    assert spent <= now / 5.0 + 1e-6
+
+
 def test_of_many_threads_none_is_swallowed() -> None:
     """S15: after each wake-up, whenever it came, a whole round begins; a thousand of them need not be so many."""
     waker = Waker(gap_s=0.0, period_s=WAIT_S)
