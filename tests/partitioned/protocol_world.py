@@ -20,6 +20,7 @@ from hosting.partitioned.registry import MemoryRegistry
 from hosting.partitioned.shared import Shared
 from hosting.partitioned.timing import Timing
 from hosting.partitioned.words import Assignment, Epoch, Lease, Member, MemberId, Partition, Shard, Status
+from reliable_rx.errors import StoreUnavailable
 
 TIMING = Timing(session_s=6.0, closing_s=6.0, gather_s=1.0)
 PAUSES = Pauses(reconnect_s=2.0, beat_s=0.5, open_s=0.5, most_s=4.0)
@@ -45,15 +46,21 @@ LENGTH = 4
 
 
 class RacyRegistry(MemoryRegistry):
-    """A registry in which somebody else may be faster, once for each *rival* that is set."""
+    """A registry in which somebody else may be faster, or the disk fail: once for each *rival* and *failing* set."""
 
     rival: Callable[[], object] | None = None
+    failing: str = ""
+    """The next swap raises: "before" it is done, or "after"."""
 
     def swap(self, expected_version: int, document: bytes, *, notice: bool) -> bool:
         rival, self.rival = self.rival, None
         if rival is not None:
             rival()
-        return super().swap(expected_version, document, notice=notice)
+        failing, self.failing = self.failing, ""
+        done = failing != "before" and super().swap(expected_version, document, notice=notice)
+        if failing:
+            raise StoreUnavailable(f"the disk failed {failing} the swap")
+        return done
 
 
 @dataclass
@@ -278,9 +285,13 @@ class World:
         return True
 
     def run(self, by: int, step: Callable[[Shared], Any]) -> Any:
-        """Let a coordinator take a step, and look at what it did to the leases."""
+        """Let a coordinator take a step, again if the registry fails, and look at what it did to the leases."""
         before = {each: (hold.owner, hold.status) for each, hold in self.observer.group().holds.items()}
-        result = step(self.shared[by])
+        try:
+            result = step(self.shared[by])
+        except StoreUnavailable:
+            self.check()
+            result = step(self.shared[by])
         group = self.observer.group()
         for partition, (owner, status) in before.items():
             hold = group.holds.get(partition)
@@ -330,7 +341,7 @@ class World:
 
     def settle(self, rounds: int = 600) -> None:
         """L1: from here on nothing fails; then everything ends."""
-        self.registry.rival = None
+        self.registry.rival, self.registry.failing = None, ""
         while self.listed < len(self.lists):
             self.shards()
         for node in self.nodes:

@@ -216,6 +216,11 @@ class Machine(Core):
     def race(self, by: int) -> None:
         self.world.race(by)
 
+    @precondition(lambda self: self.faults)
+    @rule(failing=st.sampled_from(("before", "after")))
+    def fail_registry(self, failing: str) -> None:
+        self.world.registry.failing = failing
+
 
 class QuietCore(Core):
     """The core, with nobody dying."""
