@@ -66,6 +66,7 @@ class QueryEngine(Delivery):
         self.drained = False
         self.routes: dict[str, Route] = {}
         self.live: dict[str, set[str]] = {}
+        self.awaited: set[str] = set()  # sources whose first partition may still appear: they have not ended
         self.failures: dict[str, Exception] = {}
         self.timestamps: dict[str, Callable[[Any], float]] = {}
         self.timers = Timers()
@@ -252,6 +253,7 @@ class QueryEngine(Delivery):
     def take_appear(self, turn: Appear) -> None:
         if turn.source in self.failures:
             return  # an error has ended it, whatever else it has
+        self.awaited.discard(turn.source)
         self.live.setdefault(turn.source, set()).update(turn.positions)
         for mark in self.watermarks.by_source.get(turn.source, ()):
             for partition in sorted(turn.positions):
@@ -405,7 +407,7 @@ class QueryEngine(Delivery):
     def end_of(self, source: str) -> tuple[Exception | None] | None:
         """Return the error, if any, with which a source or stream has ended; None if it goes on."""
         if source in self.live:
-            return None if self.live[source] else (self.failures.get(source),)
+            return None if self.live[source] or source in self.awaited else (self.failures.get(source),)
         read = self.standing.get(source)
         return None if read is None or read.status == RUNNING else (read.error,)
 

@@ -44,6 +44,7 @@ def _recover(evaluator: QueryEvaluator) -> RecoveryFigures:
         stream.recovered(evaluator.store, evaluator.engine.emitted(name))
     evaluator.warnings.extend(fallbacks)
     evaluator.outlets.hold(meta["holders"])
+    evaluator.engine.awaited = evaluator.intake.lineages.keys() - {source for source, _ in meta["positions"]}
     evaluator.intake.open(meta["positions"], meta["ended"], evaluator.wake)
     journal = evaluator.store.journal
     if journal.last_turn < turn:
