@@ -14,6 +14,7 @@ from typing import Any, NamedTuple, TypedDict, Unpack
 
 import reliable_rx as rx
 from checkpoint.store import Store
+from hosting.companions import StartCompanion
 from hosting.evaluator import QueryEvaluator
 from hosting.sources.pushed import PushedStream
 from reliable_rx.event_time import EventTime
@@ -110,6 +111,7 @@ class App:
         self.sinks: list[tuple[str, Sink | Callable[..., Sink]]] = []
         self.pushed: dict[str, Pushed] = {}
         self.feeds: list[Feed] = []
+        self.companions: list[StartCompanion] = []
 
     def __repr__(self) -> str:
         return f"App(sources={[*self.sources, *self.pushed]}, queries={list(self.queries)})"
@@ -166,6 +168,15 @@ class App:
         Once all feeds have returned and what they pushed has been taken, `reliable-rx run` ends.
         """
         self.feeds.append(function)
+        return function
+
+    def companion(self, function: StartCompanion) -> StartCompanion:
+        """Have *function* start a `hosting.companions.Companion` while the app is hosted; also as a decorator.
+
+        `reliable-rx run` shows its figures, ends when it has ended and all it brought has been taken, and stops it in
+        order before the last checkpoint.
+        """
+        self.companions.append(function)
         return function
 
     def evaluator(self, store: Store) -> QueryEvaluator:

@@ -22,6 +22,7 @@ from hosting.background import Lend, Worker, lenders
 from hosting.calls import Calls
 from hosting.checkpointer import Checkpointer
 from hosting.collector import no_collections
+from hosting.companions import Companions
 from hosting.edit import is_same
 from hosting.engine import QueryEngine
 from hosting.intake import Intake
@@ -96,6 +97,7 @@ class QueryEvaluator:
         self.calls = Calls(self)
         self.intake = Intake(batch_events_max=batch_events_max, idle_s=idle_s, clock=clock)
         self.outlets = Outlets(self, buffer_events_max=buffer_events_max)
+        self.companions = Companions()  # of a host that runs more than this
         self.threads, (journal, checkpoint) = lenders("journal", "checkpoint", lend=lend, background=background)
         self.journal_worker = Worker(wake=self.wake, lend=journal)
         self.checkpointer = Checkpointer(

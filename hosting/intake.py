@@ -148,6 +148,10 @@ class Intake:
         idle = self.held.keys() | self.unknown.keys()
         self.order = [partition for key, partition in self.partitions.items() if key not in idle]
 
+    def list_soon(self) -> None:
+        """Somebody may have made partitions just now: ask before the next turn. To be called from any thread."""
+        self.list_at = 0.0 if self.lineages else math.inf
+
     def _held_of(self, source: str) -> list[str]:
         return [name for each, name in self.held if each == source]
 

@@ -6,6 +6,8 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from hosting.companions import CompanionFigures
+
 if TYPE_CHECKING:
     from hosting.evaluator import QueryEvaluator
 
@@ -73,6 +75,7 @@ class Statistics:
     late: int = 0
     calls_in_flight: int = 0
     reports: dict[str, str] = field(default_factory=dict)
+    companions: tuple[CompanionFigures, ...] = ()
 
 
 def query_figures(evaluator: QueryEvaluator, name: str) -> QueryFigures:
@@ -115,4 +118,5 @@ def figures(evaluator: QueryEvaluator) -> Statistics:
         late=sum(each.clock.late for each in engine.standing.values() if each.clock is not None),
         calls_in_flight=len(engine.calls.askers),
         reports={name: str(report) for name, report in engine.reports.items()},
+        companions=evaluator.companions.figures(),
     )

@@ -8,12 +8,13 @@ from __future__ import annotations
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from importlib.util import find_spec
 from typing import Any, Protocol
 
 from hosting.cli.wording import moment, plural, say, size, span, table
+from hosting.companions import CompanionFigures
 from hosting.evaluator import QueryEvaluator
 from hosting.statistics import QueryFigures, Statistics
 
@@ -42,14 +43,18 @@ def sample(evaluator: QueryEvaluator) -> Sample:
     lags = {
         key: end - position
         for key, position in statistics.positions.items()
-        if (end := known_end(evaluator.intake.sources[key[0]])) is not None
+        if key[0] in evaluator.intake.sources
+        and (end := known_end(evaluator.intake.sources[key[0]], key[1])) is not None
     }
     return Sample(time.monotonic(), statistics, queries, len(names) - len(queries), lags)
 
 
-def known_end(source: Any) -> int | None:
-    """Return the id behind the last event of *source*, if it can tell."""
-    end = getattr(source, "end", None) if not hasattr(source, "stream") else source.stream.visible
+def known_end(source: Any, partition: str) -> int | None:
+    """Return the id behind the last event of a partition of *source*, if it can tell without going far."""
+    if callable(look := getattr(source, "end_of", None)):
+        end = look(partition)
+    else:
+        end = getattr(source, "end", None) if not hasattr(source, "stream") else source.stream.visible
     return end if isinstance(end, int) else None
 
 
@@ -88,6 +93,7 @@ def summary(now: Sample, before: Sample) -> str:
     ]
     if now.lags:
         parts.append(f"lag {sum(now.lags.values()):,}")
+    parts += map(companion_summary, new.companions)
     if new.trouble:
         parts.append(f"waiting: {new.trouble}")
     return " · ".join(parts)
@@ -96,6 +102,18 @@ def summary(now: Sample, before: Sample) -> str:
 def checkpoint_age(statistics: Statistics) -> str:
     figures = statistics.checkpoint
     return "no checkpoint yet" if figures is None else f"checkpoint {figures.generation:,}, {span(figures.age_s)} old"
+
+
+def companion_summary(figures: CompanionFigures) -> str:
+    """
+    >>> companion_summary(CompanionFigures("rides", "running", 41, 5000, 1234.5, 0.4, 120))
+    'rides: batch 41, 1,234/s, 400 ms, 120 rows of state'
+    """
+    parts = [figures.status] if figures.batch is None else [
+        f"batch {figures.batch:,}", f"{figures.rows_per_s:,.0f}/s", span(figures.latency_s)
+    ]  # fmt: skip
+    state = [f"{plural(figures.state_rows, 'row')} of state"] if figures.state_rows else []
+    return f"{figures.name}: {', '.join(parts + state)}"
 
 
 def query_counts(statistics: Statistics) -> str:
@@ -152,6 +170,9 @@ def screen(now: Sample, before: Sample) -> Iterator[str]:
         indent="",
     )
     yield ""
+    if new.companions:
+        yield from companion_lines(new.companions)
+        yield ""
     yield from query_lines(now, before)
     if new.trouble:
         yield f"waiting: {new.trouble}"
@@ -173,6 +194,25 @@ def checkpoint_lines(statistics: Statistics) -> Iterator[str]:
             f"recovered generation {recovery.generation:,} and {plural(recovery.replayed_events, 'event')} "
             f"in {span(recovery.seconds)}"
         )
+
+
+def companion_lines(companions: Sequence[CompanionFigures]) -> Iterator[str]:
+    yield from table(
+        ("beside", "status", "batch", "rows in", "rows/s", "latency", "state rows"),
+        (
+            (
+                each.name,
+                each.status,
+                each.batch,
+                each.rows,
+                f"{each.rows_per_s:,.0f}/s",
+                span(each.latency_s),
+                each.state_rows,
+            )
+            for each in companions[:SHOWN_MAX]
+        ),
+        indent="",
+    )
 
 
 def query_lines(now: Sample, before: Sample) -> Iterator[str]:

@@ -13,6 +13,7 @@ from checkpoint import SqliteStore
 from hosting.cli.display import Monitor, best_view, known_end
 from hosting.cli.loading import load_app, name_of
 from hosting.cli.wording import complain, plural, say, span
+from hosting.companions import LOOK_S
 from hosting.evaluator import QueryEvaluator
 
 
@@ -45,14 +46,23 @@ def run(where: str, directory: Path | None, *, plain: bool) -> int:
         evaluator.start()
         greet(evaluator, directory)
         feeds = app.start_feeds(evaluator, errors.append)
-        with Monitor(evaluator, best_view(plain=plain)) as monitor:
+        companions = evaluator.companions
+        companions.start(app.companions, started=lambda: look_at_once(evaluator))
+        with Monitor(evaluator, best_view(plain=plain)) as monitor, closing(companions):
 
             def done() -> bool:
                 monitor.serve()
-                return stop.asked.is_set() or bool(errors) or (bool(feeds) and are_done(feeds, evaluator))
+                if stop.asked.is_set() or errors or companions.error is not None:
+                    companions.stop()
+                    return companions.ended
+                return bool(feeds or companions) and are_done(feeds, evaluator)
 
             evaluator.run(until=done)
+            while companions and evaluator.finished and not done():  # what they bring may have partitions of its own
+                stop.asked.wait(LOOK_S)
+                evaluator.run(until=done)
         evaluator.checkpoint()
+        errors += [] if companions.error is None else [companions.error]
         code = farewell(evaluator, stopped=stop.asked.is_set() or bool(errors))
     if errors:
         raise errors[0]
@@ -60,13 +70,24 @@ def run(where: str, directory: Path | None, *, plain: bool) -> int:
 
 
 def are_done(feeds: Sequence[threading.Thread], evaluator: QueryEvaluator) -> bool:
-    """Whether nothing more can come: every feed has returned, and all that was pushed has been taken."""
-    if any(feed.is_alive() for feed in feeds):
+    """Whether nothing more can come: all feeds and companions have ended, and all they brought has been taken."""
+    if any(feed.is_alive() for feed in feeds) or not evaluator.companions.ended:
+        return False
+    intake = evaluator.intake
+    listed = ((name, each) for name, source in intake.sources.items() for each in source.partitions())
+    if intake.unknown or any(each not in intake.partitions for each in listed):
+        look_at_once(evaluator)
         return False
     return all(
-        partition.ended or known_end(evaluator.intake.sources[partition.source]) == partition.position
-        for partition in evaluator.intake.order
+        partition.ended or known_end(intake.sources[partition.source], partition.name) == partition.position
+        for partition in intake.order
     )
+
+
+def look_at_once(evaluator: QueryEvaluator) -> None:
+    """Have the evaluator list partitions now: a companion may just have made some."""
+    evaluator.intake.list_soon()
+    evaluator.wake()
 
 
 def greet(evaluator: QueryEvaluator, directory: Path) -> None:

@@ -143,6 +143,12 @@ def sections_of(app: App) -> list[Section]:
             f"app with `reliable-rx run`, or push into a log that all nodes can read",
             path="/",
         )
+    if app.companions:
+        raise QueryRefused(
+            "a companion runs beside one evaluator, and nodes would start it once each; host this app with "
+            "`reliable-rx run`, or run what it starts in a process of its own",
+            path="/",
+        )
     reads = {name: sources_of(each.query, name) for name, each in app.queries.items()}
     roots = {name: _roots(name, reads) for name in reads}
     _check_scopes(app, reads)
