@@ -93,6 +93,10 @@ class MicroBatchSource:
         """Return the first id that is kept and the one behind the last."""
         return self.view.bounds(self._number(partition), self.unit)
 
+    def end_of(self, partition: str) -> int:
+        """Return the id behind the last event of *partition*: what has been taken lags behind it."""
+        return self.bounds(partition)[1]
+
     def open(self, partition: str, at: int, /) -> MicroBatchReader:
         """Read *partition* from id *at* on, and keep what follows for this reader."""
         number = self._number(partition)
