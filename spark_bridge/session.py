@@ -1,0 +1,83 @@
+"""A Spark session in this process, whose JVM does not hear the signals that are meant for us.
+
+Ctrl-C goes to every process of a terminal's foreground group, and so do the signals of `timeout` and of many
+supervisors: a JVM that dies at once of what asks us to stop in order leaves a batch in the middle. PySpark has its JVM
+ignore Ctrl-C only. Here it gets a session of its own; it still ends when we do, however we do, because it reads our end
+of a pipe. PySpark also puts its own handler of Ctrl-C in place of ours where a session is started in the main thread;
+it is put back.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from reliable_rx.errors import SourceFailed
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+JAVA_MIN = 17
+REMEDY = "install one (Debian, Ubuntu: apt-get install openjdk-17-jre-headless), or let JAVA_HOME name it"
+
+
+def start_session(settings: Mapping[str, str]) -> SparkSession:
+    """Start Spark with *settings* such as ``{"spark.master": "local[2]"}``, out of reach of signals meant for us.
+
+    A session that is there already is returned as it is, with the settings that can still be set. Executors on this
+    machine run the interpreter that runs us, unless ``PYSPARK_PYTHON`` says otherwise.
+
+    *Raises* `SourceFailed` if there is no PySpark or no Java that is new enough.
+    """
+    check_java()
+    try:
+        from pyspark import SparkConf, SparkContext
+        from pyspark.java_gateway import launch_gateway
+        from pyspark.sql import SparkSession
+    except ModuleNotFoundError as error:
+        message = "PySpark is not installed; run: pip install 'reliable-rx[spark]'"
+        raise SourceFailed(message, source="pyspark") from error
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    if SparkSession.getActiveSession() is None:
+        conf = SparkConf().setAll(list(settings.items()))
+        conf.setIfMissing("spark.app.name", "reliable_rx")
+        conf.setIfMissing("spark.master", "local[*]")
+        handler = signal.getsignal(signal.SIGINT)
+        gateway: Any = launch_gateway
+        SparkContext(conf=conf, gateway=gateway(conf, {"start_new_session": True}))
+        if threading.current_thread() is threading.main_thread() and handler is not None:
+            signal.signal(signal.SIGINT, handler)
+    return SparkSession.builder.config(map=dict(settings)).getOrCreate()
+
+
+def check_java() -> None:
+    """*Raises* `SourceFailed`, with the remedy, unless Spark will find a Java that is new enough."""
+    home = os.environ.get("JAVA_HOME")
+    java = shutil.which(os.path.join(home, "bin", "java") if home else "java")
+    if java is None:
+        where = f"under JAVA_HOME, which is {home}" if home else "on the PATH"
+        raise SourceFailed(f"Spark needs Java {JAVA_MIN} or newer, and there is none {where}; {REMEDY}", source="java")
+    told = subprocess.run([java, "-version"], capture_output=True, text=True, check=False).stderr
+    found = java_version(told)
+    if found is None or found < JAVA_MIN:
+        what = f"version {found}" if found else f"of no version that it tells ({told.strip()[:80]!r})"
+        raise SourceFailed(f"Spark needs Java {JAVA_MIN} or newer, and {java} is {what}; {REMEDY}", source="java")
+
+
+def java_version(told: str) -> int | None:
+    """Return the version in what ``java -version`` says.
+
+    >>> java_version('openjdk version "17.0.15" 2025-04-15'), java_version('java version "1.8.0_392"')
+    (17, 8)
+    >>> java_version('openjdk version "21-ea" 2023-09-19'), java_version("command not found")
+    (21, None)
+    """
+    found = re.search(r'version "(?:1\.)?(\d+)', told)
+    return int(found[1]) if found else None
