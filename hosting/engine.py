@@ -154,11 +154,11 @@ class QueryEngine(Delivery):
 
     def take_events(self, turn: Events) -> None:
         self.drained = False
-        route = self.routes.get(turn.source)
         timestamp = self.timestamps.get(turn.source)
         if timestamp is None:
             if turn.time > self.clock:
                 self.advance(turn.time)
+            route = self.routes.get(turn.source)  # not sooner: what was due may have been the first to subscribe
             if turn.values and turn.source in self.watermarks.by_source:
                 self.spread(turn.values, (turn.source, turn.partition, turn.first), singly=turn.singly)
             elif route is not None and turn.values:

@@ -7,7 +7,7 @@
 
 from reliable_rx.testing.dot_pipe import check_dot_pipe
 from reliable_rx.testing.fencing import check_fencing
-from reliable_rx.testing.hosted import HOSTED, run_hosted, run_recovered
+from reliable_rx.testing.hosted import HOSTED, run_hosted, run_leaping, run_recovered
 from reliable_rx.testing.ledger import Ledger, check_ledger
 from reliable_rx.testing.marbles import Timed, draw_marbles, parse_marbles
 from reliable_rx.testing.oracle import check_operator, small_streams
@@ -22,6 +22,6 @@ RUNNERS.update(HOSTED)
 __all__ = [
     "HOSTED", "RUNNERS", "Ledger", "Timed", "check_dot_pipe", "check_fencing", "check_ledger", "check_operator",
     "check_query", "check_sink", "check_source", "diagram", "draw_marbles", "hot_sources", "parse_marbles",
-    "rebuild_state", "recipes", "run_hosted", "run_plain", "run_rebuilt", "run_recovered", "run_stored",
+    "rebuild_state", "recipes", "run_hosted", "run_leaping", "run_plain", "run_rebuilt", "run_recovered", "run_stored",
     "run_unhosted", "small_streams",
 ]  # fmt: skip

@@ -9,6 +9,8 @@ from collections.abc import Iterator
 from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
+from reactivex.internal.constants import UTC_ZERO
+
 import reliable_rx
 from reliable_rx import operators
 from reliable_rx.testing.marbles import COMPLETED, ERROR, NEXT, RAISED, Timed
@@ -34,19 +36,58 @@ def run_recovered(build: Build, streams: Streams, until_s: float) -> list[Timed]
     return HostedRun(build, streams, until_s, crash=True).play()
 
 
-HOSTED: dict[str, Runner] = {"hosted": run_hosted, "hosted and recovered": run_recovered}
+def run_leaping(build: Build, streams: Streams, until_s: float) -> list[Timed]:
+    """The same, with a clock that only events move: what is due before an event happens in the event's turn.
+
+    What one turn emits at several times is told apart by a `timestamp` behind the query.
+
+    >>> from reliable_rx.testing import draw_marbles, parse_marbles
+    >>> draw_marbles(run_leaping(lambda ops, rx, s: s.pipe(ops.delay(1.0)), [parse_marbles("-1----2|")], 9))
+    '--1----2|'
+    """
+
+    def stamped(ops: Any, rx: Any, *sources: Any) -> Any:
+        return build(ops, rx, *sources).pipe(ops.materialize(), ops.timestamp())
+
+    record = HostedRun(stamped, streams, until_s, crash=False, leaps=True).play()
+    return [unstamped(each) for each in record if each.kind != COMPLETED]
+
+
+def unstamped(each: Timed) -> Timed:
+    """Return the notification that was recorded with its time, or what went wrong before there was one."""
+    if each.kind != NEXT:
+        return each
+    time_s, inside = (each.value.timestamp - UTC_ZERO).total_seconds(), each.value.value
+    return Timed(time_s, inside.kind, inside.exception if inside.kind == ERROR else getattr(inside, "value", None))
+
+
+HOSTED: dict[str, Runner] = {
+    "hosted": run_hosted,
+    "hosted and recovered": run_recovered,
+    "hosted in leaps": run_leaping,
+}
 """The runners that host; a query that cannot be hosted is not held to them."""
 
 
 class HostedRun:
     """One input through one engine."""
 
-    def __init__(self, build: Build, streams: Streams, until_s: float, *, crash: bool, batches: bool = False) -> None:
+    def __init__(
+        self,
+        build: Build,
+        streams: Streams,
+        until_s: float,
+        *,
+        crash: bool,
+        batches: bool = False,
+        leaps: bool = False,
+    ) -> None:
         self.build = build
         self.streams = streams
         self.until_s = until_s
         self.crash = crash
         self.batches = batches
+        self.leaps = leaps
         self.record: list[Timed] = []
         self.outputs: list[Output] = []
         self.engine = self.new_engine()
@@ -68,11 +109,13 @@ class HostedRun:
             return [Timed(0.0, RAISED, error)]
         self.take(self.engine.creation("query", query, time=0.0))
         for turn in self.turns():
-            while (due := self.engine.timers.next_due()) is not None and due < turn.time:
-                self.tick(due)
+            if not self.leaps:
+                self.tick_until(turn.time, before=True)
             self.take(turn)
-        while (due := self.engine.timers.next_due()) is not None and due <= self.until_s:
-            self.tick(due)
+        if self.leaps:
+            self.tick(self.until_s)
+        else:
+            self.tick_until(self.until_s)
         return self.record
 
     def turns(self) -> Iterator[Events]:
@@ -92,6 +135,11 @@ class HostedRun:
     def together(self, item: tuple[float, int, Timed]) -> tuple[Any, ...]:
         """Return what notifications have in common that make one turn: in batches their time and source."""
         return item[:2] if self.batches else (*item[:2], id(item))
+
+    def tick_until(self, time: float, *, before: bool = False) -> None:
+        """Take a turn for each time at which something is due."""
+        while (due := self.engine.timers.next_due()) is not None and (due < time or (due == time and not before)):
+            self.tick(due)
 
     def tick(self, due: float) -> None:
         from hosting.turn import Tick

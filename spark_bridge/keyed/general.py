@@ -64,8 +64,6 @@ class General:
         first = steps[0][0] if steps else until
         engine = self.begin(first, key, out) if row is None else self.load(row)  # type: ignore[arg-type]
         for time, source, values in steps:
-            if time > engine.clock and engine.timers.heap:  # who subscribes at a timer before it shall get the event
-                self.put(key, engine.take(Events(source, "0", 0, (), time)), out)
             self.put(key, engine.take(Events(source, "0", 0, values, max(time, engine.clock))), out)
         if ended:
             for source in self.query.sources:
