@@ -3,15 +3,37 @@
 `publish` writes a streaming DataFrame into a micro-batch log, which an evaluator reads as a `MicroBatchSource`;
 `register` lets Spark read and write ``format("reliable_rx")``; `MicroBatchSink` writes a stream for it to read. An
 evaluator that reads or writes a log needs no Spark. `run_on_spark` runs a standing query inside Spark, once per key.
+
+Names are loaded when they are first wanted: Spark imports this package into every process that it starts for a task or
+a commit, and these need the log and nothing else.
 """
 
-from spark_bridge.log import LogRefused, readers, release
-from spark_bridge.on_spark import configure, run_on_spark
-from spark_bridge.publish import batch_writer, publish, register
-from spark_bridge.sink import MicroBatchSink
-from spark_bridge.source import MicroBatchSource
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
+if TYPE_CHECKING:
+    from spark_bridge.log import LogRefused, readers, release
+    from spark_bridge.on_spark import configure, run_on_spark
+    from spark_bridge.publishing import batch_writer, publish, register
+    from spark_bridge.sink import MicroBatchSink
+    from spark_bridge.source import MicroBatchSource
+
+_HOME = {
+    "LogRefused": "log", "MicroBatchSink": "sink", "MicroBatchSource": "source", "batch_writer": "publishing",
+    "configure": "on_spark", "publish": "publishing", "readers": "log", "register": "publishing", "release": "log",
+    "run_on_spark": "on_spark",
+}  # fmt: skip
 __all__ = [
     "LogRefused", "MicroBatchSink", "MicroBatchSource", "batch_writer", "configure", "publish", "readers", "register",
     "release", "run_on_spark",
 ]  # fmt: skip
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOME:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f"{__name__}.{_HOME[name]}"), name)
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

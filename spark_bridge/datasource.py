@@ -174,9 +174,14 @@ class _Reads:
         target = self._target
         wanted = pa.schema([field for field in target if field.name not in (PARTITION, POSITION)])
         for numbers, rows in self._feed().batches(ids, wanted):
-            found = with_positions(rows, ids.partition, numbers)
-            columns = [found.column(field.name).cast(field.type) for field in target]
-            yield pa.RecordBatch.from_arrays(columns, schema=target)
+            found = with_positions(rows, ids.partition, numbers) if len(wanted) < len(target) else rows
+            yield pa.RecordBatch.from_arrays(
+                [_cast(found.column(each.name), each.type) for each in target], schema=target
+            )
+
+
+def _cast(column: Any, kind: Any) -> Any:
+    return column if column.type == kind else column.cast(kind)
 
 
 class FeedReader(_Reads, DataSourceReader):

@@ -14,8 +14,8 @@ from importlib import import_module
 from typing import Any, Protocol
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
-from hosting.bulk.columns import fields_of
 from reliable_rx.errors import SourceFailed
 from reliable_rx.reliable import Bounded, Source
 from spark_bridge.log.columns import canonical
@@ -55,7 +55,7 @@ class Feed(Protocol):
         """Return the first id that is kept, and the one behind the last, of each partition."""
         ...
 
-    def batches(self, ids: Range, schema: Any) -> Iterator[tuple[list[int], Any]]:
+    def batches(self, ids: Range, schema: Any) -> Iterator[tuple[range, Any]]:
         """Yield rows with the columns of *schema*, and their ids."""
         ...
 
@@ -84,7 +84,7 @@ class LogFeed:
     def bounds(self) -> dict[str, tuple[int, int]]:
         return {str(number): self._view.bounds(number, "rows") for number in range(self._identity.partitions)}
 
-    def batches(self, ids: Range, schema: Any) -> Iterator[tuple[list[int], Any]]:
+    def batches(self, ids: Range, schema: Any) -> Iterator[tuple[range, Any]]:
         missing = [name for name in schema.names if name not in self._identity.schema.names]
         if missing:
             message = f"{self._view.where} has columns {self._identity.schema.names}, not {missing}"
@@ -95,7 +95,7 @@ class LogFeed:
             if chunk is None:
                 raise _short(self._view.where, ids, at)
             end = min(ids.end, chunk.after("rows"))
-            yield list(range(at, end)), chunk.rows.slice(at - chunk.first, end - at).select(schema.names)
+            yield range(at, end), chunk.rows.slice(at - chunk.first, end - at).select(schema.names)
             at = end
 
     def hold(self, positions: Mapping[str, int]) -> None:
@@ -123,12 +123,12 @@ class SourceFeed:
         source: Any = self._source
         return {partition: source.bounds(partition) for partition in self._source.partitions()}
 
-    def batches(self, ids: Range, schema: Any) -> Iterator[tuple[list[int], Any]]:
+    def batches(self, ids: Range, schema: Any) -> Iterator[tuple[range, Any]]:
         with closing(self._source.open(ids.partition, ids.start)) as reader:
             at, deadline = ids.start, time.monotonic() + PATIENCE_S
             while at < ids.end:
                 batch = reader.fetch(min(FETCH_ROWS, ids.end - at))
-                numbers = list(range(batch.first, min(batch.next, ids.end)))
+                numbers = range(batch.first, min(batch.next, ids.end))
                 if numbers:
                     yield numbers, record_batch(batch.values[: len(numbers)], schema)
                     deadline = time.monotonic() + PATIENCE_S
@@ -168,6 +168,8 @@ def feed_of(options: ReadOptions) -> Feed:
 
 def record_batch(values: Any, schema: Any) -> Any:
     """Return *values* (records by name, or tuples by place) as rows. *Raises* `SourceFailed` naming what misfits."""
+    from hosting.bulk.columns import fields_of  # which brings all of hosting, and few tasks need it
+
     names = schema.names
     rows = [each if type(each) is tuple else fields_of(each) for each in values]
     try:
@@ -182,9 +184,10 @@ def record_batch(values: Any, schema: Any) -> Any:
     return pa.RecordBatch.from_arrays(arrays, schema=schema)
 
 
-def with_positions(rows: Any, partition: str, ids: list[int]) -> Any:
+def with_positions(rows: Any, partition: str, ids: range) -> Any:
     """Return *rows* with the columns that say where each comes from."""
-    arrays = [*rows.columns, pa.repeat(partition, len(ids)), pa.array(ids, pa.int64())]
+    positions = pc.cumulative_sum(pa.repeat(pa.scalar(1, pa.int64()), len(ids)), start=ids.start - 1)
+    arrays = [*rows.columns, pa.repeat(partition, len(ids)), positions]
     return pa.RecordBatch.from_arrays(arrays, names=[*rows.schema.names, PARTITION, POSITION])
 
 

@@ -17,7 +17,7 @@ Positions = Literal["earliest", "latest"] | dict[str, int]
 """Where to read from, or up to: the first event that is kept, the end as it is now, or an id per partition."""
 Choice = TypeVar("Choice", bound=str)
 SPARKS_OWN = {"checkpointlocation", "queryname", "numpartitions"}
-ROWS_PER_TASK = 100_000
+ROWS_PER_TASK = 250_000
 
 
 @dataclass(frozen=True, slots=True)

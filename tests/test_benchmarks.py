@@ -15,16 +15,18 @@ UNITS = ("ms", "vs_sqlite")
 BENCHMARKS = Path(__file__).resolve().parents[1] / "benchmarks"
 
 
-def run(script: str, *arguments: str, where: Path) -> str:
+def run(script: str, *arguments: str, where: Path, timeout_s: float = 120) -> str:
     command = [sys.executable, BENCHMARKS / script, *arguments, "--dir", where]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=timeout_s)
     assert done.returncode == 0, done.stderr
     assert list(where.iterdir()) == [], "a benchmark takes its stores away"
     return done.stdout
 
 
-def lines(script: str, *arguments: str, where: Path) -> dict[str, dict[str, Any]]:
-    objects = [json.loads(line) for line in run(script, *arguments, "--json", where=where).splitlines()]
+def lines(script: str, *arguments: str, where: Path, timeout_s: float = 120) -> dict[str, dict[str, Any]]:
+    objects = [
+        json.loads(line) for line in run(script, *arguments, "--json", where=where, timeout_s=timeout_s).splitlines()
+    ]
     return {each.pop("name"): each for each in objects}
 
 
@@ -66,6 +68,22 @@ def test_postgres_prints_its_line(tmp_path: Path, postgres: PostgresServer) -> N
     compared = {f"{what}_{unit}" for what in ("journal", "push", "checkpoint", "positions") for unit in UNITS}
     assert set(figures) == compared | {"take_over_ms", "stopped_take_over_ms"}
     assert all(value > 0 for value in figures.values())
+
+
+@pytest.mark.slow
+@pytest.mark.spark
+def test_spark_prints_its_three_lines(tmp_path: Path) -> None:
+    """`spark.py --json` prints ratios to pyarrow, `collect()` and Parquet, and how long one event takes."""
+    pytest.importorskip("pyspark")
+    few = ["--rows", "2000", "--batches", "1", "--rounds", "1", "--events", "2"]
+    found = lines("spark.py", *few, where=tmp_path, timeout_s=600)
+    peers = {"vs_pyarrow", "vs_pyarrow_quick", "vs_collect"}
+    assert {name: set(figures) for name, figures in found.items()} == {
+        "spark_out": {"rows_per_s", "tuples_rows_per_s", "tuples_vs_pyarrow", "tuples_vs_collect"} | peers,
+        "spark_in": {"rows_per_s", "vs_parquet", "without_positions_vs_parquet"},
+        "spark_latency": {"median_ms", "p99_ms", "batch_median_ms", "batch_p99_ms", "noop_batch_median_ms", "vs_batch"},
+    }
+    assert all(value > 0 for figures in found.values() for value in figures.values())
 
 
 @pytest.mark.parametrize(
