@@ -2,11 +2,13 @@
 
 Every node makes it anew, from the environment: ``NODE_FOLDER`` is where everything lies, ``NODE_SCRIPT`` says which
 partitions there are, ``NODE_RATE`` how many events a second. They come from the moment on that the file ``begun``
-names. Each record says under which epoch it was written, so that a writer whose epoch is over is seen.
+names, and only so many seconds long as it may say. Each record says under which epoch it was written, so that a writer
+whose epoch is over is seen.
 """
 
 from __future__ import annotations
 
+import math
 import os
 import time
 from collections.abc import Callable
@@ -59,10 +61,14 @@ def make(folder: Path, script: str) -> App:
 
 
 def since(path: Path) -> Callable[[], float]:
-    """Make a clock of the seconds since the moment that *path* names, which is nothing before there is such a file."""
+    """Make a clock of the seconds since the moment that *path* names, which is nothing before there is such a file.
+
+    A second number there is how far it goes.
+    """
 
     def clock() -> float:
-        return max(0.0, time.time() - float(path.read_text())) if path.exists() else 0.0
+        begun, *most = map(float, path.read_text().split()) if path.exists() else [time.time()]
+        return max(0.0, min(time.time() - begun, *most, math.inf))
 
     return clock
 

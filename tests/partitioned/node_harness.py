@@ -65,11 +65,12 @@ class Cluster:
         (folder / "out").mkdir()
         self.shared = open_group(folder / "group", GROUP)
 
-    def begin(self) -> None:
-        """Let events come from now on."""
-        beside = self.folder / "begun.tmp"
-        beside.write_text(str(time.time()))
-        beside.rename(self.folder / "begun")
+    def begin(self, *, events_max: int = 1 << 30) -> None:
+        """Let events come from now on, or go on coming, up to so many of each partition."""
+        beside, begun = self.folder / "begun.tmp", self.folder / "begun"
+        since = begun.read_text().split()[0] if begun.exists() else str(time.time())
+        beside.write_text(f"{since} {(events_max + 0.5) / self.rate_per_s}")
+        beside.rename(begun)
 
     # ---- nodes
 
