@@ -117,7 +117,7 @@ class World:
     @contextmanager
     def node(self, name: str = "a", **options: Any) -> Iterator[Node]:
         """Run a node in a thread; it leaves in order at the end."""
-        app = App(checkpoint_interval_s=0.05)
+        app = App(**self.options)
         self.name = name
         self.declare(app, self)
         shared = open_group(self.folder, GROUP)

@@ -12,12 +12,15 @@ import pytest
 from node_world import GROUP, Logs, World, until
 
 from checkpoint.offsets import SqliteOffsets
+from checkpoint.offsets.store import lag
 from hosting import App, CallbackSink
 from hosting.partitioned.group import Group, read_group
+from hosting.partitioned.member import Pauses
 from hosting.partitioned.node import Node
 from hosting.partitioned.opening import Opened, lease_authority, open_group
 from hosting.partitioned.timing import Timing
 from hosting.partitioned.words import Partition, Status
+from reliable_rx.errors import SourceFailed
 
 OFTEN_S = 0.1
 SLOW = 13
@@ -165,3 +168,33 @@ def test_who_does_not_close_in_time_is_fenced(tmp_path: Path) -> None:
             GO_ON.set()
     assert sorted(set(wrote)) == sorted(wrote)
     assert [each for each in wrote if each[1] == "a"] == [("two", "a", 13)]
+
+
+def test_lag_falls_once_the_fault_is_over(tmp_path: Path) -> None:
+    """L3: what cannot be read falls behind, further and further; when it can, the node catches up with what goes on
+    coming, one event for every two that it takes, until nothing is left to do."""
+    logs, before, while_catching_up = Logs("ab"), 500, 200
+    world = World(tmp_path, sums(logs), app={"batch_events_max": 20})
+    shared = open_group(tmp_path, GROUP)
+
+    def lags() -> dict[str, int]:
+        ends = {("logs", name): len(values) for name, values in logs.values.items()}
+        return {name: behind for (_, name), behind in lag(shared.offsets, GROUP, ends).items()}
+
+    def caught_up() -> bool:
+        taken = len(logs.values["a"]) - lags()["a"]
+        due = before + min(while_catching_up, taken // 2) - len(logs.values["a"])
+        logs.add("a", *[1] * due)
+        return due == 0 and lags() == {"a": 0, "b": 0}
+
+    with world.node(pauses=Pauses(open_s=0.01, most_s=0.05)):
+        logs.broken["a"] = SourceFailed("the disk of `a` does not answer", source="logs")
+        for _ in range(2):
+            logs.add("a", *[1] * (before // 2))
+            logs.add("b", 1)
+            until(lambda: lags() == {"a": len(logs.values["a"]), "b": 0}, "the lag of what cannot be read")
+        del logs.broken["a"]
+        until(caught_up, "no lag")
+    shared.close()
+    assert len(logs.values["a"]) == before + while_catching_up
+    assert world.values("sums", "a") == [*range(1, before + while_catching_up + 1)]
