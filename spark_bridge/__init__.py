@@ -12,20 +12,22 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from spark_bridge.log import LogRefused, readers, release
+    from spark_bridge.companion import SparkCompanion
+    from spark_bridge.log import LogRefused, end, readers, release
     from spark_bridge.on_spark import configure, run_on_spark
     from spark_bridge.publishing import batch_writer, publish, register
+    from spark_bridge.session import start_session
     from spark_bridge.sink import MicroBatchSink
     from spark_bridge.source import MicroBatchSource
 
 _HOME = {
-    "LogRefused": "log", "MicroBatchSink": "sink", "MicroBatchSource": "source", "batch_writer": "publishing",
-    "configure": "on_spark", "publish": "publishing", "readers": "log", "register": "publishing", "release": "log",
-    "run_on_spark": "on_spark",
+    "LogRefused": "log", "MicroBatchSink": "sink", "MicroBatchSource": "source", "SparkCompanion": "companion",
+    "batch_writer": "publishing", "configure": "on_spark", "end": "log", "publish": "publishing", "readers": "log",
+    "register": "publishing", "release": "log", "run_on_spark": "on_spark", "start_session": "session",
 }  # fmt: skip
 __all__ = [
-    "LogRefused", "MicroBatchSink", "MicroBatchSource", "batch_writer", "configure", "publish", "readers", "register",
-    "release", "run_on_spark",
+    "LogRefused", "MicroBatchSink", "MicroBatchSource", "SparkCompanion", "batch_writer", "configure", "end", "publish",
+    "readers", "register", "release", "run_on_spark", "start_session",
 ]  # fmt: skip
 
 

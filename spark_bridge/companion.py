@@ -35,7 +35,7 @@ class SparkCompanion:
 
     def __init__(self, spark: SparkSession, *queries: StreamingQuery, batch_s: float = 60.0) -> None:
         self._queries, self._batch_s = queries, batch_s
-        self._table = listen(spark, queries)
+        self._table, self._unlisten = listen(spark, queries)
 
     @property
     def ended(self) -> bool:
@@ -61,3 +61,4 @@ class SparkCompanion:
                 if between or time.monotonic() > deadline:
                     query.stop()
             time.sleep(LOOK_S)
+        self._unlisten()

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -74,8 +74,8 @@ class QueryTable:
             return tuple(self._figures.values())
 
 
-def listen(spark: SparkSession, queries: Iterable[StreamingQuery]) -> QueryTable:
-    """Return a table of *queries* that is kept current from now on."""
+def listen(spark: SparkSession, queries: Iterable[StreamingQuery]) -> tuple[QueryTable, Callable[[], None]]:
+    """Return a table of *queries* that is kept current from now on, and what ends that."""
     from pyspark.sql.streaming import listener as told
 
     table = QueryTable({str(query.runId): query.name or f"query {number}" for number, query in enumerate(queries, 1)})
@@ -95,5 +95,6 @@ def listen(spark: SparkSession, queries: Iterable[StreamingQuery]) -> QueryTable
         def onQueryTerminated(self, event: told.QueryTerminatedEvent) -> None:
             table.status(str(event.runId), ENDED if event.exception is None else FAILED)
 
-    spark.streams.addListener(Listener())
-    return table
+    listener = Listener()
+    spark.streams.addListener(listener)
+    return table, lambda: spark.streams.removeListener(listener)

@@ -49,6 +49,7 @@ def start_session(settings: Mapping[str, str]) -> SparkSession:
         conf = SparkConf().setAll(list(settings.items()))
         conf.setIfMissing("spark.app.name", "reliable_rx")
         conf.setIfMissing("spark.master", "local[*]")
+        conf.setIfMissing("spark.ui.showConsoleProgress", "false")  # it would draw over what we show
         handler = signal.getsignal(signal.SIGINT)
         gateway: Any = launch_gateway
         SparkContext(conf=conf, gateway=gateway(conf, {"start_new_session": True}))

@@ -11,7 +11,8 @@ from spark_log_world import OTHER, Spark, keyed, table
 
 from reliable_rx.errors import CheckpointRefused, NondeterminismDetected, PositionUnavailable, StoreUnavailable
 from reliable_rx.testing.faults import arm, raise_
-from spark_bridge.log import LogRefused, readers, release
+from spark_bridge import MicroBatchSource
+from spark_bridge.log import LogRefused, append, end, readers, release
 from spark_bridge.log.disk import log_directory, open_directory
 from spark_bridge.log.parts import CHUNK_ROWS_MAX
 from spark_bridge.log.retention import Held, acknowledge, register, retain
@@ -273,3 +274,20 @@ def test_a_log_begins_behind_its_last_hole(tmp_path: Path) -> None:
     (tmp_path / spark.files("manifest-")[1]).unlink()
     assert spark.view().bounds(0, "rows") == (2, 4)
     assert spark.numbers() == [2, 3]
+
+
+def test_an_ended_log_knows_its_batches_and_takes_no_new_ones(tmp_path: Path) -> None:
+    """Readers come to the end; the last batch may come again, other rows are refused, and to end it twice is once."""
+    with pytest.raises(LogRefused, match="has no rows"):
+        end(tmp_path)
+    rows = pa.record_batch({"n": [1, 2]})
+    append(tmp_path, [rows], batch=0)
+    end(tmp_path)
+    end(tmp_path)
+    append(tmp_path, [rows], batch=0)
+    with pytest.raises(LogRefused, match="has ended, and batch 1 has rows"):
+        append(tmp_path, [rows], batch=1)
+    reader = MicroBatchSource(tmp_path).open("0", 0)
+    taken = reader.fetch(9)
+    assert taken.ended and [row["n"] for row in taken.values] == [1, 2]
+    assert len(list(tmp_path.glob("manifest-*"))) == 2

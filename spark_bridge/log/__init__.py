@@ -19,13 +19,13 @@ from typing import Any
 from spark_bridge.log.bells import ring
 from spark_bridge.log.columns import canonical
 from spark_bridge.log.disk import open_directory
-from spark_bridge.log.identity import claim
+from spark_bridge.log.identity import claim, read_identity
 from spark_bridge.log.parts import write_part
 from spark_bridge.log.refusal import LogRefused
 from spark_bridge.log.retention import readers_on, release_on
 from spark_bridge.log.writer import LogWriter
 
-__all__ = ["LogRefused", "append", "readers", "release"]
+__all__ = ["LogRefused", "append", "end", "readers", "release"]
 BY_HAND = "0" * 32
 
 
@@ -37,6 +37,29 @@ def readers(path: str | os.PathLike[str]) -> list[str]:
 def release(path: str | os.PathLike[str], reader: str) -> None:
     """Forget *reader*: the log at *path* keeps nothing for it any more."""
     release_on(open_directory(path), reader)
+
+
+def end(path: str | os.PathLike[str]) -> None:
+    """End the log at *path*: its readers come to an end behind what is there, as those of a bounded source do.
+
+    For a query that has come to its end itself (``trigger={"availableNow": True}`` over files that are complete).
+    Batches that come again are known as before; new rows are refused. *Raises* `LogRefused` if it has no rows.
+
+    >>> import tempfile
+    >>> import pyarrow as pa
+    >>> from spark_bridge import MicroBatchSource
+    >>> log = tempfile.mkdtemp()
+    >>> append(log, [pa.record_batch({"n": [1, 2]})], batch=0)
+    2
+    >>> end(log)
+    >>> MicroBatchSource(log, values="tuple").open("0", 0).fetch(9)
+    Batch(first=0, values=[(1,), (2,)], ended=True, error=None, skipped=0, coming=False)
+    """
+    disk = open_directory(path)
+    where = f"the log {disk.directory}"
+    identity = read_identity(disk, where=where)
+    LogWriter(disk, where=where, partitions=1 if identity is None else identity.partitions).end()
+    ring(disk.directory)
 
 
 def append(path: str | os.PathLike[str], batches: Iterable[Any], *, batch: int, query: str = BY_HAND) -> int:

@@ -77,6 +77,9 @@ class LogWriter:
             newest = self.check_query(query)
             if newest is not None and newest.query == query and batch <= newest.batch:
                 done = self._again(newest, batch, parts)
+            elif newest is not None and newest.ended is not None and parts:
+                message = f"{self._where} has ended, and batch {batch} has rows"
+                raise LogRefused(f"{message}; write them into a new directory", where=self._where)
             else:
                 done = Committed(self._write(newest, query, batch, parts) if parts else None)
             self._sweep(query, batch, done.manifest)
@@ -100,6 +103,20 @@ class LogWriter:
             manifest = self._write(newest, query, at, parts, ended)
             self._sweep(query, at, manifest)
         return manifest
+
+    def end(self) -> Manifest:
+        """Say that nothing will follow what is there; to say it again does nothing.
+
+        *Raises* `LogRefused` if nothing is there, `StoreUnavailable` if the disk fails or a driver is at work.
+        """
+        with unavailable(self._where):
+            newest = self.view.newest()
+            if newest is None:
+                message = f"{self._where} has no rows, so nobody knows whose it is"
+                raise LogRefused(f"{message}; end it when its query has written some", where=self._where)
+            if newest.ended is not None:
+                return newest
+            return self._write(newest, newest.query, newest.batch, [], "")
 
     def _write(
         self, newest: Manifest | None, query: str, batch: int, parts: Sequence[Part], ended: str | None = None
@@ -143,7 +160,7 @@ class LogWriter:
             found = self.view.manifest(number)
             if found is None or found.query != newest.query or found.batch < batch:
                 return None
-            if found.batch == batch:
+            if found.batch == batch and found.ended is None:  # what says the end is no batch
                 return found
         return None
 
