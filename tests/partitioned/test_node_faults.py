@@ -182,10 +182,11 @@ def test_lag_falls_once_the_fault_is_over(tmp_path: Path) -> None:
         return {name: behind for (_, name), behind in lag(shared.offsets, GROUP, ends).items()}
 
     def caught_up() -> bool:
-        taken = len(logs.values["a"]) - lags()["a"]
+        now = lags()
+        taken = len(logs.values["a"]) - now["a"]
         due = before + min(while_catching_up, taken // 2) - len(logs.values["a"])
         logs.add("a", *[1] * due)
-        return due == 0 and lags() == {"a": 0, "b": 0}
+        return due == 0 and now == {"a": 0, "b": 0}
 
     with world.node(pauses=Pauses(open_s=0.01, most_s=0.05)):
         logs.broken["a"] = SourceFailed("the disk of `a` does not answer", source="logs")
