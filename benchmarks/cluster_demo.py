@@ -49,7 +49,7 @@ from reliable_rx.testing import check_ledger
 GROUP = "flights"
 SESSION_S = 3.0
 NODES = 3
-SETTLE_S = 30.0
+SETTLE_S = 90.0
 HERE = Path(__file__).resolve().parent
 
 
