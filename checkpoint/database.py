@@ -47,7 +47,8 @@ class Database:
                 if not read_only:
                     self._writing = _connect(path, "rwc")
                 self._reading = self._connect_reading()
-                _check_format(self._reading, path)
+                if read_only:
+                    _check_format(self._reading, path)
             except BaseException:
                 self.close()
                 raise
@@ -69,7 +70,7 @@ class Database:
                 return owner
             found, blob, key_id = stored
             unseal(blob, keys=keys, kind=f"identity {self._part}", owner=found, generation=FORMAT, where=str(self.path))
-            self._check_owner(found, owner)
+            self.check_owner(found, owner)
             if self._writing is not None and key_id != keys.current_id:
                 self._set_identity(keys, found)
             return found
@@ -83,7 +84,8 @@ class Database:
             raise CheckpointRefused(f"{self.path}: {what}", what=what, where=str(self.path))
         return rows["owner"], rows["identity"], rows["key"]
 
-    def _check_owner(self, found: str, owner: str | None) -> None:
+    def check_owner(self, found: str, owner: str | None) -> None:
+        """*Raises* `CheckpointRefused` if the file was *found* to belong to another store than that of *owner*."""
         if owner is not None and found != owner:
             what = f"it belongs to another store (owner {found}, this one is {owner})"
             raise CheckpointRefused(f"{self.path}: {what}", what=what, where=str(self.path))

@@ -77,9 +77,10 @@ def open_parts(
                 raise StoreUnavailable(f"the store in {directory} is still being made; look again later")
             owner = _finish(checkpoint, journal, log, keys)
         for file in (journal, log):
-            if file.open_identity((), keys=keys, owner=None) is None:
+            found = file.open_identity((), keys=keys, owner=None)
+            if found is None:
                 raise _refused(file, "it is missing or empty, though this store has been used; restore it")
-            file.open_identity((), keys=keys, owner=owner)
+            file.check_owner(found, owner)
         undo.pop_all()
         return Parts(owner, checkpoint, journal, log)
 

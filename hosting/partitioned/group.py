@@ -8,15 +8,16 @@ ones count, so that the document does not grow for ever and yet no epoch is used
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 
 from hosting.partitioned.beats import Profile
 from hosting.partitioned.timing import Timing
 from hosting.partitioned.words import Epoch, Member, MemberId, Partition, Shard, Status
 from reliable_rx.errors import CheckpointRefused
 
+T = TypeVar("T")
 FORMAT = 1
 _NEVER = Epoch(0)
 
@@ -122,6 +123,20 @@ def read_group(document: bytes, *, name: str) -> Group:
 
     *Raises* `CheckpointRefused` if it is another group's, of a newer format, or damaged.
     """
+    return _read(document, name, _group)
+
+
+def read_leases(document: bytes, *, name: str) -> dict[tuple[str, str], tuple[str | None, int]]:
+    """Return owner and epoch by source and partition, and nothing else: a fifth of the work. *Raises* as `read_group`.
+
+    >>> group = Group("g", holds={Partition("flights", "JFK"): Hold(Status.OPEN, MemberId("n-1"), Epoch(3))})
+    >>> read_leases(group.to_bytes(), name="g")
+    {('flights', 'JFK'): ('n-1', 3)}
+    """
+    return _read(document, name, lambda found: {(row[0], row[1]): (row[3], row[4]) for row in found["partitions"]})
+
+
+def _read(document: bytes, name: str, make: Callable[[dict[str, Any]], T]) -> T:
     where = f"the document of group {name!r}"
     try:
         found: dict[str, Any] = json.loads(document)
@@ -131,7 +146,7 @@ def read_group(document: bytes, *, name: str) -> Group:
         if found["group"] != name:
             what = f"it belongs to group {found['group']!r}"
             raise CheckpointRefused(f"{where}: {what}", what=what, where=where)
-        return _group(found)
+        return make(found)
     except (ValueError, KeyError, TypeError) as error:
         if isinstance(error, CheckpointRefused):
             raise

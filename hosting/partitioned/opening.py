@@ -22,7 +22,7 @@ from checkpoint.offsets.sqlite import SqliteOffsets
 from checkpoint.offsets.store import Lease, MovableOffsets
 from checkpoint.offsets.store import Partition as Named
 from hosting.partitioned.folder_stores import FolderStores
-from hosting.partitioned.group import Group, read_group
+from hosting.partitioned.group import read_leases
 from hosting.partitioned.keys import leases_over
 from hosting.partitioned.places import PartitionStores
 from hosting.partitioned.postgres_registry import PostgresRegistry
@@ -109,17 +109,17 @@ def _stores(where: str | Path, group: str) -> PartitionStores:
 def lease_authority(registry: Registry, group: str) -> Callable[[str, Named], Lease | None]:
     """Return the authority on who holds a partition of *group*: what its document says now."""
 
-    read: tuple[int, Group | None] = (0, None)
+    read: tuple[int, dict[Named, tuple[str | None, int]]] = (0, {})
 
     def lease(asked: str, partition: Named) -> Lease | None:
         nonlocal read
         version, document = registry.load()
         if version != read[0]:
-            read = version, None if document is None else read_group(document, name=group)
-        found = read[1]
-        if asked != group or found is None:
+            read = version, {} if document is None else read_leases(document, name=group)
+        if asked != group:
             return None
-        hold = next((found.holds[each] for each in leases_over(partition) if each in found.holds), None)
-        return None if hold is None or hold.owner is None else (hold.owner, hold.epoch)
+        over = ((each.source, each.name) for each in leases_over(partition))
+        owner, epoch = next((read[1][each] for each in over if each in read[1]), (None, 0))
+        return None if owner is None else (owner, epoch)
 
     return lease
