@@ -3,35 +3,58 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from checkpoint.codec import decode, encode
 from checkpoint.store import Store
+from reliable_rx.event_time import EventTime
 from reliable_rx.limits import Limits
 from reliable_rx.plan import NO_LIMITS
 from spark_bridge.keyed import Bucket, KeyedQuery
-from spark_bridge.keyed.moving import cut_out, put_together
+from spark_bridge.keyed.editing import Manner
+from spark_bridge.keyed.joining import Joined, put_together
+from spark_bridge.keyed.moving import KeyMapper, cut_out, for_key, name_for
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
+__all__ = ["Joined", "KeyedState", "for_key", "from_spark", "name_for", "to_spark"]
+
 ROW = "_row"
+
+
+@dataclass(frozen=True)
+class KeyedState:
+    """What an evaluator had of each key, on its way to Spark: *rows* by key, and what is *common* to them."""
+
+    rows: DataFrame
+    common: bytes
 
 
 def to_spark(
     spark: SparkSession, store: Store, name: str, query: Any, *, key: str, event_time: bool = False,
-    limits: Limits = NO_LIMITS,
-) -> DataFrame:  # fmt: skip
-    """Return the rows of the query *name* in an evaluator's *store*, for ``run_on_spark(initial=...)``.
+    key_mapper: KeyMapper | None = None, limits: Limits = NO_LIMITS,
+) -> KeyedState:  # fmt: skip
+    """Return what an evaluator's *store* has of the query *name*, for ``run_on_spark(initial=...)``.
 
     *key* describes the key columns as DDL, such as ``"symbol string"``. The store must have a checkpoint of everything
-    and no evaluator; on Spark the sources begin where that checkpoint's positions stand. Ids begin at 0 for each key.
+    and no evaluator; on Spark the sources begin where that checkpoint's positions stand. Events that wait for the
+    watermark (*event_time*) go along.
+
+    A query with groups has one stream, and on Spark every key has ids of its own: those of all keys, also of new ones,
+    go on at the id with which that stream would have gone on. With *key_mapper* the query is one written for one key,
+    and what moves are the queries `for_key` under names that begin with ``name/``, each with its own ids.
 
     *Raises* `CheckpointRefused` if the store has more than its checkpoint, or another query under that name.
     """
-    bucket = cut_out(store, name, KeyedQuery(query, event_time=event_time, limits=limits))
-    rows = [(*parts(each), encode(one(bucket, each))) for each in bucket.rows]
-    return spark.createDataFrame(rows, f"{key}, {ROW} binary")
+    keyed = KeyedQuery(query, per_key=key_mapper is not None, event_time=event_time, limits=limits)
+    bucket = cut_out(store, name, keyed, key_mapper=key_mapper)
+    keys = dict.fromkeys((*bucket.rows, *bucket.waiting))
+    rows = [(*parts(each), encode(one(bucket, each))) for each in keys]
+    content = bucket.content
+    common = encode((content.clock, content.first_id, content.signatures))
+    return KeyedState(spark.createDataFrame(rows, f"{key}, {ROW} binary"), common)
 
 
 def parts(key: Hashable) -> tuple[Any, ...]:
@@ -40,45 +63,61 @@ def parts(key: Hashable) -> tuple[Any, ...]:
 
 def one(bucket: Bucket, key: Hashable) -> tuple[Any, ...]:
     """Return what a bucket has for one key."""
-    return key, bucket.rows[key], bucket.dues.get(key), bucket.clock, bucket.signatures
+    return key, bucket.rows.get(key), bucket.dues.get(key), bucket.waiting.get(key)
 
 
-def gathered(initial: DataFrame, query: KeyedQuery, columns: Sequence[str], buckets: int) -> DataFrame:
-    """Return the rows of `to_spark` as a blob for each bucket."""
+def blobs_of(
+    state: KeyedState, query: KeyedQuery, columns: Sequence[str], placed: Manner, *, buckets: int
+) -> DataFrame:
+    """Return *state* as a blob for each bucket, also for those that have no key yet."""
     import cloudpickle
     from pyspark.sql import functions as f
 
-    from spark_bridge.frames import BUCKET
+    from spark_bridge.placing import BUCKET, bucket_of
 
-    code = cloudpickle.dumps(query)
+    rows = state.rows
+    code = cloudpickle.dumps((query, dict(placed), state.common))
 
-    def gather(rows: Any) -> Any:
+    def gather(part: Any) -> Any:
         import pandas as pd  # type: ignore[import-untyped]
 
-        bucket = Bucket(cloudpickle.loads(code))
-        for row in rows[ROW]:
-            key, bucket.rows[key], due, bucket.clock, signatures = decode(bytes(row))
-            bucket.signatures.update(signatures)
-            if due is not None:
-                bucket.dues[key] = due
-        return pd.DataFrame({BUCKET: [rows[BUCKET].iloc[0]], "blob": [bucket.blob()]})
+        query, placed, common = cloudpickle.loads(code)
+        bucket = filled(Bucket(query, placed=placed), common, [bytes(row) for row in part[ROW] if row is not None])
+        return pd.DataFrame({BUCKET: [part[BUCKET].iloc[0]], "blob": [bucket.blob()]})
 
-    placed = initial.select(f.pmod(f.xxhash64(*columns), f.lit(buckets)).cast("int").alias(BUCKET), ROW)
-    return placed.groupBy(BUCKET).applyInPandas(gather, f"{BUCKET} int, blob binary")
+    every = rows.sparkSession.range(buckets).select(f.col("id").cast("int").alias(BUCKET), f.lit(None).cast("binary"))
+    there = rows.select(bucket_of(columns, buckets).alias(BUCKET), ROW)
+    return there.unionAll(every).groupBy(BUCKET).applyInPandas(gather, f"{BUCKET} int, blob binary")
+
+
+def filled(bucket: Bucket, common: bytes, rows: Sequence[bytes]) -> Bucket:
+    content = bucket.content
+    content.clock, content.first_id, signatures = decode(common)
+    content.signatures.update(signatures)
+    for key, row, due, waiting in map(decode, rows):
+        if row is not None:
+            bucket.rows[key] = row
+        if waiting is not None:
+            bucket.waiting[key] = waiting
+        bucket.wake(key, due)
+    return bucket
 
 
 def from_spark(
     spark: SparkSession, checkpoint: str, store: Store, name: str, query: Any, *,
-    positions: Mapping[str, Mapping[str, int]], limits: Limits = NO_LIMITS,
-) -> list[Hashable]:  # fmt: skip
+    positions: Mapping[str, Mapping[str, int]], clock: EventTime | None = None, key_mapper: KeyMapper | None = None,
+    limits: Limits = NO_LIMITS,
+) -> Joined:  # fmt: skip
     """Begin an empty *store* with the state that a query on Spark has in its *checkpoint*.
 
     An evaluator that opens the store and creates *query* as *name* goes on with every key, reading its sources from
-    *positions* on: the next id for each partition. Stop the query on Spark first. Returns the keys whose query had
-    failed: they are left out. Raises as `run_on_spark` and `cut_out` do for another query.
+    *positions* on: the next id for each partition. A query on event time is created with that *clock*; one written for
+    one key (*key_mapper*) goes on as a query `for_key` each, under the names of `name_for`. Stop the query on Spark
+    first. Returns which keys had ended, and the id that the stream goes on with. Raises as `put_together` does.
     """
-    keyed = KeyedQuery(query, limits=limits)
-    return put_together(blobs(spark, checkpoint), store, name, keyed, positions=positions)
+    keyed = KeyedQuery(query, per_key=key_mapper is not None, event_time=clock is not None, limits=limits)
+    found = blobs(spark, checkpoint)
+    return put_together(found, store, name, keyed, positions=positions, clock=clock, key_mapper=key_mapper)
 
 
 def blobs(spark: SparkSession, checkpoint: str) -> Iterator[bytes]:

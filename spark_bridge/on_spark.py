@@ -10,18 +10,18 @@ ticks.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from reliable_rx.limits import Limits
 from reliable_rx.plan import NO_LIMITS
-from spark_bridge.frames import BUCKET, NOW, SOURCE, TICK, Layout, Rows, projected, source_columns
 from spark_bridge.keyed import KeyedQuery
-from spark_bridge.moving import gathered
+from spark_bridge.layout import Rows
+from spark_bridge.moving import KeyedState, blobs_of
+from spark_bridge.packets import unpacking
+from spark_bridge.placing import BUCKET, lay_out, output_columns, packets_of, placed_as, ticks, united
 
 if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame, SparkSession
-    from pyspark.sql.types import StructField, StructType
+    from pyspark.sql import DataFrame, SparkSession
 
 BUCKETS_PER_PARTITION = 8
 ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
@@ -53,7 +53,7 @@ def run_on_spark(
     per_key: bool = False,
     limits: Limits = NO_LIMITS,
     buckets: int | None = None,
-    initial: DataFrame | None = None,
+    initial: KeyedState | None = None,
 ) -> DataFrame:
     """Run *query* once per key of *frames*, and return what it emits as a frame: key, id, kind, value, error.
 
@@ -93,23 +93,26 @@ def run_on_spark(
     if streaming:
         check_settings(spark)
     count = buckets or BUCKETS_PER_PARTITION * int(spark.conf.get("spark.sql.shuffle.partitions") or 200)
-    layout = lay_out(named, columns, value, rows, emits, event_time=time is not None)
-    united = unite(named, layout, seq=seq, time=time, buckets=count)
-    if streaming and time is not None:
-        united = united.withWatermark("_watermarked", f"{int(lateness_s * 1000) + 1} milliseconds")
+    output, emitted_columns = output_columns(first, columns, emits)
+    layout = lay_out(named, columns, value, rows, output, emitted_columns, event_time=time is not None)
+    packets = [
+        packets_of(named[each.name], n, each, key=columns, seq=seq, time=time, lateness_s=lateness_s, buckets=count)
+        for n, each in enumerate(layout.sources)
+    ]
     if tick_s is not None:
         if time is not None or not streaming:
             raise ValueError("tick_s moves the clock of batches of a stream; event time is moved by the events")
-        united = united.unionByName(ticks(spark, tick_s, count, united.schema))
-    layout = replace(layout, carried=tuple(united.columns))
-    processor = BucketProcessor(keyed, layout, buckets=count, streaming=streaming)
-    return united.groupBy(BUCKET).transformWithStateInPandas(
-        processor,
-        output_schema(first, columns, emits),
+        packets.append(ticks(spark, tick_s, count))
+    placed = placed_as(layout, count)
+    grouped = united(packets).groupBy(BUCKET)
+    emitted = grouped.transformWithStateInPandas(
+        BucketProcessor(keyed, layout, placed=placed, streaming=streaming),
+        "packet binary",
         "append",
         "eventTime" if streaming and time is not None else "none",
-        None if initial is None else gathered(initial, keyed, columns, count).groupBy(BUCKET),
+        None if initial is None else blobs_of(initial, keyed, columns, placed, buckets=count).groupBy(BUCKET),
     )
+    return emitted.mapInArrow(unpacking(layout.output), output)
 
 
 def check(named: Mapping[str, Any], keyed: KeyedQuery, columns: Sequence[str]) -> None:
@@ -126,73 +129,3 @@ def check_settings(spark: SparkSession) -> None:
     for name, value in SETTINGS.items():
         if spark.conf.get(name, None) != value:
             raise ValueError(f"set {name} to {value} before the query is started: spark_bridge.configure(spark) does")
-
-
-def lay_out(
-    named: Mapping[str, Any], key: tuple[str, ...], value: str | None, rows: Rows, emits: str, *, event_time: bool
-) -> Layout:
-    names, struct = output_names(emits)
-    sources = tuple(
-        source_columns(name, frame.schema, [value] if value else frame.columns, several=len(named) > 1)
-        for name, frame in sorted(named.items())
-    )
-    frames = list(named.values())
-    keys = source_columns("key", frames[0].schema, key, several=len(frames) > 1)
-    return Layout(keys, sources, value, rows, event_time, names, struct)
-
-
-def unite(named: Mapping[str, Any], layout: Layout, *, seq: str, time: str | None, buckets: int) -> DataFrame:
-    """Return one frame with the rows of all sources."""
-    others = [(n, each, named[each.name].schema) for n, each in enumerate(layout.sources)]
-    parts = [
-        projected(named[each.name], n, each, others, key=layout.key, seq=seq, time=time, buckets=buckets)
-        for n, each, _ in others
-    ]
-    united = parts[0]
-    for part in parts[1:]:
-        united = united.unionByName(part)
-    return united
-
-
-def ticks(spark: SparkSession, tick_s: int, buckets: int, schema: StructType) -> DataFrame:
-    """Return a stream that has a row for each bucket every *tick_s* seconds."""
-    from pyspark.sql import functions as f
-
-    rate = spark.readStream.format("rate").option("rowsPerSecond", 1).load()
-    every = f.sequence(f.lit(0), f.lit(buckets - 1))
-    told = {BUCKET: f.col(BUCKET), SOURCE: f.lit(TICK), NOW: f.unix_micros(f.current_timestamp())}
-    due = rate.where(f.col("value") % tick_s == 0).select(f.explode(every).alias(BUCKET))
-    return due.select(*(told.get(each.name, filler(each)).alias(each.name) for each in schema))
-
-
-def filler(field: StructField) -> Column:
-    """Return what stands in a column of a row that has none: a null would make another type of the column's numbers."""
-    from pyspark.sql import functions as f
-    from pyspark.sql.types import BooleanType, NumericType
-
-    given = f.lit(0) if isinstance(field.dataType, (NumericType, BooleanType)) else f.lit(None)
-    return given.cast(field.dataType)
-
-
-def output_names(emits: str) -> tuple[tuple[str, ...], bool]:
-    from pyspark.sql.types import DataType, StructType
-
-    kind = DataType.fromDDL(emits)
-    return (tuple(kind.names), True) if isinstance(kind, StructType) else (("value",), False)
-
-
-def output_schema(frame: DataFrame, key: Sequence[str], emits: str) -> Any:
-    """Return the columns of what comes out."""
-    from pyspark.sql.types import DataType, LongType, StringType, StructField, StructType
-
-    kind = DataType.fromDDL(emits)
-    values = kind.fields if isinstance(kind, StructType) else [StructField("value", kind)]
-    return StructType(
-        [
-            *(StructField(name, frame.schema[name].dataType) for name in key),
-            StructField("id", LongType()),
-            StructField("kind", StringType()),
-            *values,
-            StructField("error", StringType()),
-        ]
-    )

@@ -3,26 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from math import floor, inf
 from typing import Any
 
 import cloudpickle
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor
 
-from reliable_rx.errors import CheckpointRefused
-from spark_bridge.frames import Layout
-from spark_bridge.keyed import Arrivals, Bucket, KeyedQuery
+from spark_bridge.keyed import Arrivals, Bucket, Emitted, KeyedQuery
+from spark_bridge.keyed.editing import Manner
+from spark_bridge.layout import Layout
 
-STATE, STATE_SCHEMA = "bucket", "blob binary, buckets int"
-MS = 1000.0
+STATE, STATE_SCHEMA = "bucket", "blob binary"
+MS, US = 1e3, 1e6
+PACKET, SOURCE, NOW = 1, 2, 3
+"""The columns of what Spark brings: a bucket, a packet, the number of its source, the time of the batch."""
 
 
 class BucketProcessor(StatefulProcessor):
     """Runs the buckets of one query; Spark pickles it to its workers and calls it once per bucket and batch."""
 
-    def __init__(self, query: KeyedQuery, layout: Layout, *, buckets: int, streaming: bool) -> None:
+    def __init__(self, query: KeyedQuery, layout: Layout, *, placed: Manner, streaming: bool) -> None:
         self.code = cloudpickle.dumps(query)  # the query's own pickler: what it holds are functions
         self.layout = layout
-        self.buckets = buckets
+        self.placed = placed
         self.streaming = streaming
 
     def init(self, handle: Any) -> None:
@@ -31,52 +34,56 @@ class BucketProcessor(StatefulProcessor):
         self.query: KeyedQuery = cloudpickle.loads(self.code)
 
     def handleInputRows(self, key: Any, rows: Iterator[Any], timerValues: Any) -> Iterator[Any]:
-        arrivals, now = self.layout.arrivals(list(rows))
+        frames = list(rows)
+        packets = [
+            (packet, source)
+            for frame in frames
+            for packet, source in zip(frame.iloc[:, PACKET], frame.iloc[:, SOURCE], strict=True)
+        ]
+        now = max(int(frame.iloc[:, NOW].max()) for frame in frames) / US
         time = self.watermark(timerValues) if self.layout.event_time else now
-        yield from self.take(arrivals, time or 0.0, ended=not self.streaming)
+        yield from self.take(self.layout.arrivals(packets), time, ended=not self.streaming)
 
     def handleExpiredTimer(self, key: Any, timerValues: Any, expiredTimerInfo: Any) -> Iterator[Any]:
-        yield from self.take(Arrivals([], [], [], times=[]), self.watermark(timerValues), ended=False)
+        yield from self.take(self.layout.arrivals(()), self.watermark(timerValues), ended=False)
 
     def handleInitialState(self, key: Any, initialState: Any, timerValues: Any) -> None:
         blob = bytes(initialState["blob"].iloc[0])
-        self.state.update((blob, self.buckets))
+        self.state.update((blob,))
         if self.layout.event_time:
-            self.wake(Bucket(self.query, blob).next_wake(), 0.0)
+            self.wake(self.bucket(blob).next_wake(), -inf)
 
     def close(self) -> None:
         """Nothing is held between batches."""
 
     def take(self, arrivals: Arrivals, time: float, *, ended: bool) -> Iterator[Any]:
-        bucket = Bucket(self.query, self.load())
+        bucket = self.bucket(bytes(self.state.get()[0]) if self.state.exists() else None)
         out = bucket.take(arrivals, time=time, ended=ended)
-        self.state.update((bucket.blob(), self.buckets))
+        self.state.update((bucket.blob(),))
         if self.layout.event_time and self.streaming:
             self.wake(bucket.next_wake(), time)
         if out.ids:
-            yield self.layout.frame(out)
+            yield self.frame(out)
 
-    def load(self) -> bytes | None:
-        """Return the blob of the bucket at work. *Raises* `CheckpointRefused` if there were more buckets, or fewer."""
-        row = self.state.get() if self.state.exists() else None
-        if row is None:
-            return None
-        if row[1] != self.buckets:
-            raise CheckpointRefused(
-                f"the checkpoint has its keys in {row[1]} buckets, not {self.buckets}: say buckets={row[1]}, as at its "
-                f"beginning",
-                what="buckets",
-                where="bucket",
-            )
-        return bytes(row[0])
+    def frame(self, out: Emitted) -> Any:
+        import pandas as pd  # type: ignore[import-untyped]
+
+        return pd.DataFrame({"packet": [self.layout.packet(out)]})
+
+    def bucket(self, blob: bytes | None) -> Bucket:
+        return Bucket(self.query, blob, placed=self.placed)
 
     def watermark(self, timers: Any) -> float:
-        """Return the time before which all has come: Spark is told a millisecond less, and drops what is at that."""
-        return (timers.getCurrentWatermarkInMs() + 1) / MS if self.streaming else 0.0
+        """Return the time before which all has come; Spark says 0 as long as it knows none."""
+        return (timers.getCurrentWatermarkInMs() or -inf) / MS if self.streaming else -inf
 
     def wake(self, due: float | None, time: float) -> None:
-        """Have Spark call when the watermark has passed *due*."""
-        wanted = None if due is None else max(int(due * MS), int(time * MS))
+        """Have Spark call when the watermark has passed *due*.
+
+        A timer at the present watermark would be the one that Spark is just calling for, and takes away afterwards.
+        """
+        next_ms = 0 if time == -inf else round(time * MS) + 1
+        wanted = None if due is None else max(floor(due * MS), next_ms)
         there = list(self.handle.listTimers())
         for each in there:
             if each != wanted:

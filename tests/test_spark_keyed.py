@@ -15,7 +15,7 @@ from reactivex import operators as plain_operators
 from reactivex.scheduler import VirtualTimeScheduler
 
 import reliable_rx as rx
-from checkpoint import MemoryStore, SqliteStore
+from checkpoint import MemoryStore
 from hosting import ListSource, QueryEvaluator
 from reliable_rx import operators as ops
 from reliable_rx.errors import CheckpointRefused, QueryRefused
@@ -24,7 +24,6 @@ from reliable_rx.testing import Timed
 from reliable_rx.testing.marbles import COMPLETED, ERROR, NEXT, RAISED
 from reliable_rx.testing.virtual_time import hot_sources
 from spark_bridge.keyed import Arrivals, Bucket, KeyedQuery
-from spark_bridge.keyed.moving import cut_out, put_together
 
 EVENTS_MAX, HORIZON_S, PATIENCE = 3, 12.0, 40
 Word = tuple[tuple[int, Any], ...]
@@ -363,49 +362,3 @@ def test_a_bucket_of_another_query_is_refused() -> None:
         with pytest.raises(CheckpointRefused) as refused:
             Bucket(query, data)
         assert refused.value.what == what
-
-
-# -- state that moves
-
-
-def in_evaluator(store: SqliteStore, query: rx.Query[Any], told: Sequence[Event]) -> list[Any]:
-    """Let an evaluator go on until the events are read, and leave a checkpoint; they do not end."""
-    now = [0.0]
-    with QueryEvaluator(store, background=False, clock=lambda: now[0]) as evaluator:
-        pushed = evaluator.push("n")
-        evaluator.create("q", query)
-        begin = evaluator.stream("q").next_id
-        for event in told:
-            now[0] = event[1]
-            pushed.on_next(event)
-            while evaluator.step():
-                pass
-        found = [value for part in evaluator.stream("q").read(begin, 100_000) for value in part.values]
-    store.close()
-    return found
-
-
-def in_bucket(bucket: Bucket, told: Sequence[Event]) -> list[Any]:
-    """Let a bucket go on, an event a batch, through bytes after each."""
-    found = []
-    for seq, event in enumerate(told):
-        found += [row[3] for row in bucket.take(Arrivals([event[0]], [seq], [event]), time=event[1]).rows()]
-        bucket.__init__(bucket.query, bucket.blob())  # type: ignore[misc]
-    return found
-
-
-@pytest.mark.parametrize("name", GROUPED)
-def test_state_moves_both_ways(name: str, tmp_path: Any) -> None:
-    """Evaluator, then buckets, then another evaluator: together they emit what one evaluator does for all events."""
-    query, told = GROUPED[name], events(7)
-    keyed = KeyedQuery(query)
-    store = SqliteStore(tmp_path / "before")
-    found = in_evaluator(store, query, told[:20])
-    with SqliteStore(tmp_path / "before") as store:
-        bucket = cut_out(store, "q", keyed)
-    found += in_bucket(bucket, told[20:40])
-    with SqliteStore(tmp_path / "after") as store:
-        assert put_together([bucket.blob()], store, "q", keyed, positions={"n": {"0": 0}}) == []
-    found += in_evaluator(SqliteStore(tmp_path / "after"), query, told[40:])
-    whole = in_evaluator(SqliteStore(tmp_path / "whole"), query, told)
-    assert sorted(map(repr, found)) == sorted(map(repr, whole))

@@ -8,36 +8,29 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
-from hashlib import blake2b
 from itertools import groupby
 from math import inf
 from operator import itemgetter
 from typing import Any
 
-from checkpoint.codec import decode, encode
-from reliable_rx.errors import CheckpointRefused
-from reliable_rx.rows import Signature
+from spark_bridge.keyed import editing
+from spark_bridge.keyed.blob import Content, opened, sealed
 from spark_bridge.keyed.emitted import Emitted
-from spark_bridge.keyed.general import General
+from spark_bridge.keyed.forms import flattened, revived
+from spark_bridge.keyed.general import NAME, General
 from spark_bridge.keyed.query import KeyedQuery
 from spark_bridge.keyed.straight import Step, Straight
-
-MAGIC, VERSION = b"RRXK", 1
-DIGEST_BYTES = 16
-HEAD_BYTES = len(MAGIC) + 2 + 2 * DIGEST_BYTES
-Waiting = tuple[float, int, str, Any]
-"""An event whose time has not come: its time, its sequence id, its source, its value."""
 
 
 @dataclass
 class Arrivals:
     """The events of a batch as columns; *sources* may be left out where there is one, *times* off event time."""
 
-    keys: Sequence[Hashable]
-    seqs: Sequence[int]
-    values: Sequence[Any]
-    sources: Sequence[str] | None = None
-    times: Sequence[float] | None = None
+    keys: list[Hashable]
+    seqs: list[int]
+    values: list[Any]
+    sources: list[str] | None = None
+    times: list[float] | None = None
 
 
 class Bucket:
@@ -51,36 +44,44 @@ class Bucket:
     >>> list(Bucket(query, bucket.blob()).take(Arrivals([1], [13], [1]), time=1.0).rows())
     [(1, 2, 'next', 9)]
 
+    *placed* says what else must be as it was when the bucket was begun. An edited query goes on with what it can keep.
+
     *State*: one row per key that has been seen; a query that has ended is a number. *Raises* `CheckpointRefused` for a
     blob of another query or format, or one that is damaged.
     """
 
-    def __init__(self, query: KeyedQuery, blob: bytes | None = None) -> None:
+    def __init__(self, query: KeyedQuery, blob: bytes | None = None, *, placed: editing.Manner | None = None) -> None:
         self.query = query
-        self.clock = -inf
-        self.rows: dict[Hashable, Any] = {}
-        self.dues: dict[Hashable, float] = {}
-        self.waiting: dict[Hashable, list[Waiting]] = {}
-        self.late = 0
-        self.signatures: dict[int, Signature] = {}
-        if blob is not None:
-            content = opened(blob, query.identity)
-            self.clock, self.rows, self.dues, self.waiting, self.late, self.signatures = content
-        chain = query.chain
-        self.straight = None if chain is None else Straight(chain, query.key)
-        self.general = General(query, self.signatures) if chain is None else None
-        if self.straight is not None and self.signatures.setdefault(0, self.straight.shape) != self.straight.shape:
-            raise CheckpointRefused(
-                "the operators of this version keep other state than those that wrote the bucket: end with the version "
-                "that wrote it and begin anew from an evaluator's savepoint",
-                what="operator state",
-                where="bucket",
-            )
+        manner = {**query.manner, **(placed or {})}
+        content, same = (Content(), True) if blob is None else opened(blob, query.identity)
+        editing.check_manner(content.manner, manner, where="bucket")
+        self.content = content
+        content.manner = manner
+        self.rows, self.dues, self.waiting = content.rows, content.dues, content.waiting
+        self.straight = None if query.chain is None else Straight(query.chain, query.key)
+        edited = blob is not None and not (same and content.shape == self.shape)
+        known = {} if edited else content.signatures
+        self.general = General(query, known) if self.straight is None else None
+        if edited:
+            self.edit(content)
+        content.shape = self.shape
+
+    @property
+    def shape(self) -> Any:
+        return None if self.straight is None else self.straight.shape
+
+    @property
+    def clock(self) -> float:
+        return self.content.clock
+
+    @property
+    def late(self) -> int:
+        """How many events came behind the watermark and were left out."""
+        return self.content.late
 
     def blob(self) -> bytes:
-        """Return the bucket as bytes: a format version, the query it is of, a checksum, and the rows."""
-        content = encode((self.clock, self.rows, self.dues, self.waiting, self.late, self.signatures))
-        return head(self.query.identity, content) + content
+        """Return the bucket as bytes."""
+        return sealed(self.content, self.query.identity)
 
     def next_wake(self) -> float | None:
         """Return the time at which something will be due if no event comes."""
@@ -88,14 +89,18 @@ class Bucket:
         waits = min((entries[0][0] for entries in self.waiting.values()), default=inf)
         return None if first == waits == inf else min(first, waits)
 
+    # -- a batch
+
     def take(self, arrivals: Arrivals, *, time: float, ended: bool = False) -> Emitted:
         """Take a batch: *time* is that of the batch, or on event time the watermark; *ended* if no other will come."""
         out = Emitted()
-        self.clock = max(self.clock, time)
+        self.content.clock = max(self.clock, time)
         work = self.by_time(arrivals, ended=ended) if self.query.event_time else self.by_key(arrivals)
         idle = (key for key, due in self.dues.items() if due <= self.clock and key not in work)
         for key in [*idle] if not ended else [key for key in self.rows if key not in work]:
             work[key] = ()
+        runner = self.general if self.straight is None else self.straight
+        runner.first_id = self.content.first_id  # type: ignore[union-attr]
         run = self.run_straight if self.straight is not None else self.run_general
         run(work, out, ended=ended)
         return out
@@ -109,10 +114,13 @@ class Bucket:
         rows, run, until = self.rows, self.general.run, self.clock  # type: ignore[union-attr]
         for key, steps in work.items():
             rows[key], due = run(key, rows.get(key), steps, out, until=until, ended=ended)
-            if due is not None:
-                self.dues[key] = due
-            else:
-                self.dues.pop(key, None)
+            self.wake(key, due)
+
+    def wake(self, key: Hashable, due: float | None) -> None:
+        if due is not None:
+            self.dues[key] = due
+        else:
+            self.dues.pop(key, None)
 
     # -- what is there to be done
 
@@ -148,7 +156,7 @@ class Bucket:
             arrivals.keys, times, arrivals.seqs, sources, arrivals.values, strict=True
         ):
             if time < self.clock:
-                self.late += 1
+                self.content.late += 1
                 continue
             self.waiting.setdefault(key, []).append((time, seq, source, value))
             fresh[key] = None
@@ -164,6 +172,31 @@ class Bucket:
             work[key] = [(time, source, (value,)) for time, _, source, value in ready]
         return work
 
+    # -- the query before
+
+    def edit(self, content: Content) -> None:
+        """Give the rows of the query before to this one."""
+        shape, before = content.shape, content.signatures
+        signatures = list(before.values()) if shape is None else [shape]
+        editing.check_edit(signatures, self.query.signatures, inside=not self.query.per_key, where="bucket")
+        general = self.general or General(self.query, {})
+        general.before, content.signatures = before, general.signatures
+        for key, row in content.rows.items():
+            if type(row) is not int or (row >= 0 and shape is not None):
+                self.query.key.key = key
+                content.rows[key] = self.edited(key, row, shape, general)
+        general.before = {}
+
+    def edited(self, key: Hashable, row: Any, shape: Any, general: General) -> Any:
+        if self.straight is not None and shape is not None:
+            return self.straight.refit(row, shape)
+        engine = general.load(row) if shape is None else revived(general, key, row, shape, self.clock)
+        if self.straight is not None:
+            self.wake(key, None)
+            return flattened(self.straight, engine.standing[NAME], key)
+        self.wake(key, engine.timers.next_due())
+        return general.saved(engine)
+
 
 def in_order(seqs: Sequence[int]) -> list[int] | None:
     """Return the order of sequence ids; None if they are in it."""
@@ -171,36 +204,3 @@ def in_order(seqs: Sequence[int]) -> list[int] | None:
     if ordered == list(seqs):
         return None
     return sorted(range(len(seqs)), key=seqs.__getitem__)
-
-
-def head(identity: str, content: bytes) -> bytes:
-    return MAGIC + VERSION.to_bytes(2, "big") + short(identity.encode()) + short(content)
-
-
-def short(data: bytes) -> bytes:
-    return blake2b(data, digest_size=DIGEST_BYTES).digest()
-
-
-def opened(blob: bytes, identity: str) -> Any:
-    """Return the content of a blob. *Raises* `CheckpointRefused` before anything of it is read."""
-    blob = bytes(blob)
-    content = blob[HEAD_BYTES:]
-    if blob[: len(MAGIC)] != MAGIC or len(blob) < HEAD_BYTES:
-        raise CheckpointRefused("the state of a bucket does not begin as one does", what="format", where="bucket")
-    version = int.from_bytes(blob[len(MAGIC) : len(MAGIC) + 2], "big")
-    if version != VERSION:
-        raise CheckpointRefused(f"the bucket has format {version}, not {VERSION}", what="version", where="bucket")
-    of, checksum = (
-        blob[HEAD_BYTES - 2 * DIGEST_BYTES : HEAD_BYTES - DIGEST_BYTES],
-        blob[HEAD_BYTES - DIGEST_BYTES : HEAD_BYTES],
-    )
-    if of != short(identity.encode()):
-        raise CheckpointRefused(
-            "the checkpoint has the state of another query: give the edited query a checkpoint of its own, or give it "
-            "the state of the old one through a savepoint",
-            what="query",
-            where="bucket",
-        )
-    if checksum != short(content):
-        raise CheckpointRefused("the state of a bucket is damaged", what="checksum", where="bucket")
-    return decode(content)

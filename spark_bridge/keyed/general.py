@@ -12,6 +12,7 @@ from hashlib import blake2b
 from operator import attrgetter
 
 from checkpoint.codec import decode, encode
+from hosting.edit import Editor
 from hosting.engine import QueryEngine
 from hosting.snapshot import each_row
 from hosting.standing import RUNNING, Standing
@@ -19,7 +20,7 @@ from hosting.turn import Create, Events, Output, Tick
 from reliable_rx.errors import QueryRefused
 from reliable_rx.plan import Operators, Plan, PlanNode
 from reliable_rx.query import Node
-from reliable_rx.rows import Loader, Signature, save_instance, save_unit, signature
+from reliable_rx.rows import Signature, save_instance, save_unit, signature
 from spark_bridge.keyed.emitted import Emitted
 from spark_bridge.keyed.query import KeyedQuery
 from spark_bridge.keyed.straight import Step
@@ -52,6 +53,9 @@ class General:
         self.query = query
         self.plan = query.plan
         self.signatures = signatures
+        self.before: dict[int, Signature] = {}
+        """The signatures of rows that a query before this one has written."""
+        self.first_id = 0
         self.know(self.plan)
 
     def run(
@@ -70,14 +74,14 @@ class General:
                 time = engine.clock if self.query.event_time else max(until, engine.clock)
                 self.put(key, engine.take(Events(source, "0", 0, (), time, ended=True)), out)
         self.move(key, engine, until, out, ended=ended)
-        standing = engine.standing[NAME]
-        if standing.status != RUNNING:
-            return -standing.emitted, None
-        return self.save(engine), engine.timers.next_due()
+        row = self.saved(engine)
+        return row, None if type(row) is int else engine.timers.next_due()
 
     def begin(self, time: float, key: Hashable, out: Emitted) -> KeyEngine:
         """Begin the query of a key with the first that happens to it."""
         engine = self.engine()
+        if self.first_id:
+            engine.continue_ids(NAME, self.first_id)
         create = Create(NAME, self.query.identity, self.plan, (), "fail", self.query.limits, time)
         self.put(key, engine.take(create), out)
         return engine
@@ -119,9 +123,11 @@ class General:
             if node.template is not None:
                 self.know(node.template)
 
-    def save(self, engine: QueryEngine) -> bytes:
+    def saved(self, engine: QueryEngine) -> bytes | int:
         """Return what an engine with one query holds, as the row of a key."""
         standing = engine.standing[NAME]
+        if standing.status != RUNNING:
+            return -standing.emitted
         number = attrgetter("number")
         inside = [(unit.address(), save_unit(unit, number)) for unit in each_row([standing]) if unit is not standing]
         return encode(
@@ -131,12 +137,13 @@ class General:
     def load(self, row: bytes) -> KeyEngine:
         """Return the engine that a row was made from."""
         engine = self.engine()
-        loader = Loader(self.signatures)
+        signatures = {**self.before, **self.signatures} if self.before else self.signatures
+        loader = Editor(signatures)
         emitted, engine.clock, engine.orders, shape, top, inside = loader.reading(lambda: decode(row))
         engine.moving = True
         standing = engine.standing[NAME] = Standing(self.plan, engine, NAME, policy="fail", keys=())
         standing.emitted = emitted
-        loader.add(standing, top, self.signatures[shape])
+        loader.load_muted(standing, top, signatures[shape])
         loader.load_all(inside)
         loader.finish()
         engine.moving = False

@@ -1,76 +1,93 @@
-"""State from an embedded evaluator to Spark and back: the rows are the same, only what is around them differs.
+"""State from an embedded evaluator to a bucket: what an evaluator has of each key, cut out of what it has.
 
 An evaluator has one query with a row per group; on Spark every key has a query with its one group. So a row is cut out
-with all that hangs on it, or put among the others; then its numbers (of inner sequences, of the order of subscriptions)
-are moved out of the way of theirs. That is done on live instances, whose rows follow from them. Ids do not move: an
-evaluator numbers one stream, Spark one per key.
+with all that hangs on it. A query that is written for one key is a standing query per key in an evaluator, with
+`where_key` behind its sources, and its rows are taken as they are. The other way is `spark_bridge.keyed.joining`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterator
+from itertools import count
+from math import inf
 from typing import Any
 
 from checkpoint.codec import decode, encode
-from checkpoint.store import Checkpoint, Store
+from checkpoint.store import Store
 from hosting.engine import QueryEngine
-from hosting.plans import plan_id
-from hosting.snapshot import Snapshot, load, packed
+from hosting.reorder import END, Entry
+from hosting.snapshot import load
 from hosting.standing import RUNNING, Standing
 from reliable_rx.errors import CheckpointRefused, QueryRefused
-from reliable_rx.instance import Instance
-from reliable_rx.query import Inner
+from reliable_rx.operators.linear import WhereKey
+from reliable_rx.plan import Plan
+from reliable_rx.query import InnerLeaf, Node, Query, SourceLeaf, walk
 from reliable_rx.rows import save_instance, save_unit, units
-from reliable_rx.stage import Cx
 from reliable_rx.subject import Subject
 from spark_bridge.keyed.bucket import Bucket
-from spark_bridge.keyed.emitted import Emitted
-from spark_bridge.keyed.general import NAME, General, KeyEngine
-from spark_bridge.keyed.query import KeyedQuery, find_group, first_other
-from spark_bridge.keyed.straight import loader, saver
+from spark_bridge.keyed.forms import dues_of, flattened, instances_of, of_group
+from spark_bridge.keyed.general import NAME, General
+from spark_bridge.keyed.query import KeyedQuery, find_group
+from spark_bridge.keyed.routing import Router
+
+KeyMapper = Callable[[Any], Hashable]
 
 
-def cut_out(store: Store, name: str, query: KeyedQuery) -> Bucket:
-    """Return one bucket with the row of every group that the evaluator of *store* has in its query *name*.
+def for_key(query: Query[Any], key_mapper: KeyMapper, key: Hashable) -> Query[Any]:
+    """Return what an evaluator runs for *key* of a query that is written for the events of one key.
 
-    The store is read as it is: take a checkpoint, then close the evaluator. Its positions say where Spark begins.
+    >>> import reliable_rx as rx
+    >>> print(for_key(rx.source("trades").count(), lambda trade: trade["symbol"], "MSFT").explain())
+    /source     source('trades')
+    /where_key  where_key(λ, 'MSFT')
+    /count      count()   · keeps count
+    """
+    hash(key)
+
+    def narrowed(node: Node) -> Node:
+        if isinstance(node.op, SourceLeaf):
+            return Node(WhereKey(key_mapper, key), (node,))
+        return Node(node.op, tuple(narrowed(each) for each in node.inputs))
+
+    return Query(narrowed(query.node))
+
+
+def name_for(name: str, key: Hashable) -> str:
+    """Return the name that the query of *key* has in an evaluator.
+
+    >>> name_for("totals", "MSFT"), name_for("totals", ("MSFT", 3))
+    ('totals/MSFT', 'totals/MSFT/3')
+    """
+    return "/".join(map(str, (name, *(key if isinstance(key, tuple) else (key,)))))
+
+
+def cut_out(store: Store, name: str, query: KeyedQuery, *, key_mapper: KeyMapper | None = None) -> Bucket:
+    """Return one bucket with what the evaluator of *store* has for every key of its query *name*.
+
+    The store is read as it is: take a checkpoint, then close the evaluator. Its positions say where Spark begins. With
+    *key_mapper* the query is written for one key, and there is a standing query `for_key` for each.
 
     *Raises* `CheckpointRefused` if the journal is ahead of the checkpoint, or the query there is not *query*.
     """
-    refuse_other(query)
     engine = recovered(store)
-    standing = engine.standing.get(name)
-    if standing is None or standing.status != RUNNING:
-        raise CheckpointRefused(f"the store has no running query {name!r}", what="query", where=name)
-    identity = plan_id(query.query.node, query.limits)
-    if engine.plans.ids[standing.plan] != identity or (standing.clock is not None) != query.event_time:
-        raise CheckpointRefused(f"{name!r} is another query than the one that is given", what="query", where=name)
-    if standing.clock is not None and standing.clock.waiting.entries:
-        raise CheckpointRefused(
-            f"{name!r} has events that wait for the watermark: let its source end, or move on before them",
-            what="waiting events",
-            where=name,
-        )
     bucket = Bucket(query)
-    bucket.clock = engine.clock if standing.clock is None else standing.clock.clock
-    standing.key = NAME
-    for key, subject in (standing.subjects or {}).get(find_group(standing.plan).index, {}).items():
-        if bucket.straight is not None:
-            bucket.rows[key] = straight_row(bucket, subject)
-        else:
-            bucket.rows[key] = general_row(bucket, engine, standing, subject)
-            dues = [timer[0] for each in around(standing, subject) for timer in timers_of(each)]
-            if dues:
-                bucket.dues[key] = min(dues)
+    if query.per_key:
+        cut_queries(bucket, engine, name, key_mapper)
+    else:
+        cut_groups(bucket, engine, name)
     return bucket
 
 
-def refuse_other(query: KeyedQuery) -> None:
-    if query.per_key:
-        raise QueryRefused(
-            "a query written for one key is no one query in an evaluator: write it with group_by(key).flat_map(...)",
-            path=query.written.root.path,
-        )
+def refuse_hidden(query: KeyedQuery) -> None:
+    """*Raises* `QueryRefused` if a selector reads a source: in an evaluator it would see the events of all keys."""
+    open_leaves = {node.op.source for node in query.written.nodes if isinstance(node.op, SourceLeaf)}
+    for node in query.written.walk():
+        if isinstance(node.op, SourceLeaf) and node not in query.written.nodes:
+            raise QueryRefused(f"{node.path} reads {node.op.source!r} of all keys in an evaluator", path=node.path)
+    hidden = [each for each in query.sources if each not in open_leaves]
+    if hidden:
+        path = query.written.root.path
+        raise QueryRefused(f"a selector reads {hidden[0]!r}, which has all keys in an evaluator", path=path)
 
 
 def recovered(store: Store) -> QueryEngine:
@@ -87,21 +104,38 @@ def recovered(store: Store) -> QueryEngine:
     return engine
 
 
-def straight_row(bucket: Bucket, subject: Subject) -> Any:
-    """Return what a chain keeps of a group: the states of what reads it; nothing if nothing does any more."""
-    readers = [each for _, each, _ in subject.subscribers]
-    return (0, *saver(readers[0].plan)(readers[0].states)) if readers else 0
+def is_run_as(engine: QueryEngine, standing: Standing, plan: Plan, query: KeyedQuery) -> bool:
+    ids = engine.plans.ids
+    return ids[plan] == ids[standing.plan] and (standing.clock is not None) == query.event_time
 
 
-def general_row(bucket: Bucket, engine: QueryEngine, standing: Standing, subject: Subject) -> bytes:
-    general: General = bucket.general  # type: ignore[assignment]
-    inside = list(around(standing, subject))
-    for each in [standing, *(instance for unit in inside for instance in instances_of(unit))]:
-        each.plan.number = 0
-        general.know(each.plan)
-    rows = [(unit.address(), save_unit(unit, lambda plan: plan.number)) for unit in inside]
-    clock = engine.clock if standing.clock is None else standing.clock.clock
-    return encode((0, clock, engine.orders, standing.plan.number, save_instance(standing), rows))
+def other(name: str) -> CheckpointRefused:
+    return CheckpointRefused(f"{name!r} is another query than the one that is given", what="query", where=name)
+
+
+# -- a query with groups
+
+
+def cut_groups(bucket: Bucket, engine: QueryEngine, name: str) -> None:
+    query = bucket.query
+    standing = engine.standing.get(name)
+    if standing is None or standing.status != RUNNING:
+        raise CheckpointRefused(f"the store has no running query {name!r}", what="query", where=name)
+    plan, _ = engine.plans.compile(query.query.node, query.limits)
+    if not is_run_as(engine, standing, plan, query):
+        raise other(name)
+    begin(bucket, engine, standing)
+    bucket.content.first_id = standing.emitted
+    standing.key = NAME
+    for key, subject in (standing.subjects or {}).get(find_group(standing.plan).index, {}).items():
+        if bucket.straight is not None:
+            bucket.rows[key] = of_group(bucket.straight, standing, subject)
+        else:
+            put(bucket, engine, standing, key, list(around(standing, subject)))
+    router = Router(query.written)
+    for entry in waiting(standing, name):
+        for key in router.keys_of(entry[1][0], entry[3]):
+            bucket.waiting.setdefault(key, []).append((entry[0], entry[2], entry[1][0], entry[3]))
 
 
 def around(standing: Standing, subject: Subject) -> Iterator[Any]:
@@ -109,137 +143,97 @@ def around(standing: Standing, subject: Subject) -> Iterator[Any]:
     yield subject
     for children in (standing.children or {}).values():
         for child in children.values():
-            outer = child.outer
-            if isinstance(outer, Inner) and outer.subject is subject:
+            if reads(child.outer, subject):
                 if child.unit is child:
                     yield child
                 yield from units(child)
 
 
-def instances_of(unit: Any) -> list[Instance]:
-    if not isinstance(unit, Subject):
-        return [unit]
-    return [each for _, each, _ in unit.subscribers if each is not None and each.unit is unit]
+def reads(outer: Any, subject: Subject) -> bool:
+    """Whether *outer* is the group, or a query made of it."""
+    found = walk(outer.node) if isinstance(outer, Query) else ()
+    return any(isinstance(node.op, InnerLeaf) and node.op.subject is subject for node in found)
 
 
-def timers_of(unit: Any) -> Iterator[list[Any]]:
-    for each in instances_of(unit):
-        for timers in (each.timers or {}).values():
-            yield from timers.values()
+# -- a query for each key
 
 
-# -- the other way
-
-
-def put_together(
-    blobs: Iterable[bytes], store: Store, name: str, query: KeyedQuery, *, positions: Mapping[str, Mapping[str, int]]
-) -> list[Hashable]:
-    """Begin an empty *store* with the rows of all keys in *blobs*, so that an evaluator goes on with *query* as *name*.
-
-    *positions* says from where its sources are read: the next id for each partition of each source. Returns the keys
-    whose query had failed: an evaluator's query would have failed with them, so they are left out and begin anew.
-
-    *Raises* `CheckpointRefused` if the store is not empty, or if events wait for the watermark.
-    """
-    refuse_other(query)
-    if query.event_time:
+def cut_queries(bucket: Bucket, engine: QueryEngine, name: str, key_mapper: KeyMapper | None) -> None:
+    query = bucket.query
+    if key_mapper is None:
         raise QueryRefused(
-            "a query on event time waits for a watermark that an evaluator cannot take over from Spark",
+            "a query written for one key is a query for each key in an evaluator: say with key_mapper how they tell "
+            "their events",
             path=query.written.root.path,
         )
-    if store.generations():
-        raise CheckpointRefused("the store is not empty", what="store", where=name)
-    engine = QueryEngine()
-    for source in query.sources:
-        engine.declare(source, sorted(positions[source]))
-    together = Together(engine, name, query)
-    for blob in blobs:
-        together.add(Bucket(query, blob))
-    together.write(store, positions)
-    return together.failed
+    refuse_hidden(query)
+    there = {each: standing for each, standing in engine.standing.items() if each.startswith(f"{name}/")}
+    if not there:
+        raise CheckpointRefused(f"the store has no query {name}/...", what="query", where=name)
+    for each, standing in sorted(there.items()):
+        key = key_of(standing)
+        plan, _ = engine.plans.compile(for_key(query.query, key_mapper, key).node, query.limits)
+        if (
+            engine.plans.ids[plan] != engine.plans.ids[standing.plan]
+            or (standing.clock is not None) != query.event_time
+        ):
+            raise other(each)
+        cut_query(bucket, engine, standing, key, key_mapper)
 
 
-class Together:
-    """Groups of many keys on their way into one query."""
+def key_of(standing: Standing) -> Hashable:
+    """Return the key of a query that is made `for_key`."""
+    if standing.keys:
+        return standing.keys[0]  # type: ignore[no-any-return]
+    found = [node.op.key for node in standing.plan.walk() if isinstance(node.op, WhereKey)]
+    return found[0] if found else None
 
-    def __init__(self, engine: QueryEngine, name: str, query: KeyedQuery) -> None:
-        self.engine, self.name, self.query = engine, name, query
-        self.general = General(query, {})
-        self.failed: list[Hashable] = []
-        self.blobs: list[bytes] = []
-        self.rows = 0
-        self.numbers = 0
-        self.clock = 0.0
-        engine.take(engine.creation(name, query.query, time=0.0))
-        self.joint = first_other(engine.standing[name].plan.root)
 
-    def add(self, bucket: Bucket) -> None:
-        self.clock = max(self.clock, bucket.clock)
-        if bucket.general is not None:
-            self.general = bucket.general
-        for key, row in bucket.rows.items():
-            if type(row) is int and row < 0:
-                self.failed.append(key)
-            else:
-                self.query.key.key = key
-                lone = self.general.load(row) if type(row) is bytes else self.grouped(bucket, key, row)
-                self.join(lone)
+def cut_query(bucket: Bucket, engine: QueryEngine, standing: Standing, key: Hashable, key_mapper: KeyMapper) -> None:
+    if standing.status != RUNNING:
+        bucket.rows[key] = -standing.emitted
+        return
+    begin(bucket, engine, standing)
+    name, standing.key = standing.name, NAME
+    if bucket.straight is not None:
+        bucket.rows[key] = flattened(bucket.straight, standing, key)
+    else:
+        put(bucket, engine, standing, key, list(units(standing)))
+    there = waiting(standing, name)  # events of all keys, if the query reads several sources
+    entries = [(time, seq, channel[0], value) for time, channel, seq, value in there if key_mapper(value) == key]
+    if entries:
+        bucket.waiting[key] = entries
 
-    def grouped(self, bucket: Bucket, key: Hashable, row: Any) -> KeyEngine:
-        """Return an engine with the group that a chain's row stands for."""
-        engine = self.general.begin(bucket.clock, key, Emitted())
-        standing = engine.standing[NAME]
-        group = find_group(standing.plan)
-        group.op.begin(Cx(standing, group), key)  # type: ignore[attr-defined]
-        ((_, child, _),) = standing.subjects[group.index][key].subscribers  # type: ignore[index]
-        if type(row) is tuple:
-            child.states = loader(child.plan)(row)
-        else:
-            sink = child.sink
-            child.deactivate(child.plan.root, force=True)
-            sink.inner_finish(child, None)
-        return engine
 
-    def join(self, lone: KeyEngine) -> None:
-        """Take the rows of one key's engine, numbered behind those that are there."""
-        standing, orders = lone.standing[NAME], self.engine.orders
-        standing.key = self.name
-        children = (standing.children or {}).get(self.joint.index, {}).values()
-        for child in children:
-            child.key += self.numbers  # type: ignore[operator]
-        inside = list(units(standing))
-        for unit in inside:
-            if isinstance(unit, Subject):
-                unit.order += orders
-            for each in instances_of(unit):
-                self.renumber(each, orders)
-        self.blobs.append(encode([(unit.address(), save_unit(unit, self.engine.plans.number)) for unit in inside]))
-        self.rows += len(inside)
-        self.engine.orders += lone.orders
-        newest = max((child.key for child in children), default=self.numbers)  # type: ignore[type-var]
-        self.numbers = 1 + newest  # type: ignore[operator]
+# -- both
 
-    def renumber(self, instance: Instance, orders: int) -> None:
-        instance.plan.number = 0
-        self.engine.plans.number(instance.plan)
-        for timers in (instance.timers or {}).values():
-            for timer in timers.values():
-                timer[1] += orders
-        if instance.orders:
-            instance.orders = {index: order + orders for index, order in instance.orders.items()}
 
-    def write(self, store: Store, positions: Mapping[str, Mapping[str, int]]) -> None:
-        """Commit all as the first checkpoint of *store*."""
-        engine = self.engine
-        standing = engine.standing[self.name]
-        standing.states[self.joint.slot].next_key = self.numbers
-        engine.clock = max(engine.clock, self.clock)
-        snapshot = Snapshot(engine, full=True)
-        while not snapshot.write_some(1000):
-            pass
-        meta = {
-            "engine": snapshot.header, "ended": set(), "holders": {}, "delivery": "exactly_once",
-            "positions": {(source, part): at for source, each in positions.items() for part, at in each.items()},
-        }  # fmt: skip
-        chunks = [*snapshot.chunks(), *packed(self.blobs)]
-        store.commit(Checkpoint(1, "full", engine.number, encode(meta), chunks, snapshot.rows + self.rows))
+def begin(bucket: Bucket, engine: QueryEngine, standing: Standing) -> None:
+    clock = engine.clock if standing.clock is None else standing.clock.clock
+    bucket.content.clock = max(bucket.clock, clock)
+
+
+def put(bucket: Bucket, engine: QueryEngine, standing: Standing, key: Hashable, inside: list[Any]) -> None:
+    """Write the row of *key*: the query, and *inside* what hangs on it."""
+    general: General = bucket.general  # type: ignore[assignment]
+    for each in [standing, *(instance for unit in inside for instance in instances_of(unit))]:
+        each.plan.number = 0
+        general.know(each.plan)
+    rows = [(unit.address(), save_unit(unit, lambda plan: plan.number)) for unit in inside]
+    clock = engine.clock if standing.clock is None else max(standing.clock.clock, -inf)
+    top = save_instance(standing)
+    bucket.rows[key] = encode((standing.emitted, clock, engine.orders, standing.plan.number, top, rows))
+    bucket.wake(key, min(dues_of(iter([standing, *inside])), default=None))
+
+
+def waiting(standing: Standing, name: str) -> Iterator[Entry]:
+    """Yield what waits for the watermark, numbered so that it comes before whatever comes later."""
+    if standing.clock is None:
+        return
+    entries = standing.clock.waiting.entries[standing.clock.waiting.start :]
+    if any(entry[2] == END for entry in entries):
+        raise CheckpointRefused(
+            f"a source of {name!r} has ended, and Spark's goes on", what="waiting events", where=name
+        )
+    for number, (time, channel, _, value) in zip(count(-len(entries) - 1), entries, strict=False):
+        yield time, channel, number, value

@@ -18,7 +18,7 @@ from typing import Any
 from reliable_rx.errors import QueryRefused
 from reliable_rx.identity import content_hash
 from reliable_rx.limits import Limits
-from reliable_rx.operator import Linear
+from reliable_rx.operator import Linear, state_fields
 from reliable_rx.operators.combine import Merge
 from reliable_rx.operators.group import GroupBy
 from reliable_rx.operators.inner import FlatMap, MergeAll
@@ -27,6 +27,8 @@ from reliable_rx.operators.project import Map
 from reliable_rx.plan import NO_LIMITS, Plan, PlanNode
 from reliable_rx.query import Node, Query, SourceLeaf, Symbol, SymbolLeaf
 from reliable_rx.refusal import refuse_foreign
+from reliable_rx.rows import Signature
+from spark_bridge.keyed.editing import signatures_of
 
 STATELESS = (Map, Filter, WhereKey, IgnoreElements)
 """Operators that look at one element at a time and never end the sequence: one key cannot tell that others are."""
@@ -79,9 +81,19 @@ class KeyedQuery:
 
     @cached_property
     def identity(self) -> str:
-        """What the query does and how it is run, as a name that state is stored under."""
-        how = f"{'per key' if self.per_key else 'grouped'}, {'event' if self.event_time else 'batch'} time"
-        return f"{content_hash(self.query.node)}, {how}, {self.limits}"
+        """What the query does, as a name that state is stored under."""
+        return f"{content_hash(self.query.node)}, {self.limits}"
+
+    @property
+    def manner(self) -> dict[str, str]:
+        """How the query is run: what an edit cannot change."""
+        form, clock = "per key" if self.per_key else "grouped", "event time" if self.event_time else "time of batches"
+        return {"form": form, "clock": clock}
+
+    @cached_property
+    def signatures(self) -> list[Signature]:
+        """What the operators keep, by path."""
+        return signatures_of(self.plan)
 
     @cached_property
     def written(self) -> Plan:
@@ -133,6 +145,7 @@ class Chain:
     before: Plan
     symbol: Symbol | None
     grouped: bool
+    shape: Signature
 
 
 def refuse_calls(plan: Plan) -> None:
@@ -256,7 +269,9 @@ def group_chain(plan: Plan, key: RunningKey) -> Chain | None:
         return None
     head = [*before, Group(group.op.key_mapper, group.op.element_mapper, key)]
     whole = [*head, *inside[1:], *reversed(behind)]
-    return Chain(compiled(whole, plan.limits), compiled(head, plan.limits), node.template.symbol, grouped=True)
+    every = compiled(whole, plan.limits)
+    shape = shape_of(every, node.template)
+    return Chain(every, compiled(head, plan.limits), node.template.symbol, grouped=True, shape=shape)
 
 
 def own_chain(plan: Plan) -> Chain | None:
@@ -264,7 +279,15 @@ def own_chain(plan: Plan) -> Chain | None:
     ops = linear_chain(plan.root)
     if ops is None:
         return None
-    return Chain(compiled(ops, plan.limits), compiled(ops[:1], plan.limits), None, grouped=False)
+    every = compiled(ops, plan.limits)
+    return Chain(every, compiled(ops[:1], plan.limits), None, grouped=False, shape=shape_of(every, plan))
+
+
+def shape_of(chain: Plan, plan: Plan) -> Signature:
+    """Return the signature of a chain's row: what keeps something, under the paths that it has in *plan*."""
+    paths = {id(node.op): node.path for node in plan.nodes}
+    kept = [node.op for node in chain.slots]
+    return tuple((paths[id(op)], op.name, op.version, state_fields(type(op))) for op in kept)
 
 
 def linear_chain(node: PlanNode) -> list[Any] | None:

@@ -16,7 +16,8 @@ from reliable_rx.errors import QueryRefused
 from reliable_rx.instance import Instance
 from reliable_rx.operator import state_fields
 from reliable_rx.plan import Plan
-from reliable_rx.rows import signature
+from reliable_rx.rows import Signature
+from spark_bridge.keyed.editing import by_path, fitted
 from spark_bridge.keyed.emitted import Emitted
 from spark_bridge.keyed.query import Chain, RunningKey
 
@@ -45,7 +46,8 @@ class Straight:
         self.first = self.instance(chain.before)
         self.save = saver(chain.all)
         self.load = loader(chain.all)
-        self.shape = signature(chain.all)
+        self.first_id = 0
+        self.shape: Signature = chain.shape
 
     def instance(self, plan: Plan) -> OneRow:
         return OneRow(plan, self.world, self, None)
@@ -60,7 +62,7 @@ class Straight:
         plan, instance = self.chain.all, self.row
         instance.active = (1 << len(plan.nodes)) - 1
         if row is None:
-            emitted = 0
+            emitted = self.first_id
             instance.states = [node.op.initial() for node in plan.slots]
             instance.states.append(None)
         else:
@@ -102,6 +104,21 @@ class Straight:
         self.feed(self.first, steps, ended=ended)
         self.values = []
         return self.finish(key, row, out, ended=ended) if self.ended else row
+
+    # -- rows that come from elsewhere
+
+    def blank(self, emitted: int) -> Any:
+        """Return the row of a key to which nothing has happened."""
+        return (emitted, *self.save([node.op.initial() for node in self.chain.all.slots]))
+
+    def refit(self, row: Any, shape: Signature) -> Any:
+        """Return the row that an edited chain goes on with."""
+        if type(row) is int:
+            return row
+        kept = by_path(shape, row[1:])
+        slots = zip(self.shape, self.chain.all.slots, strict=True)
+        states = [fitted(shape, kept.get(mine[0], {}), node.op, mine[0]) for mine, node in slots]
+        return (row[0], *self.save(states))
 
     # -- the sink of the instance
 

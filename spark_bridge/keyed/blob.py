@@ -1,0 +1,65 @@
+"""A bucket as bytes: a format version, the query it is of, a checksum, and what the bucket holds."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from hashlib import blake2b
+from math import inf
+from typing import Any
+
+from checkpoint.codec import decode, encode
+from reliable_rx.errors import CheckpointRefused
+from reliable_rx.rows import Signature
+
+MAGIC, VERSION = b"RRXK", 2
+DIGEST_BYTES = 16
+HEAD_BYTES = len(MAGIC) + 2 + 2 * DIGEST_BYTES
+Waiting = tuple[float, int, str, Any]
+"""An event whose time has not come: its time, its sequence id, its source, its value."""
+
+
+@dataclass
+class Content:
+    """What a bucket holds: the fields are the format.
+
+    *shape* is the signature of a chain's rows, and None if they are those of engines, whose plans are in *signatures*.
+    Keys that come later have ids from *first_id* on.
+    """
+
+    clock: float = -inf
+    rows: dict[Any, Any] = field(default_factory=dict)
+    dues: dict[Any, float] = field(default_factory=dict)
+    waiting: dict[Any, list[Waiting]] = field(default_factory=dict)
+    late: int = 0
+    first_id: int = 0
+    manner: dict[str, Any] = field(default_factory=dict)
+    shape: Signature | None = None
+    signatures: dict[int, Signature] = field(default_factory=dict)
+
+
+def sealed(content: Content, identity: str) -> bytes:
+    """Return *content* as the blob of a bucket of the query *identity*."""
+    fields = (getattr(content, name) for name in content.__dataclass_fields__)
+    data = encode(tuple(fields))
+    return MAGIC + VERSION.to_bytes(2, "big") + short(identity.encode()) + short(data) + data
+
+
+def short(data: bytes) -> bytes:
+    return blake2b(data, digest_size=DIGEST_BYTES).digest()
+
+
+def opened(blob: bytes, identity: str) -> tuple[Content, bool]:
+    """Return what is in a blob, and whether it is of the query *identity*.
+
+    *Raises* `CheckpointRefused` before anything of it is read, if it is damaged or of another format.
+    """
+    blob = bytes(blob)
+    if blob[: len(MAGIC)] != MAGIC or len(blob) < HEAD_BYTES:
+        raise CheckpointRefused("the state of a bucket does not begin as one does", what="format", where="bucket")
+    version = int.from_bytes(blob[len(MAGIC) : len(MAGIC) + 2], "big")
+    if version != VERSION:
+        raise CheckpointRefused(f"the bucket has format {version}, not {VERSION}", what="version", where="bucket")
+    digests, data = blob[len(MAGIC) + 2 : HEAD_BYTES], blob[HEAD_BYTES:]
+    if digests[DIGEST_BYTES:] != short(data):
+        raise CheckpointRefused("the state of a bucket is damaged", what="checksum", where="bucket")
+    return Content(*decode(data)), digests[:DIGEST_BYTES] == short(identity.encode())
