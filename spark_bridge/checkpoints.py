@@ -1,9 +1,10 @@
-"""Which log a checkpoint of Spark's belongs to, so that the two are never mixed up.
+"""What a checkpoint of Spark's belongs to, a log or a keyed query, so that they are never mixed up.
 
 A checkpoint that has finished batches elsewhere would begin in the middle here, and what came before would be missing;
 a new checkpoint over an old log would give all rows twice. So a checkpoint is marked with the id of its log before
 Spark begins, and the log knows the query (`spark_bridge.log.writer`). Only what lies in a local or mounted directory
-can be looked into; elsewhere the log's own check remains.
+can be looked into; elsewhere the log's own check remains. A keyed query marks its checkpoint with what it keeps, so
+that an edit is refused before anything is started; each bucket checks the same when it is read.
 """
 
 from __future__ import annotations
@@ -12,10 +13,15 @@ import json
 from pathlib import Path
 
 from checkpoint.files import create_durably, make_directory
+from reliable_rx.errors import CheckpointRefused
+from reliable_rx.rows import Report
+from spark_bridge.keyed.editing import Manner, check_edit, check_manner
+from spark_bridge.keyed.query import KeyedQuery
 from spark_bridge.log.disk import RealLogDisk, log_directory
 from spark_bridge.log.refusal import LogRefused
 
 MARK = "reliable_rx.json"
+KEYED_MARK = "reliable_rx.keyed.json"
 
 
 def check_checkpoint(place: str, log: str, *, where: str) -> str | None:
@@ -39,6 +45,32 @@ def check_checkpoint(place: str, log: str, *, where: str) -> str | None:
     if mark is None:
         create_durably(disk, MARK, json.dumps({"log": log}).encode())
     return query
+
+
+def check_keyed(place: str, query: KeyedQuery, placed: Manner) -> Report | None:
+    """Mark the checkpoint at *place* as that of *query*; return what becomes of the state if another was there before.
+
+    *Raises* `CheckpointRefused` if it belongs to another query, keys, columns or number of buckets, or something else.
+    """
+    directory = _directory(place)
+    if directory is None:
+        return None
+    make_directory(directory)
+    disk = RealLogDisk(directory)
+    where, found, report = f"the checkpoint {directory}", disk.read(KEYED_MARK), None
+    manner = {**query.manner, **placed}
+    mark = {"query": query.identity, "manner": manner, "keeps": query.signatures}
+    if query_of(directory) is not None:
+        if found is None:
+            message = f"{where} was used without this mark, for something else: give the query one of its own"
+            raise CheckpointRefused(message, what="checkpoint", where=where)
+        before = json.loads(found)
+        check_manner(before["manner"], manner, where=where)
+        if before["query"] != query.identity:
+            shapes = [tuple((*entry[:3], tuple(entry[3])) for entry in each) for each in before["keeps"]]
+            report = check_edit(shapes, query.signatures, inside=not query.per_key, where=where)
+    create_durably(disk, KEYED_MARK, json.dumps(mark).encode())
+    return report
 
 
 def query_of(directory: Path) -> str | None:

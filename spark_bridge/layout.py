@@ -106,15 +106,19 @@ def spread(value: Any, names: Sequence[str]) -> Sequence[Any]:
     """Return the fields of what a query emits: by name of a mapping, by place of a tuple, or it is the only one."""
     if value is None:
         return [None] * len(names)
-    if isinstance(value, Mapping):
-        if value.keys() != set(names):
-            raise TypeError(f"the query emitted {value!r}, but emits= has the columns {', '.join(names)}")
-        return [value[name] for name in names]
-    if len(names) == 1 and not isinstance(value, (tuple, list)):
+    if len(names) == 1 and not isinstance(value, (Mapping, tuple, list)):
         return [value]
-    if not isinstance(value, (tuple, list)) or len(value) != len(names):
+    found = fields_of(value, names)
+    if found is None:
         raise TypeError(f"the query emitted {value!r}, but emits= has the columns {', '.join(names)}")
-    return value
+    return found
+
+
+def fields_of(value: Any, names: Sequence[str]) -> Sequence[Any] | None:
+    """Return the fields of a record in the order of *names*; None if it has not just these."""
+    if isinstance(value, Mapping):
+        return [value[name] for name in names] if value.keys() == set(names) else None
+    return value if isinstance(value, (tuple, list)) and len(value) == len(names) else None
 
 
 def kinds_of(out: Emitted) -> list[Any]:
@@ -174,6 +178,5 @@ def fits(values: Sequence[Any], kind: Any) -> bool:
 
 
 def struct_fits(value: Any, kind: Any) -> bool:
-    names = [kind.field(n).name for n in range(kind.num_fields)]
-    cells = spread(value, names)
-    return all(fits([cell], kind.field(n).type) for n, cell in enumerate(cells))
+    cells = fields_of(value, [kind.field(n).name for n in range(kind.num_fields)])
+    return cells is not None and all(fits([cell], kind.field(n).type) for n, cell in enumerate(cells))

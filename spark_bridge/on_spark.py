@@ -9,11 +9,14 @@ ticks.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from reliable_rx.limits import Limits
 from reliable_rx.plan import NO_LIMITS
+from reliable_rx.rows import Report
+from spark_bridge.checkpoints import check_keyed
 from spark_bridge.keyed import KeyedQuery
 from spark_bridge.layout import Rows
 from spark_bridge.moving import KeyedState, blobs_of
@@ -23,6 +26,7 @@ from spark_bridge.placing import BUCKET, lay_out, output_columns, packets_of, pl
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
+LOG = logging.getLogger("reliable_rx")
 BUCKETS_PER_PARTITION = 8
 ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
 SETTINGS = {
@@ -53,6 +57,7 @@ def run_on_spark(
     per_key: bool = False,
     limits: Limits = NO_LIMITS,
     buckets: int | None = None,
+    checkpoint: str | None = None,
     initial: KeyedState | None = None,
 ) -> DataFrame:
     """Run *query* once per key of *frames*, and return what it emits as a frame: key, id, kind, value, error.
@@ -71,15 +76,17 @@ def run_on_spark(
 
     Without *time* the clock is that of the batches, and moves when a batch has rows for a bucket; with *tick_s* it
     also moves every so many seconds, as rows of a stream of ticks (such a query cannot be run until what is there is
-    read). With *time*, a timestamp column, it is event time: events wait until the watermark, *lateness_s* behind the
-    newest, has passed them, and late ones are dropped by Spark.
+    read). With *time*, a timestamp column, it is event time: events wait until Spark's watermark, *lateness_s* behind
+    the newest, has passed them, late ones are left out, and Spark's timers wake what is due though nothing comes.
 
     *State*: one value per bucket in Spark's state store. There are 8 *buckets* per shuffle partition; their number is
-    part of the state and cannot change. *initial* is what `spark_bridge.moving.to_spark` returns.
+    part of the state and cannot change. *checkpoint* is the directory that the query will be started with: it is marked
+    as this query's, and looked into before anything is started. An edited query goes on with what it can keep of the
+    state there, as in an evaluator. *initial* is what `spark_bridge.moving.to_spark` returns.
 
     *Raises* `QueryRefused` with the operator's path; `ValueError` for columns and settings that are not there;
-    `TypeError` for column types that no event can hold. A checkpoint of another query fails the stream with
-    `CheckpointRefused`.
+    `TypeError` for column types that no event can hold; `CheckpointRefused` if *checkpoint* belongs to another query,
+    or has state that this one cannot read, which without *checkpoint* fails the stream in its first batch.
     """
     from spark_bridge.processor import BucketProcessor
 
@@ -104,6 +111,8 @@ def run_on_spark(
             raise ValueError("tick_s moves the clock of batches of a stream; event time is moved by the events")
         packets.append(ticks(spark, tick_s, count))
     placed = placed_as(layout, count)
+    if checkpoint is not None:
+        tell_edit(check_keyed(checkpoint, keyed, placed), checkpoint)
     grouped = united(packets).groupBy(BUCKET)
     emitted = grouped.transformWithStateInPandas(
         BucketProcessor(keyed, layout, placed=placed, streaming=streaming),
@@ -113,6 +122,12 @@ def run_on_spark(
         None if initial is None else blobs_of(initial, keyed, columns, placed, buckets=count).groupBy(BUCKET),
     )
     return emitted.mapInArrow(unpacking(layout.output), output)
+
+
+def tell_edit(report: Report | None, checkpoint: str) -> None:
+    if report is not None:
+        level = logging.WARNING if report.dropped else logging.INFO
+        LOG.log(level, "the query in %s was edited: %s", checkpoint, report)
 
 
 def check(named: Mapping[str, Any], keyed: KeyedQuery, columns: Sequence[str]) -> None:

@@ -126,7 +126,7 @@ def placed_as(layout: Layout, buckets: int) -> dict[str, Any]:
 
 def columns_of(source: SourceColumns, layout: Layout) -> Any:
     kinds = {name: str(source.schema.field(place).type) for name, place in zip(source.names, source.event, strict=True)}
-    return kinds if layout.rows == "dict" else list(kinds.items())
+    return kinds if layout.rows == "dict" else list(map(list, kinds.items()))
 
 
 def bucket_of(key: Sequence[str], buckets: int) -> Column:
