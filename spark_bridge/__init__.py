@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from spark_bridge.companion import SparkCompanion
-    from spark_bridge.log import LogRefused, end, readers, release
+    from spark_bridge.log import LogFull, LogRefused, end, readers, release
     from spark_bridge.on_spark import configure, run_on_spark
     from spark_bridge.publishing import batch_writer, publish, register
     from spark_bridge.session import start_session
@@ -21,13 +21,14 @@ if TYPE_CHECKING:
     from spark_bridge.source import MicroBatchSource
 
 _HOME = {
-    "LogRefused": "log", "MicroBatchSink": "sink", "MicroBatchSource": "source", "SparkCompanion": "companion",
+    "LogFull": "log", "LogRefused": "log", "MicroBatchSink": "sink", "MicroBatchSource": "source",
+    "SparkCompanion": "companion",
     "batch_writer": "publishing", "configure": "on_spark", "end": "log", "publish": "publishing", "readers": "log",
     "register": "publishing", "release": "log", "run_on_spark": "on_spark", "start_session": "session",
 }  # fmt: skip
 __all__ = [
-    "LogRefused", "MicroBatchSink", "MicroBatchSource", "SparkCompanion", "batch_writer", "configure", "end", "publish",
-    "readers", "register", "release", "run_on_spark", "start_session",
+    "LogFull", "LogRefused", "MicroBatchSink", "MicroBatchSource", "SparkCompanion", "batch_writer", "configure", "end",
+    "publish", "readers", "register", "release", "run_on_spark", "start_session",
 ]  # fmt: skip
 
 

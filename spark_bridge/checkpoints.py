@@ -29,7 +29,7 @@ def check_checkpoint(place: str, log: str, *, where: str) -> str | None:
 
     *Raises* `LogRefused` if it has been used for something else.
     """
-    directory = _directory(place)
+    directory = log_directory(place)
     if directory is None:
         return None
     make_directory(directory)
@@ -77,10 +77,3 @@ def query_of(directory: Path) -> str | None:
     """Return the id of the query whose checkpoint lies in *directory*, None if it has not begun."""
     metadata = directory / "metadata"
     return str(json.loads(metadata.read_text())["id"]) if metadata.is_file() else None
-
-
-def _directory(place: str) -> Path | None:
-    try:
-        return log_directory(place)
-    except ValueError:
-        return None

@@ -45,7 +45,7 @@ from spark_bridge.feeds import (
 from spark_bridge.log.bells import ring
 from spark_bridge.log.columns import PARTITION as SHARED_BY
 from spark_bridge.log.columns import canonical
-from spark_bridge.log.disk import RealLogDisk, open_directory
+from spark_bridge.log.disk import log_disk, new_log_disk
 from spark_bridge.log.identity import claim, read_identity
 from spark_bridge.log.manifest import Part
 from spark_bridge.log.parts import write_part
@@ -99,8 +99,8 @@ class LogStreamWriter(DataSourceStreamArrowWriter):
 
     def __init__(self, options: WriteOptions, schema: StructType, checkpoint: str | None) -> None:
         self._options = options
-        disk = open_directory(options.path)
-        self._directory, self._where = disk.directory, f"the log {disk.directory}"
+        disk = new_log_disk(options.path)
+        self._where = disk.where
         claimed = claim(disk, log_schema(schema), partitions=options.partitions, key=options.key, where=self._where)
         self._partitions = claimed.partitions
         if checkpoint is not None:
@@ -112,7 +112,7 @@ class LogStreamWriter(DataSourceStreamArrowWriter):
         query, batch = (None if context is None else context.getLocalProperty(name) for name in (QUERY, BATCH))
         if context is None or query is None or batch is None:
             raise InternalError(f"Spark no longer says in {QUERY} and {BATCH} which batch a task belongs to")
-        disk = RealLogDisk(self._directory)
+        disk = log_disk(self._options.path)
         identity = read_identity(disk, where=self._where)
         if identity is None:
             raise InternalError(f"{self._where} is not to be seen from an executor")
@@ -127,7 +127,7 @@ class LogStreamWriter(DataSourceStreamArrowWriter):
         if written:
             parts = [each.part for each in written if each.part is not None]
             self._writer().commit(written[0].query, batchId, parts)
-            ring(self._directory)
+            ring(log_disk(self._options.path).directory)
 
     def abort(self, messages: Sequence[Any], batchId: int) -> None:
         """Leave what tasks wrote that succeeded: nobody sees it, and the batch sweeps it when it runs again."""
@@ -135,11 +135,13 @@ class LogStreamWriter(DataSourceStreamArrowWriter):
     def _writer(self) -> LogWriter:
         options = self._options
         return LogWriter(
-            RealLogDisk(self._directory),
+            log_disk(options.path),
             where=self._where,
             partitions=self._partitions,
             on_change=options.on_change,
             takeover=options.takeover,
+            bytes_max=options.bytes_max,
+            on_full=options.on_full,
         )
 
 

@@ -20,7 +20,7 @@ from reliable_rx.errors import SourceFailed
 from reliable_rx.reliable import Bounded, Source
 from spark_bridge.log.columns import canonical
 from spark_bridge.log.cursor import Cursor
-from spark_bridge.log.disk import RealLogDisk, log_directory
+from spark_bridge.log.disk import log_disk
 from spark_bridge.log.refusal import LogRefused
 from spark_bridge.log.retention import Held, acknowledge, held, register, retain
 from spark_bridge.log.view import LogView
@@ -70,12 +70,12 @@ class LogFeed:
     """A micro-batch log."""
 
     def __init__(self, path: str, reader: str) -> None:
-        directory = log_directory(path)
-        self._view = LogView(RealLogDisk(directory), where=f"the log {directory}")
+        disk = log_disk(path)
+        self._view = LogView(disk, where=disk.where)
         self._reader = reader
         identity = self._view.identity
         if identity is None:
-            raise SourceFailed(f"option path: there is no micro-batch log in {directory} yet", source=str(directory))
+            raise SourceFailed(f"option path: there is no micro-batch log in {path} yet", source=path)
         self._identity, self.id = identity, identity.id
 
     def schema(self) -> Any | None:

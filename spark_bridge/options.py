@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Literal, TypeVar
 
 from spark_bridge.log.names import check_reader
-from spark_bridge.log.writer import ON_CHANGE, OnChange
+from spark_bridge.log.writer import BYTES_MAX, ON_CHANGE, ON_FULL, OnChange, OnFull
 
 Positions = Literal["earliest", "latest"] | dict[str, int]
 """Where to read from, or up to: the first event that is kept, the end as it is now, or an id per partition."""
@@ -29,6 +29,8 @@ class WriteOptions:
     key: tuple[str, ...] | None
     on_change: OnChange
     takeover: bool
+    bytes_max: int
+    on_full: OnFull
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,12 +55,19 @@ def write_options(options: Mapping[str, str]) -> WriteOptions:
 
     *Raises* `ValueError` naming the option.
     """
-    given = _Given(options, known=("path", "partitions", "key", "onChange", "takeover"))
+    given = _Given(options, known=("path", "partitions", "key", "onChange", "takeover", "bytesMax", "onFull"))
     key = given.text("key")
     partitions = given.number("partitions") if "partitions" in given else None
     names = None if key is None else tuple(filter(None, (each.strip() for each in key.split(","))))
-    on_change = given.choice("onChange", ON_CHANGE, "refuse")
-    return WriteOptions(given.needed("path"), partitions, names, on_change, given.flag("takeover", default=False))
+    return WriteOptions(
+        given.needed("path"),
+        partitions,
+        names,
+        given.choice("onChange", ON_CHANGE, "refuse"),
+        given.flag("takeover", default=False),
+        given.number("bytesMax", BYTES_MAX),
+        given.choice("onFull", ON_FULL, "pause"),
+    )
 
 
 def read_options(options: Mapping[str, str], *, streaming: bool) -> ReadOptions:

@@ -17,11 +17,11 @@ from reliable_rx.errors import InternalError
 from spark_bridge.checkpoints import check_checkpoint
 from spark_bridge.log.bells import ring
 from spark_bridge.log.columns import PARTITION
-from spark_bridge.log.disk import RealLogDisk, log_directory, open_directory
+from spark_bridge.log.disk import log_directory, log_disk, new_log_disk
 from spark_bridge.log.identity import Identity, check_sharing, claim
 from spark_bridge.log.parts import write_part
 from spark_bridge.log.refusal import LogRefused
-from spark_bridge.log.writer import LogWriter, OnChange
+from spark_bridge.log.writer import BYTES_MAX, LogWriter, OnChange, OnFull
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -50,9 +50,11 @@ def publish(
     form: Form | None = None,
     on_change: OnChange = "refuse",
     takeover: bool = False,
+    bytes_max: int = BYTES_MAX,
+    on_full: OnFull = "pause",
     trigger: Mapping[str, Any] | None = None,
 ) -> StreamingQuery:
-    """Start to write the rows of the streaming *df* into the micro-batch log in the directory *log*.
+    """Start to write the rows of the streaming *df* into the micro-batch log *log*, a directory or a URL of fsspec's.
 
     *checkpoint* is the directory for Spark's checkpoint; the two belong together. With a *key* (one column or several)
     rows are shared out over *partitions*, all rows of a key to the same, for nodes to share; without, the log has one
@@ -67,6 +69,9 @@ def publish(
     *on_change* says whether to ``"refuse"`` it, which fails the query, or to ``"keep"`` what came first, and warn. A
     log belongs to the query that began it; *takeover* lets one with a new checkpoint go on behind its rows.
 
+    What is kept for readers that are behind is at most *bytes_max* and two batches more. Then Spark's query waits for
+    them, or with *on_full* ``"refuse"`` fails with `LogFull`, as it always does if there is no reader at all.
+
     *Raises* `LogRefused` if the log or the checkpoint belongs to something else, `ValueError` for other bad settings.
     """
     if not df.isStreaming:
@@ -79,18 +84,18 @@ def publish(
     check_sharing(partitions, names)
     shared = _shared_out(df, names, partitions)
     identity = _claimed(shared, log, names, partitions)
-    where = f"the log {log_directory(log)}"
+    where = log_disk(log).where
     query = check_checkpoint(os.fspath(checkpoint), identity.id, where=where)
     _check_owner(log, query, where, takeover)
     writer = shared.writeStream.outputMode(mode).option("checkpointLocation", os.fspath(checkpoint))
     writer = writer if name is None else writer.queryName(name)
     writer = writer if trigger is None else writer.trigger(**trigger)
     if form == "foreach_batch" or mode == "update":
-        batch = batch_writer(log, on_change=on_change, takeover=takeover)
+        batch = batch_writer(log, on_change=on_change, takeover=takeover, bytes_max=bytes_max, on_full=on_full)
         return writer.foreachBatch(batch).start()
     register(df.sparkSession)
-    writer = writer.format("reliable_rx").option("path", str(log_directory(log))).option("onChange", on_change)
-    return writer.option("takeover", str(takeover).lower()).start()
+    options = {"path": _place(log), "onChange": on_change, "onFull": on_full, "bytesMax": str(bytes_max)}
+    return writer.format("reliable_rx").options(**options, takeover=str(takeover).lower()).start()
 
 
 def batch_writer(
@@ -100,6 +105,8 @@ def batch_writer(
     partitions: int = 1,
     on_change: OnChange = "refuse",
     takeover: bool = False,
+    bytes_max: int = BYTES_MAX,
+    on_full: OnFull = "pause",
 ) -> Callable[[DataFrame, int], None]:
     """Return a function for `foreachBatch` that writes each batch into *log*, as `publish` does.
 
@@ -107,7 +114,7 @@ def batch_writer(
     call this for every batch: one that is left out leaves its state behind.
     """
     names = (key,) if isinstance(key, str) else tuple(key)
-    directory, where = log_directory(log), f"the log {log_directory(log)}"
+    place = _place(log)
 
     def write(df: DataFrame, batch: int) -> None:
         query = df.sparkSession.sparkContext.getLocalProperty("sql.streaming.queryId")
@@ -115,30 +122,37 @@ def batch_writer(
             raise InternalError("Spark no longer says in sql.streaming.queryId whose batch this is")
         shared = df if PARTITION in df.columns else _shared_out(df, names, partitions)
         identity = _claimed(shared, log, names or None, None)
-        rows = shared.mapInArrow(_task(str(directory), identity, query, batch), "part binary").collect()
+        rows = shared.mapInArrow(_task(place, identity, query, batch), "part binary").collect()
         parts = [pickle.loads(row.part) for row in rows]
+        disk = log_disk(place)
         writer = LogWriter(
-            RealLogDisk(directory),
-            where=where,
+            disk,
+            where=disk.where,
             partitions=identity.partitions,
             on_change=on_change,
             takeover=takeover,
+            bytes_max=bytes_max,
+            on_full=on_full,
         )
         writer.commit(query, batch, parts)
-        ring(directory)
+        ring(disk.directory)
 
     return write
 
 
-def _task(directory: str, identity: Identity, query: str, batch: int) -> Callable[[Iterator[Any]], Iterator[Any]]:
+def _place(log: str | os.PathLike[str]) -> str:
+    """Return where *log* is, as every process understands it."""
+    return str(log_directory(log) or os.fspath(log))
+
+
+def _task(place: str, identity: Identity, query: str, batch: int) -> Callable[[Iterator[Any]], Iterator[Any]]:
     def write(batches: Iterator[Any]) -> Iterator[Any]:
         import pyarrow as pa
         from pyspark import TaskContext
 
         context = TaskContext.get()
         task = 0 if context is None else context.partitionId()
-        disk = RealLogDisk(log_directory(directory))
-        part = write_part(disk, identity, batches, query=query, batch=batch, task=task)
+        part = write_part(log_disk(place), identity, batches, query=query, batch=batch, task=task)
         if part is not None:
             yield pa.record_batch({"part": [pickle.dumps(part)]})
 
@@ -161,14 +175,13 @@ def _shared_out(df: DataFrame, key: Sequence[str], partitions: int) -> DataFrame
 def _claimed(df: DataFrame, log: str | os.PathLike[str], key: Sequence[str] | None, partitions: int | None) -> Identity:
     from spark_bridge.datasource import log_schema
 
-    disk = open_directory(log)
-    where = f"the log {disk.directory}"
-    return claim(disk, log_schema(df.schema), partitions=partitions, key=key, where=where)
+    disk = new_log_disk(log)
+    return claim(disk, log_schema(df.schema), partitions=partitions, key=key, where=disk.where)
 
 
 def _check_owner(log: str | os.PathLike[str], query: str | None, where: str, takeover: bool) -> None:
     """Refuse before Spark begins what the first batch would be refused for."""
-    writer = LogWriter(open_directory(log), where=where, takeover=takeover)
+    writer = LogWriter(log_disk(log), where=where, takeover=takeover)
     if query is not None:
         writer.check_query(query)
     elif not takeover and (newest := writer.view.newest()) is not None:

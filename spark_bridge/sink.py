@@ -16,10 +16,10 @@ from reliable_rx.errors import InternalError, invariant
 from spark_bridge.feeds import record_batch
 from spark_bridge.log.bells import ring
 from spark_bridge.log.columns import canonical
-from spark_bridge.log.disk import open_directory
+from spark_bridge.log.disk import new_log_disk
 from spark_bridge.log.identity import Identity, claim
 from spark_bridge.log.parts import CHUNK_ROWS_MAX, write_part
-from spark_bridge.log.writer import LogWriter
+from spark_bridge.log.writer import BYTES_MAX, LogWriter
 
 
 class MicroBatchSink:
@@ -41,14 +41,15 @@ class MicroBatchSink:
     [{'user': 'ada', 'total': 3}]
 
     *Raises* `LogRefused` if the log is another stream's or has other columns, `SourceFailed` for a value that does not
-    have them, `StoreUnavailable` if the disk fails or another writer is at work.
+    have them, `StoreUnavailable` if the disk fails or another writer is at work, `LogFull` if readers are more than
+    *bytes_max* behind: the evaluator then tries again, and takes no turns when its buffer is full.
     """
 
-    def __init__(self, path: str | os.PathLike[str], schema: Any) -> None:
+    def __init__(self, path: str | os.PathLike[str], schema: Any, *, bytes_max: int = BYTES_MAX) -> None:
         self._schema = canonical(schema)
-        self._disk = open_directory(path)
-        self._where = f"the log {self._disk.directory}"
-        self._writer = LogWriter(self._disk, where=self._where)
+        self._disk = new_log_disk(path)
+        self._where = self._disk.where
+        self._writer = LogWriter(self._disk, where=self._where, bytes_max=bytes_max, on_full="refuse")
         self._identity: Identity | None = None
         self._query = ""
         self._waiting: list[Any] = []
@@ -90,6 +91,7 @@ class MicroBatchSink:
     def _write(self, count: int) -> None:
         if self._identity is None:
             raise InternalError("a sink is opened before it is written to")
+        self._writer.make_room()
         rows = record_batch(self._waiting[:count], self._schema)
         at = self._durable
         part = write_part(self._disk, self._identity, [rows], query=self._query, batch=at, task=0)

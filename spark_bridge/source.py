@@ -19,7 +19,7 @@ from reliable_rx.errors import ReliableRxError, SourceFailed
 from reliable_rx.reliable import Batch, Listing
 from spark_bridge.log.bells import Bell
 from spark_bridge.log.cursor import Chunk, Cursor
-from spark_bridge.log.disk import RealLogDisk, log_directory
+from spark_bridge.log.disk import log_disk
 from spark_bridge.log.manifest import Unit
 from spark_bridge.log.names import check_reader
 from spark_bridge.log.retention import Held, acknowledge, register, release_on, retain
@@ -28,7 +28,7 @@ from spark_bridge.values import Timestamps, Values, rows_of
 
 
 class MicroBatchSource:
-    """Read the micro-batch log in the directory *path*, which `publish` writes.
+    """Read the micro-batch log at *path*, a directory or a URL of fsspec's, which `publish` writes.
 
     An event is a row, as *values* says: a ``"dict"`` of columns or a ``"tuple"``; with ``"arrow"`` it is a record batch
     of some thousand rows, and has an id of its own. *columns* names those that are wanted, in their order. *timestamps*
@@ -68,17 +68,18 @@ class MicroBatchSource:
         for what, given, choices in (("values", values, Values), ("timestamps", timestamps, Timestamps)):
             if given not in get_args(choices):
                 raise ValueError(f"{what} is {given!r}; choose one of {get_args(choices)}")
-        self.directory = log_directory(path)
+        self.place = os.fspath(path)
         self.reader = check_reader(reader)
         self.timestamp = timestamp
         self.unit: Unit = "chunks" if values == "arrow" else "rows"
         self._values, self._timestamps = values, timestamps
         self._columns = None if columns is None else list(columns)
-        self.view = LogView(RealLogDisk(self.directory), where=f"the log {self.directory}")
+        disk = log_disk(path)
+        self.view = LogView(disk, where=disk.where)
         self._waking = _Waking(self)
 
     def __repr__(self) -> str:
-        return f"MicroBatchSource({str(self.directory)!r}, reader={self.reader!r})"
+        return f"MicroBatchSource({self.place!r}, reader={self.reader!r})"
 
     def partitions(self) -> Sequence[str]:
         """Name the partitions by their numbers; none while there is no log."""
@@ -118,15 +119,15 @@ class MicroBatchSource:
     def _number(self, partition: str) -> int:
         identity, names = self.view.identity, self.partitions()
         if identity is None:
-            message = f"there is no log in {self.directory} yet; spark_bridge.publish makes it"
-            raise SourceFailed(message, source=str(self.directory), partition=partition)
+            message = f"there is no log in {self.place} yet; spark_bridge.publish makes it"
+            raise SourceFailed(message, source=self.place, partition=partition)
         if partition not in names:
             message = f"{self.view.where} has partitions 0 to {len(names) - 1}, not {partition!r}"
-            raise SourceFailed(message, source=str(self.directory), partition=partition)
+            raise SourceFailed(message, source=self.place, partition=partition)
         missing = sorted(set(self._columns or ()) - set(identity.schema.names))
         if missing:
             message = f"{self.view.where} has columns {identity.schema.names}, not {missing}"
-            raise SourceFailed(message, source=str(self.directory), partition=partition)
+            raise SourceFailed(message, source=self.place, partition=partition)
         return int(partition)
 
     def on_bell(self, reader: MicroBatchReader, wake: Callable[[], None]) -> None:
@@ -209,7 +210,7 @@ class _Waking:
         with self._lock:
             self._wakes[reader] = wake
             if self._bell is None:
-                self._bell = Bell(self._source.directory, self._heard)
+                self._bell = Bell(self._source.view.disk.directory, self._heard)
 
     def discard(self, reader: MicroBatchReader) -> None:
         with self._lock:

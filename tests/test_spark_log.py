@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import threading
 from pathlib import Path
 
 import pyarrow as pa
@@ -12,8 +13,8 @@ from spark_log_world import OTHER, Spark, keyed, table
 from reliable_rx.errors import CheckpointRefused, NondeterminismDetected, PositionUnavailable, StoreUnavailable
 from reliable_rx.testing.faults import arm, raise_
 from spark_bridge import MicroBatchSource
-from spark_bridge.log import LogRefused, append, end, readers, release
-from spark_bridge.log.disk import log_directory, open_directory
+from spark_bridge.log import LogFull, LogRefused, append, end, readers, release
+from spark_bridge.log.disk import log_directory, log_disk, new_log_disk
 from spark_bridge.log.parts import CHUNK_ROWS_MAX
 from spark_bridge.log.retention import Held, acknowledge, register, retain
 from spark_bridge.log.writer import SWEEP_EVERY, LogWriter
@@ -156,7 +157,7 @@ def test_chunks_are_bounded(tmp_path: Path) -> None:
 
 def test_of_two_drivers_one_is_told(tmp_path: Path) -> None:
     """A driver that was thought dead and writes the next manifest after its successor has done so is refused."""
-    spark, disk = Spark(tmp_path), open_directory(tmp_path)
+    spark, disk = Spark(tmp_path), new_log_disk(tmp_path)
     spark.run(0, table(0))
     slow = spark.wrote(1, table(1))
     link = disk.link
@@ -196,7 +197,7 @@ def test_a_task_that_dies_behind_its_last_byte_is_swept(tmp_path: Path) -> None:
 
 def test_a_reader_that_dies_while_it_forgets_leaves_a_log_that_can_be_read(tmp_path: Path) -> None:
     """The manifest is gone and its rows are not: the log begins behind it, and what is left is swept later."""
-    spark, disk = Spark(tmp_path), open_directory(tmp_path)
+    spark, disk = Spark(tmp_path), new_log_disk(tmp_path)
     for batch in range(2):
         spark.run(batch, table(*MANY))
     register(disk, "app", 0, len(MANY), "rows", where="the log")
@@ -239,7 +240,7 @@ def flip(path: Path) -> None:
 
 def test_whole_batches_are_forgotten_when_all_readers_have_them(tmp_path: Path) -> None:
     """The slowest reader decides, the newest batch stays, ids go on, and a released reader no longer counts."""
-    spark, disk = Spark(tmp_path), open_directory(tmp_path)
+    spark, disk = Spark(tmp_path), new_log_disk(tmp_path)
     for batch in range(4):
         spark.run(batch, table(*range(batch * 10, batch * 10 + 3)))
     assert retain(spark.view()) == 0
@@ -259,11 +260,46 @@ def test_whole_batches_are_forgotten_when_all_readers_have_them(tmp_path: Path) 
     assert spark.view().bounds(0, "rows") == (9, 13)
 
 
-def test_a_log_lies_in_a_directory(tmp_path: Path) -> None:
-    """An object store has neither links nor syncs, and is refused by name."""
+def test_a_log_lies_in_a_directory_or_where_fsspec_says(tmp_path: Path) -> None:
+    """A file URI is a directory; a URL that fsspec does not know is refused by name."""
     assert log_directory(tmp_path.as_uri()) == tmp_path
-    with pytest.raises(ValueError, match="not in s3a:"):
-        log_directory("s3a://bucket/log")
+    with pytest.raises(ValueError, match="path is 'swallow://bucket/log', which fsspec cannot open"):
+        log_disk("swallow://bucket/log")
+
+
+def test_readers_that_are_behind_hold_the_query_up(tmp_path: Path) -> None:
+    """With more kept than bytes_max the next batch waits until they have read, and then is there once."""
+    spark = Spark(tmp_path, bytes_max=100)
+    disk = new_log_disk(tmp_path)
+    register(disk, "app", 0, 0, "rows", where="the log")
+    for batch in range(2):
+        spark.run(batch, table(batch))
+    waiting = threading.Thread(target=spark.run, args=(2, table(2)))
+    waiting.start()
+    assert spark.numbers() == [0, 1]
+    acknowledge(disk, "app", 0, Held("rows", 1))
+    retain(spark.view())
+    waiting.join(30)
+    assert spark.numbers() == [1, 2]
+
+
+def test_a_log_that_is_full_says_what_to_do(tmp_path: Path) -> None:
+    """Where it is not to be waited, or nobody reads who could be waited for; no file of the batch is left behind."""
+    spark, patient = Spark(tmp_path, bytes_max=100, on_full="refuse"), Spark(tmp_path, bytes_max=100)
+    for batch in range(2):
+        spark.run(batch, table(batch))
+    with pytest.raises(LogFull, match="more than bytes_max=100, which nobody has read"):
+        patient.run(2, table(*MANY))
+    register(new_log_disk(tmp_path), "app", 0, 0, "rows", where="the log")
+    with pytest.raises(LogFull, match=r"its readers app have read; let them read, spark_bridge.release\(\)") as caught:
+        spark.run(2, table(*MANY))
+    assert caught.value.bytes > caught.value.bytes_max == 100
+    assert not spark.files()
+    release(tmp_path, "app")
+    register(new_log_disk(tmp_path), "app", 0, 2, "rows", where="the log")
+    retain(spark.view())
+    spark.run(2, table(*MANY))
+    assert spark.numbers() == [1, *MANY]
 
 
 def test_a_log_begins_behind_its_last_hole(tmp_path: Path) -> None:

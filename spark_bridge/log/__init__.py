@@ -5,7 +5,8 @@ identity.py   what a log is, fixed for life columns.py    its columns
 manifest.py   one batch                     parts.py      the rows of one task
 writer.py     the driver's side             compare.py    a batch that comes again
 view.py       what is there                 cursor.py     reading on from a position
-retention.py  who has read, and forgetting  bells.py      being woken
+retention.py  who has read, and forgetting  compaction.py many old manifests made one file (spans.py)
+bells.py      being woken                   remote.py     a log in an object store
 
 Nothing here knows Spark: the file protocol is tested without it, on a disk that loses what was not synced.
 """
@@ -18,25 +19,25 @@ from typing import Any
 
 from spark_bridge.log.bells import ring
 from spark_bridge.log.columns import canonical
-from spark_bridge.log.disk import open_directory
+from spark_bridge.log.disk import log_disk, new_log_disk
 from spark_bridge.log.identity import claim, read_identity
 from spark_bridge.log.parts import write_part
-from spark_bridge.log.refusal import LogRefused
+from spark_bridge.log.refusal import LogFull, LogRefused
 from spark_bridge.log.retention import readers_on, release_on
 from spark_bridge.log.writer import LogWriter
 
-__all__ = ["LogRefused", "append", "end", "readers", "release"]
+__all__ = ["LogFull", "LogRefused", "append", "end", "readers", "release"]
 BY_HAND = "0" * 32
 
 
 def readers(path: str | os.PathLike[str]) -> list[str]:
     """Name the readers that the log at *path* keeps batches for."""
-    return readers_on(open_directory(path))
+    return readers_on(log_disk(path))
 
 
 def release(path: str | os.PathLike[str], reader: str) -> None:
     """Forget *reader*: the log at *path* keeps nothing for it any more."""
-    release_on(open_directory(path), reader)
+    release_on(log_disk(path), reader)
 
 
 def end(path: str | os.PathLike[str]) -> None:
@@ -55,10 +56,9 @@ def end(path: str | os.PathLike[str]) -> None:
     >>> MicroBatchSource(log, values="tuple").open("0", 0).fetch(9)
     Batch(first=0, values=[(1,), (2,)], ended=True, error=None, skipped=0, coming=False)
     """
-    disk = open_directory(path)
-    where = f"the log {disk.directory}"
-    identity = read_identity(disk, where=where)
-    LogWriter(disk, where=where, partitions=1 if identity is None else identity.partitions).end()
+    disk = log_disk(path)
+    identity = read_identity(disk, where=disk.where)
+    LogWriter(disk, where=disk.where, partitions=1 if identity is None else identity.partitions).end()
     ring(disk.directory)
 
 
@@ -67,11 +67,10 @@ def append(path: str | os.PathLike[str], batches: Iterable[Any], *, batch: int, 
 
     For tests and for filling a log by hand. Returns how many rows the batch has. *Raises* as `publish` does.
     """
-    disk, rows = open_directory(path), list(batches)
-    where = f"the log {disk.directory}"
-    identity = claim(disk, canonical(rows[0].schema), where=where)
+    disk, rows = new_log_disk(path), list(batches)
+    identity = claim(disk, canonical(rows[0].schema), where=disk.where)
     part = write_part(disk, identity, rows, query=query, batch=batch, task=0)
-    writer = LogWriter(disk, where=where, partitions=identity.partitions)
+    writer = LogWriter(disk, where=disk.where, partitions=identity.partitions)
     done = writer.commit(query, batch, [] if part is None else [part])
     ring(disk.directory)
     return 0 if done.manifest is None else done.manifest.rows

@@ -3,7 +3,8 @@
 Spark commits a batch in a process of its own, even where the driver and the evaluator are one, so memory cannot tell.
 Whoever commits writes a byte into every pipe there is; a pipe that nobody reads is removed. One thread of ours waits
 for all readers of a source, and looks by itself at least every `LOOK_S`: a pipe does not reach another machine, and
-some file systems have none. Rejected: inotify (Linux only, and silent on network file systems as well).
+some file systems have none. In an object store, where each look is a request that is paid for, it is every
+`LOOK_FAR_S`. Rejected: inotify (Linux only, and silent on network file systems as well).
 """
 
 from __future__ import annotations
@@ -20,12 +21,14 @@ from pathlib import Path
 from checkpoint.files import make_directory
 from spark_bridge.log.names import BELLS, UNFINISHED
 
-LOOK_S = 0.25
+LOOK_S, LOOK_FAR_S = 0.25, 1.0
 _NOBODY_READS = (errno.ENXIO, errno.EPIPE, errno.ENOENT)
 
 
-def ring(directory: Path) -> None:
-    """Wake every process that waits for the log in *directory*."""
+def ring(directory: Path | None) -> None:
+    """Wake every process that waits for the log in *directory*, if it is one."""
+    if directory is None:
+        return
     try:
         bells = os.listdir(directory / BELLS)
     except (FileNotFoundError, NotADirectoryError):
@@ -48,33 +51,34 @@ def _ring_one(bell: Path) -> None:
 
 
 class Bell:
-    """A thread that calls *heard* when the bell of the log in *directory* rings, and every `LOOK_S` besides."""
+    """A thread that calls *heard* when the bell of the log in *directory* rings, and every so often besides."""
 
-    def __init__(self, directory: Path, heard: Callable[[], None]) -> None:
+    def __init__(self, directory: Path | None, heard: Callable[[], None]) -> None:
         self._heard = heard
-        self._stopped = False
-        self._path = directory / BELLS / uuid.uuid4().hex
-        self._pipe = _pipe(self._path)
+        self._stopped = threading.Event()
+        self._look_s = LOOK_FAR_S if directory is None else LOOK_S
+        self._path = None if directory is None else directory / BELLS / uuid.uuid4().hex
+        self._pipe = None if self._path is None else _pipe(self._path)
         self._thread = threading.Thread(target=self._run, name="reliable_rx micro-batches", daemon=True)
         self._thread.start()
 
     def _run(self) -> None:
         pipe = self._pipe
-        while not self._stopped:
+        while not self._stopped.is_set():
             if pipe is None:
-                threading.Event().wait(LOOK_S)
-            elif select.select([pipe], [], [], LOOK_S)[0]:
+                self._stopped.wait(self._look_s)
+            elif select.select([pipe], [], [], self._look_s)[0]:
                 os.read(pipe, 1 << 16)
-            if not self._stopped:
+            if not self._stopped.is_set():
                 self._heard()
-        if pipe is not None:
+        if pipe is not None and self._path is not None:
             os.close(pipe)
             self._path.unlink(missing_ok=True)
 
     def stop(self) -> None:
         """End the thread; it is gone when this returns, unless it is the one that calls."""
-        self._stopped = True
-        if self._pipe is not None:
+        self._stopped.set()
+        if self._pipe is not None and self._path is not None:
             _ring_one(self._path)
         if threading.current_thread() is not self._thread:
             self._thread.join()

@@ -13,9 +13,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from spark_bridge.log.disk import LogDisk
 from spark_bridge.log.manifest import Manifest, Part, digest_of
 from spark_bridge.log.parts import open_part
+from spark_bridge.log.view import LogView
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,23 +28,23 @@ class Difference:
     only_now: int
 
 
-def difference(disk: LogDisk, first: Manifest, parts: Sequence[Part], *, where: str) -> Difference | None:
+def difference(view: LogView, first: Manifest, parts: Sequence[Part]) -> Difference | None:
     """Return how *parts*, which come as the batch of the manifest *first*, differ from it; None if they do not."""
     now = Manifest(first.number, first.query, first.batch, first.before, tuple(sorted(parts, key=lambda p: p.task)))
     if now.digest == first.digest:
         return None
-    before, after = _bag(disk, first, where), _bag(disk, now, where)
+    before, after = _bag(view, first), _bag(view, now)
     if before is None or after is None or before == after:
         return None
     counts = ((before - after).total(), (after - before).total())
     return Difference(_bag_digest(before), _bag_digest(after), *counts)
 
 
-def _bag(disk: LogDisk, manifest: Manifest, where: str) -> Counter[bytes] | None:
+def _bag(view: LogView, manifest: Manifest) -> Counter[bytes] | None:
     """Return the digests of all rows, None if they have been forgotten meanwhile."""
     bag: Counter[bytes] = Counter()
     for part in manifest.parts:
-        file = open_part(disk, manifest, part, where=where)
+        file = open_part(view, manifest, part)
         if file is None:
             return None
         for index, (partition, _) in enumerate(part.chunks):

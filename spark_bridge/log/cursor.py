@@ -81,7 +81,7 @@ class Cursor:
     def _file(self, manifest: Manifest, place: Place) -> Any:
         key = (manifest.number, place.part)
         if self._open is None or self._open[0] != key:
-            file = open_part(self._view.disk, manifest, place.part, where=self._view.where)
+            file = open_part(self._view, manifest, place.part)
             if file is None:
                 first, end = self._view.bounds(self._partition, self._unit)
                 raise unavailable(self._view.where, self._partition, place.first, first, end)

@@ -15,7 +15,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from checkpoint.files import create_durably
 from reliable_rx.errors import CheckpointRefused
 from spark_bridge.log.columns import check_columns, described, from_text, to_text
 from spark_bridge.log.disk import LogDisk
@@ -74,9 +73,12 @@ def claim(
     if found is None:
         fresh = Identity(uuid.uuid4().hex, schema, partitions or 1, tuple(key or ()))
         check_sharing(fresh.partitions, fresh.key)
-        create_durably(disk, LOG, fresh.encoded())
+        try:
+            disk.create(LOG, fresh.encoded())
+        except FileExistsError:  # another driver has just made it
+            return claim(disk, schema, partitions=partitions, key=key, where=where)
         return fresh
-    disk.sync_directory()
+    disk.settle()
     check_columns(schema, found.schema, where=where)
     for what, is_, asked in (("partitions", found.partitions, partitions), ("key", list(found.key), key)):
         if asked is not None and is_ != (list(asked) if isinstance(asked, Sequence) else asked):

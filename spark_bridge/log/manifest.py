@@ -16,7 +16,7 @@ from typing import Any, Literal
 from reliable_rx.errors import CheckpointRefused
 from spark_bridge.log.names import RowsName, query_name
 
-FORMAT = 1
+FORMAT = 2
 Unit = Literal["rows", "chunks"]
 """What a position counts."""
 UNITS: tuple[Unit, ...] = ("rows", "chunks")
@@ -65,6 +65,8 @@ class Manifest:
     parts: tuple[Part, ...]
     ended: str | None = None
     """Where nothing will follow: empty if all is well, else what went wrong."""
+    bytes_before: int = 0
+    """How much the rows of all batches before it took, also of those that are forgotten."""
 
     def after(self, unit: Unit, partition: int) -> int:
         """Return the next id of *partition* behind this batch."""
@@ -101,6 +103,10 @@ class Manifest:
     def rows(self) -> int:
         return sum(part.rows for part in self.parts)
 
+    @property
+    def bytes_after(self) -> int:
+        return self.bytes_before + sum(part.size for part in self.parts)
+
     def encoded(self) -> bytes:
         """Return the manifest's file, inline rows included."""
         blob, parts = b"", []
@@ -115,6 +121,7 @@ class Manifest:
             "before": self.before,
             "parts": parts,
             "ended": self.ended,
+            "bytes": self.bytes_before,
         }
         rest = json.dumps(body, separators=(",", ":")).encode() + b"\n" + blob
         return digest_of(rest).encode() + b"\n" + rest
@@ -149,7 +156,7 @@ def decoded(data: bytes, *, where: str) -> tuple[Manifest, memoryview]:
         raise CheckpointRefused(f"{where}: {what}", what=what, where=where)
     before = {unit: tuple(body["before"][unit]) for unit in UNITS}
     parts = tuple(_part(each) for each in body["parts"])
-    found = Manifest(body["number"], body["query"], body["batch"], before, parts, body["ended"])
+    found = Manifest(body["number"], body["query"], body["batch"], before, parts, body["ended"], body["bytes"])
     return found, view[end + 1 :]
 
 
@@ -162,7 +169,8 @@ def following(before: Manifest | None, *, query: str, batch: int, parts: Sequenc
     """Return the manifest that comes behind *before*, with *parts* in the order of their tasks."""
     ordered = tuple(sorted(parts, key=lambda part: part.task))
     start = dict.fromkeys(UNITS, (0,) * partitions) if before is None else before.all_after()
-    return Manifest(0 if before is None else before.number + 1, query, batch, start, ordered)
+    number, so_far = (0, 0) if before is None else (before.number + 1, before.bytes_after)
+    return Manifest(number, query, batch, start, ordered, bytes_before=so_far)
 
 
 def inlined(part: Part, blob: memoryview) -> Part:

@@ -2,6 +2,7 @@
 
     log                        what the log is: its id, columns, partitions and key
     manifest-NUMBER            one batch: which rows it has, in which order, from which ids on; small rows are inside
+    manifests-COUNT-NUMBER     so many of them from that number on, put together when they had become old
     rows-QUERY-BATCH-TASK-…    what one task of one batch has written, in Arrow's file format
     reader-NAME-PARTITION      how far a reader has acknowledged a partition
     bells/                     a named pipe for each process that waits
@@ -18,7 +19,10 @@ LOG = "log"
 BELLS = "bells"
 UNFINISHED = ".new"
 NUMBER_DIGITS = 12
+SPANS = (64, 4096)
+"""How many manifests are put together, and how many of those sums again. A sum begins at a multiple of its count."""
 _MANIFEST = re.compile(r"manifest-(\d{12})")
+_SPAN = re.compile(r"manifests-(\d+)-(\d{12})")
 _ROWS = re.compile(r"rows-([0-9a-f]+)-(\d+)-(\d+)-([0-9a-f]+)\.arrow")
 _READER = re.compile(r"reader-([A-Za-z0-9_.-]{1,100})-(\d{1,6})")
 _READER_NAME = re.compile(r"[A-Za-z0-9_.-]{1,100}")
@@ -49,6 +53,46 @@ def manifest_name(number: int) -> str:
 def manifest_number(name: str) -> int | None:
     found = _MANIFEST.fullmatch(name)
     return int(found[1]) if found else None
+
+
+def span_name(numbers: range) -> str:
+    """Return the name of the file that has the manifests with these *numbers*, one or many.
+
+    >>> span_name(range(64, 128)), span_name(range(7, 8))
+    ('manifests-64-000000000064', 'manifest-000000000007')
+    """
+    if len(numbers) == 1:
+        return manifest_name(numbers.start)
+    return f"manifests-{len(numbers)}-{numbers.start:0{NUMBER_DIGITS}d}"
+
+
+def span_numbers(name: str) -> range | None:
+    """Return the numbers of the manifests in the file *name*; None if it has none.
+
+    >>> span_numbers("manifests-64-000000000064"), span_numbers("manifest-000000000007"), span_numbers("log")
+    (range(64, 128), range(7, 8), None)
+    """
+    number = manifest_number(name)
+    if number is not None:
+        return range(number, number + 1)
+    found = _SPAN.fullmatch(name)
+    return range(int(found[2]), int(found[2]) + int(found[1])) if found else None
+
+
+def homes(number: int) -> list[range]:
+    """Return the numbers of the files that manifest *number* can be in, in the order in which it moves.
+
+    >>> homes(70)
+    [range(70, 71), range(64, 128), range(0, 4096)]
+    """
+    spans = (range(number // count * count, number // count * count + count) for count in SPANS)
+    return [range(number, number + 1), *spans]
+
+
+def parts_of(numbers: range) -> int:
+    """Return how many files a file of these *numbers* is made of."""
+    level = SPANS.index(len(numbers))
+    return SPANS[level] // (SPANS[level - 1] if level else 1)
 
 
 def rows_name(name: str) -> RowsName | None:

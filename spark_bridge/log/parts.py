@@ -12,7 +12,6 @@ import hashlib
 import io
 import uuid
 from collections.abc import Iterable, Iterator
-from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -21,11 +20,12 @@ import pyarrow.compute as pc
 from reliable_rx.errors import CheckpointRefused
 from reliable_rx.probes import probe
 from spark_bridge.log.columns import PARTITION, fitted
-from spark_bridge.log.disk import LogDisk, RealLogDisk
+from spark_bridge.log.disk import LogDisk, Writing
 from spark_bridge.log.identity import Identity
-from spark_bridge.log.manifest import Manifest, Part, decoded, digest_of, inlined
-from spark_bridge.log.names import RowsName, manifest_name, query_name
+from spark_bridge.log.manifest import Manifest, Part, digest_of
+from spark_bridge.log.names import RowsName, query_name
 from spark_bridge.log.refusal import LogRefused
+from spark_bridge.log.view import LogView
 
 INLINE_BYTES_MAX = 32 << 10
 CHUNK_ROWS_MAX = 10_000
@@ -33,11 +33,11 @@ CHUNK_ROWS_MAX = 10_000
 
 
 class _Spill(io.RawIOBase):
-    """Bytes in memory, from `INLINE_BYTES_MAX` on in the file *path*; digested on the way."""
+    """Bytes in memory, from `INLINE_BYTES_MAX` on in the file *name*; digested on the way."""
 
-    def __init__(self, path: Path) -> None:
-        self._path = path
-        self._file: io.BufferedWriter | None = None
+    def __init__(self, disk: LogDisk, name: str) -> None:
+        self._disk, self._name = disk, name
+        self._file: Writing | None = None
         self._head = bytearray()
         self._digest = hashlib.blake2b(digest_size=16)
         self.count = 0
@@ -53,16 +53,15 @@ class _Spill(io.RawIOBase):
         else:
             self._head += data
             if len(self._head) > INLINE_BYTES_MAX:
-                self._file = io.BufferedWriter(io.FileIO(self._path, "x"))
+                self._file = self._disk.writing(self._name)
                 self._file.write(self._head)
         return size
 
-    def finish(self, disk: RealLogDisk) -> bytes | None:
+    def finish(self) -> bytes | None:
         """Make the file durable, or return the bytes if they are few."""
         if self._file is None:
             return bytes(self._head)
-        self._file.close()
-        disk.sync(self._path.name)
+        self._file.finish()
         return None
 
     @property
@@ -112,20 +111,20 @@ class _Chunks:
 
 
 def write_part(
-    disk: RealLogDisk, identity: Identity, batches: Iterable[Any], *, query: str, batch: int, task: int
+    disk: LogDisk, identity: Identity, batches: Iterable[Any], *, query: str, batch: int, task: int
 ) -> Part | None:
     """Write the rows in *batches* (Arrow record batches) of one task; return what the driver is told, None for no rows.
 
     *Raises* `LogRefused` for other columns than the log's.
     """
     attempt = uuid.uuid4().hex
-    path = disk.directory / str(RowsName(query_name(query), batch, task, attempt))
-    spill, gathered, written = _Spill(path), _Chunks(identity, f"the log {disk.directory}"), []
+    name = str(RowsName(query_name(query), batch, task, attempt))
+    spill, gathered, written = _Spill(disk, name), _Chunks(identity, disk.where), []
     with pa.ipc.new_file(pa.PythonFile(spill, mode="w"), identity.schema) as file:
         for partition, chunk in _all(gathered, batches):
             file.write_batch(chunk)
             written.append((partition, chunk.num_rows))
-    inline = spill.finish(disk)
+    inline = spill.finish()
     probe("spark.part_written")
     if not written:
         return None
@@ -138,24 +137,22 @@ def _all(gathered: _Chunks, batches: Iterable[Any]) -> Iterator[tuple[int, Any]]
     yield from gathered.rest()
 
 
-def open_part(disk: LogDisk, manifest: Manifest, part: Part, *, where: str) -> Any | None:
+def open_part(view: LogView, manifest: Manifest, part: Part) -> Any | None:
     """Return the Arrow file with the rows of *part*, checked against its digest; None if it has been forgotten.
 
     *Raises* `CheckpointRefused` if it is not as written.
     """
-    found = _bytes(disk, manifest, part, where)
+    found = _bytes(view, manifest, part)
     if found is None:
         return None
     if digest_of(found) != part.digest:
         what = f"the rows of batch {manifest.batch}, task {part.task} are damaged"
-        raise CheckpointRefused(f"{where}: {what}", what=what, where=where)
+        raise CheckpointRefused(f"{view.where}: {what}", what=what, where=view.where)
     return pa.ipc.open_file(pa.py_buffer(found))
 
 
-def _bytes(disk: LogDisk, manifest: Manifest, part: Part, where: str) -> Any | None:
+def _bytes(view: LogView, manifest: Manifest, part: Part) -> Any | None:
     if part.inline is not None:
         return part.inline
-    if not part.is_inline:
-        return disk.view(manifest.file_of(part))
-    data = disk.read(manifest_name(manifest.number))
-    return None if data is None else inlined(part, decoded(data, where=where)[1]).inline
+    found = None if part.is_inline else view.disk.view(manifest.file_of(part))
+    return view.inline_rows(manifest.number, part) if found is None else found  # taken in since the manifest was read

@@ -11,13 +11,13 @@ from __future__ import annotations
 
 import json
 from collections import defaultdict
+from collections.abc import Iterator
 from dataclasses import dataclass
 
-from checkpoint.files import create_durably
 from reliable_rx.probes import probe
 from spark_bridge.log.disk import LogDisk
 from spark_bridge.log.manifest import UNITS, Manifest, Unit
-from spark_bridge.log.names import UNFINISHED, manifest_name, reader_name, reader_of
+from spark_bridge.log.names import homes, reader_name, reader_of, span_numbers
 from spark_bridge.log.refusal import LogRefused
 from spark_bridge.log.view import LogView
 
@@ -54,14 +54,12 @@ def register(disk: LogDisk, reader: str, partition: int, at: int, unit: Unit, *,
         message = f"{where}: reader {reader!r} counts {found.unit}; to count {unit}, choose another name"
         raise LogRefused(message, where=where, found=found.unit, wanted=unit)
     if found is None or found.next != at or found.unit != unit:
-        create_durably(disk, reader_name(reader, partition), Held(unit, at).encoded())
+        disk.replace(reader_name(reader, partition), Held(unit, at).encoded(), durably=True)
 
 
 def acknowledge(disk: LogDisk, reader: str, partition: int, upto: Held) -> None:
     """Say that *reader* no longer needs what is before *upto* of *partition*."""
-    name = reader_name(reader, partition)
-    disk.write(name + UNFINISHED, upto.encoded())
-    disk.rename(name + UNFINISHED, name)
+    disk.replace(reader_name(reader, partition), upto.encoded(), durably=False)
 
 
 def readers_on(disk: LogDisk) -> list[str]:
@@ -75,22 +73,30 @@ def release_on(disk: LogDisk, reader: str) -> None:
         found = reader_of(name)
         if found is not None and found[0] == reader:
             disk.remove(name)
-    disk.sync_directory()
+    disk.settle()
 
 
 def retain(view: LogView) -> int:
     """Forget the oldest batches that every reader has acknowledged; return how many. Without readers all is kept."""
     done = _positions(view.disk)
-    forgotten = 0
-    for number in view.numbers()[:-1] if done else ():
-        manifest = view.manifest(number)
-        if manifest is not None and not all(_covers(each, manifest) for each in done.values()):
-            break
-        if manifest is not None:
-            probe("spark.before_forget")
-            _forget(view.disk, manifest)
-            forgotten += 1
-    return forgotten
+    going = list(_acknowledged(view, done)) if done else []
+    if not going:
+        return 0
+    probe("spark.before_forget")
+    _forget(view, range(going[0].start, going[-1].stop), [file for numbers in going for file in view.files_of(numbers)])
+    return sum(map(len, going))
+
+
+def _acknowledged(view: LogView, done: dict[str, dict[int, Held]]) -> Iterator[range]:
+    """Yield what is in one file each and can go, the oldest first."""
+    for numbers in view.kept()[:-1]:
+        first, last = view.manifest(numbers[0]), view.manifest(numbers[-1])
+        if first is None or last is None:
+            continue  # somebody else forgets
+        whole = numbers in homes(numbers.start)  # else the file has been made since the listing
+        if not whole or not all(_covers(each, first, last) for each in done.values()):
+            return
+        yield numbers
 
 
 def _positions(disk: LogDisk) -> dict[str, dict[int, Held]]:
@@ -102,17 +108,22 @@ def _positions(disk: LogDisk) -> dict[str, dict[int, Held]]:
     return found
 
 
-def _covers(done: dict[int, Held], manifest: Manifest) -> bool:
-    for partition in {partition for part in manifest.parts for partition, _ in part.chunks}:
+def _covers(done: dict[int, Held], first: Manifest, last: Manifest) -> bool:
+    """Whether a reader that stands at *done* has all rows from *first* to *last*."""
+    for partition, (before, after) in enumerate(zip(first.before["rows"], last.all_after()["rows"], strict=True)):
         position = done.get(partition)
-        if position is None or position.next < manifest.after(position.unit, partition):
+        if before < after and (position is None or position.next < last.after(position.unit, partition)):
             return False
     return True
 
 
-def _forget(disk: LogDisk, manifest: Manifest) -> None:
-    disk.remove(manifest_name(manifest.number))
-    disk.sync_directory()
+def _forget(view: LogView, going: range, files: list[str]) -> None:
+    for name in sorted(view.disk.names()):
+        numbers = span_numbers(name)
+        if numbers is not None and numbers.start >= going.start and numbers.stop <= going.stop:
+            view.disk.remove(name)
+    view.disk.settle()
     probe("spark.forgetting")
-    for name in manifest.files:
-        disk.remove(name)
+    if not any(view.exists(number) for number in (going[0], going[-1])):  # else they have just been put together
+        for name in files:
+            view.disk.remove(name)

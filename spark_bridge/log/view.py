@@ -1,22 +1,25 @@
 """What a log holds, as anyone may see it who does not write: the manifests, by number.
 
-Manifests that are kept have consecutive numbers, the newest always among them. A listing taken while others are added
-may show a later one without an earlier one, and a power loss may have kept one that was to be forgotten without its
-successor; so the log begins where, counted down from the newest, a manifest is really not there.
+Manifests that are kept have consecutive numbers, the newest always among them, alone or many in one file
+(`compaction`). A listing taken while others are added may show a later one without an earlier one, and a power loss may
+have kept one that was to be forgotten without its successor; so the log begins where, counted down from the newest, a
+manifest is really not there: in none of the files that it can be in, asked in the order in which it moves.
 """
 
 from __future__ import annotations
 
 import threading
 from collections import OrderedDict
+from collections.abc import Iterator
 
 from reliable_rx.errors import CheckpointRefused, PositionUnavailable
 from spark_bridge.log.disk import LogDisk
 from spark_bridge.log.identity import Identity, read_identity
-from spark_bridge.log.manifest import Manifest, Unit, decoded
-from spark_bridge.log.names import manifest_name, manifest_number
+from spark_bridge.log.manifest import Manifest, Part, Unit, decoded, inlined
+from spark_bridge.log.names import homes, manifest_name, span_name, span_numbers
+from spark_bridge.log.spans import Span, decoded_span
 
-CACHED_MAX = 256
+CACHED_MAX, SPANS_OPEN_MAX = 256, 4
 
 
 class LogView:
@@ -25,6 +28,7 @@ class LogView:
     def __init__(self, disk: LogDisk, *, where: str) -> None:
         self.disk, self.where = disk, where
         self._cached: OrderedDict[int, Manifest] = OrderedDict()
+        self._spans: OrderedDict[range, Span] = OrderedDict()
         self._lock = threading.Lock()
         self._identity: Identity | None = None
 
@@ -35,19 +39,30 @@ class LogView:
             self._identity = read_identity(self.disk, where=self.where)
         return self._identity
 
+    def kept(self) -> list[range]:
+        """Return the numbers of the manifests that are kept, file by file."""
+        listed = filter(None, map(span_numbers, self.disk.names()))
+        by_end: dict[int, range] = {}
+        for numbers in sorted(listed, key=len):
+            by_end[numbers.stop] = numbers
+        end, found = max(by_end, default=0), list[range]()
+        while end and (home := by_end.get(end) or self._home(end - 1)) is not None:
+            found.append(range(home.start, end))
+            end = home.start
+        return found[::-1]
+
     def numbers(self) -> range:
         """Return the numbers of the manifests that are kept."""
-        listed = {number for name in self.disk.names() if (number := manifest_number(name)) is not None}
-        if not listed:
-            return range(0)
-        first = newest = max(listed)
-        while first and (first - 1 in listed or self.exists(first - 1)):
-            first -= 1
-        return range(first, newest + 1)
+        kept = self.kept()
+        return range(kept[0].start, kept[-1].stop) if kept else range(0)
+
+    def _home(self, number: int) -> range | None:
+        """Return the numbers in the file that has manifest *number* now."""
+        return next((home for home in homes(number) if self.disk.size(span_name(home)) is not None), None)
 
     def exists(self, number: int) -> bool:
         """Whether manifest *number* is there now."""
-        return self.disk.size(manifest_name(number)) is not None
+        return self._home(number) is not None
 
     def manifest(self, number: int) -> Manifest | None:
         """Return manifest *number*, None if it is not there. *Raises* `CheckpointRefused` for a damaged one."""
@@ -55,7 +70,7 @@ class LogView:
             if number in self._cached:
                 self._cached.move_to_end(number)
                 return self._cached[number]
-        data = self.disk.read(manifest_name(number))
+        data = self.encoded(number)
         if data is None:
             return None
         found, _ = decoded(data, where=f"{self.where}, {manifest_name(number)}")
@@ -66,6 +81,54 @@ class LogView:
             self._cached[number] = found
             while len(self._cached) > CACHED_MAX:
                 self._cached.popitem(last=False)
+        return found
+
+    def encoded(self, number: int) -> bytes | None:
+        """Return manifest *number* as it was written, None if it is not there."""
+        return next(self._encoded(number), None)
+
+    def _encoded(self, number: int) -> Iterator[bytes]:
+        """Yield what each file says of it: the same, but the upper ones may have taken rows in."""
+        alone, *spans = homes(number)
+        with self._lock:
+            opened = [self._spans[home] for home in spans if home in self._spans]
+        for span in opened:
+            yield span.manifest(number)
+        if (data := self.disk.read(span_name(alone))) is not None:
+            yield data
+        for home in spans:
+            if (found := self.span(home)) is not None:
+                yield found.manifest(number)
+
+    def inline_rows(self, number: int, part: Part) -> bytes | None:
+        """Return the rows of *part*, a part of manifest *number*, that lie in a file of manifests; None if none do."""
+        for data in self._encoded(number):
+            manifest, blob = decoded(data, where=f"{self.where}, {manifest_name(number)}")
+            for each in manifest.parts:
+                if each.is_inline and (each.task, each.attempt) == (part.task, part.attempt):
+                    return inlined(each, blob).inline
+        return None
+
+    def files_of(self, numbers: range) -> list[str]:
+        """Return the files of rows that the manifests with these *numbers*, all in one file, name."""
+        if len(numbers) > 1 and (span := self.span(numbers)) is not None:
+            return list(span.files)
+        return [file for number in numbers if (found := self.manifest(number)) is not None for file in found.files]
+
+    def span(self, numbers: range) -> Span | None:
+        """Return the file that has just the manifests with these *numbers*, None if it is not there."""
+        with self._lock:
+            if numbers in self._spans:
+                self._spans.move_to_end(numbers)
+                return self._spans[numbers]
+        data = self.disk.view(name := span_name(numbers))
+        if data is None:
+            return None
+        found = decoded_span(data, numbers, where=f"{self.where}, {name}")
+        with self._lock:
+            self._spans[numbers] = found
+            while len(self._spans) > SPANS_OPEN_MAX:
+                self._spans.popitem(last=False)
         return found
 
     def newest(self) -> Manifest | None:
@@ -83,6 +146,14 @@ class LogView:
             if first is not None and newest is not None:  # else it has been forgotten since it was listed
                 return first.before[unit][partition], newest.after(unit, partition)
         return 0, 0
+
+    def bytes_held(self) -> int:
+        """Return how much the rows of all batches take that are kept, but for the newest, which always is."""
+        while numbers := self.numbers():
+            first, newest = self.manifest(numbers[0]), self.manifest(numbers[-1])
+            if first is not None and newest is not None:
+                return newest.bytes_before - first.bytes_before
+        return 0
 
     def locate(self, partition: int, unit: Unit, at: int) -> int:
         """Return the number of the manifest that holds id *at*, or will. *Raises* `PositionUnavailable`."""

@@ -1,9 +1,10 @@
 """The driver's side of a log: one manifest per batch, of which the first durable copy wins for ever.
 
-1. The files of all tasks are there, synced by who wrote them; the directory is synced, which makes their names durable.
-2. The manifest is written beside its place, synced, and *linked* to it: a link never replaces a file, so of two drivers
-   that both think it is their turn one is told. The directory is synced. Now the batch is there.
-3. Readers are woken. Files that no manifest names are swept: of attempts that lost, of batches that died.
+1. The files of all tasks are there, durable by who wrote them. If readers have fallen too far behind, it waits here.
+2. The manifest is *created* (`LogDisk.create`): whole, durable with all that was there before, and never in the place
+   of another, so of two drivers that both think it is their turn one is told. Now the batch is there.
+3. Readers are woken. Files that no manifest names are swept: of attempts that lost, of batches that died. Old manifests
+   are put together (`compaction`).
 
 A batch whose id this query has had is not written again, however it comes: Spark runs a batch again if it died before
 it wrote down that the batch was done. What came is compared with what is there (`compare`). Batches without rows have
@@ -14,7 +15,7 @@ query with a new checkpoint begins at 0 again, and its rows would be taken for o
 from __future__ import annotations
 
 import logging
-import uuid
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
@@ -22,18 +23,25 @@ from typing import Literal
 from checkpoint.failures import unavailable
 from reliable_rx.errors import NondeterminismDetected, StoreUnavailable
 from reliable_rx.probes import probe
+from spark_bridge.log.compaction import compact, is_due
 from spark_bridge.log.compare import Difference, difference
 from spark_bridge.log.disk import LogDisk
 from spark_bridge.log.manifest import Manifest, Part, following
 from spark_bridge.log.names import UNFINISHED, manifest_name, query_name, rows_name
-from spark_bridge.log.refusal import LogRefused
+from spark_bridge.log.refusal import LogFull, LogRefused
+from spark_bridge.log.retention import readers_on
 from spark_bridge.log.view import LogView
 
 OnChange = Literal["refuse", "keep"]
 """What to do with a batch that comes again with other rows: fail the query, or keep the rows that came first."""
 ON_CHANGE: tuple[OnChange, ...] = ("refuse", "keep")
+OnFull = Literal["pause", "refuse"]
+"""What to do when readers are too far behind: wait for them, which holds Spark's query up, or fail it."""
+ON_FULL: tuple[OnFull, ...] = ("pause", "refuse")
+BYTES_MAX = 64 << 30
 SWEEP_EVERY = 64
 """Manifests between two looks at all files; a batch looks at its own each time."""
+LOOK_S, WARN_EVERY_S = 0.5, 60.0
 _LOG = logging.getLogger(__name__)
 
 
@@ -47,13 +55,25 @@ class Committed:
 
 
 class LogWriter:
-    """Write batches of one query into the log on *disk*. *takeover* lets a query go on where another one ended."""
+    """Write batches of one query into the log on *disk*. *takeover* lets a query go on where another one ended.
+
+    What is kept for readers, but for the newest batch, is at most *bytes_max* and one batch more.
+    """
 
     def __init__(
-        self, disk: LogDisk, *, where: str, partitions: int = 1, on_change: OnChange = "refuse", takeover: bool = False
+        self,
+        disk: LogDisk,
+        *,
+        where: str,
+        partitions: int = 1,
+        on_change: OnChange = "refuse",
+        takeover: bool = False,
+        bytes_max: int = BYTES_MAX,
+        on_full: OnFull = "pause",
     ) -> None:
         self._disk, self._where = disk, where
         self._partitions, self._on_change, self._takeover = partitions, on_change, takeover
+        self._bytes_max, self._on_full = bytes_max, on_full
         self.view = LogView(disk, where=where)
 
     def check_query(self, query: str) -> Manifest | None:
@@ -71,7 +91,8 @@ class LogWriter:
         """Make *parts* the rows of *batch*, unless the query has had that batch.
 
         *Raises* `NondeterminismDetected` if it had other rows and that is to be refused, `LogRefused` if the log is
-        another query's, `StoreUnavailable` if the disk fails, or another driver has written meanwhile.
+        another query's, `StoreUnavailable` if the disk fails, or another driver has written meanwhile, `LogFull` if
+        readers are too far behind.
         """
         with unavailable(self._where):
             newest = self.check_query(query)
@@ -81,8 +102,9 @@ class LogWriter:
                 message = f"{self._where} has ended, and batch {batch} has rows"
                 raise LogRefused(f"{message}; write them into a new directory", where=self._where)
             else:
-                done = Committed(self._write(newest, query, batch, parts) if parts else None)
+                done = Committed(self._add(newest, query, batch, parts) if parts else None)
             self._sweep(query, batch, done.manifest)
+            self._compact(done.manifest)
         if done.difference is not None:
             self._report(query, batch, done.difference)
         return done
@@ -102,6 +124,7 @@ class LogWriter:
                 raise StoreUnavailable(message, where=self._where)
             manifest = self._write(newest, query, at, parts, ended)
             self._sweep(query, at, manifest)
+            self._compact(manifest)
         return manifest
 
     def end(self) -> Manifest:
@@ -118,26 +141,43 @@ class LogWriter:
                 return newest
             return self._write(newest, newest.query, newest.batch, [], "")
 
+    def _add(self, newest: Manifest | None, query: str, batch: int, parts: Sequence[Part]) -> Manifest:
+        try:
+            self.make_room()
+        except LogFull:
+            self._sweep(query, batch, None)  # the batch comes again, with files of other names
+            raise
+        return self._write(newest, query, batch, parts)
+
+    def make_room(self) -> None:
+        """Wait until readers are near enough. *Raises* `LogFull` if it is not to be waited, or nobody reads."""
+        warned = -WARN_EVERY_S
+        while (held := self.view.bytes_held()) > self._bytes_max:
+            behind = readers_on(self._disk)
+            whom = f"its readers {', '.join(behind)} have" if behind else "nobody has"
+            message = f"{self._where} keeps {held:,} bytes, more than bytes_max={self._bytes_max:,}, which {whom} read"
+            if self._on_full == "refuse" or not behind:
+                remedy = "let them read, spark_bridge.release() one that is gone, or raise bytes_max"
+                fields = {"where": self._where, "bytes": held, "bytes_max": self._bytes_max, "readers": behind}
+                raise LogFull(f"{message}; {remedy}", **fields)
+            if time.monotonic() - warned >= WARN_EVERY_S:
+                warned = time.monotonic()
+                _LOG.warning("%s; the query waits for them", message)
+            time.sleep(LOOK_S)
+
     def _write(
         self, newest: Manifest | None, query: str, batch: int, parts: Sequence[Part], ended: str | None = None
     ) -> Manifest:
         fresh = following(newest, query=query, batch=batch, parts=parts, partitions=self._partitions)
         manifest = replace(fresh, ended=ended)
         self._check_files(manifest)
-        name = manifest_name(manifest.number)
-        beside = f"{name}.{uuid.uuid4().hex[:8]}{UNFINISHED}"
-        self._disk.sync_directory()
-        self._disk.write(beside, manifest.encoded())
-        self._disk.sync(beside)
         probe("spark.before_manifest")
         try:
-            self._disk.link(beside, name)
-        except (FileExistsError, FileNotFoundError):  # his manifest is there, or he has swept ours away
+            self._disk.create(manifest_name(manifest.number), manifest.encoded())
+        except FileExistsError:
             message = f"{self._where}: another driver has just written batch {manifest.number}; stop one of the two"
             raise StoreUnavailable(message, where=self._where) from None
-        self._disk.sync_directory()
         probe("spark.after_manifest")
-        self._disk.remove(beside)
         return manifest
 
     def _check_files(self, manifest: Manifest) -> None:
@@ -149,11 +189,11 @@ class LogWriter:
                 raise StoreUnavailable(f"{message}; do all executors see the same directory?", where=self._where)
 
     def _again(self, newest: Manifest, batch: int, parts: Sequence[Part]) -> Committed:
-        self._disk.sync_directory()  # whoever wrote it may have died before it did
+        self._disk.settle()  # whoever wrote it may have died before it did
         first = self._find(newest, batch)
         if first is None:
             return Committed(None, again=True)  # it had no rows then, or all have acknowledged it
-        return Committed(first, again=True, difference=difference(self._disk, first, parts, where=self._where))
+        return Committed(first, again=True, difference=difference(self.view, first, parts))
 
     def _find(self, newest: Manifest, batch: int) -> Manifest | None:
         for number in range(newest.number, -1, -1):
@@ -188,14 +228,17 @@ class LogWriter:
                 self._disk.remove(name)
 
     def _named(self) -> set[str]:
-        manifests = (self.view.manifest(number) for number in self.view.numbers())
-        return {name for manifest in manifests if manifest is not None for name in manifest.files}
+        return {name for numbers in self.view.kept() for name in self.view.files_of(numbers)}
+
+    def _compact(self, manifest: Manifest | None) -> None:
+        if manifest is not None and is_due(manifest.number):
+            compact(self.view, newest=manifest.number)
 
 
 def _is_stray(name: str, query: str, batch: int, everything: bool) -> bool:
     rows = rows_name(name)
     if rows is None:
-        return name.startswith("manifest-") and name.endswith(UNFINISHED)
+        return name.startswith("manifest") and name.endswith(UNFINISHED)
     if rows.query == query and rows.batch == batch:
         return True
     return everything and (rows.query != query or rows.batch < batch)
