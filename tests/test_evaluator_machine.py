@@ -22,6 +22,8 @@ VALUES = st.lists(st.integers(0, 6), min_size=1, max_size=5)
 NAMES = st.sampled_from(("one", "two", "three"))
 RECIPES = recipes(sources=3, steps_max=4)
 POLICIES = st.sampled_from(("fail", "skip", "dead_letter"))
+STEPS = st.integers(1, 8)
+LIVES = st.lists(st.tuples(st.sampled_from(POINTS), VALUES, STEPS), max_size=6, unique_by=lambda life: life[0])
 
 
 class Machine(RuleBasedStateMachine):
@@ -30,13 +32,19 @@ class Machine(RuleBasedStateMachine):
     world: World
 
     @initialize(
-        batch=st.sampled_from((1, 3, 100)), retain=st.sampled_from((RETAINED_MAX, 2)), rows=st.sampled_from((1, 128))
-    )
-    def begin(self, batch: int, retain: int, rows: int) -> None:
+        batch=st.sampled_from((1, 3, 100)), retain=st.sampled_from((RETAINED_MAX, 2)), rows=st.sampled_from((1, 128)),
+        lives=LIVES,
+    )  # fmt: skip
+    def begin(self, batch: int, retain: int, rows: int, lives: list[tuple[str, list[int], int]]) -> None:
+        """Have some lives first that end badly, each at another point: of the rules Hypothesis may draw any as good as
+        never, and most of its examples differ little from one before.
+        """
         ARMED.clear()
         checkpointer.SLICE_ROWS = rows
         self.world = World(self.folder(), batch_events_max=batch, retain_events=retain)
         self.world.start()
+        for life in lives:
+            self.fail_and_crash(*life)
 
     def folder(self) -> Path | None:
         """Return where the store lies; None: in memory."""
@@ -109,7 +117,7 @@ class Machine(RuleBasedStateMachine):
     def mend(self) -> None:
         ARMED.clear()
 
-    @rule(point=st.sampled_from(POINTS), values=VALUES, steps=st.integers(1, 8))
+    @rule(point=st.sampled_from(POINTS), values=VALUES, steps=STEPS)
     def fail_and_crash(self, point: str, values: list[int], steps: int) -> None:
         """Let events come, the disk be full at one point, a checkpoint be tried, and the process die."""
         self.world.push(values)
