@@ -116,16 +116,22 @@ class _AtWork(threading.Thread):
         self._companion: Companion | None = None
 
     def run(self) -> None:
+        self._note(self._attend)
+        if self._companion is not None:
+            self._note(self._companion.stop)
+
+    def _attend(self) -> None:
+        self._companion = companion = self._begin()
+        self._begun()
+        while not companion.ended and not self.asked.wait(LOOK_S):
+            pass
+
+    def _note(self, work: Callable[[], object]) -> None:
+        """Do *work*; keep the first error, from which later ones may have come."""
         try:
-            self._companion = companion = self._begin()
-            self._begun()
-            try:
-                while not companion.ended and not self.asked.wait(LOOK_S):
-                    pass
-            finally:
-                companion.stop()
+            work()
         except Exception as error:
-            self.error = error
+            self.error = self.error or error
 
     def figures(self) -> Sequence[CompanionFigures]:
         companion = self._companion

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from hosting.companions import CompanionFigures
 from reliable_rx.errors import SourceFailed
-from spark_bridge.listener import listen
+from spark_bridge.listener import QueryTable, listen
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -34,8 +34,17 @@ class SparkCompanion:
     """
 
     def __init__(self, spark: SparkSession, *queries: StreamingQuery, batch_s: float = 60.0) -> None:
-        self._queries, self._batch_s = queries, batch_s
-        self._table, self._unlisten = listen(spark, queries)
+        self._batch_s = batch_s
+        self._queries: list[StreamingQuery] = []
+        self._table = QueryTable()
+        self._unlisten = listen(spark, self._table)
+        for query in queries:
+            self.add(query)
+
+    def add(self, query: StreamingQuery) -> None:
+        """Look after one more query; while this is at work, in its `ended`."""
+        self._table.add(str(query.runId), query.name or f"query {len(self._queries) + 1}")
+        self._queries.append(query)
 
     @property
     def ended(self) -> bool:
@@ -52,13 +61,23 @@ class SparkCompanion:
         return self._table.figures()
 
     def stop(self) -> None:
-        """Stop every query behind its batch; return when all have ended."""
+        """Stop every query behind its batch; return when all have. *Raises* what Spark says of one that does not."""
         deadline = time.monotonic() + self._batch_s
-        done = {query: self._table.batches(str(query.runId)) for query in self._queries}
-        while active := [query for query in self._queries if query.isActive]:
+        done = {query: self._batches(query) for query in self._queries}
+        errors: list[Exception] = []
+        while active := [query for query in done if query.isActive]:
             for query in active:
-                between = self._table.batches(str(query.runId)) > done[query] or not query.status["isTriggerActive"]
+                between = self._batches(query) > done[query] or not query.status["isTriggerActive"]
                 if between or time.monotonic() > deadline:
-                    query.stop()
+                    try:
+                        query.stop()
+                    except Exception as error:
+                        errors.append(error)
+                        del done[query]
             time.sleep(LOOK_S)
         self._unlisten()
+        if errors:
+            raise errors[0]
+
+    def _batches(self, query: StreamingQuery) -> int:
+        return self._table.batches(str(query.runId))

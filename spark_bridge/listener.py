@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -17,7 +17,6 @@ from hosting.companions import CompanionFigures
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
-    from pyspark.sql.streaming.query import StreamingQuery
 
 STARTING, RUNNING, IDLE, ENDED, FAILED = "starting", "running", "idle", "ended", "failed"
 
@@ -45,10 +44,15 @@ def after_batch(before: CompanionFigures, progress: Mapping[str, Any]) -> Compan
 class QueryTable:
     """The figures of some streaming queries, by the ids of their runs; told and asked from any thread."""
 
-    def __init__(self, names: Mapping[str, str]) -> None:
+    def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._figures = {run: CompanionFigures(name, STARTING) for run, name in names.items()}
-        self._batches = dict.fromkeys(names, 0)
+        self._figures: dict[str, CompanionFigures] = {}
+        self._batches: dict[str, int] = {}
+
+    def add(self, run: str, name: str) -> None:
+        """Keep figures of one more query."""
+        with self._lock:
+            self._figures[run], self._batches[run] = CompanionFigures(name, STARTING), 0
 
     def progress(self, run: str, progress: Mapping[str, Any]) -> None:
         """A batch is done."""
@@ -74,17 +78,15 @@ class QueryTable:
             return tuple(self._figures.values())
 
 
-def listen(spark: SparkSession, queries: Iterable[StreamingQuery]) -> tuple[QueryTable, Callable[[], None]]:
-    """Return a table of *queries* that is kept current from now on, and what ends that."""
+def listen(spark: SparkSession, table: QueryTable) -> Callable[[], None]:
+    """Keep *table* current from now on; return what ends that."""
     from pyspark.sql.streaming import listener as told
-
-    table = QueryTable({str(query.runId): query.name or f"query {number}" for number, query in enumerate(queries, 1)})
 
     class Listener(told.StreamingQueryListener):
         """Hears of all queries of the session, in a thread of Spark's."""
 
         def onQueryStarted(self, event: told.QueryStartedEvent) -> None:
-            """The queries have been started before us."""
+            """Whoever starts a query adds it."""
 
         def onQueryProgress(self, event: told.QueryProgressEvent) -> None:
             table.progress(str(event.progress.runId), json.loads(event.progress.json))
@@ -97,4 +99,4 @@ def listen(spark: SparkSession, queries: Iterable[StreamingQuery]) -> tuple[Quer
 
     listener = Listener()
     spark.streams.addListener(listener)
-    return table, lambda: spark.streams.removeListener(listener)
+    return lambda: spark.streams.removeListener(listener)

@@ -17,6 +17,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Mapping
+from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any
 
 from reliable_rx.errors import SourceFailed
@@ -28,11 +29,12 @@ JAVA_MIN = 17
 REMEDY = "install one (Debian, Ubuntu: apt-get install openjdk-17-jre-headless), or let JAVA_HOME name it"
 
 
-def start_session(settings: Mapping[str, str]) -> SparkSession:
+def start_session(settings: Mapping[str, str], *, jvm_log: str | os.PathLike[str] | None = None) -> SparkSession:
     """Start Spark with *settings* such as ``{"spark.master": "local[2]"}``, out of reach of signals meant for us.
 
-    A session that is there already is returned as it is, with the settings that can still be set. Executors on this
-    machine run the interpreter that runs us, unless ``PYSPARK_PYTHON`` says otherwise.
+    What the JVM writes goes behind what is in the file *jvm_log*, or to our own outputs, where it is written over a
+    display. A session that is there already is returned as it is, with the settings that can still be set. Executors on
+    this machine run the interpreter that runs us, unless ``PYSPARK_PYTHON`` says otherwise.
 
     *Raises* `SourceFailed` if there is no PySpark or no Java that is new enough.
     """
@@ -51,8 +53,10 @@ def start_session(settings: Mapping[str, str]) -> SparkSession:
         conf.setIfMissing("spark.master", "local[*]")
         conf.setIfMissing("spark.ui.showConsoleProgress", "false")  # it would draw over what we show
         handler = signal.getsignal(signal.SIGINT)
-        gateway: Any = launch_gateway
-        SparkContext(conf=conf, gateway=gateway(conf, {"start_new_session": True}))
+        with nullcontext() if jvm_log is None else open(jvm_log, "ab") as output:
+            gateway: Any = launch_gateway
+            started = gateway(conf, {"start_new_session": True, "stdout": output, "stderr": output})
+            SparkContext(conf=conf, gateway=started)
         if threading.current_thread() is threading.main_thread() and handler is not None:
             signal.signal(signal.SIGINT, handler)
     return SparkSession.builder.config(map=dict(settings)).getOrCreate()
@@ -82,3 +86,10 @@ def java_version(told: str) -> int | None:
     """
     found = re.search(r'version "(?:1\.)?(\d+)', told)
     return int(found[1]) if found else None
+
+
+if __name__ == "__main__":  # for a Makefile, to ask before it installs or starts anything large
+    try:
+        check_java()
+    except SourceFailed as error:
+        sys.exit(error.message)

@@ -9,8 +9,8 @@ import argparse
 import os
 import sys
 import traceback
-from collections.abc import Sequence
-from importlib.metadata import PackageNotFoundError, version
+from collections.abc import Callable, Sequence
+from importlib.metadata import PackageNotFoundError, entry_points, version
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -19,6 +19,7 @@ from hosting.cli.wording import BadUsage, complain
 from reliable_rx.errors import ReliableRxError
 
 STORE_HELP = "the folder of the store"
+DEMOS = "reliable_rx.demos"
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -110,23 +111,37 @@ def add_demo(commands: Commands) -> None:
         commands, "demo", "Replay 336,776 real flights, kill the process several times, compare all it wrote."
     )
     each.add_argument(
-        "--out",
-        type=Path,
-        default=Path("runs/flights"),
-        metavar="DIR",
-        help="where everything goes (default: runs/flights)",
+        "--spark", action="store_true", help="bring the flights through Spark, and run queries there too (needs Java)"
+    )
+    each.add_argument(
+        "--out", type=Path, metavar="DIR", help="where everything goes (default: runs/flights, runs/spark)"
     )
     each.add_argument("--store", type=Path, metavar="DIR", help="the store of the killed run (default: in --out)")
-    each.add_argument("--kills", type=whole, default=5, metavar="N", help="how often to kill it (default: 5)")
+    each.add_argument(
+        "--kills", type=whole, metavar="N", help="how often to kill it (default: 5; with --spark 3, its JVM as well)"
+    )
     each.add_argument("--seed", type=int, metavar="N", help="repeat the moments of an earlier run")
-    each.add_argument("--events", type=positive, metavar="N", help="replay only the first N flights")
+    each.add_argument(
+        "--events", type=positive, metavar="N", help="only the first N flights (default: all; with --spark 27,004)"
+    )
     each.set_defaults(call=demo)
 
 
 def demo(a: argparse.Namespace) -> int:
     from hosting.demo.job import run_demo  # only now: it needs more than the others
 
-    return run_demo(a.out, store=a.store, kills=a.kills, seed=a.seed, events=a.events)
+    name = "spark" if a.spark else "flights"
+    run, kills = (brought_demo(name), 3) if a.spark else (run_demo, 5)
+    out = Path("runs", name) if a.out is None else a.out
+    return run(out, store=a.store, kills=kills if a.kills is None else a.kills, seed=a.seed, events=a.events)
+
+
+def brought_demo(name: str) -> Callable[..., int]:
+    """Return a demo that another package brings along, under an entry point of its name. *Raises* `BadUsage`."""
+    for each in entry_points(group=DEMOS, name=name):
+        found: Callable[..., int] = each.load()
+        return found
+    raise BadUsage(f"no installed package brings the demo {name!r}; run: pip install 'reliable-rx[{name},demo]'")
 
 
 def whole(text: str) -> int:

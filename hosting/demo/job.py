@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import json
+import os
 import random
 import shutil
+import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -46,6 +48,8 @@ class Run:
     seconds: float = 0.0
     kills: list[int] = field(default_factory=list)
     recoveries: list[Recovery] = field(default_factory=list)
+    last_words: list[dict[str, Any]] = field(default_factory=list)
+    """What each process that was killed had said last."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +72,8 @@ def run_demo(out: Path, *, store: Path | None, kills: int, seed: int | None, eve
     say(f"the flights out of New York in 2013, {len(QUERIES)} standing queries, everything in {out}/")
     plain = in_peace(folders)
     say(f"  {told(plain)}")
-    killed = under_fire(folders, kills, seed, plain)
+    title = f"under fire (kill -9 at random moments, seed {seed})"
+    killed = under_fire(command(folders, "killed", folders.store), title, kills, seed, plain)
     say(f"  {told(killed)}")
     say()
     names, streams = data.carriers(folders.data), Streams(folders.streams("killed"))
@@ -106,44 +111,56 @@ def prepare(out: Path, store: Path | None, events: int | None) -> Folders:
 # -- the two runs
 
 
+def command(folders: Folders, run: str, store: Path) -> list[str]:
+    """Return what starts the process that hosts the job."""
+    streams = folders.streams(run)
+    streams.mkdir(parents=True, exist_ok=True)
+    return [sys.executable, "-m", "hosting.demo.worker", str(folders.data), str(streams), str(store)]
+
+
 def in_peace(folders: Folders) -> Run:
     """Run the job in one process that nobody disturbs."""
     run = Run()
     began = time.perf_counter()
-    store = folders.out / "plain" / "store"
-    with Progress("in peace", total=folders.events) as progress, working(folders, "plain", store) as worker:
+    started = command(folders, "plain", folders.out / "plain" / "store")
+    with Progress("in peace", total=folders.events) as progress, working(started) as worker:
         follow(worker, run, progress, until=None)
     run.seconds = time.perf_counter() - began
     return run
 
 
-def under_fire(folders: Folders, kills: int, seed: int, plain: Run) -> Run:
-    """Run the job again, and kill its process *kills* times."""
+def under_fire(started: Sequence[str], title: str, kills: int, seed: int, plain: Run) -> Run:
+    """Run the job by the command *started*, and kill its process *kills* times on the way through *plain*'s events."""
     run, chance = Run(), random.Random(seed)
     moments = sorted(round(chance.uniform(EARLIEST, LATEST) * plain.events) for _ in range(kills))
     began = time.perf_counter()
-    with Progress(f"under fire (kill -9 at random moments, seed {seed})", total=plain.events) as progress:
+    with Progress(title, total=plain.events) as progress:
         for moment in [*moments, None]:
-            with working(folders, "killed", folders.store) as worker:
+            with working(started) as worker:
                 last = follow(worker, run, progress, until=moment)
                 if last.get("done"):
                     break
                 time.sleep(chance.uniform(0, min(HESITATION_S, plain.seconds / (4 * kills))))
-                worker.kill()
+                kill(worker, last)
             if worker.returncode < 0:
                 run.kills.append(last["position"])
+                run.last_words.append(last)
                 progress.mark(last["position"])
     run.seconds = time.perf_counter() - began
     return run
 
 
+def kill(worker: subprocess.Popen[bytes], last: dict[str, Any]) -> None:
+    """Kill a worker, and what it has said to be one with it."""
+    for each in (worker.pid, *last.get("one_with", ())):
+        with suppress(ProcessLookupError):
+            os.kill(each, signal.SIGKILL)
+
+
 @contextmanager
-def working(folders: Folders, run: str, store: Path) -> Iterator[subprocess.Popen[bytes]]:
+def working(started: Sequence[str]) -> Iterator[subprocess.Popen[bytes]]:
     """Start a worker, and leave none behind; out of reach of our terminal, so that a Ctrl-C is ours alone."""
-    streams = folders.streams(run)
-    streams.mkdir(parents=True, exist_ok=True)
-    command = [sys.executable, "-m", "hosting.demo.worker", str(folders.data), str(streams), str(store)]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, start_new_session=True) as worker:
+    with subprocess.Popen(started, stdout=subprocess.PIPE, start_new_session=True) as worker:
         try:
             yield worker
         except BaseException:
@@ -190,15 +207,24 @@ def told(run: Run) -> str:
 
 def judgement(verdict: Verdict, killed: Run, seed: int) -> Iterator[str]:
     """Say what the kills have done."""
+    yield from kills_told(killed, seed)
+    yield from verdict_told(verdict, "stream")
+
+
+def kills_told(killed: Run, seed: int) -> Iterator[str]:
     yield f"killed {plural(len(killed.kills), 'time')} (--seed {seed} repeats the moments)"
     for number, recovery in enumerate(killed.recoveries, 1):
         yield (
             f"  {number}. after {recovery.at:,} events: replayed {recovery.replayed:,} in {span(recovery.replay_s)}, "
             f"first new output {span(recovery.first_output_s)} after the start of the new process"
         )
+
+
+def verdict_told(verdict: Verdict, noun: str, *, details: Iterable[str] = ()) -> Iterator[str]:
+    """Yield the ledger, and where it is not clean."""
     yield ""
-    streams = plural(len(verdict.ledgers), "stream")
-    yield f"compared {plural(verdict.records, 'record')} in {streams} with the peaceful run"
+    yield f"compared {plural(verdict.records, 'record')} in {plural(len(verdict.ledgers), noun)} with the peaceful run"
+    yield from details
     for name, ledger in verdict.ledgers.items():
         if not ledger.clean:
             yield f"  {name}: {ledger}"
