@@ -1,7 +1,9 @@
 # Everything on a fresh machine: Python 3.11 to 3.13 with venv and pip is all that must be there.
 #   make run     the demonstration: real flights, a real kill -9, nothing lost
+#   make run-spark                     the same with Spark before and beside it; needs Java 17 or newer as well
 #   make test    the fast lane of the tests
 #   make test-slow, make lint, make bench
+#   make test-spark                    the tests with a real Spark, about five minutes; needs Java 17 or newer as well
 #   make conformance RXPY=DIRECTORY    RxPY's own test-suite, out of a checkout, against our operators
 # PYTHON=... chooses the interpreter that .venv is made with; ARGS=... goes to the command that is run.
 
@@ -12,17 +14,25 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 
-.PHONY: run test test-slow conformance lint bench docs clean
+.PHONY: run run-spark test test-slow test-spark conformance lint bench docs clean
 .SECONDARY:
 
 run: $(VENV)/.installed-demo
 	$(BIN)/reliable-rx demo $(ARGS)
+
+run-spark: $(VENV)/.installed-demo $(VENV)/.installed-spark
+	$(BIN)/reliable-rx demo --spark $(ARGS)
 
 test: $(VENV)/.installed-test
 	$(BIN)/python -m pytest -n 2 -m "not slow" $(ARGS)
 
 test-slow: $(VENV)/.installed-test
 	$(BIN)/python -m pytest -n 2 -m slow $(ARGS)
+
+# One process, so that one session of Spark is started for all. A Java that is missing is said before anything else.
+test-spark: $(VENV)/.installed-test $(VENV)/.installed-spark
+	@$(BIN)/python -m spark_bridge.session
+	$(BIN)/python -m pytest -m spark tests/spark $(ARGS)
 
 conformance: $(VENV)/.installed-test
 	@test -n "$(RXPY)" || { echo "make: say RXPY=DIRECTORY, a checkout of RxPY (tests/conformance/fetch gets one)" >&2; exit 1; }
