@@ -59,6 +59,8 @@ class Intake:
         self.look_at = 0.0
         self.pace = Pace()
         self.wake: Callable[[], None] | None = None
+        self.awaited_since: float | None = None
+        """Since when sources with event time have held the others back that have no partitions yet."""
         self.absent: dict[tuple[str, str], int] = {}  # not declared this time, and to go on there when they are again
         self.absent_ended: set[tuple[str, str]] = set()
 
@@ -253,7 +255,7 @@ class Intake:
     def _oldest(self, time: float) -> Events | Appear | Resume | None:
         live = [partition for partition in self.order if not partition.ended]
         ready = [partition for partition in live if partition.fill(LOOK_AHEAD_MAX)]
-        if len(ready) < len(live) and not self._only_idle(live, ready):
+        if (len(ready) < len(live) and not self._only_idle(live, ready)) or (self.lineages and self._awaits_some()):
             return None
         if not ready:
             return None
@@ -279,6 +281,16 @@ class Intake:
             elif partition.idle_since is None:
                 partition.idle_since = now
         return all(p in ready or now - (p.idle_since or now) >= self.idle_s for p in live)
+
+    def _awaits_some(self) -> bool:
+        """Whether a source whose first partition may still appear holds the others back, as a silent partition does."""
+        there = {partition.source for partition in self.order}
+        if all(each in there or getattr(self.sources[each], "timestamp", None) is None for each in self.lineages):
+            self.awaited_since = None
+            return False
+        now = self.clock()
+        self.awaited_since = now if self.awaited_since is None else self.awaited_since
+        return now - self.awaited_since < self.idle_s
 
     def find(self, source: str, partition: str) -> Partition:
         """Return a partition that a journalled turn names. *Raises* `SourceFailed` if it is not declared any more."""

@@ -14,13 +14,13 @@ from spark_log_world import Spark, keyed, table
 
 import reliable_rx as rx
 from checkpoint import MemoryStore
-from hosting import QueryEvaluator
+from hosting import ListSource, QueryEvaluator
 from reliable_rx import operators as ops
 from reliable_rx.errors import PositionUnavailable, SourceFailed
 from reliable_rx.reliable import Bounded, Listed, Waking
 from reliable_rx.testing import check_source
 from spark_bridge import MicroBatchSource
-from spark_bridge.log import LogRefused, append
+from spark_bridge.log import LogRefused, append, end
 from spark_bridge.log.names import BELLS
 
 WAIT_S = 30.0
@@ -215,3 +215,21 @@ def test_arrow_batches_are_pyarrows(tmp_path: Path) -> None:
     append(tmp_path, [pa.record_batch({"a": [1, 2], "b": ["x", "y"]})], batch=0)
     (only,) = MicroBatchSource(tmp_path, values="arrow", columns=["b"]).open("0", 0).fetch(9).values
     assert only.equals(pa.record_batch({"b": ["x", "y"]}))
+
+
+def test_what_is_older_waits_for_a_log_that_is_not_there_yet(tmp_path: Path) -> None:
+    """On event time a source without partitions holds the others back as a silent partition does."""
+    log = tmp_path / "log"
+    with QueryEvaluator(MemoryStore(), idle_s=1e9) as evaluator:
+        evaluator.source("numbers", ListSource([2, 4], timestamp=float))
+        evaluator.source("rows", MicroBatchSource(log, timestamp=lambda row: float(row["n"])))
+        evaluator.create("all", rx.source("rows").map(lambda row: row["n"]).merge(rx.source("numbers")))
+        for _ in range(20):
+            evaluator.step()
+        assert evaluator.events_in == 0
+        append(log, [pa.record_batch({"n": [1, 3, 5]})], batch=0)
+        end(log)
+        evaluator.intake.list_soon()
+        evaluator.run()
+        found = [value for part in evaluator.stream("all").read(0, 10) for value in part.values]
+    assert found == [1, 2, 3, 4, 5]
