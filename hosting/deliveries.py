@@ -5,6 +5,9 @@ go and come again: whoever is second finds the other in the table, under one loc
 explicit subscription is stored before anything else, so it is there after a restart, at the position it had; an
 implicit one is a rule on the names of streams, is nowhere stored and cannot be faulted.
 
+A stream may be one of millions, and silent from now on. So beyond a limit those are forgotten that nobody subscribed to
+by name and of which nothing is left to deliver; their next event makes them known again, like their first.
+
 Each subscription has a cursor of its own and one batch outstanding at most, on a crew of threads where a stuck consumer
 costs a thread and nobody's events. Rejected: asking a table for every event (the subscription is made when the stream
 is first seen), one list of consumers per event (the slowest of them would set the pace).
@@ -16,12 +19,12 @@ import random
 import threading
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from typing import Any
 
 from checkpoint.store import Store
 from hosting.consumers import Consumer, Delivering, Verdict
-from hosting.partitioned.crew import DONE, Crew, Task
+from hosting.offers import Entry, Offer, Rule
+from hosting.partitioned.crew import DONE, Crew
 from hosting.sources.shared import NewStream, SharedSource
 from hosting.stream import Stream, StreamSource
 from hosting.subscription import POLL_S, Subscription
@@ -31,60 +34,15 @@ from reliable_rx.reliable import Bounded, Reader, Source, Waking
 AS_EVER = Delivering()
 PUMP_EVENTS = 1000
 STUCK_S = 1.0
-
-
-@dataclass(frozen=True, slots=True)
-class Offer:
-    """A stream that can be had: partition *partition* of what *source* gives each subscriber, from id *first* on."""
-
-    source: Callable[[str], Source]
-    release: Callable[[str], None]
-    bounds: Callable[[str], tuple[int, int]] | None
-    partition: str
-    first: int | None
-    owner: object
-
-    def begin(self) -> int:
-        """Return where those begin who subscribed before it was offered."""
-        if self.first is not None:
-            return self.first
-        return self.bounds(self.partition)[0] if self.bounds is not None else 0
-
-    def end(self) -> int:
-        """Return the id that comes next. *Raises* `ValueError` if nobody knows."""
-        if self.bounds is None:
-            raise ValueError("this source does not know where it ends (`bounds`): say from which id on with `at`")
-        return self.bounds(self.partition)[1]
-
-
-@dataclass(slots=True, eq=False)
-class Entry:
-    """One subscriber of a stream. *at* is where he begins, None for what comes from now on."""
-
-    subscription: Subscription
-    holder: str
-    at: int | None
-    early: bool
-    """It was there before the stream was."""
-    stored: bool
-    begun: bool = False
-    task: Task = field(init=False)
-
-
-@dataclass(frozen=True, slots=True)
-class Rule:
-    """An implicit subscription: a consumer is made for every stream whose name it fits."""
-
-    name: str
-    fits: Callable[[str], bool]
-    make: Callable[[str], Consumer]
-    delivering: Delivering
+STREAMS_MAX = 100_000
 
 
 class Deliveries:
     """Deliver streams to consumers in this process, on *threads*; more of them while consumers are stuck.
 
     With a *store*, explicit subscriptions are kept there: after a restart each goes on behind what it had taken.
+    Beyond *streams_max* streams, those of a source that is followed (`follow`) are forgotten when nothing of them is
+    left to deliver, together with the consumers that rules have made for them.
 
     >>> class Printer:
     ...     def deliver(self, records, after):
@@ -110,8 +68,10 @@ class Deliveries:
         clock: Callable[[], float] = time.monotonic,
         draw: Callable[[], float] = random.random,
         crew: Crew | None = None,
+        streams_max: int = STREAMS_MAX,
     ) -> None:
-        self.store = store
+        self.store, self.streams_max = store, streams_max
+        self._sweep_at = streams_max
         self.crew = crew if crew is not None else Crew(threads=threads, clock=clock)
         self._own_crew = crew is None
         self._clock, self._draw = clock, draw
@@ -165,6 +125,7 @@ class Deliveries:
                 self._offers[stream].release(entry.holder)
             if self.store is not None:
                 self.store.release(stream, name)
+            self._tidy(stream)
 
     def implicit(
         self,
@@ -226,6 +187,8 @@ class Deliveries:
                 self._attach(name, entry, offer)
             for rule in list(self._rules.values()):
                 self._apply(rule, name)
+            if len(self._offers) > self._sweep_at:
+                self._forget_unread()
 
     def withdraw(self, name: str) -> None:
         """The stream *name* is not to be had here any more: its subscribers wait until it is offered again."""
@@ -243,12 +206,16 @@ class Deliveries:
 
         def told(partition: str, stream: str, n: int) -> None:
             def source(holder: str) -> Source:
-                return shared.stream(stream, name=f"{holder} of {stream}")
+                return shared.stream(stream, name=f"{holder} of {stream}", partition=partition)
 
             def release(holder: str) -> None:
                 shared.release(f"{holder} of {stream}")
 
-            self._offer(stream, Offer(source, release, bounds, partition, n, shared))
+            def is_quiet(holder: str | None) -> bool:
+                reader = None if holder is None else f"{holder} of {stream}"
+                return shared.partition(partition).is_quiet(stream, reader)
+
+            self._offer(stream, Offer(source, release, bounds, partition, n, shared, is_quiet))
 
         with self._lock:
             self._followed[shared] = told
@@ -306,7 +273,7 @@ class Deliveries:
     def _apply(self, rule: Rule, stream: str) -> None:
         if rule.fits(stream) and rule.name not in self._entries.get(stream, {}):
             first = self._offers[stream].begin()
-            self._add(stream, rule.make(stream), rule.name, first, rule.delivering, stored=False)
+            self._add(stream, rule.make(stream), rule.name, first, rule.delivering, stored=False).rule = True
 
     def _attach(self, stream: str, entry: Entry, offer: Offer) -> None:
         if entry.begun:
@@ -326,7 +293,39 @@ class Deliveries:
                     self._offers[stream].release(entry.holder)
         with self._moved:
             self._moved.notify_all()
+        if entry.rule and len(self._offers) > self.streams_max and self._forgotten(stream, entry):
+            return DONE
         return pause_s
+
+    # -- forgetting
+
+    def _forgotten(self, stream: str, entry: Entry) -> bool:
+        """Forget *stream* and its only subscriber if nothing is left to deliver; called by the one who steps him.
+
+        His reader is closed under the lock: what comes from now on is told of, and finds nobody of his name.
+        """
+        with self._lock:
+            offer, subscription = self._offers.get(stream), entry.subscription
+            alone = list(self._entries.get(stream, {})) == [subscription.name]
+            if offer is None or not alone or not subscription.is_idle or not offer.is_quiet(entry.holder):
+                return False
+            subscription.dispose()
+            subscription.step()
+            offer.release(entry.holder)
+            del self._offers[stream], self._entries[stream]
+            return True
+
+    def _forget_unread(self) -> None:
+        """Forget streams that nobody reads; look again when there are a quarter more than are left."""
+        for name in [
+            each for each, offer in self._offers.items() if each not in self._entries and offer.is_quiet(None)
+        ]:
+            del self._offers[name]
+        self._sweep_at = max(self.streams_max, len(self._offers) * 5 // 4)
+
+    def _tidy(self, stream: str) -> None:
+        if not self._entries.get(stream, True):
+            del self._entries[stream]
 
     # -- the threads
 

@@ -90,6 +90,12 @@ class Subscription:
         wanted = self._wanted
         return self.position if wanted is None else wanted
 
+    @property
+    def is_idle(self) -> bool:
+        """Whether everything that was there has been delivered. Only who calls `step` can rely on it."""
+        waits = self._wanted is None and self._reader is not None
+        return self.status == "live" and waits and not self._ahead and self._end is None
+
     def detach(self) -> None:
         """There is nothing to read any more, for now."""
         self._origin = None
@@ -140,13 +146,14 @@ class Subscription:
             return left_s
         if self._wanted is not None or self._reader is None:
             return self._open()
-        if not self._ahead and self._end is None:
-            self._collect(self._reader)
+        more = not self._ahead and self._end is None and self._collect(self._reader)
         if self._ahead:
             return self._deliver()
         self._confirm()
         if self._end is not None:
             return self._finish(self._end)
+        if more:
+            return 0.0
         return None if isinstance(self._reader, Waking) else POLL_S
 
     def _open(self) -> float | None:
@@ -175,8 +182,9 @@ class Subscription:
         if isinstance(self._reader, Waking):
             self._reader.on_available(self.wake)
 
-    def _collect(self, reader: Reader) -> None:
-        """Read ahead what is there, without what nobody wants."""
+    def _collect(self, reader: Reader) -> bool:
+        """Read ahead what is there, without what nobody wants; return whether there was anything."""
+        before = self._fetched
         for _ in range(AHEAD):
             batch = reader.fetch(AHEAD - len(self._ahead))
             if batch.first > self._fetched + batch.skipped:
@@ -194,6 +202,7 @@ class Subscription:
             if self._end is not None or not batch.values or len(self._ahead) >= self.delivering.batch:
                 break
         self.position = self._ahead[0][0] if self._ahead else self._fetched
+        return self._fetched > before
 
     def _keeps(self, value: Any) -> bool:
         try:

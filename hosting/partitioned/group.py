@@ -127,7 +127,7 @@ def read_group(document: bytes, *, name: str) -> Group:
 
 
 def read_leases(document: bytes, *, name: str) -> dict[tuple[str, str], tuple[str | None, int]]:
-    """Return owner and epoch by source and partition, and nothing else, at a ninth of the cost. *Raises* as `read_group`.
+    """Return owner and epoch by source and partition, at a ninth of the cost. *Raises* as `read_group`.
 
     >>> group = Group("g", holds={Partition("flights", "JFK"): Hold(Status.OPEN, MemberId("n-1"), Epoch(3))})
     >>> read_leases(group.to_bytes(), name="g")

@@ -88,11 +88,16 @@ class SharedSource:
             for partition in self._partitions.values():
                 partition.forget(name)
 
-    def stream(self, stream: str, *, name: str | None = None) -> SharedView:
-        """Return one stream inside the partitions as a source; the ids of other streams' events are `skipped`."""
+    def stream(self, stream: str, *, name: str | None = None, partition: str | None = None) -> SharedView:
+        """Return one stream inside the partitions as a source; the ids of other streams' events are `skipped`.
+
+        A reader with a *name* (`named`) counts in *partition* alone if that is where the stream is known to live.
+        """
         if self.stream_of is None:
             raise ValueError("streams inside partitions are known by `stream_of`; give one")
-        if name is not None:
+        if name is not None and partition is not None:
+            self.partition(partition).register(name)
+        elif name is not None:
             self.named(name)
         return SharedView(self, name, stream)
 

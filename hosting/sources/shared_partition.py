@@ -37,6 +37,8 @@ class SharedPartition:
         self.finished: Batch | None = None
         self.readers: dict[str, SharedReader] = {}
         self.acknowledged: dict[str, int] = {}
+        self.names: set[str] = set()
+        """Readers that count among those who acknowledge also while they are not open."""
         self.told = BEFORE_ALL
         self._numbers = itertools.count()
 
@@ -75,7 +77,7 @@ class SharedPartition:
                 if self.readers.get(reader.name) is not reader:
                     return
                 del self.readers[reader.name]
-                if reader.name not in self.source.names:
+                if reader.name not in self.names:
                     self.acknowledged.pop(reader.name, None)
                 reader.leave()
                 last = not self.readers
@@ -88,13 +90,25 @@ class SharedPartition:
     def register(self, name: str) -> None:
         """Have *name* count among those who acknowledge, though it has not been here yet."""
         with self.lock:
+            self.names.add(name)
             self.acknowledged.setdefault(name, BEFORE_ALL)
 
     def forget(self, name: str) -> None:
         """Have *name* count no longer, unless it is open."""
         with self.lock:
+            self.names.discard(name)
             if name not in self.readers:
                 self.acknowledged.pop(name, None)
+
+    def is_quiet(self, stream: str, name: str | None) -> bool:
+        """Whether the cache has nothing of *stream*, so that its next event will be told of as one of a new stream.
+
+        The reader *name* reads in the cache, if there is one: of one apart nobody knows what it has not read yet.
+        """
+        with self.lock:
+            reader = None if name is None else self.readers.get(name)
+            apart = reader is not None and reader.cursor is None
+            return not apart and (self.cache is None or stream not in self.cache.index)
 
     # -- fetching
 
