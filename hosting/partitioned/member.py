@@ -38,9 +38,9 @@ class Pauses:
     open_s: float = 1.0
     most_s: float = 60.0
 
-    def reconnect(self, times: int, random: Random) -> float:
-        """Return the pause before a node comes back that was fenced *times* in a row before."""
-        return random.random() * self._limit(self.reconnect_s, times)
+    def reconnect(self, times: int, session_s: float, random: Random) -> float:
+        """Return the pause before a node comes back that was fenced *times* in a row before: first within a session."""
+        return random.random() * self._limit(min(self.reconnect_s, session_s), times)
 
     def repeat(self, times: int, session_s: float, random: Random) -> float:
         """Return how long to wait for an answer before the next beat is sent: well within the session."""
@@ -126,6 +126,7 @@ class Membership:
         _, sent, leaving = asked
         self._answered = answer.number
         if answer.fenced:
+            self._session_s = answer.session_s
             return self._lose_place(now, replaced=answer.replaced)
         if now >= sent + answer.session_s * 2 / 3:
             return self.tick(now)
@@ -245,7 +246,7 @@ class Membership:
         self.replaced |= replaced
         self.gone = self.leaving or self.replaced
         self._urgent = False
-        self._next_beat = now + self._pauses.reconnect(self._fenced, self._random)
+        self._next_beat = now + self._pauses.reconnect(self._fenced, self._session_s, self._random)
         self._not_before = self._next_beat
         self._fenced += 1
         return actions

@@ -122,8 +122,8 @@ def test_a_silent_coordinator_ends_what_runs() -> None:
 
 def test_who_is_fenced_comes_back_as_somebody_else() -> None:
     """It drops all it has, forgets its id, and asks to be let in again, under another token, after a random pause that
-    grows each time."""
-    node = member(pauses=Pauses(reconnect_s=10.0, most_s=60.0))
+    is first shorter than a session and grows each time."""
+    node = member(pauses=Pauses(reconnect_s=2 * SESSION_S, most_s=6 * SESSION_S))
     answered(node, 0.0, OPEN)
     token, pauses, now = node.beat(0.5).token, [], 1.0
     assert answered(node, now, {}, fenced=True) == [Action(Do.ABANDON, LEASE)]
@@ -136,9 +136,17 @@ def test_who_is_fenced_comes_back_as_somebody_else() -> None:
         assert beat.member is None and beat.token != token and not beat.holds
         token = beat.token
         node.answered(Answer(number=beat.number, member=MemberId(""), session_s=SESSION_S, fenced=True), now)
-    assert pauses[0] <= 10.0 and 20.0 < max(pauses) <= 60.0
+    assert pauses[0] <= SESSION_S and pauses[1] <= 2 * SESSION_S and 2 * SESSION_S < max(pauses) <= 6 * SESSION_S
     answered(node, now + 100.0, OPEN)
     assert node.id == "m-1" and node.channels[PART].lease == LEASE
+
+
+def test_how_long_who_is_fenced_stays_away() -> None:
+    """First within a session, or within ten seconds if that is longer; each time within twice as long, up to a limit."""
+    dice, pauses = Random(1), Pauses()
+    for times, session_s, most_s in [(0, 3.0, 3.0), (0, 60.0, 10.0), (1, 3.0, 6.0), (9, 3.0, 60.0)]:
+        drawn = [pauses.reconnect(times, session_s, dice) for _ in range(1_000)]
+        assert 0.0 <= min(drawn) < 0.05 * most_s and 0.95 * most_s < max(drawn) <= most_s
 
 
 def test_who_was_replaced_does_not_come_back() -> None:
