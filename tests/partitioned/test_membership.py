@@ -142,7 +142,7 @@ def test_who_is_fenced_comes_back_as_somebody_else() -> None:
 
 
 def test_how_long_who_is_fenced_stays_away() -> None:
-    """First within a session, or within ten seconds if that is longer; each time within twice as long, up to a limit."""
+    """First within a session, or ten seconds if that is longer; each time within twice as long, up to a limit."""
     dice, pauses = Random(1), Pauses()
     for times, session_s, most_s in [(0, 3.0, 3.0), (0, 60.0, 10.0), (1, 3.0, 6.0), (9, 3.0, 60.0)]:
         drawn = [pauses.reconnect(times, session_s, dice) for _ in range(1_000)]
