@@ -11,14 +11,17 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from checkpoint.files import create_durably, make_directory
 from reliable_rx.errors import CheckpointRefused
-from reliable_rx.rows import Report
-from spark_bridge.keyed.editing import Manner, check_edit, check_manner
-from spark_bridge.keyed.query import KeyedQuery
 from spark_bridge.log.disk import RealLogDisk, log_directory
 from spark_bridge.log.refusal import LogRefused
+
+if TYPE_CHECKING:
+    from reliable_rx.rows import Report
+    from spark_bridge.keyed.editing import Manner
+    from spark_bridge.keyed.query import KeyedQuery
 
 MARK = "reliable_rx.json"
 KEYED_MARK = "reliable_rx.keyed.json"
@@ -52,7 +55,9 @@ def check_keyed(place: str, query: KeyedQuery, placed: Manner) -> Report | None:
 
     *Raises* `CheckpointRefused` if it belongs to another query, keys, columns or number of buckets, or something else.
     """
-    directory = _directory(place)
+    from spark_bridge.keyed.editing import check_edit, check_manner  # every task of a log would load it
+
+    directory = log_directory(place)
     if directory is None:
         return None
     make_directory(directory)
