@@ -8,12 +8,14 @@ late and safe: what is acknowledged then is in a batch that Spark has written do
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
 from pyspark import TaskContext
+from pyspark.errors import PySparkTypeError
 from pyspark.sql.datasource import (
     DataSource,
     DataSourceReader,
@@ -22,9 +24,9 @@ from pyspark.sql.datasource import (
     InputPartition,
     WriterCommitMessage,
 )
-from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
+from pyspark.sql.pandas.types import from_arrow_schema, from_arrow_type, to_arrow_schema
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxRows, SupportsTriggerAvailableNow
-from pyspark.sql.types import StructType
+from pyspark.sql.types import StructField, StructType
 
 from reliable_rx.errors import InternalError
 from spark_bridge.checkpoints import check_checkpoint
@@ -53,6 +55,8 @@ from spark_bridge.log.writer import LogWriter
 from spark_bridge.options import ReadOptions, WriteOptions, read_options, write_options
 
 QUERY, BATCH = "sql.streaming.queryId", "streaming.sql.batchId"
+DAY_TIME = re.compile(r"interval (day|hour|minute|second)( to \w+)?")
+"""Intervals that are all one type but for how they are shown."""
 
 
 class ReliableRxSource(DataSource):
@@ -146,9 +150,20 @@ class LogStreamWriter(DataSourceStreamArrowWriter):
 
 
 def log_schema(schema: StructType) -> Any:
-    """Return the columns that a log keeps of rows with *schema*."""
-    kept = StructType([field for field in schema.fields if field.name != SHARED_BY])
-    return canonical(to_arrow_schema(kept, timezone="UTC"))
+    """Return the columns that a log keeps of rows with *schema*. *Raises* `ValueError` naming one that it cannot."""
+    return pa.schema([_kept(field) for field in schema.fields if field.name != SHARED_BY])
+
+
+def _kept(field: StructField) -> Any:
+    kind, remedy = field.dataType.simpleString(), "cast it before, to a string for example"
+    try:
+        (kept,) = canonical(to_arrow_schema(StructType([field]), timezone="UTC"))
+    except PySparkTypeError as error:
+        raise ValueError(f"column {field.name!r} is {kind}, which a log cannot keep; {remedy}") from error
+    back = from_arrow_type(kept.type).simpleString()
+    if back != DAY_TIME.sub("interval day to second", kind):
+        raise ValueError(f"column {field.name!r} is {kind}, which would come back as {back}; {remedy}")
+    return kept
 
 
 @dataclass

@@ -34,13 +34,22 @@ def rows_of(batch: Any, *, values: Values = "dict", timestamps: Timestamps = "da
     >>> rows_of(batch, values="tuple")[0]
     ('ada', datetime.datetime(1970, 1, 1, 0, 0, tzinfo=datetime.timezone.utc))
 
-    *Raises* `ValueError` for a timestamp outside of the years 1 to 9999, which a `datetime` cannot hold.
+    *Raises* `ValueError` for what Python cannot hold: a timestamp or a date outside of the years 1 to 9999, a map whose
+    keys are arrays or structs.
     """
     names = batch.schema.names
-    columns = [column_values(column, timestamps, name) for name, column in zip(names, batch.columns, strict=True)]
+    columns = [_values(column, timestamps, name) for name, column in zip(names, batch.columns, strict=True)]
     if values == "tuple":
         return list(zip(*columns, strict=True)) if columns else [()] * batch.num_rows
     return [dict(zip(names, row, strict=True)) for row in zip(*columns, strict=True)]
+
+
+def _values(column: Any, timestamps: Timestamps, name: str) -> list[Any]:
+    try:
+        return column_values(column, timestamps, name)
+    except (OverflowError, TypeError, KeyError) as error:
+        message = f"column {name!r} holds what is no value of Python's ({error})"
+        raise ValueError(f"{message}; read it with values='arrow', or leave it out with columns=") from error
 
 
 def column_values(column: Any, timestamps: Timestamps, name: str) -> list[Any]:

@@ -91,6 +91,21 @@ def test_a_moment_that_datetime_cannot_hold_is_an_error_with_a_way_out(moment: i
     assert column_values(array, "microseconds", "at") == [0, moment, None]
 
 
+@pytest.mark.parametrize(
+    "array",
+    [
+        pa.array([None, -800_000], pa.date32()),
+        pa.array([[4_000_000]], pa.list_(pa.date32())),
+        pa.array([[({"a": 1}, 2)]], pa.map_(pa.struct([("a", pa.int64())]), pa.int64())),
+        pa.array([[("a", 1), ("a", 2)]], pa.map_(pa.string(), pa.int64())),
+    ],
+)
+def test_what_python_cannot_hold_is_an_error_that_names_the_column(array: Any) -> None:
+    """Dates far away, keys that are structs, the same key twice: never a wrong value."""
+    with pytest.raises(ValueError, match=r"column 'x' holds what is no value of Python's.*values='arrow'"):
+        rows_of(pa.record_batch({"x": array}))
+
+
 @pytest.mark.parametrize("timestamps", ["datetime", "microseconds"])
 def test_rows_as_dictionaries_and_as_tuples(timestamps: Timestamps) -> None:
     """A row has the columns in their order."""
