@@ -5,8 +5,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from hosting.pressure import GO_ON
 from hosting.stream import Stream
-from hosting.window import GO_ON
 from reliable_rx.errors import PositionUnavailable, StoreUnavailable, invariant
 from reliable_rx.probes import probe
 from reliable_rx.reliable import Sink

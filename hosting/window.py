@@ -18,14 +18,13 @@ from collections.abc import Callable, Iterator, Sequence
 from operator import attrgetter
 from typing import Any
 
+from hosting.pressure import Pressure, Weights
 from hosting.turn import Output
 from reliable_rx.errors import PositionUnavailable, invariant
 from reliable_rx.reliable import Batch
 
 FIRST = attrgetter("first")
 SEGMENTS_MIN = 256
-STOP, GO_ON = 0.9, 0.7
-"""At which share of its limit a cache is under pressure, and down to which it stays so."""
 PORTIONS = 16
 """A cache is fetched into in portions of at most this part of it, so that it can be forgotten in such."""
 
@@ -135,31 +134,12 @@ class Window:
             )
 
 
-class Pressure:
-    """Whether to stop filling something: from 90 % of its limit on, until it is down to 70 % again.
-
-    >>> pressure = Pressure(100)
-    >>> [pressure.at(held) for held in (89, 90, 71, 70, 80)]
-    [False, True, True, False, False]
-    """
-
-    __slots__ = ("go_on", "on", "stop")
-
-    def __init__(self, limit: int) -> None:
-        self.stop, self.go_on = limit * STOP, limit * GO_ON
-        self.on = False
-
-    def at(self, held: int) -> bool:
-        """Say whether to stop now that *held* are held."""
-        self.on = held > self.go_on if self.on else held >= self.stop
-        return self.on
-
-
 class Cache(Window):
     """A window over one partition of an input that never holds more than *events_max*.
 
     Whoever fetches reserves first, and `fill` takes what was reserved, whatever else happens meanwhile. *stream_of*
-    says to which stream inside the partition a value belongs; then cursors may read one stream.
+    says to which stream inside the partition a value belongs; then cursors may read one stream. *weights* bound it in
+    bytes besides.
 
     >>> cache = Cache("0", 100, events_max=40)
     >>> cursor = Cursor(cache, "me", 100)
@@ -178,18 +158,24 @@ class Cache(Window):
     102
     """
 
-    __slots__ = ("cursors", "events_max", "held", "index", "low", "pressure", "reserved", "stream_of")
+    __slots__ = ("cursors", "events_max", "held", "index", "low", "pressure", "reserved", "stream_of", "weights")
     kind = "cache"
 
     def __init__(
-        self, name: str, next_id: int, *, events_max: int, stream_of: Callable[[Any], str] | None = None
+        self,
+        name: str,
+        next_id: int,
+        *,
+        events_max: int,
+        stream_of: Callable[[Any], str] | None = None,
+        weights: Weights | None = None,
     ) -> None:
         if events_max < 1:
             raise ValueError(f"events_max is {events_max}; a cache needs room for at least one event")
         super().__init__(name, next_id)
         self.events_max = events_max
         self.stream_of = stream_of
-        self.pressure = Pressure(events_max)
+        self.pressure, self.weights = Pressure(events_max), weights
         self.held = self.reserved = 0
         self.low = next_id
         self.index: dict[str, list[int]] = {}
@@ -204,11 +190,20 @@ class Cache(Window):
         """Say how many events may be reserved now; forgets what it can. 0 under pressure."""
         self.trim()
         held = self.held + self.reserved
-        return 0 if self.pressure.at(held) else self.events_max - held
+        room = 0 if self.pressure.at(held) else self.events_max - held
+        return room if self.weights is None else min(room, self.weights.room(reserved=self.reserved))
+
+    @property
+    def under_pressure(self) -> bool:
+        """Whether `room` has said that there is none, and not yet that there is some again."""
+        return self.pressure.on or (self.weights is not None and self.weights.pressure.on)
 
     def reserve(self, count_max: int) -> int:
         """Set room aside for at most *count_max* events that are about to be fetched; return for how many."""
-        count = max(0, min(count_max, self.room(), max(1, self.events_max // PORTIONS)))
+        portion = self.events_max // PORTIONS
+        if self.weights is not None:
+            portion = min(portion, self.weights.portion(PORTIONS))
+        count = max(0, min(count_max, self.room(), max(1, portion)))
         self.reserved += count
         return count
 
@@ -226,6 +221,8 @@ class Cache(Window):
             return ()
         first = self.next_id
         self.held += len(values)
+        if self.weights is not None:
+            self.weights.add(values)
         self.append(Output(self.name, first, values))
         return self._note(first, values)
 
@@ -268,6 +265,8 @@ class Cache(Window):
             self.held -= len(segment.values)
         if done:
             del self.segments[:done]
+            if self.weights is not None:
+                self.weights.drop(done)
             self._forget_index()
         self.trim_at = max(SEGMENTS_MIN, 2 * len(self.segments))
 

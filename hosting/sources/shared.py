@@ -15,7 +15,10 @@ import threading
 from collections.abc import Callable, Sequence
 from typing import Any, Literal
 
+from hosting.pressure import Weights
+from hosting.sources.polling import Sizes
 from hosting.sources.shared_partition import SharedPartition, SharedReader
+from hosting.window import Cache
 from reliable_rx.reliable import Source
 
 LAGS = ("slow", "detach")
@@ -26,9 +29,10 @@ NewStream = Callable[[str, str, int], None]
 class SharedSource:
     """Read *source* once for all who open its partitions here; any number of readers, from any threads.
 
-    At most *events_max* events of a partition are held. When a reader lags by that much, *lag* says whether the others
-    wait for it (``"slow"``) or it goes on by itself (``"detach"``): then it reads what *apart* makes, by default the
-    same source, which must bear that one partition is open twice.
+    At most *events_max* events of a partition are held, and about *bytes_max* bytes of them if that is given: by a
+    sample of what was fetched, or exactly where *bytes_of* gives the size of an event. When a reader lags by that much,
+    *lag* says whether the others wait for it (``"slow"``) or it goes on by itself (``"detach"``): then it reads what
+    *apart* makes, by default the same source, which must bear that one partition is open twice.
 
     The source may forget what all have acknowledged: all who are open, and those who have a name (`named`) also while
     they are not. *stream_of* says to which stream inside its partition an event belongs, for readers of one `stream`.
@@ -45,18 +49,19 @@ class SharedSource:
         source: Source,
         *,
         events_max: int = 65_536,
+        bytes_max: int | None = None,
+        bytes_of: Callable[[Any], int] | None = None,
         lag: Literal["slow", "detach"] = "slow",
         stream_of: Callable[[Any], str] | None = None,
         apart: Callable[[], Source] | None = None,
     ) -> None:
         if lag not in LAGS:
             raise ValueError(f"lag must be one of {', '.join(LAGS)}, got {lag!r}")
-        if events_max < 1:
-            raise ValueError(f"events_max is {events_max}; a cache needs room for at least one event")
         self.source = source
-        self.events_max = events_max
-        self.lag = lag
+        self.events_max, self.bytes_max, self.bytes_of = events_max, bytes_max, bytes_of
         self.stream_of = stream_of
+        self.new_cache("", 0)  # which says what is wrong with them
+        self.lag = lag
         self.apart = apart or (lambda: source)
         self.names: set[str] = set()
         self.watchers: tuple[NewStream, ...] = ()
@@ -111,6 +116,17 @@ class SharedSource:
     def unwatch(self, told: NewStream) -> None:
         """Call *told* no longer."""
         self.watchers = tuple(each for each in self.watchers if each is not told)
+
+    def new_cache(self, name: str, at: int) -> Cache:
+        """Return an empty cache for partition *name* from id *at* on."""
+        sizes = Sizes(self.bytes_of)
+
+        def weigh(values: Sequence[Any]) -> int:
+            sizes.learn(values)
+            return sizes.of(values)
+
+        weights = None if self.bytes_max is None else Weights(self.bytes_max, weigh)
+        return Cache(name, at, events_max=self.events_max, stream_of=self.stream_of, weights=weights)
 
     def partition(self, name: str) -> SharedPartition:
         """Return what its readers share of a partition."""

@@ -68,7 +68,7 @@ class SharedPartition:
             reader.on_available(self.wake)
         with self.lock:
             self.reader, self.finished = reader, None
-            self.cache = Cache(self.name, at, events_max=self.source.events_max, stream_of=self.source.stream_of)
+            self.cache = self.source.new_cache(self.name, at)
 
     def close(self, reader: SharedReader) -> None:
         """Let a reader go; with the last one the source is closed and the cache is gone."""
@@ -275,7 +275,7 @@ class SharedReader:
             skipped = batch.first - self.position
             self.position = batch.next
             cursor.confirm(batch.next - 1)
-            relieved = cache.pressure.on and cache.room() > 0
+            relieved = cache.under_pressure and cache.room() > 0
             end = self.partition.finished
             if end is None or batch.next < cache.next_id:
                 return Batch(batch.first, batch.values, skipped=skipped), relieved

@@ -10,8 +10,9 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, invariant, multiple, rule
 
+from hosting.pressure import Pressure
 from hosting.stream import Stream
-from hosting.window import UNKNOWN, Cache, Cursor, Pressure, Window
+from hosting.window import UNKNOWN, Cache, Cursor, Window
 from reliable_rx.errors import InternalError, PositionUnavailable
 from reliable_rx.reliable import Batch
 
