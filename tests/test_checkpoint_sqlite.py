@@ -57,19 +57,21 @@ def test_the_lock_ends_with_its_process(tmp_path: Path) -> None:
 
 def test_a_forked_child_does_not_keep_the_lock(tmp_path: Path) -> None:
     """A child forked while the store was open does not own it, and does not hold it beyond its parent."""
-    ours, childs = os.pipe()
+    (ours, childs), (born, tells) = os.pipe(), os.pipe()
     with SqliteStore(tmp_path):
         child = os.fork()
         if child == 0:
+            os.write(tells, b"x")
             os.read(ours, 1)
             os._exit(0)
+        os.read(born, 1)  # it lets go when it is born, which may be later than we go on
     try:
         SqliteStore(tmp_path).close()
     finally:
         os.write(childs, b"x")
         os.waitpid(child, 0)
-        os.close(ours)
-        os.close(childs)
+        for end in (ours, childs, born, tells):
+            os.close(end)
 
 
 def test_a_failed_opening_lets_go(tmp_path: Path) -> None:
@@ -290,6 +292,8 @@ POINTS = [
 ]
 
 
+@pytest.mark.slow
+@pytest.mark.commit
 def test_killed_at_every_named_point(tmp_path: Path) -> None:
     """Killed at each probe in turn, the store is whole and has everything that was acknowledged."""
     acknowledged = {"generation": 0, "turn": 0, "pushed": -1}
