@@ -1,14 +1,12 @@
 """Durable append logs: what a pushed input is written to before anyone says "accepted".
 
-Application threads append while the evaluator reads. Whoever comes first commits for all who wait (group commit), so
-that many threads share one fsync without a thread of our own. Values of one append are one sealed row; ids are
-consecutive from 0 and never reused, also when everything has been trimmed. Rejected: a writer thread (a queue that
-needs a bound, a shutdown and error hand-over), a row per value (eight times the cost of a batch).
+Application threads append while the evaluator reads, and share their fsyncs (`checkpoint.group_commit`). Values of one
+append are one sealed row; ids are consecutive from 0 and never reused, also when everything has been trimmed. Rejected:
+a row per value (eight times the cost of a batch).
 """
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NoReturn, Protocol
@@ -16,7 +14,8 @@ from typing import NoReturn, Protocol
 from checkpoint.codec import decode, encode
 from checkpoint.envelope import KeyRing, seal, unseal
 from checkpoint.failures import unavailable
-from reliable_rx.errors import CheckpointRefused, PositionUnavailable, StoreUnavailable
+from checkpoint.group_commit import Asked, GroupCommit
+from reliable_rx.errors import CheckpointRefused, PositionUnavailable
 from reliable_rx.probes import probe
 
 
@@ -75,11 +74,10 @@ class LogRows(Protocol):
 
 
 @dataclass(slots=True, eq=False)
-class _Append:
+class _Append(Asked):
     log: SealedLog
     values: Sequence[bytes]
     first: int = -1
-    error: BaseException | None = None
 
 
 class LogBook:
@@ -88,12 +86,10 @@ class LogBook:
     def __init__(self, rows: LogRows, *, keys: KeyRing, owner: str, where: str) -> None:
         self.rows, self.keys, self.owner, self.where = rows, keys, owner, where
         self._logs: dict[str, SealedLog] = {}
-        self._pending: list[_Append] = []
-        self._pending_lock = threading.Lock()
-        self._commit_lock = threading.Lock()
+        self._committing = GroupCommit[_Append](where, self._commit)
 
     def log(self, name: str) -> SealedLog:
-        with self._commit_lock:
+        with self._committing.lock:
             if name not in self._logs:
                 self._logs[name] = SealedLog(self, name)
             return self._logs[name]
@@ -101,28 +97,8 @@ class LogBook:
     def append(self, log: SealedLog, values: Sequence[bytes]) -> int:
         """Commit *values* together with whatever other threads are waiting to append."""
         mine = _Append(log, values)
-        with self._pending_lock:
-            self._pending.append(mine)
-        with self._commit_lock:
-            if mine.first < 0 and mine.error is None:
-                self._commit_pending()
-        if mine.error is not None:
-            raise mine.error
+        self._committing.do(mine)
         return mine.first
-
-    def _commit_pending(self) -> None:
-        with self._pending_lock:
-            batch, self._pending = self._pending, []
-        try:
-            self._commit(batch)
-        except Exception as error:
-            for each in batch:
-                each.error = error
-        except BaseException:
-            # An interrupt belongs to this thread; the others only learn that their values were not accepted.
-            for each in batch:
-                each.error = StoreUnavailable(f"{self.where}: the commit was interrupted, append again")
-            raise
 
     def _commit(self, batch: Sequence[_Append]) -> None:
         ends = {each.log: each.log.end for each in batch}
@@ -141,7 +117,7 @@ class LogBook:
             log.end = end
 
     def trim(self, log: SealedLog, upto: int) -> None:
-        with self._commit_lock, unavailable(log.where):
+        with self._committing.lock, unavailable(log.where):
             first = min(upto + 1, log.end)
             if first > log.first:
                 self.rows.trim(log.name, first, log.sealed_base(first))

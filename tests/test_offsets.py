@@ -369,7 +369,7 @@ def test_one_commit_for_all_who_wait(world: World) -> None:
     def others() -> None:
         for each in waiting:
             each.start()
-        while len(store._log._pending) < len(waiting):
+        while len(store._log._committing._pending) < len(waiting):
             pass
 
     with arm("offsets.before_commit", nth(1, others)):

@@ -1,7 +1,7 @@
 """The durable log of an offset store: group commit, replay, compaction. What the records mean is the table's business.
 
-A commit is a row appended to the log, sealed like everything durable; a table in memory answers every question. Whoever
-comes first commits for all who wait, in one transaction. Several processes may use one log: each reads, before it
+A commit is a row appended to the log, sealed like everything durable; a table in memory answers every question. Threads
+share their transactions (`checkpoint.group_commit`). Several processes may use one log: each reads, before it
 answers, the rows that others have appended, so that its table is never behind; inside a transaction nothing can come
 between. A compaction writes the whole table as one row and drops the rows before it. Rejected: a row per partition
 that is overwritten (no history to look at, a write per partition), one process that owns the store (it would have to
@@ -19,6 +19,7 @@ from typing import Any, Protocol
 from checkpoint.codec import decode, encode
 from checkpoint.envelope import KeyRing, seal, unseal
 from checkpoint.failures import unavailable
+from checkpoint.group_commit import Asked, GroupCommit
 from checkpoint.offsets.store import LeaseAuthority
 from checkpoint.offsets.table import Charged, Draft, Entry, Key, Operation, Record, Table
 from reliable_rx.errors import CheckpointRefused, OffsetsLoading, StoreUnavailable
@@ -59,11 +60,9 @@ class RowStore(Protocol):
 
 
 @dataclass(slots=True, eq=False)
-class _Ask:
+class _Ask(Asked):
     operation: Operation
     answer: Any = None
-    error: BaseException | None = None
-    done: bool = False
 
 
 class OffsetLog:
@@ -84,8 +83,8 @@ class OffsetLog:
         self._rows, self._leases, self._keys, self._owner, self.where = rows, leases, keys, owner, where
         self._clock, self._compact_rows, self._entries_max = clock, compact_rows, entries_max
         self._table, self._seen, self._behind_compaction, self._loaded = Table(), 0, 0, False
-        self._table_lock, self._commit_lock, self._pending_lock = threading.RLock(), threading.Lock(), threading.Lock()
-        self._pending: list[_Ask] = []
+        self._table_lock = threading.RLock()
+        self._committing = GroupCommit[_Ask](where, self._commit, afterwards=self._compact_if_long)
 
     def load(self) -> None:
         """Replay the log. Until then whoever asks is told to come again."""
@@ -106,19 +105,13 @@ class OffsetLog:
         """Do *operation* in one transaction with whatever other threads wait for; return its answer when durable."""
         self._check_loaded()
         mine = _Ask(operation)
-        with self._pending_lock:
-            self._pending.append(mine)
-        with self._commit_lock:
-            if not mine.done:
-                self._commit_pending()
-        if mine.error is not None:
-            raise mine.error
+        self._committing.do(mine)
         return mine.answer
 
     def compact(self) -> None:
         """Write the table as one row and drop those before it. Tombstones stay for one round."""
         self._check_loaded()
-        with self._commit_lock:
+        with self._committing.lock:
             self._compact()
 
     def _check_loaded(self) -> None:
@@ -126,22 +119,7 @@ class OffsetLog:
             message = f"{self.where}: the log is still being read; ask again soon"
             raise OffsetsLoading(message, where=self.where)
 
-    def _commit_pending(self) -> None:
-        with self._pending_lock:
-            batch, self._pending = self._pending, []
-        try:
-            self._commit(batch)
-        except Exception as error:
-            for each in batch:
-                each.error = error
-        except BaseException:
-            # An interrupt belongs to this thread; the others only learn that nothing was promised to them.
-            for each in batch:
-                each.error = StoreUnavailable(f"{self.where}: the commit was interrupted, commit again")
-            raise
-        finally:
-            for each in batch:
-                each.done = True
+    def _compact_if_long(self) -> None:
         if self._behind_compaction >= max(self._compact_rows, self._table.size):
             with suppress(StoreUnavailable):  # what was promised is durable without it
                 self._compact()

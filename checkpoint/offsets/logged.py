@@ -6,8 +6,9 @@ other charges admit.
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, TypeVar
+from typing import Any, Self, TypeVar
 
 from checkpoint.offsets import table as rules
 from checkpoint.offsets.log import OffsetLog
@@ -102,3 +103,21 @@ class LoggedOffsets:
         answer: Any = self._log.ask(checked)
         done: A = answer
         return done
+
+
+class OpenedOffsets(LoggedOffsets):
+    """One whose log was opened for it, and is closed by whoever made it."""
+
+    def __init__(self, log: OffsetLog, *, load: bool) -> None:
+        super().__init__(log)
+        if load:
+            log.load()
+
+    @abstractmethod
+    def close(self) -> None: ...
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.close()

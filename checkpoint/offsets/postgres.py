@@ -11,11 +11,11 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any
 
 from checkpoint.envelope import KeyRing
 from checkpoint.offsets.log import COMPACT_ROWS, ENTRIES_MAX, OffsetLog, Row
-from checkpoint.offsets.logged import LoggedOffsets
+from checkpoint.offsets.logged import OpenedOffsets
 from checkpoint.offsets.store import LeaseAuthority
 from checkpoint.postgres_connections import Connections
 from checkpoint.postgres_owner import Identity, alone, find_identity, make_identity
@@ -61,7 +61,7 @@ class _PostgresRows:
             yield _Reading(connection, self._identity.id)
 
 
-class PostgresOffsets(LoggedOffsets):
+class PostgresOffsets(OpenedOffsets):
     """Keep positions in the database *dsn*, under *name*; other processes may have them open too.
 
     *leases* knows who holds what. Without *keys* the key lies in the database beside the data. With ``load=False`` the
@@ -96,9 +96,7 @@ class PostgresOffsets(LoggedOffsets):
                 _PostgresRows(self._connections, identity), leases, keys=identity.keys, owner=identity.owner,
                 where=identity.where, clock=clock, compact_rows=compact_rows, entries_max=entries_max,
             )  # fmt: skip
-            super().__init__(log)
-            if load:
-                log.load()
+            super().__init__(log, load=load)
         except BaseException:
             self.close()
             raise
@@ -106,12 +104,6 @@ class PostgresOffsets(LoggedOffsets):
     def close(self) -> None:
         """Close the connections. Doing it twice is harmless."""
         self._connections.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        self.close()
 
     def _identity(self, name: str, keys: KeyRing | None, *, create: bool) -> Identity:
         if create:

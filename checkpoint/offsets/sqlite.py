@@ -18,14 +18,14 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import Any, Self
+from typing import Any
 
 from checkpoint.database import Database
 from checkpoint.envelope import KEY_BYTES_MAX, KEY_BYTES_MIN, KeyRing
 from checkpoint.failures import unavailable
 from checkpoint.files import RealDisk, make_directory, read_or_create
 from checkpoint.offsets.log import COMPACT_ROWS, ENTRIES_MAX, OffsetLog, Row
-from checkpoint.offsets.logged import LoggedOffsets
+from checkpoint.offsets.logged import OpenedOffsets
 from checkpoint.offsets.store import LeaseAuthority
 from reliable_rx.errors import CheckpointRefused, StoreUnavailable
 
@@ -70,7 +70,7 @@ class _SqliteRows:
             yield _Reading(self._database.read)
 
 
-class SqliteOffsets(LoggedOffsets):
+class SqliteOffsets(OpenedOffsets):
     """Keep positions in *directory*, which is created if need be; other processes may have it open too.
 
     *leases* knows who holds what. Without *keys* the key is a file in the directory. With ``load=False`` the log is
@@ -114,20 +114,12 @@ class SqliteOffsets(LoggedOffsets):
                 _SqliteRows(self._database), leases, keys=keys, owner=owner, where=str(directory),
                 clock=clock, compact_rows=compact_rows, entries_max=entries_max,
             )  # fmt: skip
-            super().__init__(log)
-            if load:
-                log.load()
+            super().__init__(log, load=load)
             undo.pop_all()
 
     def close(self) -> None:
         """Close the file. Doing it twice is harmless."""
         self._database.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        self.close()
 
 
 def _identify(database: Database, keys: KeyRing) -> str:
