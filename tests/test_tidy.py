@@ -34,6 +34,7 @@ PUBLIC = (
 # Classes whose every public method is documented too: what application code calls.
 CALLED_BY_APPLICATIONS = ("QueryEvaluator", "Stream", "PushedStream", "Query")
 NOT_IMPORTED = {
+    "tests/spark/armed/sitecustomize.py": "imported by Python itself, when a process starts",
     "hosting/cli/__main__.py": "run by python -m",
     "hosting/__main__.py": "run by python -m",
 }

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import socket
 from collections import defaultdict
 from datetime import date, datetime
 from decimal import Decimal
+from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
 import pytest
-from spark_world import START, died_before_its_last_commit, finish, logged, put, stream
+from spark_world import START, USERS, WAIT_S, died_before_its_last_commit, finish, logged, put, stream
 
-from spark_bridge import LogRefused, MicroBatchSource, batch_writer, publish, register
+import reliable_rx as rx
+from reliable_rx import operators as ops
+from spark_bridge import LogRefused, MicroBatchSource, batch_writer, configure, publish, register, run_on_spark
 
 ONCE = {"availableNow": True}
 
@@ -57,6 +61,48 @@ def test_other_rows_are_refused_or_dropped(spark: Any, tmp_path: Path) -> None:
     rows = logged(log)
     assert rows[:10] == first
     assert [row["n"] for row in rows[10:]] == [10, 11]
+
+
+def test_a_source_that_forgets_is_found_out(spark: Any, tmp_path: Path) -> None:
+    """A socket has nothing for a batch that comes again in a life after, and the query is refused, not shortened."""
+    log, checkpoint = tmp_path / "log", tmp_path / "checkpoint"
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        host, port = server.getsockname()
+        server.settimeout(WAIT_S)
+
+        def run() -> tuple[Any, socket.socket]:
+            heard = spark.readStream.format("socket").option("host", host).option("port", port).load()
+            return publish(heard, log, checkpoint=checkpoint), server.accept()[0]
+
+        query, line = run()
+        with line:
+            line.sendall(b"one\n")
+            query.processAllAvailable()
+        query.stop()
+        assert logged(log) == [{"value": "one"}]
+        died_before_its_last_commit(checkpoint)
+        query, line = run()
+        with line, pytest.raises(Exception, match="came again with other rows"):
+            finish(query)
+    assert logged(log) == [{"value": "one"}]
+
+
+def test_a_query_on_spark_runs_a_batch_again(spark: Any, tmp_path: Path) -> None:
+    """Its state in Spark is that of before the batch, so its rows are the same, with the same ids, and come once."""
+    configure(spark)
+    files, log, checkpoint = tmp_path / "in", tmp_path / "log", tmp_path / "checkpoint"
+    total = ops.scan(lambda total, row: total + row["n"], 0)
+    query = rx.source("rows").pipe(ops.group_by(lambda row: row["user"]), ops.flat_map(lambda user: user.pipe(total)))
+    for file in range(3):
+        put(files, file, range(file * 6, file * 6 + 6))
+        emitted = run_on_spark(query, stream(spark, files), key="user", seq="n", emits="long")
+        finish(publish(emitted, log, checkpoint=checkpoint, trigger=ONCE))
+        died_before_its_last_commit(checkpoint)
+    rows = logged(log)
+    assert len(rows) == 18
+    for number, user in enumerate(USERS):
+        found = [(row["id"], row["value"]) for row in rows if row["user"] == user]
+        assert found == list(enumerate(accumulate(range(number, 18, 3))))
 
 
 def test_windows_and_joins_in_append_mode(spark: Any, tmp_path: Path) -> None:

@@ -1,0 +1,150 @@
+"""What docs/explanation/spark-guarantees.md promises: its table names tests that are there; and what is lost is found.
+
+What takes a Spark is in tests/spark; here is what a log and an evaluator can show alone.
+"""
+
+from __future__ import annotations
+
+import re
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from spark_log_world import Spark, table
+
+import reliable_rx as rx
+from checkpoint import SqliteStore
+from hosting import JsonLinesSink, QueryEvaluator
+from reliable_rx.errors import NondeterminismDetected, PositionUnavailable, StoreUnavailable
+from reliable_rx.testing.faults import arm, disk_full
+from spark_bridge import MicroBatchSink, MicroBatchSource
+from spark_bridge.log.retention import Held, acknowledge, register, retain
+
+ROOT = Path(__file__).parents[1]
+PAGE = (ROOT / "docs" / "explanation" / "spark-guarantees.md").read_text()
+KINDS = {"S": "source", "P": "plan", "I": "into Spark", "F": "failure"}
+GROUPS = ("WRITING", "FORGETTING", "COMPACTING")
+OUTCOMES = {"exactly once", "newest wins", "at least once", "refused", "goes on", "not promised", "lost"}
+ROW = re.compile(r"^\| ([SPIF]\d+) \| ([^|]+) \| \*\*([^|*]+)\*\*([^|]*) \| ([^|]+) \|$", re.M)
+ROWS = {match[1]: match for match in ROW.finditer(PAGE)}
+TEST = re.compile(r"`(test_\w+\.py)::(test_\w+)`")
+NOT_TESTED = "not tested here"
+
+
+def test_every_row_is_there_once_and_in_its_order() -> None:
+    """Rows are numbered from 1 in each table, all lines of the tables are rows, and outcomes are few words."""
+    ids = [match[1] for match in ROW.finditer(PAGE)]
+    for letter in KINDS:
+        mine = [each for each in ids if each[0] == letter]
+        assert mine == [f"{letter}{n}" for n in range(1, len(mine) + 1)] and len(mine) > 4
+    assert len(ids) == len(re.findall(r"^\| [A-Z]\d+ ", PAGE, re.M)) == len(ROWS)
+    assert {match[3] for match in ROWS.values()} <= OUTCOMES
+
+
+@pytest.mark.parametrize("row", ROWS)
+def test_what_a_row_is_shown_by_exists(row: str) -> None:
+    """Each row names tests that are there, or says that it is not tested here, and never both."""
+    _, _, _, _, shown = ROWS[row].groups()
+    tests = TEST.findall(shown)
+    assert bool(tests) != (NOT_TESTED in shown)
+    assert not [test for test in tests if not is_there(*test)]
+
+
+def is_there(file: str, name: str) -> bool:
+    paths = list((ROOT / "tests").rglob(file))
+    return len(paths) == 1 and re.search(rf"^def {name}\(", paths[0].read_text(), re.M) is not None
+
+
+def test_every_point_of_the_bridge_is_one_where_something_is_killed() -> None:
+    """Each named point in the code of the bridge is among those of the kills, and each of these is in the code."""
+    modules = [path.read_text() for path in (ROOT / "spark_bridge").rglob("*.py")]
+    points = {point for text in modules for point in re.findall(r"probe\(\"([^\"]+)\"\)", text)}
+    kills = (ROOT / "tests" / "spark" / "test_spark_kill.py").read_text()
+    named = {point for group in GROUPS for point in constant(kills, group)}
+    assert points == named and len(points) >= 5
+    usual = kills.partition("@pytest.mark.skipif")[0]
+    assert not [point for point in named if not any(way in usual for way in ways(kills, point))]
+
+
+def constant(text: str, name: str) -> list[str]:
+    found = re.search(rf"^{name} = \((.*?)\)$", text, re.M | re.S)
+    assert found is not None, name
+    return re.findall(r"\"([^\"]+)\"", found[1])
+
+
+def ways(kills: str, point: str) -> list[str]:
+    """Return how a life may name *point*: by itself, or by the group of which it is killed at each."""
+    groups = [group for group in GROUPS if point in constant(kills, group)]
+    return [f'Kill("{point}"', *(f"*{group}" for group in groups)]
+
+
+def rows_of(log: Path, batch: int) -> None:
+    Spark(log).run(batch, table(*range(batch * 10, batch * 10 + 10)))
+
+
+def host(folder: Path, store: str, sink: Any, *, upto: int) -> int:
+    with SqliteStore(folder / store) as opened, QueryEvaluator(opened) as evaluator:
+        evaluator.source("rows", MicroBatchSource(folder / "log"))
+        evaluator.create("numbers", rx.source("rows").map(lambda row: {"n": row["n"]}))
+        evaluator.sink("numbers", sink)
+        evaluator.run(until=lambda: evaluator.stream("numbers").visible >= upto)
+        evaluator.checkpoint()
+        return evaluator.stream("numbers").visible
+
+
+@pytest.mark.parametrize("kind", ["lines", "log"])
+def test_a_lost_store_is_found_out_by_what_has_come_out(tmp_path: Path, kind: str) -> None:
+    """An evaluator with an empty store does not begin anew where its sink already has what it said."""
+
+    def sink() -> Any:
+        if kind == "lines":
+            return JsonLinesSink(tmp_path / "out.jsonl")
+        return MicroBatchSink(tmp_path / "out", pa.schema([("n", pa.int64())]))
+
+    rows_of(tmp_path / "log", 0)
+    assert host(tmp_path, "store", sink(), upto=10) == 10
+    shutil.rmtree(tmp_path / "store")
+    with pytest.raises(PositionUnavailable, match="already has ids up to 9, but this store has emitted only 0"):
+        host(tmp_path, "store", sink(), upto=10)
+
+
+def test_a_lost_log_is_found_out_by_its_readers(tmp_path: Path) -> None:
+    """An evaluator that was behind the end of the log that is in its place now is told so."""
+    for batch in range(2):
+        rows_of(tmp_path / "log", batch)
+    assert host(tmp_path, "store", JsonLinesSink(tmp_path / "out"), upto=20) == 20
+    shutil.rmtree(tmp_path / "log")
+    rows_of(tmp_path / "log", 0)
+    with pytest.raises(PositionUnavailable, match="id 20 is wanted, and it ends at 10"):
+        host(tmp_path, "store", JsonLinesSink(tmp_path / "out"), upto=30)
+
+
+@pytest.mark.parametrize("point", ["spark.before_manifest", "spark.after_manifest"])
+def test_a_full_disk_fails_the_batch_which_is_there_once_afterwards(tmp_path: Path, point: str) -> None:
+    """Spark is told and its query fails; when there is room, the batch runs again, and its rows are there once."""
+    spark = Spark(tmp_path)
+    spark.run(0, table(0, 1))
+    with arm(point, disk_full(by_sqlite=False)), pytest.raises(StoreUnavailable, match="No space left"):
+        spark.run(1, table(2, 3))
+    assert spark.numbers() in ([0, 1], [0, 1, 2, 3])
+    spark.run(1, table(2, 3))
+    spark.run(2, table(4))
+    assert spark.numbers() == [0, 1, 2, 3, 4]
+    assert not [path for path in tmp_path.iterdir() if path.name.endswith(".new")]
+
+
+def test_an_older_checkpoint_is_recognised_as_far_as_batches_are_kept(tmp_path: Path) -> None:
+    """Batches that are run once more are dropped; the newest is always kept, so one cut otherwise is found out."""
+    spark = Spark(tmp_path)
+    for batch in range(4):
+        rows_of(tmp_path, batch)
+    register(spark.view().disk, "reader", 0, 0, "rows", where=spark.where)
+    acknowledge(spark.view().disk, "reader", 0, Held("rows", 40))
+    assert retain(spark.view()) == 3
+    for batch in range(1, 4):
+        assert spark.run(batch, table(*range(batch * 10, batch * 10 + 10))).again
+    assert spark.numbers() == list(range(30, 40))
+    with pytest.raises(NondeterminismDetected, match=r"batch 3 .* came again with other rows"):
+        spark.run(3, table(*range(35, 45)))
