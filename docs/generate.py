@@ -1,4 +1,4 @@
-"""Writes the pages of docs/reference that come from docstrings: operators, testing kit, errors and limits, nodes.
+"""Writes the pages of docs/reference that come from docstrings: operators, testing kit, errors, nodes, Spark.
 
 A docstring is the one place where an operator is described; a page written by hand would say something else within a
 month. The table of all operators is read off their classes (`operator_table`). `make docs` runs this, and a test fails
@@ -18,11 +18,14 @@ from typing import Any
 
 import hosting
 import reliable_rx as rx
+import spark_bridge
+from hosting import companions
 from hosting.partitioned import assign, words
 from hosting.partitioned.readers import FarReader
 from hosting.partitioned.stream_source import GroupStreamSource
 from hosting.sources import HashRing
 from reliable_rx import creation, errors, limits, operators, testing
+from spark_bridge import moving
 
 sys.path.insert(0, str(Path(__file__).parent))  # wherever it is run from
 import operator_table
@@ -44,6 +47,7 @@ def pages() -> dict[str, str]:
         "testing.md": testing_page(),
         "errors.md": errors_page(),
         "nodes.md": nodes_page(),
+        "spark.md": spark_page(),
     }
 
 
@@ -204,6 +208,30 @@ def nodes_page() -> str:
 NODES: Sequence[Any] = (hosting.Node, hosting.open_group, hosting.Place, hosting.Profile, hosting.Timing)
 FOR_NODES: Sequence[Any] = (HashRing, GroupStreamSource, FarReader)
 WORDS: Sequence[Any] = (words.Partition, words.Lease, words.Shard, words.Member)
+
+
+def spark_page() -> str:
+    return page(
+        "Spark",
+        "Everything in `spark_bridge`, and what moves state. How to: [Meet Spark](../how-to/spark.md), which has the "
+        'options of `format("reliable_rx")`, and [Run a query on a Spark cluster](../how-to/spark-cluster.md).',
+        chain.from_iterable(made_with(title, values) for title, values in SPARK),
+    )
+
+
+SPARK: Sequence[tuple[str, Sequence[Any]]] = (
+    ("Out of Spark", (spark_bridge.publish, spark_bridge.batch_writer, spark_bridge.MicroBatchSource)),
+    ("Into Spark", (spark_bridge.register, spark_bridge.MicroBatchSink)),
+    ("On Spark", (spark_bridge.configure, spark_bridge.run_on_spark, moving.to_spark, moving.from_spark)),
+    (
+        "One process for both",
+        (spark_bridge.SparkCompanion, spark_bridge.start_session, companions.Companion, companions.CompanionFigures),
+    ),
+    (
+        "What is in a log, and for whom",
+        (spark_bridge.readers, spark_bridge.release, spark_bridge.end, spark_bridge.LogRefused, spark_bridge.LogFull),
+    ),
+)
 
 
 def made_with(title: str, values: Iterable[Any]) -> Iterable[str]:

@@ -94,10 +94,9 @@ class QueryEvaluator:
         self.lock = Turnstile()
         self.changed = threading.Condition()
         self.engine = QueryEngine()
-        self.calls = Calls(self)
+        self.calls, self.companions = Calls(self), Companions()
         self.intake = Intake(batch_events_max=batch_events_max, idle_s=idle_s, clock=clock)
         self.outlets = Outlets(self, buffer_events_max=buffer_events_max)
-        self.companions = Companions()  # of a host that runs more than this
         self.threads, (journal, checkpoint) = lenders("journal", "checkpoint", lend=lend, background=background)
         self.journal_worker = Worker(wake=self.wake, lend=journal)
         self.checkpointer = Checkpointer(

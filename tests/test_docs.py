@@ -29,6 +29,7 @@ import reactivex
 import reactivex.operators
 from psycopg.conninfo import conninfo_to_dict
 
+import spark_bridge
 from reliable_rx import creation, operators
 
 ROOT = Path(__file__).parent.parent
@@ -253,6 +254,12 @@ def test_every_operator_has_its_place_in_the_reference() -> None:
     lines = [line for line in made.operators_page().splitlines() if line.startswith("| [")]
     assert len(lines) == len(operators.__all__) + len(creation.__all__)
     assert all(line.count(" | ") == made.operator_table.HEAD.split("\n")[0].count(" | ") for line in lines)
+
+
+def test_every_name_of_the_bridge_has_its_place_in_the_reference() -> None:
+    """The page on Spark has every public name of `spark_bridge`, once."""
+    headings = re.findall(r"^### (\w+)$", generator().spark_page(), re.M)
+    assert not [name for name in spark_bridge.__all__ if headings.count(name) != 1]
 
 
 def test_the_readme_counts_right() -> None:

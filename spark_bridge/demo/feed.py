@@ -16,7 +16,7 @@ from pathlib import Path
 
 from hosting.demo.data import AIRPORTS, FLIGHTS, seconds
 
-FILES_MAX, LINES_MIN = 16, 500
+FILES_MAX, LINES_MIN = 12, 250
 FIRST_FILE_AT = 1_600_000_000
 Line = Sequence[str]
 
