@@ -14,24 +14,27 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 
-.PHONY: run run-spark test test-slow test-spark conformance lint bench docs clean
+.PHONY: run run-spark java test test-slow test-spark conformance lint bench docs clean
 .SECONDARY:
 
 run: $(VENV)/.installed-demo
 	$(BIN)/reliable-rx demo $(ARGS)
 
-run-spark: $(VENV)/.installed-demo $(VENV)/.installed-spark
+run-spark: $(VENV)/.installed-demo java $(VENV)/.installed-spark
 	$(BIN)/reliable-rx demo --spark $(ARGS)
+
+# Says what to do where there is no Java that Spark can use, before anything large is fetched.
+java:
+	@$(BIN)/python -m spark_bridge.session
 
 test: $(VENV)/.installed-test
 	$(BIN)/python -m pytest -n 2 -m "not slow" $(ARGS)
 
 test-slow: $(VENV)/.installed-test
-	$(BIN)/python -m pytest -n 2 -m slow $(ARGS)
+	$(BIN)/python -m pytest -n 2 -m "slow or commit or hypothesis" $(ARGS)
 
-# One process, so that one session of Spark is started for all. A Java that is missing is said before anything else.
-test-spark: $(VENV)/.installed-test $(VENV)/.installed-spark
-	@$(BIN)/python -m spark_bridge.session
+# One process, so that one session of Spark is started for all.
+test-spark: $(VENV)/.installed-test java $(VENV)/.installed-spark
 	$(BIN)/python -m pytest -m spark tests/spark $(ARGS)
 
 conformance: $(VENV)/.installed-test
