@@ -179,6 +179,10 @@ def test_a_group_that_there_is_not(terminal: Terminal, opened: Opened) -> None:
     refused = terminal("status", "--store", "here", "--group", "h", code=2)
     assert "here has no group 'h'; there are: g, other" in refused.stderr
     assert "say which group with --group; there are: g, other" in terminal("status", "--store", "here", code=2).stderr
+    for command in (("show",), ("reset", "--to", "0", "--yes"), ("migrate", "--from", "here", "--to", "there")):
+        refused = terminal("offsets", *command, "--store", "here", "--group", "h", code=2)
+        assert "here has no group 'h'; there are: g, other" in refused.stderr, command
+    assert opened.offsets.charge("h") is None
 
 
 # ---- offsets

@@ -115,6 +115,7 @@ def test_a_second_ctrl_c_does_not_wait(tmp_path: Path) -> None:
         (["--assignor", "fixed"], "cannot be made with"),
         (["--session", "0"], "longer than nothing"),
         (["--offsets", "dual"], "--offsets and --new-offsets belong together"),
+        (["--only", "letters/a"], "--only letters/a: the app has no such source; what it shares out is numbers"),
     ],
 )
 def test_called_wrongly(
@@ -128,4 +129,18 @@ def test_called_wrongly(
     monkeypatch.chdir(tmp_path)
     write(tmp_path, "wrong_node.py", APP.format(each="", count=1))
     assert main(["node", "wrong_node:app", "--store", "here", *options]) == 2
+    assert says in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        (["--session", "soon"], "argument --session: 'soon' is no span of time; give seconds from 0"),
+        (["--threads=-1"], "argument --threads: '-1' is no number of them; give one from 1"),
+    ],
+)
+def test_an_option_that_is_no_number(capsys: pytest.CaptureFixture[str], options: list[str], says: str) -> None:
+    """The option is named, and what it takes."""
+    with pytest.raises(SystemExit):
+        main(["node", "app.py:app", "--store", "here", *options])
     assert says in capsys.readouterr().err

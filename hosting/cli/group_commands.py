@@ -123,9 +123,12 @@ def node(a: argparse.Namespace) -> int:
 
 
 def seconds(text: str) -> float:
-    number = float(text)
+    try:
+        number = float(text)
+    except ValueError:
+        number = -1.0
     if not 0 <= number < float("inf"):
-        raise argparse.ArgumentTypeError(f"{text} is no span of time; give seconds from 0")
+        raise argparse.ArgumentTypeError(f"{text!r} is no span of time; give seconds from 0")
     return number
 
 
@@ -164,7 +167,7 @@ def named(text: str) -> tuple[str, str]:
 
 
 def count(text: str) -> int:
-    number = int(text)
+    number = int(text) if text.isdecimal() else 0
     if number < 1:
-        raise argparse.ArgumentTypeError(f"{text} is none; give a number from 1")
+        raise argparse.ArgumentTypeError(f"{text!r} is no number of them; give one from 1")
     return number

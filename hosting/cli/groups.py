@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from checkpoint.failures import unavailable
-from checkpoint.offsets import DualOffsets, OffsetStore
+from checkpoint.offsets import Committed, DualOffsets, OffsetStore
 from hosting.cli.loading import load_app
 from hosting.cli.wording import BadUsage, complain, plural
 from hosting.partitioned.group import Group
@@ -42,6 +42,13 @@ class Found:
         if group is None:
             raise BadUsage(f"{self.where} has no group {self.name!r}; {_known(group_names(self.where))}")
         return group
+
+    def positions(self) -> Mapping[Key, Committed]:
+        """Return what is committed. *Raises* `BadUsage` if that is nothing, as there is no such group."""
+        committed = self.offsets.fetch(self.name)
+        if not committed:
+            self.document()
+        return committed
 
     def despite_the_dead(self, act: Callable[[], T]) -> T:
         """Do *act*; if members stand in its way that are not heard of for a session, do it without them."""

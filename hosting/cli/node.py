@@ -12,7 +12,7 @@ import socket
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass, fields
 from importlib.util import find_spec
@@ -26,6 +26,7 @@ from hosting.partitioned.assign import assignor_named
 from hosting.partitioned.beats import Profile
 from hosting.partitioned.node import Node
 from hosting.partitioned.opening import Opened, lease_authority, open_group, open_offsets
+from hosting.partitioned.sections import sections_of
 from hosting.partitioned.tending import look
 from hosting.partitioned.timing import Timing
 from hosting.partitioned.words import Assignor, Partition
@@ -64,6 +65,7 @@ def run_node(where: str, settings: Settings) -> int:
     """Run a node of the app named by *where*; return 0 when it has been stopped and has given everything back."""
     app, group = load_app(where), settings.group or name_of(where)
     assignor, timing, profile = assignor_of(settings), timing_of(settings), profile_of(settings)
+    check_owned(settings.only, [section.name for section in sections_of(app)])
     with Stop() as stop, closing(open_group(settings.store, group)) as opened, ExitStack() as closed:
         node = Node(
             app, opened.registry, offsets_of(settings, opened, group, closed), opened.stores,
@@ -149,6 +151,13 @@ def profile_of(settings: Settings) -> Profile:
         partitions=partitions or None,
         offsets=settings.offsets,
     )
+
+
+def check_owned(only: Sequence[str], sections: Sequence[str]) -> None:
+    """*Raises* `BadUsage` for what no app like this has. Partitions may come later."""
+    unknown = next((each for each in only if not any(f"{each}/".startswith(f"{name}/") for name in sections)), None)
+    if unknown is not None:
+        raise BadUsage(f"--only {unknown}: the app has no such source; what it shares out is {', '.join(sections)}")
 
 
 def offsets_of(settings: Settings, opened: Opened, group: str, closed: ExitStack) -> OffsetStore:

@@ -26,7 +26,7 @@ def show(where: str, name: str | None, *, new_offsets: str | None, app: str | No
     """Print the positions of a group; with *app* how far behind its sources they are."""
     positions = {} if app is None else positions_of(app)
     with found_group(where, name, new_offsets=new_offsets) as found:
-        committed = found.offsets.fetch(found.name)
+        committed = found.positions()
         rows = list(records(committed, bounds_at(positions)))
     if as_json:
         say(json.dumps({"group": found.name, "positions": rows}))
@@ -79,7 +79,7 @@ def reset(
     positions = {} if app is None else positions_of(app)
     with found_group(where, name, new_offsets=new_offsets) as found:
         offsets = found.offsets
-        committed = offsets.fetch(found.name)
+        committed = found.positions()
         wanted = resolved(wishes, committed, positions)
         if not wanted:
             raise BadUsage(
@@ -163,6 +163,7 @@ def move(where: str | None, name: str | None, *, old: str, new: str, back: bool,
     if old == new:
         raise BadUsage("--from and --to are the same place")
     with found_group(where or old, name) as found, both(found, old, new) as migration:
+        found.document()
         before = migration.phase(found.name)
         step = migration.rollback if back else migration.migrate
         phase = before if look_only else found.despite_the_dead(lambda: step(found.name))
