@@ -1,4 +1,4 @@
-"""How Hypothesis runs here (new examples every time, and whoever finds one prints what repeats it), and PostgreSQL.
+"""How Hypothesis runs here (new examples every time, and whoever finds one prints what repeats it), lanes, PostgreSQL.
 
 Hypothesis itself draws the same examples for ever where it sees that it runs unattended; then a bug that the first
 examples miss is never found.
@@ -9,11 +9,29 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
-from hypothesis import settings
+from hypothesis import Phase, settings
+from lanes import SHARE, Lane
 from postgres_server import PostgresServer, find
 
 settings.register_profile("ci", derandomize=False, print_blob=True, deadline=None)
 settings.load_profile("ci")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    Lane.fast_alone = config.option.markexpr == "not slow"
+    if Lane.fast_alone:
+        settings.register_profile("fast", settings.get_profile("ci"), max_examples=100 // SHARE)
+        settings.load_profile("fast")
+
+
+@pytest.fixture
+def unshrunk() -> Iterator[None]:
+    """Have Hypothesis look for a failure, and not make it small: that takes most of the time where one is planted."""
+    before = settings.get_current_profile_name()
+    settings.register_profile("unshrunk", phases=[Phase.generate], database=None)
+    settings.load_profile("unshrunk")
+    yield
+    settings.load_profile(before)
 
 
 @pytest.fixture(scope="session")

@@ -13,6 +13,7 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
+from lanes import COMMIT, Lane
 
 Build = Callable[..., Any]
 
@@ -34,14 +35,24 @@ class Case:
 CASES: dict[str, Case] = {}
 
 
-def lanes(names: Iterable[str], *, fast: int) -> list[Any]:
-    """Return parameters for tests: of each operator the *fast* lane has that many cases, the slow lane has the rest."""
+def lanes(names: Iterable[str], *, fast: int, every: int = 1, longer: bool = False) -> list[Any]:
+    """Return parameters for tests: of each operator the *fast* lane has that many cases, the slow lane has the rest.
+
+    Of those for the fast lane it has each *every*-th, and each commit the others; *longer*: it has them too.
+    """
     seen: Counter[str] = Counter()
+    quick: list[str] = []
     params = []
     for name in names:
         operator = name.partition(":")[0]
         seen[operator] += 1
-        params.append(pytest.param(name, marks=() if seen[operator] <= fast else pytest.mark.slow))
+        if seen[operator] <= fast:
+            quick.append(name)
+            marks = COMMIT if len(quick) % every else (pytest.mark.commit,) if longer else ()
+        else:
+            marks = (pytest.mark.slow,)
+        if not Lane.fast_alone or pytest.mark.slow not in marks:
+            params.append(pytest.param(name, marks=marks))
     return params
 
 

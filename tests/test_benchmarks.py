@@ -86,6 +86,8 @@ def test_spark_prints_its_three_lines(tmp_path: Path) -> None:
     assert all(value > 0 for figures in found.values() for value in figures.values())
 
 
+@pytest.mark.slow
+@pytest.mark.commit
 @pytest.mark.parametrize(
     ("script", "arguments"),
     [

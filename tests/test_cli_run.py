@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 from cli_process import cli, running, wait_for, write
+from lanes import at_each_commit
 
 ENDLESS = """
 from hosting import App, GeneratorSource, JsonLinesSink
@@ -45,7 +46,11 @@ def records(path: Path) -> list[tuple[int, int]]:
     return [(each["id"], each["value"]) for each in map(json.loads, lines)]
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGKILL], ids=lambda number: number.name)
+@pytest.mark.parametrize(
+    "number",
+    [at_each_commit(signal.SIGTERM), at_each_commit(signal.SIGINT), signal.SIGKILL],
+    ids=lambda number: number.name,
+)
 def test_a_stopped_or_killed_app_goes_on_where_it_was(tmp_path: Path, number: signal.Signals) -> None:
     """SIGTERM and Ctrl-C end in a checkpoint and exit code 0; after these and after SIGKILL every sum is there once."""
     write(tmp_path, "endless.py", ENDLESS)

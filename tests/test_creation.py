@@ -7,6 +7,7 @@ from concurrent.futures import Future
 from typing import Any
 
 import pytest
+from lanes import at_each_commit
 from reactivex.disposable import Disposable
 from reactivex.scheduler import ImmediateScheduler
 from reactivex.subject import Subject
@@ -148,7 +149,7 @@ def test_a_long_sequence_comes_in_portions(name: str, ticks_s: float) -> None:
     assert turns == 4
 
 
-@pytest.mark.parametrize("name", LONG)
+@pytest.mark.parametrize("name", [at_each_commit(name) if name in ("range", "generate") else name for name in LONG])
 def test_a_long_sequence_is_all_there_un_hosted(name: str) -> None:
     """Un-hosted there are no portions; RxPY's one loop goes through the whole, or stops with its reader."""
     seen: list[int] = []

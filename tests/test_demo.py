@@ -8,9 +8,12 @@ from pathlib import Path
 
 import pytest
 from cli_process import cli
+from lanes import COMMIT
 
 from hosting.demo.queries import QUERIES
 from hosting.demo.verdict import compare
+
+pytestmark = [*COMMIT]
 
 
 @pytest.fixture(scope="module")

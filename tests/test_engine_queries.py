@@ -16,7 +16,7 @@ from reliable_rx.testing.recipes import STEPS, Recipe, Step, recipes
 
 def test_made_up_queries_survive_anything() -> None:
     """Compositions of up to six operators over two sources equal plain reactivex, hosted, crashed and recovered."""
-    check_query(recipes(sources=2), sources=2, events_max=8, examples=80, fresh=False)
+    check_query(recipes(sources=2), sources=2, events_max=8, examples=25, fresh=False)
 
 
 @pytest.mark.slow
@@ -83,6 +83,7 @@ def test_rows_of_inner_sequences_survive(recipe: Recipe) -> None:
     check_query(recipe, sources=2, examples=15, fresh=False)
 
 
+@pytest.mark.usefixtures("unshrunk")
 def test_a_query_that_fails_the_check_is_reported_with_its_input() -> None:
     """What is not equal raises, and says what was played, expected and got."""
     with pytest.raises(AssertionError, match=r"disagrees with plain reactivex"):

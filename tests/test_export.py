@@ -20,6 +20,7 @@ from typing import Any, NamedTuple
 import pyarrow.dataset
 import pytest
 from export_process import COUNT, PARTITIONS, PER_FILE, make
+from lanes import at_each_commit
 
 from hosting import GeneratorSource, ListSource
 from hosting.bulk import Exported, export
@@ -99,7 +100,7 @@ def start(directory: Path, workers: int, faults: str = "") -> subprocess.Popen[s
     return subprocess.Popen(command, env=environment, stderr=subprocess.PIPE, text=True)
 
 
-@pytest.mark.parametrize("point", POINTS)
+@pytest.mark.parametrize("point", [*map(at_each_commit, POINTS[:-1]), POINTS[-1]])
 def test_killed_at_every_point_and_restarted(tmp_path: Path, point: str) -> None:
     """A process that SIGKILL ends while it writes, syncs or renames loses and doubles nothing when run again."""
     with start(tmp_path, 1, f"{point}:kill@{random.randint(1, 20)}") as process:

@@ -64,7 +64,7 @@ def test_begun_again_it_is_as_new_un_hosted(name: str) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", [name for name in CASES if not name.startswith(USED_UP)])
+@pytest.mark.parametrize("name", lanes((name for name in CASES if not name.startswith(USED_UP)), fast=0))
 def test_begun_again_it_is_as_new_anywhere(name: str) -> None:
     """Rebuilt, hosted and recovered it does so, too."""
     check(name, {who: runner for who, runner in RUNNERS.items() if who != "un-hosted"})

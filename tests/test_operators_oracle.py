@@ -6,13 +6,16 @@ from collections.abc import Mapping
 from typing import Any
 
 import pytest
-from every_case import CASES, lanes
+from every_case import CASES, Case, lanes
+from lanes import Lane, at_each_commit
 
 import reliable_rx as rx
 from reliable_rx import creation
 from reliable_rx import operators as ops
 from reliable_rx.testing import HOSTED, RUNNERS, check_operator
 from reliable_rx.testing.virtual_time import Runner
+
+SEVERAL = [name for name, case in CASES.items() if case.sources == 1 < len(case.gaps_s)]
 
 
 def check(name: str, length_max: int, runners: Mapping[str, Runner], *, letters: int = 9) -> int:
@@ -28,14 +31,25 @@ def check(name: str, length_max: int, runners: Mapping[str, Runner], *, letters:
     )
 
 
+def shortest(case: Case) -> int:
+    """Two events where that is a few streams: not of two sources, nor with several gaps between events."""
+    return 2 if case.sources == len(case.gaps_s) == 1 else 1
+
+
 @pytest.mark.parametrize("name", lanes(CASES, fast=1))
 def test_agrees_on_short_streams(name: str) -> None:
-    """The operator does what RxPY's does, on all streams of two letters: of two values, or of one each way."""
-    check(name, 2 if CASES[name].sources == 1 else 1, RUNNERS, letters=2)
+    """The operator does what RxPY's does, on all streams of one or two events of two values."""
+    check(name, shortest(CASES[name]), RUNNERS, letters=2)
+
+
+@pytest.mark.parametrize("name", [at_each_commit(name) for name in SEVERAL if not Lane.fast_alone])
+def test_agrees_on_streams_of_two_events(name: str) -> None:
+    """The operator does what RxPY's does, on all streams of two events at any of its gaps."""
+    check(name, 2, RUNNERS, letters=2)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("name", lanes(CASES, fast=0))
 def test_agrees_on_all_small_streams(name: str) -> None:
     """The operator does what RxPY's does, on all streams of the full length."""
     check(name, CASES[name].length_full, RUNNERS)

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 from every_case import CASES, lanes
+from lanes import at_each_commit
 
 import reliable_rx as rx
 from hosting.engine import QueryEngine
@@ -20,8 +21,10 @@ from reliable_rx.testing.hosted import HostedRun
 ADDRESS = re.compile(" at 0x[0-9a-f]+")
 STREAMS = ("-0-1-2-0-1-(22)-0-1|", "--1-0-2--(01)---2-1-0---|")
 HOSTABLE = [name for name, case in CASES.items() if case.hostable]
-both_ways = pytest.mark.parametrize("late", [False, True], ids=["between turns", "while the next turn is taken"])
-both_kinds = pytest.mark.parametrize("full", [False, True], ids=["differential", "full"])
+both_ways = pytest.mark.parametrize(
+    "late", [at_each_commit(False), True], ids=["between turns", "while the next turn is taken"]
+)
+both_kinds = pytest.mark.parametrize("full", [False, at_each_commit(True)], ids=["differential", "full"])
 
 
 class ChainedRun(HostedRun):

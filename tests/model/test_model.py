@@ -1,6 +1,7 @@
 """The protocol of leases and channels, looked at in all its states; and that each of its rules is needed.
 
-With one fault in every run; with two, with answers that overtake each other and with a merge in the slow lane.
+Without faults in every run, with one at every commit; with two, with answers that overtake each other and with a merge
+in the slow lane.
 """
 
 from __future__ import annotations
@@ -19,6 +20,15 @@ def explored(rules: Rules, bounds: Bounds) -> Explored:
     return Explorer(Protocol(rules, bounds), what_is_wrong).explore()
 
 
+def test_all_holds_without_faults() -> None:
+    """Whatever comes late: every claim holds, and all can still end."""
+    found = explored(Rules(), NO_FAULT)
+    assert (found.broken, found.trace, found.stuck) == (None, [], 0)
+    assert found.states > 1_000
+
+
+@pytest.mark.slow
+@pytest.mark.commit
 def test_all_holds_with_one_fault() -> None:
     """Whatever is lost, repeated or late, and whatever fails once: every claim holds, and all can still end."""
     found = explored(Rules(), Bounds())

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from shares import ROOMS, Scene, by_kind, scenes, takers, total_and_allowed, within_one
 
@@ -55,7 +55,6 @@ each = pytest.mark.parametrize("name", [*EVERYTHING, *PARTLY])
 
 
 @pytest.mark.parametrize("name", EVERYTHING)
-@settings(max_examples=40)
 @given(scene=scenes(capacities=3, weights=3, roomy=True))
 def test_every_partition_has_one_owner_who_may_own_it(name: str, scene: Scene) -> None:
     """What anybody may own has an owner, who may; what nobody may own is left out, and so is everything else."""
@@ -63,7 +62,6 @@ def test_every_partition_has_one_owner_who_may_own_it(name: str, scene: Scene) -
 
 
 @pytest.mark.parametrize("name", PARTLY)
-@settings(max_examples=40)
 @given(scene=scenes(roomy=True))
 def test_who_leaves_some_to_others_gives_the_rest_to_those_who_may(name: str, scene: Scene) -> None:
     """Assignors that leave some partitions waiting on purpose give the others to members who may own them."""
@@ -73,7 +71,6 @@ def test_who_leaves_some_to_others_gives_the_rest_to_those_who_may(name: str, sc
 
 
 @each
-@settings(max_examples=25)
 @given(scene=scenes(capacities=2, weights=3, roomy=True), data=st.data())
 def test_the_order_of_what_comes_in_makes_no_difference(name: str, scene: Scene, data: st.DataObject) -> None:
     """Members, shards and owners in any other order give the same."""

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from lanes import examples
 from shares import Scene, every_way, loads, moved, scenes, too_much, total_and_allowed, unevenness
 
 from hosting.partitioned.assign import sticky
@@ -36,7 +37,7 @@ def test_members_alike_are_within_one(scene: Scene) -> None:
         assert max(counts) - min(counts) <= 1
 
 
-@settings(max_examples=150)
+@examples(150)
 @given(scenes(capacities=3, **SMALL))
 def test_equal_shards_move_as_little_as_any_even_sharing_moves(scene: Scene) -> None:
     """S13: of all ways to share out, it is among the most even, and of those among the ones with the fewest moves."""
@@ -53,7 +54,7 @@ def test_shards_of_different_weight_are_even_within_the_heaviest(scene: Scene) -
     assert not too_much(scene, assigned)
 
 
-@settings(max_examples=150, derandomize=True)
+@examples(150, derandomize=True)
 @given(scenes(weights=5, **SMALL))
 def test_shards_of_different_weight_move_hardly_more_than_they_must(scene: Scene) -> None:
     """At most two more than balance asks for; always in the same scenes, since this is what a rule yields."""

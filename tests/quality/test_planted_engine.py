@@ -5,11 +5,11 @@ A check is allowed a bounded number of examples, and must pass without the bug.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import pytest
-from hypothesis import Phase, settings
+from lanes import at_each_commit
 from planted_checks import CHECKS
 
 import hosting.edit
@@ -39,17 +39,11 @@ def planted(check: str) -> Callable[[Plant], Plant]:
     return register
 
 
-@pytest.fixture(autouse=True)
-def quick() -> Iterator[None]:
-    """Look for a failure, do not make it small."""
-    settings.register_profile("planted", phases=[Phase.generate], database=None)
-    before = settings.get_current_profile_name()
-    settings.load_profile("planted")
-    yield
-    settings.load_profile(before)
+pytestmark = pytest.mark.usefixtures("unshrunk")
+QUICK = ("again", "event time", "nondeterminism", "windows")
 
 
-@pytest.mark.parametrize("name", CHECKS)
+@pytest.mark.parametrize("name", [name if name in QUICK else at_each_commit(name) for name in CHECKS])
 def test_passes_without_a_bug(name: str) -> None:
     """The checks that find the bugs are content without them."""
     CHECKS[name]()

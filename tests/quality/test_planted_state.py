@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from planted_checks import CHECKS
-from test_planted_engine import Plant, changed_header, changed_rows, quick  # noqa: F401  (a fixture)
+from test_planted_engine import Plant, changed_header, changed_rows
 
 import hosting.snapshot
 from hosting import journaling, recovery
@@ -25,6 +25,7 @@ from reliable_rx.push import States
 from reliable_rx.rows import Loader
 from reliable_rx.stage import Cx
 
+pytestmark = pytest.mark.usefixtures("unshrunk")
 PLANTS: dict[str, tuple[Plant, str]] = {}
 
 

@@ -1,0 +1,33 @@
+"""Which lane runs, and how much of a check each has: the fast one a sample, the slow one the whole.
+
+What `commit` marks is in the slow lane, and .ci/run runs it for every commit, with all properties at their full number
+of examples. The rest of the slow lane is for a night.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import settings
+
+SHARE = 4
+COMMIT = (pytest.mark.slow, pytest.mark.commit)
+
+
+class Lane:
+    """Where only the fast one runs, tests of the other are not made: making them takes longer than the fast ones run,
+    and of the examples of a property a quarter is drawn.
+    """
+
+    fast_alone = False
+
+
+def at_each_commit(*values: Any) -> Any:
+    """Return a parameter that the fast lane leaves out."""
+    return pytest.param(*values, marks=COMMIT)
+
+
+def examples(count: int, **options: Any) -> settings:
+    """Return settings of a property with *count* examples, of which the fast lane draws a quarter."""
+    return settings(max_examples=count // SHARE if Lane.fast_alone else count, deadline=None, **options)
