@@ -12,6 +12,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -112,7 +113,9 @@ def found(node: ast.AST, where: str, folder: Path, *, at_once: bool, for_types: 
             )
 
 
-ALL = [each for package in FLOORS for path in modules(package) for each in imports(path)]
+@cache
+def every_import() -> list[Import]:
+    return [each for package in FLOORS for path in modules(package) for each in imports(path)]
 
 
 def test_the_parser_sees_imports_in_every_position(tmp_path: Path) -> None:
@@ -152,7 +155,7 @@ def test_the_arrows_between_the_packages(package: str) -> None:
     """No module imports from a floor above its own."""
     wrong = [
         str(each)
-        for each in ALL
+        for each in every_import()
         if each.where.startswith(f"{package}/") and each.top in FLOORS and each.top not in ARROWS[package]
         if not (each.where.startswith(LOOKS_UP) and not each.at_once)
     ]
@@ -164,7 +167,7 @@ def test_what_is_imported_from_outside(package: str) -> None:
     """Each package uses the standard library and the few distributions that are its own."""
     wrong = [
         str(each)
-        for each in ALL
+        for each in every_import()
         if each.where.startswith(f"{package}/") and each.top not in FLOORS and each.top not in sys.stdlib_module_names
         if each.top not in OUTSIDE[package] and each.top != "__future__"
         if not (each.top == STRATEGIES and each.where.startswith(LOOKS_UP))
@@ -174,14 +177,16 @@ def test_what_is_imported_from_outside(package: str) -> None:
 
 def test_only_the_bridge_knows_spark() -> None:
     """pyspark is imported in spark_bridge and nowhere else."""
-    assert not [str(each) for each in ALL if each.top == "pyspark" and not each.where.startswith("spark_bridge/")]
+    assert not [
+        str(each) for each in every_import() if each.top == "pyspark" and not each.where.startswith("spark_bridge/")
+    ]
 
 
 def test_what_is_heavy_is_imported_where_it_is_used() -> None:
     """Drivers, pyarrow, rich, and what the demonstration needs are imported inside functions, in their rooms."""
     wrong = [
         str(each)
-        for each in ALL
+        for each in every_import()
         if each.top in LAZY and each.where.startswith(("hosting/", "checkpoint/"))
         if (each.at_once and not each.for_types) or not each.where.startswith(LAZY[each.top])
     ]
@@ -192,7 +197,7 @@ def test_what_is_replayed_knows_no_clock_no_chance_and_no_world() -> None:
     """Nothing in reliable_rx or the engine imports time, randomness, threads, files or sockets (exceptions by name)."""
     worldly = [
         each
-        for each in ALL
+        for each in every_import()
         if each.top in WORLDLY and each.where.startswith(PURE) and not each.where.startswith(LOOKS_UP)
     ]
     assert not [str(each) for each in worldly if (each.where, each.top) not in WORLDLY_ALLOWED]
@@ -208,7 +213,7 @@ def test_operators_import_almost_nothing() -> None:
         "__future__", "collections", "copy", "dataclasses", "datetime", "functools", "heapq", "itertools", "math",
         "operator", "reactivex", "reliable_rx", "typing", "zlib",
     }  # fmt: skip
-    assert not [str(i) for i in ALL if i.where.startswith("reliable_rx/operators/") and i.top not in needed]
+    assert not [str(i) for i in every_import() if i.where.startswith("reliable_rx/operators/") and i.top not in needed]
 
 
 def test_nothing_that_is_replayed_asks_for_the_time() -> None:
