@@ -80,6 +80,8 @@ def publish(
         raise ValueError(f"mode is {mode!r}; choose append or update (complete would write the whole table each time)")
     if mode == "update" and form == "sink":
         raise ValueError("mode is 'update', which a sink of Spark's cannot do; leave form out, or say 'foreach_batch'")
+    if form == "foreach_batch" or mode == "update":
+        _check_local(df)
     names = (key,) if isinstance(key, str) else tuple(key)
     check_sharing(partitions, names)
     shared = _shared_out(df, names, partitions)
@@ -117,6 +119,7 @@ def batch_writer(
     place = _place(log)
 
     def write(df: DataFrame, batch: int) -> None:
+        _check_local(df)
         query = df.sparkSession.sparkContext.getLocalProperty("sql.streaming.queryId")
         if query is None:
             raise InternalError("Spark no longer says in sql.streaming.queryId whose batch this is")
@@ -138,6 +141,13 @@ def batch_writer(
         ring(disk.directory)
 
     return write
+
+
+def _check_local(df: DataFrame) -> None:
+    """*Raises* `ValueError` under Spark Connect, where a function for batches cannot know whose batch it has."""
+    if type(df).__module__.startswith("pyspark.sql.connect"):
+        message = "Spark Connect runs foreachBatch in a process of its server's, which does not know whose batch it has"
+        raise ValueError(f"{message}; publish in mode 'append' and form 'sink', or with a session that is not remote")
 
 
 def _place(log: str | os.PathLike[str]) -> str:

@@ -19,7 +19,7 @@ from checkpoint import SqliteStore
 from hosting import JsonLinesSink, QueryEvaluator
 from reliable_rx.errors import NondeterminismDetected, PositionUnavailable, StoreUnavailable
 from reliable_rx.testing.faults import arm, disk_full
-from spark_bridge import MicroBatchSink, MicroBatchSource
+from spark_bridge import MicroBatchSink, MicroBatchSource, batch_writer, publish
 from spark_bridge.log.retention import Held, acknowledge, register, retain
 
 ROOT = Path(__file__).parents[1]
@@ -148,3 +148,22 @@ def test_an_older_checkpoint_is_recognised_as_far_as_batches_are_kept(tmp_path: 
     assert spark.numbers() == list(range(30, 40))
     with pytest.raises(NondeterminismDetected, match=r"batch 3 .* came again with other rows"):
         spark.run(3, table(*range(35, 45)))
+
+
+class RemoteFrame:
+    """What a streaming frame of Spark Connect looks like from outside; a real one needs a server."""
+
+    __module__ = "pyspark.sql.connect.dataframe"
+    isStreaming = True
+
+
+def test_spark_connect_is_told_what_it_cannot_do(tmp_path: Path) -> None:
+    """Batches in a function need the driver's own process; nothing is written before that is said."""
+    frame: Any = RemoteFrame()
+    with pytest.raises(ValueError, match="Spark Connect runs foreachBatch in a process of its server's"):
+        publish(frame, tmp_path / "log", checkpoint=tmp_path / "checkpoint", form="foreach_batch")
+    with pytest.raises(ValueError, match="publish in mode 'append' and form 'sink'"):
+        publish(frame, tmp_path / "log", checkpoint=tmp_path / "checkpoint", mode="update", key="n", partitions=2)
+    with pytest.raises(ValueError, match="Spark Connect"):
+        batch_writer(tmp_path / "log")(frame, 0)
+    assert not any(tmp_path.iterdir())
