@@ -1,6 +1,8 @@
 """One SQLite file of a store: opened, recognised, and used from two sides.
 
-A writing and a reading connection, each behind a lock of its own, so that reading never waits for a commit.
+A writing and a reading connection, each behind a lock of its own, so that reading never waits for a commit. The second
+is made when a read meets a commit for the first time: a connection takes 150 kB, and as much time to make as a small
+transaction, and most partitions of a node never need two.
 Write-ahead log with ``synchronous=FULL``: one fsync per commit. Transactions are begun and ended by hand, because the
 module's implicit ones do not cover what they seem to. The file says that it is ours (``application_id``) and in which
 format (``user_version``), and holds a sealed identity, so that a foreign file, a newer one, or a wrong key is refused
@@ -41,13 +43,14 @@ class Database:
         self._write_lock, self._read_lock = threading.Lock(), threading.RLock()
         self._writing: sqlite3.Connection | None = None
         self._reading: sqlite3.Connection | None = None
+        self._seen: sqlite3.Connection | None = None
         self._frozen = False
         with unavailable(str(path)):
             try:
                 if not read_only:
                     self._writing = _connect(path, "rwc")
-                self._reading = self._connect_reading()
-                if read_only:
+                else:
+                    self._reading = self._connect_reading()
                     _check_format(self._reading, path)
             except BaseException:
                 self.close()
@@ -117,24 +120,41 @@ class Database:
 
     def read(self, sql: str, parameters: Sequence[Any] = ()) -> list[Any]:
         """Return the rows of a query, as last committed."""
-        with self._read_lock:
-            return self._current().execute(sql, parameters).fetchall()
+        with self._read_lock, self._free() as connection:
+            return connection.execute(sql, parameters).fetchall()
 
     @contextmanager
     def snapshot(self) -> Iterator[None]:
-        """Let all reads of this thread inside see one committed state; reads of other threads wait."""
-        with self._read_lock:
-            connection = self._current()
+        """Let all reads of this thread inside see one committed state; it must not write meanwhile."""
+        with self._read_lock, self._free() as connection:
             connection.execute("BEGIN")
+            self._seen = connection
             try:
                 yield
             finally:
+                self._seen = None
                 connection.execute("ROLLBACK")
 
-    def _current(self) -> sqlite3.Connection:
+    @contextmanager
+    def _free(self) -> Iterator[sqlite3.Connection]:
+        """Give a connection that can read now: that of this thread's snapshot, the writing one, or the second."""
+        if self._seen is not None:
+            yield self._seen
+        elif self._writing is not None and self._write_lock.acquire(blocking=False):
+            try:
+                yield self._open(self._writing)
+            finally:
+                self._write_lock.release()
+        else:
+            yield self._second()
+
+    def _second(self) -> sqlite3.Connection:
         """Return the reading connection; a frozen view ends when an owner has come."""
+        if self._reading is None and self._writing is not None:
+            with unavailable(str(self.path)):
+                self._reading = self._connect_reading()
         connection = self._open(self._reading)
-        if self._frozen and not connection.in_transaction:
+        if self._frozen:
             connection.close()
             connection = self._reading = self._connect_reading()
         return connection
