@@ -125,6 +125,8 @@ class DirectoryLock:
             _HELD.discard(self)
             # Emptied first: a pid left behind would name a process that owns nothing.
             os.ftruncate(self._descriptor, 0)
+            # Unlocked, not only closed: a child that another thread is just starting still has the descriptor.
+            fcntl.flock(self._descriptor, fcntl.LOCK_UN)
             os.close(self._descriptor)
 
     def forget_in_child(self) -> None:

@@ -17,6 +17,8 @@ import pytest
 from checkpoint_writer import check_written
 
 from checkpoint import Checkpoint, SqliteStore, Store
+from checkpoint.database import Database
+from checkpoint.files import DirectoryLock
 from reliable_rx.errors import StoreOwned, StoreUnavailable
 from reliable_rx.testing.faults import arm
 
@@ -72,6 +74,17 @@ def test_a_forked_child_does_not_keep_the_lock(tmp_path: Path) -> None:
         os.waitpid(child, 0)
         for end in (ours, childs, born, tells):
             os.close(end)
+
+
+def test_a_child_that_is_being_started_does_not_keep_the_lock(tmp_path: Path) -> None:
+    """Another thread may start a program while a store is closed: until it runs, it has what its parent has."""
+    lock = DirectoryLock(tmp_path)
+    copy = os.dup(lock._descriptor)  # as between the fork and the exec of a child
+    try:
+        lock.release()
+        DirectoryLock(tmp_path).release()
+    finally:
+        os.close(copy)
 
 
 def test_a_failed_opening_lets_go(tmp_path: Path) -> None:
@@ -311,3 +324,29 @@ def test_killed_at_random(tmp_path: Path) -> None:
         faults = f"{chance.choice(POINTS)}:kill@{chance.randrange(1, 60)}" if chance.random() < 0.5 else ""
         run_and_kill(tmp_path, acknowledged, faults=faults, lines=chance.randrange(2, 200))
         check_after_kill(tmp_path, acknowledged)
+
+
+def test_reading_waits_for_no_transaction_and_sees_none_that_is_open(tmp_path: Path) -> None:
+    """Whoever reads while something is written, in a snapshot or not, sees what was committed last, and at once."""
+    SqliteStore(tmp_path).close()
+    database = Database(tmp_path / "log.sqlite", "log")
+    rows = "SELECT n FROM positions"
+    insert = "INSERT INTO positions VALUES ('s', ?, 1, x'00')"
+    with database.transaction() as writing:
+        writing.execute(insert, ("first",))
+        assert database.read(rows) == []
+        with database.snapshot():
+            assert database.read(rows) == []
+    with database.snapshot():
+        assert database.read(rows) == [(1,)]
+        late = threading.Thread(target=add, args=(database, insert))
+        late.start()
+        assert database.read(rows) == [(1,)]
+    late.join()
+    assert database.read(rows) == [(1,), (1,)]
+    database.close()
+
+
+def add(database: Database, insert: str) -> None:
+    with database.transaction() as writing:
+        writing.execute(insert, ("second",))
