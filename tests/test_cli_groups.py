@@ -296,7 +296,7 @@ def test_a_migration_there_and_back(terminal: Terminal, opened: Opened) -> None:
         member.beat()
         assert "group g: new" in terminal("offsets", "migrate", *where, member=member).stdout
         refused = terminal("offsets", "show", "--store", "here", code=1)
-        assert "ask " in refused.stderr and "there" in refused.stderr
+        assert "ask " in refused.stderr and "there" in refused.stderr and "with --new-offsets" in refused.stderr
         member.commit({JFK: 90}, to=there)
         assert "group g: dual to old" in terminal("offsets", "rollback", *where).stdout
         assert "group g: old" in terminal("offsets", "rollback", *where, member=member).stdout

@@ -21,7 +21,7 @@ from hosting.partitioned.sections import listing_of, sections_of
 from hosting.partitioned.tending import bury, find_dead, look
 from hosting.positions import bounds_of
 from hosting.starting import ENDLESS
-from reliable_rx.errors import StoreOwned
+from reliable_rx.errors import OffsetsMoved, StoreOwned
 from reliable_rx.reliable import Source
 
 T = TypeVar("T")
@@ -45,7 +45,11 @@ class Found:
 
     def positions(self) -> Mapping[Key, Committed]:
         """Return what is committed. *Raises* `BadUsage` if that is nothing, as there is no such group."""
-        committed = self.offsets.fetch(self.name)
+        try:
+            committed = self.offsets.fetch(self.name)
+        except OffsetsMoved:
+            complain("the positions have been moved; give the other place too, with --new-offsets")
+            raise
         if not committed:
             self.document()
         return committed
