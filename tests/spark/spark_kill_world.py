@@ -26,6 +26,7 @@ from spark_bridge.log import append
 HERE = Path(__file__).parent
 ROWS_PER_FILE, BACKLOG_ROWS = 10, 40
 PATIENCE_S = 600
+LATE, TRIES_MAX = "Python worker failed to connect back", 5
 SPANS = (4, 16)
 """Of how many batches blocks are made, in all processes."""
 Side = Literal["spark", "evaluator"]
@@ -57,7 +58,7 @@ class Process:
     def __init__(self, world: World, role: str, kill: Kill | None) -> None:
         self.world, self.role, self.kill = world, role, kill
         self._stem = f"{role}-{world.lives}"
-        self._complaint = open(world.folder / f"{self._stem}.err", "w")  # noqa: SIM115
+        self._complaint = open(world.folder / f"{self._stem}.err", "a")  # noqa: SIM115
         paths = [str(HERE / "armed"), str(HERE), *filter(None, [os.environ.get("PYTHONPATH")])]
         environment = {**os.environ, "PYTHONPATH": os.pathsep.join(paths), "RELIABLE_RX_SPARK_SPANS": str(list(SPANS))}
         if kill is not None:
@@ -66,9 +67,28 @@ class Process:
         flow = world.flow
         arguments = [str(world.folder), role, flow.source, flow.form, str(flow.partitions), flow.plan]
         command = [sys.executable, str(HERE / "spark_kill_app.py"), *arguments]
+        self._command, self._environment, self._tries = command, environment, 0
+        self._launch()
+
+    def _launch(self) -> None:
+        self._tries += 1
         self.popen = subprocess.Popen(
-            command, env=environment, stdout=self._complaint, stderr=self._complaint, start_new_session=True
+            self._command,
+            env=self._environment,
+            stdout=self._complaint,
+            stderr=self._complaint,
+            start_new_session=True,
         )
+
+    def has_ended(self) -> bool:
+        """Whether it has ended; one of which Spark gave up a worker that took ten seconds to start is started again."""
+        if self.popen.poll() is None:
+            return False
+        if LATE in self.said() and self._tries < TRIES_MAX and not self.was_reached:
+            self._complaint.truncate(0)
+            self._launch()
+            return False
+        return True
 
     def _path(self, kind: str) -> Path:
         return self.world.folder / f"{self._stem}.{kind}"
@@ -78,7 +98,7 @@ class Process:
         return self._path("mark").exists()
 
     def said(self) -> str:
-        return self._path("err").read_text()[-3000:]
+        return self._path("err").read_text(errors="replace")[-3000:]
 
     def members(self, command: str = "") -> list[int]:
         """Return the processes of its session that live and were started by a *command* that has this in it."""
@@ -144,7 +164,7 @@ class World:
         deadline = time.monotonic() + PATIENCE_S
         while not until():
             for process in alive:
-                assert process.popen.poll() is None, f"{what}: {process.role} has ended by itself: {process.said()}"
+                assert not process.has_ended(), f"{what}: {process.role} has ended by itself: {process.said()}"
             assert time.monotonic() < deadline, f"{what}: {[process.said() for process in alive]}"
             self.feed()
             time.sleep(0.02)
@@ -152,11 +172,11 @@ class World:
     def killed(self, role: str, kill: Kill, *alive: Process) -> None:
         """Let a process live until it is killed where *kill* says. *Raises* `AssertionError` if it never is."""
         process = self.start(role, kill)
-        self.wait(f"{kill} of {role}", lambda: process.was_reached or process.popen.poll() is not None, *alive)
+        self.wait(f"{kill} of {role}", lambda: process.was_reached or process.has_ended(), *alive)
         assert process.was_reached, f"{kill} was not reached by {role}: {process.said()}"
         if kill.victim == "self":  # it may go on without: Spark tries a task again
             enough = self.published() + 2 * ROWS_PER_FILE
-            self.wait(f"after {kill}", lambda: process.popen.poll() is not None or self.published() >= enough, *alive)
+            self.wait(f"after {kill}", lambda: process.has_ended() or self.published() >= enough, *alive)
         process.end()
         self.kills += 1
 
@@ -169,12 +189,10 @@ class World:
         for pid in sorted(process.members(VICTIMS[victim]))[-1 if victim == "worker" else 0 :]:
             kill_one(pid)
         if victim == "java":
-            self.wait("the end of who has lost Java", lambda: process.popen.poll() is not None, *alive)
+            self.wait("the end of who has lost Java", lambda: process.has_ended(), *alive)
         elif victim == "worker":
             enough = self.published() + 2 * ROWS_PER_FILE
-            self.wait(
-                "what comes without a worker", lambda: self.published() >= enough or process.popen.poll() is not None
-            )
+            self.wait("what comes without a worker", lambda: self.published() >= enough or process.has_ended())
         process.end()
         self.kills += 1
         return victim
@@ -189,7 +207,7 @@ class World:
         (self.folder / "last.new").write_text(str(self.fed - 2 if self.flow.plan == "windows" else last))
         (self.folder / "last.new").rename(self.folder / LAST)
         for process in processes:
-            self.wait(f"the end of {process.role}", lambda p=process: p.popen.poll() is not None)  # type: ignore[misc]
+            self.wait(f"the end of {process.role}", lambda p=process: p.has_ended())  # type: ignore[misc]
             assert process.popen.returncode == 0, process.said()
             process.end()
         for ledger in self.ledgers():

@@ -12,8 +12,11 @@ import json
 import os
 import signal
 import sys
+from importlib.abc import MetaPathFinder
+from importlib.machinery import PathFinder
 from pathlib import Path
 from types import FrameType
+from typing import Any
 
 TOLD = json.loads(os.environ.get("RELIABLE_RX_SPARK_KILL", "{}"))
 
@@ -44,12 +47,33 @@ def strike() -> None:
     os.close(count)
 
 
-if TOLD:
-    from reliable_rx.probes import ARMED
+def arm(probes: Any) -> None:
+    if TOLD:
+        probes.ARMED[TOLD["point"]] = reached
 
-    ARMED[TOLD["point"]] = reached
 
-if "RELIABLE_RX_SPARK_SPANS" in os.environ:
-    from spark_bridge.log import names
+def make_small(names: Any) -> None:
+    names.SPANS = tuple(json.loads(os.environ.get("RELIABLE_RX_SPARK_SPANS", "[64, 4096]")))
 
-    names.SPANS = tuple(json.loads(os.environ["RELIABLE_RX_SPARK_SPANS"]))
+
+BEHIND = {"reliable_rx.probes": arm, "spark_bridge.log.names": make_small}
+
+
+class Behind(MetaPathFinder):
+    """Does what is to be done when a module is there: no process starts later because of us, as Spark waits 10 s."""
+
+    def find_spec(self, name: str, path: Any, target: Any = None) -> Any:
+        act, spec = BEHIND.get(name), PathFinder.find_spec(name, path) if name in BEHIND else None
+        if act is None or spec is None or spec.loader is None:
+            return None
+        execute = spec.loader.exec_module
+
+        def executed(module: Any) -> None:
+            execute(module)
+            act(module)
+
+        spec.loader.exec_module = executed  # type: ignore[method-assign]
+        return spec
+
+
+sys.meta_path.insert(0, Behind())
