@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Sequence
 from hashlib import blake2b
 from operator import attrgetter
+from typing import Any
 
 from checkpoint.codec import decode, encode
 from hosting.edit import Editor
@@ -18,6 +19,7 @@ from hosting.snapshot import each_row
 from hosting.standing import RUNNING, Standing
 from hosting.turn import Create, Events, Output, Tick
 from reliable_rx.errors import QueryRefused
+from reliable_rx.instance import Instance, Timer
 from reliable_rx.plan import Operators, Plan, PlanNode
 from reliable_rx.query import Node
 from reliable_rx.rows import Signature, save_instance, save_unit, signature
@@ -28,12 +30,24 @@ from spark_bridge.keyed.straight import Step
 NAME = "query"
 
 
+def when(step: tuple[float, str, Sequence[Any] | None]) -> tuple[float, bool]:
+    """Return where a step belongs: a source ends behind all events of the time."""
+    return step[0], step[2] is None
+
+
 class KeyEngine(QueryEngine):
     """An engine for one key."""
 
     def __init__(self, host: General) -> None:
         super().__init__()
         self.host = host
+        self.leads: dict[str, float] = {}
+        """By path, how long before they were due timers have been set."""
+
+    def set_timer(self, instance: Instance, node: PlanNode, tag: Hashable, due: float | None) -> Timer:
+        timer = super().set_timer(instance, node, tag, due)
+        self.leads[node.path] = max(self.leads.get(node.path, 0.0), timer[0] - self.clock)
+        return timer
 
     def plan_inner(self, query: Node, node: PlanNode) -> tuple[Plan, Operators]:
         plan, ops = super().plan_inner(query, node)
@@ -67,13 +81,14 @@ class General:
         self.query.key.key = key
         first = steps[0][0] if steps else until
         engine = self.begin(first, key, out) if row is None else self.load(row)  # type: ignore[arg-type]
-        for time, source, values in steps:
-            self.put(key, engine.take(Events(source, "0", 0, values, max(time, engine.clock))), out)
+        ends = self.ends(steps, max(until, engine.clock)) if ended else ()
+        for time, source, values in sorted((*steps, *ends), key=when) if ends else steps:
+            turn = Events(source, "0", 0, values or (), max(time, engine.clock), ended=values is None)
+            self.put(key, engine.take(turn), out)
         if ended:
-            for source in self.query.sources:
-                time = engine.clock if self.query.event_time else max(until, engine.clock)
-                self.put(key, engine.take(Events(source, "0", 0, (), time, ended=True)), out)
-        self.move(key, engine, until, out, ended=ended)
+            self.drain(key, engine, out)
+        else:
+            self.move(key, engine, until, out)
         row = self.saved(engine)
         return row, None if type(row) is int else engine.timers.next_due()
 
@@ -92,14 +107,33 @@ class General:
             engine.declare(source, ["0"])
         return engine
 
-    def move(self, key: Hashable, engine: KeyEngine, until: float, out: Emitted, *, ended: bool) -> None:
+    def ends(self, steps: Sequence[Step], until: float) -> list[tuple[float, str, None]]:
+        """Return when each source ends: on event time behind its last event, as in an evaluator; else when all do."""
+        if not self.query.event_time:
+            return [(until, source, None) for source in self.query.sources]
+        begin = steps[0][0] if steps else until
+        last = {source: time for time, source, _ in steps}
+        return [(last.get(source, begin), source, None) for source in self.query.sources]
+
+    def move(self, key: Hashable, engine: KeyEngine, until: float, out: Emitted) -> None:
         """Let time pass: on event time what is due at *until* itself waits for more events of that time."""
-        if ended:
-            until = max(until, engine.timers.last_due() or until)
         if until > engine.clock or not self.query.event_time:
-            inclusive = ended or not self.query.event_time
-            turn = Tick(until) if inclusive else Events(self.query.sources[0], "0", 0, (), until)
+            turn = Events(self.query.sources[0], "0", 0, (), until) if self.query.event_time else Tick(until)
             self.put(key, engine.take(turn), out)
+
+    def drain(self, key: Hashable, engine: KeyEngine, out: Emitted) -> None:
+        """Nothing will come any more: let what was due some day happen once, and all that is on its way arrive.
+
+        As in an evaluator: an operator may have one timer for all that it holds back (`delay`), which is due no later
+        after the end than it ever was set ahead.
+        """
+        end, horizon = engine.clock, engine.timers.last_due()
+        while horizon is not None:
+            self.put(key, engine.take(Tick(max(horizon, engine.clock))), out)
+            pending = [timer for timer in engine.timers.heap if timer[2] is not None]
+            horizon = max(
+                (each[0] for each in pending if each[0] <= end + engine.leads.get(each[3].path, 0.0)), default=None
+            )
 
     @staticmethod
     def put(key: Hashable, outputs: Sequence[Output], out: Emitted) -> None:
