@@ -115,3 +115,12 @@ def test_rows_as_dictionaries_and_as_tuples(timestamps: Timestamps) -> None:
     assert repr([tuple(row.values()) for row in rows]) == repr(tuples)
     if timestamps == "datetime":
         assert repr(rows) == repr([{name: values[i] for name, (_, values) in COLUMNS.items()} for i in range(3)])
+
+
+def test_names_of_columns_are_only_names() -> None:
+    """Quotes, braces and what looks like code stand in a row as they are; a batch without columns has empty rows."""
+    names = ["a'b", 'c"d', "{e}", "f\\", "__import__('os')", "", "_0", "for"]
+    batch = pa.record_batch([pa.array([n, n]) for n in range(len(names))], names=names)
+    assert rows_of(batch) == [{name: n for n, name in enumerate(names)}] * 2
+    assert rows_of(batch.select([])) == [{}, {}]
+    assert rows_of(batch.select([]), values="tuple") == [(), ()]
