@@ -225,7 +225,7 @@ class Agent:
         if self.section.whole or not idling.is_settled(evaluator) or evaluator.engine.calls.askers:
             return wait_s
         if self.means.room.crowded:
-            return self._fall_asleep(evaluator)
+            return self._fall_asleep(evaluator, early=True)
         awake_s = self._busy_at + self.means.sleep_after_s - time.monotonic()
         if awake_s > 0:
             return awake_s if wait_s is None else min(wait_s, awake_s)
@@ -233,13 +233,13 @@ class Agent:
             return wait_s
         return self._fall_asleep(evaluator)
 
-    def _fall_asleep(self, evaluator: QueryEvaluator) -> float | None:
+    def _fall_asleep(self, evaluator: QueryEvaluator, *, early: bool = False) -> float | None:
         evaluator.checkpoint()
         self._note(evaluator)
         timer_s = idling.timer_s(evaluator)
         places = {key: (evaluator.intake.sources[key[0]], evaluator.intake.partitions[key].position)
                   for key in self.keys.values() if not evaluator.intake.partitions[key].ended}  # fmt: skip
-        self._let_go()
+        self._let_go(early=early)
         self.sleeper = Sleeper(places, wake=self.wake, timer_s=timer_s)
         self._phase = self._sleep
         return 0.0
@@ -276,12 +276,11 @@ class Agent:
         evaluator.checkpoint()
         self._note(evaluator)
         probe("agent.checkpointed")
-        self._let_go()
         self._say_closed()
         return DONE
 
     def _say_closed(self) -> None:
-        self._end_sleep()
+        self._let_go()
         self.held.commit(self.lease, self.positions)
         probe("agent.committed")
         self.held.closed(self.lease)
@@ -301,10 +300,10 @@ class Agent:
         self.held.stopped(self.lease)
         return DONE
 
-    def _let_go(self, *, abandon: bool = False) -> None:
-        """Close what is open; writing nothing more, with *abandon*."""
+    def _let_go(self, *, abandon: bool = False, early: bool = False) -> None:
+        """Close what is open; writing nothing more, with *abandon*; to make room for others, if it is *early*."""
         self._end_sleep()
-        self.means.room.leave(self)
+        self.means.room.leave(self, early=early)
         evaluator, self._evaluator = self._evaluator, None
         store, self._store = self._store, None
         try:

@@ -49,9 +49,10 @@ class Node:
 
     *registry*, *offsets* and *stores* are shared with the other nodes of *group* (`hosting.partitioned.opening`).
     *profile* says what this node may own and how much. A group without positions begins at *start*, and what appears
-    later at its earliest event. An evaluator sleeps after *sleep_after_s* without anything to do, or at once while more
-    than *awake_max* are awake. Positions are committed every *commit_interval_s*, the sources are asked for their
-    partitions every *period_s*. *readers* are other groups in the same place, for which streams of this one are kept.
+    later at its earliest event. An evaluator sleeps after *sleep_after_s* without anything to do. A few dozen are awake
+    at once, as many as stir again and again, up to *awake_max*; beyond, who has nothing to do sleeps at once.
+    Positions are committed every *commit_interval_s*, the sources are asked for their partitions every *period_s*.
+    *readers* are other groups in the same place, for which streams of this one are kept.
     *threads* run the agents, *writers* write behind them. The first node of a group decides its *timing*.
 
     >>> import tempfile
@@ -84,7 +85,7 @@ class Node:
         assignor: Assignor = sticky,
         start: Start = "earliest",
         sleep_after_s: float = 30.0,
-        awake_max: int = 32,
+        awake_max: int = 256,
         commit_interval_s: float = 5.0,
         period_s: float = PERIOD_S,
         readers: Sequence[FarReader] = (),
