@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import sys
 from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -13,6 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from spark_bridge import MicroBatchSource
+from spark_bridge.session import worker_python
 
 WAIT_S = 240
 START = datetime(2026, 7, 1, tzinfo=UTC)
@@ -35,7 +35,7 @@ SETTINGS = {
 def start_spark(master: str = "local[2,2]") -> Any:
     from pyspark.sql import SparkSession
 
-    os.environ["PYSPARK_PYTHON"] = sys.executable
+    os.environ["PYSPARK_PYTHON"] = worker_python()
     builder = SparkSession.builder.master(master)
     for name, value in SETTINGS.items():
         builder = builder.config(name, value)
