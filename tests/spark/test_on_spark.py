@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import time
 from collections import defaultdict
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,8 +16,9 @@ import reliable_rx as rx
 from checkpoint import SqliteStore
 from hosting import QueryEvaluator
 from reliable_rx import operators as ops
+from reliable_rx.errors import CheckpointRefused
 from spark_bridge import configure, run_on_spark
-from spark_bridge.moving import from_spark, to_spark
+from spark_bridge.moving import Joined, for_key, from_spark, name_for, to_spark
 
 SYMBOLS = "abcdefg"
 
@@ -41,21 +43,22 @@ def stream(spark: Any, folder: Path) -> Any:
     return spark.readStream.schema("n long, symbol string, size long").parquet(f"{folder}/*")
 
 
-def run(frame: Any, where: Path) -> None:
-    """Run until what is there is read."""
+def run(frame: Any, where: Path) -> Any:
+    """Run until what is there is read, and return the query."""
     query = (
         frame.writeStream.format("parquet").option("path", str(where / "out"))
         .option("checkpointLocation", str(where / "checkpoint")).trigger(availableNow=True).start()
     )  # fmt: skip
     query.awaitTermination(120)
     assert query.exception() is None
+    return query
 
 
-def heard(spark: Any, where: Path) -> dict[str, list[Any]]:
+def heard(spark: Any, where: Path, *, first_id: int = 0) -> dict[str, list[Any]]:
     """Return what came out by key, and check that its ids are consecutive."""
     found: dict[str, list[Any]] = defaultdict(list)
     for row in spark.read.parquet(str(where / "out")).orderBy("symbol", "id").collect():
-        assert row.id == len(found[row.symbol])
+        assert row.id == first_id + len(found[row.symbol])
         found[row.symbol].append(row)
     return found
 
@@ -87,47 +90,90 @@ def test_state_goes_from_batch_to_batch_and_through_a_restart(session: Any, tmp_
         assert [row.value for row in found[symbol]] == alone(sums(), mine)
 
 
-def test_spark_sql_agrees(session: Any) -> None:
-    """Counts, sums and windows of event time are what Spark's own SQL says."""
-    from pyspark.sql import functions as f
+def test_an_edited_query_goes_on_over_its_checkpoint(session: Any, tmp_path: Path) -> None:
+    """What the edit leaves keeps its state and ids; another query, key or number of buckets is refused at start."""
+    checkpoint = str(tmp_path / "checkpoint")
 
-    frame = session.createDataFrame(trades(0, 200), "n long, symbol string, size long")
-    frame = frame.withColumn("at", f.timestamp_seconds(f.col("n") + 1))
-    totals = rx.source("t").pipe(
-        ops.group_by(lambda t: t["symbol"]),
-        ops.flat_map(lambda g: g.pipe(ops.reduce(lambda a, t: (a[0] + 1, a[1] + t["size"]), (0, 0)))),
-    )
-    ours = run_on_spark(totals, frame, key="symbol", seq="n", emits="c long, s long").where("kind = 'next'")
-    theirs = frame.groupBy("symbol").agg(f.count("*").alias("c"), f.sum("size").alias("s"))
-    assert rows(ours.select("symbol", "c", "s")) == rows(theirs)
-    windows = rx.source("t").pipe(
-        ops.group_by(lambda t: t["symbol"]),
-        ops.flat_map(lambda g: g.pipe(ops.tumbling_window(20.0), ops.flat_map(lambda each: each.pipe(ops.count())))),
-    )
-    ours = run_on_spark(windows, frame, key="symbol", seq="n", time="at", emits="c long").where("c > 0")
-    theirs = frame.groupBy("symbol", f.window("at", "20 seconds")).agg(f.count("*").alias("c"))
-    assert rows(ours.select("symbol", "c")) == rows(theirs.select("symbol", "c"))
+    def told(query: Any, **how: Any) -> Any:
+        given = {"key": "symbol", "seq": "n", "emits": "double", "buckets": 4, "checkpoint": checkpoint, **how}
+        return run_on_spark(query, stream(session, tmp_path / "in"), **given)
+
+    def edited() -> Any:
+        return rx.source("trades").pipe(
+            ops.group_by(lambda trade: trade["symbol"]),
+            ops.flat_map(lambda g: g.pipe(ops.scan(lambda total, trade: total + trade["size"], 0), ops.map(float))),
+        )
+
+    write(session, tmp_path / "in", trades(0, 40), "0")
+    run(told(sums()), tmp_path)
+    for what, other in {"key symbol string": {"key": "size"}, "buckets 4": {"buckets": 8}}.items():
+        with pytest.raises(CheckpointRefused, match=f"was begun with {what}, and this query has"):
+            told(sums(), **other)
+    with pytest.raises(CheckpointRefused, match="/flat_map/inner/scan"):
+        told(
+            rx.source("trades").group_by(lambda t: t["symbol"]).flat_map(lambda g: g.pipe(ops.count(), ops.map(float)))
+        )
+    before = {symbol: each[-1].value for symbol, each in heard(session, tmp_path).items()}
+    late = trades(40, 60)
+    write(session, tmp_path / "in", late, "1")
+    run(told(edited()), tmp_path)
+    after = {symbol: each[-1].value for symbol, each in heard(session, tmp_path).items()}
+    for symbol, value in after.items():
+        assert value == before[symbol] + sum(trade["size"] for trade in late if trade["symbol"] == symbol)
 
 
-def rows(frame: Any) -> list[tuple[Any, ...]]:
-    return sorted(tuple(row) for row in frame.collect())
-
-
-def test_event_time_closes_without_further_events(session: Any, tmp_path: Path) -> None:
-    """Spark's watermark moves the clock of keys that have no new events, and wakes what is due by then."""
-    from pyspark.sql import functions as f
-
-    query = rx.source("trades").pipe(
+def settled() -> Any:
+    return rx.source("trades").pipe(
         ops.group_by(lambda t: t["symbol"]),
         ops.flat_map(lambda g: g.pipe(ops.map(lambda t: t["n"]), ops.debounce(5.0))),
     )
-    events = [(10, "a"), (12, "a"), (13, "b"), (30, "c"), (60, "c")]
-    for number, part in enumerate((events[:3], events[3:4], events[4:])):
-        write(session, tmp_path / "in", [{"n": n, "symbol": s, "size": 0} for n, s in part], str(number))
+
+
+def test_event_time_closes_without_further_events(session: Any, tmp_path: Path) -> None:
+    """When the watermark passes what is due, Spark's timer wakes the bucket in a batch that has no rows at all."""
+    from pyspark.sql import functions as f
+
+    for number, events in enumerate(([(10, "a"), (12, "a"), (13, "b"), (60, "c")], [(61, "c"), (90, "d")])):
+        write(session, tmp_path / "in", [{"n": n, "symbol": s, "size": 0} for n, s in events], str(number))
         frame = stream(session, tmp_path / "in").withColumn("at", f.timestamp_seconds("n"))
-        run(run_on_spark(query, frame, key="symbol", seq="n", time="at", lateness_s=3.0, emits="long"), tmp_path)
-    found = heard(session, tmp_path)
-    assert {symbol: [row.value for row in each] for symbol, each in found.items()} == {"a": [12], "b": [13], "c": [30]}
+        query = run(
+            run_on_spark(settled(), frame, key="symbol", seq="n", time="at", lateness_s=3.0, emits="long"), tmp_path
+        )
+        assert [each["numInputRows"] for each in query.recentProgress][-1] == 0
+        found = {symbol: [row.value for row in each] for symbol, each in heard(session, tmp_path).items()}
+        assert found == ({"a": [12], "b": [13]} if number == 0 else {"a": [12], "b": [13], "c": [61]})
+
+
+def test_ticks_move_the_clock_of_batches(session: Any, tmp_path: Path) -> None:
+    """Without event time, what is due fires in a batch that has nothing but a tick."""
+    write(session, tmp_path / "in", [{"n": 7, "symbol": "a", "size": 0}], "0")
+    query = rx.source("trades").pipe(
+        ops.group_by(lambda t: t["symbol"]), ops.flat_map(lambda g: g.pipe(ops.map(lambda t: t["n"]), ops.delay(1.0)))
+    )
+    frame = stream(session, tmp_path / "in")
+    out = run_on_spark(query, frame, key="symbol", seq="n", emits="long", tick_s=1, buckets=2)
+    writer = out.writeStream.format("parquet").option("path", str(tmp_path / "out"))
+    running = writer.option("checkpointLocation", str(tmp_path / "checkpoint")).start()
+    schema = "symbol string, id long, kind string, value long, error string"
+
+    def there() -> list[Any]:
+        """Return what is written; there may be files that are not committed, and none that are."""
+        folder = tmp_path / "out"
+        return list(session.read.schema(schema).parquet(str(folder)).collect()) if folder.exists() else []
+
+    try:
+        wait_for(there, running)
+    finally:
+        running.stop()
+    assert [(row.symbol, row.value) for row in there()] == [("a", 7)]
+
+
+def wait_for(done: Any, running: Any, within_s: float = 120.0) -> None:
+    deadline = time.monotonic() + within_s
+    while not done():
+        assert running.isActive, running.exception()
+        assert time.monotonic() < deadline, running.lastProgress
+        running.awaitTermination(1)
 
 
 def test_an_error_is_a_row_and_two_sources_are_joined(session: Any) -> None:
@@ -146,34 +192,82 @@ def test_an_error_is_a_row_and_two_sources_are_joined(session: Any) -> None:
     ]
 
 
-def test_state_moves_to_spark_and_back(session: Any, tmp_path: Path) -> None:
-    """An evaluator, then Spark, then another evaluator give what un-hosted runs give for all events."""
+def test_groups_move_to_spark_and_back(session: Any, tmp_path: Path) -> None:
+    """An evaluator, then Spark, then another evaluator give what un-hosted runs give, and ids go on both times."""
     early, middle, late = trades(0, 30), trades(30, 60), trades(60, 90)
-    values = list(in_evaluator(tmp_path / "before", early))
+    before = in_evaluator(tmp_path / "before", {"sums": sums()}, early)["sums"]
+    values, first_id = [value for _, value in before], len(before)
     write(session, tmp_path / "in", middle, "0")
     with SqliteStore(tmp_path / "before") as store:
         initial = to_spark(session, store, "sums", sums(), key="symbol string")
     frame = stream(session, tmp_path / "in")
     run(run_on_spark(sums(), frame, key="symbol", seq="n", emits="double", initial=initial), tmp_path)
-    values += [row.value for each in heard(session, tmp_path).values() for row in each]
+    found = heard(session, tmp_path, first_id=first_id)
+    values += [row.value for each in found.values() for row in each]
     with SqliteStore(tmp_path / "after") as store:
-        place = {"trades": {"0": 0}}
-        assert from_spark(session, str(tmp_path / "checkpoint"), store, "sums", sums(), positions=place) == []
-    values += in_evaluator(tmp_path / "after", late)
-    assert sorted(values) == sorted(alone(sums(), trades(0, 90)))
+        joined = from_spark(session, str(tmp_path / "checkpoint"), store, "sums", sums(), positions=BEGIN)
+    assert joined == Joined(max(each[-1].id for each in found.values()) + 1)
+    after = in_evaluator(tmp_path / "after", {"sums": sums()}, late)["sums"]
+    assert after[0][0] == joined.next_id
+    assert sorted([*values, *(value for _, value in after)]) == sorted(alone(sums(), trades(0, 90)))
 
 
-def in_evaluator(folder: Path, told: list[dict[str, Any]]) -> list[Any]:
+BEGIN = {"trades": {"0": 0}}
+CLOCK = rx.event_time(lambda trade: float(trade["n"]), lateness_s=4.0)
+MOVED = rx.source("trades").pipe(ops.map(lambda t: t["n"]), ops.buffer_with_time(10.0), ops.map(sum))
+
+
+def symbol_of(trade: dict[str, Any]) -> str:
+    return str(trade["symbol"])
+
+
+def test_queries_for_one_key_move_with_what_waits(session: Any, tmp_path: Path) -> None:
+    """Per key, on event time: timers, and events that the watermark has not passed, go to Spark and come back."""
+    from pyspark.sql import functions as f
+
+    told = [{"n": n, "symbol": SYMBOLS[n % 3], "size": 0} for n in range(90)]
+    queries = {name_for("b", symbol): for_key(MOVED, symbol_of, symbol) for symbol in SYMBOLS[:3]}
+    first = in_evaluator(tmp_path / "before", queries, told[:30], clock=CLOCK)
+    with SqliteStore(tmp_path / "before") as store:
+        initial = to_spark(session, store, "b", MOVED, key="symbol string", event_time=True, key_mapper=symbol_of)
+    write(session, tmp_path / "in", told[30:60], "0")
+    frame = stream(session, tmp_path / "in").withColumn("at", f.timestamp_seconds("n"))
+    given = {"key": "symbol", "seq": "n", "emits": "long", "time": "at", "lateness_s": 4.0, "per_key": True}
+    run(run_on_spark(MOVED, frame, initial=initial, **given), tmp_path)
+    rows = session.read.parquet(str(tmp_path / "out")).orderBy("id").collect()
+    with SqliteStore(tmp_path / "after") as store:
+        joined = from_spark(
+            session, str(tmp_path / "checkpoint"), store, "b", MOVED, positions=BEGIN, clock=CLOCK, key_mapper=symbol_of
+        )
+    assert joined == Joined()
+    last = in_evaluator(tmp_path / "after", queries, told[60:], clock=CLOCK)
+    whole = in_evaluator(tmp_path / "whole", queries, told, clock=CLOCK)
+    for name in queries:
+        middle = [(row.id, row.value) for row in rows if row.symbol == name[-1]]
+        assert middle
+        assert [*first[name], *middle, *last[name]] == whole[name]
+
+
+def in_evaluator(
+    folder: Path, queries: dict[str, Any], told: list[dict[str, Any]], *, clock: Any = None
+) -> dict[str, list[tuple[int, Any]]]:
+    """Let an evaluator take what is told, and leave a checkpoint; return what its streams hold, with ids."""
     with QueryEvaluator(SqliteStore(folder), background=False) as evaluator:
         pushed = evaluator.push("trades")
-        evaluator.create("sums", sums())
+        for name, query in queries.items():
+            evaluator.create(name, query, clock=clock)
         for trade in told:
             pushed.on_next(trade)
         while evaluator.step():
             pass
-        found = [value for part in evaluator.stream("sums").read(0, 1000) for value in part.values]
+        found = {name: numbered(evaluator.stream(name)) for name in queries}
     evaluator.store.close()
     return found
+
+
+def numbered(stream: Any) -> list[tuple[int, Any]]:
+    parts = stream.read(stream.first, 1000)
+    return [(part.first + place, value) for part in parts for place, value in enumerate(part.values)]
 
 
 CLUSTER = """
