@@ -1,6 +1,7 @@
 """What sharing partitions costs: per event, per idle partition, beside a laggard, at a hand-over, over two processes.
 
-`spread`   one node in this process over 1, 8, 64 and 1,000 partitions, beside one plain evaluator over all the events
+`spread`   one node in this process over 1, 8, 64 and 1,000 partitions, beside one plain evaluator over all the events;
+           they come in portions to all partitions, of which the first three wake them and are not counted
 `idle`     memory, threads and processor time of 1,000 partitions where nothing happens
 `laggard`  how fast seven paced partitions go while the eighth catches up, beside how fast they go without it
 `handover` from SIGTERM, and from kill -9, to the first output of the next node; a partition with 10,000 rows
@@ -41,6 +42,8 @@ from hosting.partitioned.words import Status
 from reliable_rx.reliable import Batch, Reader
 
 EVENTS = 400_000
+SPREAD = (1, 8, 64, 1000)
+PORTIONS, WARM = 10, 3
 SESSION_S = 3.0
 DEADLINE_S = 300.0
 HERE = Path(__file__).resolve().parent
@@ -86,16 +89,15 @@ def query() -> rx.Observable[int]:
 
 
 @contextmanager
-def node_over(logs: Logs, where: str | None, *, sleep_after_s: float = 30.0) -> Iterator[Node]:
+def node_over(logs: Logs, where: str | None, *, sleep_after_s: float = 30.0, awake_max: int = 256) -> Iterator[Node]:
     """Run a node in this process, all partitions open."""
     app = App(checkpoint_interval_s=1.0)
     app.source("n", logs)
     app.query("sums", query())
     with tempfile.TemporaryDirectory(prefix="reliable-rx-bench-", dir=where) as directory:
         shared = open_group(directory, "bench")
-        node = Node(
-            app, *shared, group="bench", timing=Timing(session_s=30.0, gather_s=0.0), sleep_after_s=sleep_after_s
-        )
+        timing = Timing(session_s=30.0, gather_s=0.0)
+        node = Node(app, *shared, group="bench", timing=timing, sleep_after_s=sleep_after_s, awake_max=awake_max)
         thread = threading.Thread(target=node.run)
         thread.start()
         try:
@@ -128,26 +130,33 @@ def taken(node: Node) -> int:
 def spread(where: str | None) -> list[Result]:
     """Cost per event over more and more partitions."""
     results = []
-    for count in (1, 8, 64, 1000):
+    for count in SPREAD:
         logs = Logs(count)
         began = time.perf_counter()
-        with node_over(logs, where) as node:
+        with node_over(logs, where, awake_max=count) as node:
             opening_s = time.perf_counter() - began
-            each = EVENTS // count
-            began = time.perf_counter()
-            for partition in logs.ends:
-                logs.grow(partition, each)
-            wait_for(node, each * count)
-            spent = time.perf_counter() - began
+            each = EVENTS // count // PORTIONS
+            seconds = [portion(node, logs, each) for _ in range(WARM + PORTIONS)]
+            spent = sum(seconds[WARM:]) / (each * count * PORTIONS)
         plain = alone(where)
         figures = {
-            "us_per_event": spent / (each * count) * 1e6,
+            "us_per_event": spent * 1e6,
             "alone_us_per_event": plain / EVENTS * 1e6,
-            "times_alone": (spent / (each * count)) / (plain / EVENTS),
+            "times_alone": spent / (plain / EVENTS),
             "ms_to_open": opening_s / count * 1e3,
+            "ms_to_wake": seconds[1] / count * 1e3,
         }
         results.append(Result(f"{count:,} partitions", figures))
     return results
+
+
+def portion(node: Node, logs: Logs, each: int) -> float:
+    """Let *each* events come to every partition; return how long it took until all were taken, in seconds."""
+    end, began = taken(node) + each * len(logs.ends), time.perf_counter()
+    for partition in logs.ends:
+        logs.grow(partition, each)
+    wait_for(node, end)
+    return time.perf_counter() - began
 
 
 def alone(where: str | None) -> float:
