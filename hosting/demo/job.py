@@ -28,6 +28,8 @@ from reliable_rx.errors import SourceFailed
 MARK = ".reliable-rx-demo"
 EARLIEST, LATEST = 0.05, 0.95
 HESITATION_S = 0.25
+BUSY, BUSY_MAX = 75, 5
+"""What a worker ends with that could not start something in time, and is to be started again; and how often."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +52,7 @@ class Run:
     recoveries: list[Recovery] = field(default_factory=list)
     last_words: list[dict[str, Any]] = field(default_factory=list)
     """What each process that was killed had said last."""
+    busy: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,13 +138,17 @@ def under_fire(started: Sequence[str], title: str, kills: int, seed: int, plain:
     moments = sorted(round(chance.uniform(EARLIEST, LATEST) * plain.events) for _ in range(kills))
     began = time.perf_counter()
     with Progress(title, total=plain.events) as progress:
-        for moment in [*moments, None]:
+        ahead: list[int | None] = [*moments, None]
+        while ahead:
             with working(started) as worker:
-                last = follow(worker, run, progress, until=moment)
+                last = follow(worker, run, progress, until=ahead[0])
                 if last.get("done"):
                     break
+                if worker.returncode == BUSY:
+                    continue
                 time.sleep(chance.uniform(0, min(HESITATION_S, plain.seconds / (4 * kills))))
                 kill(worker, last)
+            ahead.pop(0)
             if worker.returncode < 0:
                 run.kills.append(last["position"])
                 run.last_words.append(last)
@@ -186,6 +193,10 @@ def follow(worker: subprocess.Popen[bytes], run: Run, progress: Progress, *, unt
             return last
     if not last.get("done"):
         code = worker.wait()
+        run.busy += code == BUSY
+        if code == BUSY and run.busy <= BUSY_MAX:
+            say("  the machine was too busy; started again")
+            return last
         raise SourceFailed(f"the process that hosts the queries has failed with exit code {code}; see above", source="")
     run.events = last["position"]
     return last

@@ -13,11 +13,15 @@ from pathlib import Path
 from typing import Any
 
 from checkpoint import SqliteStore
+from hosting.demo.job import BUSY
 from hosting.demo.worker import REPORT_S, status, tell
 from hosting.evaluator import QueryEvaluator
+from reliable_rx.errors import SourceFailed
 from spark_bridge.demo.hosted import READ, Driver, airport, checkpoint_of
 from spark_bridge.demo.keyed import KEYED
 
+LATE = "Python worker failed to connect back"
+"""What Spark says when a process of Python's took more than ten seconds to start."""
 BATCH_COUNTS = 500
 """How many events a batch of Spark's counts, where progress is one number."""
 
@@ -85,7 +89,10 @@ def main(feed: Path, data: Path, streams: Path, directory: Path, logs: Path) -> 
     """Run the demo until the feed has ended."""
     logs.mkdir(parents=True, exist_ok=True)
     with SqliteStore(directory) as store, closing(airport(data, logs, streams).evaluator(store)) as evaluator:
-        Worker(evaluator, feed, logs).run()
+        try:
+            Worker(evaluator, feed, logs).run()
+        except SourceFailed as error:
+            sys.exit(BUSY if LATE in error.message else error.message)
 
 
 if __name__ == "__main__":
