@@ -44,6 +44,8 @@ SCHEMA = pa.schema([("n", pa.int64()), ("s", pa.string())])
         ({"path": "/x", "partitions": "0"}, "option partitions is '0'"),
         ({"path": "/x", "onChange": "ignore"}, "option onChange is 'ignore'; choose one of refuse, keep"),
         ({"path": "/x", "takeover": "maybe"}, "option takeover is 'maybe'"),
+        ({"path": "/x", "onFull": "wait"}, "option onFull is 'wait'; choose one of pause, refuse"),
+        ({"path": "/x", "bytesMax": "64 GiB"}, "option bytesMax is '64 GiB'"),
         ({"path": "/x", "onchanged": "keep"}, "no option 'onchanged'"),
     ],
 )

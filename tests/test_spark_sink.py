@@ -15,7 +15,7 @@ from hosting import ListSource, QueryEvaluator
 from reliable_rx import operators as ops
 from reliable_rx.errors import SourceFailed, StoreUnavailable
 from reliable_rx.testing import check_sink
-from spark_bridge import LogRefused, MicroBatchSink, MicroBatchSource
+from spark_bridge import LogFull, LogRefused, MicroBatchSink, MicroBatchSource
 from spark_bridge.log.parts import CHUNK_ROWS_MAX
 
 SCHEMA = pa.schema([("n", pa.int64())])
@@ -60,6 +60,26 @@ def test_much_between_two_flushes_is_bounded(tmp_path: Path) -> None:
     assert MicroBatchSource(tmp_path).bounds("0") == (0, CHUNK_ROWS_MAX * 2)
     sink.flush()
     assert read_back(tmp_path) == [(n, (n,)) for n in range(CHUNK_ROWS_MAX * 2 + 5)]
+
+
+def test_a_reader_that_is_behind_holds_the_stream_up(tmp_path: Path) -> None:
+    """What does not fit is refused, stays in hand, and is there once when the reader has come nearer."""
+    sink = MicroBatchSink(tmp_path, SCHEMA, bytes_max=100)
+    sink.open("numbers")
+    reader = None
+    for n in range(2):
+        sink.write(n, [(n,)])
+        sink.flush()
+        reader = reader or MicroBatchSource(tmp_path).open("0", 0)
+    sink.write(2, [(2,)])
+    for _ in range(2):
+        with pytest.raises(LogFull, match="its readers evaluator have read"):
+            sink.flush()
+    assert reader is not None
+    reader.fetch(1)
+    reader.acknowledge(0)
+    sink.flush()
+    assert MicroBatchSource(tmp_path, values="tuple").open("0", 1).fetch(9).values == [(1,), (2,)]
 
 
 def test_a_former_writer_is_told(tmp_path: Path) -> None:
