@@ -10,8 +10,7 @@ from __future__ import annotations
 import math
 import warnings
 from collections import deque
-from collections.abc import Callable, Hashable, Sequence
-from heapq import heappush
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from hosting.asked import Asked
@@ -24,7 +23,7 @@ from hosting.plans import Plans
 from hosting.retired import Retired
 from hosting.routes import Route
 from hosting.standing import COMPLETED, FAILED, POLICIES, RUNNING, Standing, caught
-from hosting.timers import Timers
+from hosting.timers import Clock
 from hosting.turn import Answer, Appear, Create, Dispose, Events, Output, Resume, Tick, Turn
 from hosting.watermark import Watermarks
 from reliable_rx.alike import MADE_MAX, let_others_use
@@ -40,7 +39,7 @@ from reliable_rx.rows import Report
 from reliable_rx.stage import finish_node
 
 
-class QueryEngine(Delivery):
+class QueryEngine(Delivery, Clock):
     """Standing queries over named sources.
 
     >>> import reliable_rx as rx
@@ -54,7 +53,7 @@ class QueryEngine(Delivery):
     own_clock: EventClock | None = None
 
     def __init__(self) -> None:
-        self.clock = 0.0
+        super().__init__(0.0, deque())
         self.number = 0
         self.epoch = 0
         self.orders = 0
@@ -69,12 +68,9 @@ class QueryEngine(Delivery):
         self.awaited: set[str] = set()  # sources whose first partition may still appear: they have not ended
         self.failures: dict[str, Exception] = {}
         self.timestamps: dict[str, Callable[[Any], float]] = {}
-        self.timers = Timers()
         self.watermarks = Watermarks(self)
-        self.immediate: deque[Timer] = deque()
         self.trampoline = Trampoline()
         self.calls = Asked(self)
-        self.in_timers, self.reach = False, 0.0
         self.replaying = self.moving = False
         self.stepwise = 0
         self.dirty: dict[Any, None] = {}
@@ -359,39 +355,16 @@ class QueryEngine(Delivery):
 
     # -- the world of the instances
 
-    def now(self, node: PlanNode) -> float:
-        return self.clock
-
-    def horizon(self, node: PlanNode) -> float:
-        return self.reach if self.in_timers else self.clock
-
     def order(self) -> int:
         self.orders += 1
         return self.orders
 
     def forget(self, unit: Any) -> None:
-        self.touch(unit)  # a snapshot at work has yet to write the row as it was, and that is what saves its key
+        if unit.epoch != self.epoch:  # a snapshot at work may have yet to write the row, and that is what saves its key
+            self.touch(unit)
         if unit.saved is not None:
             self.gone[unit.row_key] = None
         self.dirty.pop(unit, None)
-
-    def set_timer(self, instance: Instance, node: PlanNode, tag: Hashable, due: float | None) -> Timer:
-        self.orders += 1
-        at = self.clock if due is None else due
-        timer: Timer = [at, self.orders, instance, node, tag]
-        if at <= self.clock and not self.in_timers:
-            self.immediate.append(timer)
-        else:
-            heappush(self.timers.heap, timer)
-        return timer
-
-    def resume_timer(self, instance: Instance, node: PlanNode, tag: Hashable, due: float, order: int) -> Timer:
-        timer: Timer = [due, order, instance, node, tag]
-        self.timers.push(timer)
-        return timer
-
-    def cancel_timer(self, timer: Timer) -> None:
-        self.timers.cancel(timer)
 
     def subscribe(self, instance: Instance, leaf: PlanNode) -> None:
         if reads_inner(leaf):

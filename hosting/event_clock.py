@@ -24,7 +24,7 @@ from hosting.reorder import END, LAST, Channel, Entry, Reorder
 from hosting.routes import Entry as ReaderEntry
 from hosting.routes import Route
 from hosting.standing import RUNNING, Standing
-from hosting.timers import Timers
+from hosting.timers import Clock
 from hosting.watermark import INFINITE, Watermark
 from reliable_rx.event_time import EventTime
 from reliable_rx.instance import Instance, Timer, reads_inner, subscribe_inner
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from hosting.engine import QueryEngine
 
 
-class EventClock:
+class EventClock(Clock):
     """The world of one standing query on event time."""
 
     standing: Standing
@@ -47,15 +47,14 @@ class EventClock:
     name = ""
 
     def __init__(self, engine: QueryEngine) -> None:
+        super().__init__(-INFINITE, engine.immediate)
         self.engine = engine
-        self.clock = self.floor = -INFINITE  # the floor is what the row knows; the watermark knows the rest
+        self.floor = -INFINITE  # the floor is what the row knows; the watermark knows the rest
         self.begun = False
         self.late = 0
         self.ended: set[str] = set()
         self.over: dict[str, Exception | None] = {}  # those whose end the query has been told
-        self.timers = Timers()
         self.leads: dict[str, float] = {}  # by path, how long before they were due timers have been set
-        self.in_timers, self.reach = False, -INFINITE
         self.routes: dict[str, Route] = {}
         self.readers: dict[str, list[ReaderEntry]] = {}
         self.waiting = Reorder(self)
@@ -311,32 +310,15 @@ class EventClock:
 
     # -- the world of the instances
 
-    def now(self, node: PlanNode) -> float:
-        return self.clock
-
-    def horizon(self, node: PlanNode) -> float:
-        return self.reach if self.in_timers else self.clock
+    def order(self) -> int:
+        return self.engine.order()
 
     def set_timer(self, instance: Instance, node: PlanNode, tag: Hashable, due: float | None) -> Timer:
-        at_once = due is None or due <= self.clock
-        timer: Timer = [self.clock if due is None else due, self.engine.order(), instance, node, tag]
-        lead = timer[0] - self.clock
+        lead = 0.0 if due is None else due - self.clock
         if lead > self.leads.get(node.path, -1.0):
             self.engine.touch(self.standing)
             self.leads[node.path] = lead
-        if at_once and not self.in_timers:
-            self.engine.immediate.append(timer)
-        else:
-            self.timers.push(timer)
-        return timer
-
-    def resume_timer(self, instance: Instance, node: PlanNode, tag: Hashable, due: float, order: int) -> Timer:
-        timer: Timer = [due, order, instance, node, tag]
-        self.timers.push(timer)
-        return timer
-
-    def cancel_timer(self, timer: Timer) -> None:
-        self.timers.cancel(timer)
+        return super().set_timer(instance, node, tag, due)
 
     def subscribe(self, instance: Instance, leaf: PlanNode) -> None:
         if reads_inner(leaf):

@@ -1,4 +1,7 @@
-"""Pending timers in the order in which they are due; those due at one time in the order in which they were set.
+"""A clock, and pending timers in the order in which they are due; those due at one time in that in which they were set.
+
+What is due at once is done within the turn that sets it. If something else is due at this very moment and has waited
+for longer, it waits behind that, as in Rx under virtual time.
 
 A cancelled timer stays in the heap, emptied, until it is due or until the emptied ones are the majority: cancelling
 is the common case (every debounced event does it), and taking one out of the middle of a heap is not cheap.
@@ -7,8 +10,11 @@ is the common case (every debounced event does it), and taking one out of the mi
 from __future__ import annotations
 
 import heapq
+from collections import deque
+from collections.abc import Hashable
 
-from reliable_rx.instance import Timer
+from reliable_rx.instance import Instance, Timer
+from reliable_rx.plan import PlanNode
 
 SWEEP_MIN = 64
 
@@ -34,7 +40,7 @@ class Timers:
 
     def sweep(self) -> None:
         """Take the emptied timers out; a timer that is set again as it was must not meet itself in the heap."""
-        self.heap = [each for each in self.heap if each[2] is not None]
+        self.heap[:] = [each for each in self.heap if each[2] is not None]
         heapq.heapify(self.heap)
         self.cancelled = 0
 
@@ -55,6 +61,45 @@ class Timers:
                 self.cancelled -= 1
         return self.heap[0][0] if self.heap else None
 
+    def have_due(self, time: float) -> bool:
+        """Whether a timer is due at *time*, or before."""
+        due = self.next_due()
+        return due is not None and due <= time
+
     def last_due(self) -> float | None:
         """Return when the last timer of all is due."""
         return max((timer[0] for timer in self.heap if timer[2] is not None), default=None)
+
+
+class Clock:
+    """The part of a world that is about time: it moves by turns only."""
+
+    def __init__(self, clock: float, immediate: deque[Timer]) -> None:
+        self.clock = clock
+        self.timers = Timers()
+        self.cancel_timer = self.timers.cancel
+        self.immediate = immediate
+        self.in_timers, self.reach = False, clock
+
+    def order(self) -> int:
+        raise NotImplementedError
+
+    def now(self, node: PlanNode) -> float:
+        return self.clock
+
+    def horizon(self, node: PlanNode) -> float:
+        return self.reach if self.in_timers else self.clock
+
+    def set_timer(self, instance: Instance, node: PlanNode, tag: Hashable, due: float | None) -> Timer:
+        clock, heap = self.clock, self.timers.heap
+        timer: Timer = [clock if due is None else due, self.order(), instance, node, tag]
+        if timer[0] > clock or self.in_timers or (heap and heap[0][0] <= clock and self.timers.have_due(clock)):
+            heapq.heappush(heap, timer)
+        else:
+            self.immediate.append(timer)
+        return timer
+
+    def resume_timer(self, instance: Instance, node: PlanNode, tag: Hashable, due: float, order: int) -> Timer:
+        timer: Timer = [due, order, instance, node, tag]
+        self.timers.push(timer)
+        return timer

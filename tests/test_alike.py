@@ -25,7 +25,7 @@ from reliable_rx.testing.queries import check_run
 
 Make = Callable[[Any, Any, Any, int], Any]
 MAKES: tuple[Make, ...] = (
-    lambda o, r, s, n: r.timer(n + 1.0).pipe(o.map(lambda v: v * 10 + n)),
+    lambda o, r, s, n: r.timer(float(n)).pipe(o.map(lambda v: v * 10 + n)),
     lambda o, r, s, n: r.timer(n + 0.375).pipe(o.map(lambda v: n)),
     lambda o, r, s, n: r.timer(1.0, n + 1.0).pipe(o.take(n + 1), o.scan(lambda total, v: total + v + n, n * 100)),
     lambda o, r, s, n: r.empty().pipe(o.start_with(n)),
@@ -38,10 +38,7 @@ MAKES: tuple[Make, ...] = (
         o.group_by(lambda v: v % 2), o.flat_map(lambda g: g.pipe(o.map(lambda v: (n, v)))), o.take(3)
     ),
 )
-"""Queries that differ from element to element: in a parameter, in a function, in what they are made of.
-
-None has a timer of no seconds: where another is due at that very moment, hosted it comes first and in RxPY last.
-"""
+"""Queries that differ from element to element: in a parameter, in a function, in what they are made of."""
 
 
 @dataclass(frozen=True)
