@@ -26,13 +26,13 @@ MADE_MAX = 8
 class Alike:
     """What a query must have to be run by a plan, and what is left to be checked of its parameters."""
 
-    __slots__ = ("kinds", "refusing", "selecting", "sources")
+    __slots__ = ("kinds", "paths", "taken")
 
     def __init__(self, plan: Plan) -> None:
         self.kinds = [(type(node.op), len(node.inputs)) for node in reversed(plan.nodes)]
-        self.sources = [(node.index, node.op.source) for node in plan.nodes if isinstance(node.op, SourceLeaf)]
-        self.selecting = [node.index for node in plan.nodes if selects(node.op)]
-        self.refusing = [(node.index, node.path) for node in plan.nodes if may_refuse(type(node.op))]
+        self.paths = [node.path for node in plan.nodes]
+        self.taken: dict[int, Any] = {node.index: node.op for node in plan.nodes if parameters_matter(node.op)}
+        """Those whose parameters matter, as they were last: a selector returns one and the same again and again."""
 
     def operators(self, query: Node) -> list[Any] | None:
         """Return the operators of *query* in the order of the plan's nodes; None if it is not alike.
@@ -42,7 +42,7 @@ class Alike:
         found: list[Any] = []
         waiting: list[Node] = []
         for kind, arity in self.kinds:
-            op, inputs = query
+            op, inputs = query.op, query.inputs
             if type(op) is not kind or len(inputs) != arity:
                 return None
             found.append(op)
@@ -52,17 +52,26 @@ class Alike:
                 waiting += inputs
                 query = waiting.pop()
         found.reverse()
-        for index, source in self.sources:
-            leaf: Any = found[index]
-            if leaf.source != source or leaf.key_mapper is not None:
-                return None
-        for index in self.selecting:
-            if any(True for _ in shared_within(found[index])):
-                return None
-        for index, path in self.refusing:
-            if found[index].refusal() is not None:
-                refuse(found[index], path)
+        for index, taken in self.taken.items():
+            op = found[index]
+            if op is not taken:
+                if not takes_place(op, taken):
+                    return None
+                refuse(op, self.paths[index])
+                self.taken[index] = op
         return found
+
+
+def parameters_matter(op: Operator) -> bool:
+    """Whether an operator of this kind can have parameters with which it needs another plan, or none will do."""
+    return isinstance(op, SourceLeaf) or selects(op) or may_refuse(type(op))
+
+
+def takes_place(op: Any, taken: Any) -> bool:
+    """Whether *op* may stand where *taken* stood, which is of its kind."""
+    if isinstance(op, SourceLeaf):
+        return op.source == taken.source and op.key_mapper is None
+    return not any(True for _ in shared_within(op))
 
 
 def let_others_use(plan: Plan) -> None:

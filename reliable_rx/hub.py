@@ -56,7 +56,8 @@ class Trampoline:
                 self.actions.popleft()()
         finally:
             self.busy = False
-            self.actions.clear()
+            if self.actions:
+                self.actions.clear()
 
     def schedule(self, action: Callable[[], None]) -> None:
         self.actions.append(action)

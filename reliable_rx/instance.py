@@ -2,6 +2,10 @@
 
 Hosts differ in clock, sources and what happens to outputs; they are a `World`. Everything else about running
 operators is here, once, for the engine and for plain `reactivex` alike.
+
+Inner sequences come and go with events, so what opens and closes them is written for few steps of the interpreter.
+Rejected: a pool of rows that are gone (a snapshot at work knows rows by identity, and would take one for another), and
+contexts that last as long as their row (an idle row would be half as large again).
 """
 
 from __future__ import annotations
@@ -13,10 +17,12 @@ from reliable_rx.errors import LimitExceeded
 from reliable_rx.hub import HubSubject, find_hub, join, subject_of_hub
 from reliable_rx.plan import Operators, Plan, PlanNode
 from reliable_rx.query import HubLeaf, Inner, InnerLeaf, Query, SymbolLeaf, as_query
-from reliable_rx.stage import Cx, fail_node
+from reliable_rx.stage import context, exceeded, fail_node
 from reliable_rx.subject import Subject
 from reliable_rx.world import Timer as Timer
 from reliable_rx.world import World
+
+NONE: dict[Any, Any] = {}
 
 
 class Instance:
@@ -59,7 +65,7 @@ class Instance:
         """Let go of everything, and be silent from now on."""
         self.world.touch(self.unit)  # first: a snapshot at work writes the row as it was, sink and all
         self.sink = None
-        self.deactivate(self.plan.root, force=True)
+        self._let_go(self.plan.root, force=True)
 
     @property
     def row_key(self) -> Any:
@@ -78,34 +84,36 @@ class Instance:
     def activate(self, node: PlanNode) -> None:
         """Subscribe *node*, with fresh state."""
         self.world.touch(self.unit)
-        while True:
-            self.active |= node.bit
-            op = self.ops[node.index]
-            if node.slot >= 0:
-                self.states[node.slot] = op.initial()
-            if not node.linear:
-                break
-            node = node.inputs[0]
-        if node.leaf:
-            self.world.subscribe(self, node)
+        head, ops = node.head, self.ops
+        self.active |= node.run | head.bit
+        for each in node.run_states:
+            self.states[each.slot] = ops[each.index].initial()
+        if head.leaf:
+            self.world.subscribe(self, head)
             return
+        op = ops[head.index]
+        if head.slot >= 0:
+            self.states[head.slot] = op.initial()
         try:
-            op.on_start(Cx(self, node))
+            op.on_start(context(self, head))
         except Exception as error:
-            fail_node(self, node, error)
+            fail_node(self, head, error)
 
     def deactivate(self, node: PlanNode, *, force: bool = False, ending: bool = False) -> None:
         """Unsubscribe *node* and all that stands before it, unless somebody still reads its inner sequences.
 
         With *ending* the caller has yet to tell downstream, and calls `released` after that.
         """
+        if self.active & node.mask:
+            self.world.touch(self.unit)
+            self._let_go(node, force=force, ending=ending)
+
+    def _let_go(self, node: PlanNode, *, force: bool = False, ending: bool = False) -> None:
         if not self.active & node.mask:
             return
-        self.world.touch(self.unit)
-        while node.linear:
-            if self.active & node.bit:
-                self.active ^= node.bit
-            node, ending = node.inputs[0], False
+        if node.run:
+            self.active &= ~node.run
+            node, ending = node.head, False
         was_active = self.active & node.bit
         if was_active:
             if node.yields_inner and not force and self._is_read(node):
@@ -116,7 +124,7 @@ class Instance:
                 self.detached &= ~node.bit
             self._release(node)
         for source in node.inputs:
-            self.deactivate(source, force=force)
+            self._let_go(source, force=force)
         if was_active and node.releases and not ending:
             self.released(node)
 
@@ -124,7 +132,7 @@ class Instance:
         """Let *node* do what it does last."""
         if not self.world.moving:
             try:
-                self.ops[node.index].on_release(Cx(self, node))
+                self.ops[node.index].on_release(context(self, node))
             except Exception as error:
                 self.world.effect_failed(node, error)
 
@@ -134,16 +142,15 @@ class Instance:
             return
         if node.calls_out:
             self.world.calls.drop(self, node)
-        index = node.index
-        if self.timers and index in self.timers:
-            for timer in self.timers.pop(index).values():
+        if self.timers:
+            for timer in self.timers.pop(node.index, NONE).values():
                 self.world.cancel_timer(timer)
-        if self.children and index in self.children:
-            for child in list(self.children.pop(index).values()):
+        if self.children:
+            for child in list(self.children.pop(node.index, NONE).values()):
                 child.dispose()
                 self._forget_child(child)
-        if self.subjects and index in self.subjects:
-            for subject in self.subjects.pop(index).values():
+        if self.subjects:
+            for subject in self.subjects.pop(node.index, NONE).values():
                 self.world.forget(subject)
         if self.hubs is not None:
             self.hubs.pop(node.index, None)
@@ -162,8 +169,10 @@ class Instance:
         self.world.touch(self.unit)
         if self.timers is None:
             self.timers = {}
-        timers = self.timers.setdefault(node.index, {})
-        if tag in timers:
+        timers = self.timers.get(node.index)
+        if timers is None:
+            timers = self.timers[node.index] = {}
+        elif tag in timers:
             self.world.cancel_timer(timers.pop(tag))
         elif len(timers) >= (self.plan.limits.queue_items_max if due is not None else self.plan.limits.actions_max):
             limit = "actions_max" if due is None else "queue_items_max"
@@ -181,14 +190,15 @@ class Instance:
     def fire(self, node: PlanNode, tag: Hashable) -> None:
         """A timer is due."""
         self.world.touch(self.unit)  # first: a snapshot at work may have to write the row with its timer
-        if self.timers is not None:
-            self.timers.get(node.index, {}).pop(tag, None)
+        timers = None if self.timers is None else self.timers.get(node.index)
+        if timers is not None:
+            timers.pop(tag, None)
         step: Callable[..., None] = self.ops[node.index].on_timer
         if self.plan.under_symbol:
             self._act(node, step, tag)
             return
         try:
-            step(Cx(self, node), tag)
+            step(context(self, node), tag)
         except Exception as error:
             fail_node(self, node, error)
 
@@ -201,7 +211,7 @@ class Instance:
         """Let an operator do something that none of its inputs makes it do."""
         held = self._enter()
         try:
-            step(Cx(self, node), *args)
+            step(context(self, node), *args)
         except Exception as error:
             fail_node(self, node, error)
         finally:
@@ -222,19 +232,32 @@ class Instance:
     # -- inner subscriptions
 
     def child(self, node: PlanNode, key: Hashable) -> Instance | None:
-        return None if self.children is None else self.children.get(node.index, {}).get(key)
+        children = None if self.children is None else self.children.get(node.index)
+        return None if children is None else children.get(key)
 
     def prepare(self, node: PlanNode, key: Hashable, outer: Any, inner: Any = None) -> Instance:
         """Build the subscription to the inner sequence for *outer*."""
+        opened = self.children.get(node.index) if self.children else None
+        if opened and len(opened) >= node.plan.limits.inner_max:
+            raise exceeded(node, "inner_max")
         child = self.make_child(node, key, outer, inner)
-        if child.plan.depth > child.plan.limits.depth_max:
+        if child.plan.is_too_deep:
             raise too_deep(child.plan)
         self.world.touch(self.unit)
         return child
 
+    def close(self, node: PlanNode, key: Hashable) -> None:
+        """Unsubscribe from the inner sequence under *key*, if it is there."""
+        children = self.children.get(node.index) if self.children else None
+        child = children.get(key) if children else None
+        if child is not None:
+            child.dispose()
+            self._forget_child(child)
+            children.pop(key, None)  # type: ignore[union-attr]
+
     def make_child(self, node: PlanNode, key: Hashable, outer: Any, inner: Any = None) -> Instance:
         """Build the instance for *outer* without starting it; *inner* is what the selector has returned, if it has."""
-        if node.template is not None and (isinstance(outer, Inner) or node.op.is_hub):
+        if inner is None and node.template is not None and (isinstance(outer, Inner) or node.op.is_hub):
             child = Instance(node.template, self.world, node, key)
         else:
             query = self.ops[node.index].inner(outer) if inner is None else inner
@@ -244,13 +267,18 @@ class Instance:
         child.parent, child.outer = self, outer
         if self.children is None:
             self.children = {}
-        self.children.setdefault(node.index, {})[key] = child
+        children = self.children.get(node.index)
+        if children is None:
+            self.children[node.index] = {key: child}
+        else:
+            children[key] = child
         return child
 
     def drop_child(self, node: PlanNode, child: Instance) -> None:
         self._forget_child(child)
-        if self.children is not None:
-            self.children.get(node.index, {}).pop(child.key, None)
+        children = None if self.children is None else self.children.get(node.index)
+        if children is not None:
+            children.pop(child.key, None)
         child.sink = None
 
     def _forget_child(self, child: Instance) -> None:

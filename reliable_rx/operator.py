@@ -17,9 +17,9 @@ apart), and a step that returns tuples (measured 1.4 times slower than appending
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
-from dataclasses import fields
+from dataclasses import dataclass, fields
 from operator import attrgetter
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypeVar, dataclass_transform
 
 from reliable_rx.errors import CheckpointRefused
 
@@ -29,6 +29,17 @@ if TYPE_CHECKING:
     from reliable_rx.query import Query
 
 Fields = dict[str, Any]
+Kind = TypeVar("Kind")
+
+
+@dataclass_transform(eq_default=False, frozen_default=True)
+def frozen(kind: type[Kind]) -> type[Kind]:
+    """Make the annotated names of an operator its parameters, which nobody may set again; it equals itself only.
+
+    Type checkers refuse to set one, and so does a test. At run time nothing does: a selector may make an operator for
+    each element, and one with ``dataclass(frozen=True)``, which serves as well, takes twice as long to make.
+    """
+    return dataclass(eq=False)(kind)
 
 
 class Operator:
@@ -39,8 +50,6 @@ class Operator:
     State: ClassVar[type[Any] | None] = None
     grows: ClassVar[Mapping[str, str]] = {}
     """Which field of the state grows under which field of `Limits`."""
-    apply: ClassVar[Callable[..., Query[Any]]]
-    """Puts an operator behind its inputs; `reliable_rx.query`, which stands above, fills it in."""
     keeps_inner: ClassVar[bool] = False
     """Passes inner sequences on unchanged (filter, take…)."""
     yields_inner: ClassVar[bool] = False
@@ -63,8 +72,8 @@ class Operator:
         cls.version = version
 
     def __call__(self, source: Observable[Any], /) -> Query[Any]:
-        """Apply to a query or to any plain observable."""
-        return self.apply(self, source)
+        """Apply to a query or to any plain observable; `reliable_rx.query`, which stands above, fills it in."""
+        raise NotImplementedError
 
     def initial(self) -> Any:
         """Return the state of a new instance."""
@@ -103,8 +112,7 @@ class Linear(Operator):
     A step returns True when it has completed the sequence. It must call user functions before it changes its
     state, so that an error leaves the state as it was.
 
-    >>> from dataclasses import dataclass
-    >>> @dataclass(frozen=True, eq=False)
+    >>> @frozen
     ... class Double(Linear, name="double"):
     ...     def on_next(self, state, value, out):
     ...         out.append(value * 2)
@@ -186,7 +194,7 @@ class Context(Protocol):
 
     @property
     def state(self) -> Any:
-        """The operator's state; its fields may be changed, it may not be replaced."""
+        """The operator's state as the step found it; its fields may be changed, it may not be replaced."""
 
     @property
     def now(self) -> float:
@@ -202,6 +210,9 @@ class Context(Protocol):
     @property
     def active(self) -> bool:
         """Whether anybody still wants what this operator emits."""
+
+    def goes_on(self, state: Any, /) -> bool:
+        """Whether *state* is still at work: what was emitted may have made somebody stop us, or start us afresh."""
 
     @property
     def replaying(self) -> bool:

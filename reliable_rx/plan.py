@@ -24,7 +24,7 @@ from reliable_rx.query import (
     Symbol,
     hubs_of,
 )
-from reliable_rx.stage import Cx, fail_node
+from reliable_rx.stage import context, fail_node
 from reliable_rx.symbols import captures, chosen_once, only_reads, shared_within, stage_under, under
 from reliable_rx.wiring import (
     Deliver,
@@ -52,8 +52,8 @@ class PlanNode:
     """One operator in its place."""
 
     __slots__ = (
-        "bit", "calls_out", "deliver", "down", "finish", "index", "inputs", "leaf", "linear", "made", "mask", "op",
-        "passes", "path", "plan", "port", "releases", "slot", "template", "yields_inner",
+        "bit", "calls_out", "deliver", "down", "finish", "head", "index", "inputs", "leaf", "linear", "made", "mask",
+        "op", "passes", "path", "plan", "port", "releases", "run", "run_states", "slot", "template", "yields_inner",
     )  # fmt: skip
 
     deliver: Deliver
@@ -72,6 +72,10 @@ class PlanNode:
         self.port = 0
         self.leaf = isinstance(op, LEAVES)
         self.linear = isinstance(op, Linear)
+        self.head: PlanNode = inputs[0].head if self.linear else self
+        """What this is fed by through linear operators only, which come and go together: they are the *run*."""
+        self.run: int = self.bit | inputs[0].run if self.linear else 0
+        self.run_states: list[PlanNode] = inputs[0].run_states + [self] * (op.State is not None) if self.linear else []
         self.calls_out = op.calls_out
         self.yields_inner = op.yields_inner
         self.passes = isinstance(op, Stage) and type(op).on_inner_next is Stage.on_inner_next
@@ -96,7 +100,7 @@ class PlanNode:
         if self.slot >= 0:
             parent.world.touch(parent.unit)
         try:
-            parent.ops[self.index].on_inner_next(Cx(parent, self), child.key, values)
+            parent.ops[self.index].on_inner_next(context(parent, self), child.key, values)
         except Exception as error:
             fail_node(parent, self, error)
 
@@ -112,7 +116,7 @@ class PlanNode:
         parent.drop_child(self, child)
         if not parent.active & self.bit:
             return
-        cx, op = Cx(parent, self), parent.ops[self.index]
+        cx, op = context(parent, self), parent.ops[self.index]
         try:
             if error is None:
                 op.on_inner_completed(cx, child.key)
@@ -147,6 +151,7 @@ class Plan:
         self.symbol = symbol if symbol is not None and captures(query, symbol) else None
         self.around = around
         self.depth: int = 0 if around is None else around.depth + 1
+        self.is_too_deep = self.depth > limits.depth_max
         self.under_symbol: bool = self.symbol is not None or (around is not None and around.under_symbol)
         self.hubs: dict[str, PlanNode | None] = dict.fromkeys(hubs_of(query)) if symbolic else {}
         self.root = self._place(query, prefix, {})

@@ -108,7 +108,7 @@ class States(list[Any]):
     def __setitem__(self, slot: Any, state: Any) -> None:
         super().__setitem__(slot, state)
         if slot in self.contexts:
-            self.contexts[slot].state = state  # type: ignore[misc]
+            self.contexts[slot].state = state
 
 
 def link(instance: Instance, node: PlanNode, down: Push) -> Push:
@@ -232,12 +232,11 @@ def guarded(observer: abc.ObserverBase[Any]) -> Push:
 class PushCx(Cx):
     """A context that lasts as long as its subscription, knows the state at work, and emits into closures."""
 
-    __slots__ = ("push", "queue_items_max", "state")
+    __slots__ = ("push", "queue_items_max")
 
     def __init__(self, instance: Instance, node: PlanNode, push: Push) -> None:
-        super().__init__(instance, node)
+        self.instance, self.node, self.state = instance, node, instance.states[node.slot]
         self.push = push
-        self.state = instance.states[node.slot]  # type: ignore[misc]
         self.queue_items_max = node.plan.limits.queue_items_max  # type: ignore[misc]
 
     def emit(self, value: Any) -> None:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, fields, is_dataclass, replace
+from dataclasses import fields, is_dataclass, replace
 from functools import cache, cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, TypeVar
 
@@ -20,7 +20,7 @@ from reactivex import abc
 from reactivex.internal.utils import is_future
 
 from reliable_rx.errors import QueryRefused
-from reliable_rx.operator import Operator, Stage
+from reliable_rx.operator import Operator, Stage, frozen
 from reliable_rx.piping import Piped
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ new_node = tuple.__new__
 """What `Node` calls with the class and both fields, for where a call less is worth it."""
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class SourceLeaf(Operator, name="source"):
     """A named source; *key_mapper* says that only events with the row's key are wanted, so that a host can route."""
 
@@ -50,14 +50,14 @@ class SourceLeaf(Operator, name="source"):
     key: Any = None
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class ForeignLeaf(Operator, name="foreign"):
     """A plain observable: runs un-hosted only."""
 
     observable: reactivex.Observable[Any]
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class PlainOperator(Stage, name="plain"):
     """An operator of plain RxPY whose state nobody can save: runs un-hosted only, and says what to do here."""
 
@@ -74,7 +74,7 @@ class PlainOperator(Stage, name="plain"):
         return f"{self.operator} has no state that could be saved; {self.instead}"
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class InnerLeaf(Operator, name="inner"):
     """An inner sequence by reference to the subject that feeds it."""
 
@@ -86,20 +86,21 @@ class InnerLeaf(Operator, name="inner"):
         return (restore_leaf, self.subject.reference())
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class SymbolLeaf(Operator, name="inner"):
     """The inner sequence of a shared sub-plan: bound to a real one when the sub-plan is opened."""
 
     symbol: Symbol
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class HubLeaf(Operator, name="shared"):
     """What a hub shares, wherever it is read."""
 
     token: str
 
 
+ATOMS = frozenset((int, float, str, bytes))
 LEAVES = (SourceLeaf, ForeignLeaf, InnerLeaf, SymbolLeaf, HubLeaf)
 
 
@@ -268,11 +269,12 @@ def as_query(value: Any) -> Query[Any]:
 
 def apply(op: Operator, *inputs: Any) -> Query[Any]:
     """Put *op* behind its *inputs*."""
-    if not inputs:
-        return Query(new_node(Node, (op, ())))
-    if len(inputs) == 1 and isinstance(inputs[0], Query):
-        return Query(new_node(Node, (op, (inputs[0].node,))))
-    return Query(Node(op, tuple([as_query(each).node for each in inputs])))
+    return Query(new_node(Node, (op, tuple([as_query(each).node for each in inputs]) if inputs else ())))
+
+
+def behind(op: Operator, source: Any, /) -> Query[Any]:
+    """Apply to a query or to any plain observable; one call for what `apply` does, as selectors do it all the time."""
+    return Query(new_node(Node, (op, (source.node if isinstance(source, Query) else as_query(source).node,))))
 
 
 def walk(node: Node) -> Iterator[Node]:
@@ -312,14 +314,19 @@ def hubs_of(node: Node) -> dict[str, Node]:
     return found
 
 
-Operator.apply = staticmethod(apply)
+Operator.__call__ = behind  # type: ignore[method-assign]
 
 
 def parameters(op: Operator) -> dict[str, Any]:
     """Return the parameters of *op* by name, leaving out what is at its default."""
     kind: Any = type(op)
     named = parameter_names(kind)
-    return {name: value for name, default in named if (value := getattr(op, name)) is not default}
+    return {name: value for name, default in named if not is_default(value := getattr(op, name), default)}
+
+
+def is_default(value: Any, default: Any) -> bool:
+    """Whether a parameter was left out; one that has been through bytes is equal to its default, but another object."""
+    return value is default or (type(value) in ATOMS and type(value) is type(default) and value == default)
 
 
 @cache

@@ -16,17 +16,12 @@ if TYPE_CHECKING:
 
 
 class Cx:
-    """A `Context`: one operator of one instance, for the length of a call."""
+    """A `Context`: one operator of one instance, for the length of a call; made by `context`."""
 
-    __slots__ = ("instance", "node")
-
-    def __init__(self, instance: Instance, node: PlanNode) -> None:
-        self.instance = instance
-        self.node = node
-
-    @property
-    def state(self) -> Any:
-        return self.instance.states[self.node.slot]
+    __slots__ = ("instance", "node", "state")
+    instance: Instance
+    node: PlanNode
+    state: Any
 
     @property
     def queue_items_max(self) -> int:
@@ -44,6 +39,10 @@ class Cx:
     def active(self) -> bool:
         """Whether anybody still wants what this operator emits."""
         return bool(self.instance.active & self.node.bit)
+
+    def goes_on(self, state: Any) -> bool:
+        instance, node = self.instance, self.node
+        return instance.states[node.slot] is state and bool(instance.active & node.bit)
 
     @property
     def replaying(self) -> bool:
@@ -76,8 +75,9 @@ class Cx:
             instance.set_timer(node, tag, due)
 
     def soon(self, tag: Hashable) -> None:
-        if self.active:
-            self.instance.set_timer(self.node, tag, None)
+        instance, node = self.instance, self.node
+        if instance.active & node.bit:
+            instance.set_timer(node, tag, None)
 
     def cancel(self, tag: Hashable) -> None:
         self.instance.cancel_timer(self.node, tag)
@@ -104,17 +104,13 @@ class Cx:
         return self.instance.ops[node.index].inner(outer)
 
     def open(self, key: Hashable, outer: Any, inner: Any = None) -> None:
-        child = self.prepare(key, outer, inner)
-        if child is not None:
-            child.start()
-
-    def prepare(self, key: Hashable, outer: Any, inner: Any = None) -> Instance | None:
         instance, node = self.instance, self.node
-        if not instance.active & node.bit:
-            return None
-        if instance.children and self.opened() >= node.plan.limits.inner_max:
-            raise exceeded(node, "inner_max")
-        return instance.prepare(node, key, outer, inner)
+        if instance.active & node.bit:
+            instance.prepare(node, key, outer, inner).start()
+
+    def prepare(self, key: Hashable, outer: Any) -> None:
+        if self.active:
+            self.instance.prepare(self.node, key, outer)
 
     def start(self, key: Hashable) -> None:
         child = self.instance.child(self.node, key)
@@ -122,10 +118,7 @@ class Cx:
             child.start()
 
     def close(self, key: Hashable) -> None:
-        child = self.instance.child(self.node, key)
-        if child is not None:
-            child.dispose()
-            self.instance.drop_child(self.node, child)
+        self.instance.close(self.node, key)
 
     def opened(self) -> int:
         children = self.instance.children
@@ -180,6 +173,13 @@ class Cx:
         self.instance.world.calls.hold(self.instance, self.node, full=full)
 
 
+def context(instance: Instance, node: PlanNode) -> Cx:
+    """Return what *node* acts through; with an ``__init__`` it would take twice as long to make, and many are made."""
+    cx = Cx()
+    cx.instance, cx.node, cx.state = instance, node, instance.states[node.slot]
+    return cx
+
+
 def exceeded(node: PlanNode, limit: str) -> LimitExceeded:
     """Say which operator grew past which limit."""
     most = getattr(node.plan.limits, limit)
@@ -207,7 +207,7 @@ def end_hub(instance: Instance, node: PlanNode, error: Exception | None) -> None
     """End a hub that has failed: downstream of it are only its readers."""
     for source in node.inputs:
         instance.deactivate(source)
-    instance.ops[node.index].finish(Cx(instance, node), error)
+    instance.ops[node.index].finish(context(instance, node), error)
 
 
 def end_outer(instance: Instance, node: PlanNode, error: Exception | None) -> None:

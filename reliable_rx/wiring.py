@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from reliable_rx.errors import LimitExceeded
 from reliable_rx.operator import Linear, Stage
 from reliable_rx.query import HubLeaf, SourceLeaf
-from reliable_rx.stage import Cx, fail_node
+from reliable_rx.stage import context, fail_node
 
 if TYPE_CHECKING:
     from reliable_rx.instance import Instance
@@ -149,19 +149,19 @@ def passing(down: PlanNode) -> Deliver:
 
 
 def to_stage(down: PlanNode, port: int) -> Deliver:
-    """Return the loop that gives values to a stage one by one, for as long as it is active."""
-    bit, index, stateful = down.bit, down.index, down.slot >= 0
+    """Return the loop that gives values to a stage one by one, for as long as it goes on."""
+    bit, index, slot = down.bit, down.index, down.slot
 
     def deliver(instance: Instance, values: Sequence[Any]) -> None:
         if not instance.active & bit:
             return
-        if stateful:
+        if slot >= 0:
             instance.world.touch(instance.unit)
-        cx, on_next = Cx(instance, down), instance.ops[index].on_next
+        cx, on_next = context(instance, down), instance.ops[index].on_next
         try:
             for value in values:
                 on_next(cx, port, value)
-                if not instance.active & bit:
+                if not instance.active & bit or instance.states[slot] is not cx.state:
                     return
         except Exception as error:
             fail_node(instance, down, error)
@@ -182,7 +182,7 @@ def to_whole_stage(down: PlanNode, port: int) -> Deliver:
         if stateful:
             instance.world.touch(instance.unit)
         try:
-            instance.ops[index].on_batch(Cx(instance, down), port, values)
+            instance.ops[index].on_batch(context(instance, down), port, values)
         except Exception as error:
             fail_node(instance, down, error)
 
@@ -195,7 +195,7 @@ def to_whole_stage(down: PlanNode, port: int) -> Deliver:
         instance.gathered = []
         error: Exception | None = None
         try:
-            instance.ops[index].on_batch(Cx(instance, down), port, values)
+            instance.ops[index].on_batch(context(instance, down), port, values)
         except Exception as raised:
             error = raised
         gathered, instance.gathered = instance.gathered, None
@@ -215,7 +215,7 @@ def end_stage(down: PlanNode, port: int) -> Finish:
         if not instance.active & bit:
             return
         instance.world.touch(instance.unit)
-        cx, op = Cx(instance, down), instance.ops[index]
+        cx, op = context(instance, down), instance.ops[index]
         try:
             if error is None:
                 op.on_completed(cx, port)

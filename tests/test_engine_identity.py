@@ -4,7 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
+from every_case import CASES
+
 import reliable_rx as rx
+from checkpoint.codec import decode, encode
+from reliable_rx import operators as ops
 from reliable_rx.identity import content_hash
 
 
@@ -31,3 +35,11 @@ def test_what_a_function_closes_over_tells_queries_apart() -> None:
     for kind in (Threshold, Slotted):
         assert content_hash(above(kind(1)).node) != content_hash(above(kind(2)).node)
         assert content_hash(above(kind(1)).node) == content_hash(above(kind(1)).node)
+
+
+def test_a_query_is_the_same_after_it_has_been_stored() -> None:
+    """Through bytes, every query of the table keeps its hash: a default is a default although it is another object."""
+    for name, case in CASES.items():
+        if case.hostable:
+            query = case.build(ops, rx, *[rx.source(f"s{number}") for number in range(case.sources)])
+            assert content_hash(decode(encode(query.node))) == query.content_hash, name

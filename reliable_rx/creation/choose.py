@@ -8,7 +8,6 @@ again on recovery.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from reactivex import Observable
@@ -17,7 +16,7 @@ from reactivex.scheduler import ImmediateScheduler
 from reactivex.typing import AnyFuture
 
 from reliable_rx.creation.values import empty, throw
-from reliable_rx.operator import Context, Stage
+from reliable_rx.operator import Context, Stage, frozen
 from reliable_rx.query import Query, apply, as_query
 
 A = TypeVar("A")
@@ -25,7 +24,7 @@ K = TypeVar("K")
 R = TypeVar("R", bound=DisposableBase | None)
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class Case(Stage, name="case"):
     """The inputs are the sources in the order of *keys*, and last the default."""
 
@@ -65,7 +64,7 @@ def case(
     return apply(Case(mapper, tuple(sources)), *sources.values(), default)
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class IfThen(Stage, name="if_then"):
     passes_on = True
     condition: Callable[[], Any]
@@ -95,7 +94,7 @@ def if_then(
     return apply(IfThen(condition), then_source, empty() if else_source is None else else_source)
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class Defer(Stage, name="defer"):
     passes_on = True
     factory: Callable[[Any], Any]
@@ -136,7 +135,7 @@ def defer(factory: Callable[[SchedulerBase], Observable[A] | AnyFuture[A]]) -> Q
     return apply(Defer(factory))
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class Using(Stage, name="using"):
     passes_on = True
     resource_factory: Callable[[], Any]
@@ -158,7 +157,7 @@ class Using(Stage, name="using"):
         cx.complete()
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class Holding(Stage, name="holding"):
     passes_on = True
     resource: DisposableBase | None

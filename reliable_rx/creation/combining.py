@@ -11,7 +11,7 @@ from reactivex import Observable
 from reactivex.typing import AnyFuture
 
 from reliable_rx.creation.values import empty, never
-from reliable_rx.operator import Context, Stage
+from reliable_rx.operator import Context, Stage, frozen
 from reliable_rx.operators.combine import Concat, Merge
 from reliable_rx.operators.recover import CatchNext, resuming
 from reliable_rx.operators.tuples import CombineLatest, ForkJoin, WithLatestFrom, Zip, ZipLatest
@@ -104,7 +104,7 @@ def for_in(values: Iterable[A], mapper: Callable[[A], Observable[B]]) -> Query[B
     return lazily("for_in", lambda: plain_concat_with_iterable(as_query(each) for each in map(mapper, values)))
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class ForIn(Stage, name="for_in"):
     scheduler_default = "current_thread"
     values: Sequence[Any]

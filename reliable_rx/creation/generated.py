@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 from reactivex.abc import SchedulerBase
 
 from reliable_rx.creation.pacing import PORTION, goes_on_later
-from reliable_rx.operator import Context, Stage
+from reliable_rx.operator import Context, Stage, frozen
 from reliable_rx.operators.linear import fresh
 from reliable_rx.query import Query, apply
 
@@ -17,7 +17,7 @@ S = TypeVar("S")
 range_of = range
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class Range(Stage, name="range"):
     scheduler_default = "current_thread"
     numbers: range_of
@@ -63,7 +63,7 @@ def range(
     return apply(Range(numbers, scheduler))
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class Generate(Stage, name="generate"):
     scheduler_default = "current_thread"
     initial_state: Any

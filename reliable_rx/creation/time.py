@@ -20,9 +20,9 @@ from typing import Any, Literal, TypeVar, get_args
 from reactivex.abc import SchedulerBase
 from reactivex.internal.utils import NotSet
 
-from reliable_rx.operator import Context, Stage, relative_seconds
+from reliable_rx.operator import Context, Stage, frozen, relative_seconds
 from reliable_rx.operators.linear import fresh
-from reliable_rx.operators.time import Relative, Time, Waits, due_from, microseconds
+from reliable_rx.operators.time import Relative, Time, Waits, due_from, in_microseconds, microseconds
 from reliable_rx.query import Node, Query, apply
 
 S = TypeVar("S")
@@ -30,7 +30,7 @@ CatchUp = Literal["all", "once", "skip"]
 CATCH_UPS = get_args(CatchUp)
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class Timer(Waits, name="timer"):
     duetime: Time
     period: Relative | None = None
@@ -43,10 +43,15 @@ class Timer(Waits, name="timer"):
         due: float = 0.0
 
     def on_start(self, cx: Context) -> None:
-        if self.period is None and not isinstance(self.duetime, datetime) and relative_seconds(self.duetime) <= 0:
+        time = self.duetime
+        if type(time) is float and time > 0.0:  # what most selectors return, so nothing is looked at twice
+            due = cx.now + time
+        elif self.period is None and not isinstance(time, datetime) and relative_seconds(time) <= 0:
             cx.soon("tick")
             return
-        due = cx.state.due = round(due_from(cx.now, self.duetime), 6)
+        else:
+            due = due_from(cx.now, time)
+        cx.state.due = due = in_microseconds(due)
         cx.schedule(due, "tick")
 
     def on_timer(self, cx: Context, tag: Hashable) -> None:
@@ -64,7 +69,7 @@ class Timer(Waits, name="timer"):
             count = state.count
             state.count += 1
             cx.emit(count)
-        if cx.state is state:  # nobody has started us afresh meanwhile
+        if cx.goes_on(state):
             cx.schedule(state.due, "tick")
 
 
@@ -76,7 +81,7 @@ def whole(period: Relative) -> float:
 
 def following(due: float, period: float, now: float) -> float:
     """Return when the tick after *due* is due; who is late already starts a new row of ticks, as in RxPY."""
-    after = round(due + period, 6)
+    after = in_microseconds(due + period)
     return after if after > now else now + period
 
 
@@ -87,9 +92,9 @@ def latest(due: float, period: float, horizon: float) -> float:
     (3.0, 2.5)
     """
     steps = int((horizon - due) / period) + 1
-    while steps and round(due + steps * period, 6) >= horizon:
+    while steps and in_microseconds(due + steps * period) >= horizon:
         steps -= 1
-    return round(due + steps * period, 6)
+    return in_microseconds(due + steps * period)
 
 
 def timer(
@@ -114,10 +119,10 @@ def timer(
 
     *State*: the count and the next due time.
     """
-    if catch_up not in CATCH_UPS:
-        raise ValueError(f"catch_up must be one of {', '.join(CATCH_UPS)}, got {catch_up!r}")
     if type(duetime) is float and duetime > 0.0 and period is None and scheduler is None and catch_up == "all":
         return Query(after(duetime))
+    if catch_up not in CATCH_UPS:
+        raise ValueError(f"catch_up must be one of {', '.join(CATCH_UPS)}, got {catch_up!r}")
     return apply(Timer(duetime, period, scheduler, catch_up))
 
 
@@ -143,7 +148,7 @@ def interval(period: Relative, scheduler: SchedulerBase | None = None, *, catch_
     return timer(period, period, scheduler, catch_up=catch_up)
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class GenerateWithRelativeTime(Stage, name="generate_with_relative_time"):
     initial_state: Any
     condition: Callable[[Any], bool]
@@ -161,7 +166,7 @@ class GenerateWithRelativeTime(Stage, name="generate_with_relative_time"):
         state = cx.state
         if state.value is not NotSet:
             cx.emit(state.value)
-        if cx.state is not state or not cx.active:
+        if not cx.goes_on(state):
             return
         value = fresh(self.initial_state) if state.value is NotSet else self.iterate(state.value)
         if self.condition(value):

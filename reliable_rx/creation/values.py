@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 from reactivex.abc import SchedulerBase
 
 from reliable_rx.creation.pacing import PORTION, goes_on_later
-from reliable_rx.operator import Context, Stage
+from reliable_rx.operator import Context, Stage, frozen
 from reliable_rx.operators.again import Repeat
 from reliable_rx.query import Node, Query, apply
 
@@ -17,7 +17,7 @@ A = TypeVar("A")
 LISTS = (list, tuple, range)
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class FromIterable(Stage, name="from_iterable"):
     scheduler_default = "current_thread"
     iterable: Iterable[Any]
@@ -29,7 +29,8 @@ class FromIterable(Stage, name="from_iterable"):
         return super().refusal()
 
     def at_once(self) -> Sequence[Any] | None:
-        return self.iterable if isinstance(self.iterable, LISTS) and self.scheduler is None else None
+        known = type(self.iterable) is tuple or isinstance(self.iterable, LISTS)
+        return self.iterable if known and self.scheduler is None else None  # type: ignore[return-value]
 
     def on_start(self, cx: Context) -> None:
         cx.soon("emit")
@@ -45,7 +46,7 @@ class FromIterable(Stage, name="from_iterable"):
         cx.complete()
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class FromLong(FromIterable, name="from_long"):
     """A long sequence: hosted, it comes in portions."""
 
@@ -61,7 +62,7 @@ class FromLong(FromIterable, name="from_long"):
             portion = self.iterable[state.index : state.index + PORTION]
             state.index += PORTION
             cx.emit_all(portion)
-            if not cx.active or (state.index < len(self.iterable) and goes_on_later(cx, tag)):
+            if not cx.goes_on(state) or (state.index < len(self.iterable) and goes_on_later(cx, tag)):
                 return
         cx.complete()
 
@@ -98,10 +99,10 @@ def of(*args: A) -> Query[A]:
 
     *State*: none.
     """
-    return from_iterable(args)
+    return apply(FromIterable(args)) if len(args) <= PORTION else from_iterable(args)
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class ReturnValue(Stage, name="return_value"):
     scheduler_default = "current_thread"
     value: Any
@@ -149,7 +150,7 @@ def repeat_value(value: A, repeat_count: int | None = None) -> Query[A]:
     return apply(Repeat(None if repeat_count == -1 else repeat_count), return_value(value))
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class Empty(Stage, name="empty"):
     scheduler_default = "immediate"
     scheduler: SchedulerBase | None = None
@@ -175,7 +176,7 @@ def empty(scheduler: SchedulerBase | None = None) -> Query[Any]:
     return Query(EMPTY if scheduler is None else Node(Empty(scheduler)))
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class Never(Stage, name="never"):
     pass
 
@@ -198,7 +199,7 @@ def never() -> Query[Any]:
     return Query(NEVER)
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class Throw(Stage, name="throw"):
     scheduler_default = "immediate"
     exception: Exception

@@ -11,13 +11,13 @@ from typing import Any, TypeVar
 
 from reactivex import Observable
 
-from reliable_rx.operator import Context, Stage
+from reliable_rx.operator import Context, Stage, frozen
 from reliable_rx.query import Query, apply, as_query
 
 A = TypeVar("A")
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class Repeat(Stage, name="repeat"):
     passes_on = True
     keeps_inner = True
@@ -59,7 +59,7 @@ def repeat(repeat_count: int | None = None) -> Callable[[Observable[A]], Observa
     return Repeat(repeat_count)
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class WhileDo(Stage, name="while_do"):
     passes_on = True
     keeps_inner = True
@@ -107,7 +107,7 @@ def while_do(condition: Callable[[Observable[A]], bool]) -> Callable[[Observable
     return applied
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class DoWhile(WhileDo, name="do_while"):
     """RxPY's is ``concat(source, source.pipe(while_do(condition)))``; the steps are its, the plan has one source."""
 

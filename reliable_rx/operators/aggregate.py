@@ -13,14 +13,14 @@ from reactivex import Observable
 from reactivex.internal import SequenceContainsNoElementsError
 from reactivex.internal.utils import NotSet
 
-from reliable_rx.operator import Linear
+from reliable_rx.operator import Linear, frozen
 from reliable_rx.operators.linear import fresh
 
 A = TypeVar("A")
 B = TypeVar("B")
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class Reduce(Linear, name="reduce"):
     accumulator: Callable[[Any, Any], Any]
     seed: Any = NotSet
@@ -69,7 +69,7 @@ def reduce(accumulator: Callable[[Any, Any], Any], seed: Any = NotSet) -> Callab
     return Reduce(accumulator, seed)
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class Count(Linear, name="count"):
     predicate: Callable[[Any], Any] | None = None
 
@@ -108,7 +108,7 @@ def count(predicate: Callable[[Any], Any] | None = None) -> Callable[[Observable
     return Count(predicate)
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class Sum(Linear, name="sum"):
     key_mapper: Callable[[Any], Any] | None = None
 
@@ -151,7 +151,7 @@ def sum(key_mapper: Callable[[Any], Any] | None = None) -> Callable[[Observable[
     return Sum(key_mapper)
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class Average(Linear, name="average"):
     key_mapper: Callable[[Any], Any] = float
 
@@ -187,7 +187,7 @@ def average(key_mapper: Callable[[Any], Any] | None = None) -> Callable[[Observa
     return Average(key_mapper or float)
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class ToList(Linear, name="to_list"):
     grows: ClassVar = {"items": "list_items_max"}
 

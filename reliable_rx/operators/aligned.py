@@ -8,20 +8,19 @@ microseconds, in which ``0.1 + 0.2`` is ``0.3``.
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
-from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from reactivex import Observable
 from reactivex.observable.groupedobservable import GroupedObservable
 
-from reliable_rx.operator import Context, Stage
+from reliable_rx.operator import Context, Stage, frozen
 from reliable_rx.operators.window import feed_windows
 
 A = TypeVar("A")
 Span = tuple[float, float]
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class AlignedWindow(Stage, name="aligned_window"):
     yields_inner = True
     inner_limit = "windows_max"

@@ -13,7 +13,7 @@ from typing import Any, ClassVar, TypeVar
 from reactivex import Observable
 from reactivex.internal import ArgumentOutOfRangeException
 
-from reliable_rx.operator import Context, Linear, Stage
+from reliable_rx.operator import Context, Linear, Stage, frozen
 from reliable_rx.operators.time_spans import check_list
 from reliable_rx.operators.window import check_gap
 from reliable_rx.query import apply, as_query
@@ -22,7 +22,7 @@ A = TypeVar("A")
 B = TypeVar("B")
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class BufferWithCount(Linear, name="buffer_with_count"):
     grows: ClassVar = {"open": "windows_max"}
     count: int
@@ -102,7 +102,7 @@ class Collects(Stage):
         cx.emit(items)
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class Buffer(Collects, name="buffer"):
     def on_batch(self, cx: Context, port: int, values: Sequence[Any]) -> None:
         if port == 0:
@@ -126,7 +126,7 @@ def buffer(boundaries: Observable[Any]) -> Callable[[Observable[A]], Observable[
     return lambda source: apply(Buffer(), source, boundaries)
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class BufferWhen(Collects, name="buffer_when"):
     closing_mapper: Callable[[], Observable[Any]]
 
@@ -145,11 +145,12 @@ class BufferWhen(Collects, name="buffer_when"):
         self.on_inner_completed(cx, key)
 
     def on_inner_completed(self, cx: Context, key: Hashable) -> None:
+        state = cx.state
         cx.close(key)
-        cx.state.closings += 1
+        state.closings += 1
         self.flush(cx)
-        if cx.active:
-            cx.open(cx.state.closings, None)
+        if cx.goes_on(state):
+            cx.open(state.closings, None)
 
 
 def buffer_when(closing_mapper: Callable[[], Observable[Any]]) -> Callable[[Observable[A]], Observable[list[A]]]:
@@ -166,7 +167,7 @@ def buffer_when(closing_mapper: Callable[[], Observable[Any]]) -> Callable[[Obse
     return BufferWhen(closing_mapper)
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class BufferToggle(Stage, name="buffer_toggle"):
     closing_mapper: Callable[[Any], Observable[Any]]
 
@@ -211,7 +212,7 @@ class BufferToggle(Stage, name="buffer_toggle"):
 
     @staticmethod
     def _complete_if_closed(cx: Context) -> None:
-        if cx.active and cx.state.stopped and not cx.state.open:
+        if cx.goes_on(cx.state) and cx.state.stopped and not cx.state.open:
             cx.complete()
 
 
@@ -235,7 +236,7 @@ def buffer_toggle(
     return lambda source: apply(BufferToggle(closing_mapper), source, openings)
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class BufferWithInactivity(Collects, name="buffer_with_inactivity"):
     gap_s: float
 

@@ -8,7 +8,7 @@ from typing import Any, ClassVar, TypeVar, overload
 
 from reactivex import Observable
 
-from reliable_rx.operator import Linear
+from reliable_rx.operator import Linear, frozen
 from reliable_rx.operators.aggregate import to_list
 
 A = TypeVar("A")
@@ -16,7 +16,7 @@ B = TypeVar("B")
 K = TypeVar("K")
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class ToDict(Linear, name="to_dict"):
     grows: ClassVar = {"items": "list_items_max"}
     key_mapper: Callable[[Any], Hashable]
@@ -55,7 +55,7 @@ def to_dict(
     return ToDict(key_mapper, element_mapper)
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class ToSet(Linear, name="to_set"):
     grows: ClassVar = {"items": "list_items_max"}
 

@@ -12,13 +12,13 @@ from typing import Any, TypeVar, overload
 from reactivex import Observable
 
 from reliable_rx.errors import LimitExceeded
-from reliable_rx.operator import Context, Stage
+from reliable_rx.operator import Context, Stage, frozen
 from reliable_rx.query import apply
 
 A = TypeVar("A")
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class Merge(Stage, name="merge"):
     passes_on = True
     scheduler_default = "current_thread"
@@ -73,7 +73,7 @@ def merge(*sources: Observable[Any], max_concurrent: int | None = None) -> Calla
     return lambda source: apply(Merge(1 + len(sources)), source, *sources)
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class Concat(Stage, name="concat"):
     passes_on = True
     scheduler_default = "current_thread"
@@ -115,7 +115,7 @@ def concat(*sources: Observable[A]) -> Callable[[Observable[A]], Observable[A]]:
     return lambda source: apply(Concat(1 + len(sources)), source, *sources)
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class StartWith(Stage, name="start_with"):
     passes_on = True
     scheduler_default = "current_thread"

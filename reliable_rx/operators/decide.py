@@ -13,14 +13,14 @@ from typing import Any, TypeVar, overload
 
 from reactivex import Observable
 
-from reliable_rx.operator import Context, Linear, Stage
+from reliable_rx.operator import Context, Linear, Stage, frozen
 from reliable_rx.operators.combine import check_queue
 from reliable_rx.query import apply, as_query
 
 A = TypeVar("A")
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class All(Linear, name="all"):
     predicate: Callable[[Any], Any]
 
@@ -50,7 +50,7 @@ def all(predicate: Callable[[A], Any]) -> Callable[[Observable[A]], Observable[b
     return All(predicate)
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class Some(Linear, name="some"):
     predicate: Callable[[Any], Any] | None = None
 
@@ -81,7 +81,7 @@ def some(predicate: Callable[[Any], Any] | None = None) -> Callable[[Observable[
     return Some(predicate)
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class Contains(Linear, name="contains"):
     value: Any
     comparer: Callable[[Any, Any], Any] = eq
@@ -109,7 +109,7 @@ def contains(value: A, comparer: Callable[[A, A], Any] | None = None) -> Callabl
     return Contains(value, comparer or eq)
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class IsEmpty(Linear, name="is_empty"):
     def on_next(self, state: None, value: Any, out: list[Any]) -> bool:
         out.append(False)
@@ -132,7 +132,7 @@ def is_empty() -> Callable[[Observable[Any]], Observable[bool]]:
     return IsEmpty()
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class SequenceEqual(Stage, name="sequence_equal"):
     locks = False
     comparer: Callable[[Any, Any], Any] = eq

@@ -10,7 +10,7 @@ from typing import Any, ClassVar, TypeVar, overload
 from reactivex import Observable
 from reactivex.internal.utils import NotSet
 
-from reliable_rx.operator import Linear
+from reliable_rx.operator import Linear, frozen
 from reliable_rx.operators.distinct_bounded import DistinctBounded
 from reliable_rx.operators.evict import Evict, check_eviction
 
@@ -18,7 +18,7 @@ A = TypeVar("A")
 K = TypeVar("K")
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class Distinct(Linear, name="distinct"):
     keeps_inner = True
     grows: ClassVar = {"seen": "distinct_keys_max", "compared": "distinct_keys_max"}
@@ -139,7 +139,7 @@ def distinct(
     return DistinctBounded(key_mapper, float("inf") if ttl_s is None else ttl_s, keys_max, evict)
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class DistinctUntilChanged(Linear, name="distinct_until_changed"):
     keeps_inner = True
     key_mapper: Callable[[Any], Any] | None = None

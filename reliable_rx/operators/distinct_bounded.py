@@ -7,11 +7,11 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from reliable_rx.errors import LimitExceeded
-from reliable_rx.operator import Context, Stage
+from reliable_rx.operator import Context, Stage, frozen
 from reliable_rx.operators.evict import Evict, too_many
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class DistinctBounded(Stage, name="distinct_bounded"):
     keeps_inner = True
     key_mapper: Callable[[Any], Any] | None

@@ -8,13 +8,12 @@ Values are taken one by one, so that nothing is done for an element that the que
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any, Literal, TypeVar
 
 from reactivex import Observable
 from reactivex.abc import ObserverBase
 
-from reliable_rx.operator import Context, Stage
+from reliable_rx.operator import Context, Stage, frozen
 
 A = TypeVar("A")
 Effects = Literal["always", "live"]
@@ -25,7 +24,7 @@ def check_effects(effects: str) -> None:
         raise ValueError(f'effects must be "always" or "live", got {effects!r}')
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class DoAction(Stage, name="do_action"):
     keeps_inner = True
     locks = False
@@ -109,7 +108,7 @@ def do(observer: ObserverBase[A], *, effects: Effects = "always") -> Callable[[O
     return do_action(observer.on_next, observer.on_error, observer.on_completed, effects=effects)
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class FinallyAction(Stage, name="finally_action"):
     passes_on = True
     keeps_inner = True

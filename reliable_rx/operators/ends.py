@@ -13,13 +13,13 @@ from typing import Any, TypeVar
 
 from reactivex import Observable, compose
 
-from reliable_rx.operator import Linear
+from reliable_rx.operator import Linear, frozen
 from reliable_rx.operators.front import skip, take
 
 A = TypeVar("A")
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class SkipLast(Linear, name="skip_last"):
     keeps_inner = True
     count: int
@@ -75,7 +75,7 @@ class KeepsLast(Linear):
         state.items.extend(values)
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class TakeLast(KeepsLast, name="take_last"):
     keeps_inner = True
     count: int
@@ -97,7 +97,7 @@ def take_last(count: int) -> Callable[[Observable[A]], Observable[A]]:
     return TakeLast(count)
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class TakeLastBuffer(KeepsLast, name="take_last_buffer"):
     count: int
 
@@ -118,7 +118,7 @@ def take_last_buffer(count: int) -> Callable[[Observable[A]], Observable[list[A]
     return TakeLastBuffer(count)
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class Slice(Linear, name="slice"):
     """From *start* to *stop*, both counted from the front."""
 
@@ -147,7 +147,7 @@ class Slice(Linear, name="slice"):
         return state.index == self.stop
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class SliceFromEnd(Linear, name="slice_from_end"):
     """From *start*, counted from the end, to *stop*, counted from either side."""
 

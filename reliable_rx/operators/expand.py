@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 from reactivex import Observable
 
-from reliable_rx.operator import Context
+from reliable_rx.operator import Context, frozen
 from reliable_rx.operators.combine import check_queue
 from reliable_rx.operators.inner import Reads, Waiting
 
@@ -17,7 +17,7 @@ A = TypeVar("A")
 WORK = "work"
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class Expand(Reads, name="expand"):
     scheduler_default = "immediate"
     lends_scheduler = (0,)
@@ -54,7 +54,7 @@ class Expand(Reads, name="expand"):
     def on_next(self, cx: Context, port: int, value: Any) -> None:
         state = cx.state
         cx.emit(value)
-        if cx.state is not state or not cx.active:
+        if not cx.goes_on(state):
             return
         state.waiting.append(Waiting(value, cx.project(value)))
         check_queue(state.waiting, cx)

@@ -15,7 +15,7 @@ from reactivex import Observable
 from reactivex.internal import SequenceContainsNoElementsError
 from reactivex.internal.utils import NotSet
 
-from reliable_rx.operator import Linear
+from reliable_rx.operator import Linear, frozen
 
 A = TypeVar("A")
 K = TypeVar("K")
@@ -46,7 +46,7 @@ class Extreme(Linear):
         out.append(state.value)
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class Min(Extreme, name="min"):
     comparer: Callable[[Any, Any], Any] = compare
 
@@ -72,7 +72,7 @@ def min(comparer: Callable[[Any, Any], Any] | None = None) -> Callable[[Observab
     return Min(comparer or compare)
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class Max(Extreme, name="max"):
     comparer: Callable[[Any, Any], Any] = compare
 
@@ -124,7 +124,7 @@ class ExtremeBy(Linear):
         out.append(state.items)
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class MinBy(ExtremeBy, name="min_by"):
     sign = -1
     key_mapper: Callable[[Any], Any]
@@ -146,7 +146,7 @@ def min_by(
     return MinBy(key_mapper, comparer or compare)
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class MaxBy(ExtremeBy, name="max_by"):
     sign = 1
     key_mapper: Callable[[Any], Any]

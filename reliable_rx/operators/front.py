@@ -13,12 +13,12 @@ from typing import Any, TypeVar
 from reactivex import Observable
 from reactivex.internal import ArgumentOutOfRangeException
 
-from reliable_rx.operator import Linear
+from reliable_rx.operator import Linear, frozen
 
 A = TypeVar("A")
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class Take(Linear, name="take"):
     keeps_inner = True
     count: int
@@ -62,7 +62,7 @@ def take(count: int) -> Callable[[Observable[A]], Observable[A]]:
     return Take(count)
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class Skip(Linear, name="skip"):
     keeps_inner = True
     count: int
@@ -101,7 +101,7 @@ def skip(count: int) -> Callable[[Observable[A]], Observable[A]]:
     return Skip(count)
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class TakeWhile(Linear, name="take_while"):
     keeps_inner = True
     predicate: Callable[[Any], Any]
@@ -130,7 +130,7 @@ def take_while(predicate: Callable[[A], Any], inclusive: bool = False) -> Callab
     return TakeWhile(predicate, inclusive)
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class TakeWhileIndexed(Linear, name="take_while_indexed"):
     keeps_inner = True
     predicate: Callable[[Any, int], Any]
@@ -163,7 +163,7 @@ def take_while_indexed(
     return TakeWhileIndexed(predicate, inclusive)
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class SkipWhile(Linear, name="skip_while"):
     keeps_inner = True
     predicate: Callable[[Any], Any]
@@ -198,7 +198,7 @@ def skip_while(predicate: Callable[[A], Any]) -> Callable[[Observable[A]], Obser
     return SkipWhile(predicate)
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class SkipWhileIndexed(Linear, name="skip_while_indexed"):
     keeps_inner = True
     predicate: Callable[[Any, int], Any]

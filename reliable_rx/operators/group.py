@@ -16,7 +16,7 @@ from reactivex import Observable
 from reactivex import operators as plain
 from reactivex.observable.groupedobservable import GroupedObservable
 
-from reliable_rx.operator import Context, Operator, Stage
+from reliable_rx.operator import Context, Operator, Stage, frozen
 from reliable_rx.operators.evict import Evict, check_eviction, too_many
 from reliable_rx.query import PlainOperator, as_query
 
@@ -28,7 +28,7 @@ _plain_group_by = plain.group_by
 _plain_group_by_until = plain.group_by_until
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class GroupBy(Stage, name="group_by"):
     yields_inner = True
     inner_limit = "groups_max"
@@ -68,7 +68,7 @@ class GroupBy(Stage, name="group_by"):
             cx.close(key)
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class GroupByUntil(GroupBy, name="group_by_until"):
     reads_own = True
     duration_mapper: Any = None
@@ -95,7 +95,7 @@ class GroupByUntil(GroupBy, name="group_by_until"):
         cx.end(key)
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class Idle(Stage, name="idle"):
     """Complete when nothing has come for *ttl_s*; one timer that is only moved when it fires."""
 

@@ -15,7 +15,7 @@ from reactivex.subject import BehaviorSubject, ReplaySubject, Subject
 from reactivex.typing import RelativeTime
 
 from reliable_rx.hub import fresh_token
-from reliable_rx.operator import Context, Operator, Stage, relative_seconds
+from reliable_rx.operator import Context, Operator, Stage, frozen, relative_seconds
 from reliable_rx.operators.combine import check_queue
 from reliable_rx.query import ForeignLeaf, HubLeaf, Node, PlainOperator, Query, as_query
 
@@ -34,7 +34,7 @@ CONNECTED = (
 CUSTOM = "a subject of your own has state that nobody can save; use publish, publish_value or replay"
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class Hub(Stage):
     """What is shared: *memory* says what a reader is greeted with.
 
@@ -126,7 +126,7 @@ class Hub(Stage):
         return ReplaySubject(self.buffer_size, self.window, scheduler or self.scheduler)
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class Share(Hub, name="share"):
     """Subscribed to its source from its first reader's coming to its last one's going."""
 
@@ -151,7 +151,7 @@ class Share(Hub, name="share"):
         return cast("Observable[Any]", live)
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class Selected(Hub, name="publish"):
     """Shares its source within *mapper*, anew for each subscription."""
 
@@ -174,7 +174,7 @@ class Selected(Hub, name="publish"):
         cx.complete()
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class Published(Stage, name="publish"):
     """A shared sequence that is connected by hand."""
 
@@ -203,7 +203,7 @@ class Connectable(ConnectableObservable[A], Query[A]):
 
     def __init__(self, source: Observable[A], subject: Any, kind: Share | None) -> None:
         before = as_query(source).node
-        Query.__init__(self, Node(Published(self), (before,)))
+        self.node = Node(Published(self), (before,))
         self.source: abc.ObservableBase[A] = plain_source(before)
         self.subject = subject
         self.kind = kind

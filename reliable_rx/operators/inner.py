@@ -14,7 +14,7 @@ from typing import Any, TypeVar, overload
 
 from reactivex import Observable
 
-from reliable_rx.operator import Context, Linear, Operator, Stage
+from reliable_rx.operator import Context, Linear, Operator, Stage, frozen
 from reliable_rx.operators.combine import check_queue
 from reliable_rx.operators.project import identity
 from reliable_rx.query import Node, Query
@@ -33,6 +33,8 @@ def at_once(inner: Any) -> Sequence[Any] | None:
         return inner
     if isinstance(inner, Query):
         first = inner.node
+        if not first.inputs:
+            return first.op.at_once()
         while first.inputs:
             first = first.inputs[0]
         return None if type(first.op).at_once is Operator.at_once else all_of(inner.node)
@@ -100,7 +102,7 @@ class Reads(Stage):
         values = state.ready[tag]
         if values:
             self.on_inner_next(cx, tag, values)
-        if cx.state is state and cx.active:  # nobody has stopped us meanwhile, or started us afresh
+        if cx.goes_on(state):
             del state.ready[tag]
             self.on_inner_completed(cx, tag)
 
@@ -121,7 +123,7 @@ class Reads(Stage):
             cx.complete()
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class FlatMap(Reads, name="flat_map"):
     mapper: Any
 
@@ -129,7 +131,7 @@ class FlatMap(Reads, name="flat_map"):
         return self.mapper(outer) if callable(self.mapper) else self.mapper
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class FlatMapIndexed(Reads, name="flat_map_indexed"):
     mapper_indexed: Callable[[Any, int], Any]
 
@@ -239,12 +241,12 @@ class Queued(Reads):
             self.complete_if_idle(cx)
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class MergeAll(Queued, name="merge_all"):
     max_concurrent: int | None = None
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class ConcatMap(Queued, name="concat_map"):
     max_concurrent = 1
     project: Callable[[Any], Any]
@@ -304,7 +306,7 @@ def concat_map(project: Callable[[A], Observable[B]]) -> Callable[[Observable[A]
     return ConcatMap(project)
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class Exclusive(Reads, name="exclusive"):
     def on_next(self, cx: Context, port: int, value: Any) -> None:
         if not self.live(cx):

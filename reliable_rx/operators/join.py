@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 from reactivex import Observable
 
-from reliable_rx.operator import Context, Stage
+from reliable_rx.operator import Context, Stage, frozen
 from reliable_rx.operators.combine import check_queue
 from reliable_rx.query import apply, as_query
 
@@ -40,7 +40,7 @@ class Lasting(Stage):
         self.expire(cx, *key)  # type: ignore[misc]
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class Join(Lasting, name="join"):
     left_duration_mapper: Callable[[Any], Observable[Any]]
     right_duration_mapper: Callable[[Any], Observable[Any]]
@@ -99,7 +99,7 @@ def join(
     return lambda source: apply(Join(left_duration_mapper, right_duration_mapper), source, right)
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class GroupJoin(Lasting, name="group_join"):
     yields_inner = True
     wraps_inner = True
@@ -198,7 +198,7 @@ class Side:
                 del by_key[key]
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class JoinWithin(Stage, name="join_within"):
     keys: tuple[Callable[[Any], Hashable], Callable[[Any], Hashable]]
     within_s: float

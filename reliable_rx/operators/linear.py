@@ -19,7 +19,7 @@ from typing import Any, TypeVar, overload
 from reactivex import Observable
 from reactivex.internal.utils import NotSet
 
-from reliable_rx.operator import Linear
+from reliable_rx.operator import Linear, frozen
 
 A = TypeVar("A")
 B = TypeVar("B")
@@ -32,7 +32,7 @@ def fresh(seed: Any) -> Any:
     return copy.deepcopy(seed) if isinstance(seed, COPIED) else seed
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class Filter(Linear, name="filter"):
     filters = "predicate"
     keeps_inner = True
@@ -62,7 +62,7 @@ def filter(predicate: Callable[[A], Any]) -> Callable[[Observable[A]], Observabl
     return Filter(predicate)
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class FilterIndexed(Linear, name="filter_indexed"):
     keeps_inner = True
     predicate_indexed: Callable[[Any, int], Any]
@@ -97,7 +97,7 @@ def filter_indexed(
     return FilterIndexed(predicate_indexed or (lambda value, index: True))
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class IgnoreElements(Linear, name="ignore_elements"):
     def on_next(self, state: None, value: Any, out: list[Any]) -> None: ...
 
@@ -117,7 +117,7 @@ def ignore_elements() -> Callable[[Observable[A]], Observable[A]]:
     return IgnoreElements()
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class WhereKey(Linear, name="where_key"):
     keeps_inner = True
     key_mapper: Callable[[Any], Any]
@@ -145,7 +145,7 @@ def where_key(key_mapper: Callable[[A], K], key: K) -> Callable[[Observable[A]],
     return WhereKey(key_mapper, key)
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class Scan(Linear, name="scan"):
     accumulator: Callable[[Any, Any], Any]
     seed: Any = NotSet
@@ -191,7 +191,7 @@ def scan(accumulator: Callable[[Any, Any], Any], seed: Any = NotSet) -> Callable
     return Scan(accumulator, seed)
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class Pairwise(Linear, name="pairwise"):
     @dataclass(slots=True)
     class State:
@@ -216,7 +216,7 @@ def pairwise() -> Callable[[Observable[A]], Observable[tuple[A, A]]]:
     return Pairwise()
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class DefaultIfEmpty(Linear, name="default_if_empty"):
     default_value: Any = None
 

@@ -7,19 +7,18 @@ travel through streams, where each has an id of its own.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from reactivex import Notification, Observable
 from reactivex.notification import OnCompleted, OnError, OnNext
 
-from reliable_rx.operator import Context, Stage
+from reliable_rx.operator import Context, Stage, frozen
 from reliable_rx.query import Query, as_query
 
 A = TypeVar("A")
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class Materialize(Stage, name="materialize"):
     def on_next(self, cx: Context, port: int, value: Any) -> None:
         cx.emit(OnNext(value))
@@ -49,7 +48,7 @@ def materialize() -> Callable[[Observable[A]], Observable[Notification[A]]]:
     return Materialize()
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class Dematerialize(Stage, name="dematerialize"):
     def on_next(self, cx: Context, port: int, value: Any) -> None:
         if value.kind == "N":

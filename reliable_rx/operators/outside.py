@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 
 from reactivex import Observable
 
-from reliable_rx.operator import Context, Stage
+from reliable_rx.operator import Context, Stage, frozen
 from reliable_rx.operators.combine import check_queue
 
 A = TypeVar("A")
@@ -25,7 +25,7 @@ AHEAD = 4
 """How many times *concurrency* may wait, or be answered before its turn, before no more events are taken."""
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class MapAsync(Stage, name="map_async"):
     calls_out = True
     coroutine: Callable[[Any], Awaitable[Any]]
@@ -58,9 +58,10 @@ class MapAsync(Stage, name="map_async"):
         self._ask(cx)
 
     def on_answer(self, cx: Context, number: int, value: Any, error: Exception | None) -> None:
-        cx.state.early[number] = (value, error)
+        state = cx.state
+        state.early[number] = (value, error)
         self._pass_on(cx, number)
-        if cx.active:
+        if cx.goes_on(state):
             self._ask(cx)
             self._complete_if_idle(cx)
 
@@ -82,8 +83,8 @@ class MapAsync(Stage, name="map_async"):
 
     def _pass_on(self, cx: Context, number: int) -> None:
         """Emit the answer to call *number*, or those whose turn has come."""
-        while cx.active:  # what is emitted may end this, and begin it anew with a state of its own
-            state = cx.state
+        state = cx.state
+        while cx.goes_on(state):
             if self.ordered:
                 number = next(iter(state.asked), -1)
             if number not in state.early:

@@ -13,14 +13,14 @@ from typing import Any, TypeVar, overload
 from reactivex import Observable
 from reactivex.internal import ArgumentOutOfRangeException, SequenceContainsNoElementsError
 
-from reliable_rx.operator import Linear
+from reliable_rx.operator import Linear, frozen
 from reliable_rx.query import apply
 
 A = TypeVar("A")
 B = TypeVar("B")
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class ElementAt(Linear, name="element_at"):
     keeps_inner = True
     index: int
@@ -67,7 +67,7 @@ def element_at(index: int) -> Callable[[Observable[A]], Observable[A]]:
     return ElementAt(index)
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class ElementAtOrDefault(ElementAt, name="element_at_or_default"):
     default_value: Any = None
 
@@ -97,7 +97,7 @@ def element_at_or_default(index: int, default_value: Any = None) -> Callable[[Ob
     return ElementAtOrDefault(index, default_value)
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class Find(Linear, name="find"):
     keeps_inner = True
     predicate: Callable[[Any, int, Observable[Any]], Any]
@@ -134,7 +134,7 @@ def find(predicate: Callable[[A, int, Observable[A]], Any]) -> Callable[[Observa
     return lambda source: apply(Find(predicate, source), source)
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class FindIndex(Find, name="find_index"):
     keeps_inner = False
 
@@ -164,7 +164,7 @@ def find_index(predicate: Callable[[A, int, Observable[A]], Any]) -> Callable[[O
     return lambda source: apply(FindIndex(predicate, source), source)
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class First(Linear, name="first"):
     keeps_inner = True
     predicate: Callable[[Any], Any] | None = None
@@ -196,7 +196,7 @@ def first(predicate: Callable[[Any], Any] | None = None) -> Callable[[Observable
     return First(predicate)
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class FirstOrDefault(First, name="first_or_default"):
     default_value: Any = None
 

@@ -13,7 +13,7 @@ from typing import Any, TypeVar, TypeVarTuple, Unpack, overload
 
 from reactivex import Observable
 
-from reliable_rx.operator import Linear
+from reliable_rx.operator import Linear, frozen
 
 A = TypeVar("A")
 B = TypeVar("B")
@@ -25,7 +25,7 @@ def identity(value: Any) -> Any:
     return value
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class Map(Linear, name="map"):
     maps = "mapper"
     mapper: Callable[[Any], Any]
@@ -55,7 +55,7 @@ def map(mapper: Callable[[A], B] | None = None) -> Callable[[Observable[A]], Obs
     return Map(mapper or identity)
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class MapIndexed(Linear, name="map_indexed"):
     mapper_indexed: Callable[[Any, int], Any]
 

@@ -13,14 +13,14 @@ from zlib import crc32
 
 from reactivex import Observable
 
-from reliable_rx.operator import Context, Stage
+from reliable_rx.operator import Context, Stage, frozen
 from reliable_rx.query import Query, apply, as_query
 
 A = TypeVar("A")
 Errors = type[Exception] | tuple[type[Exception], ...]
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class CatchHandler(Stage, name="catch"):
     passes_on = True
     resubscribes = True
@@ -41,7 +41,7 @@ class CatchHandler(Stage, name="catch"):
         cx.complete()
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class CatchNext(Stage, name="catch_next"):
     """The sequences one after the other until one completes."""
 
@@ -107,7 +107,7 @@ def catch(
     return applied
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class OnErrorResumeNext(Stage, name="on_error_resume_next"):
     """Each step is the number of an input, or a function from the error before it to a sequence."""
 
@@ -185,7 +185,7 @@ def on_error_resume_next(second: Observable[A]) -> Callable[[Observable[A]], Obs
     return lambda source: resuming((source, second))
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class Retry(Stage, name="retry"):
     passes_on = True
     scheduler_default = "current_thread"
@@ -231,7 +231,7 @@ def retry(retry_count: int | None = None) -> Callable[[Observable[A]], Observabl
     return Retry(retry_count)
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class RetryWithBackoff(Stage, name="retry_with_backoff"):
     passes_on = True
     resubscribes = True

@@ -10,13 +10,13 @@ from reactivex import Observable
 from reactivex.internal import SequenceContainsNoElementsError
 from reactivex.internal.utils import NotSet
 
-from reliable_rx.operator import Linear
+from reliable_rx.operator import Linear, frozen
 
 A = TypeVar("A")
 B = TypeVar("B")
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class Last(Linear, name="last"):
     keeps_inner = True
     predicate: Callable[[Any], Any] | None = None
@@ -58,7 +58,7 @@ def last(predicate: Callable[[Any], Any] | None = None) -> Callable[[Observable[
     return Last(predicate)
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class LastOrDefault(Last, name="last_or_default"):
     default_value: Any = None
 
@@ -99,7 +99,7 @@ def last_or_default(
     return LastOrDefault(predicate, default_value)
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class Single(Last, name="single"):
     def on_next(self, state: Last.State, value: Any, out: list[Any]) -> None:
         if self.predicate is not None and not self.predicate(value):
@@ -133,7 +133,7 @@ def single(predicate: Callable[[Any], Any] | None = None) -> Callable[[Observabl
     return Single(predicate)
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class SingleOrDefault(Single, name="single_or_default"):
     default_value: Any = None
 

@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 
 from reactivex import Observable
 
-from reliable_rx.operator import Context, Stage
+from reliable_rx.operator import Context, Stage, frozen
 from reliable_rx.operators.inner import at_once
 from reliable_rx.operators.project import identity
 
@@ -44,27 +44,23 @@ class Switches(Stage):
         outer = self.outer(value, state.latest)
         inner = cx.project(outer)
         if state.has_latest:
-            self._drop_latest(cx, state)
-        state.latest += 1
+            if state.ready is None:
+                cx.close(state.latest)
+            else:
+                cx.cancel(state.latest)
+        key = state.latest = state.latest + 1
         state.has_latest = True
         state.ready = at_once(inner)
         if state.ready is None:
-            cx.open(state.latest, outer, inner)
+            cx.open(key, outer, inner)
         else:
-            cx.soon(state.latest)
-
-    @staticmethod
-    def _drop_latest(cx: Context, state: Switches.State) -> None:
-        if state.ready is None:
-            cx.close(state.latest)
-        else:
-            cx.cancel(state.latest)
+            cx.soon(key)
 
     def on_timer(self, cx: Context, tag: Hashable) -> None:
         state = cx.state
         for value in state.ready:
             cx.emit(value)
-            if cx.state is not state or state.latest != tag:
+            if not cx.goes_on(state) or state.latest != tag:
                 return
         state.ready = None
         self.on_inner_completed(cx, tag)
@@ -80,12 +76,12 @@ class Switches(Stage):
             cx.complete()
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class SwitchLatest(Switches, name="switch_latest"):
     pass
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class SwitchMap(Switches, name="switch_map"):
     project: Callable[[Any], Any]
 
@@ -93,7 +89,7 @@ class SwitchMap(Switches, name="switch_map"):
         return self.project(outer)
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class SwitchMapIndexed(Switches, name="switch_map_indexed"):
     project: Callable[[Any, int], Any]
 

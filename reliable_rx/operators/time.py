@@ -18,13 +18,15 @@ from reactivex.abc import SchedulerBase
 from reactivex.internal.utils import NotSet
 from reactivex.scheduler.scheduler import Scheduler
 
-from reliable_rx.operator import Context, Operator, Stage, relative_seconds
+from reliable_rx.operator import Context, Operator, Stage, frozen, relative_seconds
 from reliable_rx.operators.combine import check_queue
 from reliable_rx.query import apply
 
 A = TypeVar("A")
 Relative = float | timedelta
 Time = Relative | datetime
+WHOLE_S = 2.0**33
+"""From here on a float has no microseconds."""
 
 
 def due_from(now: float, time: Time) -> float:
@@ -44,6 +46,15 @@ def microseconds(time: Relative) -> int:
     return round((time if type(time) is float else relative_seconds(time)) * 1_000_000)
 
 
+def in_microseconds(time_s: float) -> float:
+    """Return a moment in RxPY's resolution; as ``round(time_s, 6)`` does by way of a text, which takes longer.
+
+    >>> in_microseconds(0.1 + 0.2), in_microseconds(float("inf"))
+    (0.3, inf)
+    """
+    return round(time_s * 1e6) / 1e6 if -WHOLE_S < time_s < WHOLE_S else time_s
+
+
 class Waits(Stage):
     """What takes a date or a duration."""
 
@@ -55,7 +66,7 @@ class Waits(Stage):
         return Operator.refusal(self)
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class Debounce(Stage, name="debounce"):
     duetime: Relative
     scheduler: SchedulerBase | None = None
@@ -107,7 +118,7 @@ def debounce(duetime: Relative, scheduler: SchedulerBase | None = None) -> Calla
 throttle_with_timeout = debounce
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class Delay(Waits, name="delay"):
     lends_scheduler = (0,)
     duetime: Time
@@ -143,7 +154,7 @@ class Delay(Waits, name="delay"):
         ready = self._ready(cx)
         ended = ready[-1] is NotSet
         cx.emit_all(ready[:-1] if ended else ready)
-        if cx.state is not state:  # what came downstream has started us afresh
+        if not cx.goes_on(state):
             return
         if ended:
             cx.complete()
@@ -178,7 +189,7 @@ def delay(duetime: Time, scheduler: SchedulerBase | None = None) -> Callable[[Ob
     return Delay(duetime, scheduler)
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class DelaySubscription(Stage, name="delay_subscription"):
     """The source, and what it waits for. RxPY sends each element through one more action, and so must we."""
 
@@ -210,7 +221,7 @@ class DelaySubscription(Stage, name="delay_subscription"):
     def on_timer(self, cx: Context, tag: Hashable) -> None:
         state = cx.state
         cx.emit_all(state.queue.popleft())
-        if cx.state is state and state.stopped and not state.queue:
+        if cx.goes_on(state) and state.stopped and not state.queue:
             cx.complete()
 
     def on_completed(self, cx: Context, port: int) -> None:
@@ -236,7 +247,7 @@ def delay_subscription(
     return lambda source: apply(DelaySubscription(), source, timer(duetime, scheduler=scheduler))
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class Timeout(Waits, name="timeout"):
     lends_scheduler = (1,)
     duetime: Time
@@ -283,7 +294,7 @@ def timeout(
     return lambda source: apply(Timeout(duetime, scheduler), source, fallback)
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class Sample(Stage, name="sample"):
     @dataclass(slots=True)
     class State:
@@ -308,7 +319,7 @@ class Sample(Stage, name="sample"):
             self.on_next(cx, port, None)
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class SampleBy(Sample, name="sample"):
     """The same by a sequence, where RxPY leaves it to the two sequences to take turns."""
 

@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 from reactivex import Observable
 from reactivex.abc import SchedulerBase
 
-from reliable_rx.operator import Context, Stage
+from reliable_rx.operator import Context, Stage, frozen
 from reliable_rx.operators.combine import check_queue
 from reliable_rx.operators.time import Relative, Time, Waits, due_from, microseconds
 
@@ -35,13 +35,13 @@ class Takes(Waits):
         cx.complete()
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class TakeWithTime(Takes, name="take_with_time"):
     duetime: Time
     scheduler: SchedulerBase | None = None
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class TakeUntilWithTime(Takes, name="take_until_with_time"):
     duetime: Time
     scheduler: SchedulerBase | None = None
@@ -100,7 +100,7 @@ class Skips(Waits):
         cx.state.open = True
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class SkipWithTime(Skips, name="skip_with_time"):
     duetime: Time
     scheduler: SchedulerBase | None = None
@@ -110,7 +110,7 @@ class SkipWithTime(Skips, name="skip_with_time"):
         cx.subscribe_all()
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class SkipUntilWithTime(Skips, name="skip_until_with_time"):
     duetime: Time
     scheduler: SchedulerBase | None = None
@@ -119,7 +119,7 @@ class SkipUntilWithTime(Skips, name="skip_until_with_time"):
         state = cx.state
         due = due_from(cx.now, self.duetime)
         cx.subscribe_all()
-        if cx.state is state:
+        if cx.goes_on(state):
             cx.schedule(due, "open")
 
 
@@ -188,7 +188,7 @@ class Last(Stage):
         """Take what is older than that."""
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class TakeLastWithTime(Last, name="take_last_with_time"):
     duration: Relative
     scheduler: SchedulerBase | None = None
@@ -199,7 +199,7 @@ class TakeLastWithTime(Last, name="take_last_with_time"):
         cx.complete()
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class SkipLastWithTime(Last, name="skip_last_with_time"):
     lends_scheduler = (0,)
     duration: Relative

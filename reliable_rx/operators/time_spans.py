@@ -15,7 +15,7 @@ from reactivex import Observable
 from reactivex.abc import SchedulerBase
 
 from reliable_rx.errors import LimitExceeded
-from reliable_rx.operator import Context, Stage, relative_seconds
+from reliable_rx.operator import Context, Stage, frozen, relative_seconds
 from reliable_rx.operators.time import Relative, due_from, microseconds
 from reliable_rx.operators.window import open_window
 
@@ -54,7 +54,7 @@ class Spanned(Stage):
         cx.schedule(spans.started + due_us / 1_000_000, "span")
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class WindowWithTime(Spanned, name="window_with_time"):
     yields_inner = True
     inner_limit = "windows_max"
@@ -82,9 +82,9 @@ class WindowWithTime(Spanned, name="window_with_time"):
         state = cx.state
         if state.spans.shift:
             open_window(cx)
-        if state.spans.span and cx.state is state:
+        if state.spans.span and cx.goes_on(state):
             cx.end(next(iter(cx.groups()), None))
-        if cx.state is state:  # what came downstream has not started us afresh
+        if cx.goes_on(state):
             self.schedule_span(cx)
 
 
@@ -122,7 +122,7 @@ def check_span(timespan: Relative, timeshift: Relative | None) -> None:
         raise ValueError(f"timespan and timeshift must be positive durations, got {timespan!r} and {timeshift!r}")
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class BufferWithTime(Spanned, name="buffer_with_time"):
     timespan: Relative
     timeshift: Relative
@@ -153,7 +153,7 @@ class BufferWithTime(Spanned, name="buffer_with_time"):
             state.open.append([])
         if state.spans.span:
             cx.emit(state.open.popleft())
-        if cx.state is state:  # what came downstream has not started us afresh
+        if cx.goes_on(state):
             self.schedule_span(cx)
 
     def on_completed(self, cx: Context, port: int) -> None:
@@ -178,7 +178,7 @@ def buffer_with_time(
     return BufferWithTime(timespan, timeshift or timespan, scheduler)
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class WindowWithTimeOrCount(Stage, name="window_with_time_or_count"):
     yields_inner = True
     inner_limit = "windows_max"
@@ -198,7 +198,7 @@ class WindowWithTimeOrCount(Stage, name="window_with_time_or_count"):
     def _open(self, cx: Context) -> None:
         state = cx.state
         open_window(cx)
-        if cx.state is state:  # what came downstream has not started us afresh
+        if cx.goes_on(state):
             cx.schedule(due_from(cx.now, self.timespan), "span")
 
     def on_next(self, cx: Context, port: int, value: Any) -> None:
@@ -206,19 +206,19 @@ class WindowWithTimeOrCount(Stage, name="window_with_time_or_count"):
 
     def on_batch(self, cx: Context, port: int, values: Sequence[Any]) -> None:
         state = cx.state
-        while values and cx.active and cx.state is state:
+        while values and cx.goes_on(state):
             part = values[: self.count - state.filled] if self.count > 0 else values
             values = values[len(part) :]
             cx.feed(state.next_key - 1, part)
             state.filled += len(part)
-            if state.filled == self.count and cx.state is state:
+            if state.filled == self.count and cx.goes_on(state):
                 self.on_timer(cx, "span")
 
     def on_timer(self, cx: Context, tag: Hashable) -> None:
         state = cx.state
         state.filled = 0
         cx.end(state.next_key - 1)
-        if cx.state is state:
+        if cx.goes_on(state):
             self._open(cx)
 
 
@@ -240,7 +240,7 @@ def window_with_time_or_count(
     return WindowWithTimeOrCount(timespan, count, scheduler)
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class BufferWithTimeOrCount(Stage, name="buffer_with_time_or_count"):
     timespan: Relative
     count: int
@@ -267,7 +267,7 @@ class BufferWithTimeOrCount(Stage, name="buffer_with_time_or_count"):
 
     def on_batch(self, cx: Context, port: int, values: Sequence[Any]) -> None:
         state = cx.state
-        while values and cx.active and cx.state is state:
+        while values and cx.goes_on(state):
             part = values[: self.count - len(state.items)] if self.count > 0 else values
             values = values[len(part) :]
             state.items.extend(part)
@@ -279,7 +279,7 @@ class BufferWithTimeOrCount(Stage, name="buffer_with_time_or_count"):
         state = cx.state
         items, state.items = state.items, []
         cx.emit(items)
-        if cx.state is state:  # what came downstream has not started us afresh
+        if cx.goes_on(state):
             self._wind(cx)
 
     def on_completed(self, cx: Context, port: int) -> None:

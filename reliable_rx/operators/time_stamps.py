@@ -16,7 +16,7 @@ from reactivex.abc import SchedulerBase
 from reactivex.operators._timeinterval import TimeInterval
 from reactivex.operators._timestamp import Timestamp
 
-from reliable_rx.operator import Context, Stage
+from reliable_rx.operator import Context, Stage, frozen
 from reliable_rx.operators.time import Relative, microseconds
 
 __all__ = ["TimeInterval", "Timestamp", "throttle_first", "time_interval", "timestamp"]
@@ -24,7 +24,7 @@ __all__ = ["TimeInterval", "Timestamp", "throttle_first", "time_interval", "time
 A = TypeVar("A")
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class Stamped(Stage, name="timestamp"):
     scheduler: SchedulerBase | None = None
 
@@ -49,7 +49,7 @@ def timestamp(scheduler: SchedulerBase | None = None) -> Callable[[Observable[A]
     return Stamped(scheduler)
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class Interval(Stage, name="time_interval"):
     lends_scheduler = (0,)
     scheduler: SchedulerBase | None = None
@@ -89,7 +89,7 @@ def time_interval(scheduler: SchedulerBase | None = None) -> Callable[[Observabl
     return Interval(scheduler)
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class ThrottleFirst(Stage, name="throttle_first"):
     lends_scheduler = (0,)
     keeps_inner = True

@@ -14,7 +14,7 @@ from typing import Any, TypeVar, overload
 from reactivex import Observable
 from reactivex.internal.utils import NotSet
 
-from reliable_rx.operator import Context, Stage
+from reliable_rx.operator import Context, Stage, frozen
 from reliable_rx.operators.combine import check_queue
 from reliable_rx.query import apply
 
@@ -26,7 +26,7 @@ D = TypeVar("D")
 zip_values = zip
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class CombineLatest(Stage, name="combine_latest"):
     inputs: int
 
@@ -85,7 +85,7 @@ def combine_latest(*others: Observable[Any]) -> Callable[[Observable[Any]], Obse
     return lambda source: apply(CombineLatest(1 + len(others)), source, *others)
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class WithLatestFrom(Stage, name="with_latest_from"):
     inputs: int
 
@@ -146,7 +146,7 @@ def with_latest_from(*sources: Observable[Any]) -> Callable[[Observable[Any]], O
     return lambda source: apply(WithLatestFrom(1 + len(sources)), source, *sources)
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class Zip(Stage, name="zip"):
     inputs: int
 
@@ -166,7 +166,7 @@ class Zip(Stage, name="zip"):
             check_queue(queues[port], cx)
             return
         cx.emit(tuple([queue.popleft() for queue in queues]))
-        if all(state.live) or cx.state is not state:  # what came of the tuple may have subscribed to us again
+        if all(state.live) or not cx.goes_on(state):
             return
         if any(not live and not queue for live, queue in zip_values(state.live, queues)):
             cx.complete()
@@ -204,7 +204,7 @@ def zip(*args: Observable[Any]) -> Callable[[Observable[Any]], Observable[Any]]:
     return lambda source: apply(Zip(1 + len(args)), source, *args)
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class ZipLatest(Stage, name="zip_latest"):
     inputs: int
 
@@ -265,7 +265,7 @@ def zip_latest(*others: Observable[Any]) -> Callable[[Observable[Any]], Observab
     return lambda source: apply(ZipLatest(1 + len(others)), source, *others)
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class ForkJoin(Stage, name="fork_join"):
     inputs: int
 
@@ -291,7 +291,7 @@ class ForkJoin(Stage, name="fork_join"):
             cx.complete()
         elif not state.live:
             cx.emit(tuple(state.values))
-            if cx.state is state:
+            if cx.goes_on(state):
                 cx.complete()
 
 

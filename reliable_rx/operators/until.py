@@ -9,13 +9,13 @@ from typing import Any, TypeVar
 from reactivex import Observable
 from reactivex.typing import AnyFuture
 
-from reliable_rx.operator import Context, Stage
+from reliable_rx.operator import Context, Stage, frozen
 from reliable_rx.query import apply
 
 A = TypeVar("A")
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class TakeUntil(Stage, name="take_until"):
     keeps_inner = True
     passes_port = 0
@@ -46,7 +46,7 @@ def take_until(other: Observable[Any] | AnyFuture[Any]) -> Callable[[Observable[
     return lambda source: apply(TakeUntil(), source, other)
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class SkipUntil(Stage, name="skip_until"):
     keeps_inner = True
     locks = False
@@ -93,7 +93,7 @@ def skip_until(other: Observable[Any] | AnyFuture[Any]) -> Callable[[Observable[
     return lambda source: apply(SkipUntil(), source, other)
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class Amb(Stage, name="amb"):
     keeps_inner = True
     inputs: int

@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 from reactivex import Observable
 from reactivex.internal import ArgumentOutOfRangeException
 
-from reliable_rx.operator import Context, Stage
+from reliable_rx.operator import Context, Stage, frozen
 from reliable_rx.query import apply, as_query
 
 A = TypeVar("A")
@@ -47,7 +47,7 @@ def feed_windows(cx: Context, values: Sequence[Any]) -> None:
             window.feed((value,))
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class Window(Windows, name="window"):
     def on_start(self, cx: Context) -> None:
         open_window(cx)
@@ -77,7 +77,7 @@ def window(boundaries: Observable[Any]) -> Callable[[Observable[A]], Observable[
     return lambda source: apply(Window(), source, boundaries)
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class WindowWhen(Windows, name="window_when"):
     reads_own = True
     closing_mapper: Callable[[], Observable[Any]]
@@ -121,7 +121,7 @@ def window_when(closing_mapper: Callable[[], Observable[Any]]) -> Callable[[Obse
     return WindowWhen(closing_mapper)
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class WindowToggle(Windows, name="window_toggle"):
     closing_mapper: Callable[[Any], Observable[Any]]
 
@@ -173,7 +173,7 @@ def window_toggle(
     return lambda source: apply(WindowToggle(closing_mapper), source, openings)
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class WindowWithCount(Windows, name="window_with_count"):
     count: int
     skip: int
@@ -192,7 +192,7 @@ class WindowWithCount(Windows, name="window_with_count"):
             first = state.index
             until = min(end, at + self._quiet(first))
             feed_windows(cx, values[at:until] if until - at < end else values)
-            if not cx.active:
+            if not cx.goes_on(state):
                 return
             state.index = index = first + until - at
             at = until
@@ -227,7 +227,7 @@ def window_with_count(count: int, skip: int | None = None) -> Callable[[Observab
     return WindowWithCount(count, count if skip is None else skip)
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class WindowWithInactivity(Windows, name="window_with_inactivity"):
     gap_s: float
 

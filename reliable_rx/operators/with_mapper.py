@@ -9,13 +9,13 @@ from typing import Any, TypeVar
 from reactivex import Observable
 from reactivex.internal.utils import NotSet
 
-from reliable_rx.operator import Context, Stage
+from reliable_rx.operator import Context, Stage, frozen
 from reliable_rx.query import apply
 
 A = TypeVar("A")
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class DelayWithMapper(Stage, name="delay_with_mapper"):
     """Port 1, if it is there, says when to begin."""
 
@@ -97,7 +97,7 @@ def delay_with_mapper(
     return DelayWithMapper(subscription_delay, False)  # type: ignore[arg-type]
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class ThrottleWithMapper(Stage, name="throttle_with_mapper"):
     throttle_duration_mapper: Callable[[Any], Any]
 
@@ -154,7 +154,7 @@ def throttle_with_mapper(
     return ThrottleWithMapper(throttle_duration_mapper)
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class TimeoutWithMapper(Stage, name="timeout_with_mapper"):
     """Port 1 is the first timeout and port 2 what follows when time is up; later timeouts are inner sequences."""
 
@@ -187,7 +187,7 @@ class TimeoutWithMapper(Stage, name="timeout_with_mapper"):
         state.count += 1
         count = state.count
         cx.emit(value)
-        if cx.state is not state or not cx.active:
+        if not cx.goes_on(state):
             return
         inner = None if self.timeout_duration_mapper is None else cx.project(value)
         cx.unsubscribe(1)

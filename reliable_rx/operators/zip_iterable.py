@@ -12,13 +12,13 @@ from typing import Any, TypeVar
 
 from reactivex import Observable
 
-from reliable_rx.operator import Linear
+from reliable_rx.operator import Linear, frozen
 
 A = TypeVar("A")
 B = TypeVar("B")
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class ZipWithSequence(Linear, name="zip_with_iterable"):
     second: Sequence[Any]
 
@@ -35,7 +35,7 @@ class ZipWithSequence(Linear, name="zip_with_iterable"):
         return False
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class ZipWithIterator(Linear, name="zip_with_iterable"):
     second: Iterable[Any]
 

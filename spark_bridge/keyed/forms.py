@@ -11,7 +11,7 @@ from typing import Any
 from hosting.standing import RUNNING, Standing
 from reliable_rx.instance import Instance
 from reliable_rx.rows import Signature
-from reliable_rx.stage import Cx
+from reliable_rx.stage import context
 from reliable_rx.subject import Subject
 from spark_bridge.keyed.editing import by_path, fitted
 from spark_bridge.keyed.emitted import Emitted
@@ -43,7 +43,7 @@ def revived(general: General, key: Hashable, row: Any, shape: Signature, clock: 
 def begin_group(standing: Standing, key: Hashable) -> list[Instance]:
     """Begin the group of *key* and return what reads it."""
     group = find_group(standing.plan)
-    group.op.begin(Cx(standing, group), key)  # type: ignore[attr-defined]
+    group.op.begin(context(standing, group), key)  # type: ignore[attr-defined]
     return readers((standing.subjects or {})[group.index][key])
 
 
