@@ -10,6 +10,8 @@ import sys
 import threading
 import time
 from collections.abc import Callable
+from contextlib import closing
+from dataclasses import dataclass
 from itertools import accumulate
 from pathlib import Path
 from typing import Any
@@ -30,35 +32,47 @@ def wait_until(condition: Callable[[], bool]) -> None:
         time.sleep(0.02)
 
 
+@dataclass
+class Stopped:
+    """A companion that is stopped however a test ends: the session is that of all."""
+
+    companion: SparkCompanion
+
+    def close(self) -> None:
+        self.companion.stop()
+
+
 def test_the_listener_tells_what_spark_did(spark: Any, tmp_path: Path) -> None:
     """Batches, rows, state and the end come out as figures, without asking the queries."""
-    for file in range(3):
+    for file in range(2):
         put(tmp_path / "in", file, range(file * 10, file * 10 + 10))
-    rows = stream(spark, tmp_path / "in").dropDuplicates(["n"])
+    rows, log = stream(spark, tmp_path / "in").dropDuplicates(["n"]), tmp_path / "log"
     once = {"availableNow": True}
-    query = publish(rows, tmp_path / "log", checkpoint=tmp_path / "checkpoint", name="rows", trigger=once)
-    companion = SparkCompanion(spark, query)
-    wait_until(lambda: companion.ended and companion.figures()[0].status == "ended")
-    companion.stop()
+    query = publish(rows, log, checkpoint=tmp_path / "c", name="rows", form="foreach_batch", trigger=once)
+    with closing(Stopped(SparkCompanion(spark, query))) as stopped:
+        companion = stopped.companion
+        wait_until(lambda: companion.ended and companion.figures()[0].status == "ended")
     (figures,) = companion.figures()
-    assert (figures.name, figures.batch, figures.rows, figures.state_rows) == ("rows", 2, 30, 30)
+    assert (figures.name, figures.batch, figures.rows, figures.state_rows) == ("rows", 1, 20, 20)
     assert figures.latency_s > 0 and figures.rows_per_s > 0
-    assert MicroBatchSource(tmp_path / "log").end_of("0") == 30
+    assert MicroBatchSource(log).end_of("0") == 20
 
 
 def test_a_query_that_fails_is_named(spark: Any, tmp_path: Path) -> None:
     """What Spark says of it comes out of `ended`; the other query is stopped in order."""
     put(tmp_path / "in", 0, range(10))
     rows = stream(spark, tmp_path / "in")
-    bad = publish(
-        rows.selectExpr("n", "raise_error('ill') as user"), tmp_path / "bad", checkpoint=tmp_path / "c", name="bad"
+    ill = rows.selectExpr("n", "raise_error('ill') as user")
+    bad, good = (
+        publish(frame, tmp_path / name, checkpoint=tmp_path / f"{name}.c", name=name, form="foreach_batch")
+        for frame, name in ((ill, "bad"), (rows, "good"))
     )
-    companion = SparkCompanion(spark, publish(rows, tmp_path / "log", checkpoint=tmp_path / "d", name="good"), bad)
-    wait_until(lambda: not bad.isActive)
-    with pytest.raises(SourceFailed, match="Spark's query bad has failed"):
-        _ = companion.ended
-    companion.stop()
-    assert not any(query.isActive for query in spark.streams.active)
+    with closing(Stopped(SparkCompanion(spark, good, bad))) as stopped:
+        wait_until(lambda: not bad.isActive)
+        with pytest.raises(SourceFailed, match="Spark's query bad has failed"):
+            _ = stopped.companion.ended
+        assert good.isActive
+    assert not good.isActive
 
 
 class Run:
