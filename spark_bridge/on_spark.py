@@ -107,19 +107,21 @@ def run_on_spark(
         for n, each in enumerate(layout.sources)
     ]
     if tick_s is not None:
-        if time is not None or not streaming:
-            raise ValueError("tick_s moves the clock of batches of a stream; event time is moved by the events")
+        check_ticks(on_event_time=time is not None, streaming=streaming)
         packets.append(ticks(spark, tick_s, count))
     placed = placed_as(layout, count)
     if checkpoint is not None:
         tell_edit(check_keyed(checkpoint, keyed, placed), checkpoint)
-    grouped = united(packets).groupBy(BUCKET)
-    emitted = grouped.transformWithStateInPandas(
-        BucketProcessor(keyed, layout, placed=placed, streaming=streaming),
-        "packet binary",
-        "append",
-        "eventTime" if streaming and time is not None else "none",
-        None if initial is None else blobs_of(initial, keyed, columns, placed, buckets=count).groupBy(BUCKET),
+    emitted = (
+        united(packets)
+        .groupBy(BUCKET)
+        .transformWithStateInPandas(
+            BucketProcessor(keyed, layout, placed=placed, streaming=streaming),
+            "packet binary",
+            "append",
+            "eventTime" if streaming and time is not None else "none",
+            None if initial is None else blobs_of(initial, keyed, columns, placed, buckets=count).groupBy(BUCKET),
+        )
     )
     return emitted.mapInArrow(unpacking(layout.output), output)
 
@@ -138,6 +140,11 @@ def check(named: Mapping[str, Any], keyed: KeyedQuery, columns: Sequence[str]) -
         absent = [each for each in columns if each not in frame.columns]
         if absent:
             raise ValueError(f"the frame of {name!r} has no column {absent[0]!r}; it has {', '.join(frame.columns)}")
+
+
+def check_ticks(*, on_event_time: bool, streaming: bool) -> None:
+    if on_event_time or not streaming:
+        raise ValueError("tick_s moves the clock of batches of a stream; event time is moved by the events")
 
 
 def check_settings(spark: SparkSession) -> None:
