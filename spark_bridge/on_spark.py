@@ -90,15 +90,13 @@ def run_on_spark(
     """
     from spark_bridge.processor import BucketProcessor
 
-    given: Mapping[str, Any] = frames if isinstance(frames, Mapping) else {}
+    given = dict[str, Any](frames) if isinstance(frames, Mapping) else {}
     keyed = KeyedQuery(query, per_key=per_key, event_time=time is not None, limits=limits, reads=tuple(given))
     named = given or dict.fromkeys(keyed.sources, frames)
     columns = (key,) if isinstance(key, str) else tuple(key)
     check(named, keyed, [*columns, seq, *([value] if value else []), *([time] if time else [])])
-    first = next(iter(named.values()))
-    spark, streaming = first.sparkSession, any(each.isStreaming for each in named.values())
-    if streaming:
-        check_settings(spark)
+    streaming = any(each.isStreaming for each in named.values())
+    first, spark = next(iter(named.values())), checked_session(named, streaming=streaming)
     count = buckets or BUCKETS_PER_PARTITION * int(spark.conf.get("spark.sql.shuffle.partitions") or 200)
     output, emitted_columns = output_columns(first, columns, emits)
     layout = lay_out(named, columns, value, rows, output, emitted_columns, event_time=time is not None)
@@ -112,16 +110,14 @@ def run_on_spark(
     placed = placed_as(layout, count)
     if checkpoint is not None:
         tell_edit(check_keyed(checkpoint, keyed, placed), checkpoint)
-    emitted = (
-        united(packets)
-        .groupBy(BUCKET)
-        .transformWithStateInPandas(
-            BucketProcessor(keyed, layout, placed=placed, streaming=streaming),
-            "packet binary",
-            "append",
-            "eventTime" if streaming and time is not None else "none",
-            None if initial is None else blobs_of(initial, keyed, columns, placed, buckets=count).groupBy(BUCKET),
-        )
+    given_state = None if initial is None else blobs_of(initial, keyed, columns, placed, buckets=count)
+    grouped = united(packets).groupBy(BUCKET)
+    emitted = grouped.transformWithStateInPandas(
+        BucketProcessor(keyed, layout, placed=placed, streaming=streaming),
+        "packet binary",
+        "append",
+        "eventTime" if streaming and time is not None else "none",
+        None if given_state is None else given_state.groupBy(BUCKET),
     )
     return emitted.mapInArrow(unpacking(layout.output), output)
 
@@ -145,6 +141,14 @@ def check(named: Mapping[str, Any], keyed: KeyedQuery, columns: Sequence[str]) -
 def check_ticks(*, on_event_time: bool, streaming: bool) -> None:
     if on_event_time or not streaming:
         raise ValueError("tick_s moves the clock of batches of a stream; event time is moved by the events")
+
+
+def checked_session(frames: Mapping[str, DataFrame], *, streaming: bool) -> SparkSession:
+    """Return the session of *frames*, which for a stream must have its settings."""
+    spark = next(iter(frames.values())).sparkSession
+    if streaming:
+        check_settings(spark)
+    return spark
 
 
 def check_settings(spark: SparkSession) -> None:
