@@ -56,7 +56,7 @@ class Companions:
     """The companions of one hosted app, at work until they end, fail or are stopped.
 
     >>> class Counting:
-    ...     ended = True
+    ...     ended = False
     ...     def figures(self): return [CompanionFigures("counting", "ended", batch=3)]
     ...     def stop(self): print("stopped in order")
     >>> companions = Companions()
