@@ -53,7 +53,8 @@ def over_three(value: int) -> int:
 
 
 def queries() -> None:
-    """Timed queries and made-up ones over stored generations."""
+    """Timed queries, two states beside each other, and made-up ones, over stored generations."""
+    check_query(Recipe(0, (Step("scan"), Step("scan"))), examples=40)
     check_query(Recipe(0, (Step("debounce"), Step("scan"), Step("sample"))), examples=40)
     check_query(recipes(sources=2), sources=2, examples=60)
 
