@@ -10,7 +10,7 @@ from functools import partial
 from types import CodeType, FunctionType
 from typing import Any
 
-from reliable_rx.operator import Operator, Stage
+from reliable_rx.operator import Operator
 from reliable_rx.query import LEAVES, HubLeaf, Node, Query, SourceLeaf, Symbol, SymbolLeaf, hubs_of, parameters
 
 
@@ -42,10 +42,12 @@ def holds(value: Any, symbol: Symbol, depth: int) -> bool:
 
 
 def shared_within(op: Operator) -> Iterator[Node]:
-    """Yield the shared parts that the functions among the parameters of *op* reach: a selector will read them."""
-    if isinstance(op, Stage) and (op.is_hub or type(op).inner is not Stage.inner):
-        for value in parameters(op).values():
-            yield from reached(value, 0)
+    """Yield the shared parts that the functions among the parameters of *op* reach.
+
+    A selector will read them, or an operator further on, if what the function returns are queries: they are elements.
+    """
+    for value in parameters(op).values():
+        yield from reached(value, 0)
 
 
 def reached(value: Any, depth: int) -> Iterator[Node]:

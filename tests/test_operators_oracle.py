@@ -15,7 +15,11 @@ from reliable_rx import operators as ops
 from reliable_rx.testing import HOSTED, RUNNERS, check_operator
 from reliable_rx.testing.virtual_time import Runner
 
-SEVERAL = [name for name, case in CASES.items() if case.sources == 1 < len(case.gaps_s)]
+SEVERAL = [
+    name
+    for name, case in CASES.items()
+    if case.sources == 1 < len(case.gaps_s) or name.startswith("shared with two sources")
+]
 
 
 def check(name: str, length_max: int, runners: Mapping[str, Runner], *, letters: int = 9) -> int:
