@@ -88,13 +88,20 @@ class Checkpointer:
     def _is_time(self) -> bool:
         if self.trouble is not None:
             return not self.worker.threaded or wall.monotonic() >= self.retry_at
-        number = self.evaluator.engine.number
-        if number == self.turn:
+        if self.has_all:
             return False
         return (
             self.evaluator.events_in - self.events_before >= self.events_max
             or wall.monotonic() - self.last_at >= self.interval_s
         )
+
+    @property
+    def has_all(self) -> bool:
+        """Whether every turn is in a checkpoint, and what sinks were given of them is flushed.
+
+        The outputs of the last turns may have become visible when the checkpoint that has these turns was under way.
+        """
+        return self.evaluator.engine.number == self.turn and not self.evaluator.outlets.has_unflushed
 
     def _wants_full(self) -> bool:
         if self.since_full is None or self.since_full >= self.full_every:

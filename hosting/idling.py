@@ -55,7 +55,7 @@ def next_look_s(evaluator: QueryEvaluator) -> float | None:
 def checkpoint_s(evaluator: QueryEvaluator) -> float | None:
     """How long it is until a checkpoint is due; None if all is in one or on its way there."""
     checkpointer = evaluator.checkpointer
-    if evaluator.engine.number == checkpointer.turn or checkpointer.attempt is not None:
+    if checkpointer.has_all or checkpointer.attempt is not None:
         return None
     return max(0.0, checkpointer.last_at + checkpointer.interval_s - wall.monotonic())
 

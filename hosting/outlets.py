@@ -125,6 +125,11 @@ class Outlets:
             self.trouble = error
         return moved
 
+    @property
+    def has_unflushed(self) -> bool:
+        """Whether a sink was given what it has not been asked to make durable."""
+        return any(outlet.flushed < outlet.position for outlet in self.all)
+
     def flush(self) -> None:
         """Make everything written durable. *Raises* `StoreUnavailable`."""
         for outlet in self.all:

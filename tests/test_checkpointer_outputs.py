@@ -1,10 +1,13 @@
-"""What a checkpoint stores of the streams."""
+"""What a checkpoint stores of the streams, and that sinks are flushed behind the last of them."""
 
 from __future__ import annotations
 
+import time
+from pathlib import Path
+
 import reliable_rx as rx
 from checkpoint import MemoryStore
-from hosting import ListSource, QueryEvaluator
+from hosting import ListSource, QueryEvaluator, SqliteTableSink
 from hosting.stream import stored_segments
 
 
@@ -20,3 +23,16 @@ def test_single_outputs_are_stored_in_large_segments() -> None:
     assert len(segments) <= 3
     assert [value for each in segments for value in each.values] == list(range(2500))
     assert [each.ended for each in segments] == [False] * (len(segments) - 1) + [True]
+
+
+def test_the_last_outputs_are_flushed_though_nothing_follows(tmp_path: Path) -> None:
+    """What becomes visible while a checkpoint is under way goes out with another one, also where no event comes."""
+    with QueryEvaluator(MemoryStore(), checkpoint_interval_s=0.0) as evaluator:
+        pushed = evaluator.push("n")
+        evaluator.create("same", rx.source("n").map(lambda n: {"n": n}))
+        evaluator.sink("same", SqliteTableSink(tmp_path / "out.db", "same"))
+        for n in range(20):
+            pushed.on_next(n)
+            deadline = time.monotonic() + 20
+            evaluator.run(until=lambda n=n: evaluator.outlet("same")[0].flushed == n + 1 or time.monotonic() > deadline)  # type: ignore[misc]
+            assert evaluator.outlet("same")[0].flushed == n + 1
