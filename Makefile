@@ -35,7 +35,7 @@ test-slow: $(VENV)/.installed-test
 
 # One process, so that one session of Spark is started for all.
 test-spark: $(VENV)/.installed-test java $(VENV)/.installed-spark
-	$(BIN)/python -m pytest -m spark tests/spark $(ARGS)
+	$(BIN)/python -m pytest -m spark $(or $(ARGS),tests/spark)
 
 conformance: $(VENV)/.installed-test
 	@test -n "$(RXPY)" || { echo "make: say RXPY=DIRECTORY, a checkout of RxPY (tests/conformance/fetch gets one)" >&2; exit 1; }
