@@ -3,7 +3,7 @@
 #   make run-spark                     the same with Spark before and beside it; needs Java 17 or newer as well
 #   make test    the fast lane of the tests
 #   make test-slow, make lint, make bench
-#   make test-spark                    the tests with a real Spark, about five minutes; needs Java 17 or newer as well
+#   make test-spark                    the tests with a real Spark, six minutes and more; needs Java 17 or newer as well
 #   make conformance RXPY=DIRECTORY    RxPY's own test-suite, out of a checkout, against our operators
 # PYTHON=... chooses the interpreter that .venv is made with; ARGS=... goes to the command that is run.
 
@@ -31,7 +31,7 @@ test: $(VENV)/.installed-test
 	$(BIN)/python -m pytest -n 2 -m "not slow" $(ARGS)
 
 test-slow: $(VENV)/.installed-test
-	$(BIN)/python -m pytest -n 2 -m "slow or commit or hypothesis" $(ARGS)
+	$(BIN)/python -m pytest -n 2 -m "slow or hypothesis" $(ARGS)
 
 # One process, so that one session of Spark is started for all.
 test-spark: $(VENV)/.installed-test java $(VENV)/.installed-spark

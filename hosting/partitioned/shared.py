@@ -56,11 +56,10 @@ class Shared:
             return self._coordinator.guards(lease)
 
     def group(self) -> Group:
-        """Return the whole document, to be looked at: a copy of its own."""
+        """Return the whole document, to be looked at."""
         with self._lock:
-            self._stands_at = None
             self._load()
-            self._stands_at = None
+            self._stands_at = None  # given away: the coordinator goes on in another
             return self._coordinator.group
 
     def standing(self) -> tuple[Group, bytes | None]:
