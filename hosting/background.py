@@ -5,8 +5,8 @@ again, for ever and with growing pauses, until it works or the worker is closed;
 nothing moves.
 
 A worker has no thread: it borrows one, from a thread of its evaluator's own or from a pool that many evaluators share,
-for as long as it has tasks. Whoever waits for it does the tasks himself if nobody is at them, so that a pool whose
-threads all wait for each other goes on. Rejected: a waiting thread per worker (two thousand of them for a thousand
+for as long as it has tasks. Whoever waits for it does the tasks himself if nobody is at them, also if a thread was asked
+for and has not come yet, so that a pool whose threads all wait for each other goes on. Rejected: a waiting thread per worker (two thousand of them for a thousand
 partitions that sleep).
 """
 
@@ -72,7 +72,7 @@ class Worker:
         self.failure: BaseException | None = None
         self.tasks: deque[Task] = deque()
         self.changed = threading.Condition()
-        self.closing = self.taken = False
+        self.asked = self.taken = False
         self.pause = RETRY_S
         self.retry_at = 0.0
 
@@ -94,11 +94,25 @@ class Worker:
         """Have done what can be done now; called again and again while there is trouble."""
         if self.lend is None:
             self._work()
-        elif self.tasks and not self.taken and self.failure is None and not self._pausing() and self._take():
-            self.lend(self._run)
+        elif self.tasks and self.failure is None and not self._pausing() and self._ask():
+            self.lend(self._come)
 
     def _pausing(self) -> bool:
         return self.trouble is not None and time.monotonic() < self.retry_at
+
+    def _ask(self) -> bool:
+        """Be the one who asks for a thread, unless somebody has or is at the tasks."""
+        with self.changed:
+            mine = not (self.asked or self.taken)
+            self.asked = self.asked or mine
+            return mine
+
+    def _come(self) -> None:
+        """In a lent thread: do the tasks, unless whoever waited for them has begun."""
+        with self.changed:
+            self.asked = False
+        if self.tasks and self.failure is None and self._take():
+            self._run()
 
     def _take(self) -> bool:
         """Be the one who does the tasks, unless somebody is."""
@@ -107,7 +121,7 @@ class Worker:
             return mine
 
     def _run(self) -> None:
-        """In a lent thread: do all tasks there are, also those that come meanwhile."""
+        """Do all tasks there are, also those that come meanwhile."""
         while True:
             self._work()
             with self.changed:
