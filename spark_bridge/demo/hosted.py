@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from operator import itemgetter
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from hosting.app import App
 from hosting.demo.airport import stream_file
@@ -74,7 +74,8 @@ class Driver(SparkCompanion):
     def __init__(self, feed: Path, logs: Path) -> None:
         spark = start_session(SETTINGS, jvm_log=logs / "jvm.log")
         configure(spark)
-        self.jvm = int(spark.sparkContext._gateway.proc.pid)  # type: ignore[union-attr]
+        gateway: Any = spark.sparkContext._gateway
+        self.jvm = int(gateway.proc.pid)
         self._logs = logs
         in_order = flights(spark, feed, files_per_batch=1).where("origin != ''").select(*FLIGHT)
         flown = flights(spark, feed, files_per_batch=FILES_PER_BATCH)
