@@ -25,7 +25,6 @@ from hosting.partitioned.readers import FarReader
 from hosting.partitioned.stream_source import GroupStreamSource
 from hosting.sources import HashRing
 from reliable_rx import creation, errors, limits, operators, testing
-from spark_bridge import moving
 
 sys.path.insert(0, str(Path(__file__).parent))  # wherever it is run from
 import operator_table
@@ -213,7 +212,7 @@ WORDS: Sequence[Any] = (words.Partition, words.Lease, words.Shard, words.Member)
 def spark_page() -> str:
     return page(
         "Spark",
-        "Everything in `spark_bridge`, and what moves state. How to: [Meet Spark](../how-to/spark.md), which has the "
+        "Everything in `spark_bridge`. How to: [Meet Spark](../how-to/spark.md), which has the "
         'options of `format("reliable_rx")`, and [Run a query on a Spark cluster](../how-to/spark-cluster.md).',
         chain.from_iterable(made_with(title, values) for title, values in SPARK),
     )
@@ -222,7 +221,7 @@ def spark_page() -> str:
 SPARK: Sequence[tuple[str, Sequence[Any]]] = (
     ("Out of Spark", (spark_bridge.publish, spark_bridge.batch_writer, spark_bridge.MicroBatchSource)),
     ("Into Spark", (spark_bridge.register, spark_bridge.MicroBatchSink)),
-    ("On Spark", (spark_bridge.configure, spark_bridge.run_on_spark, moving.to_spark, moving.from_spark)),
+    ("On Spark", (spark_bridge.configure, spark_bridge.run_on_spark, spark_bridge.to_spark, spark_bridge.from_spark)),
     (
         "One process for both",
         (spark_bridge.SparkCompanion, spark_bridge.start_session, companions.Companion, companions.CompanionFigures),

@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from spark_bridge.companion import SparkCompanion
     from spark_bridge.log import LogFull, LogRefused, end, readers, release
-    from spark_bridge.on_spark import configure, run_on_spark
+    from spark_bridge.on_spark.moving import from_spark, to_spark
+    from spark_bridge.on_spark.running import configure, run_on_spark
     from spark_bridge.publishing import batch_writer, publish, register
     from spark_bridge.session import start_session
     from spark_bridge.sink import MicroBatchSink
@@ -23,12 +24,13 @@ if TYPE_CHECKING:
 _HOME = {
     "LogFull": "log", "LogRefused": "log", "MicroBatchSink": "sink", "MicroBatchSource": "source",
     "SparkCompanion": "companion",
-    "batch_writer": "publishing", "configure": "on_spark", "end": "log", "publish": "publishing", "readers": "log",
-    "register": "publishing", "release": "log", "run_on_spark": "on_spark", "start_session": "session",
+    "batch_writer": "publishing", "configure": "on_spark.running", "end": "log", "from_spark": "on_spark.moving",
+    "publish": "publishing", "readers": "log", "register": "publishing", "release": "log",
+    "run_on_spark": "on_spark.running", "start_session": "session", "to_spark": "on_spark.moving",
 }  # fmt: skip
 __all__ = [
     "LogFull", "LogRefused", "MicroBatchSink", "MicroBatchSource", "SparkCompanion", "batch_writer", "configure", "end",
-    "publish", "readers", "register", "release", "run_on_spark", "start_session",
+    "from_spark", "publish", "readers", "register", "release", "run_on_spark", "start_session", "to_spark",
 ]  # fmt: skip
 
 

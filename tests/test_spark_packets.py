@@ -10,9 +10,9 @@ import pyarrow as pa
 import pytest
 
 from spark_bridge.keyed import Emitted
-from spark_bridge.layout import Layout, SourceColumns
 from spark_bridge.log.columns import canonical_type
-from spark_bridge.packets import PACKET_ROWS_MAX, packed, packing, sealed, unpacked, unpacking
+from spark_bridge.on_spark.layout import Layout, SourceColumns
+from spark_bridge.on_spark.packets import PACKET_ROWS_MAX, packed, packing, sealed, unpacked, unpacking
 
 NOON = datetime(2026, 7, 1, 12, 0, 0, 123456, tzinfo=UTC)
 ROME = pa.timestamp("us", tz="Europe/Rome")

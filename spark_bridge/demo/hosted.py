@@ -15,7 +15,7 @@ from spark_bridge.companion import SparkCompanion
 from spark_bridge.demo.frames import FLIGHT, flights, hours
 from spark_bridge.demo.keyed import KEYED
 from spark_bridge.log import end
-from spark_bridge.on_spark import configure
+from spark_bridge.on_spark.running import configure
 from spark_bridge.publishing import Form, publish
 from spark_bridge.session import start_session
 from spark_bridge.source import MicroBatchSource

@@ -19,7 +19,7 @@ import reliable_rx as rx
 from hosting.demo.data import Flight
 from hosting.demo.queries import QUERIES, KnockOn, Punctuality, RouteAlert, Wave
 from spark_bridge.demo.frames import FLIGHT
-from spark_bridge.on_spark import run_on_spark
+from spark_bridge.on_spark.running import run_on_spark
 from spark_bridge.source import MicroBatchSource
 
 if TYPE_CHECKING:

@@ -18,7 +18,7 @@ from hosting import QueryEvaluator
 from reliable_rx import operators as ops
 from reliable_rx.errors import CheckpointRefused
 from spark_bridge import configure, run_on_spark
-from spark_bridge.moving import Joined, for_key, from_spark, name_for, to_spark
+from spark_bridge.on_spark.moving import Joined, for_key, from_spark, name_for, to_spark
 
 SYMBOLS = "abcdefg"
 

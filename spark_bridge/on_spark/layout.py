@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from spark_bridge.keyed import Arrivals, Emitted
 from spark_bridge.keyed.emitted import COMPLETED, ERROR, NEXT
-from spark_bridge.packets import sealed, unpacked
+from spark_bridge.on_spark.packets import sealed, unpacked
 from spark_bridge.values import column_values
 
 Rows = Literal["dict", "tuple"]

@@ -11,7 +11,7 @@ from pyspark.sql.streaming.stateful_processor import StatefulProcessor
 
 from spark_bridge.keyed import Arrivals, Bucket, Emitted, KeyedQuery
 from spark_bridge.keyed.editing import Manner
-from spark_bridge.layout import Layout
+from spark_bridge.on_spark.layout import Layout
 
 STATE, STATE_SCHEMA = "bucket", "blob binary"
 MS, US = 1e3, 1e6

@@ -73,7 +73,7 @@ def blobs_of(
     import cloudpickle
     from pyspark.sql import functions as f
 
-    from spark_bridge.placing import BUCKET, bucket_of
+    from spark_bridge.on_spark.placing import BUCKET, bucket_of
 
     rows = state.rows
     code = cloudpickle.dumps((query, dict(placed), state.common))
@@ -122,7 +122,7 @@ def from_spark(
 
 def blobs(spark: SparkSession, checkpoint: str) -> Iterator[bytes]:
     """Yield the buckets in a checkpoint of Spark's, as of its last batch."""
-    from spark_bridge.processor import STATE
+    from spark_bridge.on_spark.processor import STATE
 
     state = spark.read.format("statestore").option("path", checkpoint).option("stateVarName", STATE).load()
     for row in state.select("value.blob").toLocalIterator():

@@ -18,10 +18,10 @@ from reliable_rx.plan import NO_LIMITS
 from reliable_rx.rows import Report
 from spark_bridge.checkpoints import check_keyed
 from spark_bridge.keyed import KeyedQuery
-from spark_bridge.layout import Rows
-from spark_bridge.moving import KeyedState, blobs_of
-from spark_bridge.packets import unpacking
-from spark_bridge.placing import BUCKET, lay_out, output_columns, packets_of, placed_as, ticks, united
+from spark_bridge.on_spark.layout import Rows
+from spark_bridge.on_spark.moving import KeyedState, blobs_of
+from spark_bridge.on_spark.packets import unpacking
+from spark_bridge.on_spark.placing import BUCKET, lay_out, output_columns, packets_of, placed_as, ticks, united
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -82,13 +82,13 @@ def run_on_spark(
     *State*: one value per bucket in Spark's state store. There are 8 *buckets* per shuffle partition; their number is
     part of the state and cannot change. *checkpoint* is the directory that the query will be started with: it is marked
     as this query's, and looked into before anything is started. An edited query goes on with what it can keep of the
-    state there, as in an evaluator. *initial* is what `spark_bridge.moving.to_spark` returns.
+    state there, as in an evaluator. *initial* is what `spark_bridge.on_spark.moving.to_spark` returns.
 
     *Raises* `QueryRefused` with the operator's path; `ValueError` for columns and settings that are not there;
     `TypeError` for column types that no event can hold; `CheckpointRefused` if *checkpoint* belongs to another query,
     or has state that this one cannot read, which without *checkpoint* fails the stream in its first batch.
     """
-    from spark_bridge.processor import BucketProcessor
+    from spark_bridge.on_spark.processor import BucketProcessor
 
     given = dict[str, Any](frames) if isinstance(frames, Mapping) else {}
     keyed = KeyedQuery(query, per_key=per_key, event_time=time is not None, limits=limits, reads=tuple(given))

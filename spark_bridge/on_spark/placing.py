@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from spark_bridge.layout import TICK, Layout, Rows, SourceColumns
 from spark_bridge.log.columns import canonical
-from spark_bridge.packets import packing
+from spark_bridge.on_spark.layout import TICK, Layout, Rows, SourceColumns
+from spark_bridge.on_spark.packets import packing
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
