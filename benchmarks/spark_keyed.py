@@ -13,14 +13,18 @@ With ``--core`` no Spark is started: one bucket's work, in this process, rows in
 
 from __future__ import annotations
 
+import sys
+from pathlib import Path
+
+sys.path.pop(0)  # this directory, whose checkpoint.py would hide the package of that name
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
 import os
 import pickle
 import random
-import sys
 import tempfile
 import time
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -29,8 +33,8 @@ import reliable_rx as rx
 from benchmarks.measuring import Bar, Result, arguments, interleaved, report, times_as_fast
 from reliable_rx import operators as ops
 from spark_bridge.keyed import Bucket, KeyedQuery
-from spark_bridge.layout import Layout, SourceColumns
-from spark_bridge.packets import packed
+from spark_bridge.on_spark.layout import Layout, SourceColumns
+from spark_bridge.on_spark.packets import packed
 
 BUCKETS, BAR = 16, 1.3
 ROWS, BATCHES = 250_000, 2
