@@ -5,9 +5,9 @@ again, for ever and with growing pauses, until it works or the worker is closed;
 nothing moves.
 
 A worker has no thread: it borrows one, from a thread of its evaluator's own or from a pool that many evaluators share,
-for as long as it has tasks. Whoever waits for it does the tasks himself if nobody is at them, also if a thread was asked
-for and has not come yet, so that a pool whose threads all wait for each other goes on. Rejected: a waiting thread per worker (two thousand of them for a thousand
-partitions that sleep).
+for as long as it has tasks. Whoever waits for it does the tasks himself if nobody is at them, also if a thread was
+asked for and has not come yet, so that a pool whose threads all wait for each other goes on. Rejected: a waiting thread
+per worker (two thousand of them for a thousand partitions that sleep).
 """
 
 from __future__ import annotations
