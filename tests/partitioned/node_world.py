@@ -124,7 +124,13 @@ class World:
         if self.offsets is not None:
             shared.offsets.close()
             shared = shared._replace(offsets=self.offsets(shared))
-        defaults: dict[str, Any] = {"profile": Profile(tag=name), "timing": QUICK, "commit_interval_s": 0.05}
+        # one writer: whatever waits for a thread that it holds itself would stand still
+        defaults: dict[str, Any] = {
+            "profile": Profile(tag=name),
+            "timing": QUICK,
+            "commit_interval_s": 0.05,
+            "writers": 1,
+        }
         node = Node(app, *shared, group=GROUP, **defaults | options)
         thread = threading.Thread(target=node.run, name=f"node {name}")
         thread.start()
