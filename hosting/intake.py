@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from time import monotonic
 from typing import Any
 
-from hosting.lineage import Lineage, lineage_of
+from hosting.lineage import PARTITIONS_MAX, Lineage, lineage_of
 from hosting.partition import Partition
 from hosting.sources.polling import LOOK_S, Looking, Pace
 from hosting.starting import Start, check_start, resolve
@@ -148,7 +148,19 @@ class Intake:
             for name in waiting if lineage is None else lineage.ready(waiting, ended=ended):
                 self._open((source, name))
         idle = self.held.keys() | self.unknown.keys()
-        self.order = [partition for key, partition in self.partitions.items() if key not in idle]
+        self.order = self._in_order([each for key, each in self.partitions.items() if key not in idle])
+
+    def _in_order(self, partitions: Sequence[Partition]) -> list[Partition]:
+        """Sort as sources are declared and partitions listed, so that it is the same whenever a partition appeared."""
+        sources = {source: place for place, source in enumerate(self.sources)}
+        listed = {
+            source: {name: place for place, name in enumerate(each.listed)} for source, each in self.lineages.items()
+        }
+        unlisted: dict[str, int] = {}
+        return sorted(
+            partitions,
+            key=lambda each: (sources[each.source], listed.get(each.source, unlisted).get(each.name, PARTITIONS_MAX)),
+        )
 
     def list_soon(self) -> None:
         """Somebody may have made partitions just now: ask before the next turn. To be called from any thread."""

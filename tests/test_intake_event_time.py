@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
 
 from hosting.intake import Intake
 from hosting.sources import ListSource
+from reliable_rx.reliable import Listing
 
 PARTITIONS = {"a": [1, 5, 5, 5, 5, 7], "b": [2, 5, 5, 6, 7], "c": [0, 5, 5, 5, 8]}
 
@@ -38,3 +40,31 @@ def test_simultaneous_events_come_in_the_order_of_their_partitions(cuts: int, ba
         ((name, time) for name, times in PARTITIONS.items() for time in times), key=lambda e: (e[1], e[0])
     )
     assert taken(cuts, batch_events_max=batch_events_max) == expected
+
+
+class Coming(ListSource):
+    """A source that lists what is in *shown*."""
+
+    shown: Sequence[str]
+
+    def listing(self) -> Sequence[Listing]:
+        return [Listing(name) for name in self.shown]
+
+
+@pytest.mark.parametrize("there", [(), ("b",), ("b", "a", "c")])
+def test_simultaneous_events_do_not_mind_when_a_partition_appeared(there: Sequence[str]) -> None:
+    """In the order of the sources as declared, then of the list: also of those that appeared when others were read."""
+    intake = Intake(batch_events_max=1, idle_s=1e9, clock=lambda: 0.0)
+    first = Coming({"a": [5, 7], "b": [5, 7], "c": [5, 7]}, timestamp=float)
+    first.shown = there
+    intake.add("first", first)
+    intake.add("second", ListSource({"0": [5, 6, 7]}, timestamp=float))
+    intake.open({}, set(), None)
+    for turn in [*intake.appeared(), intake.next(0.0)] if not there else []:
+        assert turn is None, "the first source holds the second back"
+    first.shown = ("b", "a", "c")
+    intake.list_soon()
+    order: list[tuple[str, int]] = []
+    while (turn := intake.next(0.0)) is not None:
+        order += [(turn.partition, time) for time in getattr(turn, "values", ())]
+    assert order == [(name, time) for time in (5, 6, 7) for name in "bac0" if (name == "0" or time != 6)]
