@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from hosting.companions import CompanionFigures
 from reliable_rx.errors import SourceFailed
+from spark_bridge.failures import told
 from spark_bridge.listener import QueryTable, listen
 
 if TYPE_CHECKING:
@@ -51,9 +52,8 @@ class SparkCompanion:
         """Whether all queries have come to their end. *Raises* what one has failed with."""
         for query in self._queries:
             if not query.isActive and (error := query.exception()) is not None:
-                text = told(str(error))
                 name = query.name or str(query.id)
-                raise SourceFailed(f"Spark's query {name} has failed: {text}", source=name) from error
+                raise SourceFailed(f"Spark's query {name} has failed: {told(str(error))}", source=name) from error
         return not any(query.isActive for query in self._queries)
 
     def figures(self) -> Sequence[CompanionFigures]:
@@ -81,16 +81,3 @@ class SparkCompanion:
 
     def _batches(self, query: StreamingQuery) -> int:
         return self._table.batches(str(query.runId))
-
-
-def told(text: str) -> str:
-    """Return what an error of Spark's says in a line: of a traceback of Python's its last line.
-
-    >>> told("Job aborted.\\n=== Streaming Query ===\\nIdentifier: rides")
-    'Job aborted.'
-    >>> told("[ERROR] Failed: Traceback (most recent call last):\\n  File ...\\nImportError: no such name")
-    'ImportError: no such name'
-    """
-    lines = [line for line in text.partition("\n=== Streaming Query")[0].splitlines() if line.strip()]
-    plain = [line for line in lines if not line[0].isspace()]
-    return plain[-1 if "Traceback" in text else 0].strip() if plain else text.strip()

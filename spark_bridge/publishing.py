@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from reliable_rx.errors import InternalError
 from spark_bridge.checkpoints import check_checkpoint
+from spark_bridge.failures import interruptions_told
 from spark_bridge.log.bells import ring
 from spark_bridge.log.columns import PARTITION
 from spark_bridge.log.disk import log_directory, log_disk, new_log_disk
@@ -125,7 +126,8 @@ def batch_writer(
             raise InternalError("Spark no longer says in sql.streaming.queryId whose batch this is")
         shared = df if PARTITION in df.columns else _shared_out(df, names, partitions)
         identity = _claimed(shared, log, names or None, None)
-        rows = shared.mapInArrow(_task(place, identity, query, batch), "part binary").collect()
+        with interruptions_told(place):
+            rows = shared.mapInArrow(_task(place, identity, query, batch), "part binary").collect()
         parts = [pickle.loads(row.part) for row in rows]
         disk = log_disk(place)
         writer = LogWriter(

