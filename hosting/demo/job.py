@@ -28,8 +28,8 @@ from reliable_rx.errors import SourceFailed
 MARK = ".reliable-rx-demo"
 EARLIEST, LATEST = 0.05, 0.95
 HESITATION_S = 0.25
-BUSY, BUSY_MAX = 75, 5
-"""What a worker ends with that could not start something in time, and is to be started again; and how often."""
+AGAIN, AGAIN_MAX = 75, 5
+"""What a worker ends with that has met a failure beside it and is to be started again; and how often in all."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +52,8 @@ class Run:
     recoveries: list[Recovery] = field(default_factory=list)
     last_words: list[dict[str, Any]] = field(default_factory=list)
     """What each process that was killed had said last."""
-    busy: int = 0
+    restarts: int = 0
+    """How often a process had to be started again that nobody had killed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,10 +145,11 @@ def under_fire(started: Sequence[str], title: str, kills: int, seed: int, plain:
                 last = follow(worker, run, progress, until=ahead[0])
                 if last.get("done"):
                     break
-                if worker.returncode == BUSY:
-                    continue
-                time.sleep(chance.uniform(0, min(HESITATION_S, plain.seconds / (4 * kills))))
-                kill(worker, last)
+                if worker.returncode is None:
+                    time.sleep(chance.uniform(0, min(HESITATION_S, plain.seconds / (4 * kills))))
+                    kill(worker, last)
+            if worker.returncode == AGAIN:
+                continue
             ahead.pop(0)
             if worker.returncode < 0:
                 run.kills.append(last["position"])
@@ -193,9 +195,9 @@ def follow(worker: subprocess.Popen[bytes], run: Run, progress: Progress, *, unt
             return last
     if not last.get("done"):
         code = worker.wait()
-        run.busy += code == BUSY
-        if code == BUSY and run.busy <= BUSY_MAX:
-            say("  the machine was too busy; started again")
+        run.restarts += code == AGAIN
+        if code == AGAIN and run.restarts <= AGAIN_MAX:
+            say(f"  started again where it was, {run.restarts} of at most {AGAIN_MAX} times")
             return last
         raise SourceFailed(f"the process that hosts the queries has failed with exit code {code}; see above", source="")
     run.events = last["position"]
@@ -224,6 +226,8 @@ def judgement(verdict: Verdict, killed: Run, seed: int) -> Iterator[str]:
 
 def kills_told(killed: Run, seed: int) -> Iterator[str]:
     yield f"killed {plural(len(killed.kills), 'time')} (--seed {seed} repeats the moments)"
+    if killed.restarts:
+        yield f"  besides, {plural(killed.restarts, 'failure')} told above, after which the process was started again"
     for number, recovery in enumerate(killed.recoveries, 1):
         yield (
             f"  {number}. after {recovery.at:,} events: replayed {recovery.replayed:,} in {span(recovery.replay_s)}, "

@@ -13,15 +13,12 @@ from pathlib import Path
 from typing import Any
 
 from checkpoint import SqliteStore
-from hosting.demo.job import BUSY
+from hosting.demo.job import AGAIN
 from hosting.demo.worker import REPORT_S, status, tell
 from hosting.evaluator import QueryEvaluator
-from reliable_rx.errors import SourceFailed
 from spark_bridge.demo.hosted import READ, Driver, airport, checkpoint_of
 from spark_bridge.demo.keyed import KEYED
 
-LATE = "Python worker failed to connect back"
-"""What Spark says when a process of Python's took more than ten seconds to start."""
 BATCH_COUNTS = 500
 """How many events a batch of Spark's counts, where progress is one number."""
 
@@ -52,7 +49,7 @@ class Worker:
             while not companions.ended:
                 self.done.wait(REPORT_S)
         if companions.error is not None:
-            raise companions.error
+            sys.exit(failed(companions.error))
         evaluator.checkpoint()
         self.done.set()
         reporter.join()
@@ -79,6 +76,12 @@ class Worker:
         }
 
 
+def failed(error: Exception) -> int:
+    """Say what Spark has failed with; what of that passes, the next start gets over, and the rest fails again."""
+    sys.stderr.write(f"{error}\n")
+    return AGAIN
+
+
 def batches_done(logs: Path, name: str) -> int:
     """Return how many batches a query of Spark's has finished, over all its lives."""
     commits = checkpoint_of(logs, name) / "commits"
@@ -89,10 +92,7 @@ def main(feed: Path, data: Path, streams: Path, directory: Path, logs: Path) -> 
     """Run the demo until the feed has ended."""
     logs.mkdir(parents=True, exist_ok=True)
     with SqliteStore(directory) as store, closing(airport(data, logs, streams).evaluator(store)) as evaluator:
-        try:
-            Worker(evaluator, feed, logs).run()
-        except SourceFailed as error:
-            sys.exit(BUSY if LATE in error.message else error.message)
+        Worker(evaluator, feed, logs).run()
 
 
 if __name__ == "__main__":
