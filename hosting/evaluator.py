@@ -356,7 +356,7 @@ class QueryEvaluator:
             if due is not None and due <= now:
                 return Tick(now)
         turn = None if calls.full else self.intake.next(now)
-        if turn is None and self.intake.event_time and self.intake.order and self.intake.all_ended:
+        if turn is None and self.intake.event_time and idling.have_ended(self):
             return None if calls.askers else self._last_tick()
         return turn
 

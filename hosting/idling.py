@@ -18,12 +18,16 @@ def is_finished(evaluator: QueryEvaluator) -> bool:
     """Whether nothing can happen any more: sources ended, nothing pending, no timer to wait for."""
     engine, intake = evaluator.engine, evaluator.intake
     return (
-        bool(intake.order)
-        and intake.all_ended
+        have_ended(evaluator)
         and (engine.timers.next_due() is None or (intake.event_time and engine.drained))
         and not engine.calls.askers
         and is_settled(evaluator)
     )
+
+
+def have_ended(evaluator: QueryEvaluator) -> bool:
+    """Whether there are sources, and all have ended; one whose first partition may still appear has not."""
+    return bool(evaluator.intake.sources) and evaluator.intake.all_ended and not evaluator.engine.awaited
 
 
 def is_settled(evaluator: QueryEvaluator) -> bool:

@@ -7,6 +7,7 @@ new process would.
 from __future__ import annotations
 
 import tempfile
+import time
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from typing import Any
@@ -22,6 +23,7 @@ from hosting.intake import LISTING_S
 from hosting.sources import Base, Error, Merge, Split
 from hosting.sources.script import Change
 from reliable_rx import SourceFailed
+from reliable_rx import operators as ops
 from reliable_rx.event_time import event_time
 from reliable_rx.reliable import Listing
 from reliable_rx.testing import check_ledger
@@ -295,3 +297,41 @@ def test_a_starting_point_is_resolved_once() -> None:
         start(MemoryStore(), start=datetime(2013, 1, 1))
     with pytest.raises(ValueError, match="no starting point"):
         start(MemoryStore(), start="newest")
+
+
+def test_run_goes_on_while_a_partition_may_still_appear() -> None:
+    """A source that lists no partition yet has not ended, though all others have; one that cannot list any has."""
+    shown: list[Listing] = []
+
+    class Coming(ListSource):
+        def listing(self) -> Sequence[Listing]:
+            return list(shown)
+
+    def look() -> bool:
+        nonlocal looks
+        looks += 1
+        if looks == 100:
+            shown.append(Listing("p"))
+            now[0] += LISTING_S
+        return looks > 10_000
+
+    now, looks = [0.0], 0
+    evaluator = QueryEvaluator(MemoryStore(), background=False, clock=lambda: now[0])
+    evaluator.source("there", ListSource([1, 2]))
+    evaluator.source("coming", Coming({"p": [3]}))
+    evaluator.source("empty", ListSource({}))
+    evaluator.create("sum", rx.merge(*map(rx.source, ("there", "coming", "empty"))).pipe(ops.sum()))
+    evaluator.run(until=look)
+    assert 100 < looks < 10_000
+    assert [value for part in evaluator.stream("sum").read(0, 10) for value in part.values] == [6]
+
+
+def test_run_ends_where_no_source_has_a_partition() -> None:
+    """A source without partitions, that cannot have any later, has ended, and its queries with it."""
+    evaluator = QueryEvaluator(MemoryStore(), background=False)
+    evaluator.source("empty", ListSource({}))
+    evaluator.create("count", rx.source("empty").count())
+    deadline = time.monotonic() + 20
+    evaluator.run(until=lambda: time.monotonic() > deadline)
+    assert time.monotonic() < deadline
+    assert [value for part in evaluator.stream("count").read(0, 10) for value in part.values] == [0]
