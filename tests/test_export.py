@@ -4,11 +4,8 @@ from __future__ import annotations
 
 import datetime
 import json
-import os
 import random
 import signal
-import subprocess
-import sys
 import threading
 import time
 from collections.abc import Mapping, Sequence
@@ -20,6 +17,7 @@ from typing import Any, NamedTuple
 import pyarrow.dataset
 import pytest
 from export_process import COUNT, PARTITIONS, PER_FILE, make
+from forked import Forked, script
 from lanes import at_each_commit
 
 from hosting import GeneratorSource, ListSource
@@ -94,10 +92,9 @@ class Endless:
 # ---- killed and restarted
 
 
-def start(directory: Path, workers: int, faults: str = "") -> subprocess.Popen[str]:
-    environment = {**os.environ, "RELIABLE_RX_FAULTS": faults}
-    command = [sys.executable, str(Path(__file__).with_name("export_process.py")), str(directory), str(workers)]
-    return subprocess.Popen(command, env=environment, stderr=subprocess.PIPE, text=True)
+def start(directory: Path, workers: int, faults: str = "") -> Forked:
+    command = [str(Path(__file__).with_name("export_process.py")), str(directory), str(workers)]
+    return Forked(command, script, environment={"RELIABLE_RX_FAULTS": faults})
 
 
 @pytest.mark.parametrize("point", [*map(at_each_commit, POINTS[:-1]), POINTS[-1]])
@@ -121,7 +118,7 @@ def test_killed_at_random_until_it_is_done(tmp_path: Path, workers: int) -> None
             while process.poll() is None and files_in(tmp_path) < enough:
                 time.sleep(0.001)
             process.kill()
-            _, complaint = process.communicate(timeout=60)
+            _, complaint = process.communicate()
         assert process.returncode in (0, KILLED) or "a worker process died" in complaint, complaint
         kills += process.returncode != 0
     assert kills > 1

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import json
-import os
 import signal
 import sqlite3
-import subprocess
-import sys
 import time
 from pathlib import Path
 from typing import Any
 
+from forked import Forked, script
 from kill_app import PUSHED, QUERIES
 
 from checkpoint import SqliteStore
@@ -41,16 +39,12 @@ class Life:
 
     def run(self, *, faults: str = "", kill_after_s: float | None = None) -> int:
         """Run a process until it ends, its faults kill it, or we do; return how it ended."""
-        process = subprocess.Popen(
-            [sys.executable, str(APP), str(self.folder)],
-            env={**os.environ, "RELIABLE_RX_FAULTS": faults},
-            stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-        )  # fmt: skip
-        if kill_after_s is not None:
-            wait_for_store(process, self.folder)
-            time.sleep(kill_after_s)
-            process.kill()
-        said, complaint = process.communicate(timeout=120)
+        with Forked([str(APP), str(self.folder)], script, environment={"RELIABLE_RX_FAULTS": faults}) as process:
+            if kill_after_s is not None:
+                wait_for_store(process, self.folder)
+                time.sleep(kill_after_s)
+                process.kill()
+            said, complaint = process.communicate()
         assert process.returncode in (0, KILLED), complaint
         self.kills += process.returncode == KILLED
         self._note(said)
@@ -88,7 +82,7 @@ class Life:
         assert len(found["stream totals"]) == PUSHED
 
 
-def wait_for_store(process: subprocess.Popen[str], folder: Path) -> None:
+def wait_for_store(process: Forked, folder: Path) -> None:
     """Wait until the process is at work (importing takes longer than working)."""
     while process.poll() is None and not (folder / "store").exists():
         time.sleep(0.005)

@@ -6,11 +6,8 @@ result that came out must be that of the *last* question, because after a record
 
 from __future__ import annotations
 
-import os
 import random
 import socketserver
-import subprocess
-import sys
 import threading
 from collections.abc import Iterator
 from itertools import count
@@ -18,6 +15,7 @@ from pathlib import Path
 
 import pytest
 from calls_app import CONCURRENCY, EVENTS
+from forked import Forked, script
 from kill_harness import KILLED, wait_for_store
 
 from checkpoint import SqliteStore
@@ -75,16 +73,13 @@ class CallsLife:
         self.kills = 0
 
     def run(self, *, faults: str = "", kill_after_s: float | None = None) -> int:
-        process = subprocess.Popen(
-            [sys.executable, str(APP), str(self.folder), str(self.service.server_address[1])],
-            env={**os.environ, "RELIABLE_RX_FAULTS": faults},
-            stderr=subprocess.PIPE, text=True,
-        )  # fmt: skip
-        if kill_after_s is not None:
-            wait_for_store(process, self.folder)
-            timer = threading.Timer(kill_after_s, process.kill)
-            timer.start()
-        _, complaint = process.communicate(timeout=120)
+        command = [str(APP), str(self.folder), str(self.service.server_address[1])]
+        with Forked(command, script, environment={"RELIABLE_RX_FAULTS": faults}) as process:
+            if kill_after_s is not None:
+                wait_for_store(process, self.folder)
+                timer = threading.Timer(kill_after_s, process.kill)
+                timer.start()
+            _, complaint = process.communicate()
         assert process.returncode in (0, KILLED), complaint
         self.kills += process.returncode == KILLED
         return process.returncode

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import os
 import signal
-import subprocess
 import sys
 import time
 from pathlib import Path
 
 import pytest
 from folder_store_process import LOST, PARTITION, Owner, lease
+from forked import Forked, script
 
 from hosting.partitioned.folder_stores import FolderStores
 
@@ -39,13 +39,13 @@ class Ledger:
         self.shown: dict[int, int] = {}
         self.inputs: dict[int, int] = {}
 
-    def start(self, epoch: int, *, turns: int, faults: str = "", torn_at: int = 0) -> subprocess.Popen[str]:
-        command = [sys.executable, str(APP), str(self.root), str(epoch), str(turns), str(torn_at)]
-        environment = {**os.environ, "RELIABLE_RX_FAULTS": faults}
-        return subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    def start(self, epoch: int, *, turns: int, faults: str = "", torn_at: int = 0) -> Forked:
+        command = [str(APP), str(self.root), str(epoch), str(turns), str(torn_at)]
+        return Forked(command, script, environment={"RELIABLE_RX_FAULTS": faults})
 
-    def finish(self, process: subprocess.Popen[str]) -> int:
-        said, complaint = process.communicate(timeout=WAIT_S)
+    def finish(self, process: Forked) -> int:
+        with process:
+            said, complaint = process.communicate(timeout=WAIT_S)
         assert process.returncode in (0, LOST, -signal.SIGKILL), complaint
         for word, number, epoch in map(str.split, said.splitlines()):
             if word != "lost":
@@ -66,7 +66,7 @@ class Ledger:
         assert os.listdir(self.root / "flights" / "JFK") == [str(epoch)]
 
 
-def wait_until_stopped(process: subprocess.Popen[str]) -> None:
+def wait_until_stopped(process: Forked) -> None:
     """Wait until *process* has stopped itself."""
     deadline = time.monotonic() + WAIT_S
     while Path(f"/proc/{process.pid}/stat").read_text().rpartition(")")[2].split()[0] != "T":
