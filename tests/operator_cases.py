@@ -26,8 +26,7 @@ class Case:
     alphabet: Sequence[Any] = (0, 1, 2)
     sources: int = 1
     gaps_s: Sequence[float] = (1.0,)
-    length_fast: int = 2
-    length_full: int = 5
+    length_full: int = 3
     reference: Build | None = None
     hostable: bool = True
 
@@ -299,8 +298,8 @@ cases(
 
 # -- several inputs
 
-TWO = {"sources": 2, "alphabet": (0, 1), "length_fast": 2, "length_full": 4}
-THREE = {"sources": 3, "alphabet": (0,), "length_fast": 1, "length_full": 2}
+TWO = {"sources": 2, "alphabet": (0, 1), "length_full": 2}
+THREE = {"sources": 3, "alphabet": (0,), "length_full": 1}
 
 cases(
     "merge",
@@ -470,7 +469,7 @@ cases(
 
 # -- time
 
-GAPS = {"gaps_s": (1.0, 2.5), "alphabet": (0, 1), "length_fast": 2, "length_full": 4}
+GAPS = {"gaps_s": (1.0, 2.5), "alphabet": (0, 1), "length_full": 3}
 
 cases(
     "debounce",

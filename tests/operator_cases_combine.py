@@ -204,7 +204,6 @@ for name in ("while_do", "do_while"):
                 getattr(ops, n)(lambda _: False), ops.merge(rx.range(5, 8), s)
             ),
         },
-        length_full=4,
     )
     cases(
         name,

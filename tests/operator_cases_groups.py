@@ -10,7 +10,7 @@ from operator_cases import cases, over
 from reactivex.internal.constants import UTC_ZERO as ZERO
 from reactivex.subject import Subject
 
-TWO_SOURCES: dict[str, Any] = {"sources": 2, "alphabet": (0, 1), "length_fast": 1, "length_full": 3}
+TWO_SOURCES: dict[str, Any] = {"sources": 2, "alphabet": (0, 1), "length_full": 2}
 
 
 def lists(ops: Any) -> Any:
@@ -192,7 +192,6 @@ for _policy in ("oldest", "least_recent"):
             ),
         },
         reference=evicting(2, _policy),
-        length_full=4,
     )
 
 
@@ -220,7 +219,6 @@ for _policy in ("oldest", "least_recent"):
             )
         },
         reference=keys_begun(2, _policy),
-        length_full=4,
     )
 
 
@@ -254,20 +252,18 @@ for _policy in ("oldest", "least_recent"):
             "keys": lambda ops, rx, s, policy=_policy: s.pipe(ops.distinct(keys_max=2, evict=policy)),
         },
         reference=remembering(2, _policy, 99.0),
-        length_full=4,
     )
 cases(
     "distinct: ttl_s",
     {"keys": lambda ops, rx, s: s.pipe(ops.distinct(lambda x: x, ttl_s=2.0))},
     reference=remembering(9, "oldest", 2.0),
     gaps_s=(1.0, 1.5),
-    length_full=4,
+    length_full=3,
 )
 cases(
     "distinct: ttl_s and two keys",
     {"keys": lambda ops, rx, s: s.pipe(ops.distinct(ttl_s=1.5, keys_max=2, evict="oldest"))},
     reference=remembering(2, "oldest", 1.5),
-    length_full=4,
 )
 cases(
     "distinct: ttl_s fails",
@@ -373,7 +369,7 @@ for _gap_s in (1.5, 2.0):
             ops.publish(lambda p: p.pipe(ops.buffer(p.pipe(ops.debounce(gap))), ops.filter(len)))
         ),
         gaps_s=(1.0, 2.0),
-        length_full=4,
+        length_full=3,
     )
 cases(
     "window_with_inactivity",

@@ -96,7 +96,6 @@ BOUNDS = (
 cases(
     "slice",
     {f"{bounds}": (lambda bounds: lambda ops, rx, s: s.pipe(ops.slice(*bounds)))(bounds) for bounds in BOUNDS},
-    length_full=5,
     alphabet=(0, 1),
 )
 cases(

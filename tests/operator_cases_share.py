@@ -135,7 +135,6 @@ for _name, _kind in KINDS.items():
                 ops, counted(ops, kind, s.pipe(ops.scan(lambda a, x: a + x, 0)))
             ),
         },
-        length_full=4,
     )
     cases(
         f"shared with two sources, {_name}",
@@ -182,7 +181,6 @@ cases(
         "multicast": lambda ops, rx, s: within(ops, counted(ops, lambda o: o.multicast(BehaviorSubject(7)), s)),
         "multicast, replay": lambda ops, rx, s: within(ops, counted(ops, lambda o: o.multicast(ReplaySubject(1)), s)),
     },
-    length_full=4,
 )
 
 SELECTED = {
@@ -235,5 +233,4 @@ for _name, _form in SELECTED.items():
                 form(ops, lambda p: twice(ops, p)), ops.merge(s)
             ),
         },
-        length_full=4,
     )

@@ -11,8 +11,8 @@ from typing import Any
 from operator_cases import CASES, Case, cases, over
 from reactivex.scheduler import ImmediateScheduler
 
-GAPS: dict[str, Any] = {"gaps_s": (0.5, 1.0), "alphabet": (0, 1), "length_fast": 1, "length_full": 3}
-TWO: dict[str, Any] = {"sources": 2, "alphabet": (0, 1), "length_fast": 1, "length_full": 3}
+GAPS: dict[str, Any] = {"gaps_s": (0.5, 1.0), "alphabet": (0, 1), "length_full": 3}
+TWO: dict[str, Any] = {"sources": 2, "alphabet": (0, 1), "length_full": 2}
 
 
 def at(seconds: float) -> datetime:

@@ -1,19 +1,18 @@
-"""Every operator agrees with `reactivex` on all small streams: un-hosted and hosted, also rebuilt after every event."""
+"""Every operator agrees with `reactivex` on all small streams: un-hosted and hosted, recovered at every boundary."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 import pytest
 from every_case import CASES, Case, lanes
 from lanes import Lane, at_each_commit
+from oracle_tree import RECOVERED, Tree
 
 import reliable_rx as rx
 from reliable_rx import creation
 from reliable_rx import operators as ops
-from reliable_rx.testing import HOSTED, RUNNERS, check_operator
-from reliable_rx.testing.virtual_time import Runner
+from reliable_rx.testing import HOSTED, RUNNERS
 
 SEVERAL = [
     name
@@ -22,17 +21,12 @@ SEVERAL = [
 ]
 
 
-def check(name: str, length_max: int, runners: Mapping[str, Runner], *, letters: int = 9) -> int:
+def check(name: str, length_max: int, *, shorter_max: int, letters: int = 9, in_turn: bool = False) -> int:
+    """Play all inputs of at most so many values, the shorter ones to every runner, and return how many they were."""
     case = CASES[name]
-    return check_operator(
-        case.build,
-        reference=case.reference,
-        alphabet=case.alphabet[:letters],
-        length_max=length_max,
-        sources=case.sources,
-        gaps_s=case.gaps_s,
-        runners={who: run for who, run in runners.items() if case.hostable or who not in HOSTED},
-    )
+    runners = {who: run for who, run in RUNNERS.items() if case.hostable or who not in HOSTED}
+    runners.pop(RECOVERED, None)
+    return Tree(case, runners, shorter_max, length_max, case.alphabet[:letters], in_turn).grow()
 
 
 def shortest(case: Case) -> int:
@@ -40,23 +34,28 @@ def shortest(case: Case) -> int:
     return 2 if case.sources == len(case.gaps_s) == 1 else 1
 
 
-@pytest.mark.parametrize("name", lanes(CASES, fast=1))
+@pytest.mark.parametrize("name", lanes(CASES, fast=1, longer=True))
 def test_agrees_on_short_streams(name: str) -> None:
-    """The operator does what RxPY's does, on all streams of one or two events of two values."""
-    check(name, shortest(CASES[name]), RUNNERS, letters=2)
+    """The operator does what RxPY's does, on all streams of one event, and of two; in the fast lane of two in turn."""
+    length = shortest(CASES[name])
+    check(name, 1 if Lane.fast_alone else length, shorter_max=1, letters=2)
+    if Lane.fast_alone and length > 1:
+        check(name, length, shorter_max=1, letters=2, in_turn=True)
 
 
 @pytest.mark.parametrize("name", [at_each_commit(name) for name in SEVERAL if not Lane.fast_alone])
 def test_agrees_on_streams_of_two_events(name: str) -> None:
     """The operator does what RxPY's does, on all streams of two events at any of its gaps."""
-    check(name, 2, RUNNERS, letters=2)
+    check(name, 2, shorter_max=2, letters=2)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", lanes(CASES, fast=0))
 def test_agrees_on_all_small_streams(name: str) -> None:
-    """The operator does what RxPY's does, on all streams of the full length."""
-    check(name, CASES[name].length_full, RUNNERS)
+    """The operator does what RxPY's does, on all streams of the full length, and longer ones of values in turn."""
+    length = CASES[name].length_full
+    check(name, length, shorter_max=max(2, length - 1))
+    check(name, length + 2, shorter_max=length + 1, in_turn=True)
 
 
 class Noting:
