@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from every_case import CASES, lanes
 from hypothesis import strategies as st
+from lanes import share_of
 
 import hosting.engine
 import reliable_rx as rx
@@ -59,7 +60,7 @@ def chosen() -> st.SearchStrategy[Chosen]:
 
 def test_alike_or_not_it_does_what_reactivex_does() -> None:
     """Whatever the selector returns for each element, and wherever the host crashes, it is as if compiled anew."""
-    check_query(chosen(), sources=2, examples=25)
+    check_query(chosen(), sources=2, examples=share_of(25))
 
 
 @pytest.mark.slow

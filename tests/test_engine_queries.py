@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from lanes import SHARE, at_each_commit, share_of
 
 from reliable_rx import operators as ops
 from reliable_rx.testing import check_query, run_unhosted
@@ -16,7 +17,7 @@ from reliable_rx.testing.recipes import STEPS, Recipe, Step, recipes
 
 def test_made_up_queries_survive_anything() -> None:
     """Compositions of up to six operators over two sources equal plain reactivex, hosted, crashed and recovered."""
-    check_query(recipes(sources=2), sources=2, events_max=8, examples=25, fresh=False)
+    check_query(recipes(sources=2), sources=2, events_max=8, examples=share_of(25), fresh=False)
 
 
 @pytest.mark.slow
@@ -30,7 +31,7 @@ def alone(name: str) -> Recipe:
     return Recipe(0, (Step(name, (Recipe(1, ()),) if name in NESTED_STEPS else ()),))
 
 
-@pytest.mark.parametrize("name", STEPS)
+@pytest.mark.parametrize("name", [at_each_commit(name) if n % SHARE else name for n, name in enumerate(STEPS)])
 def test_every_step_survives_anything(name: str) -> None:
     """Each step alone agrees on one input, un-hosted, rebuilt, hosted, and crashed around the middle of it."""
     numbers = ([2, 4, 1, 3], [0, 5, 2])
@@ -80,7 +81,7 @@ TIMED = Recipe(0, (Step("window_with_time", (Recipe(0, (Step("to_list"),)),)), S
 @pytest.mark.parametrize("recipe", [GROUPS, NESTED, TIMED], ids=["groups", "windows in groups", "timed windows"])
 def test_rows_of_inner_sequences_survive(recipe: Recipe) -> None:
     """Groups, windows in groups and timed windows are written when touched and gone when over."""
-    check_query(recipe, sources=2, examples=15, fresh=False)
+    check_query(recipe, sources=2, examples=share_of(15), fresh=False)
 
 
 @pytest.mark.usefixtures("unshrunk")

@@ -11,6 +11,7 @@ from evaluator_world import POINTS, RETAINED_MAX, STATIC, World, full_at, query_
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule, run_state_machine_as_test
+from lanes import share_of
 
 from hosting import checkpointer
 from reliable_rx.probes import ARMED
@@ -178,12 +179,12 @@ def run(examples: int, steps: int, machine: type[Machine] = Machine) -> None:
 
 def test_the_ledger_is_clean_whatever_happens() -> None:
     """Create, edit, dispose, feed, tick, checkpoint, fail, crash, recover: 0 lost, 0 duplicated, 0 reordered."""
-    run(examples=60, steps=30)
+    run(examples=share_of(60), steps=30)
 
 
 def test_the_ledger_is_clean_on_disk() -> None:
     """The same with a store of SQLite files."""
-    run(examples=4, steps=15, machine=OnDisk)
+    run(examples=share_of(4), steps=15, machine=OnDisk)
 
 
 @pytest.mark.slow

@@ -7,6 +7,7 @@ from itertools import permutations
 from typing import Any
 
 import pytest
+from lanes import at_each_commit
 
 import reliable_rx as rx
 from checkpoint import MemoryStore
@@ -88,7 +89,7 @@ def agree(word: tuple[Letter, ...], query: str, late: str, *, lateness_s: float,
     assert clock is not None and clock.late == len(model.behind), word
 
 
-@pytest.mark.parametrize("late", ["drop", "keep", "side"])
+@pytest.mark.parametrize("late", [*map(at_each_commit, ("drop", "keep")), "side"])
 @pytest.mark.parametrize("query", ["buffer_with_time", "group_by"])
 def test_a_query_is_handed_what_the_model_says(query: str, late: str) -> None:
     """All short words (out of order, silence, an early end): what comes out is plain Rx's on the ordered stream."""
@@ -107,7 +108,7 @@ def test_longer_words(query: str, late: str, lateness_s: float, crash: bool) -> 
         agree(word, query, late, lateness_s=lateness_s, crash=crash)
 
 
-@pytest.mark.parametrize("late", ["drop", "keep", "side"])
+@pytest.mark.parametrize("late", [*map(at_each_commit, ("drop", "side")), "keep"])
 @pytest.mark.parametrize("query", ["map", "buffer_with_time"])
 def test_batches_change_nothing(query: str, late: str) -> None:
     """The events of a partition come one by one or all in one turn: the same is handed over, and the same is late."""

@@ -10,6 +10,7 @@ from calls_world import CallsWorld, element
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, rule, run_state_machine_as_test
+from lanes import share_of
 from test_map_async import WAIT_S, Gate
 
 import hosting.calls
@@ -109,7 +110,7 @@ def run_machine(examples: int, steps: int) -> None:
 def test_every_element_has_one_result_whatever_happens() -> None:
     """Events, answers, errors, edits, checkpoints, full disks and crashes in any order: a journalled answer is never
     asked for again, no call goes out for a turn that may be lost, and what comes out is what was journalled."""
-    run_machine(examples=50, steps=25)
+    run_machine(examples=share_of(50), steps=25)
 
 
 @pytest.mark.slow

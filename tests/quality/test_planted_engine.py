@@ -40,7 +40,10 @@ def planted(check: str) -> Callable[[Plant], Plant]:
 
 
 pytestmark = pytest.mark.usefixtures("unshrunk")
-QUICK = ("again", "event time", "nondeterminism", "windows")
+QUICK = ("again", "nondeterminism")
+DEAR = ("the order of subscriptions not saved", "dirty rows lost on a failed commit", "a forgotten state field",
+        "a timer not saved", "the position of a sink ignored")  # fmt: skip
+"""What is found only after many examples."""
 
 
 @pytest.mark.parametrize("name", [name if name in QUICK else at_each_commit(name) for name in CHECKS])
@@ -223,7 +226,7 @@ def digests_not_compared(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(journaling, "compare", lambda *args: [])
 
 
-@pytest.mark.parametrize("name", PLANTS)
+@pytest.mark.parametrize("name", [at_each_commit(name) if name in DEAR else name for name in PLANTS])
 def test_a_planted_bug_is_found(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """The generic check named beside the bug fails under it."""
     plant, check = PLANTS[name]
