@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import contextlib
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 from spark_log_world import QUERY, SimulatedLogDisk, Spark, numbers_in, table, task_file, task_inline
 
-from reliable_rx.errors import CheckpointRefused, NondeterminismDetected, PositionUnavailable
+from reliable_rx.errors import CheckpointRefused, NondeterminismDetected, PositionUnavailable, StoreUnavailable
 from reliable_rx.testing.faults import ProcessDied, arm, raise_
 from spark_bridge import MicroBatchSource
 from spark_bridge.log import names
@@ -153,8 +154,8 @@ def test_damage_is_found(tmp_path: Path, small: None) -> None:
     assert spark.numbers() == all_rows(12)
 
 
-def test_a_reader_that_forgets_meanwhile_wins(tmp_path: Path, small: None) -> None:
-    """What is forgotten between a block's making and its lower files' removal does not come back."""
+def test_what_is_forgotten_while_it_is_put_together_goes_with_its_block(tmp_path: Path, small: None) -> None:
+    """Two of four batches are forgotten when their block is made: they are there again, whole, until all four go."""
     spark, disk = Spark(tmp_path), new_log_disk(tmp_path)
     run(spark, 0, 7, large=1)
     register(disk, "app", 0, 2 * (MANY + 1), "rows", where=WHERE)
@@ -166,10 +167,12 @@ def test_a_reader_that_forgets_meanwhile_wins(tmp_path: Path, small: None) -> No
 
     with arm("spark.after_span", forget):
         run(spark, 7, 8, large=1)
-    assert spans(spark) == []
-    assert spark.numbers() == all_rows(8, large=1, first=2)
-    run(spark, 8, 33)
-    assert spark.numbers()[: 6 * (MANY + 1)] == all_rows(8, large=1, first=2)
+    assert spans(spark) == [span_name(range(4))]
+    assert spark.numbers() == all_rows(8, large=1)
+    acknowledge(disk, "app", 0, Held("rows", 8 * (MANY + 1)))
+    retain(spark.view())
+    assert spark.files("manifest") == ["manifest-000000000007"]
+    assert len(spark.files()) == 1
 
 
 def test_what_a_driver_that_died_left_is_cleared(tmp_path: Path, small: None) -> None:
@@ -268,6 +271,92 @@ def test_no_power_loss_while_a_block_is_forgotten_shows_batches_without_rows(sma
         assert end == 18
         assert read(state) == ten(*range(first // 2, 9))
     assert min(len(read(state)) for state in states) == 8
+
+
+# -- others at work meanwhile, at every moment
+
+
+class Interleaved(SimulatedLogDisk):
+    """Lets somebody else work before one of the things that are done with it, counted down."""
+
+    def __init__(self, state: State, left: int, meanwhile: Callable[[SimulatedLogDisk], object]) -> None:
+        super().__init__(state)
+        self.left, self.meanwhile = left, meanwhile
+        self.on_operation = self.step
+
+    def step(self) -> None:
+        self.left -= 1
+        if self.left == 0:
+            self.meanwhile(self)
+
+    def names(self) -> Sequence[str]:
+        self.step()
+        return super().names()
+
+    def size(self, name: str) -> int | None:
+        self.step()
+        return super().size(name)
+
+    def read(self, name: str) -> bytes | None:
+        self.step()
+        return super().read(name)
+
+
+def forget(upto: int) -> Callable[[SimulatedLogDisk], None]:
+    """Return a reader that has all batches before *upto*, and forgets them."""
+
+    def act(disk: SimulatedLogDisk) -> None:
+        acknowledge(disk, "app", 0, Held("rows", 2 * upto))
+        retain(LogView(disk, where=WHERE))
+
+    return act
+
+
+def drive(disk: SimulatedLogDisk, *, first: int = 7, stop: int = 12) -> None:
+    """Be another driver of the same query, which goes on where the first one stands."""
+    for batch in range(first, stop):
+        commit(disk, batch, attempt="3")
+
+
+OTHERS: dict[str, tuple[int, list[Callable[[SimulatedLogDisk], None]]]] = {
+    "driver": (0, [drive]),
+    "reader in the block": (2, [forget(2)]),
+    "reader of the block": (4, [forget(4)]),
+    "reader behind the block": (6, [forget(6)]),
+    "driver, then reader": (2, [drive, forget(2)]),
+    "reader, then driver": (2, [forget(2), drive]),
+    "reader of all, then driver": (5, [forget(5), drive]),
+}
+
+
+@pytest.mark.parametrize(
+    "who", [each if each == "reader, then driver" else pytest.param(each, marks=pytest.mark.slow) for each in OTHERS]
+)
+def test_whoever_works_meanwhile_no_row_is_lost(small: None, seven: State, who: str) -> None:
+    """A driver stands still at any moment of a batch and its compaction, and others go on; then it does too.
+
+    It may be told that it is one too many. What no reader has acknowledged is there, whole and in order.
+    """
+    acknowledged, acts = OTHERS[who]
+    start = SimulatedLogDisk(seven)
+    register(start, "app", 0, 0, "rows", where=WHERE)
+    left = 0
+    while True:
+        left += 1
+        disk = Interleaved(settled(start), left, lambda disk: [act(disk) for act in acts])
+        with contextlib.suppress(StoreUnavailable, FileNotFoundError):
+            commit(disk, 7)
+        if disk.left > 0:
+            break
+        drive(disk, stop=20)
+        view = LogView(disk, where=WHERE)
+        first, end = view.bounds(0, "rows")
+        assert (first <= 2 * acknowledged, end) == (True, 40), left
+        assert numbers_in(view) == ten(*range(first // 2, 20)), left
+        forget(19)(disk)
+        there = [numbers for name in disk.names() if (numbers := span_numbers(name)) is not None]
+        assert there == [range(19, 20)], left
+    assert left > 30
 
 
 def test_a_manifest_moves_only_upwards() -> None:

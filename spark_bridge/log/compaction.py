@@ -6,7 +6,8 @@ is in the upper file before it leaves the lower: who looks into the lower first 
 digests stay, for the manifests do. Rows of tasks that have a small file of their own are taken in.
 
 1. The new file is created, whole. If the driver dies here, both are there and say the same; the lower go next time.
-2. If the lower files have gone meanwhile, the readers have forgotten them, and the new file goes too.
+2. If lower files have gone meanwhile, the new file goes too, if nobody wants what is in it: readers have forgotten
+   them. Otherwise it stays, since another driver may have removed them, having seen it.
 3. The lower files are removed, durably, then the files of rows that were taken in; what dies here is swept.
 
 Large files of rows stay what they are, and so do blocks that would become too large. Rejected: doing it by a thread or
@@ -22,6 +23,7 @@ from reliable_rx.probes import probe
 from spark_bridge.log import names
 from spark_bridge.log.manifest import decoded, inlined
 from spark_bridge.log.names import span_name, span_numbers
+from spark_bridge.log.retention import is_wanted
 from spark_bridge.log.spans import encoded_span
 from spark_bridge.log.view import LogView
 
@@ -42,6 +44,7 @@ def compact(view: LogView, *, newest: int) -> int:
         if done == BLOCKS_MAX:
             break
         if made:
+            view.disk.settle()  # whoever made it may not have come to that
             _clear(view, lower, [])
         elif len(lower) == names.parts_of(numbers):
             done += _put_together(view, numbers, sorted(lower, key=_start))
@@ -83,7 +86,7 @@ def _put_together(view: LogView, numbers: range, lower: list[str]) -> bool:
     except FileExistsError:  # another driver is at it
         return False
     probe("spark.after_span")
-    if any(view.disk.size(name) is None for name in lower):
+    if any(view.disk.size(name) is None for name in lower) and not is_wanted(view, numbers):
         view.disk.remove(span_name(numbers))
         return False
     _clear(view, lower, taken)

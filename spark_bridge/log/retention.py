@@ -99,6 +99,15 @@ def _acknowledged(view: LogView, done: dict[str, dict[int, Held]]) -> Iterator[r
         yield numbers
 
 
+def is_wanted(view: LogView, numbers: range) -> bool:
+    """Whether the manifests with these *numbers* are still of the log, and some reader may need the last of them."""
+    if numbers[-1] not in view.numbers():
+        return False
+    first, last = view.manifest(numbers[0]), view.manifest(numbers[-1])
+    done = _positions(view.disk)
+    return not done or first is None or last is None or not all(_covers(each, first, last) for each in done.values())
+
+
 def _positions(disk: LogDisk) -> dict[str, dict[int, Held]]:
     found: dict[str, dict[int, Held]] = defaultdict(dict)
     for who in filter(None, map(reader_of, disk.names())):

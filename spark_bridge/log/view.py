@@ -141,11 +141,26 @@ class LogView:
 
     def bounds(self, partition: int, unit: Unit) -> tuple[int, int]:
         """Return the first id of *partition* that is kept, and the one behind the last."""
-        while numbers := self.numbers():
-            first, newest = self.manifest(numbers[0]), self.manifest(numbers[-1])
+        while kept := self.kept():
+            first, newest = self._first(kept), self.manifest(kept[-1][-1])
             if first is not None and newest is not None:  # else it has been forgotten since it was listed
                 return first.before[unit][partition], newest.after(unit, partition)
         return 0, 0
+
+    def _first(self, kept: list[range]) -> Manifest | None:
+        """Return the first manifest from which on all rows are there.
+
+        What was forgotten while it was put together stays with the others in their file, perhaps without its rows.
+        """
+        span = self.span(kept[0]) if len(kept[0]) > 1 else None
+        if span is None or not span.files:
+            return self.manifest(kept[0].start)
+        listed = set(self.disk.names())
+        for number in reversed(kept[0]):
+            found, _ = decoded(span.manifest(number), where=f"{self.where}, {manifest_name(number)}")
+            if not listed.issuperset(found.files):
+                return self.manifest(number + 1)
+        return self.manifest(kept[0].start)
 
     def bytes_held(self) -> int:
         """Return how much the rows of all batches take that are kept, but for the newest, which always is."""
@@ -174,6 +189,7 @@ class LogView:
 
 def unavailable(where: str, partition: int, at: int, first: int, end: int) -> PositionUnavailable:
     gone = f"what was before {first:,} has been forgotten, as every reader had acknowledged it"
-    what = gone if at < first else f"it ends at {end:,}"
+    beyond = f"it ends at {end:,}, so it is another log or an older copy"
+    what = gone if at < first else beyond if at > end else "its rows are not there any more"
     message = f"{where}, partition {partition}: id {at:,} is wanted, and {what}; start at {first:,} to {end:,}"
     return PositionUnavailable(message, wanted=at, first=first, end=end)
