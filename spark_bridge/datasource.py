@@ -36,6 +36,7 @@ from spark_bridge.feeds import (
     Feed,
     Range,
     admitted,
+    check_not_set_back,
     check_offsets,
     feed_of,
     position_fields,
@@ -50,6 +51,7 @@ from spark_bridge.log.columns import canonical
 from spark_bridge.log.disk import log_disk, new_log_disk
 from spark_bridge.log.identity import claim, read_identity
 from spark_bridge.log.manifest import Part
+from spark_bridge.log.noted import Noted
 from spark_bridge.log.parts import write_part
 from spark_bridge.log.writer import LogWriter
 from spark_bridge.options import ReadOptions, WriteOptions, read_options, write_options
@@ -107,6 +109,7 @@ class LogStreamWriter(DataSourceStreamArrowWriter):
         self._where = disk.where
         claimed = claim(disk, log_schema(schema), partitions=options.partitions, key=options.key, where=self._where)
         self._partitions = claimed.partitions
+        self._checkpoint = checkpoint
         if checkpoint is not None:
             check_checkpoint(checkpoint, claimed.id, where=self._where)
 
@@ -146,6 +149,7 @@ class LogStreamWriter(DataSourceStreamArrowWriter):
             takeover=options.takeover,
             bytes_max=options.bytes_max,
             on_full=options.on_full,
+            noted=None if self._checkpoint is None else Noted(self._checkpoint),
         )
 
 
@@ -231,7 +235,7 @@ class FeedStreamReader(_Reads, DataSourceStreamReader, SupportsTriggerAvailableN
         feed = self._feed()
         begin = check_offsets(feed, start)
         ends = self._target_ends if self._target_ends is not None else _ends(feed)
-        ends = {partition: max(end, begin.get(partition, 0)) for partition, end in ends.items()}
+        check_not_set_back(feed, begin, ends)
         return _offsets(feed, admitted(begin, ends, limit.max_rows if isinstance(limit, ReadMaxRows) else None))
 
     def getDefaultReadLimit(self) -> ReadLimit:

@@ -247,6 +247,15 @@ def check_offsets(feed: Feed, offsets: Mapping[str, Any]) -> dict[str, int]:
     return dict(offsets["next"])
 
 
+def check_not_set_back(feed: Feed, begin: Mapping[str, int], ends: Mapping[str, int]) -> None:
+    """*Raises* `LogRefused` if *begin*, where a checkpoint has come to, is not there."""
+    for partition, end in ends.items():
+        if (at := begin.get(partition, 0)) > end:
+            message = f"partition {partition} of {feed.id!r} ends at {end:,}, and this checkpoint has read {at:,} of it"
+            remedy = "it was set back to an older copy; bring the newer one back, or use a new checkpoint"
+            raise LogRefused(f"{message}: {remedy}", found=str(end), wanted=str(at))
+
+
 def same_columns(asked: Any, schema: Any) -> None:
     """Check that each column of *asked* is one of *schema*'s. *Raises* `LogRefused` naming the first that is not."""
     has = {field.name: field.type for field in schema}

@@ -20,6 +20,7 @@ from spark_bridge.log.bells import ring
 from spark_bridge.log.columns import PARTITION
 from spark_bridge.log.disk import log_directory, log_disk, new_log_disk
 from spark_bridge.log.identity import Identity, check_sharing, claim
+from spark_bridge.log.noted import Noted
 from spark_bridge.log.parts import write_part
 from spark_bridge.log.refusal import LogRefused
 from spark_bridge.log.writer import BYTES_MAX, LogWriter, OnChange, OnFull
@@ -89,12 +90,15 @@ def publish(
     identity = _claimed(shared, log, names, partitions)
     where = log_disk(log).where
     query = check_checkpoint(os.fspath(checkpoint), identity.id, where=where)
-    _check_owner(log, query, where, takeover)
+    noted = Noted(checkpoint)
+    _check_owner(log, query, where, takeover, noted)
     writer = shared.writeStream.outputMode(mode).option("checkpointLocation", os.fspath(checkpoint))
     writer = writer if name is None else writer.queryName(name)
     writer = writer if trigger is None else writer.trigger(**trigger)
     if form == "foreach_batch" or mode == "update":
-        batch = batch_writer(log, on_change=on_change, takeover=takeover, bytes_max=bytes_max, on_full=on_full)
+        batch = batch_writer(
+            log, checkpoint=checkpoint, on_change=on_change, takeover=takeover, bytes_max=bytes_max, on_full=on_full
+        )
         return writer.foreachBatch(batch).start()
     register(df.sparkSession)
     options = {"path": _place(log), "onChange": on_change, "onFull": on_full, "bytesMax": str(bytes_max)}
@@ -110,14 +114,16 @@ def batch_writer(
     takeover: bool = False,
     bytes_max: int = BYTES_MAX,
     on_full: OnFull = "pause",
+    checkpoint: str | os.PathLike[str] | None = None,
 ) -> Callable[[DataFrame, int], None]:
     """Return a function for `foreachBatch` that writes each batch into *log*, as `publish` does.
 
     For whoever does more with a batch than that. It runs the plan once; cache the batch if others read it as well, and
-    call this for every batch: one that is left out leaves its state behind.
+    call this for every batch: one that is left out leaves its state behind. By Spark's *checkpoint*, if it is told,
+    a log that was set back to an older copy is found out.
     """
     names = (key,) if isinstance(key, str) else tuple(key)
-    place = _place(log)
+    place, noted = _place(log), None if checkpoint is None else Noted(checkpoint)
 
     def write(df: DataFrame, batch: int) -> None:
         _check_local(df)
@@ -138,6 +144,7 @@ def batch_writer(
             takeover=takeover,
             bytes_max=bytes_max,
             on_full=on_full,
+            noted=noted,
         )
         writer.commit(query, batch, parts)
         ring(disk.directory)
@@ -191,9 +198,9 @@ def _claimed(df: DataFrame, log: str | os.PathLike[str], key: Sequence[str] | No
     return claim(disk, log_schema(df.schema), partitions=partitions, key=key, where=disk.where)
 
 
-def _check_owner(log: str | os.PathLike[str], query: str | None, where: str, takeover: bool) -> None:
+def _check_owner(log: str | os.PathLike[str], query: str | None, where: str, takeover: bool, noted: Noted) -> None:
     """Refuse before Spark begins what the first batch would be refused for."""
-    writer = LogWriter(log_disk(log), where=where, takeover=takeover)
+    writer = LogWriter(log_disk(log), where=where, takeover=takeover, noted=noted)
     if query is not None:
         writer.check_query(query)
     elif not takeover and (newest := writer.view.newest()) is not None:

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 
+from reliable_rx.errors import StoreUnavailable
 from reliable_rx.testing.faults import SimulatedDisk
+from spark_bridge.log import names
 from spark_bridge.log.columns import PARTITION, canonical
 from spark_bridge.log.cursor import Cursor
 from spark_bridge.log.disk import LinkedFiles, new_log_disk
@@ -41,8 +44,17 @@ class SimulatedLogDisk(LinkedFiles, SimulatedDisk):
     def link(self, old: str, new: str) -> None:
         if new in self._names:
             raise FileExistsError(new)
+        self._check(old)
         self._change({new: self._names[old]})
         self._did(f"link {old} {new}")
+
+    def sync(self, name: str) -> None:
+        self._check(name)
+        super().sync(name)
+
+    def _check(self, name: str) -> None:
+        if name not in self._names:
+            raise FileNotFoundError(name)  # another writer has swept it
 
     def remove(self, name: str) -> None:
         if name in self._names:
@@ -122,3 +134,29 @@ class Spark:
 
     def files(self, prefix: str = "rows-") -> list[str]:
         return sorted(name for name in new_log_disk(self.directory).names() if name.startswith(prefix))
+
+
+def contested(batch: int, who: int) -> Any:
+    """Return the rows that process *who* has for *batch*: one, or now and then as many as take a file."""
+    return table(*range(who, 40_000 * (batch % 4 == 1) + 8, 8))
+
+
+def compete(place: str, who: int, batches: int, together: Any, told: Any) -> None:
+    """Write batches while other processes write other rows under the same ids, and tell which were ours."""
+    names.SPANS = (4, 16)
+    logging.disable()
+    spark, won = Spark(place, on_change="keep"), list[int]()
+    for batch in range(batches):
+        rows = contested(batch, who)
+        together.wait()
+        while not (done := committed(spark, batch, rows)):
+            pass
+        won += [] if done.again else [batch]
+    told.put((who, won))
+
+
+def committed(spark: Spark, batch: int, rows: Any) -> Committed | None:
+    try:
+        return spark.run(batch, rows)
+    except StoreUnavailable:  # somebody has just been faster, or swept what he took for ours from an earlier life
+        return None

@@ -23,6 +23,7 @@ from spark_bridge.feeds import (
     Range,
     SourceFeed,
     admitted,
+    check_not_set_back,
     check_offsets,
     feed_of,
     ranges,
@@ -72,6 +73,16 @@ def test_options_of_reading_are_checked(options: dict[str, str], said: str) -> N
     """Each error names its option; what only a bounded read has is none of a stream's."""
     with pytest.raises(ValueError, match=said):
         read_options(options, streaming=True)
+
+
+def test_a_log_that_was_set_back_is_refused(tmp_path: Path) -> None:
+    """A checkpoint that has read further than the log goes does not wait until other rows have come there."""
+    Spark(tmp_path).run(0, table(*range(10)))
+    feed = LogFeed(str(tmp_path), "spark")
+    ends = {name: end for name, (_, end) in feed.bounds().items()}
+    check_not_set_back(feed, {"0": 10}, ends)
+    with pytest.raises(LogRefused, match=r"ends at 10, and this checkpoint has read 11 of it: it was set back"):
+        check_not_set_back(feed, {"0": 11}, ends)
 
 
 def test_options_have_no_case() -> None:

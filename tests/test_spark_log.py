@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
+import multiprocessing
+import os
 import threading
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pytest
-from spark_log_world import OTHER, Spark, keyed, table
+from spark_log_world import OTHER, QUERY, Spark, compete, contested, keyed, table
 
 from reliable_rx.errors import CheckpointRefused, NondeterminismDetected, PositionUnavailable, StoreUnavailable
 from reliable_rx.testing.faults import arm, raise_
 from spark_bridge import MicroBatchSource
-from spark_bridge.log import LogFull, LogRefused, append, end, readers, release
+from spark_bridge.log import LogFull, LogRefused, append, end, names, readers, release
 from spark_bridge.log.disk import log_directory, log_disk, new_log_disk
-from spark_bridge.log.parts import CHUNK_ROWS_MAX
+from spark_bridge.log.parts import CHUNK_ROWS_MAX, write_part
 from spark_bridge.log.retention import Held, acknowledge, register, retain
 from spark_bridge.log.writer import SWEEP_EVERY, LogWriter
 
@@ -170,6 +175,52 @@ def test_of_two_drivers_one_is_told(tmp_path: Path) -> None:
     with pytest.raises(StoreUnavailable, match="another driver"):
         LogWriter(disk, where="the log").commit(spark.query, 1, slow)
     assert spark.numbers() == [0, 1]
+
+
+def test_processes_that_write_at_the_same_time_never_overwrite_each_other(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Three processes write other rows under the same batch ids into a file: URL; each batch is whole and one's own."""
+    monkeypatch.setattr(names, "SPANS", (4, 16))
+    batches, writers = 24, 3
+    spark = Spark(f"file://{tmp_path}")
+    spark.identity()
+    context = multiprocessing.get_context("spawn")
+    together, told = context.Barrier(writers, timeout=60), context.Queue()
+    arguments = [(spark.directory, who, batches, together, told) for who in range(writers)]
+    processes = [context.Process(target=compete, args=each, daemon=True) for each in arguments]
+    for process in processes:
+        process.start()
+    owner = {batch: who for who, mine in (told.get(timeout=60) for _ in processes) for batch in mine}
+    assert sorted(owner) == list(range(batches))
+    assert len(set(owner.values())) > 1
+    expected = [n for batch in range(batches) for n in contested(batch, owner[batch]).column(0).to_pylist()]
+    assert spark.numbers() == expected
+    for process in processes:
+        process.join(60)
+
+
+def test_a_task_that_breaks_off_leaves_no_file(tmp_path: Path) -> None:
+    """Rows that end in an error: what was written of them is closed and gone, though the process lives on."""
+
+    def broken() -> Iterator[Any]:
+        yield table(*range(CHUNK_ROWS_MAX))
+        assert len(spark.files()) == 1
+        raise OSError("a cable was pulled")
+
+    spark = Spark(tmp_path)
+    with pytest.raises(OSError, match="a cable was pulled"):
+        write_part(new_log_disk(tmp_path), spark.identity(), broken(), query=QUERY, batch=0, task=0)
+    assert not spark.files()
+    assert not [path for path in open_files() if path.startswith(str(tmp_path))]
+
+
+def open_files() -> list[str]:
+    found = []
+    for number in os.listdir("/proc/self/fd"):
+        with contextlib.suppress(FileNotFoundError):  # the listing's own
+            found.append(os.readlink(f"/proc/self/fd/{number}"))
+    return found
 
 
 def test_files_of_attempts_that_lost_are_swept(tmp_path: Path) -> None:

@@ -30,6 +30,9 @@ class Writing(Protocol):
     def finish(self) -> None:
         """Make the content durable; its name is so after `LogDisk.settle`."""
 
+    def abandon(self) -> None:
+        """Hold nothing open any more, and leave nothing behind as far as the disk lets us."""
+
 
 class LogDisk(Protocol):
     """Files by bare names, in one place."""
@@ -164,6 +167,12 @@ class _RealFile(io.BufferedWriter):
     def finish(self) -> None:
         self.close()
         self._disk.sync(self._name)
+
+    def abandon(self) -> None:
+        with contextlib.suppress(OSError):  # what brought us here is told already
+            self.close()
+        with contextlib.suppress(OSError):
+            self._disk.remove(self._name)
 
 
 def log_directory(place: str | os.PathLike[str]) -> Path | None:

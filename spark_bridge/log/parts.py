@@ -64,6 +64,10 @@ class _Spill(io.RawIOBase):
         self._file.finish()
         return None
 
+    def abandon(self) -> None:
+        if self._file is not None:
+            self._file.abandon()
+
     @property
     def digest(self) -> str:
         return self._digest.hexdigest()
@@ -115,20 +119,30 @@ def write_part(
 ) -> Part | None:
     """Write the rows in *batches* (Arrow record batches) of one task; return what the driver is told, None for no rows.
 
-    *Raises* `LogRefused` for other columns than the log's.
+    *Raises* `LogRefused` for other columns than the log's; whatever it raises, no file is left open or behind.
     """
     attempt = uuid.uuid4().hex
-    name = str(RowsName(query_name(query), batch, task, attempt))
-    spill, gathered, written = _Spill(disk, name), _Chunks(identity, disk.where), []
-    with pa.ipc.new_file(pa.PythonFile(spill, mode="w"), identity.schema) as file:
-        for partition, chunk in _all(gathered, batches):
-            file.write_batch(chunk)
-            written.append((partition, chunk.num_rows))
-    inline = spill.finish()
+    spill = _Spill(disk, str(RowsName(query_name(query), batch, task, attempt)))
+    try:
+        written = _write_all(spill, identity.schema, _all(_Chunks(identity, disk.where), batches))
+        inline = spill.finish()
+    except BaseException:
+        spill.abandon()
+        raise
     probe("spark.part_written")
     if not written:
         return None
     return Part(task, attempt, spill.digest, spill.count, tuple(written), inline=inline)
+
+
+def _write_all(spill: _Spill, schema: Any, chunks: Iterable[tuple[int, Any]]) -> list[tuple[int, int]]:
+    """Write *chunks*; return which partition and how many rows each has."""
+    written = []
+    with pa.ipc.new_file(pa.PythonFile(spill, mode="w"), schema) as file:
+        for partition, chunk in chunks:
+            file.write_batch(chunk)
+            written.append((partition, chunk.num_rows))
+    return written
 
 
 def _all(gathered: _Chunks, batches: Iterable[Any]) -> Iterator[tuple[int, Any]]:

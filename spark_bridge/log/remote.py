@@ -17,7 +17,7 @@ import uuid
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from reliable_rx.errors import StoreUnavailable
+from reliable_rx.errors import ReliableRxError, StoreUnavailable
 from spark_bridge.log.disk import Writing
 from spark_bridge.log.refusal import LogRefused
 
@@ -52,14 +52,14 @@ class RemoteLogDisk:
         self.files.invalidate_cache(self._root)
         with _errors(self.where):
             try:
-                return int(self.files.size(self._path(name)))
+                return int(self.files.size(self.path(name)))
             except FileNotFoundError:
                 return None
 
     def read(self, name: str) -> bytes | None:
         with _errors(self.where):
             try:
-                return bytes(self.files.cat_file(self._path(name)))
+                return bytes(self.files.cat_file(self.path(name)))
             except FileNotFoundError:
                 return None
 
@@ -68,30 +68,31 @@ class RemoteLogDisk:
 
     def create(self, name: str, data: bytes) -> None:
         with _errors(self.where):
-            self.files.pipe_file(self._path(name), data, mode="create")
+            self.files.pipe_file(self.path(name), data, mode="create")
 
     def replace(self, name: str, data: bytes, *, durably: bool) -> None:
         with _errors(self.where):
-            self.files.pipe_file(self._path(name), data)
+            self.files.pipe_file(self.path(name), data)
 
     def remove(self, name: str) -> None:
         with _errors(self.where), contextlib.suppress(FileNotFoundError):
-            self.files.rm_file(self._path(name))
+            self.files.rm_file(self.path(name))
 
     def settle(self) -> None:
         """A put and a removal are durable when they return."""
 
     def writing(self, name: str) -> Writing:
         with _errors(self.where):
-            return _Upload(self.files.open(self._path(name), "wb"), self.where)
+            return _Upload(self, name)
 
-    def _path(self, name: str) -> str:
+    def path(self, name: str) -> str:
         return f"{self._root}/{name}"
 
 
 class _Upload:
-    def __init__(self, file: Any, where: str) -> None:
-        self._file, self._where = file, where
+    def __init__(self, disk: RemoteLogDisk, name: str) -> None:
+        self._disk, self._name, self._where = disk, name, disk.where
+        self._file = disk.files.open(disk.path(name), "wb")
 
     def write(self, data: Any, /) -> int:
         with _errors(self._where):
@@ -100,6 +101,12 @@ class _Upload:
     def finish(self) -> None:
         with _errors(self._where):
             self._file.close()
+
+    def abandon(self) -> None:
+        """An upload that is not closed is finished when it is collected; so it is, and what it made goes."""
+        for undo in (self.finish, lambda: self._disk.remove(self._name)):
+            with contextlib.suppress(OSError, ReliableRxError):  # what brought us here is told already
+                undo()
 
 
 @contextlib.contextmanager

@@ -28,6 +28,7 @@ from spark_bridge.log.compare import Difference, difference
 from spark_bridge.log.disk import LogDisk
 from spark_bridge.log.manifest import Manifest, Part, following
 from spark_bridge.log.names import UNFINISHED, manifest_name, query_name, rows_name
+from spark_bridge.log.noted import Noted
 from spark_bridge.log.refusal import LogFull, LogRefused
 from spark_bridge.log.retention import readers_on
 from spark_bridge.log.view import LogView
@@ -57,7 +58,8 @@ class Committed:
 class LogWriter:
     """Write batches of one query into the log on *disk*. *takeover* lets a query go on where another one ended.
 
-    What is kept for readers, but for the newest batch, is at most *bytes_max* and one batch more.
+    What is kept for readers, but for the newest batch, is at most *bytes_max* and one batch more. By what was *noted*
+    a log that was set back is found out.
     """
 
     def __init__(
@@ -70,15 +72,17 @@ class LogWriter:
         takeover: bool = False,
         bytes_max: int = BYTES_MAX,
         on_full: OnFull = "pause",
+        noted: Noted | None = None,
     ) -> None:
         self._disk, self._where = disk, where
         self._partitions, self._on_change, self._takeover = partitions, on_change, takeover
-        self._bytes_max, self._on_full = bytes_max, on_full
+        self._bytes_max, self._on_full, self._noted = bytes_max, on_full, noted
         self.view = LogView(disk, where=where)
 
     def check_query(self, query: str) -> Manifest | None:
-        """Return the newest batch. *Raises* `LogRefused` if the log is another query's than *query*."""
+        """Return the newest batch. *Raises* `LogRefused` if the log is another query's than *query*, or set back."""
         newest = self.view.newest()
+        self._check_not_set_back(-1 if newest is None else newest.number)
         if newest is not None and newest.query != query and not self._takeover:
             message = (
                 f"{self._where} belongs to query {newest.query}, not to {query}: start that one from its checkpoint, "
@@ -86,6 +90,16 @@ class LogWriter:
             )
             raise LogRefused(message, where=self._where, found=newest.query, wanted=query)
         return newest
+
+    def _check_not_set_back(self, newest: int) -> None:
+        known = -1 if self._noted is None else self._noted.newest
+        if self._noted is not None and newest < known:
+            message = (
+                f"{self._where} has {newest + 1:,} batches, and {self._noted.where} knows of {known + 1:,}: it was set "
+                "back to an older copy, and what lay between would be missing; bring the newer one back, or set both "
+                "back to copies of the same time"
+            )
+            raise LogRefused(message, where=self._where, found=str(newest), wanted=str(known))
 
     def commit(self, query: str, batch: int, parts: Sequence[Part]) -> Committed:
         """Make *parts* the rows of *batch*, unless the query has had that batch.
@@ -178,7 +192,12 @@ class LogWriter:
             message = f"{self._where}: another driver has just written batch {manifest.number}; stop one of the two"
             raise StoreUnavailable(message, where=self._where) from None
         probe("spark.after_manifest")
+        self._note(manifest)
         return manifest
+
+    def _note(self, manifest: Manifest) -> None:
+        if self._noted is not None:
+            self._noted.note(manifest.number)
 
     def _check_files(self, manifest: Manifest) -> None:
         for part in manifest.parts:
@@ -190,6 +209,7 @@ class LogWriter:
 
     def _again(self, newest: Manifest, batch: int, parts: Sequence[Part]) -> Committed:
         self._disk.settle()  # whoever wrote it may have died before it did
+        self._note(newest)
         first = self._find(newest, batch)
         if first is None:
             return Committed(None, again=True)  # it had no rows then, or all have acknowledged it
