@@ -44,6 +44,7 @@ class Attempt:
     next_ids: dict[str, int]
     kept_from: dict[str, int]
     began: float
+    events: int
     pause_s: float = 0.0
     submitted: bool = False
     info: GenerationInfo | None = None
@@ -71,7 +72,7 @@ class Checkpointer:
         self.generation = 0
         self.since_full: int | None = None
         self.full_bytes = self.differential_bytes = 0
-        self.events_before = 0
+        self.events_before = self.events_kept = 0
         self.turn = 0
         self.last_at = wall.monotonic()
         self.last: tuple[GenerationInfo, float, float] | None = None
@@ -94,6 +95,15 @@ class Checkpointer:
             self.evaluator.events_in - self.events_before >= self.events_max
             or wall.monotonic() - self.last_at >= self.interval_s
         )
+
+    @property
+    def events_to(self) -> int:
+        """Up to which count of events turns are taken: a replay without the next checkpoint stays bounded."""
+        return self.events_kept + 2 * self.events_max
+
+    def replayed(self, events: int) -> None:
+        """Count the *events* that a recovery took again: no checkpoint has them yet."""
+        self.events_before = self.events_kept = self.evaluator.events_in - events
 
     @property
     def has_all(self) -> bool:
@@ -162,6 +172,7 @@ class Checkpointer:
             {name: stream.next_id for name, stream in streams.items()},
             {name: stream.kept_from() for name, stream in streams.items()},
             began,
+            evaluator.events_in,
             changed=changed,
         )
         if full:
@@ -221,6 +232,7 @@ class Checkpointer:
         evaluator = self.evaluator
         self.trouble = None
         self.generation, self.turn, self.last_at = attempt.generation, attempt.turn, wall.monotonic()
+        self.events_kept = attempt.events
         self.last = (info, attempt.pause_s, attempt.seconds)
         if info.kind == "full":
             self.since_full, self.full_bytes, self.differential_bytes = 0, info.bytes, 0

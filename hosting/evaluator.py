@@ -219,7 +219,7 @@ class QueryEvaluator:
             moved = self._show_committed()
             moved = self.checkpointer.advance() or moved
             moved = self.calls.make_due() or moved
-            if self.trouble is None and len(self.committed) < PENDING_GROUPS_MAX and not self.outlets.full():
+            if self._may_take():
                 if self.stalled_since is not None:
                     self._resume()
                 moved = self._take_some() or moved
@@ -232,9 +232,14 @@ class QueryEvaluator:
                 moved = self._show_committed() or moved
             return moved
 
+    def _may_take(self) -> bool:
+        """Whether turns may be taken: the store is well, and what is behind them is not too far behind."""
+        late = len(self.committed) >= PENDING_GROUPS_MAX or self.events_in >= self.checkpointer.events_to
+        return not late and self.trouble is None and not self.outlets.full()
+
     def _take_some(self) -> bool:
         """Take turns until nothing comes, or for about as long as a group commit may wait."""
-        events = self.events_in + self.round_events
+        events = min(self.events_in + self.round_events, self.checkpointer.events_to)
         for taken in range(self.round_turns):
             turn = self._next_turn()
             if turn is None:
@@ -329,7 +334,7 @@ class QueryEvaluator:
 
     def __exit__(self, kind: Any, error: Any, trace: Any) -> None:
         try:
-            if kind is None and self.started and self.trouble is None and self.broken is None:
+            if kind is None and self.started and not self.closed and self.trouble is None and self.broken is None:
                 self.checkpoint()
         finally:
             self.close()

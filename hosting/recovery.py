@@ -51,6 +51,7 @@ def _recover(evaluator: QueryEvaluator) -> RecoveryFigures:
         journal.truncate(turn)
     evaluator.engine.replaying = True
     turns, events = replay(evaluator, turn)
+    evaluator.checkpointer.replayed(events)
     evaluator.engine.replaying = False
     evaluator.engine.plans.stored = {}
     evaluator.calls.recovered()

@@ -1,15 +1,18 @@
-"""What a checkpoint stores of the streams, and that sinks are flushed behind the last of them."""
+"""What a checkpoint stores of streams, when sinks are flushed, and how far turns run ahead of it."""
 
 from __future__ import annotations
 
 import threading
 import time
 from pathlib import Path
+from typing import Any
 
 import reliable_rx as rx
 from checkpoint import MemoryStore, SqliteStore
+from checkpoint.store import Checkpoint, GenerationInfo
 from hosting import ListSource, QueryEvaluator, SqliteTableSink
 from hosting.stream import stored_segments
+from reliable_rx.errors import StoreUnavailable
 from reliable_rx.testing.faults import arm
 
 
@@ -46,3 +49,42 @@ def test_the_last_outputs_are_flushed_though_nothing_follows(tmp_path: Path) -> 
             evaluator.run(until=lambda: evaluator.outlet("same")[0].flushed == 1 or time.monotonic() > deadline)
         assert begun.is_set()
         assert evaluator.outlet("same")[0].flushed == 1
+
+
+class SlowStore(SqliteStore):
+    """A store whose checkpoints take until it is too late."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(path)
+        self.over = threading.Event()
+
+    def commit(self, checkpoint: Checkpoint, **streams: Any) -> GenerationInfo:
+        assert self.over.wait(20)
+        raise StoreUnavailable("this took too long")
+
+
+def test_turns_wait_for_a_late_checkpoint(tmp_path: Path) -> None:
+    """However slow a checkpoint is and however often the process dies meanwhile, few events are to be replayed."""
+    for _ in range(3):
+        with SlowStore(tmp_path / "store") as store, evaluator_over(store) as evaluator:
+            evaluator.run(until=lambda: evaluator.events_in >= evaluator.checkpointer.events_to)
+            assert evaluator.recovery.replayed_events + evaluator.events_in < 2 * EVENTS + BATCH
+            for _ in range(9):
+                evaluator.step()
+            assert evaluator.recovery.replayed_events + evaluator.events_in < 2 * EVENTS + BATCH
+            store.over.set()
+            evaluator.abandon()
+    with SqliteStore(tmp_path / "store") as store, evaluator_over(store) as evaluator:
+        evaluator.run()
+        assert evaluator.recovery.replayed_events >= 2 * EVENTS
+        assert [value for part in evaluator.stream("same").read(0, 500) for value in part.values] == list(range(500))
+
+
+EVENTS, BATCH = 20, 7
+
+
+def evaluator_over(store: SqliteStore) -> QueryEvaluator:
+    evaluator = QueryEvaluator(store, checkpoint_interval_s=1e9, checkpoint_events=EVENTS, batch_events_max=BATCH)
+    evaluator.source("n", ListSource(list(range(500))))
+    evaluator.create("same", rx.source("n").map(lambda n: n))
+    return evaluator
