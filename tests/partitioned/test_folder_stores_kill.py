@@ -114,7 +114,7 @@ class TestStopped:
 
 
 def check_killed(ledger: Ledger, step: str, *, held: bool) -> None:
-    first = ledger.start(1, turns=12, faults="take_over.fence:stop@60" if held else "journal.before_commit:kill@9")
+    first = ledger.start(1, turns=12, faults=f"journal.before_commit:{'stop' if held else 'kill'}@9")
     try:
         if held:
             wait_until_stopped(first)
