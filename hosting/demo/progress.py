@@ -47,11 +47,11 @@ class Progress:
             return
         self.shown_at = now
         day = datetime.fromtimestamp(clock, NEW_YORK).strftime("%d %b") if clock else "starts"
-        self.line = f"  {self.bar(position)} {position:>7,} events  {day}"
+        before, self.line = self.line, f"  {self.bar(position)} {position:>7,} events  {day}"
         if self.live:
             sys.stdout.write(f"\r\033[K{self.line}")
             sys.stdout.flush()
-        elif position < self.total:
+        elif position < self.total and self.line != before:
             say(f"  {position:,} events, {day}")
 
     def bar(self, position: int) -> str:
