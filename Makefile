@@ -27,6 +27,9 @@ run-spark: $(VENV)/.installed-demo java $(VENV)/.installed-spark
 java:
 	@$(BIN)/python -m spark_bridge.session
 
+# Where Python is told to keep no bytecode, every worker would rewrite the assertions of all tests in every run.
+test test-slow: export PYTHONDONTWRITEBYTECODE =
+
 test: $(VENV)/.installed-test
 	$(BIN)/python -m pytest -n 2 -m "not slow" $(ARGS)
 
