@@ -130,6 +130,8 @@ def files_in(directory: Path) -> int:
     return sum(1 for _ in directory.glob("*/*.parquet"))
 
 
+@pytest.mark.slow
+@pytest.mark.commit
 def test_workers_share_the_partitions(tmp_path: Path) -> None:
     """Two processes write what one would."""
     done = export(make, tmp_path, workers=2, events_per_file=PER_FILE)

@@ -13,8 +13,9 @@ from datetime import UTC, datetime
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from lanes import examples
 
 import reliable_rx as rx
 from checkpoint import MemoryStore
@@ -127,7 +128,7 @@ def scripts(draw: st.DrawFn) -> tuple[list[str], list[Change]]:
     return roots, changes
 
 
-@settings(max_examples=80, deadline=None)
+@examples(80)
 @given(scripts(), st.lists(st.integers(1, 12), max_size=5), st.booleans(), st.booleans())
 def test_nothing_is_read_before_what_it_follows(
     drawn: tuple[list[str], list[Change]], crashes: list[int], timed: bool, checkpoint: bool

@@ -25,6 +25,7 @@ from hypothesis.stateful import (
     rule,
     run_state_machine_as_test,
 )
+from lanes import examples
 from postgres_server import PostgresServer
 
 from checkpoint.offsets import (
@@ -279,9 +280,9 @@ def test_the_same_in_a_database(postgres: PostgresServer) -> None:
 
 
 TestOffsets = OffsetsMachine.TestCase
-TestOffsets.settings = settings(max_examples=60, stateful_step_count=40)
+TestOffsets.settings = examples(60, stateful_step_count=40)
 TestSqliteOffsets = pytest.mark.slow(SqliteOffsetsMachine.TestCase)
-TestSqliteOffsets.settings = settings(max_examples=60, stateful_step_count=60)
+TestSqliteOffsets.settings = examples(60, stateful_step_count=60)
 
 
 @pytest.mark.slow

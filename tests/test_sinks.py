@@ -14,13 +14,12 @@ import os
 import random
 import signal
 import sqlite3
-import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
+from forked import Forked, script
 
 from hosting.sinks import CallbackSink, JsonLinesSink, SqliteTableSink, json_lines, sqlite_table, to_plain
 from reliable_rx import probes
@@ -572,9 +571,9 @@ for turn in itertools.count():
 
 def kill_while_writing(kind: str, path: Path, rng: random.Random) -> tuple[int, int]:
     """Run the writer until it has flushed a few times, kill it; return where it began and what it said was flushed."""
-    command = [sys.executable, "-c", WRITER, kind, str(path)]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=Path(__file__).parents[1]) as process:
-        assert process.stdout is not None
+    writer = path.with_name("writer.py")
+    writer.write_text(WRITER)
+    with Forked([str(writer), kind, str(path)], script) as process:
         opened = int(process.stdout.readline().split()[1])
         flushed = opened
         for line in itertools.islice(process.stdout, rng.randrange(1, 12)):

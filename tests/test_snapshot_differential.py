@@ -76,7 +76,7 @@ def rows_in(chunks: list[bytes]) -> dict[str, str]:
 
 @both_kinds
 @both_ways
-@pytest.mark.parametrize("name", lanes(HOSTABLE, fast=1))
+@pytest.mark.parametrize("name", lanes(HOSTABLE, fast=1, every=2))
 def test_a_chain_holds_the_rows_of_its_moment(name: str, late: bool, full: bool) -> None:
     """Rows that have ended are gone, rows that live are in it as they were, whichever way they were written."""
     case = CASES[name]
@@ -86,7 +86,7 @@ def test_a_chain_holds_the_rows_of_its_moment(name: str, late: bool, full: bool)
 
 
 @both_ways
-@pytest.mark.parametrize("name", lanes(HOSTABLE, fast=1))
+@pytest.mark.parametrize("name", lanes(HOSTABLE, fast=1, every=4))
 def test_a_disposed_query_leaves_no_row(name: str, late: bool) -> None:
     """After a dispose the chain holds nothing of the query, so that it does not come back."""
     case = CASES[name]

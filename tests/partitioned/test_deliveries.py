@@ -9,9 +9,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
+from lanes import examples
 
 import reliable_rx as rx
 from checkpoint import MemoryStore, SqliteStore
@@ -198,7 +199,7 @@ def test_a_consumer_says_where_it_is(last: int, ask: bool, inclusive: bool) -> N
     jumps=st.lists(st.tuples(st.integers(0, 19), st.integers(-1, 19), st.booleans()), max_size=4),
     batch=st.integers(1, 7),
 )
-@settings(max_examples=40, deadline=None)
+@examples(40)
 def test_order_with_jumps(jumps: list[tuple[int, int, bool]], batch: int) -> None:
     """S7: ids only grow, except right behind a resume, and then begin exactly where it says, with either flag."""
     keeper = Keeper(-1, inclusive=False)
@@ -252,7 +253,7 @@ def test_retries_and_their_pauses() -> None:
 
 
 @given(st.floats(0, 1), st.integers(1, 50))
-@settings(max_examples=50, deadline=None)
+@examples(50)
 def test_jitter(drawn: float, attempt: int) -> None:
     """Each pause is within a quarter of its middle."""
     retry, middle = Retry(), Retry(jitter=0.0)
@@ -347,7 +348,7 @@ def test_a_source_that_has_forgotten_stops_loudly() -> None:
     bad=st.sets(st.integers(0, 79), max_size=5),
     lag=st.sampled_from(("slow", "detach")),
 )
-@settings(max_examples=40, deadline=None)
+@examples(40)
 def test_three_consumers_do_not_change_each_other(picks: list[int], bad: set[int], lag: Any) -> None:
     """S10: beside a slow one and one that raises, a good one receives what it would alone, in the same order."""
     hands = Hands()
@@ -505,7 +506,7 @@ class Rendezvous(RuleBasedStateMachine):
 
 
 TestRendezvous = Rendezvous.TestCase
-TestRendezvous.settings = settings(max_examples=40, stateful_step_count=30, deadline=None)
+TestRendezvous.settings = examples(40, stateful_step_count=30)
 
 
 def test_a_stored_subscription_goes_on_where_it_was(tmp_path: Path) -> None:

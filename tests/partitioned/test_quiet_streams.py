@@ -7,8 +7,9 @@ from dataclasses import replace
 from typing import Any, Literal
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from lanes import examples
 from test_deliveries import Growing, GrowingReader, Hands, Taker
 
 from hosting import SharedSource
@@ -37,7 +38,7 @@ def audited(log: Growing, hands: Hands, lag: Literal["slow", "detach"], **settin
     st.lists(st.tuples(st.text("abcdefgh", max_size=12), st.integers(0, 12), st.integers(0, 10)), max_size=25),
     st.sampled_from(["slow", "detach"]), st.integers(1, 3), st.sets(st.integers(0, 100), max_size=3),
 )  # fmt: skip
-@settings(max_examples=150, deadline=None)
+@examples(150)
 def test_whoever_is_forgotten_every_event_comes_once(
     steps: list[tuple[str, int, int]], lag: Literal["slow", "detach"], most: int, bad: set[int]
 ) -> None:

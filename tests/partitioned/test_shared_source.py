@@ -7,9 +7,9 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, initialize, multiple, rule
+from lanes import examples
 
 import reliable_rx as rx
 from checkpoint import MemoryStore
@@ -183,7 +183,7 @@ class Waiting(Sharing):
     lag = "slow"
 
 
-SETTINGS = settings(max_examples=25, stateful_step_count=40, deadline=None)
+SETTINGS = examples(25, stateful_step_count=40)
 TestDetach, TestSlow = Sharing.TestCase, Waiting.TestCase
 TestDetach.settings = TestSlow.settings = SETTINGS
 

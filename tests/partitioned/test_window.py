@@ -6,9 +6,9 @@ import threading
 from typing import Any
 
 import pytest
-from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, invariant, multiple, rule
+from lanes import examples
 
 from hosting.pressure import Pressure
 from hosting.stream import Stream
@@ -163,7 +163,7 @@ class CacheMachine(RuleBasedStateMachine):
 
 
 TestCache = CacheMachine.TestCase
-TestCache.settings = settings(max_examples=25, stateful_step_count=40, deadline=None)
+TestCache.settings = examples(25, stateful_step_count=40)
 
 
 @pytest.mark.parametrize("events_max", range(1, 40))
