@@ -33,7 +33,7 @@ def test_a_cut_query_equals_the_whole() -> None:
 @pytest.mark.slow
 def test_many_cut_queries_equal_the_whole() -> None:
     """The same, many times over."""
-    check_dot_pipe(ANY_CUT, sources=2, events_max=16, examples=4000)
+    check_dot_pipe(ANY_CUT, sources=2, events_max=16, examples=500)
 
 
 @pytest.mark.slow
@@ -44,7 +44,7 @@ def test_cut_queries_equal_the_whole_over_files(tmp_path_factory: pytest.TempPat
         folder: Path = tmp_path_factory.mktemp("stores")
         return lambda number: SqliteStore(folder / str(number))
 
-    check_dot_pipe(ANY_CUT, sources=2, examples=400, open_stores=open_stores)
+    check_dot_pipe(ANY_CUT, sources=2, examples=100, open_stores=open_stores)
 
 
 QUERIES = {

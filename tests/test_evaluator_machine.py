@@ -196,4 +196,4 @@ def test_the_ledger_is_clean_on_disk_for_long() -> None:
 @pytest.mark.slow
 def test_the_ledger_is_clean_whatever_happens_for_long() -> None:
     """The same, for longer and more often."""
-    run(examples=1000, steps=60)
+    run(examples=300, steps=60)
