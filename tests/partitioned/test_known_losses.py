@@ -261,12 +261,13 @@ def test_every_node_is_replaced_while_events_come(tmp_path: Path) -> None:
         for number in range(3):
             nodes.start(f"old{number}")
         nodes.until(lambda: len(set(nodes.owners().values())) == 3, "a partition each")
-        nodes.begin()
         for number in range(3):
             nodes.start(f"new{number}")
             nodes.until(partial(is_member, nodes, f"new{number}"), "the successor")
+            nodes.begin(events_max=25 * (number + 1))  # so some come just now, however long all this takes
             nodes.signal(f"old{number}", signal.SIGTERM)
             nodes.until(partial(is_over, nodes.nodes[f"old{number}"]), "an orderly end")
+        nodes.begin()
         nodes.finish()
         nodes.check(losses=0)
 
