@@ -30,10 +30,11 @@ from reliable_rx.alike import MADE_MAX, let_others_use
 from reliable_rx.errors import InternalError, LimitExceeded, QueryRefused
 from reliable_rx.event_time import EventTime
 from reliable_rx.hub import Trampoline
-from reliable_rx.instance import Instance, Timer, reads_inner, subject_of, subscribe_inner
+from reliable_rx.instance import Instance, Timer
 from reliable_rx.limits import Limits
 from reliable_rx.plan import NO_LIMITS, Operators, Plan, PlanNode
-from reliable_rx.query import Node, Query, SourceLeaf
+from reliable_rx.query import Query, SourceLeaf
+from reliable_rx.reading import reads_inner, subject_of, subscribe_inner
 from reliable_rx.refusal import refuse_foreign
 from reliable_rx.rows import Report
 from reliable_rx.stage import finish_node
@@ -414,12 +415,13 @@ class QueryEngine(Delivery, Clock):
                 self.stepwise -= 1
             route.remove(instance, leaf)
 
-    def plan_inner(self, query: Node, node: PlanNode) -> tuple[Plan, Operators]:
+    def plan_inner(self, query: Query[Any], node: PlanNode) -> tuple[Plan, Operators]:
         for plan in node.made:
-            ops = plan.operators if plan.query is query else plan.alike and plan.alike.operators(query)
+            same = plan.alike is None and plan.query is query.node
+            ops = plan.operators if same else plan.alike and plan.alike.operators(query)
             if ops:
                 return plan, ops
-        plan = Plan(query, limits=node.plan.limits, prefix=f"{node.path}/inner", symbolic=True, around=node.plan)
+        plan = Plan(query.node, limits=node.plan.limits, prefix=f"{node.path}/inner", symbolic=True, around=node.plan)
         refuse_foreign(plan)
         let_others_use(plan)
         node.made = [plan, *node.made[: MADE_MAX - 1]]

@@ -27,9 +27,10 @@ from hosting.standing import RUNNING, Standing
 from hosting.timers import Clock
 from hosting.watermark import INFINITE, Watermark
 from reliable_rx.event_time import EventTime
-from reliable_rx.instance import Instance, Timer, reads_inner, subscribe_inner
+from reliable_rx.instance import Instance, Timer
 from reliable_rx.plan import PlanNode
 from reliable_rx.query import SourceLeaf
+from reliable_rx.reading import reads_inner, subscribe_inner
 from reliable_rx.reliable import LateEvent
 from reliable_rx.stage import finish_node
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from reliable_rx.operator import Operator, Stage
-from reliable_rx.query import LEAVES, Node, SourceLeaf, walk
+from reliable_rx.query import LEAVES, Node, Query, SourceLeaf, walk
 from reliable_rx.refusal import may_refuse, refuse
 from reliable_rx.symbols import chosen_once, shared_within
 
@@ -26,39 +26,67 @@ MADE_MAX = 8
 class Alike:
     """What a query must have to be run by a plan, and what is left to be checked of its parameters."""
 
-    __slots__ = ("kinds", "paths", "taken")
+    __slots__ = ("above", "arities", "found", "kinds", "latest", "leaf", "paths", "taken")
 
     def __init__(self, plan: Plan) -> None:
-        self.kinds = [(type(node.op), len(node.inputs)) for node in reversed(plan.nodes)]
+        nodes = plan.nodes[::-1]
+        self.kinds: list[type[Any]] = [type(node.op) for node in nodes]
+        self.arities = [len(node.inputs) for node in nodes]
+        self.above = self.kinds[:-1] if max(self.arities) <= 1 else None
+        self.leaf = self.kinds[-1]
         self.paths = [node.path for node in plan.nodes]
-        self.taken: dict[int, Any] = {node.index: node.op for node in plan.nodes if parameters_matter(node.op)}
+        self.taken = {node.index: node.op for node in plan.nodes if parameters_matter(node.op)}
         """Those whose parameters matter, as they were last: a selector returns one and the same again and again."""
+        self.latest: Query[Any] | None = None
+        self.found: list[Any] = []
 
-    def operators(self, query: Node) -> list[Any] | None:
+    def operators(self, query: Query[Any]) -> list[Any] | None:
         """Return the operators of *query* in the order of the plan's nodes; None if it is not alike.
 
         *Raises* `QueryRefused` for parameters that no host takes.
         """
+        if query is self.latest:
+            return self.found
+        found = self._in_tree(query) if self.above is None else self._in_chain(query, self.above)
+        if found is not None:
+            for index, taken in self.taken.items():
+                if found[index] is not taken and not self._takes(index, found[index], taken):
+                    return None
+            self.latest, self.found = query, found
+        return found
+
+    def _takes(self, index: int, op: Any, taken: Any) -> bool:
+        if not takes_place(op, taken):
+            return False
+        refuse(op, self.paths[index])
+        self.taken[index] = op
+        return True
+
+    def _in_chain(self, query: Query[Any] | Node, above: list[type[Any]]) -> list[Any] | None:
+        """Return the operators of a query without branches, which nearly all are."""
         found: list[Any] = []
-        waiting: list[Node] = []
-        for kind, arity in self.kinds:
+        for kind in above:
             op, inputs = query.op, query.inputs
-            if type(op) is not kind or len(inputs) != arity:
+            if type(op) is not kind or len(inputs) != 1:
                 return None
             found.append(op)
-            if arity == 1:
-                query = inputs[0]
-            elif arity or waiting:
-                waiting += inputs
-                query = waiting.pop()
+            query = inputs[0]
+        if type(query.op) is not self.leaf or query.inputs:
+            return None
+        found.append(query.op)
         found.reverse()
-        for index, taken in self.taken.items():
-            op = found[index]
-            if op is not taken:
-                if not takes_place(op, taken):
-                    return None
-                refuse(op, self.paths[index])
-                self.taken[index] = op
+        return found
+
+    def _in_tree(self, query: Query[Any] | Node) -> list[Any] | None:
+        found: list[Any] = []
+        waiting = [query]
+        for kind, arity in zip(self.kinds, self.arities, strict=True):
+            each = waiting.pop()
+            if type(each.op) is not kind or len(each.inputs) != arity:
+                return None
+            found.append(each.op)
+            waiting += each.inputs
+        found.reverse()
         return found
 
 

@@ -10,14 +10,15 @@ contexts that last as long as their row (an idle row would be half as large agai
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable, Hashable
 from typing import Any
 
 from reliable_rx.errors import LimitExceeded
-from reliable_rx.hub import HubSubject, find_hub, join, subject_of_hub
+from reliable_rx.hub import HubSubject, subject_of_hub
 from reliable_rx.plan import Operators, Plan, PlanNode
-from reliable_rx.query import HubLeaf, Inner, InnerLeaf, Query, SymbolLeaf, as_query
-from reliable_rx.stage import context, exceeded, fail_node
+from reliable_rx.query import Inner, Query, as_query
+from reliable_rx.stage import context, exceeded, fail_node, too_deep
 from reliable_rx.subject import Subject
 from reliable_rx.world import Timer as Timer
 from reliable_rx.world import World
@@ -33,7 +34,16 @@ class Instance:
         "plan", "saved", "sink", "states", "subjects", "timers", "unit", "world",
     )  # fmt: skip
 
-    def __init__(self, plan: Plan, world: World, sink: Any, key: Hashable, ops: Operators | None = None) -> None:
+    def __init__(
+        self,
+        plan: Plan,
+        world: World,
+        sink: Any,
+        key: Hashable,
+        ops: Operators | None = None,
+        parent: Instance | None = None,
+        outer: Any = None,
+    ) -> None:
         self.plan = plan
         self.ops = plan.operators if ops is None else ops
         self.world = world
@@ -46,8 +56,8 @@ class Instance:
         self.unit: Any = self
         self.saved: Any = None
         self.epoch = world.epoch
-        self.parent: Instance | None = None
-        self.outer: Any = None
+        self.parent = parent
+        self.outer = outer
         self.orders: dict[int, int] | None = None
         self.timers: dict[int, dict[Hashable, Timer]] | None = None
         self.children: dict[int, dict[Hashable, Instance]] | None = None
@@ -63,9 +73,17 @@ class Instance:
 
     def dispose(self) -> None:
         """Let go of everything, and be silent from now on."""
-        self.world.touch(self.unit)  # first: a snapshot at work writes the row as it was, sink and all
+        if self.unit is not self or self.epoch != self.world.epoch:
+            self.world.touch(self.unit)  # first: a snapshot at work writes the row as it was, sink and all
         self.sink = None
-        self._let_go(self.plan.root, force=True)
+        if self.plan.only_timers and self.children is None and self.subjects is None:
+            self.active = self.detached = 0
+            for timers in (self.timers or NONE).values():
+                for timer in timers.values():
+                    self.world.cancel_timer(timer)
+            self.timers = None
+        else:
+            self._let_go(self.plan.root, force=True)
 
     @property
     def row_key(self) -> Any:
@@ -93,7 +111,7 @@ class Instance:
             return
         op = ops[head.index]
         if head.slot >= 0:
-            self.states[head.slot] = op.initial()
+            self.states[head.slot] = op.initial() if head.fresh is None else head.fresh()
         try:
             op.on_start(context(self, head))
         except Exception as error:
@@ -166,12 +184,14 @@ class Instance:
     # -- timers
 
     def set_timer(self, node: PlanNode, tag: Hashable, due: float | None) -> None:
-        self.world.touch(self.unit)
-        if self.timers is None:
-            self.timers = {}
-        timers = self.timers.get(node.index)
+        if node.slot < 0:
+            self.world.touch(self.unit)
+        known = self.timers
+        if known is None:
+            known = self.timers = {}
+        timers = known.get(node.index)
         if timers is None:
-            timers = self.timers[node.index] = {}
+            timers = known[node.index] = {}
         elif tag in timers:
             self.world.cancel_timer(timers.pop(tag))
         elif len(timers) >= (self.plan.limits.queue_items_max if due is not None else self.plan.limits.actions_max):
@@ -184,7 +204,8 @@ class Instance:
     def cancel_timer(self, node: PlanNode, tag: Hashable) -> None:
         timers = None if self.timers is None else self.timers.get(node.index)
         if timers and tag in timers:
-            self.world.touch(self.unit)
+            if node.slot < 0:
+                self.world.touch(self.unit)
             self.world.cancel_timer(timers.pop(tag))
 
     def fire(self, node: PlanNode, tag: Hashable) -> None:
@@ -231,48 +252,44 @@ class Instance:
 
     # -- inner subscriptions
 
+    def opened(self, node: PlanNode) -> dict[Hashable, Instance]:
+        """Return the inner subscriptions of *node*, by key."""
+        if self.children is None:
+            self.children = defaultdict(dict)
+        return self.children[node.index]
+
     def child(self, node: PlanNode, key: Hashable) -> Instance | None:
         children = None if self.children is None else self.children.get(node.index)
         return None if children is None else children.get(key)
 
     def prepare(self, node: PlanNode, key: Hashable, outer: Any, inner: Any = None) -> Instance:
         """Build the subscription to the inner sequence for *outer*."""
-        opened = self.children.get(node.index) if self.children else None
-        if opened and len(opened) >= node.plan.limits.inner_max:
+        if node.slot < 0:
+            self.world.touch(self.unit)
+        opened = self.opened(node)
+        if len(opened) >= node.plan.limits.inner_max:
             raise exceeded(node, "inner_max")
-        child = self.make_child(node, key, outer, inner)
+        child = opened[key] = self.make_child(node, key, outer, inner)
         if child.plan.is_too_deep:
             raise too_deep(child.plan)
-        self.world.touch(self.unit)
         return child
 
     def close(self, node: PlanNode, key: Hashable) -> None:
         """Unsubscribe from the inner sequence under *key*, if it is there."""
         children = self.children.get(node.index) if self.children else None
-        child = children.get(key) if children else None
+        child = children.pop(key, None) if children else None
         if child is not None:
             child.dispose()
             self._forget_child(child)
-            children.pop(key, None)  # type: ignore[union-attr]
 
     def make_child(self, node: PlanNode, key: Hashable, outer: Any, inner: Any = None) -> Instance:
         """Build the instance for *outer* without starting it; *inner* is what the selector has returned, if it has."""
+        world = self.world
         if inner is None and node.template is not None and (isinstance(outer, Inner) or node.op.is_hub):
-            child = Instance(node.template, self.world, node, key)
-        else:
-            query = self.ops[node.index].inner(outer) if inner is None else inner
-            query = query if isinstance(query, Query) else as_query(query)
-            plan, ops = self.world.plan_inner(query.node, node)
-            child = Instance(plan, self.world, node, key, ops)
-        child.parent, child.outer = self, outer
-        if self.children is None:
-            self.children = {}
-        children = self.children.get(node.index)
-        if children is None:
-            self.children[node.index] = {key: child}
-        else:
-            children[key] = child
-        return child
+            return Instance(node.template, world, node, key, None, self, outer)
+        query = self.ops[node.index].inner(outer) if inner is None else inner
+        plan, ops = world.plan_inner(query if isinstance(query, Query) else as_query(query), node)
+        return Instance(plan, world, node, key, ops, self, outer)
 
     def drop_child(self, node: PlanNode, child: Instance) -> None:
         self._forget_child(child)
@@ -336,62 +353,3 @@ class Instance:
         if self.detached & node.bit and not self._is_read(node):
             self.detached &= ~node.bit
             self.deactivate(node)
-
-
-def too_deep(plan: Plan) -> LimitExceeded:
-    """Say that inner sequences are nested too deeply, as by a selector that calls for itself."""
-    most = plan.limits.depth_max
-    return LimitExceeded(
-        f"{plan.prefix} is nested more than {most} deep: raise Limits(depth_max=...) or end the recursion",
-        path=plan.prefix,
-        limit="depth_max",
-        most=most,
-    )
-
-
-def subscribe_inner(instance: Instance, leaf: PlanNode, order: int) -> None:
-    """Subscribe a leaf to the subject it refers to, or end it if that has ended."""
-    if isinstance(leaf.op, HubLeaf):
-        remember_order(instance, leaf, order)
-        join(instance, leaf, order)
-        return
-    subject = subject_of(instance, leaf)
-    if subject.ended:
-        instance.end_leaf(leaf, subject.error)
-    else:
-        remember_order(instance, leaf, order)
-        attach(instance, subject)
-        subject.add((order, instance, leaf))
-
-
-def attach(instance: Instance, subject: Subject) -> None:
-    """Let the row of a shared sub-plan live in the row of the group it reads."""
-    reads_own_group = isinstance(instance.outer, Inner) and instance.outer.subject is subject
-    if reads_own_group and instance.unit is instance and instance.parent is subject.owner is not None:
-        instance.world.forget(instance)
-        instance.saved = None
-        instance.unit = subject
-        instance.world.touch(subject)
-
-
-def subject_of(instance: Instance, leaf: PlanNode) -> Subject:
-    """Return the subject that an inner leaf reads."""
-    if isinstance(leaf.op, HubLeaf):
-        return subject_of_hub(*find_hub(instance, leaf))
-    if isinstance(leaf.op, SymbolLeaf):
-        while instance.plan.reads is not leaf.op.symbol:  # a selector within a selector reads what the outer one got
-            instance = instance.parent  # type: ignore[assignment]
-        return instance.outer.subject  # type: ignore[no-any-return]
-    op: InnerLeaf = leaf.op  # type: ignore[assignment]
-    return op.subject
-
-
-def reads_inner(leaf: PlanNode) -> bool:
-    return isinstance(leaf.op, (InnerLeaf, SymbolLeaf, HubLeaf))
-
-
-def remember_order(instance: Instance, leaf: PlanNode, order: int) -> None:
-    """Note when a leaf subscribed, so that it takes the same place again."""
-    if instance.orders is None:
-        instance.orders = {}
-    instance.orders[leaf.index] = order

@@ -52,8 +52,9 @@ class PlanNode:
     """One operator in its place."""
 
     __slots__ = (
-        "bit", "calls_out", "deliver", "down", "finish", "head", "index", "inputs", "leaf", "linear", "made", "mask",
-        "op", "passes", "path", "plan", "port", "releases", "run", "run_states", "slot", "template", "yields_inner",
+        "bit", "calls_out", "deliver", "down", "finish", "fresh", "head", "index", "inputs", "leaf", "linear", "made",
+        "mask", "op", "passes", "path", "plan", "port", "releases", "run", "run_states", "slot", "template",
+        "yields_inner",
     )  # fmt: skip
 
     deliver: Deliver
@@ -68,6 +69,7 @@ class PlanNode:
         self.bit = 1 << self.index
         self.mask = self.bit
         self.slot = -1
+        self.fresh = op.State if type(op).initial is Operator.initial else None
         self.down: PlanNode | None = None
         self.port = 0
         self.leaf = isinstance(op, LEAVES)
@@ -158,6 +160,10 @@ class Plan:
         self.operators: Operators = [node.op for node in self.nodes]
         self.alike: Alike | None = None
         self.hub_nodes = [node for node in self.nodes if node.op.is_hub]
+        self.only_timers = not any(
+            node.leaf or node.calls_out or node.releases or node.op.is_hub for node in self.nodes
+        )
+        """Whether all that a row has outside itself is timers and inner sequences."""
         self.leaves = sorted((node for node in self.nodes if node.leaf), key=lambda node: type(node.op) is HubLeaf)
         for node in reversed(self.nodes):
             self._wire(node)

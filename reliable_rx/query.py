@@ -37,10 +37,6 @@ class Node(NamedTuple):
     inputs: tuple[Node, ...] = ()
 
 
-new_node = tuple.__new__
-"""What `Node` calls with the class and both fields, for where a call less is worth it."""
-
-
 @frozen
 class SourceLeaf(Operator, name="source"):
     """A named source; *key_mapper* says that only events with the row's key are wanted, so that a host can route."""
@@ -100,6 +96,7 @@ class HubLeaf(Operator, name="shared"):
     token: str
 
 
+new = object.__new__
 ATOMS = frozenset((int, float, str, bytes))
 LEAVES = (SourceLeaf, ForeignLeaf, InnerLeaf, SymbolLeaf, HubLeaf)
 
@@ -113,9 +110,22 @@ class Query(Piped[T_co]):
     """
 
     _subscribe = None
+    op: Operator
+    inputs: tuple[Query[Any] | Node, ...]
+    origin: Operator
+    """What stands first in the chain that ends here."""
 
     def __init__(self, node: Node) -> None:
+        self.op, self.inputs = at = node
+        while at.inputs:
+            at = at.inputs[0]
+        self.origin = at.op
         self.node = node
+
+    @cached_property
+    def node(self) -> Node:
+        """The plan as data; most queries that a selector makes are run by the plan of another and need none."""
+        return Node(self.op, tuple([each if isinstance(each, Node) else each.node for each in self.inputs]))
 
     @cached_property
     def lock(self) -> threading.RLock:  # type: ignore[override, unused-ignore]
@@ -195,7 +205,8 @@ class Inner(Query[T_co]):
     """A reference to a live inner sequence: a group (with its *key*) or a window."""
 
     def __init__(self, subject: Subject) -> None:
-        self.node = Node(InnerLeaf(subject))
+        self.op = self.origin = InnerLeaf(subject)
+        self.inputs = ()
         self.subject = subject
 
     @property
@@ -222,7 +233,7 @@ class Symbol(Query[Any]):
     """
 
     def __init__(self) -> None:
-        self.node = Node(SymbolLeaf(self))
+        super().__init__(Node(SymbolLeaf(self)))
         self.current: Inner[Any] | None = None
 
     @property
@@ -269,12 +280,21 @@ def as_query(value: Any) -> Query[Any]:
 
 def apply(op: Operator, *inputs: Any) -> Query[Any]:
     """Put *op* behind its *inputs*."""
-    return Query(new_node(Node, (op, tuple([as_query(each).node for each in inputs]) if inputs else ())))
+    query: Query[Any] = new(Query)
+    query.op, query.inputs, query.origin = op, (), op
+    if inputs:
+        query.inputs = queries = tuple([as_query(each) for each in inputs])
+        query.origin = queries[0].origin
+    return query
 
 
 def behind(op: Operator, source: Any, /) -> Query[Any]:
-    """Apply to a query or to any plain observable; one call for what `apply` does, as selectors do it all the time."""
-    return Query(new_node(Node, (op, (source.node if isinstance(source, Query) else as_query(source).node,))))
+    """Apply to a query or to any plain observable."""
+    if not isinstance(source, Query):
+        source = as_query(source)
+    query: Query[Any] = new(Query)  # past `__init__`, as selectors make queries all the time
+    query.op, query.inputs, query.origin = op, (source,), source.origin
+    return query
 
 
 def walk(node: Node) -> Iterator[Node]:

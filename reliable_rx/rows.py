@@ -13,10 +13,11 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from reliable_rx.errors import CheckpointRefused
-from reliable_rx.instance import Instance, reads_inner, remember_order, subject_of
+from reliable_rx.instance import Instance
 from reliable_rx.operator import Stage, state_fields
 from reliable_rx.plan import Plan, PlanNode
 from reliable_rx.query import Inner
+from reliable_rx.reading import reads_inner, remember_order, subject_of
 from reliable_rx.subject import RESOLVE, Address, Subject
 
 Signature = tuple[tuple[str, str, int, tuple[str, ...]], ...]
@@ -175,7 +176,7 @@ class Loader:
     def _load_child(
         self, owner: Instance, node: PlanNode, key: Hashable, outer: Any, signature_id: int, row: Row
     ) -> Instance:
-        child = owner.make_child(node, key, outer)
+        child = owner.opened(node)[key] = owner.make_child(node, key, outer)
         self.add(child, row, self.signatures[signature_id])
         return child
 

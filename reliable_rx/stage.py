@@ -12,7 +12,7 @@ from reliable_rx.subject import Subject
 
 if TYPE_CHECKING:
     from reliable_rx.instance import Instance
-    from reliable_rx.plan import PlanNode
+    from reliable_rx.plan import Plan, PlanNode
 
 
 class Cx:
@@ -106,7 +106,8 @@ class Cx:
     def open(self, key: Hashable, outer: Any, inner: Any = None) -> None:
         instance, node = self.instance, self.node
         if instance.active & node.bit:
-            instance.prepare(node, key, outer, inner).start()
+            child = instance.prepare(node, key, outer, inner)
+            instance.world.trampoline.subscribe(child, child.plan.root)
 
     def prepare(self, key: Hashable, outer: Any) -> None:
         if self.active:
@@ -187,6 +188,17 @@ def exceeded(node: PlanNode, limit: str) -> LimitExceeded:
         f"{node.path} holds more than {most:,} inner sequences: raise Limits({limit}=...) or bound the query",
         path=node.path,
         limit=limit,
+        most=most,
+    )
+
+
+def too_deep(plan: Plan) -> LimitExceeded:
+    """Say that inner sequences are nested too deeply, as by a selector that calls for itself."""
+    most = plan.limits.depth_max
+    return LimitExceeded(
+        f"{plan.prefix} is nested more than {most} deep: raise Limits(depth_max=...) or end the recursion",
+        path=plan.prefix,
+        limit="depth_max",
         most=most,
     )
 

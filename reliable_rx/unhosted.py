@@ -20,11 +20,12 @@ from reactivex.scheduler import CurrentThreadScheduler, ImmediateScheduler, Time
 from reliable_rx.calling import PlainCalls
 from reliable_rx.errors import InternalError, QueryRefused
 from reliable_rx.hub import PlainTrampoline
-from reliable_rx.instance import Instance, Timer, reads_inner, subject_of, subscribe_inner
+from reliable_rx.instance import Instance, Timer
 from reliable_rx.operator import state_fields
 from reliable_rx.plan import Operators, Plan, PlanNode
 from reliable_rx.push import Entrance, Escaped, Push, Wiring, locked
-from reliable_rx.query import ForeignLeaf, Node, SourceLeaf
+from reliable_rx.query import ForeignLeaf, Node, Query, SourceLeaf
+from reliable_rx.reading import reads_inner, subject_of, subscribe_inner
 from reliable_rx.subject import tell_end
 
 DEFAULTS: dict[str, Callable[[], Any]] = {
@@ -167,10 +168,10 @@ class PlainWorld:
         self.orders += 1
         return self.orders
 
-    def plan_inner(self, query: Node, node: PlanNode) -> tuple[Plan, Operators]:
-        if not node.made or node.made[0].query is not query:  # many selectors return one and the same
+    def plan_inner(self, query: Query[Any], node: PlanNode) -> tuple[Plan, Operators]:
+        if not node.made or node.made[0].query is not query.node:  # many selectors return one and the same
             prefix, around = f"{node.path}/inner", node.plan
-            node.made = [Plan(query, limits=around.limits, prefix=prefix, symbolic=False, around=around)]
+            node.made = [Plan(query.node, limits=around.limits, prefix=prefix, symbolic=False, around=around)]
         return node.made[0], node.made[0].operators
 
     def set_timer(self, instance: Instance, node: PlanNode, tag: Hashable, due: float | None) -> Timer:

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from reliable_rx.hub import Trampoline
     from reliable_rx.instance import Instance
     from reliable_rx.plan import Operators, Plan, PlanNode
-    from reliable_rx.query import Node
+    from reliable_rx.query import Query
 
 Timer = list[Any]  # due, order, instance or None, node, tag
 
@@ -59,5 +59,5 @@ class World(Protocol):
         """An effect of a part that has ended raised *error*, which nobody in the query can hear any more."""
 
     def unsubscribe(self, instance: Instance, leaf: PlanNode, /) -> None: ...
-    def plan_inner(self, query: Node, node: PlanNode, /) -> tuple[Plan, Operators]:
+    def plan_inner(self, query: Query[Any], node: PlanNode, /) -> tuple[Plan, Operators]:
         """Return the plan that runs what the selector of *node* has returned, and the operators to run it with."""

@@ -23,7 +23,7 @@ from reactivex.internal.utils import NotSet
 from reliable_rx.operator import Context, Stage, frozen, relative_seconds
 from reliable_rx.operators.linear import fresh
 from reliable_rx.operators.time import Relative, Time, Waits, due_from, in_microseconds, microseconds
-from reliable_rx.query import Node, Query, apply
+from reliable_rx.query import Query, apply
 
 S = TypeVar("S")
 CatchUp = Literal["all", "once", "skip"]
@@ -120,16 +120,16 @@ def timer(
     *State*: the count and the next due time.
     """
     if type(duetime) is float and duetime > 0.0 and period is None and scheduler is None and catch_up == "all":
-        return Query(after(duetime))
+        return after(duetime)
     if catch_up not in CATCH_UPS:
         raise ValueError(f"catch_up must be one of {', '.join(CATCH_UPS)}, got {catch_up!r}")
     return apply(Timer(duetime, period, scheduler, catch_up))
 
 
 @lru_cache
-def after(duetime_s: float) -> Node:
-    """Return the plan of a timer that fires once; selectors ask for the same ones again and again."""
-    return Node(Timer(duetime_s))
+def after(duetime_s: float) -> Query[int]:
+    """Return a timer that fires once; selectors ask for the same ones again and again."""
+    return apply(Timer(duetime_s))
 
 
 def interval(period: Relative, scheduler: SchedulerBase | None = None, *, catch_up: CatchUp = "all") -> Query[int]:

@@ -203,7 +203,7 @@ class Connectable(ConnectableObservable[A], Query[A]):
 
     def __init__(self, source: Observable[A], subject: Any, kind: Share | None) -> None:
         before = as_query(source).node
-        self.node = Node(Published(self), (before,))
+        Query.__init__(self, Node(Published(self), (before,)))
         self.source: abc.ObservableBase[A] = plain_source(before)
         self.subject = subject
         self.kind = kind

@@ -29,19 +29,14 @@ def at_once(inner: Any) -> Sequence[Any] | None:
     >>> at_once([1, 2]), at_once("ab"), at_once(iter([1]))
     ([1, 2], ('a', 'b'), None)
     """
+    if isinstance(inner, Query):
+        return None if type(inner.origin).at_once is Operator.at_once else all_of(inner)
     if type(inner) is list or type(inner) is tuple:
         return inner
-    if isinstance(inner, Query):
-        first = inner.node
-        if not first.inputs:
-            return first.op.at_once()
-        while first.inputs:
-            first = first.inputs[0]
-        return None if type(first.op).at_once is Operator.at_once else all_of(inner.node)
     return tuple(inner) if isinstance(inner, (str, bytes, set, frozenset, dict, deque)) else None
 
 
-def all_of(node: Node) -> Sequence[Any] | None:
+def all_of(node: Query[Any] | Node) -> Sequence[Any] | None:
     """Return what a chain of linear operators makes of a sequence that comes at once; None where it does not.
 
     An operator with a limit, and a function that raises, go the long way, which knows where they stand.
@@ -72,16 +67,11 @@ class Reads(Stage):
         stopped: bool = False
         ready: dict[int, Sequence[Any]] | None = None
 
-    def outer(self, value: Any, number: int) -> Any:
-        """Return what `inner` is called with."""
-        return value
-
     def inner(self, outer: Any) -> Any:
         return outer
 
     def on_next(self, cx: Context, port: int, value: Any) -> None:
-        outer = self.outer(value, cx.state.next_key)
-        self.read(cx, outer, cx.project(outer))
+        self.read(cx, value, cx.project(value))
 
     def read(self, cx: Context, outer: Any, inner: Any) -> None:
         """Subscribe to *inner*, or have its values emitted where RxPY would."""
@@ -135,11 +125,11 @@ class FlatMap(Reads, name="flat_map"):
 class FlatMapIndexed(Reads, name="flat_map_indexed"):
     mapper_indexed: Callable[[Any, int], Any]
 
-    def outer(self, value: Any, number: int) -> Any:
-        return value, number
-
     def inner(self, outer: Any) -> Any:
         return self.mapper_indexed(*outer)
+
+    def on_next(self, cx: Context, port: int, value: Any) -> None:
+        super().on_next(cx, port, (value, cx.state.next_key))
 
 
 @overload

@@ -32,17 +32,12 @@ class Switches(Stage):
         stopped: bool = False
         ready: Sequence[Any] | None = None
 
-    def outer(self, value: Any, number: int) -> Any:
-        """Return what `inner` is called with."""
-        return value
-
     def inner(self, outer: Any) -> Any:
         return outer
 
     def on_next(self, cx: Context, port: int, value: Any) -> None:
         state = cx.state
-        outer = self.outer(value, state.latest)
-        inner = cx.project(outer)
+        inner = cx.project(value)
         if state.has_latest:
             if state.ready is None:
                 cx.close(state.latest)
@@ -52,7 +47,7 @@ class Switches(Stage):
         state.has_latest = True
         state.ready = at_once(inner)
         if state.ready is None:
-            cx.open(key, outer, inner)
+            cx.open(key, value, inner)
         else:
             cx.soon(key)
 
@@ -93,11 +88,11 @@ class SwitchMap(Switches, name="switch_map"):
 class SwitchMapIndexed(Switches, name="switch_map_indexed"):
     project: Callable[[Any, int], Any]
 
-    def outer(self, value: Any, number: int) -> Any:
-        return value, number
-
     def inner(self, outer: Any) -> Any:
         return self.project(*outer)
+
+    def on_next(self, cx: Context, port: int, value: Any) -> None:
+        super().on_next(cx, port, (value, cx.state.latest))
 
 
 def switch_latest() -> Callable[[Observable[Observable[A]]], Observable[A]]:

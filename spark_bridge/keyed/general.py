@@ -21,7 +21,7 @@ from hosting.turn import Create, Events, Output, Tick
 from reliable_rx.errors import QueryRefused
 from reliable_rx.instance import Instance, Timer
 from reliable_rx.plan import Operators, Plan, PlanNode
-from reliable_rx.query import Node
+from reliable_rx.query import Query
 from reliable_rx.rows import Signature, save_instance, save_unit, signature
 from spark_bridge.keyed.emitted import Emitted
 from spark_bridge.keyed.query import KeyedQuery
@@ -49,7 +49,7 @@ class KeyEngine(QueryEngine):
         self.leads[node.path] = max(self.leads.get(node.path, 0.0), timer[0] - self.clock)
         return timer
 
-    def plan_inner(self, query: Node, node: PlanNode) -> tuple[Plan, Operators]:
+    def plan_inner(self, query: Query[Any], node: PlanNode) -> tuple[Plan, Operators]:
         plan, ops = super().plan_inner(query, node)
         self.host.know(plan)
         if plan.sources and not self.host.query.per_key:

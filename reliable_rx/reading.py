@@ -1,0 +1,61 @@
+"""How a leaf reads an inner sequence: which subject it means, in whose row its own lives, and who comes first."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from reliable_rx.hub import find_hub, join, subject_of_hub
+from reliable_rx.query import HubLeaf, Inner, InnerLeaf, SymbolLeaf
+
+if TYPE_CHECKING:
+    from reliable_rx.instance import Instance
+    from reliable_rx.plan import PlanNode
+    from reliable_rx.subject import Subject
+
+
+def subscribe_inner(instance: Instance, leaf: PlanNode, order: int) -> None:
+    """Subscribe a leaf to the subject it refers to, or end it if that has ended."""
+    if isinstance(leaf.op, HubLeaf):
+        remember_order(instance, leaf, order)
+        join(instance, leaf, order)
+        return
+    subject = subject_of(instance, leaf)
+    if subject.ended:
+        instance.end_leaf(leaf, subject.error)
+    else:
+        remember_order(instance, leaf, order)
+        attach(instance, subject)
+        subject.add((order, instance, leaf))
+
+
+def attach(instance: Instance, subject: Subject) -> None:
+    """Let the row of a shared sub-plan live in the row of the group it reads."""
+    reads_own_group = isinstance(instance.outer, Inner) and instance.outer.subject is subject
+    if reads_own_group and instance.unit is instance and instance.parent is subject.owner is not None:
+        instance.world.forget(instance)
+        instance.saved = None
+        instance.unit = subject
+        instance.world.touch(subject)
+
+
+def subject_of(instance: Instance, leaf: PlanNode) -> Subject:
+    """Return the subject that an inner leaf reads."""
+    if isinstance(leaf.op, HubLeaf):
+        return subject_of_hub(*find_hub(instance, leaf))
+    if isinstance(leaf.op, SymbolLeaf):
+        while instance.plan.reads is not leaf.op.symbol:  # a selector within a selector reads what the outer one got
+            instance = instance.parent  # type: ignore[assignment]
+        return instance.outer.subject  # type: ignore[no-any-return]
+    op: InnerLeaf = leaf.op  # type: ignore[assignment]
+    return op.subject
+
+
+def reads_inner(leaf: PlanNode) -> bool:
+    return isinstance(leaf.op, (InnerLeaf, SymbolLeaf, HubLeaf))
+
+
+def remember_order(instance: Instance, leaf: PlanNode, order: int) -> None:
+    """Note when a leaf subscribed, so that it takes the same place again."""
+    if instance.orders is None:
+        instance.orders = {}
+    instance.orders[leaf.index] = order
