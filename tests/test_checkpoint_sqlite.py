@@ -15,6 +15,7 @@ from pathlib import Path
 
 import pytest
 from checkpoint_writer import check_written
+from forked import Forked, script
 
 from checkpoint import Checkpoint, SqliteStore, Store
 from checkpoint.database import Database
@@ -29,9 +30,8 @@ def full(generation: int, size: int = 10) -> Checkpoint:
     return Checkpoint(generation, "full", generation, b"meta", [bytes([generation % 256]) * size], 1)
 
 
-def start_writer(directory: Path, faults: str = "") -> subprocess.Popen[bytes]:
-    environment = {**os.environ, "RELIABLE_RX_FAULTS": faults}
-    return subprocess.Popen([sys.executable, WRITER, str(directory)], stdout=subprocess.PIPE, env=environment)
+def start_writer(directory: Path, faults: str = "") -> Forked:
+    return Forked([WRITER, str(directory)], script, environment={"RELIABLE_RX_FAULTS": faults})
 
 
 def test_a_second_owner_is_refused_by_name(tmp_path: Path) -> None:
@@ -48,8 +48,7 @@ def test_a_second_owner_is_refused_by_name(tmp_path: Path) -> None:
 def test_the_lock_ends_with_its_process(tmp_path: Path) -> None:
     """A store whose owner was killed is free at once; while the owner lives, its pid is named."""
     with start_writer(tmp_path) as writer:
-        assert writer.stdout is not None
-        assert writer.stdout.readline() == b"opened %d\n" % writer.pid
+        assert writer.stdout.readline() == f"opened {writer.pid}\n"
         with pytest.raises(StoreOwned) as caught:
             SqliteStore(tmp_path)
         assert caught.value.owner == writer.pid
@@ -285,10 +284,9 @@ def check_after_kill(directory: Path, acknowledged: dict[str, int]) -> None:
 def run_and_kill(directory: Path, acknowledged: dict[str, int], *, faults: str, lines: int) -> None:
     """Let a writer run for *lines* answers or until its fault kills it, kill it, and note what it acknowledged."""
     with start_writer(directory, faults) as writer:
-        assert writer.stdout is not None
         for number, line in enumerate(writer.stdout, 1):
             what, value = line.split()
-            acknowledged[what.decode()] = int(value)
+            acknowledged[what] = int(value)
             if number == lines:
                 writer.kill()
     assert writer.returncode == -signal.SIGKILL
@@ -305,8 +303,6 @@ POINTS = [
 ]
 
 
-@pytest.mark.slow
-@pytest.mark.commit
 def test_killed_at_every_named_point(tmp_path: Path) -> None:
     """Killed at each probe in turn, the store is whole and has everything that was acknowledged."""
     acknowledged = {"generation": 0, "turn": 0, "pushed": -1}

@@ -8,12 +8,9 @@ from pathlib import Path
 
 import pytest
 from cli_process import cli
-from lanes import COMMIT
 
 from hosting.demo.queries import QUERIES
 from hosting.demo.verdict import compare
-
-pytestmark = [*COMMIT]
 
 
 @pytest.fixture(scope="module")
@@ -24,6 +21,8 @@ def told(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
     return folder / "out", done.stdout
 
 
+@pytest.mark.slow
+@pytest.mark.commit
 def test_nothing_is_lost_duplicated_or_reordered(told: tuple[Path, str]) -> None:
     """It was killed, and every stream is what it is without kills."""
     out, text = told
@@ -32,6 +31,8 @@ def test_nothing_is_lost_duplicated_or_reordered(told: tuple[Path, str]) -> None
     assert compare(QUERIES, out / "plain/streams", out / "killed/streams").clean
 
 
+@pytest.mark.slow
+@pytest.mark.commit
 def test_every_query_answers(told: tuple[Path, str]) -> None:
     """Every query has its table, and every departure has its weather."""
     out, text = told
@@ -42,6 +43,8 @@ def test_every_query_answers(told: tuple[Path, str]) -> None:
     assert json.loads(joined[-1]) == {"id": len(joined) - 1, "completed": True}
 
 
+@pytest.mark.slow
+@pytest.mark.commit
 def test_hours_count_every_flight_once(told: tuple[Path, str]) -> None:
     """Departures and cancellations of all hours are all flights, and every hour begins with the clock."""
     out, _ = told
@@ -51,6 +54,8 @@ def test_hours_count_every_flight_once(told: tuple[Path, str]) -> None:
     assert all(hour["time"] % 3600 == 0 for hour in hours)
 
 
+@pytest.mark.slow
+@pytest.mark.commit
 def test_a_chart_is_drawn(told: tuple[Path, str]) -> None:
     """A PNG stands where the demo says."""
     out, text = told
@@ -58,17 +63,21 @@ def test_a_chart_is_drawn(told: tuple[Path, str]) -> None:
     assert (out / "flights.png").read_bytes().startswith(b"\x89PNG")
 
 
-def test_a_difference_is_counted(told: tuple[Path, str], tmp_path: Path) -> None:
+def test_a_difference_is_counted(tmp_path: Path) -> None:
     """A record that is gone, or there twice, is found: the verdict is no formality."""
-    out, _ = told
-    for name in QUERIES:
-        (tmp_path / f"{name}.jsonl").write_bytes((out / f"killed/streams/{name}.jsonl").read_bytes())
-    path = tmp_path / "rolling_delay.jsonl"
-    lines = path.read_bytes().splitlines(keepends=True)
-    path.write_bytes(b"".join([*lines[:10], lines[9], *lines[12:]]))
-    assert str(compare(QUERIES, out / "plain/streams", tmp_path)) == "lost 2 · duplicated 1 · reordered 0"
+    lines = [f'{{"id":{number},"value":{number * number}}}\n' for number in range(20)]
+    for folder in ("plain", "killed"):
+        (tmp_path / folder).mkdir()
+        for name in QUERIES:
+            (tmp_path / folder / f"{name}.jsonl").write_text("".join(lines))
+    assert compare(QUERIES, tmp_path / "plain", tmp_path / "killed").clean
+    (tmp_path / "killed/rolling_delay.jsonl").write_text("".join([*lines[:10], lines[9], *lines[12:]]))
+    verdict = compare(QUERIES, tmp_path / "plain", tmp_path / "killed")
+    assert str(verdict) == "lost 2 · duplicated 1 · reordered 0" and not verdict.clean
 
 
+@pytest.mark.slow
+@pytest.mark.commit
 def test_a_second_demo_replaces_the_first(told: tuple[Path, str]) -> None:
     """The folder of a demo may be used again, and its seed repeats the moments."""
     out, _ = told
