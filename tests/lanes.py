@@ -1,7 +1,7 @@
 """Which lane runs, and how much of a check each has: the fast one a sample, the slow one the whole.
 
-What `commit` marks is in the slow lane, where properties have their full number of examples. Of it .ci/run plays the
-planted bugs, the chains of checkpoints and the model of nodes at each commit; the rest of the lane is for a night.
+What `commit` marks is in the slow lane, where properties have their full number of examples. .ci/run plays it at each
+commit; the rest of the lane is for a night.
 """
 
 from __future__ import annotations
