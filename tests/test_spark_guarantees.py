@@ -7,19 +7,24 @@ from __future__ import annotations
 
 import re
 import shutil
+import time
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pytest
-from spark_log_world import Spark, table
+from spark_log_world import SCHEMA, Spark, table
 
 import reliable_rx as rx
-from checkpoint import SqliteStore
-from hosting import JsonLinesSink, QueryEvaluator
+from checkpoint import MemoryStore, SqliteStore
+from hosting import JsonLinesSink, ListSource, QueryEvaluator
+from hosting.intake import LISTING_S
+from reliable_rx import operators as ops
 from reliable_rx.errors import NondeterminismDetected, PositionUnavailable, StoreUnavailable
 from reliable_rx.testing.faults import arm, disk_full
 from spark_bridge import MicroBatchSink, MicroBatchSource, batch_writer, publish
+from spark_bridge.log import LogRefused, end
+from spark_bridge.log.noted import NOTE, Noted
 from spark_bridge.log.retention import Held, acknowledge, register, retain
 
 ROOT = Path(__file__).parents[1]
@@ -110,6 +115,27 @@ def test_a_lost_store_is_found_out_by_what_has_come_out(tmp_path: Path, kind: st
         host(tmp_path, "store", sink(), upto=10)
 
 
+def test_an_evaluator_may_come_before_its_log(tmp_path: Path) -> None:
+    """It waits, also when another source of its query has come to its end, and begins when there is a log."""
+    now, looks = [0.0], 0
+
+    def look() -> bool:
+        nonlocal looks
+        looks += 1
+        if looks == 50:
+            rows_of(tmp_path / "log", 0)
+            end(tmp_path / "log")
+            now[0] += LISTING_S
+        return looks > 10_000
+
+    evaluator = QueryEvaluator(MemoryStore(), background=False, clock=lambda: now[0])
+    evaluator.source("rows", MicroBatchSource(tmp_path / "log"))
+    evaluator.source("others", ListSource([{"n": 100}]))
+    evaluator.create("sum", rx.merge(rx.source("rows"), rx.source("others")).map(lambda row: row["n"]).pipe(ops.sum()))
+    evaluator.run(until=look)
+    assert [value for part in evaluator.stream("sum").read(0, 9) for value in part.values] == [100 + sum(range(10))]
+
+
 def test_a_lost_log_is_found_out_by_its_readers(tmp_path: Path) -> None:
     """An evaluator that was behind the end of the log that is in its place now is told so."""
     for batch in range(2):
@@ -119,6 +145,50 @@ def test_a_lost_log_is_found_out_by_its_readers(tmp_path: Path) -> None:
     rows_of(tmp_path / "log", 0)
     with pytest.raises(PositionUnavailable, match="id 20 is wanted, and it ends at 10"):
         host(tmp_path, "store", JsonLinesSink(tmp_path / "out"), upto=30)
+
+
+def test_a_log_set_back_is_found_out_by_sparks_checkpoint(tmp_path: Path) -> None:
+    """Spark would go on behind what its checkpoint has noted, over a log that lacks it; so it is refused."""
+    log, checkpoint = tmp_path / "log", tmp_path / "checkpoint"
+    spark = Spark(log, noted=Noted(checkpoint))
+    checkpoint.mkdir()
+    for batch in range(2):
+        spark.run(batch, table(batch))
+    shutil.copytree(log, older := tmp_path / "older")
+    spark.run(2, table(2))
+    log.rename(tmp_path / "newer")
+    older.rename(log)
+    for batch in (2, 3):
+        with pytest.raises(LogRefused, match=r"has 2 batches, and the checkpoint .* knows of 3: it was set back"):
+            spark.run(batch, table(batch))
+    (checkpoint / NOTE).write_text("")  # a power loss may tear it: then nothing is known, and nothing refused
+    spark.run(2, table(2))
+    spark.run(3, table(3))
+    assert spark.numbers() == [0, 1, 2, 3]
+    assert Noted(checkpoint).newest == 3
+
+
+@pytest.mark.parametrize("steps", range(12))
+def test_sinks_get_all_without_more_events_after_a_kill(tmp_path: Path, steps: int) -> None:
+    """Whenever an evaluator goes, the next one brings the file and the log to the same end, though nothing follows."""
+    for batch in range(2):
+        rows_of(tmp_path / "log", batch)
+    MicroBatchSink(tmp_path / "back", SCHEMA).open("numbers")
+    back = MicroBatchSource(tmp_path / "back")
+    for life in range(2):
+        with SqliteStore(tmp_path / "store") as store:
+            evaluator = QueryEvaluator(store, checkpoint_interval_s=0.0, batch_events_max=4)
+            evaluator.source("rows", MicroBatchSource(tmp_path / "log"))
+            evaluator.create("numbers", rx.source("rows").map(lambda row: {"n": row["n"]}))
+            evaluator.sink("numbers", JsonLinesSink(tmp_path / "out"))
+            evaluator.sink("numbers", MicroBatchSink(tmp_path / "back", SCHEMA))
+            for _ in range(0 if life else steps):
+                evaluator.step()
+            deadline = time.monotonic() + 20
+            if life:
+                evaluator.run(until=lambda: back.end_of("0") == 20 or time.monotonic() > deadline)
+            evaluator.abandon()
+    assert back.end_of("0") == len((tmp_path / "out").read_text().splitlines()) == 20
 
 
 @pytest.mark.parametrize("point", ["spark.before_manifest", "spark.after_manifest"])

@@ -177,6 +177,7 @@ def test_of_two_drivers_one_is_told(tmp_path: Path) -> None:
     assert spark.numbers() == [0, 1]
 
 
+@pytest.mark.slow
 def test_processes_that_write_at_the_same_time_never_overwrite_each_other(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

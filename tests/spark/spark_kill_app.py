@@ -1,14 +1,15 @@
 """What is killed: a process that is Spark's driver, an evaluator over what Spark writes, or both at once.
 
-A *flow* is where the rows come from, how they are published, and by which plan. The rows are numbered and say so
-twice, so that each can be checked. The standing query counts them, so that its state can; what it says goes into a file
-and, as a log, back to where Spark may read it. A process lives until it is killed, or `LAST` says with how many rows in
-the log the last life ends.
+A *flow* is where the rows come from, how they are published, and by which plan; one driver may run several, and one
+evaluator reads them all. The rows are numbered and say so twice, so that each can be checked. A standing query counts
+them, so that its state can; what it says goes into a file and, as a log, back to where Spark may read it. A process
+lives until it is killed, or `LAST` says for each flow with how many rows in the log the last life ends.
 """
 
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, get_args
@@ -24,9 +25,12 @@ from reliable_rx.probes import probe
 from spark_bridge import MicroBatchSink, MicroBatchSource, configure, publish, register, run_on_spark
 
 LAST = "last"
-"""A file in the folder: how many rows the log is to have at least when the process ends by itself."""
+"""A file in a flow's folder: how many rows the log is to have at least when the process ends by itself."""
+STOPPED = "stopped"
 WIDE = 6000
 """Length of a text with which the rows of a task have a file of their own."""
+TRIGGER = {"processingTime": "500 milliseconds"}
+"""Sources that never run dry leave the others some time."""
 SAID = pa.schema([("n", pa.int64()), ("user", pa.int64()), ("seen", pa.int64()), ("right", pa.bool_())])
 
 
@@ -42,6 +46,15 @@ class Flow:
     form: Literal["sink", "foreach_batch"]
     partitions: int = 1
     plan: Literal["rows", "windows", "keyed"] = "rows"
+
+    @property
+    def name(self) -> str:
+        return f"{self.source}-{self.plan}-{self.form}-{self.partitions}"
+
+    @classmethod
+    def named(cls, name: str) -> Flow:
+        source, plan, form, partitions = name.split("-")
+        return cls(source, form, int(partitions), plan)  # type: ignore[arg-type]
 
     @property
     def width(self) -> int:
@@ -93,68 +106,93 @@ def keyed(spark: Any, rows: Any) -> Any:
     return emitted.selectExpr("n", "user", "concat('row ', 3 * (seen - 1) + user) as text")
 
 
-def drive(folder: Path, flow: Flow) -> Any:
-    spark = start_spark("local[2,2]")
+def drive(spark: Any, folder: Path, flow: Flow) -> Any:
+    """Start to publish a flow whose folder this is."""
     shared: dict[str, Any] = {"key": "user", "partitions": flow.partitions} if flow.partitions > 1 else {}
+    shared |= {"trigger": TRIGGER} if flow.source in ("made", "clock") else {}
     frame = planned(spark, folder, flow)
-    return publish(frame, folder / "log", checkpoint=folder / "checkpoint", form=flow.form, **shared)
+    return publish(frame, folder / "log", checkpoint=folder / "checkpoint", form=flow.form, name=flow.name, **shared)
 
 
-def host(folder: Path, query: Any, *, width: int) -> None:
-    """Run the standing query until the log has been ended and all of it is out; with Spark's *query*, or without."""
+class Life:
+    """What a process knows of its flows."""
+
+    def __init__(self, folder: Path, flows: Sequence[Flow]) -> None:
+        self.folder, self.flows = folder, flows
+        self.queries: list[Any] = []
+        self.sources = {flow: MicroBatchSource(folder / flow.name / "log") for flow in flows}
+
+    def start(self) -> None:
+        spark = start_spark("local[2,2]")
+        self.queries = [drive(spark, self.folder / flow.name, flow) for flow in self.flows]
+
+    def has_enough(self) -> bool:
+        return all(self._has_enough(self.folder / flow.name / LAST, source) for flow, source in self.sources.items())
+
+    def _has_enough(self, last: Path, source: MicroBatchSource) -> bool:
+        return last.exists() and rows_in(source) >= int(last.read_text())
+
+    def stop(self) -> None:
+        for query in self.queries:
+            query.stop()
+        (self.folder / STOPPED).touch()
+
+    def check(self) -> None:
+        """End this process if a query has failed."""
+        for query in self.queries:
+            if query.exception() is not None:
+                raise SystemExit(str(query.exception()))
+
+
+def host(life: Life) -> None:
+    """Run a standing query per flow until Spark has been stopped and all of its logs is out; stop Spark if ours."""
+
+    def is_over() -> bool:
+        life.check()
+        if life.queries and not (life.folder / STOPPED).exists() and life.has_enough():
+            life.stop()
+        if not (life.folder / STOPPED).exists():
+            return False
+        return all(evaluator.stream(f.name).visible == rows_in(source) for f, source in life.sources.items())
+
+    with SqliteStore(life.folder / "store") as store:
+        evaluator = QueryEvaluator(store, checkpoint_interval_s=0.05, checkpoint_events=20, batch_events_max=4)
+        for flow, source in life.sources.items():
+            evaluator.source(f"rows of {flow.name}", source)
+            evaluator.create(flow.name, rx.source(f"rows of {flow.name}").pipe(counting(flow.width)))
+            evaluator.sink(flow.name, JsonLinesSink(life.folder / flow.name / "out.jsonl"))
+            evaluator.sink(flow.name, MicroBatchSink(life.folder / flow.name / "back", SAID))
+        with evaluator:
+            evaluator.run(until=is_over)
+            evaluator.checkpoint()
+
+
+def counting(width: int) -> Any:
+    """Return the operator that counts rows whose text is as long as *width* says."""
 
     def count(before: tuple[int, int, int, bool], row: dict[str, Any]) -> tuple[int, int, int, bool]:
         probe("app.turn")
         return row["n"], row["user"], before[2] + 1, row["text"] == text(row["n"], width)
 
-    source = MicroBatchSource(folder / "log")
-    with SqliteStore(folder / "store") as store:
-        evaluator = QueryEvaluator(store, checkpoint_interval_s=0.05, checkpoint_events=20, batch_events_max=4)
-        evaluator.source("rows", source)
-        evaluator.create("counted", rx.source("rows").pipe(ops.scan(count, (-1, -1, 0, True))))
-        evaluator.sink("counted", JsonLinesSink(folder / "out.jsonl"))
-        evaluator.sink("counted", MicroBatchSink(folder / "back", SAID))
-        with evaluator:
-            evaluator.run(until=lambda: is_over(folder, query, source, evaluator.stream("counted").visible))
-            evaluator.checkpoint()
-
-
-def is_over(folder: Path, query: Any, source: MicroBatchSource, visible: int) -> bool:
-    """Whether all rows of the log are out, and no more are to come; stop Spark when there are enough."""
-    if query is not None and query.exception() is not None:
-        raise SystemExit(str(query.exception()))
-    if not is_enough(folder, source):
-        return False
-    if query is not None and query.isActive:
-        query.stop()
-    return (query is not None or (folder / "stopped").exists()) and visible == rows_in(source)
-
-
-def is_enough(folder: Path, source: MicroBatchSource) -> bool:
-    return (folder / LAST).exists() and rows_in(source) >= int((folder / LAST).read_text())
+    return ops.scan(count, (-1, -1, 0, True))
 
 
 def rows_in(source: MicroBatchSource) -> int:
     return sum(source.bounds(name)[1] for name in source.partitions())
 
 
-def main(folder: Path, role: str, flow: Flow) -> None:
-    if role == "evaluator":
-        host(folder, None, width=flow.width)
+def main(folder: Path, role: str, *flows: Flow) -> None:
+    life = Life(folder, flows)
+    if role != "evaluator":
+        life.start()
+    if role != "driver":
+        host(life)
         return
-    query = drive(folder, flow)
-    if role == "both":
-        host(folder, query, width=flow.width)
-        return
-    source = MicroBatchSource(folder / "log")
-    while query.isActive and not is_enough(folder, source):
-        query.awaitTermination(0.05)
-    if query.exception() is not None:
-        raise SystemExit(str(query.exception()))
-    query.stop()
-    (folder / "stopped").touch()
+    while not life.has_enough():
+        life.queries[0].awaitTermination(0.05)
+        life.check()
+    life.stop()
 
 
 if __name__ == "__main__":
-    source, form, partitions, plan = sys.argv[3:]
-    main(Path(sys.argv[1]), sys.argv[2], Flow(source, form, int(partitions), plan))  # type: ignore[arg-type]
+    main(Path(sys.argv[1]), sys.argv[2], *map(Flow.named, sys.argv[3:]))

@@ -31,20 +31,30 @@ SPANS = (4, 16)
 """Of how many batches blocks are made, in all processes."""
 Side = Literal["spark", "evaluator"]
 Victim = Literal["session", "self"]
+Part = Literal["session", "driver", "java", "worker"]
 
 
 @dataclass(frozen=True)
 class Kill:
-    """Where a process is killed, how often it has been there before, on whose side, and what dies with it."""
+    """Where a process is killed, how often it has been there before, on whose side, and what dies with it.
+
+    Only what is done to the log of *flow* counts; where it has none (""), whatever is done.
+    """
 
     point: str
     nth: int = 2
     side: Side = "spark"
     victim: Victim = "session"
+    flow: str = ""
 
 
-VICTIMS = {"session": "", "driver": "spark_kill_app.py", "java": "org.apache.spark", "worker": "pyspark.daemon"}
-"""What may be killed at random, by what is in the command that started it."""
+PARTS: dict[Part, str] = {
+    "session": "",
+    "driver": "spark_kill_app.py",
+    "java": "org.apache.spark",
+    "worker": "pyspark.daemon",
+}
+"""What may be killed at a random moment, by what is in the command that started it."""
 
 
 def kill_one(pid: int) -> None:
@@ -64,8 +74,7 @@ class Process:
         if kill is not None:
             told = {**vars(kill), "count": str(self._path("count")), "mark": str(self._path("mark"))}
             environment["RELIABLE_RX_SPARK_KILL"] = json.dumps(told)
-        flow = world.flow
-        arguments = [str(world.folder), role, flow.source, flow.form, str(flow.partitions), flow.plan]
+        arguments = [str(world.folder), role, *(each.flow.name for each in world.feeds)]
         command = [sys.executable, str(HERE / "spark_kill_app.py"), *arguments]
         self._command, self._environment, self._tries = command, environment, 0
         self._launch()
@@ -122,32 +131,64 @@ class Process:
         self._complaint.close()
 
 
-class World:
-    """Rows that go on coming, the processes of one flow, and what is right at the end."""
+class Feed:
+    """The rows of one flow: those that come, those that are in its log, and what is right at the end."""
 
     def __init__(self, folder: Path, flow: Flow) -> None:
-        self.folder, self.flow = folder, flow
-        self.lives = self.kills = self.fed = 0
-        self.processes: list[Process] = []
-        self.fed_up = False
-        MicroBatchSink(folder / "back", SAID).open("counted")
+        self.folder, self.flow = folder / flow.name, flow
+        self.files = 0
+        self.log = MicroBatchSource(self.folder / "log")
+        MicroBatchSink(self.folder / "back", SAID).open("counted")
 
     def feed(self) -> None:
         """Let more rows come if those that are there are nearly used up."""
-        if self.fed_up or self.flow.source not in ("files", "log"):
+        if self.flow.source not in ("files", "log"):
             return
-        if self.fed * ROWS_PER_FILE < self.published() + BACKLOG_ROWS:
-            numbers = range(self.fed * ROWS_PER_FILE, (self.fed + 1) * ROWS_PER_FILE)
+        if self.files * ROWS_PER_FILE < self.published() + BACKLOG_ROWS:
+            numbers = range(self.files * ROWS_PER_FILE, (self.files + 1) * ROWS_PER_FILE)
             if self.flow.source == "files":
-                put(self.folder / "in", self.fed, numbers)
+                put(self.folder / "in", self.files, numbers)
             else:
                 columns = {"n": list(numbers), "user": [USERS[n % len(USERS)] for n in numbers]}
-                append(self.folder / "in", [pa.record_batch(columns)], batch=self.fed)
-            self.fed += 1
+                append(self.folder / "in", [pa.record_batch(columns)], batch=self.files)
+            self.files += 1
 
     def published(self) -> int:
         """Return how many rows of the source the log covers."""
-        return rows_in(MicroBatchSource(self.folder / "log")) * (ROWS_PER_FILE if self.flow.plan == "windows" else 1)
+        return rows_in(self.log) * (ROWS_PER_FILE if self.flow.plan == "windows" else 1)
+
+    def say_last(self) -> None:
+        """Say with how many rows in its log the flow ends."""
+        last = rows_in(self.log) + 20 if self.files == 0 else self.files * ROWS_PER_FILE
+        (self.folder / "last.new").write_text(str(self.files - 2 if self.flow.plan == "windows" else last))
+        (self.folder / "last.new").rename(self.folder / LAST)
+
+    def ledgers(self) -> list[Ledger]:
+        """Compare what came out with what went in, in the file and in the log that Spark may read."""
+        count = rows_in(self.log)
+        lines = [json.loads(line) for line in (self.folder / "out.jsonl").read_text().splitlines()]
+        assert [line["id"] for line in lines] == list(range(count))
+        back = MicroBatchSource(self.folder / "back", reader="ledger", values="tuple")
+        both = [[tuple(line["value"]) for line in lines], list(back.open("0", 0).fetch(count + 1).values)]
+        assert all([seen for _, _, seen, _ in found] == list(range(1, count + 1)) for found in both)
+        if self.flow.partitions == 1 and self.flow.plan != "keyed":
+            return [check_ledger([(n, n % 3, n + 1, True) for n in range(count)], found) for found in both]
+        of_user = [[each[:2] + each[3:] for each in found if each[1] == user] for found in both for user in range(3)]
+        return [check_ledger([(n, u % 3, True) for n in range(u % 3, count, 3)], of_user[u]) for u in range(6)]
+
+
+class World:
+    """Rows that go on coming, and the processes of some flows."""
+
+    def __init__(self, folder: Path, *flows: Flow) -> None:
+        self.folder = folder
+        self.lives = self.kills = 0
+        self.processes: list[Process] = []
+        self.fed_up = False
+        self.feeds = [Feed(folder, flow) for flow in flows]
+
+    def published(self) -> list[int]:
+        return [each.published() for each in self.feeds]
 
     def start(self, role: str, kill: Kill | None = None) -> Process:
         self.lives += 1
@@ -166,8 +207,18 @@ class World:
             for process in alive:
                 assert not process.has_ended(), f"{what}: {process.role} has ended by itself: {process.said()}"
             assert time.monotonic() < deadline, f"{what}: {[process.said() for process in alive]}"
-            self.feed()
+            for feed in () if self.fed_up else self.feeds:
+                feed.feed()
             time.sleep(0.02)
+
+    def wait_for_more(self, what: str, rows: int, *alive: Process, unless: Process | None = None) -> None:
+        """Let rows come until each log has *rows* more, or *unless* has ended."""
+        enough = [before + rows for before in self.published()]
+
+        def came() -> bool:
+            return all(now >= goal for now, goal in zip(self.published(), enough, strict=True))
+
+        self.wait(what, lambda: came() or (unless is not None and unless.has_ended()), *alive)
 
     def killed(self, role: str, kill: Kill, *alive: Process) -> None:
         """Let a process live until it is killed where *kill* says. *Raises* `AssertionError` if it never is."""
@@ -175,54 +226,54 @@ class World:
         self.wait(f"{kill} of {role}", lambda: process.was_reached or process.has_ended(), *alive)
         assert process.was_reached, f"{kill} was not reached by {role}: {process.said()}"
         if kill.victim == "self":  # it may go on without: Spark tries a task again
-            enough = self.published() + 2 * ROWS_PER_FILE
-            self.wait(f"after {kill}", lambda: process.has_ended() or self.published() >= enough, *alive)
+            self.wait_for_more(f"after {kill}", 2 * ROWS_PER_FILE, *alive, unless=process)
         process.end()
         self.kills += 1
 
-    def killed_at_random(self, role: str, draw: random.Random, *alive: Process) -> str:
-        """Kill a process, or one of those it has started, at a moment that *draw* chooses; return which it was."""
-        process, victim = self.start(role), draw.choice(tuple(VICTIMS))
-        goal = self.published() + draw.randrange(4) * ROWS_PER_FILE
-        self.wait("rows", lambda: self.published() > goal and bool(process.members(VICTIMS[victim])), process, *alive)
+    def lives_on(self, role: str, kill: Kill) -> Process:
+        """Start a process, and let it lose a worker where *kill* says; return it, at work."""
+        process = self.start(role, kill)
+        self.wait(f"{kill} of {role}", lambda: process.was_reached, process)
+        self.wait_for_more(f"after {kill}", ROWS_PER_FILE, process)
+        self.kills += 1
+        return process
+
+    def killed_at_random(self, role: str, draw: random.Random, *alive: Process, part: Part | None = None) -> None:
+        """Start a process; kill it, or *part* of what it has started, at a moment that *draw* chooses."""
+        process = self.start(role)
+        self.lose(process, part or draw.choice(tuple(PARTS)), draw, *alive)
+        process.end()
+
+    def lose(self, process: Process, part: Part, draw: random.Random, *alive: Process) -> None:
+        """Kill *part* of a process at work. Python and Java end without each other; without a worker both may go on."""
+        goal = sum(self.published()) + draw.randrange(4) * ROWS_PER_FILE
+        self.wait("rows", lambda: sum(self.published()) > goal and bool(process.members(PARTS[part])), process, *alive)
         time.sleep(draw.random() * 0.5)
-        for pid in sorted(process.members(VICTIMS[victim]))[-1 if victim == "worker" else 0 :]:
+        for pid in sorted(process.members(PARTS[part]))[-1 if part == "worker" else 0 :]:
             kill_one(pid)
-        if victim == "java":
-            self.wait("the end of who has lost Java", lambda: process.has_ended(), *alive)
-        elif victim == "worker":
-            enough = self.published() + 2 * ROWS_PER_FILE
-            self.wait("what comes without a worker", lambda: self.published() >= enough or process.has_ended())
-        process.end()
+        if part == "java":
+            self.wait("the end of who has lost Java", process.has_ended, *alive)
+        elif part == "driver":
+            self.wait("the end of a JVM without a driver", lambda: not process.members(PARTS["java"]), *alive)
+        elif part == "worker":
+            self.wait_for_more("what comes without a worker", 2 * ROWS_PER_FILE, *alive, unless=process)
         self.kills += 1
-        return victim
 
-    def finish(self, *, apart: bool) -> None:
-        """Live on to the end in peace, in one process or in two, and find that nothing is wrong with what came out."""
-        processes = [self.start("driver"), self.start("evaluator")] if apart else [self.start("both")]
-        enough = max(self.published() + 1, 6 * ROWS_PER_FILE)
-        self.wait("more rows", lambda: self.published() >= enough, *processes)
+    def finish(self, *processes: Process) -> None:
+        """Live on to the end in peace, with *processes*, and find that nothing is wrong with what came out."""
+
+        def has_enough() -> bool:
+            return all(now >= 6 * ROWS_PER_FILE for now in self.published())
+
+        self.wait_for_more("more rows", 1, *processes)
+        self.wait("rows enough", has_enough, *processes)
         self.fed_up = True
-        last = rows_in(MicroBatchSource(self.folder / "log")) + 20 if self.fed == 0 else self.fed * ROWS_PER_FILE
-        (self.folder / "last.new").write_text(str(self.fed - 2 if self.flow.plan == "windows" else last))
-        (self.folder / "last.new").rename(self.folder / LAST)
+        for feed in self.feeds:
+            feed.say_last()
         for process in processes:
             self.wait(f"the end of {process.role}", lambda p=process: p.has_ended())  # type: ignore[misc]
             assert process.popen.returncode == 0, process.said()
             process.end()
-        for ledger in self.ledgers():
+        for ledger in [ledger for feed in self.feeds for ledger in feed.ledgers()]:
             assert ledger.expected > 1
             ledger.check()
-
-    def ledgers(self) -> list[Ledger]:
-        """Compare what came out with what went in, in the file and in the log that Spark may read."""
-        count = rows_in(MicroBatchSource(self.folder / "log"))
-        lines = [json.loads(line) for line in (self.folder / "out.jsonl").read_text().splitlines()]
-        assert [line["id"] for line in lines] == list(range(count))
-        back = MicroBatchSource(self.folder / "back", reader="ledger", values="tuple")
-        both = [[tuple(line["value"]) for line in lines], list(back.open("0", 0).fetch(count + 1).values)]
-        assert all([seen for _, _, seen, _ in found] == list(range(1, count + 1)) for found in both)
-        if self.flow.partitions == 1 and self.flow.plan != "keyed":
-            return [check_ledger([(n, n % 3, n + 1, True) for n in range(count)], found) for found in both]
-        of_user = [[each[:2] + each[3:] for each in found if each[1] == user] for found in both for user in range(3)]
-        return [check_ledger([(n, u % 3, True) for n in range(u % 3, count, 3)], of_user[u]) for u in range(6)]

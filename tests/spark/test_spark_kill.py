@@ -1,7 +1,8 @@
 """Real kills, at every named point and at random, of Spark's driver and of evaluators: nothing lost, nothing twice.
 
-A start of Spark costs some eight seconds, so few lives are in the usual lane, chosen so that every point, source, form
-and set-up is among them. The whole product runs with ``RELIABLE_RX_SPARK_KILLS=all``.
+A start of Spark costs some eight seconds. So in the usual lane one driver has a query of each source, both forms and
+all plans, and its lives end at each point at which Spark writes; the fourth one only loses a worker. The whole
+product, one query at a time, and with its JVM killed alone, runs with ``RELIABLE_RX_SPARK_KILLS=all``.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from typing import Any
 
 import pytest
 from spark_kill_app import SOURCES, Flow
-from spark_kill_world import SPANS, Kill, Side, World
+from spark_kill_world import PARTS, SPANS, Kill, Part, Side, World
 
 from spark_bridge.log import names
 
@@ -31,8 +32,7 @@ BY_EVALUATOR: Side = "evaluator"
 
 
 def case(flow: Flow, *, apart: bool) -> Any:
-    name = f"{flow.source}-{flow.plan}-{flow.form}-{flow.partitions}-{'two' if apart else 'one'}"
-    return pytest.param(flow, apart, id=name)
+    return pytest.param(flow, apart, id=f"{flow.name}-{'two' if apart else 'one'}")
 
 
 FLOWS = [
@@ -45,21 +45,23 @@ FLOWS = [
     case(Flow("files", "sink", plan="keyed"), apart=False),
 ]
 """Of form, partitions and set-up every two settings meet, for each source."""
+LOG, MADE = Flow("log", "sink", 2), Flow("made", "foreach_batch", 2)
+WINDOWS, KEYED = Flow("files", "foreach_batch", plan="windows"), Flow("clock", "sink", plan="keyed")
 ALL = os.environ.get("RELIABLE_RX_SPARK_KILLS") == "all"
 pytestmark = pytest.mark.timeout(1800)
 
 
-Begin = Callable[[Flow], World]
+Begin = Callable[..., World]
 
 
 @pytest.fixture
 def begin(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Begin]:
-    """Make the world of a flow; nothing of it is left running. Old batches are put together soon, here as there."""
+    """Make the world of some flows; nothing of it is left running. Old batches are put together soon, here as there."""
     monkeypatch.setattr(names, "SPANS", SPANS)
     with contextlib.ExitStack() as worlds:
 
-        def made(flow: Flow) -> World:
-            world = World(tmp_path, flow)
+        def made(*flows: Flow) -> World:
+            world = World(tmp_path, *flows)
             worlds.callback(world.close)
             return world
 
@@ -70,34 +72,22 @@ def by_evaluator(*points: str) -> list[Kill]:
     return [Kill(point, side=BY_EVALUATOR) for point in points]
 
 
-def test_two_processes_killed_one_by_one(begin: Begin) -> None:
-    """A log is read and published by key: the driver dies as executors write, the evaluator in turns and forgetting."""
-    world = begin(Flow("log", "sink", partitions=2))
-    evaluator = world.start("evaluator")
-    world.killed("driver", Kill("spark.part_written"), evaluator)
-    evaluator.end()
-    driver = world.start("driver")
+def test_four_queries_of_one_driver_are_killed(begin: Begin) -> None:
+    """A log by key, made-up rows by key, windows in foreachBatch, and a standing query on Spark over its clock.
+
+    The driver and the evaluator, one process, die as executors write, before a manifest, and behind one. Of a driver
+    apart a worker dies; and the evaluator beside it in turns, forgetting and compacting.
+    """
+    world = begin(LOG, MADE, WINDOWS, KEYED)
+    world.killed("both", Kill("spark.part_written", flow=LOG.name))
+    world.killed("both", Kill("spark.before_manifest", flow=MADE.name))
+    world.killed("both", Kill("spark.after_manifest", flow=WINDOWS.name))
+    driver = world.lives_on("driver", Kill("spark.part_written", victim="self", flow=LOG.name))
     turns = by_evaluator("app.turn", "journal.after_commit", "checkpoint.before_acknowledge", "sink.after_flush")
     for kill in turns + by_evaluator(*FORGETTING, *COMPACTING, "spark.after_manifest"):
         world.killed("evaluator", kill, driver)
-    driver.end()
-    world.finish(apart=True)
-    assert world.kills == 9
-
-
-def test_one_process_killed_on_both_sides_of_a_manifest(begin: Begin) -> None:
-    """Spark makes the rows up; foreachBatch dies before the manifest, and behind it while its JVM lives on."""
-    world = begin(Flow("made", "foreach_batch"))
-    world.killed("both", Kill("spark.before_manifest"))
-    world.killed("both", Kill("spark.after_manifest", victim="self"))
-    world.finish(apart=False)
-
-
-def test_windows_killed_behind_a_manifest(begin: Begin) -> None:
-    """A stateful batch that Spark has not written down as done runs again, and its checkpoint is fit for that."""
-    world = begin(Flow("files", "sink", plan="windows"))
-    world.killed("both", Kill("spark.after_manifest"))
-    world.finish(apart=False)
+    world.finish(driver, world.start("evaluator"))
+    assert world.kills == 12
 
 
 @pytest.mark.skipif(not ALL, reason="the whole product of kills: RELIABLE_RX_SPARK_KILLS=all")
@@ -115,21 +105,23 @@ def test_killed_at_every_point(flow: Flow, apart: bool, begin: Begin) -> None:
     if not apart:
         for kill in random.Random(str(flow)).sample(kills, 2):
             world.killed("both", kill)
-    else:
-        beside = world.start("driver")
-        for kill in kills:
-            world.killed("evaluator", kill, beside)
-        beside.end()
-    world.finish(apart=apart)
+        world.finish(world.start("both"))
+        return
+    beside = world.start("driver")
+    for kill in kills:
+        world.killed("evaluator", kill, beside)
+    world.finish(beside, world.start("evaluator"))
 
 
 @pytest.mark.skipif(not ALL, reason="the whole product of kills: RELIABLE_RX_SPARK_KILLS=all")
 @pytest.mark.parametrize("seed", range(8))
 def test_killed_at_any_moment(seed: int, begin: Begin) -> None:
-    """Everything, the driver alone, its JVM alone, a worker alone: six times at random moments, then in peace."""
+    """Six times at random moments: everything, the driver alone, its JVM alone, a worker alone; then in peace."""
     draw = random.Random(seed)
     flow, apart = draw.choice(FLOWS).values
     world = begin(flow)
-    for _ in range(6):
-        world.killed_at_random("driver" if apart else "both", draw)
-    world.finish(apart=apart)
+    parts: list[Part] = [*PARTS, *PARTS]
+    draw.shuffle(parts)
+    for part in parts[:6]:
+        world.killed_at_random("driver" if apart else "both", draw, part=part)
+    world.finish(*map(world.start, ("driver", "evaluator") if apart else ("both",)))

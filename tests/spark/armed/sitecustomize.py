@@ -2,8 +2,9 @@
 
 Python imports a module of this name when it starts, if its directory is in PYTHONPATH. Calls are counted over all
 processes, in a file: Spark spreads the tasks of a batch, and the commits of several, over processes of its own. Only
-those of one *side* count: an evaluator's writers and readers of logs have the same points as Spark's. The victim
-``session`` is the driver, its JVM, and all workers; ``self`` only the process that is there.
+those of one *side* count, as an evaluator's writers and readers of logs have the same points as Spark's; and of the
+logs of one *flow*, if one is named. The victim ``session`` is the driver, its JVM, and all workers; ``self`` only the
+process that is there.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import json
 import os
 import signal
 import sys
+from collections.abc import Iterator
 from importlib.abc import MetaPathFinder
 from importlib.machinery import PathFinder
 from pathlib import Path
@@ -22,17 +24,31 @@ TOLD = json.loads(os.environ.get("RELIABLE_RX_SPARK_KILL", "{}"))
 
 
 def reached() -> None:
-    if side() == TOLD["side"]:
+    if side() == TOLD["side"] and (not TOLD["flow"] or f"/{TOLD['flow']}/" in log()):
         strike()
 
 
-def side() -> str:
-    frame: FrameType | None = sys._getframe()
+def callers() -> Iterator[FrameType]:
+    frame: FrameType | None = sys._getframe(1)
     while frame is not None:
-        if frame.f_globals.get("__name__", "").startswith("hosting."):
-            return "evaluator"
+        yield frame
         frame = frame.f_back
-    return "spark"
+
+
+def side() -> str:
+    hosted = any(frame.f_globals.get("__name__", "").startswith("hosting.") for frame in callers())
+    return "evaluator" if hosted else "spark"
+
+
+def log() -> str:
+    """Return what the nearest caller who has a log before him calls it."""
+    for frame in callers():
+        for name in ("view", "disk"):
+            given = frame.f_locals.get(name) or getattr(frame.f_locals.get("self"), name, None)
+            where = getattr(given, "where", None)
+            if isinstance(where, str):
+                return where
+    return ""
 
 
 def strike() -> None:
