@@ -3,7 +3,7 @@
 #   make run-spark                     the same with Spark before and beside it; needs Java 17 or newer as well
 #   make test    the fast lane of the tests
 #   make test-slow, make lint, make bench
-#   make test-spark                    the tests with a real Spark, six minutes and more; needs Java 17 or newer as well
+#   make test-spark                    the tests with a real Spark; needs Java 17 or newer as well
 #   make conformance RXPY=DIRECTORY    RxPY's own test-suite, out of a checkout, against our operators
 # PYTHON=... chooses the interpreter that .venv is made with; ARGS=... goes to the command that is run.
 
@@ -36,9 +36,9 @@ test: $(VENV)/.installed-test
 test-slow: $(VENV)/.installed-test
 	$(BIN)/python -m pytest -n 2 -m "slow or hypothesis" $(ARGS)
 
-# One process, so that one session of Spark is started for all.
+# One session of Spark for all that need one, and beside it, one after the other, what has processes of its own.
 test-spark: $(VENV)/.installed-test java $(VENV)/.installed-spark
-	$(BIN)/python -m pytest -m spark $(or $(ARGS),tests/spark)
+	$(BIN)/python -m pytest -n 2 --dist loadgroup -m spark $(or $(ARGS),tests/spark)
 
 conformance: $(VENV)/.installed-test
 	@test -n "$(RXPY)" || { echo "make: say RXPY=DIRECTORY, a checkout of RxPY (tests/conformance/fetch gets one)" >&2; exit 1; }
