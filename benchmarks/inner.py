@@ -8,6 +8,8 @@ ratio is the median of the rounds' ratios. Four kinds of selector differ in what
     shared plan  returns one and the same query each time, which the next element ends
     new query    returns another query for each element, which the next element ends
     new, to end  the same, but each lives until its timer fires and is then over
+
+The bar is `AT_MOST_US`. The last two miss it: `docs/performance.md` says by how much, and where the time goes.
 """
 
 from __future__ import annotations

@@ -4,6 +4,7 @@ Hosts differ in clock, sources and what happens to outputs; they are a `World`. 
 operators is here, once, for the engine and for plain `reactivex` alike.
 
 Inner sequences come and go with events, so what opens and closes them is written for few steps of the interpreter.
+Whoever lets an operator that has a state take a step touches the row before, so what the step does need not.
 Rejected: a pool of rows that are gone (a snapshot at work knows rows by identity, and would take one for another), and
 contexts that last as long as their row (an idle row would be half as large again).
 """
@@ -111,7 +112,8 @@ class Instance:
             return
         op = ops[head.index]
         if head.slot >= 0:
-            self.states[head.slot] = op.initial() if head.fresh is None else head.fresh()
+            fresh = head.fresh
+            self.states[head.slot] = op.initial() if fresh is None else fresh()
         try:
             op.on_start(context(self, head))
         except Exception as error:

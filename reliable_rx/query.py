@@ -1,10 +1,10 @@
 """Queries as data: operators over named sources, nothing running.
 
 A `Query` *is* a `reactivex.Observable`, so it can be subscribed to, mixed with plain RxPY and typed by RxPY's own
-annotations; it also holds a tree of `Node`s, the plan, which a host can run, hash, draw and save. It is a tree and
-not a graph because an Rx observable used twice is subscribed twice. Identity inside it is a *path* such as
-``/scan`` or ``/flat_map/inner/map.2``: names with an ordinal, so that inserting a ``map`` does not move the state
-of the ``scan`` behind it.
+annotations; asked for its ``node`` it gives a tree of `Node`s, the plan, which a host can run, hash, draw and save.
+It is a tree and not a graph because an Rx observable used twice is subscribed twice. Identity inside it is a *path*
+such as ``/scan`` or ``/flat_map/inner/map.2``: names with an ordinal, so that inserting a ``map`` does not move the
+state of the ``scan`` behind it.
 """
 
 from __future__ import annotations
