@@ -5,7 +5,7 @@ letters: what an operator holds is empty, new or replaced by the second of them,
 over two sources are each order in which these meet. Beyond, two values more that come in turn, in every interleaving
 of their sources: queues that grow and shrink, and timers that overlap, ask for more events and not for other values.
 Each input ends in every way at each place, or does not. Five values of one source and four of two, of any letters, took
-hours and were never seen to end.
+hours and were never seen to end; this is half an hour of one core.
 """
 
 from __future__ import annotations

@@ -103,7 +103,7 @@ def test_lines_are_short() -> None:
 def test_every_module_says_what_it_is() -> None:
     """Every module begins with a docstring."""
     everything = sources(*PACKAGES, "tests", "examples", "benchmarks", "docs")
-    assert not [name_of(path) for path in everything if not ast.get_docstring(ast.parse(path.read_text()))]
+    assert not [name_of(path) for path in everything if not said(path)[0]]
 
 
 def test_nothing_prints_but_the_command_line() -> None:
@@ -132,7 +132,7 @@ def test_invariants_survive_optimisation() -> None:
 def test_no_module_is_dead() -> None:
     """Every module of the library is imported by another one, and every helper of the tests by a test."""
     everything = sources(*PACKAGES, "tests", "examples", "benchmarks", "docs")
-    named = {path: names(path.read_text()) for path in everything}
+    named = {path: said(path)[1] for path in everything}
     candidates = [path for path in everything if may_be_dead(path)]
     dead = [
         name_of(path)
@@ -155,10 +155,17 @@ def dotted(path: Path) -> set[str]:
     return {full, path.name} | ({path.stem} if full.startswith("tests.") else set())
 
 
-def names(text: str) -> set[str]:
-    """Every module (and name of a module) that *text* imports, and every file it names in a string."""
+@cache
+def said(path: Path) -> tuple[bool, set[str]]:
+    """Return whether a module says what it is, and what it names; it is parsed once and its tree let go of."""
+    tree = ast.parse(path.read_text())
+    return bool(ast.get_docstring(tree)), names(tree)
+
+
+def names(tree: ast.Module) -> set[str]:
+    """Every module (and name of a module) that *tree* imports, and every file it names in a string."""
     found: set[str] = set()
-    for node in ast.walk(ast.parse(text)):
+    for node in ast.walk(tree):
         if isinstance(node, ast.Import):
             found |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom) and node.module:
