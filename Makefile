@@ -38,7 +38,7 @@ test-slow: $(VENV)/.installed-test
 
 # One session of Spark for all that need one, and beside it, one after the other, what has processes of its own.
 test-spark: $(VENV)/.installed-test java $(VENV)/.installed-spark
-	$(BIN)/python -m pytest -n 2 --dist loadgroup -m spark $(or $(ARGS),tests/spark)
+	$(BIN)/python -m pytest -n 2 -m spark $(or $(ARGS),tests/spark)
 
 conformance: $(VENV)/.installed-test
 	@test -n "$(RXPY)" || { echo "make: say RXPY=DIRECTORY, a checkout of RxPY (tests/conformance/fetch gets one)" >&2; exit 1; }
