@@ -124,6 +124,8 @@ class Life:
 
     def start(self) -> None:
         spark = start_spark("local[2,2]")
+        if len(self.flows) > 1:  # several queries share two cores: the state of each in one place
+            spark.conf.set("spark.sql.shuffle.partitions", "1")
         self.queries = [drive(spark, self.folder / flow.name, flow) for flow in self.flows]
 
     def has_enough(self) -> bool:

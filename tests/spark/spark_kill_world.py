@@ -170,7 +170,11 @@ class Feed:
         assert [line["id"] for line in lines] == list(range(count))
         back = MicroBatchSource(self.folder / "back", reader="ledger", values="tuple")
         both = [[tuple(line["value"]) for line in lines], list(back.open("0", 0).fetch(count + 1).values)]
-        assert all([seen for _, _, seen, _ in found] == list(range(1, count + 1)) for found in both)
+        assert both[0] == both[1]
+        assert [seen for _, _, seen, _ in both[0]] == list(range(1, count + 1))
+        if self.flow.plan == "windows":  # of those that end in one batch Spark says no order
+            right = sorted((n, user, right) for n, user, _, right in both[0])
+            return [check_ledger([(n, n % 3, True) for n in range(count)], right)]
         if self.flow.partitions == 1 and self.flow.plan != "keyed":
             return [check_ledger([(n, n % 3, n + 1, True) for n in range(count)], found) for found in both]
         of_user = [[each[:2] + each[3:] for each in found if each[1] == user] for found in both for user in range(3)]

@@ -83,11 +83,11 @@ def test_four_queries_of_one_driver_are_killed(begin: Begin) -> None:
     world.killed("both", Kill("spark.before_manifest", flow=MADE.name))
     world.killed("both", Kill("spark.after_manifest", flow=WINDOWS.name))
     driver = world.lives_on("driver", Kill("spark.part_written", victim="self", flow=LOG.name))
-    turns = by_evaluator("app.turn", "journal.after_commit", "checkpoint.before_acknowledge", "sink.after_flush")
+    turns = by_evaluator("app.turn", "checkpoint.before_acknowledge")
     for kill in turns + by_evaluator(*FORGETTING, *COMPACTING, "spark.after_manifest"):
         world.killed("evaluator", kill, driver)
     world.finish(driver, world.start("evaluator"))
-    assert world.kills == 12
+    assert world.kills == 10
 
 
 @pytest.mark.skipif(not ALL, reason="the whole product of kills: RELIABLE_RX_SPARK_KILLS=all")
