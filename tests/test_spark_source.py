@@ -153,7 +153,7 @@ def test_a_batch_wakes_a_reader(tmp_path: Path, bells: bool, monkeypatch: pytest
     reader.close()
     if bells:
         assert not list((tmp_path / BELLS).iterdir())
-    assert not [each for each in threading.enumerate() if "micro-batches" in each.name]
+    assert not [each for each in threading.enumerate() if str(tmp_path) in each.name]
 
 
 def test_evaluators_that_die_lose_and_double_nothing(tmp_path: Path) -> None:

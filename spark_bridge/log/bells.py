@@ -59,7 +59,8 @@ class Bell:
         self._look_s = LOOK_FAR_S if directory is None else LOOK_S
         self._path = None if directory is None else directory / BELLS / uuid.uuid4().hex
         self._pipe = None if self._path is None else _pipe(self._path)
-        self._thread = threading.Thread(target=self._run, name="reliable_rx micro-batches", daemon=True)
+        name = f"reliable_rx micro-batches {directory or 'far away'}"
+        self._thread = threading.Thread(target=self._run, name=name, daemon=True)
         self._thread.start()
 
     def _run(self) -> None:

@@ -317,17 +317,20 @@ def test_a_refused_commit_is_due_again_unless_a_newer_one_is(caplog: pytest.LogC
 # -- brokers that do not answer
 
 
-def test_brokers_that_go_away_are_waited_for_and_named(caplog: pytest.LogCaptureFixture) -> None:
+def test_brokers_that_go_away_are_waited_for_and_named(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A reader without brokers gives nothing and says why in the log; a question to them fails within its time."""
     cluster = Cluster(1)
     topic = cluster.topic()
     cluster.produce(topic, range(3))
-    source = cluster.source(topic, timeout_s=0.5, settings={"log_level": 0, "socket.timeout.ms": 1000})
+    source = cluster.source(topic, settings={"log_level": 0, "socket.timeout.ms": 1000})
     reader = source.open("0", 0)
     assert read(reader, 3) == {0: 0, 1: 1, 2: 2}
     assert len(source.listing()) == 4
     del cluster.producer, cluster.mock
     gc.collect()
+    monkeypatch.setattr(source._asker, "_timeout_s", 0.5)  # from now on nobody answers
     with caplog.at_level(logging.WARNING, "reliable_rx"):
         eventually(lambda: "waiting for its brokers" in caplog.text)
     assert not reader.fetch(10).values
