@@ -31,7 +31,7 @@ java:
 test test-slow: export PYTHONDONTWRITEBYTECODE =
 
 test: $(VENV)/.installed-test
-	$(BIN)/python -m pytest -n 2 -m "not slow" $(ARGS)
+	$(BIN)/python -m pytest -n 2 --dist worksteal -m "not slow" $(ARGS)
 
 test-slow: $(VENV)/.installed-test
 	$(BIN)/python -m pytest -n 2 -m "slow or hypothesis" $(ARGS)

@@ -30,6 +30,8 @@ def lines(script: str, *arguments: str, where: Path, timeout_s: float = 120) -> 
     return {each.pop("name"): each for each in objects}
 
 
+@pytest.mark.slow
+@pytest.mark.commit
 def test_throughput_prints_its_three_lines(tmp_path: Path) -> None:
     """`throughput.py --json` prints the promised names and keys, all positive; only Bytewax may be absent."""
     found = lines("throughput.py", "--events", "2000", "--rounds", "1", where=tmp_path)
@@ -42,6 +44,8 @@ def test_throughput_prints_its_three_lines(tmp_path: Path) -> None:
     assert all(figures[key] > 0 for figures in found.values() for key in keys)
 
 
+@pytest.mark.slow
+@pytest.mark.commit
 def test_density_prints_its_line(tmp_path: Path) -> None:
     """`density.py --json` prints the promised keys for as many queries as it was told."""
     found = lines("density.py", "--count", "2000", "--turns", "50", "--series", "1", where=tmp_path)

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from lanes import at_each_commit
 from test_spark_keyed import GROUPED, Event, by_key, events
 
 import reliable_rx as rx
@@ -89,7 +90,7 @@ def in_bucket(bucket: Bucket, told: Sequence[Event], *, high: float) -> tuple[di
     return heard, bucket
 
 
-EVENT_TIME = pytest.mark.parametrize("event_time", [False, True], ids=["time of batches", "event time"])
+EVENT_TIME = pytest.mark.parametrize("event_time", [at_each_commit(False), True], ids=["time of batches", "event time"])
 
 
 @EVENT_TIME

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
-from lanes import examples
+from lanes import at_each_commit, examples
 
 import reliable_rx as rx
 from checkpoint import MemoryStore, SqliteStore
@@ -366,7 +366,7 @@ def test_three_consumers_do_not_change_each_other(picks: list[int], bad: set[int
     assert raising.ids == [n for n in range(80) if n not in bad]
 
 
-@pytest.mark.parametrize("lag", ["slow", "detach"])
+@pytest.mark.parametrize("lag", [at_each_commit("slow"), "detach"])
 def test_a_stuck_consumer_costs_the_others_nothing(lag: Any) -> None:
     """S10: two of four consumers never return, on a crew of one thread; the others get everything all the same."""
     release = threading.Event()
