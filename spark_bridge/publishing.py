@@ -2,8 +2,12 @@
 
 Two forms. The *sink* is a data source: executors write files, a process of Spark's writes the manifest, nothing passes
 through the driver's Python. It appends only. The *foreach_batch* form runs inside `foreachBatch`, for plans that need
-it: update mode, or several things to do with a batch. It always runs the whole plan, also for a batch it has had: a
-stateful plan that is not run does not save its state, and Spark can then never start from that checkpoint again.
+it: update mode, rows in an order, or several things to do with a batch. It always runs the whole plan, also for a batch
+it has had: a stateful plan that is not run does not save its state, and Spark can then never start from that checkpoint
+again.
+
+Which rows a batch has is up to Spark, and a kill may make one batch of two. What can be the same all the same is the
+order of the rows. Spark sorts batches, of any size, and no streams: hence `foreachBatch`.
 """
 
 from __future__ import annotations
@@ -48,6 +52,7 @@ def publish(
     name: str | None = None,
     key: str | Sequence[str] = (),
     partitions: int = 1,
+    order_by: str | Sequence[str] = (),
     mode: Mode = "append",
     form: Form | None = None,
     on_change: OnChange = "refuse",
@@ -63,6 +68,11 @@ def publish(
     partition and one order. *trigger* goes to Spark as it is: ``{"processingTime": "1 second"}``,
     ``{"availableNow": True}``.
 
+    Within a batch rows come as Spark reads them: of two files, which a kill may put into a batch that would have one,
+    the larger first. With *order_by* (one column or several) each batch is sorted, nulls first, before it is written:
+    a query on event time over batches sorted by time then says the same after any kill, if with each file in a batch
+    of its own no row is later than its ``lateness_s``. This needs the *form* ``"foreach_batch"`` and has it by itself.
+
     In *mode* ``"append"`` a row of an aggregation comes once, when the watermark has passed its window. In ``"update"``
     it comes with every batch that changed it: a later row of the same group replaces the earlier ones, and whoever
     reads must take it so. Update mode needs the *form* ``"foreach_batch"`` and has it by itself.
@@ -76,15 +86,8 @@ def publish(
 
     *Raises* `LogRefused` if the log or the checkpoint belongs to something else, `ValueError` for other bad settings.
     """
-    if not df.isStreaming:
-        raise ValueError("df is not streaming: publish takes what spark.readStream gives")
-    if mode not in ("append", "update"):
-        raise ValueError(f"mode is {mode!r}; choose append or update (complete would write the whole table each time)")
-    if mode == "update" and form == "sink":
-        raise ValueError("mode is 'update', which a sink of Spark's cannot do; leave form out, or say 'foreach_batch'")
-    if form == "foreach_batch" or mode == "update":
-        _check_local(df)
-    names = (key,) if isinstance(key, str) else tuple(key)
+    order, names = _names(order_by), _names(key)
+    in_batches = _in_batches(df, mode, form, order)
     check_sharing(partitions, names)
     shared = _shared_out(df, names, partitions)
     identity = _claimed(shared, log, names, partitions)
@@ -95,9 +98,15 @@ def publish(
     writer = shared.writeStream.outputMode(mode).option("checkpointLocation", os.fspath(checkpoint))
     writer = writer if name is None else writer.queryName(name)
     writer = writer if trigger is None else writer.trigger(**trigger)
-    if form == "foreach_batch" or mode == "update":
+    if in_batches:
         batch = batch_writer(
-            log, checkpoint=checkpoint, on_change=on_change, takeover=takeover, bytes_max=bytes_max, on_full=on_full
+            log,
+            order_by=order,
+            checkpoint=checkpoint,
+            on_change=on_change,
+            takeover=takeover,
+            bytes_max=bytes_max,
+            on_full=on_full,
         )
         return writer.foreachBatch(batch).start()
     register(df.sparkSession)
@@ -110,6 +119,7 @@ def batch_writer(
     *,
     key: str | Sequence[str] = (),
     partitions: int = 1,
+    order_by: str | Sequence[str] = (),
     on_change: OnChange = "refuse",
     takeover: bool = False,
     bytes_max: int = BYTES_MAX,
@@ -122,7 +132,7 @@ def batch_writer(
     call this for every batch: one that is left out leaves its state behind. By Spark's *checkpoint*, if it is told,
     a log that was set back to an older copy is found out.
     """
-    names = (key,) if isinstance(key, str) else tuple(key)
+    names, order = _names(key), _names(order_by)
     place, noted = _place(log), None if checkpoint is None else Noted(checkpoint)
 
     def write(df: DataFrame, batch: int) -> None:
@@ -130,10 +140,12 @@ def batch_writer(
         query = df.sparkSession.sparkContext.getLocalProperty("sql.streaming.queryId")
         if query is None:
             raise InternalError("Spark no longer says in sql.streaming.queryId whose batch this is")
+        _check_order(df, order)
         shared = df if PARTITION in df.columns else _shared_out(df, names, partitions)
         identity = _claimed(shared, log, names or None, None)
         with interruptions_told(place):
-            rows = shared.mapInArrow(_task(place, identity, query, batch), "part binary").collect()
+            ordered = _sorted(shared, order, identity.partitions)
+            rows = ordered.mapInArrow(_task(place, identity, query, batch), "part binary").collect()
         parts = [pickle.loads(row.part) for row in rows]
         disk = log_disk(place)
         writer = LogWriter(
@@ -150,6 +162,22 @@ def batch_writer(
         ring(disk.directory)
 
     return write
+
+
+def _in_batches(df: DataFrame, mode: Mode, form: Form | None, order: Sequence[str]) -> bool:
+    """Return whether the form is ``"foreach_batch"``. *Raises* `ValueError` for what does not go together."""
+    if not df.isStreaming:
+        raise ValueError("df is not streaming: publish takes what spark.readStream gives")
+    if mode not in ("append", "update"):
+        raise ValueError(f"mode is {mode!r}; choose append or update (complete would write the whole table each time)")
+    cannot = f"mode is {mode!r}" if mode == "update" else f"order_by is {list(order)}" if order else None
+    if cannot is not None and form == "sink":
+        raise ValueError(f"{cannot}, which a sink of Spark's cannot do; leave form out, or say 'foreach_batch'")
+    if cannot is None and form != "foreach_batch":
+        return False
+    _check_local(df)
+    _check_order(df, order)
+    return True
 
 
 def _check_local(df: DataFrame) -> None:
@@ -176,6 +204,37 @@ def _task(place: str, identity: Identity, query: str, batch: int) -> Callable[[I
             yield pa.record_batch({"part": [pickle.dumps(part)]})
 
     return write
+
+
+def _names(columns: str | Sequence[str]) -> tuple[str, ...]:
+    return (columns,) if isinstance(columns, str) else tuple(columns)
+
+
+def _check_order(df: DataFrame, order: Sequence[str]) -> None:
+    """*Raises* `ValueError` unless *df* has all columns of *order*, and Spark can say which of two values is less."""
+    from pyspark.errors import AnalysisException
+    from pyspark.sql import functions
+
+    missing = [name for name in order if name not in df.columns]
+    if missing:
+        raise ValueError(f"order_by is {list(order)}, and there is no column {missing[0]!r}; there are {df.columns}")
+    for name in order:
+        column = functions.col(f"`{name}`")
+        try:
+            df.select(column <= column)
+        except AnalysisException as error:
+            kind = df.schema[name].dataType.simpleString()
+            raise ValueError(f"order_by is {list(order)}, and {name!r} is {kind}, which has no order") from error
+
+
+def _sorted(df: DataFrame, order: Sequence[str], partitions: int) -> DataFrame:
+    """Return the batch *df* with the rows of each of the log's partitions in *order*; as it is if there is none."""
+    from pyspark.sql import functions
+
+    if not order:
+        return df
+    together = df.repartition(1) if partitions == 1 else df.repartition(partitions, PARTITION)
+    return together.sortWithinPartitions(*(functions.col(f"`{name}`") for name in order))
 
 
 def _shared_out(df: DataFrame, key: Sequence[str], partitions: int) -> DataFrame:
