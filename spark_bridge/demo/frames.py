@@ -1,7 +1,8 @@
 """What Spark does for the demo: lines to flights, what is torn left out, and hours of event time.
 
-Everything up to the log of flights is one task a file and moves no row past another, so the order of the feed is that
-of the log. The windows are Spark's own: shuffled, aggregated, and given out once the watermark has passed them.
+The log of flights is sorted batch by batch by the lines of the feed, so it has their order also where a kill has made
+one batch of two files. The windows are Spark's own: shuffled, aggregated, and given out once the watermark has passed
+them.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ def flights(spark: SparkSession, feed: Path, *, files_per_batch: int) -> DataFra
     """Read the lines of *feed* as flights; the line that ends it has an empty origin.
 
     Column ``at`` is the time of the flight for Spark's watermark, which the last line moves on by a day; ``line`` is
-    the number that the feed gave the line. With one file in a batch the rows come in the order of the feed.
+    the number that the feed gave the line: the order of the feed, which Spark keeps within a file only.
     """
     from pyspark.sql import functions as f
 

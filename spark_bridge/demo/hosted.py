@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from operator import itemgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -21,7 +22,7 @@ from spark_bridge.session import start_session
 from spark_bridge.source import MicroBatchSource
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+    from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
 
 READ = ("flights", "hours")
@@ -77,20 +78,16 @@ class Driver(SparkCompanion):
         gateway: Any = spark.sparkContext._gateway
         self.jvm = int(gateway.proc.pid)
         self._logs = logs
-        in_order = flights(spark, feed, files_per_batch=1).where("origin != ''").select(*FLIGHT)
         flown = flights(spark, feed, files_per_batch=FILES_PER_BATCH)
         super().__init__(spark)
         self._open = {
-            "flights": self._start("flights", in_order, "sink"),
-            "hours": self._start("hours", hours(flown), "sink"),
+            "flights": self._added(start_flights(spark, feed, logs)),
+            "hours": self._added(start(hours(flown), logs, "hours")),
         }
         self._frames = [(each.name, each.frame(flown)) for each in KEYED]
         self._keyed: list[StreamingQuery] = []
 
-    def _start(self, name: str, frame: DataFrame, form: Form) -> StreamingQuery:
-        """Start to write *frame* into a log, until all of the feed is read."""
-        log, checkpoint = self._logs / name, checkpoint_of(self._logs, name)
-        query = publish(frame, log, checkpoint=checkpoint, name=name, form=form, trigger={"availableNow": True})
+    def _added(self, query: StreamingQuery) -> StreamingQuery:
         self.add(query)
         return query
 
@@ -103,9 +100,26 @@ class Driver(SparkCompanion):
             del self._open[name]
         if self._frames and sum(query.isActive for query in self._keyed) < AT_ONCE:
             name, frame = self._frames.pop(0)
-            self._keyed.append(self._start(name, frame, "foreach_batch"))
+            self._keyed.append(self._added(start(frame, self._logs, name, form="foreach_batch")))
             return False
         return over
+
+
+def start_flights(spark: SparkSession, feed: Path, logs: Path) -> StreamingQuery:
+    """Start to write the flights of *feed* into their log, in the order of their lines also where a kill made one batch
+    of two files.
+    """
+    rows = flights(spark, feed, files_per_batch=1).where("origin != ''").select("line", *FLIGHT)
+    return start(rows, logs, "flights", order_by="line")
+
+
+def start(
+    frame: DataFrame, logs: Path, name: str, *, form: Form | None = None, order_by: str | Sequence[str] = ()
+) -> StreamingQuery:
+    """Start to write *frame* into the log *name*, until all of the feed is read."""
+    checkpoint = checkpoint_of(logs, name)
+    once = {"availableNow": True}
+    return publish(frame, logs / name, checkpoint=checkpoint, name=name, form=form, order_by=order_by, trigger=once)
 
 
 def checkpoint_of(logs: Path, name: str) -> Path:
