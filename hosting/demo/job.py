@@ -29,7 +29,10 @@ MARK = ".reliable-rx-demo"
 EARLIEST, LATEST = 0.05, 0.95
 HESITATION_S = 0.25
 AGAIN, AGAIN_MAX = 75, 5
-"""What a worker ends with that has met a failure beside it and is to be started again; and how often in all."""
+"""What a worker ends with that has met a failure beside it and is to be started again; and how often in all.
+
+The last status of such a worker has the failure under ``failed``.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,17 +127,15 @@ def command(folders: Folders, run: str, store: Path) -> list[str]:
 
 def in_peace(folders: Folders) -> Run:
     """Run the job in one process that nobody disturbs."""
-    run = Run()
-    began = time.perf_counter()
     started = command(folders, "plain", folders.out / "plain" / "store")
-    with Progress("in peace", total=folders.events) as progress, working(started) as worker:
-        follow(worker, run, progress, until=None)
-    run.seconds = time.perf_counter() - began
-    return run
+    return under_fire(started, "in peace", 0, 0, Run(events=folders.events))
 
 
 def under_fire(started: Sequence[str], title: str, kills: int, seed: int, plain: Run) -> Run:
-    """Run the job by the command *started*, and kill its process *kills* times on the way through *plain*'s events."""
+    """Run the job by the command *started*, and kill its process *kills* times on the way through *plain*'s events.
+
+    *Raises* `SourceFailed` if its process fails, or fails too often of what it asks to be started again after.
+    """
     run, chance = Run(), random.Random(seed)
     moments = sorted(round(chance.uniform(EARLIEST, LATEST) * plain.events) for _ in range(kills))
     began = time.perf_counter()
@@ -149,6 +150,7 @@ def under_fire(started: Sequence[str], title: str, kills: int, seed: int, plain:
                     time.sleep(chance.uniform(0, min(HESITATION_S, plain.seconds / (4 * kills))))
                     kill(worker, last)
             if worker.returncode == AGAIN:
+                start_again(run, last)
                 continue
             ahead.pop(0)
             if worker.returncode < 0:
@@ -157,6 +159,16 @@ def under_fire(started: Sequence[str], title: str, kills: int, seed: int, plain:
                 progress.mark(last["position"])
     run.seconds = time.perf_counter() - began
     return run
+
+
+def start_again(run: Run, last: dict[str, Any]) -> None:
+    """Count a failure after which a worker is started again. *Raises* `SourceFailed` if there were too many."""
+    run.restarts += 1
+    failed = last.get("failed", "it did not say why")
+    if run.restarts > AGAIN_MAX:
+        message = f"the process that hosts the queries has failed {plural(run.restarts, 'time')}, at last so: {failed}"
+        raise SourceFailed(message, source="")
+    say(f"  failed, and started again where it was, {run.restarts} of at most {AGAIN_MAX} times: {failed}")
 
 
 def kill(worker: subprocess.Popen[bytes], last: dict[str, Any]) -> None:
@@ -178,13 +190,13 @@ def working(started: Sequence[str]) -> Iterator[subprocess.Popen[bytes]]:
 
 
 def follow(worker: subprocess.Popen[bytes], run: Run, progress: Progress, *, until: int | None) -> dict[str, Any]:
-    """Read what a worker says until it has reached the event *until*, or is done; return the last it said.
+    """Read what a worker says until it has reached the event *until*, or has ended; return the last it said.
 
-    *Raises* `SourceFailed` if it ends without being done.
+    *Raises* `SourceFailed` if it has ended without being done, and does not ask to be started again.
     """
     began = time.perf_counter()
     last: dict[str, Any] = {}
-    told = not run.kills
+    told = not run.kills or any(each.at == run.kills[-1] for each in run.recoveries)
     for last in statuses(worker):
         progress.show(last["position"], last["time"])
         if not told and last["emitted"]:
@@ -193,14 +205,11 @@ def follow(worker: subprocess.Popen[bytes], run: Run, progress: Progress, *, unt
             run.recoveries.append(Recovery(run.kills[-1], last["replayed"], last["recovery_s"], waited))
         if until is not None and last["position"] >= until and last["taken"]:
             return last
-    if not last.get("done"):
-        code = worker.wait()
-        run.restarts += code == AGAIN
-        if code == AGAIN and run.restarts <= AGAIN_MAX:
-            say(f"  started again where it was, {run.restarts} of at most {AGAIN_MAX} times")
-            return last
+    code = worker.wait()
+    if last.get("done"):
+        run.events = last["position"]
+    elif code != AGAIN:
         raise SourceFailed(f"the process that hosts the queries has failed with exit code {code}; see above", source="")
-    run.events = last["position"]
     return last
 
 

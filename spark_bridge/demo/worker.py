@@ -10,7 +10,7 @@ import sys
 import threading
 from contextlib import closing
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 from checkpoint import SqliteStore
 from hosting.demo.job import AGAIN
@@ -48,11 +48,12 @@ class Worker:
             evaluator.run(until=lambda: companions.error is not None)
             while not companions.ended:
                 self.done.wait(REPORT_S)
-        if companions.error is not None:
-            sys.exit(failed(companions.error))
-        evaluator.checkpoint()
+        if companions.error is None:
+            evaluator.checkpoint()
         self.done.set()
         reporter.join()
+        if companions.error is not None:
+            self.fail(companions.error)
         tell(self.status())
 
     def report(self) -> None:
@@ -75,11 +76,10 @@ class Worker:
             "one_with": [] if self.driver is None else [self.driver.jvm],
         }
 
-
-def failed(error: Exception) -> int:
-    """Say what Spark has failed with; what of that passes, the next start gets over, and the rest fails again."""
-    sys.stderr.write(f"{error}\n")
-    return AGAIN
+    def fail(self, error: Exception) -> NoReturn:
+        """Say what Spark has failed with, and end so as to be started again: what does not pass fails again."""
+        tell(self.status() | {"done": False, "failed": str(error)})
+        sys.exit(AGAIN)
 
 
 def batches_done(logs: Path, name: str) -> int:
