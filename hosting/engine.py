@@ -348,7 +348,7 @@ class QueryEngine(Delivery, Clock):
     def fire_bounded(self, timer: Timer, actions: int) -> None:
         """Fire *timer*, or fail its query if that goes on for ever without time moving."""
         instance = timer[2]
-        if isinstance(instance, Instance) and actions > instance.plan.limits.actions_max:
+        if actions and isinstance(instance, Instance) and actions > instance.plan.limits.actions_max:
             self.stop_runaway(instance)
         elif instance is not None:
             timer[2] = None
@@ -417,10 +417,13 @@ class QueryEngine(Delivery, Clock):
 
     def plan_inner(self, query: Query[Any], node: PlanNode) -> tuple[Plan, Operators]:
         for plan in node.made:
-            same = plan.alike is None and plan.query is query.node
-            ops = plan.operators if same else plan.alike and plan.alike.operators(query)
-            if ops:
-                return plan, ops
+            alike = plan.alike
+            if alike is not None:
+                ops = alike.operators(query)
+                if ops is not None:
+                    return plan, ops
+            elif plan.query is query.node:
+                return plan, plan.operators
         plan = Plan(query.node, limits=node.plan.limits, prefix=f"{node.path}/inner", symbolic=True, around=node.plan)
         refuse_foreign(plan)
         let_others_use(plan)

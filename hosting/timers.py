@@ -15,6 +15,7 @@ from collections.abc import Hashable
 
 from reliable_rx.instance import Instance, Timer
 from reliable_rx.plan import PlanNode
+from reliable_rx.waiting import wait
 
 SWEEP_MIN = 64
 
@@ -46,19 +47,29 @@ class Timers:
 
     def pop(self, time: float, *, inclusive: bool) -> Timer | None:
         """Take out the next timer that is due before *time* (or, *inclusive*, at it)."""
-        due = self.next_due()
-        if due is None or due > time or (due == time and not inclusive):
-            return None
-        return heapq.heappop(self.heap)
+        heap = self.heap
+        while heap:
+            due, _, waits, _, _ = heap[0]
+            if waits is None:
+                self.drop_first()
+            elif due < time or (inclusive and due == time):
+                return heapq.heappop(heap)
+            else:
+                return None
+        return None
+
+    def drop_first(self) -> None:
+        """Take out an emptied timer, or all of them."""
+        if self.cancelled > len(self.heap) // 2:
+            self.sweep()
+        else:
+            heapq.heappop(self.heap)
+            self.cancelled -= 1
 
     def next_due(self) -> float | None:
         """Return when the next timer is due."""
         while self.heap and self.heap[0][2] is None:
-            if self.cancelled > len(self.heap) // 2:
-                self.sweep()
-            else:
-                heapq.heappop(self.heap)
-                self.cancelled -= 1
+            self.drop_first()
         return self.heap[0][0] if self.heap else None
 
     def have_due(self, time: float) -> bool:
@@ -73,6 +84,8 @@ class Timers:
 
 class Clock:
     """The part of a world that is about time: it moves by turns only."""
+
+    wait = staticmethod(wait)
 
     def __init__(self, clock: float, immediate: deque[Timer]) -> None:
         self.clock = clock

@@ -48,11 +48,12 @@ class Alike:
         if query is self.latest:
             return self.found
         found = self._in_tree(query) if self.above is None else self._in_chain(query, self.above)
-        if found is not None:
-            for index, taken in self.taken.items():
-                if found[index] is not taken and not self._takes(index, found[index], taken):
-                    return None
-            self.latest, self.found = query, found
+        if found is None:
+            return None
+        for index, taken in self.taken.items():
+            if found[index] is not taken and not self._takes(index, found[index], taken):
+                return None
+        self.latest, self.found = query, found
         return found
 
     def _takes(self, index: int, op: Any, taken: Any) -> bool:

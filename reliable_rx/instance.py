@@ -264,17 +264,34 @@ class Instance:
         children = None if self.children is None else self.children.get(node.index)
         return None if children is None else children.get(key)
 
-    def prepare(self, node: PlanNode, key: Hashable, outer: Any, inner: Any = None) -> Instance:
+    def open(self, node: PlanNode, key: Hashable, outer: Any, inner: Any = None) -> None:
+        """Subscribe to the inner sequence for *outer*; *inner* is what the selector has returned, if it has."""
+        opened, world = self.room(node), self.world
+        plan, ops = self.plan_child(node, outer, inner)
+        child = world.wait(self, node, key, outer, plan, ops) if plan.waits is not None else None
+        if child is not None:
+            opened[key] = child
+        else:
+            opened[key] = child = Instance(plan, world, node, key, ops, self, outer)
+            world.trampoline.subscribe(child, plan.root)
+
+    def prepare(self, node: PlanNode, key: Hashable, outer: Any) -> None:
         """Build the subscription to the inner sequence for *outer*."""
+        opened = self.room(node)
+        plan, ops = self.plan_child(node, outer)
+        opened[key] = Instance(plan, self.world, node, key, ops, self, outer)
+
+    def room(self, node: PlanNode) -> dict[Hashable, Instance]:
+        """Return where *node* has its inner subscriptions, which there will be one more of."""
         if node.slot < 0:
             self.world.touch(self.unit)
-        opened = self.opened(node)
+        children = self.children
+        if children is None:
+            children = self.children = defaultdict(dict)
+        opened = children[node.index]
         if len(opened) >= node.plan.limits.inner_max:
             raise exceeded(node, "inner_max")
-        child = opened[key] = self.make_child(node, key, outer, inner)
-        if child.plan.is_too_deep:
-            raise too_deep(child.plan)
-        return child
+        return opened
 
     def close(self, node: PlanNode, key: Hashable) -> None:
         """Unsubscribe from the inner sequence under *key*, if it is there."""
@@ -284,14 +301,22 @@ class Instance:
             child.dispose()
             self._forget_child(child)
 
-    def make_child(self, node: PlanNode, key: Hashable, outer: Any, inner: Any = None) -> Instance:
-        """Build the instance for *outer* without starting it; *inner* is what the selector has returned, if it has."""
-        world = self.world
-        if inner is None and node.template is not None and (isinstance(outer, Inner) or node.op.is_hub):
-            return Instance(node.template, world, node, key, None, self, outer)
-        query = self.ops[node.index].inner(outer) if inner is None else inner
-        plan, ops = world.plan_inner(query if isinstance(query, Query) else as_query(query), node)
-        return Instance(plan, world, node, key, ops, self, outer)
+    def make_child(self, node: PlanNode, key: Hashable, outer: Any) -> Instance:
+        """Build the instance for *outer* without starting it."""
+        plan, ops = self.plan_child(node, outer)
+        return Instance(plan, self.world, node, key, ops, self, outer)
+
+    def plan_child(self, node: PlanNode, outer: Any, inner: Any = None) -> tuple[Plan, Operators]:
+        """Return what runs the inner sequence for *outer*, or *inner*."""
+        if inner is None:
+            template = node.template
+            if template is not None and (isinstance(outer, Inner) or node.op.is_hub):
+                return template, template.operators
+            inner = self.ops[node.index].inner(outer)
+        plan, ops = self.world.plan_inner(inner if isinstance(inner, Query) else as_query(inner), node)
+        if plan.is_too_deep:
+            raise too_deep(plan)
+        return plan, ops
 
     def drop_child(self, node: PlanNode, child: Instance) -> None:
         self._forget_child(child)

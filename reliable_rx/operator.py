@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 
     from reliable_rx.query import Query
 
+TICK = "tick"
+"""The tag of the timer of what ticks."""
 Fields = dict[str, Any]
 Kind = TypeVar("Kind")
 
@@ -83,6 +85,13 @@ class Operator:
         """Return all that it emits, if that is one action after the subscription and then the end.
 
         What reads such an inner sequence can emit it itself, without a row, a plan and a subscription.
+        """
+        return None
+
+    def once(self, now: float, /) -> float | None:
+        """Return when it is over if it begins *now*, if all it does is to wait, to emit a 0 and to end.
+
+        It waits under `TICK`, and of its state only the field `due` is not at its default: see `reliable_rx.waiting`.
         """
         return None
 

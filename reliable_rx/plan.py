@@ -45,6 +45,8 @@ if TYPE_CHECKING:
 
 Operators = Sequence[Any]
 """The operators of one query, in the order of the plan's nodes."""
+Step = tuple[int, str | None, str | None]
+"""An operator's place with its `maps` and `filters`."""
 NO_LIMITS = Limits()
 
 
@@ -164,6 +166,8 @@ class Plan:
             node.leaf or node.calls_out or node.releases or node.op.is_hub for node in self.nodes
         )
         """Whether all that a row has outside itself is timers and inner sequences."""
+        self.waits = steps_after_waiting(self)
+        """How the value goes on, if all that this does is to wait once: see `reliable_rx.waiting`."""
         self.leaves = sorted((node for node in self.nodes if node.leaf), key=lambda node: type(node.op) is HubLeaf)
         for node in reversed(self.nodes):
             self._wire(node)
@@ -274,3 +278,14 @@ class Plan:
             yield node
             if node.template is not None:
                 yield from node.template.walk()
+
+
+def steps_after_waiting(plan: Plan) -> list[Step] | None:
+    """Return what stands behind the timer of a plan that waits once, which is maps and filters; None for another."""
+    first, *rest = plan.nodes
+    kinds = [type(node.op) for node in rest]
+    if not plan.symbolic or plan.under_symbol or first.inputs or type(first.op).once is Operator.once:
+        return None
+    if not all(issubclass(kind, Linear) and (kind.maps or kind.filters) for kind in kinds):
+        return None
+    return [(place, kind.maps, kind.filters) for place, kind in enumerate(kinds, 1)]  # type: ignore[attr-defined]

@@ -106,8 +106,7 @@ class Cx:
     def open(self, key: Hashable, outer: Any, inner: Any = None) -> None:
         instance, node = self.instance, self.node
         if instance.active & node.bit:
-            child = instance.prepare(node, key, outer, inner)
-            instance.world.trampoline.subscribe(child, child.plan.root)
+            instance.open(node, key, outer, inner)
 
     def prepare(self, key: Hashable, outer: Any) -> None:
         if self.active:

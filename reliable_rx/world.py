@@ -59,5 +59,10 @@ class World(Protocol):
         """An effect of a part that has ended raised *error*, which nobody in the query can hear any more."""
 
     def unsubscribe(self, instance: Instance, leaf: PlanNode, /) -> None: ...
+    def wait(
+        self, parent: Instance, node: PlanNode, key: Hashable, outer: Any, plan: Plan, ops: Operators, /
+    ) -> Instance | None:
+        """Open an inner sequence that does nothing but wait once; None if the host has no shorter way for it."""
+
     def plan_inner(self, query: Query[Any], node: PlanNode, /) -> tuple[Plan, Operators]:
         """Return the plan that runs what the selector of *node* has returned, and the operators to run it with."""

@@ -143,7 +143,7 @@ def whatever_number(self: Alike, query: Any) -> Any:
         op, inputs = waiting.pop()
         found.append(op)
         waiting += inputs
-    kinds = [kind for kind, _ in self.kinds]
+    kinds = self.kinds
     return found[::-1] if [type(op) for op in found][: len(kinds)] == kinds[: len(found)] else None
 
 

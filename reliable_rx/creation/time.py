@@ -20,7 +20,7 @@ from typing import Any, Literal, TypeVar, get_args
 from reactivex.abc import SchedulerBase
 from reactivex.internal.utils import NotSet
 
-from reliable_rx.operator import Context, Stage, frozen, relative_seconds
+from reliable_rx.operator import TICK, Context, Stage, frozen, relative_seconds
 from reliable_rx.operators.linear import fresh
 from reliable_rx.operators.time import Relative, Time, Waits, due_from, in_microseconds, microseconds
 from reliable_rx.query import Query, apply
@@ -47,12 +47,18 @@ class Timer(Waits, name="timer"):
         if type(time) is float and time > 0.0:  # what most selectors return, so nothing is looked at twice
             due = cx.now + time
         elif self.period is None and not isinstance(time, datetime) and relative_seconds(time) <= 0:
-            cx.soon("tick")
+            cx.soon(TICK)
             return
         else:
             due = due_from(cx.now, time)
         cx.state.due = due = in_microseconds(due)
-        cx.schedule(due, "tick")
+        cx.schedule(due, TICK)
+
+    def once(self, now: float) -> float | None:
+        time = self.duetime
+        if type(time) is not float or time <= 0.0 or self.period is not None:
+            return None
+        return in_microseconds(now + time)
 
     def on_timer(self, cx: Context, tag: Hashable) -> None:
         if self.period is None:
@@ -70,7 +76,7 @@ class Timer(Waits, name="timer"):
             state.count += 1
             cx.emit(count)
         if cx.goes_on(state):
-            cx.schedule(state.due, "tick")
+            cx.schedule(state.due, TICK)
 
 
 @lru_cache

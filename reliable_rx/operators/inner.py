@@ -102,7 +102,8 @@ class Reads(Stage):
         self.complete_if_idle(cx)
 
     def on_inner_completed(self, cx: Context, key: Hashable) -> None:
-        self.complete_if_idle(cx)
+        if cx.state.stopped:
+            self.complete_if_idle(cx)
 
     def live(self, cx: Context) -> int:
         """Return how many inner sequences have not ended."""
