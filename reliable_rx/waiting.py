@@ -40,11 +40,9 @@ class Waiting(Instance):
         return {0: {TICK: self.timer}}
 
     def dispose(self) -> None:
-        world = self.world
-        if self.epoch != world.epoch:
-            world.touch(self)  # first: a snapshot at work writes the row as it was, sink and all
+        """Be silent from now on; nothing changes that a snapshot at work has yet to write."""
         self.sink = None
-        world.cancel_timer(self.timer)
+        self.world.cancel_timer(self.timer)
 
     def fire(self, node: PlanNode, tag: Hashable) -> None:
         """Emit what comes of the timer, and end."""

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from every_case import CASES, lanes
 from lanes import at_each_commit
-from test_snapshot_differential import HOSTABLE, STREAMS, rows_now
+from test_snapshot_differential import HOSTABLE, STREAMS, ChainedRun, rows_now
 
 import reliable_rx as rx
 from hosting.engine import QueryEngine
@@ -102,6 +102,15 @@ def test_it_does_what_reactivex_does(name: str) -> None:
 def test_the_rows_are_the_same(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """After every turn a store would be given what it is given when each is subscribed operator by operator."""
     both_ways(WAITING[name], 1, monkeypatch)
+
+
+@pytest.mark.parametrize("full", [False, True], ids=["differential", "full"])
+@pytest.mark.parametrize("name", WAITING)
+def test_a_chain_of_checkpoints_holds_them(name: str, full: bool) -> None:
+    """Checkpoints have those that wait as they were at their moment, though they begin and end while one is written."""
+    run = ChainedRun(WAITING[name], 1, late=True, full=full)
+    run.play()
+    run.close()
 
 
 @pytest.mark.parametrize("name", lanes(HOSTABLE, fast=1, every=8))
