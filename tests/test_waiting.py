@@ -17,7 +17,7 @@ from hosting.timers import Clock
 from hosting.turn import Events, Tick
 from reliable_rx import operators as ops
 from reliable_rx.rows import units
-from reliable_rx.testing import Timed, parse_marbles
+from reliable_rx.testing import Timed, parse_marbles, run_plain
 from reliable_rx.testing.hosted import HostedRun
 from reliable_rx.testing.marbles import NEXT
 from reliable_rx.testing.oracle import check_operator, compare
@@ -109,7 +109,8 @@ def test_the_rows_are_the_same(name: str, monkeypatch: pytest.MonkeyPatch) -> No
 def test_a_chain_of_checkpoints_holds_them(name: str, full: bool) -> None:
     """Checkpoints have those that wait as they were at their moment, though they begin and end while one is written."""
     run = ChainedRun(WAITING[name], 1, late=True, full=full)
-    run.play()
+    expected = run_plain(WAITING[name], run.streams, run.until_s)
+    compare("the run", run.streams, expected, run.play())
     run.close()
 
 
