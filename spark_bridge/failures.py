@@ -19,14 +19,20 @@ INTERRUPTED = "py4j.protocol.Py4JJavaError: An error occurred while calling it: 
 
 
 def told(text: str) -> str:
-    """Return what an error of Spark's says in a line: of a traceback of Python's its last line.
+    """Return what an error of Spark's says in a line: of a traceback of Python's its last line, of one that came out of
+    Java what was thrown there.
 
     >>> told("Job aborted.\\n=== Streaming Query ===\\nIdentifier: rides")
     'Job aborted.'
     >>> told("[ERROR] Failed: Traceback (most recent call last):\\n  File ...\\nImportError: no such name")
     'ImportError: no such name'
+    >>> told("Traceback (most recent call last):\\n  ...\\nPy4JJavaError: ...\\n: IOException: disk\\n\\tat Disk:7\\n")
+    'IOException: disk'
     """
-    lines = [line for line in text.partition("\n=== Streaming Query")[0].splitlines() if line.strip()]
+    text = text.partition("\n=== Streaming Query")[0]
+    _, thrown, in_java = text.rpartition("\n: ")
+    text = in_java.partition("\n\tat ")[0] if thrown else text
+    lines = [line for line in text.splitlines() if line.strip()]
     plain = [line for line in lines if not line[0].isspace()]
     return plain[-1 if "Traceback" in text else 0].strip() if plain else text.strip()
 
