@@ -13,9 +13,10 @@ from spark_log_world import QUERY, SimulatedLogDisk, Spark, numbers_in, table, t
 from reliable_rx.errors import CheckpointRefused, NondeterminismDetected, PositionUnavailable, StoreUnavailable
 from reliable_rx.testing.faults import ProcessDied, arm, raise_
 from spark_bridge import MicroBatchSource
-from spark_bridge.log import names
+from spark_bridge.log import compaction, names
 from spark_bridge.log.disk import new_log_disk
-from spark_bridge.log.names import homes, parts_of, span_name, span_numbers
+from spark_bridge.log.manifest import following
+from spark_bridge.log.names import homes, manifest_name, parts_of, span_name, span_numbers
 from spark_bridge.log.retention import Held, acknowledge, register, retain
 from spark_bridge.log.view import LogView
 from spark_bridge.log.writer import LogWriter
@@ -23,6 +24,7 @@ from spark_bridge.log.writer import LogWriter
 WHERE = "the log"
 MANY = 6000  # rows that are too many for the manifest
 State = Mapping[str, bytes]
+taken_in = compaction._taken_in
 
 
 @pytest.fixture
@@ -329,15 +331,28 @@ OTHERS: dict[str, tuple[int, list[Callable[[SimulatedLogDisk], None]]]] = {
 }
 
 
+SAMPLE = ("reader, then driver", False), ("driver", True)
+
+
 @pytest.mark.parametrize(
-    "who", [each if each == "reader, then driver" else pytest.param(each, marks=pytest.mark.slow) for each in OTHERS]
+    ("who", "large"),
+    [
+        pytest.param(who, large, marks=[] if (who, large) in SAMPLE else pytest.mark.slow)
+        for who in OTHERS
+        for large in (False, True)
+    ],
 )
-def test_whoever_works_meanwhile_no_row_is_lost(small: None, seven: State, who: str) -> None:
+def test_whoever_works_meanwhile_no_row_is_lost(
+    small: None, seven: State, monkeypatch: pytest.MonkeyPatch, who: str, large: bool
+) -> None:
     """A driver stands still at any moment of a batch and its compaction, and others go on; then it does too.
 
-    It may be told that it is one too many. What no reader has acknowledged is there, whole and in order.
+    It may be told that it is one too many. What no reader has acknowledged is there, whole and in order, whether its
+    files are taken into the block or too *large* for it.
     """
     acknowledged, acts = OTHERS[who]
+    if large:
+        monkeypatch.setattr(compaction, "_taken_in", lambda view, manifests, room: taken_in(view, manifests, -1))
     start = SimulatedLogDisk(seven)
     register(start, "app", 0, 0, "rows", where=WHERE)
     left = 0
@@ -348,15 +363,33 @@ def test_whoever_works_meanwhile_no_row_is_lost(small: None, seven: State, who: 
             commit(disk, 7)
         if disk.left > 0:
             break
+        view = LogView(disk, where=WHERE)
+        there = view.bounds(0, "rows")
+        assert numbers_in(view) == ten(*range(there[0] // 2, there[1] // 2)), left
         drive(disk, stop=20)
         view = LogView(disk, where=WHERE)
         first, end = view.bounds(0, "rows")
         assert (first <= 2 * acknowledged, end) == (True, 40), left
         assert numbers_in(view) == ten(*range(first // 2, 20)), left
         forget(19)(disk)
-        there = [numbers for name in disk.names() if (numbers := span_numbers(name)) is not None]
-        assert there == [range(19, 20)], left
+        left_over = [numbers for name in disk.names() if (numbers := span_numbers(name)) is not None]
+        assert left_over == [range(19, 20)], left
     assert left > 30
+
+
+def test_what_a_driver_that_slept_and_died_has_left_is_not_read(tmp_path: Path, small: None) -> None:
+    """It wrote a batch under a number that was free again, and was killed before it looked: what has moved counts."""
+    spark = Spark(tmp_path)
+    run(spark, 0, 4)
+    slept = following(spark.view().newest(), query=QUERY, batch=4, parts=spark.wrote(4, table(777)), partitions=1)
+    run(spark, 4, 12)
+    moved = spark.view().manifest(4)
+    new_log_disk(tmp_path).create(manifest_name(4), slept.encoded())
+    assert moved is not None and spark.view().manifest(4) == moved
+    assert spark.numbers() == all_rows(12)
+    run(spark, 12, 16)
+    assert manifest_name(4) not in spark.files("manifest-")
+    assert spark.numbers() == all_rows(16)
 
 
 def test_a_manifest_moves_only_upwards() -> None:

@@ -13,6 +13,7 @@ One directory, because then one sync of it makes the names of a batch's files du
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 LOG = "log"
@@ -53,6 +54,15 @@ def manifest_name(number: int) -> str:
 def manifest_number(name: str) -> int | None:
     found = _MANIFEST.fullmatch(name)
     return int(found[1]) if found else None
+
+
+def newest_alone(names: Iterable[str]) -> int | None:
+    """Return the number of the newest manifest among *names*, which is in a file of its own; None if in doubt.
+
+    >>> newest_alone(["log", "manifest-000000000007", "manifest-000000000012", "manifests-64-000000000064"])
+    12
+    """
+    return manifest_number(max((name for name in names if name.startswith("manifest-")), default=""))
 
 
 def span_name(numbers: range) -> str:

@@ -29,6 +29,7 @@ class LogView:
         self.disk, self.where = disk, where
         self._cached: OrderedDict[int, Manifest] = OrderedDict()
         self._spans: OrderedDict[range, Span] = OrderedDict()
+        self._latest: tuple[Manifest, memoryview] | None = None
         self._lock = threading.Lock()
         self._identity: Identity | None = None
 
@@ -73,11 +74,12 @@ class LogView:
         data = self.encoded(number)
         if data is None:
             return None
-        found, _ = decoded(data, where=f"{self.where}, {manifest_name(number)}")
+        found, blob = decoded(data, where=f"{self.where}, {manifest_name(number)}")
         if found.number != number:
             what = f"manifest {number} says that it is {found.number}"
             raise CheckpointRefused(f"{self.where}: {what}", what=what, where=self.where)
         with self._lock:
+            self._latest = found, blob
             self._cached[number] = found
             while len(self._cached) > CACHED_MAX:
                 self._cached.popitem(last=False)
@@ -88,26 +90,37 @@ class LogView:
         return next(self._encoded(number), None)
 
     def _encoded(self, number: int) -> Iterator[bytes]:
-        """Yield what each file says of it: the same, but the upper ones may have taken rows in."""
+        """Yield what each file says of it, the upper ones first, which may have taken rows in.
+
+        Looked for in the order in which it moves; but one that is alone though it has moved is of a driver that slept.
+        """
         alone, *spans = homes(number)
         with self._lock:
             opened = [self._spans[home] for home in spans if home in self._spans]
         for span in opened:
             yield span.manifest(number)
-        if (data := self.disk.read(span_name(alone))) is not None:
-            yield data
+        data = self.disk.read(span_name(alone))
         for home in spans:
             if (found := self.span(home)) is not None:
                 yield found.manifest(number)
+        if data is not None:
+            yield data
 
     def inline_rows(self, number: int, part: Part) -> bytes | None:
         """Return the rows of *part*, a part of manifest *number*, that lie in a file of manifests; None if none do."""
-        for data in self._encoded(number):
-            manifest, blob = decoded(data, where=f"{self.where}, {manifest_name(number)}")
+        for manifest, blob in self._decoded(number):
             for each in manifest.parts:
                 if each.is_inline and (each.task, each.attempt) == (part.task, part.attempt):
                     return inlined(each, blob).inline
         return None
+
+    def _decoded(self, number: int) -> Iterator[tuple[Manifest, memoryview]]:
+        """Yield manifest *number* with its rows, as it was read just now if it was, then as it is in each file."""
+        latest = self._latest
+        if latest is not None and latest[0].number == number:
+            yield latest
+        for data in self._encoded(number):
+            yield decoded(data, where=f"{self.where}, {manifest_name(number)}")
 
     def files_of(self, numbers: range) -> list[str]:
         """Return the files of rows that the manifests with these *numbers*, all in one file, name."""

@@ -27,7 +27,7 @@ from spark_bridge.log.compaction import compact, is_due
 from spark_bridge.log.compare import Difference, difference
 from spark_bridge.log.disk import LogDisk
 from spark_bridge.log.manifest import Manifest, Part, following
-from spark_bridge.log.names import UNFINISHED, manifest_name, query_name, rows_name
+from spark_bridge.log.names import UNFINISHED, manifest_name, newest_alone, query_name, rows_name
 from spark_bridge.log.noted import Noted
 from spark_bridge.log.refusal import LogFull, LogRefused
 from spark_bridge.log.retention import readers_on
@@ -189,11 +189,30 @@ class LogWriter:
         try:
             self._disk.create(manifest_name(manifest.number), manifest.encoded())
         except FileExistsError:
-            message = f"{self._where}: another driver has just written batch {manifest.number}; stop one of the two"
-            raise StoreUnavailable(message, where=self._where) from None
+            raise self._overtaken(manifest) from None
+        self._check_in_time(manifest)
         probe("spark.after_manifest")
         self._note(manifest)
         return manifest
+
+    def _check_in_time(self, manifest: Manifest) -> None:
+        """Take *manifest* back if its number was another's, and is free again as that has moved or been forgotten.
+
+        *Raises* `StoreUnavailable` then, and if others follow it: their driver is at work.
+        """
+        if newest_alone(self._disk.names()) == manifest.number:
+            return
+        kept = self.view.kept()
+        if kept and kept[-1].start == manifest.number:
+            return
+        if not any(len(numbers) == 1 and manifest.number in numbers for numbers in kept):
+            self._disk.settle()  # where it has moved to
+            self._disk.remove(manifest_name(manifest.number))
+        raise self._overtaken(manifest)
+
+    def _overtaken(self, manifest: Manifest) -> StoreUnavailable:
+        message = f"{self._where}: another driver has just written batch {manifest.number}; stop one of the two"
+        return StoreUnavailable(message, where=self._where)
 
     def _note(self, manifest: Manifest) -> None:
         if self._noted is not None:
