@@ -121,6 +121,10 @@ class Process:
                 continue
         return found
 
+    def has_left(self) -> bool:
+        """Whether nothing lives that it has started."""
+        return not self.members()
+
     def end(self) -> None:
         """Kill whatever of it still lives, and wait until nothing does."""
         while members := self.members():
@@ -213,7 +217,7 @@ class World:
             assert time.monotonic() < deadline, f"{what}: {[process.said() for process in alive]}"
             for feed in () if self.fed_up else self.feeds:
                 feed.feed()
-            time.sleep(0.02)
+            time.sleep(0.05)
 
     def wait_for_more(self, what: str, rows: int, *alive: Process, unless: Process | None = None) -> None:
         """Let rows come until each log has *rows* more, or *unless* has ended."""
@@ -275,8 +279,9 @@ class World:
         for feed in self.feeds:
             feed.say_last()
         for process in processes:
-            self.wait(f"the end of {process.role}", lambda p=process: p.has_ended())  # type: ignore[misc]
+            self.wait(f"the end of {process.role}", process.has_ended)
             assert process.popen.returncode == 0, process.said()
+            self.wait(f"the end of what {process.role} has started", process.has_left)
             process.end()
         for ledger in [ledger for feed in self.feeds for ledger in feed.ledgers()]:
             assert ledger.expected > 1
