@@ -37,7 +37,7 @@ from reliable_rx.query import Query, SourceLeaf
 from reliable_rx.reading import reads_inner, subject_of, subscribe_inner
 from reliable_rx.refusal import refuse_foreign
 from reliable_rx.rows import Report
-from reliable_rx.stage import finish_node
+from reliable_rx.stage import finish_node, too_deep
 
 
 class QueryEngine(Delivery, Clock):
@@ -340,7 +340,11 @@ class QueryEngine(Delivery, Clock):
             if timer[0] > self.clock:
                 self.clock, mark, actions = timer[0], self.orders, 0
             actions += timer[1] > mark  # set since the clock has come here
-            self.fire_bounded(timer, actions)
+            if actions:
+                self.fire_bounded(timer, actions)
+            else:
+                instance, timer[2] = timer[2], None
+                instance.fire(timer[3], timer[4])
             if self.cascade:
                 self.settle()
         self.in_timers = False
@@ -348,7 +352,7 @@ class QueryEngine(Delivery, Clock):
     def fire_bounded(self, timer: Timer, actions: int) -> None:
         """Fire *timer*, or fail its query if that goes on for ever without time moving."""
         instance = timer[2]
-        if actions and isinstance(instance, Instance) and actions > instance.plan.limits.actions_max:
+        if isinstance(instance, Instance) and actions > instance.plan.limits.actions_max:
             self.stop_runaway(instance)
         elif instance is not None:
             timer[2] = None
@@ -425,6 +429,8 @@ class QueryEngine(Delivery, Clock):
             elif plan.query is query.node:
                 return plan, plan.operators
         plan = Plan(query.node, limits=node.plan.limits, prefix=f"{node.path}/inner", symbolic=True, around=node.plan)
+        if plan.is_too_deep:
+            raise too_deep(plan)
         refuse_foreign(plan)
         let_others_use(plan)
         node.made = [plan, *node.made[: MADE_MAX - 1]]

@@ -47,9 +47,22 @@ class Alike:
         """
         if query is self.latest:
             return self.found
-        found = self._in_tree(query) if self.above is None else self._in_chain(query, self.above)
-        if found is None:
-            return None
+        if self.above is None:
+            found = self._in_tree(query)
+            if found is None:
+                return None
+        else:  # without branches, as nearly all are
+            found, at = [], query
+            for kind in self.above:
+                op, inputs = at.op, at.inputs
+                if type(op) is not kind or len(inputs) != 1:
+                    return None
+                found.append(op)
+                at = inputs[0]  # type: ignore[assignment]
+            if type(at.op) is not self.leaf or at.inputs:
+                return None
+            found.append(at.op)
+            found.reverse()
         for index, taken in self.taken.items():
             if found[index] is not taken and not self._takes(index, found[index], taken):
                 return None
@@ -62,21 +75,6 @@ class Alike:
         refuse(op, self.paths[index])
         self.taken[index] = op
         return True
-
-    def _in_chain(self, query: Query[Any] | Node, above: list[type[Any]]) -> list[Any] | None:
-        """Return the operators of a query without branches, which nearly all are."""
-        found: list[Any] = []
-        for kind in above:
-            op, inputs = query.op, query.inputs
-            if type(op) is not kind or len(inputs) != 1:
-                return None
-            found.append(op)
-            query = inputs[0]
-        if type(query.op) is not self.leaf or query.inputs:
-            return None
-        found.append(query.op)
-        found.reverse()
-        return found
 
     def _in_tree(self, query: Query[Any] | Node) -> list[Any] | None:
         found: list[Any] = []

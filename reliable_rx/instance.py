@@ -264,34 +264,24 @@ class Instance:
         children = None if self.children is None else self.children.get(node.index)
         return None if children is None else children.get(key)
 
-    def open(self, node: PlanNode, key: Hashable, outer: Any, inner: Any = None) -> None:
+    def open(self, node: PlanNode, key: Hashable, outer: Any, inner: Any = None, *, start: bool = True) -> None:
         """Subscribe to the inner sequence for *outer*; *inner* is what the selector has returned, if it has."""
-        opened, world = self.room(node), self.world
-        plan, ops = self.plan_child(node, outer, inner)
-        child = world.wait(self, node, key, outer, plan, ops) if plan.waits is not None else None
-        if child is not None:
-            opened[key] = child
-        else:
-            opened[key] = child = Instance(plan, world, node, key, ops, self, outer)
-            world.trampoline.subscribe(child, plan.root)
-
-    def prepare(self, node: PlanNode, key: Hashable, outer: Any) -> None:
-        """Build the subscription to the inner sequence for *outer*."""
-        opened = self.room(node)
-        plan, ops = self.plan_child(node, outer)
-        opened[key] = Instance(plan, self.world, node, key, ops, self, outer)
-
-    def room(self, node: PlanNode) -> dict[Hashable, Instance]:
-        """Return where *node* has its inner subscriptions, which there will be one more of."""
+        world, children = self.world, self.children
         if node.slot < 0:
-            self.world.touch(self.unit)
-        children = self.children
+            world.touch(self.unit)
         if children is None:
             children = self.children = defaultdict(dict)
         opened = children[node.index]
         if len(opened) >= node.plan.limits.inner_max:
             raise exceeded(node, "inner_max")
-        return opened
+        plan, ops = world.plan_inner(inner, node) if isinstance(inner, Query) else self.plan_child(node, outer, inner)
+        child = world.wait(self, node, key, outer, plan, ops) if plan.waits is not None and start else None
+        if child is not None:
+            opened[key] = child
+        else:
+            opened[key] = child = Instance(plan, world, node, key, ops, self, outer)
+            if start:
+                child.start()
 
     def close(self, node: PlanNode, key: Hashable) -> None:
         """Unsubscribe from the inner sequence under *key*, if it is there."""
@@ -311,12 +301,11 @@ class Instance:
         if inner is None:
             template = node.template
             if template is not None and (isinstance(outer, Inner) or node.op.is_hub):
+                if template.is_too_deep:
+                    raise too_deep(template)
                 return template, template.operators
             inner = self.ops[node.index].inner(outer)
-        plan, ops = self.world.plan_inner(inner if isinstance(inner, Query) else as_query(inner), node)
-        if plan.is_too_deep:
-            raise too_deep(plan)
-        return plan, ops
+        return self.world.plan_inner(inner if isinstance(inner, Query) else as_query(inner), node)
 
     def drop_child(self, node: PlanNode, child: Instance) -> None:
         self._forget_child(child)

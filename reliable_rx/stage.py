@@ -110,7 +110,7 @@ class Cx:
 
     def prepare(self, key: Hashable, outer: Any) -> None:
         if self.active:
-            self.instance.prepare(self.node, key, outer)
+            self.instance.open(self.node, key, outer, start=False)
 
     def start(self, key: Hashable) -> None:
         child = self.instance.child(self.node, key)

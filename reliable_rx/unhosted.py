@@ -26,6 +26,7 @@ from reliable_rx.plan import Operators, Plan, PlanNode
 from reliable_rx.push import Entrance, Escaped, Push, Wiring, locked
 from reliable_rx.query import ForeignLeaf, Node, Query, SourceLeaf
 from reliable_rx.reading import reads_inner, subject_of, subscribe_inner
+from reliable_rx.stage import too_deep
 from reliable_rx.subject import tell_end
 
 DEFAULTS: dict[str, Callable[[], Any]] = {
@@ -171,7 +172,10 @@ class PlainWorld:
     def plan_inner(self, query: Query[Any], node: PlanNode) -> tuple[Plan, Operators]:
         if not node.made or node.made[0].query is not query.node:  # many selectors return one and the same
             prefix, around = f"{node.path}/inner", node.plan
-            node.made = [Plan(query.node, limits=around.limits, prefix=prefix, symbolic=False, around=around)]
+            plan = Plan(query.node, limits=around.limits, prefix=prefix, symbolic=False, around=around)
+            if plan.is_too_deep:
+                raise too_deep(plan)
+            node.made = [plan]
         return node.made[0], node.made[0].operators
 
     def wait(self, *_: Any) -> None:

@@ -65,8 +65,9 @@ class Waiting(Instance):
 
 def wait(parent: Instance, node: PlanNode, key: Hashable, outer: Any, plan: Plan, ops: Operators) -> Waiting | None:
     """Begin to wait in *parent*; None if the timer among *ops* is not to fire just once, some time after now."""
-    world, first = parent.world, plan.nodes[0]
-    due = ops[0].once(world.now(first))
+    world: Any = parent.world  # of a host: it has one clock, where `now` is asked of each scheduler elsewhere
+    first = plan.nodes[0]
+    due = ops[0].once(world.clock)
     if due is None:
         return None
     child = new(Waiting)

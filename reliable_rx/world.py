@@ -65,4 +65,7 @@ class World(Protocol):
         """Open an inner sequence that does nothing but wait once; None if the host has no shorter way for it."""
 
     def plan_inner(self, query: Query[Any], node: PlanNode, /) -> tuple[Plan, Operators]:
-        """Return the plan that runs what the selector of *node* has returned, and the operators to run it with."""
+        """Return the plan that runs what the selector of *node* has returned, and the operators to run it with.
+
+        *Raises* `LimitExceeded` if it is nested too deeply.
+        """

@@ -22,7 +22,7 @@ from reactivex.internal.utils import NotSet
 
 from reliable_rx.operator import TICK, Context, Stage, frozen, relative_seconds
 from reliable_rx.operators.linear import fresh
-from reliable_rx.operators.time import Relative, Time, Waits, due_from, in_microseconds, microseconds
+from reliable_rx.operators.time import WHOLE_S, Relative, Time, Waits, due_from, in_microseconds, microseconds
 from reliable_rx.query import Query, apply
 
 S = TypeVar("S")
@@ -58,7 +58,8 @@ class Timer(Waits, name="timer"):
         time = self.duetime
         if type(time) is not float or time <= 0.0 or self.period is not None:
             return None
-        return in_microseconds(now + time)
+        due = now + time
+        return round(due * 1e6) / 1e6 if -WHOLE_S < due < WHOLE_S else due  # `in_microseconds` without a call
 
     def on_timer(self, cx: Context, tag: Hashable) -> None:
         if self.period is None:
