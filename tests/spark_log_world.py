@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -24,12 +24,14 @@ from spark_bridge.log.writer import Committed, LogWriter
 
 QUERY, OTHER = "a" * 32, "b" * 32
 SCHEMA = pa.schema([("n", pa.int64())])
+WHERE = "the log"
+State = Mapping[str, bytes]
 
 
 class SimulatedLogDisk(LinkedFiles, SimulatedDisk):
     """A `LogDisk` whose crash states can be walked through."""
 
-    where, directory = "the log", None
+    where, directory = WHERE, None
 
     def names(self) -> Sequence[str]:
         return list(self._names)
@@ -97,6 +99,32 @@ def numbers_in(view: LogView, partition: int = 0) -> list[int]:
     while (chunk := cursor.next()) is not None:
         found += chunk.rows.column(0).to_pylist()
     return found
+
+
+# -- on the simulated disk: batches of two rows, one of them in a file
+
+
+def commit(disk: SimulatedLogDisk, batch: int, *, attempt: str = "1") -> None:
+    part = task_file(disk, batch, 0, 10 * batch, attempt=attempt)
+    LogWriter(disk, where=WHERE).commit(QUERY, batch, [part, task_inline(1, 10 * batch + 1)])
+
+
+def ten(*batches: int) -> list[int]:
+    """Return the rows of these *batches*."""
+    return [10 * batch + n for batch in batches for n in (0, 1)]
+
+
+def settled(disk: SimulatedLogDisk) -> State:
+    disk.sync_directory()
+    return disk.crash_states()[0]
+
+
+def seven_batches() -> State:
+    """Return a log with batches 0 to 6 and files of rows, of which 0 to 3 are to be put together with batch 7."""
+    disk = SimulatedLogDisk({})
+    for batch in range(7):
+        commit(disk, batch)
+    return settled(disk)
 
 
 class Spark:

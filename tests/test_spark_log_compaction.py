@@ -2,29 +2,35 @@
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
-from spark_log_world import QUERY, SimulatedLogDisk, Spark, numbers_in, table, task_file, task_inline
+from spark_log_world import (
+    QUERY,
+    WHERE,
+    SimulatedLogDisk,
+    Spark,
+    State,
+    commit,
+    numbers_in,
+    settled,
+    seven_batches,
+    table,
+    ten,
+)
 
-from reliable_rx.errors import CheckpointRefused, NondeterminismDetected, PositionUnavailable, StoreUnavailable
+from reliable_rx.errors import CheckpointRefused, NondeterminismDetected, PositionUnavailable
 from reliable_rx.testing.faults import ProcessDied, arm, raise_
 from spark_bridge import MicroBatchSource
-from spark_bridge.log import compaction, names
+from spark_bridge.log import names
 from spark_bridge.log.disk import new_log_disk
 from spark_bridge.log.manifest import following
 from spark_bridge.log.names import homes, manifest_name, parts_of, span_name, span_numbers
 from spark_bridge.log.retention import Held, acknowledge, register, retain
 from spark_bridge.log.view import LogView
-from spark_bridge.log.writer import LogWriter
 
-WHERE = "the log"
 MANY = 6000  # rows that are too many for the manifest
-State = Mapping[str, bytes]
-taken_in = compaction._taken_in
 
 
 @pytest.fixture
@@ -194,34 +200,14 @@ def test_what_a_driver_that_died_left_is_cleared(tmp_path: Path, small: None) ->
 
 # -- power loss and kills, on the simulated disk
 
-SEVEN = 7
 
-
-def commit(disk: SimulatedLogDisk, batch: int, *, attempt: str = "1") -> None:
-    part = task_file(disk, batch, 0, 10 * batch, attempt=attempt)
-    LogWriter(disk, where=WHERE).commit(QUERY, batch, [part, task_inline(1, 10 * batch + 1)])
-
-
-def ten(*batches: int) -> list[int]:
-    return [10 * batch + n for batch in batches for n in (0, 1)]
-
-
-def settled(disk: SimulatedLogDisk) -> State:
-    disk.sync_directory()
-    return disk.crash_states()[0]
+@pytest.fixture(scope="module")
+def seven() -> State:
+    return seven_batches()
 
 
 def read(state: State) -> list[int]:
     return numbers_in(LogView(SimulatedLogDisk(state), where=WHERE))
-
-
-@pytest.fixture(scope="module")
-def seven() -> State:
-    """A log with batches 0 to 6 and files of rows, of which 0 to 3 are to be put together with batch 7."""
-    disk = SimulatedLogDisk({})
-    for batch in range(SEVEN):
-        commit(disk, batch)
-    return settled(disk)
 
 
 def crashes(start: State, protocol: Any) -> list[State]:
@@ -240,7 +226,7 @@ def test_no_power_loss_takes_a_row(small: None, seven: State) -> None:
     """Whatever a power loss leaves while batch 7 is written and a block is made, each batch is there once, in order."""
     states = crashes(seven, lambda disk: commit(disk, 7))
     assert len(states) > 50
-    assert {len(read(state)) for state in states} == {2 * SEVEN, 2 * SEVEN + 2}
+    assert {len(read(state)) for state in states} == {14, 14 + 2}
     assert all(read(state) in (ten(*range(7)), ten(*range(8))) for state in states)
     assert any(span_name(range(4)) in state and "manifest-000000000002" in state for state in states)
 
@@ -275,106 +261,7 @@ def test_no_power_loss_while_a_block_is_forgotten_shows_batches_without_rows(sma
     assert min(len(read(state)) for state in states) == 8
 
 
-# -- others at work meanwhile, at every moment
-
-
-class Interleaved(SimulatedLogDisk):
-    """Lets somebody else work before one of the things that are done with it, counted down."""
-
-    def __init__(self, state: State, left: int, meanwhile: Callable[[SimulatedLogDisk], object]) -> None:
-        super().__init__(state)
-        self.left, self.meanwhile = left, meanwhile
-        self.on_operation = self.step
-
-    def step(self) -> None:
-        self.left -= 1
-        if self.left == 0:
-            self.meanwhile(self)
-
-    def names(self) -> Sequence[str]:
-        self.step()
-        return super().names()
-
-    def size(self, name: str) -> int | None:
-        self.step()
-        return super().size(name)
-
-    def read(self, name: str) -> bytes | None:
-        self.step()
-        return super().read(name)
-
-
-def forget(upto: int) -> Callable[[SimulatedLogDisk], None]:
-    """Return a reader that has all batches before *upto*, and forgets them."""
-
-    def act(disk: SimulatedLogDisk) -> None:
-        acknowledge(disk, "app", 0, Held("rows", 2 * upto))
-        retain(LogView(disk, where=WHERE))
-
-    return act
-
-
-def drive(disk: SimulatedLogDisk, *, first: int = 7, stop: int = 12) -> None:
-    """Be another driver of the same query, which goes on where the first one stands."""
-    for batch in range(first, stop):
-        commit(disk, batch, attempt="3")
-
-
-OTHERS: dict[str, tuple[int, list[Callable[[SimulatedLogDisk], None]]]] = {
-    "driver": (0, [drive]),
-    "reader in the block": (2, [forget(2)]),
-    "reader of the block": (4, [forget(4)]),
-    "reader behind the block": (6, [forget(6)]),
-    "driver, then reader": (2, [drive, forget(2)]),
-    "reader, then driver": (2, [forget(2), drive]),
-    "reader of all, then driver": (5, [forget(5), drive]),
-}
-
-
-SAMPLE = ("reader, then driver", False), ("driver", True)
-
-
-@pytest.mark.parametrize(
-    ("who", "large"),
-    [
-        pytest.param(who, large, marks=[] if (who, large) in SAMPLE else pytest.mark.slow)
-        for who in OTHERS
-        for large in (False, True)
-    ],
-)
-def test_whoever_works_meanwhile_no_row_is_lost(
-    small: None, seven: State, monkeypatch: pytest.MonkeyPatch, who: str, large: bool
-) -> None:
-    """A driver stands still at any moment of a batch and its compaction, and others go on; then it does too.
-
-    It may be told that it is one too many. What no reader has acknowledged is there, whole and in order, whether its
-    files are taken into the block or too *large* for it.
-    """
-    acknowledged, acts = OTHERS[who]
-    if large:
-        monkeypatch.setattr(compaction, "_taken_in", lambda view, manifests, room: taken_in(view, manifests, -1))
-    start = SimulatedLogDisk(seven)
-    register(start, "app", 0, 0, "rows", where=WHERE)
-    left = 0
-    while True:
-        left += 1
-        disk = Interleaved(settled(start), left, lambda disk: [act(disk) for act in acts])
-        with contextlib.suppress(StoreUnavailable, FileNotFoundError):
-            commit(disk, 7)
-        if disk.left > 0:
-            break
-        view = LogView(disk, where=WHERE)
-        there = view.bounds(0, "rows")
-        assert numbers_in(view) == ten(*range(there[0] // 2, there[1] // 2)), left
-        drive(disk, stop=20)
-        view = LogView(disk, where=WHERE)
-        first, end = view.bounds(0, "rows")
-        assert (first <= 2 * acknowledged, end) == (True, 40), left
-        assert numbers_in(view) == ten(*range(first // 2, 20)), left
-        forget(19)(disk)
-        left_over = [numbers for name in disk.names() if (numbers := span_numbers(name)) is not None]
-        assert left_over == [range(19, 20)], left
-    assert left > 30
+# -- which file counts
 
 
 def test_what_a_driver_that_slept_and_died_has_left_is_not_read(tmp_path: Path, small: None) -> None:

@@ -6,6 +6,7 @@ from collections import deque
 from dataclasses import dataclass
 from typing import Any
 
+from reliable_rx.errors import PositionUnavailable
 from spark_bridge.log.manifest import Manifest, Part, Place, Unit
 from spark_bridge.log.parts import open_part
 from spark_bridge.log.view import LogView, unavailable
@@ -67,11 +68,10 @@ class Cursor:
         if manifest is None:
             if self._number and self._view.exists(self._number - 1):  # the newest, which is always kept
                 return False
-            first, end = self._view.bounds(self._partition, self._unit)
-            if not first <= self._at <= end:
-                raise unavailable(self._view.where, self._partition, self._at, first, end)
             self._number = self._view.locate(self._partition, self._unit, self._at)
             return self._view.exists(self._number)
+        if manifest.before[self._unit][self._partition] > self._at:  # forgotten since it was looked for
+            raise self._unavailable(self._at)
         places = manifest.places(self._partition, self._unit)
         self._waiting.extend((manifest, place) for place in places if place.first + place.count > self._at)
         self._number += 1
@@ -83,7 +83,10 @@ class Cursor:
         if self._open is None or self._open[0] != key:
             file = open_part(self._view, manifest, place.part)
             if file is None:
-                first, end = self._view.bounds(self._partition, self._unit)
-                raise unavailable(self._view.where, self._partition, place.first, first, end)
+                raise self._unavailable(place.first)
             self._open = (key, file)
         return self._open[1]
+
+    def _unavailable(self, at: int) -> PositionUnavailable:
+        first, end = self._view.bounds(self._partition, self._unit)
+        return unavailable(self._view.where, self._partition, at, first, end)
