@@ -12,6 +12,7 @@ import os
 from collections.abc import Sequence
 from typing import Any
 
+from checkpoint.failures import unavailable
 from reliable_rx.errors import InternalError, invariant
 from spark_bridge.feeds import record_batch
 from spark_bridge.log.bells import ring
@@ -53,14 +54,18 @@ class MicroBatchSink:
         self._identity: Identity | None = None
         self._query = ""
         self._waiting: list[Any] = []
+        self._tried: str | None = None
+        """The name of the part that was written last, until it is known to be in the log."""
         self._durable = 0
         self._ended = False
 
     def open(self, stream: str, /) -> int | None:
-        self._identity = claim(self._disk, self._schema, where=self._where)
         self._query = hashlib.blake2b(stream.encode(), digest_size=16).hexdigest()
-        newest = self._writer.check_query(self._query)
+        with unavailable(self._where):
+            self._identity = claim(self._disk, self._schema, where=self._where)
+            newest = self._writer.check_query(self._query)
         self._waiting.clear()
+        self._tried = None
         self._durable = 0 if newest is None else newest.after("rows", 0)
         self._ended = newest is not None and newest.ended is not None
         return self._durable + self._ended
@@ -77,7 +82,13 @@ class MicroBatchSink:
             return
         self.flush()
         invariant(n == self._durable, f"the end has id {self._durable}, not {n}")
-        self._writer.append(self._query, [], at=self._durable, ended="" if error is None else repr(error))
+        text = "" if error is None else repr(error)
+        with unavailable(self._where):
+            newest = self._writer.check_query(self._query)
+            if newest is not None and newest.ended == text:  # to write it has failed, behind the manifest
+                self._disk.settle()
+            else:
+                self._writer.append(self._query, [], at=self._durable, ended=text)
         self._ended = True
         ring(self._disk.directory)
 
@@ -91,12 +102,36 @@ class MicroBatchSink:
     def _write(self, count: int) -> None:
         if self._identity is None:
             raise InternalError("a sink is opened before it is written to")
-        self._writer.make_room()
-        rows = record_batch(self._waiting[:count], self._schema)
-        at = self._durable
-        part = write_part(self._disk, self._identity, [rows], query=self._query, batch=at, task=0)
-        if part is not None:
-            self._writer.append(self._query, [part], at=at)
-        del self._waiting[:count]
-        self._durable = at + count
+        with unavailable(self._where):
+            count -= self._found()
+            if count > 0:
+                self._writer.make_room()
+                rows = record_batch(self._waiting[:count], self._schema)
+                self._append(self._identity, rows)
+                self._take(count)
         ring(self._disk.directory)
+
+    def _append(self, identity: Identity, rows: Any) -> None:
+        at = self._durable
+        part = write_part(self._disk, identity, [rows], query=self._query, batch=at, task=0)
+        if part is not None:
+            self._tried = part.attempt
+            self._writer.append(self._query, [part], at=at)
+
+    def _found(self) -> int:
+        """Return how many values are in the log though to write them has failed, and take them for written.
+
+        What fails behind the manifest, or loses its answer, has made it: a sync, a look, putting manifests together.
+        """
+        newest = None if self._tried is None else self._writer.check_query(self._query)
+        if newest is None or self._tried not in [part.attempt for part in newest.parts]:
+            return 0
+        self._disk.settle()
+        count = newest.after("rows", 0) - self._durable
+        self._take(count)
+        return count
+
+    def _take(self, count: int) -> None:
+        del self._waiting[:count]
+        self._durable += count
+        self._tried = None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import logging
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -14,7 +15,7 @@ from reliable_rx.testing.faults import SimulatedDisk
 from spark_bridge.log import names
 from spark_bridge.log.columns import PARTITION, canonical
 from spark_bridge.log.cursor import Cursor
-from spark_bridge.log.disk import LinkedFiles, new_log_disk
+from spark_bridge.log.disk import LinkedFiles, RealLogDisk, new_log_disk
 from spark_bridge.log.identity import Identity, claim
 from spark_bridge.log.manifest import Part, digest_of
 from spark_bridge.log.names import RowsName
@@ -99,6 +100,22 @@ def numbers_in(view: LogView, partition: int = 0) -> list[int]:
     while (chunk := cursor.next()) is not None:
         found += chunk.rows.column(0).to_pylist()
     return found
+
+
+class FailingDisk(RealLogDisk):
+    """A directory of which one operation fails, once, counted down; then there is room again."""
+
+    left = 0
+
+    def __getattribute__(self, name: str) -> Any:
+        if name in OPERATIONS:
+            self.left -= 1
+            if self.left == 0:
+                raise OSError(errno.ENOSPC, "No space left on device", name)
+        return super().__getattribute__(name)
+
+
+OPERATIONS = ("names", "size", "read", "view", "write", "sync", "rename", "sync_directory", "link", "remove", "writing")
 
 
 # -- on the simulated disk: batches of two rows, one of them in a file

@@ -5,15 +5,17 @@ What takes a Spark is in tests/spark; here is what a log and an evaluator can sh
 
 from __future__ import annotations
 
+import contextlib
 import re
 import shutil
 import time
+from itertools import count
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pytest
-from spark_log_world import SCHEMA, Spark, table
+from spark_log_world import SCHEMA, FailingDisk, Spark, table
 
 import reliable_rx as rx
 from checkpoint import MemoryStore, SqliteStore
@@ -23,9 +25,10 @@ from reliable_rx import operators as ops
 from reliable_rx.errors import NondeterminismDetected, PositionUnavailable, StoreUnavailable
 from reliable_rx.testing.faults import arm, disk_full
 from spark_bridge import MicroBatchSink, MicroBatchSource, batch_writer, publish
-from spark_bridge.log import LogRefused, end
+from spark_bridge.log import LogRefused, end, names
 from spark_bridge.log.noted import NOTE, Noted
 from spark_bridge.log.retention import Held, acknowledge, register, retain
+from spark_bridge.log.writer import LogWriter
 
 ROOT = Path(__file__).parents[1]
 PAGE = (ROOT / "docs" / "explanation" / "spark-guarantees.md").read_text()
@@ -203,6 +206,29 @@ def test_a_full_disk_fails_the_batch_which_is_there_once_afterwards(tmp_path: Pa
     spark.run(2, table(4))
     assert spark.numbers() == [0, 1, 2, 3, 4]
     assert not [path for path in tmp_path.iterdir() if path.name.endswith(".new")]
+
+
+def test_whatever_fails_once_fails_the_batch_which_is_there_once_afterwards(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each thing that is done with the disk in turn, also behind the manifest and where some are put together."""
+    monkeypatch.setattr(names, "SPANS", (4, 16))
+    for batch in range(7):
+        Spark(tmp_path / "seven").run(batch, table(batch))
+    for left in count(1):
+        shutil.copytree(tmp_path / "seven", log := tmp_path / str(left))
+        spark, disk = Spark(log), FailingDisk(log)
+        parts = spark.wrote(7, table(7), table(*range(8, 6000)))
+        disk.left = left
+        with contextlib.suppress(StoreUnavailable):
+            LogWriter(disk, where=spark.where).commit(spark.query, 7, parts)
+        spark.run(7, table(7), table(*range(8, 6000)))
+        assert spark.numbers() == list(range(6000)), left
+        spark.run(8, table(6000))
+        assert spark.numbers() == list(range(6001)), left
+        if disk.left > 0:
+            break
+    assert left > 20
 
 
 def test_an_older_checkpoint_is_recognised_as_far_as_batches_are_kept(tmp_path: Path) -> None:

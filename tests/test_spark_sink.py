@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
+import contextlib
+import shutil
 from itertools import count
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import pyarrow as pa
 import pytest
+from lanes import at_each_commit
+from spark_log_world import FailingDisk
 
 import reliable_rx as rx
+import spark_bridge.sink
 from checkpoint import MemoryStore
 from hosting import ListSource, QueryEvaluator
 from reliable_rx import operators as ops
 from reliable_rx.errors import SourceFailed, StoreUnavailable
 from reliable_rx.testing import check_sink
 from spark_bridge import LogFull, LogRefused, MicroBatchSink, MicroBatchSource
+from spark_bridge.log import names
 from spark_bridge.log.parts import CHUNK_ROWS_MAX
 
 SCHEMA = pa.schema([("n", pa.int64())])
@@ -80,6 +86,41 @@ def test_a_reader_that_is_behind_holds_the_stream_up(tmp_path: Path) -> None:
     reader.acknowledge(0)
     sink.flush()
     assert MicroBatchSource(tmp_path, values="tuple").open("0", 1).fetch(9).values == [(1,), (2,)]
+
+
+@pytest.mark.parametrize("rows", [1, at_each_commit(6000), at_each_commit(0)], ids=["few", "many", "the-end"])
+def test_a_disk_that_fails_once_holds_the_stream_up_no_longer(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, rows: int
+) -> None:
+    """Whatever fails in a flush, also behind the manifest and where some are put together, the next one goes on."""
+    monkeypatch.setattr(names, "SPANS", (4, 16))
+    fill(tmp_path / "seven", 7)
+    monkeypatch.setattr(spark_bridge.sink, "new_log_disk", FailingDisk)
+    for left in count(1):
+        shutil.copytree(tmp_path / "seven", log := tmp_path / str(left))
+        sink = MicroBatchSink(log, SCHEMA)
+        sink.open("numbers")
+        sink.write(7, [(n,) for n in range(7, 7 + rows)])
+        disk: Any = sink._disk
+        disk.left = left
+        with contextlib.suppress(StoreUnavailable):
+            sink.flush() if rows else sink.end(7, None)
+        left_over, disk.left = disk.left, 0
+        if rows:
+            sink.write(7 + rows, [(7 + rows,)])
+        sink.end(7 + rows + bool(rows), None)
+        assert read_back(log) == [(n, (n,)) for n in range(7 + rows + bool(rows))], left
+        if left_over > 0:
+            break
+    assert left > 20
+
+
+def fill(log: Path, flushes: int) -> None:
+    sink = MicroBatchSink(log, SCHEMA)
+    sink.open("numbers")
+    for n in range(flushes):
+        sink.write(n, [(n,)])
+        sink.flush()
 
 
 def test_a_former_writer_is_told(tmp_path: Path) -> None:
