@@ -7,12 +7,14 @@ examples miss is never found.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from hypothesis import Phase, settings
 from lanes import SHARE, Lane
 from postgres_server import PostgresServer, find
 
+SPARK = Path(__file__).parent / "spark"
 settings.register_profile("ci", derandomize=False, print_blob=True, deadline=None)
 settings.load_profile("ci")
 
@@ -22,6 +24,11 @@ def pytest_configure(config: pytest.Config) -> None:
     if Lane.fast_alone:
         settings.register_profile("fast", settings.get_profile("ci"), max_examples=100 // SHARE)
         settings.load_profile("fast")
+
+
+def pytest_ignore_collect(collection_path: Path) -> bool | None:
+    """Do not read what is slow as a whole where only the fast lane runs: it would load Spark."""
+    return True if Lane.fast_alone and collection_path == SPARK else None
 
 
 @pytest.fixture

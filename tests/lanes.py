@@ -6,12 +6,14 @@ commit; the rest of the lane is for a night.
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
+from typing import Any, TypeVar
 
 import pytest
 from hypothesis import settings
 
 SHARE = 8
+Test = TypeVar("Test", bound=Callable[..., Any])
 COMMIT = (pytest.mark.slow, pytest.mark.commit)
 
 
@@ -26,6 +28,13 @@ class Lane:
 def at_each_commit(*values: Any) -> Any:
     """Return a parameter that the fast lane leaves out."""
     return pytest.param(*values, marks=COMMIT)
+
+
+def left_to_commits(test: Test) -> Test:
+    """Leave a whole test out of the fast lane."""
+    for mark in COMMIT:
+        test = mark(test)
+    return test
 
 
 def share_of(count: int) -> int:

@@ -321,26 +321,29 @@ def test_a_query_in_sql_terms(tmp_path: Path) -> None:
     }
 
 
+MISFITS: list[tuple[Any, Any, str]] = [
+    ({"n": 1}, {"n": 1.5}, r"column 'n': 1\.5 is not a whole number"),
+    ({"n": 1}, {"n": True}, "column 'n': True is not a whole number"),
+    ({"n": 1}, {"n": 2**63}, "column 'n': .*too (large|big)"),
+    ({"n": 0.5}, {"n": 2**53 + 1}, "cannot be held exactly"),
+    ({"n": "a"}, {"n": 1}, "column 'n': 1 is not text"),
+    ({"n": "a"}, {"n": "\udc80"}, "column 'n': .*surrogates"),
+    ({"n": b"a"}, {"n": "a"}, "column 'n': 'a' is not bytes"),
+    ({"n": None}, {"n": 1}, "came after nothing but None"),
+    ({"n": datetime.datetime.now()}, {"n": datetime.datetime.now(datetime.UTC)}, "is not a time without a zone"),
+    ({"n": datetime.date(2013, 1, 1)}, {"n": datetime.datetime(2013, 1, 1)}, "is not a date"),
+    ({"n": [1]}, {"n": [threading]}, "column 'n': a builtins.module has no JSON form"),
+    ({"n": 1}, {"n": 1, "m": 2}, "there is no column 'm'"),
+    ({"n": 1}, 7, "7 is no record"),
+    (Pair(1, None), Pair(1, 7), "column 'text': 7 is not text"),
+    (Pair(1, None), Flight("", 0, datetime.datetime.now(), [], Decimal(1)), "there is no column 'at'"),
+    (7, threading, "column 'value': a builtins.module has no JSON form"),
+]
+
+
 @pytest.mark.parametrize(
     ("first", "later", "says"),
-    [
-        ({"n": 1}, {"n": 1.5}, r"column 'n': 1\.5 is not a whole number"),
-        ({"n": 1}, {"n": True}, "column 'n': True is not a whole number"),
-        ({"n": 1}, {"n": 2**63}, "column 'n': .*too (large|big)"),
-        ({"n": 0.5}, {"n": 2**53 + 1}, "cannot be held exactly"),
-        ({"n": "a"}, {"n": 1}, "column 'n': 1 is not text"),
-        ({"n": "a"}, {"n": "\udc80"}, "column 'n': .*surrogates"),
-        ({"n": b"a"}, {"n": "a"}, "column 'n': 'a' is not bytes"),
-        ({"n": None}, {"n": 1}, "came after nothing but None"),
-        ({"n": datetime.datetime.now()}, {"n": datetime.datetime.now(datetime.UTC)}, "is not a time without a zone"),
-        ({"n": datetime.date(2013, 1, 1)}, {"n": datetime.datetime(2013, 1, 1)}, "is not a date"),
-        ({"n": [1]}, {"n": [threading]}, "column 'n': a builtins.module has no JSON form"),
-        ({"n": 1}, {"n": 1, "m": 2}, "there is no column 'm'"),
-        ({"n": 1}, 7, "7 is no record"),
-        (Pair(1, None), Pair(1, 7), "column 'text': 7 is not text"),  # type: ignore[arg-type]
-        (Pair(1, None), Flight("", 0, datetime.datetime.now(), [], Decimal(1)), "there is no column 'at'"),
-        (7, threading, "column 'value': a builtins.module has no JSON form"),
-    ],
+    [each if not place % 4 else at_each_commit(*each) for place, each in enumerate(MISFITS)],
     ids=lambda value: str(value)[:30],
 )
 def test_a_value_that_does_not_fit(tmp_path: Path, first: Any, later: Any, says: str) -> None:

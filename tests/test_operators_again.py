@@ -57,7 +57,9 @@ def check(name: str, runners: Mapping[str, Runner]) -> None:
                     compare(who, streams, run_plain(again(reference, taken, anew=True), streams, UNTIL_S), actual)
 
 
-@pytest.mark.parametrize("name", lanes((name for name in CASES if not name.startswith("while_do: counted")), fast=1))
+@pytest.mark.parametrize(
+    "name", lanes((name for name in CASES if not name.startswith("while_do: counted")), fast=1, every=2)
+)
 def test_begun_again_it_is_as_new_un_hosted(name: str) -> None:
     """Where closures and contexts are bound to states, an operator begun again emits what a new one would.
 

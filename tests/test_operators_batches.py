@@ -150,7 +150,7 @@ def play(case: Case, chunks: list[tuple[Any, ...]]) -> list[Any]:
 
 
 @pytest.mark.parametrize(
-    "name", lanes((name for name, case in CASES.items() if case.hostable and sourced_once(case)), fast=1)
+    "name", lanes((name for name, case in CASES.items() if case.hostable and sourced_once(case)), fast=1, every=2)
 )
 def test_a_plan_takes_lists(name: str) -> None:
     """A query that reads its source in one place gives for a list what it gives for its elements one by one."""

@@ -19,7 +19,7 @@ def only_once(self: Operator, name: str, value: Any) -> None:
     object.__setattr__(self, name, value)
 
 
-@pytest.mark.parametrize("name", lanes(CASES, fast=1))
+@pytest.mark.parametrize("name", lanes(CASES, fast=1, every=4))
 def test_nobody_sets_a_parameter_again(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Playing a stream through an operator leaves its parameters as they were made."""
     case = CASES[name]

@@ -31,6 +31,8 @@ def check(name: str, length_max: int, *, shorter_max: int, letters: int = 9, in_
     case = CASES[name]
     runners = {who: run for who, run in RUNNERS.items() if case.hostable or who not in HOSTED}
     runners.pop(RECOVERED, None)
+    if Lane.fast_alone:
+        runners.pop("un-hosted")  # the same, but that its state is not put through bytes
     return Tree(case, runners, shorter_max, length_max, case.alphabet[:letters], in_turn).grow()
 
 

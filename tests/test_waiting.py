@@ -90,9 +90,10 @@ def both_ways(build: Build, sources: int, monkeypatch: pytest.MonkeyPatch) -> No
 
 
 SAMPLED = ("switched", "failing", "asking for its group")
+sampled = [name if name in SAMPLED else at_each_commit(name) for name in WAITING]
 
 
-@pytest.mark.parametrize("name", [name if name in SAMPLED else at_each_commit(name) for name in WAITING])
+@pytest.mark.parametrize("name", sampled)
 def test_it_does_what_reactivex_does(name: str) -> None:
     """Values, times and ends are RxPY's, wherever the host crashes."""
     check_operator(WAITING[name], alphabet=(0, 1), length_max=2)
@@ -104,8 +105,8 @@ def test_the_rows_are_the_same(name: str, monkeypatch: pytest.MonkeyPatch) -> No
     both_ways(WAITING[name], 1, monkeypatch)
 
 
-@pytest.mark.parametrize("full", [False, True], ids=["differential", "full"])
-@pytest.mark.parametrize("name", WAITING)
+@pytest.mark.parametrize("full", [False, at_each_commit(True)], ids=["differential", "full"])
+@pytest.mark.parametrize("name", sampled)
 def test_a_chain_of_checkpoints_holds_them(name: str, full: bool) -> None:
     """Checkpoints have those that wait as they were at their moment, though they begin and end while one is written."""
     run = ChainedRun(WAITING[name], 1, late=True, full=full)
@@ -114,7 +115,7 @@ def test_a_chain_of_checkpoints_holds_them(name: str, full: bool) -> None:
     run.close()
 
 
-@pytest.mark.parametrize("name", lanes(HOSTABLE, fast=1, every=8))
+@pytest.mark.parametrize("name", lanes(HOSTABLE, fast=1, every=32))
 def test_the_rows_are_the_same_whatever_reads_it(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """The same where every operator stands behind such sequences, and is closed by one."""
     case = CASES[name]
