@@ -46,12 +46,16 @@ def start_spark(master: str = "local[2,2]") -> Any:
 
 
 def put(folder: Path, file: int, numbers: Iterable[int]) -> None:
-    """Write *numbers* as rows of one file, a minute apart. Spark takes files in the order of their times."""
+    """Write *numbers* as rows of one file, a minute apart. Spark takes files in the order of their times.
+
+    As many rows make as many bytes: a kill may put two files into a batch, of which Spark reads the larger first.
+    """
     folder.mkdir(parents=True, exist_ok=True)
     rows = list(numbers)
     at = pa.array([START + timedelta(minutes=n) for n in rows], pa.timestamp("us", tz="UTC"))
     table = pa.table({"n": rows, "user": [USERS[n % 3] for n in rows], "at": at})
-    pq.write_table(table, beside := folder.parent / f"{file}.parquet")
+    plain: Any = {"compression": "none", "use_dictionary": False, "write_statistics": False}
+    pq.write_table(table, beside := folder.parent / f"{file}.parquet", **plain)
     os.utime(beside, (START.timestamp() + file,) * 2)
     beside.rename(folder / f"{file:03d}.parquet")
 
