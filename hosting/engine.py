@@ -23,7 +23,7 @@ from hosting.plans import Plans
 from hosting.retired import Retired
 from hosting.routes import Route
 from hosting.standing import COMPLETED, FAILED, POLICIES, RUNNING, Standing, caught
-from hosting.timers import Clock
+from hosting.timers import Clock, Ordering
 from hosting.turn import Answer, Appear, Create, Dispose, Events, Output, Resume, Tick, Turn
 from hosting.watermark import Watermarks
 from reliable_rx.alike import MADE_MAX, let_others_use
@@ -54,10 +54,9 @@ class QueryEngine(Delivery, Clock):
     own_clock: EventClock | None = None
 
     def __init__(self) -> None:
-        super().__init__(0.0, deque())
+        super().__init__(0.0, deque(), Ordering())
         self.number = 0
         self.epoch = 0
-        self.orders = 0
         self.standing: dict[str, Standing] = {}
         self.plans = Plans()
         self.reports: dict[str, Report] = {}
@@ -80,6 +79,15 @@ class QueryEngine(Delivery, Clock):
         self.outputs: dict[str, Output] = {}
         self.cascade: deque[Cascade] = deque()
         self.event: tuple[str, str, int, Any] | None = None
+
+    @property
+    def orders(self) -> int:
+        """How many subscriptions and timers there have been."""
+        return self.ordering.newest
+
+    @orders.setter
+    def orders(self, newest: int) -> None:
+        self.ordering.newest = newest
 
     # -- what the evaluator calls
 
@@ -359,10 +367,6 @@ class QueryEngine(Delivery, Clock):
             instance.fire(timer[3], timer[4])
 
     # -- the world of the instances
-
-    def order(self) -> int:
-        self.orders += 1
-        return self.orders
 
     def forget(self, unit: Any) -> None:
         if unit.epoch != self.epoch:  # a snapshot at work may have yet to write the row, and that is what saves its key

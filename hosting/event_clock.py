@@ -48,7 +48,7 @@ class EventClock(Clock):
     name = ""
 
     def __init__(self, engine: QueryEngine) -> None:
-        super().__init__(-INFINITE, engine.immediate)
+        super().__init__(-INFINITE, engine.immediate, engine.ordering)
         self.engine = engine
         self.floor = -INFINITE  # the floor is what the row knows; the watermark knows the rest
         self.begun = False
@@ -310,9 +310,6 @@ class EventClock(Clock):
             self.engine.finish(self.standing, error)
 
     # -- the world of the instances
-
-    def order(self) -> int:
-        return self.engine.order()
 
     def set_timer(self, instance: Instance, node: PlanNode, tag: Hashable, due: float | None) -> Timer:
         lead = 0.0 if due is None else due - self.clock

@@ -82,20 +82,31 @@ class Timers:
         return max((timer[0] for timer in self.heap if timer[2] is not None), default=None)
 
 
+class Ordering:
+    """A count that only grows: it orders subscriptions, and timers due at one time. An engine has one."""
+
+    __slots__ = ("newest",)
+
+    def __init__(self) -> None:
+        self.newest = 0
+
+
 class Clock:
     """The part of a world that is about time: it moves by turns only."""
 
     wait = staticmethod(wait)
 
-    def __init__(self, clock: float, immediate: deque[Timer]) -> None:
+    def __init__(self, clock: float, immediate: deque[Timer], ordering: Ordering) -> None:
         self.clock = clock
+        self.ordering = ordering
         self.timers = Timers()
         self.cancel_timer = self.timers.cancel
         self.immediate = immediate
         self.in_timers, self.reach = False, clock
 
     def order(self) -> int:
-        raise NotImplementedError
+        self.ordering.newest += 1
+        return self.ordering.newest
 
     def now(self, node: PlanNode) -> float:
         return self.clock
@@ -104,8 +115,9 @@ class Clock:
         return self.reach if self.in_timers else self.clock
 
     def set_timer(self, instance: Instance, node: PlanNode, tag: Hashable, due: float | None) -> Timer:
-        clock, heap = self.clock, self.timers.heap
-        timer: Timer = [clock if due is None else due, self.order(), instance, node, tag]
+        clock, heap, ordering = self.clock, self.timers.heap, self.ordering
+        order = ordering.newest = ordering.newest + 1
+        timer: Timer = [clock if due is None else due, order, instance, node, tag]
         if timer[0] > clock or self.in_timers or (heap and heap[0][0] <= clock and self.timers.have_due(clock)):
             heapq.heappush(heap, timer)
         else:

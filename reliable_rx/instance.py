@@ -289,7 +289,11 @@ class Instance:
         child = children.pop(key, None) if children else None
         if child is not None:
             child.dispose()
-            self._forget_child(child)
+            if child.unit is child:  # `_forget_child`, without a call
+                self.world.forget(child)
+                child.unit = self.unit
+            else:
+                self._forget_child(child)
 
     def make_child(self, node: PlanNode, key: Hashable, outer: Any) -> Instance:
         """Build the instance for *outer* without starting it."""
