@@ -28,7 +28,7 @@ java:
 	@$(BIN)/python -m spark_bridge.session
 
 # Where Python is told to keep no bytecode, every worker would rewrite the assertions of all tests in every run.
-test test-slow: export PYTHONDONTWRITEBYTECODE =
+test test-slow test-spark: export PYTHONDONTWRITEBYTECODE =
 
 test: $(VENV)/.installed-test
 	$(BIN)/python -m pytest -n 2 --dist worksteal -m "not slow" $(ARGS)
@@ -36,9 +36,18 @@ test: $(VENV)/.installed-test
 test-slow: $(VENV)/.installed-test
 	$(BIN)/python -m pytest -n 2 -m "slow or hypothesis" $(ARGS)
 
-# One session of Spark for all that need one, and beside it, one after the other, what has processes of its own.
-test-spark: $(VENV)/.installed-test java $(VENV)/.installed-spark
-	$(BIN)/python -m pytest -n 2 -m spark $(or $(ARGS),tests/spark)
+# One session of Spark for all that need one, and beside it, one after the other, what has processes of its own: kills,
+# and the pages of docs/ that show Spark. Each of these starts is for a few small batches: so the compiler is one that is
+# quick to start, and classes that were read once are kept. A Java other than the one that kept them reads its own.
+QUICK_TO_START := -XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Xlog:disable
+test-spark: export SPARK_SUBMIT_OPTS = $(QUICK_TO_START) -XX:SharedArchiveFile=$(CURDIR)/$(VENV)/spark.jsa
+test-spark: $(VENV)/.installed-test java $(VENV)/.installed-spark $(VENV)/spark.jsa
+	$(BIN)/python -m pytest -n 2 -m spark $(or $(ARGS),tests/spark tests/test_docs.py)
+
+$(VENV)/spark.jsa: $(VENV)/.installed-spark
+	@echo "starting Spark once, to keep its classes in $@"
+	@SPARK_SUBMIT_OPTS="$(QUICK_TO_START) -XX:ArchiveClassesAtExit=$(CURDIR)/$@" \
+		$(BIN)/python tests/spark/leave_classes.py 2> $@.log || { cat $@.log >&2; exit 1; }
 
 conformance: $(VENV)/.installed-test
 	@test -n "$(RXPY)" || { echo "make: say RXPY=DIRECTORY, a checkout of RxPY (tests/conformance/fetch gets one)" >&2; exit 1; }

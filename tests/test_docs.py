@@ -27,10 +27,12 @@ from typing import Any
 import pytest
 import reactivex
 import reactivex.operators
+from lanes import left_to_commits
 from psycopg.conninfo import conninfo_to_dict
 
 import spark_bridge
 from reliable_rx import creation, operators
+from spark_bridge.session import worker_python
 
 ROOT = Path(__file__).parent.parent
 DOCUMENTS = [ROOT / "README.md", ROOT / "CHANGELOG.md", *sorted((ROOT / "docs").rglob("*.md"))]
@@ -70,7 +72,13 @@ def blocks(document: Path) -> list[Block]:
 
 def having(language: str) -> list[Any]:
     documents = [each for each in DOCUMENTS if any(b.language.startswith(language) for b in blocks(each))]
-    return [pytest.param(each, id=each.relative_to(ROOT).as_posix()) for each in documents]
+    marked = {each: [pytest.mark.spark] if language == "console" and with_spark(each) else [] for each in documents}
+    return [pytest.param(each, id=each.relative_to(ROOT).as_posix(), marks=marked[each]) for each in documents]
+
+
+def with_spark(document: Path) -> bool:
+    """Whether a file that *document* shows starts a session of Spark's."""
+    return any(block.file is not None and "import SparkSession" in block.text for block in blocks(document))
 
 
 def check_output(expected: str, actual: str, where: str) -> None:
@@ -120,10 +128,11 @@ def run(block: Block, where: str, namespace: dict[str, Any]) -> str:
 @pytest.mark.parametrize("document", having("console"))
 def test_commands_in_documents_do_what_they_show(document: Path, tmp_path: Path) -> None:
     """The commands of a document, typed into a shell in an empty directory, print what stands under them."""
-    if "pyspark" in document.read_text():
-        pytest.importorskip("pyspark")
     paths = [str(Path(sys.executable).parent), os.environ["PATH"]]
     environment = {**os.environ, "PATH": os.pathsep.join(paths), "PYTHONPATH": str(ROOT), "COLUMNS": "100"}
+    if with_spark(document):
+        pytest.importorskip("pyspark")
+        environment["PYSPARK_PYTHON"] = worker_python()  # as `start_session` does it: in a third of the time
     for block in blocks(document):
         if block.file is not None:
             (tmp_path / block.file).write_text(block.text)
@@ -209,6 +218,7 @@ def generator() -> ModuleType:
     return module
 
 
+@left_to_commits
 def test_the_generated_reference_is_current() -> None:
     """docs/reference is what the docstrings say now; `make docs` writes it anew."""
     for name, text in generator().pages().items():
@@ -245,6 +255,7 @@ def test_every_operator_is_drawn() -> None:
     assert {name for name, text in documented() if ">>> diagram(" not in text} == set(NOT_DRAWN)
 
 
+@left_to_commits
 def test_every_operator_has_its_place_in_the_reference() -> None:
     """The families of the reference page have every public name once, and the table a line for each."""
     made = generator()

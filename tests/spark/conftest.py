@@ -1,7 +1,8 @@
 """One Spark session for all tests here: two cores, two tries per task, and as little else as Spark can be told.
 
-With two workers of pytest's, one has the session and the other what starts processes of its own. That goes by names,
-and one that has gone stale would put a second session into the first one's time; so it is an error.
+With two workers of pytest's, one has the session and the other, one by one, what starts processes of its own, until the
+first has nothing else to do either. That goes by names, and one that has gone stale would put a second session into the
+first one's time; so it is an error.
 """
 
 from __future__ import annotations
@@ -16,7 +17,14 @@ from xdist.scheduler import LoadScopeScheduling
 
 HERE = Path(__file__).parent
 FILES = {path.name for path in HERE.glob("test_*.py")}
-APART = ("test_spark_kill.py", "::test_order_is_kept_where_spark_keeps_none", "::test_a_signal_to_the_whole_group")
+APART = (
+    "test_spark_kill.py",
+    "::test_order_is_kept_where_spark_keeps_none",
+    "::test_a_signal_to_the_whole_group",
+)
+PAGES = "tests/test_docs.py"
+LONG = ("test_spark_kill.py", "docs/tutorial/spark.md")
+"""What is begun first, so that nobody waits for it at the end."""
 
 
 class OneSession(LoadScopeScheduling):
@@ -28,7 +36,7 @@ class OneSession(LoadScopeScheduling):
         super().schedule()
 
     def _split_scope(self, nodeid: str) -> str:
-        return "processes" if any(each in nodeid for each in APART) else "session"
+        return nodeid if any(each in nodeid for each in (*APART, PAGES)) else "session"
 
 
 @pytest.hookimpl(optionalhook=True)
@@ -37,6 +45,7 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> OneSession:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    items.sort(key=lambda item: not any(each in item.nodeid for each in LONG))
     ours = [item for item in items if HERE in item.path.parents]
     for item in ours:
         item.add_marker(pytest.mark.spark)
