@@ -168,9 +168,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         if missed(name, row, figures):
             misses.append(name)
         print(spoken(name, row, figures, form), flush=True)
-    for kind, build in inner.KINDS.items() if options.only in (None, "inner") else ():
-        opened = inner.measure(build, max(BATCH, options.events // 4), options.rounds)
-        line = json.dumps({"name": f"inner sequence, {kind}", **opened}) if options.json else inner.spoken(kind, opened)
+    for name, kind in inner.KINDS.items() if options.only in (None, "inner") else ():
+        opened = inner.measure(kind, max(BATCH, options.events // 4), options.rounds)
+        line = json.dumps({"name": f"inner sequence, {name}", **opened}) if options.json else inner.spoken(name, opened)
         print(line, flush=True)
     if form == "text":
         print(f"{len(rows)} operators; a bar is missed by {', '.join(misses) or 'none'}")
