@@ -19,6 +19,8 @@ START = datetime(2026, 7, 1, tzinfo=UTC)
 SCHEMA = "n long, user string, at timestamp"
 USERS = ("ada", "bob", "cyd")
 
+QUICK_TO_START = os.environ.get("SPARK_SUBMIT_OPTS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
+"""What `make test-spark` says to the JVM of a driver, for executors as well."""
 SETTINGS = {
     "spark.ui.enabled": "false",
     "spark.sql.shuffle.partitions": "2",
@@ -28,7 +30,7 @@ SETTINGS = {
         "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
     ),
     "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
-    "spark.executor.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+    "spark.executor.extraJavaOptions": QUICK_TO_START,
     "spark.driver.host": "127.0.0.1",
 }
 
