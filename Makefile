@@ -40,13 +40,13 @@ test-slow: $(VENV)/.installed-test
 # and the pages of docs/ that show Spark. Each of these starts is for a few small batches: so the compiler is one that is
 # quick to start, and classes that were read once are kept. A Java other than the one that kept them reads its own.
 QUICK_TO_START := -XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Xlog:disable
-test-spark: export SPARK_SUBMIT_OPTS = $(QUICK_TO_START) -XX:SharedArchiveFile=$(CURDIR)/$(VENV)/spark.jsa
+test-spark: export SPARK_SUBMIT_OPTS = $(QUICK_TO_START) -XX:SharedArchiveFile=$(abspath $(VENV))/spark.jsa
 test-spark: $(VENV)/.installed-test java $(VENV)/.installed-spark $(VENV)/spark.jsa
 	$(BIN)/python -m pytest -n 2 -m spark $(or $(ARGS),tests/spark tests/test_docs.py)
 
 $(VENV)/spark.jsa: $(VENV)/.installed-spark
 	@echo "starting Spark once, to keep its classes in $@"
-	@SPARK_SUBMIT_OPTS="$(QUICK_TO_START) -XX:ArchiveClassesAtExit=$(CURDIR)/$@" \
+	@SPARK_SUBMIT_OPTS="$(QUICK_TO_START) -XX:ArchiveClassesAtExit=$(abspath $@)" \
 		$(BIN)/python tests/spark/leave_classes.py 2> $@.log || { cat $@.log >&2; exit 1; }
 
 conformance: $(VENV)/.installed-test
