@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from reliable_rx.errors import LimitExceeded
 from reliable_rx.operator import Linear, Stage
 from reliable_rx.query import HubLeaf, SourceLeaf
-from reliable_rx.stage import context, fail_node
+from reliable_rx.stage import Cx, context, fail_node
 
 if TYPE_CHECKING:
     from reliable_rx.instance import Instance
@@ -157,7 +157,8 @@ def to_stage(down: PlanNode, port: int) -> Deliver:
             return
         if slot >= 0:
             instance.world.touch(instance.unit)
-        cx, on_next = context(instance, down), instance.ops[index].on_next
+        cx, on_next = Cx(), instance.ops[index].on_next
+        cx.instance, cx.node, cx.state = instance, down, instance.states[slot]  # `context`, without a call
         try:
             for value in values:
                 on_next(cx, port, value)
