@@ -5,7 +5,7 @@ all plans, and its lives end at each point at which Spark writes; the fourth one
 product, one query at a time, and with its JVM killed alone, runs with ``RELIABLE_RX_SPARK_KILLS=all``. There, first,
 one life goes by in peace, whose JVM leaves behind what it has made of Spark's classes: with that a start takes half
 the CPU time (9 s instead of 18 s), and there are nearly two hundred. On two cores that others used as well the 27
-cases took four minutes each on average, from one and a half to eight, and nearly two hours in all.
+cases took a hundred minutes, each from one and a half to eight.
 """
 
 from __future__ import annotations
