@@ -16,8 +16,9 @@ from spark_bridge import configure, publish, run_on_spark
 
 
 def main(folder: Path) -> None:
-    """Publish the rows of a file, and what a standing query says of them on Spark."""
+    """Publish the rows of a file, and what a standing query says of them on Spark; return when the JVM has ended."""
     spark, once = start_spark(), {"availableNow": True}
+    jvm = spark.sparkContext._gateway.proc
     configure(spark)
     put(folder / "in", 0, range(9))
     finish(publish(stream(spark, folder / "in"), folder / "rows", checkpoint=folder / "c", trigger=once, order_by="n"))
@@ -25,6 +26,8 @@ def main(folder: Path) -> None:
     said = run_on_spark(counts, stream(spark, folder / "in"), key="user", seq="n", emits="long", time="at")
     finish(publish(said, folder / "said", checkpoint=folder / "d", trigger=once))
     spark.stop()
+    jvm.stdin.close()
+    jvm.wait()  # it writes its classes when it ends, which takes longer than to start it
 
 
 if __name__ == "__main__":
