@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 JAVA_MIN = 17
+SCRIPTS = "reliable_rx-"
 REMEDY = "install one (Debian, Ubuntu: apt-get install openjdk-17-jre-headless), or let JAVA_HOME name it"
 WORKER_PYTHON = """#!/bin/sh
 PYTHONPATH=${{PYTHONPATH#*pyspark.zip:}}
@@ -78,13 +79,35 @@ def worker_python() -> str:
 
     Spark puts its own PySpark before all others on their path: a zip file of sources, which each worker compiles anew
     (1.4 s of CPU against 0.3 s, in every process that a batch starts). What is installed here is the same, compiled.
+    It goes with this process; what one has left that was killed goes with the next call.
     """
-    folder = Path(tempfile.mkdtemp(prefix="reliable_rx-"))
+    for left in Path(tempfile.gettempdir()).glob(f"{SCRIPTS}*-*"):
+        if is_ours(left) and not is_running(int(left.name.removeprefix(SCRIPTS).partition("-")[0])):
+            shutil.rmtree(left, ignore_errors=True)
+    folder = Path(tempfile.mkdtemp(prefix=f"{SCRIPTS}{os.getpid()}-"))
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
     script = folder / "python"
     script.write_text(WORKER_PYTHON.format(python=shlex.quote(sys.executable)))
     script.chmod(0o755)
     return str(script)
+
+
+def is_ours(folder: Path) -> bool:
+    """Whether *folder* was made by `worker_python` in a process of this user's."""
+    try:
+        return folder.stat().st_uid == os.getuid() and folder.name.split("-")[1].isdigit()
+    except FileNotFoundError:  # another has just removed it
+        return False
+
+
+def is_running(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except (ProcessLookupError, OverflowError):
+        return False
+    except PermissionError:
+        return True
+    return True
 
 
 def check_java() -> None:

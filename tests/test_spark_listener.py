@@ -1,7 +1,11 @@
-"""What Spark tells of its batches, as figures, and which Java will do: without Spark."""
+"""What Spark tells of its batches, as figures, which Java will do, and which Python its workers have: without Spark."""
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -9,7 +13,7 @@ import pytest
 from hosting.companions import CompanionFigures
 from reliable_rx.errors import SourceFailed
 from spark_bridge.listener import ENDED, IDLE, RUNNING, STARTING, QueryTable
-from spark_bridge.session import check_java
+from spark_bridge.session import check_java, worker_python
 
 TOLD = {
     "batchId": 3,
@@ -84,3 +88,18 @@ def test_no_java_is_said_with_the_remedy(tmp_path: Path, monkeypatch: pytest.Mon
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(SourceFailed, match="none on the PATH; install one"):
         check_java()
+
+
+def test_what_runs_workers_goes_when_its_process_has_gone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a killed process has left is taken away; what others use, and what is somebody else's, stays."""
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    gone = subprocess.run([sys.executable, "-c", "import os; print(os.getpid())"], capture_output=True, check=True)
+    left = tmp_path / f"reliable_rx-{int(gone.stdout)}-left"
+    stays = [tmp_path / name for name in (f"reliable_rx-{os.getppid()}-used", "reliable_rx-plan-b", "other-1-a")]
+    for folder in (left, *stays):
+        folder.mkdir()
+    script = Path(worker_python())
+    assert not left.exists()
+    assert all(folder.exists() for folder in stays)
+    said = subprocess.run([script, "-c", "import sys; print(sys.executable)"], capture_output=True, check=True)
+    assert said.stdout.decode().strip() == sys.executable
