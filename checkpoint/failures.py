@@ -21,7 +21,7 @@ def unavailable(where: str) -> Iterator[None]:
     except ReliableRxError:
         raise
     except (sqlite3.OperationalError, OSError) as error:
-        message = f"{where}: {error}; nothing was changed, go on when the disk is well again"
+        message = f"{where}: {error}; nothing is lost, go on when the disk is well again"
         raise StoreUnavailable(message, where=where) from error
     except sqlite3.DatabaseError as error:
         # Subclasses are SQL of ours that is wrong; the class itself is what SQLite says of a damaged file.
