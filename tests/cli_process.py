@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from forked import Forked
+from forked import WAIT_S, Forked
 
 from hosting.cli import main
 
@@ -45,6 +46,14 @@ def wait_for(process: Forked, text: str) -> None:
         if text in line:
             return
     raise AssertionError(f"the process ended without saying {text!r}: {process.stderr.read()}")
+
+
+def until(holds: Callable[[], object], what: str) -> None:
+    """Wait for a condition, not for a time."""
+    deadline = time.monotonic() + WAIT_S
+    while not holds():
+        assert time.monotonic() < deadline, f"{what} has not come in {WAIT_S:g} s"
+        time.sleep(0.005)
 
 
 def write(folder: Path, name: str, text: str) -> Path:

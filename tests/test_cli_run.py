@@ -8,7 +8,7 @@ from itertools import accumulate
 from pathlib import Path
 
 import pytest
-from cli_process import cli, running, wait_for, write
+from cli_process import cli, running, until, wait_for, write
 from lanes import at_each_commit
 
 ENDLESS = """
@@ -54,8 +54,10 @@ def records(path: Path) -> list[tuple[int, int]]:
 def test_a_stopped_or_killed_app_goes_on_where_it_was(tmp_path: Path, number: signal.Signals) -> None:
     """SIGTERM and Ctrl-C end in a checkpoint and exit code 0; after these and after SIGKILL every sum is there once."""
     write(tmp_path, "endless.py", ENDLESS)
+    sums = tmp_path / "sums.jsonl"
     with running("run", "endless.py:app", cwd=tmp_path) as process:
         wait_for(process, "far enough")
+        until(lambda: sums.exists() and sums.stat().st_size, "what is durable")  # and can be gone on from
         looked = cli("inspect", "endless.store", cwd=tmp_path)
         process.send_signal(number)
         said, _ = process.communicate(timeout=60)
@@ -65,14 +67,14 @@ def test_a_stopped_or_killed_app_goes_on_where_it_was(tmp_path: Path, number: si
         assert process.returncode == 0
         assert "stopped: " in said and "is durable" in said
     assert "sums" in looked.stdout or "no checkpoint yet" in looked.stdout
-    before = len(records(tmp_path / "sums.jsonl"))
+    before = len(records(sums))
     with running("run", "endless.py:app", cwd=tmp_path) as process:
         wait_for(process, "going on from checkpoint")
         wait_for(process, "far enough")
         process.send_signal(signal.SIGTERM)
         process.communicate(timeout=60)
     assert process.returncode == 0
-    after = records(tmp_path / "sums.jsonl")
+    after = records(sums)
     assert len(after) > before
     assert after == list(enumerate(accumulate(range(len(after)))))
 
