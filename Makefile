@@ -30,8 +30,9 @@ java:
 # Where Python is told to keep no bytecode, every worker would rewrite the assertions of all tests in every run.
 test test-slow test-spark: export PYTHONDONTWRITEBYTECODE =
 
+# Three workers for two cores, since some tests wait: for processes, and for time.
 test: $(VENV)/.installed-test
-	$(BIN)/python -m pytest -n 2 --dist worksteal -m "not slow" $(ARGS)
+	$(BIN)/python -m pytest -n 3 --dist worksteal -m "not slow" $(ARGS)
 
 test-slow: $(VENV)/.installed-test
 	$(BIN)/python -m pytest -n 2 -m "slow or hypothesis" $(ARGS)
