@@ -193,16 +193,19 @@ def lower_keys(node: Node, keys: tuple[Any, ...]) -> Node:
     return Node(node.op, tuple(lower_keys(each, keys) for each in node.inputs)) if node.inputs else node
 
 
-def parameter(value: Any) -> Hashable:
+def parameter(value: Any, inside: tuple[int, ...] = ()) -> Hashable:
     """Return a key for one parameter: functions made by the same code over the same values are the same."""
     kind = type(value)
     if kind is FunctionType:
-        cells = tuple([parameter(each) for each in contents(value)]) if value.__closure__ else ()
+        if id(value) in inside:  # it calls for itself by a variable of the function around it
+            return (Same, id(value))
+        within = (*inside, id(value))
+        cells = tuple([parameter(each, within) for each in contents(value)]) if value.__closure__ else ()
         return (id(value.__code__), id(value.__globals__), cells, id(value.__defaults__))
     if kind in PLAIN:
         return (kind, value)
     if kind is tuple:
-        return tuple([parameter(each) for each in value])
+        return tuple([parameter(each, inside) for each in value])
     return (Same, id(value))
 
 

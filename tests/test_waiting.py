@@ -16,6 +16,8 @@ from hosting.engine import QueryEngine
 from hosting.timers import Clock
 from hosting.turn import Events, Tick
 from reliable_rx import operators as ops
+from reliable_rx.errors import LimitExceeded
+from reliable_rx.limits import Limits
 from reliable_rx.rows import units
 from reliable_rx.testing import Timed, parse_marbles, run_plain
 from reliable_rx.testing.hosted import HostedRun
@@ -173,3 +175,24 @@ def test_what_does_more_than_wait_has_a_row_like_any_other(inner: Any) -> None:
     """A timer that ticks on or fires at once, an operator with a state, an effect: all go the long way."""
     engine = fed(rx.source("n").pipe(ops.flat_map(inner)), [0])
     assert not any(isinstance(unit, Waiting) for unit in units(engine.standing["q"]))
+
+
+def deeper(n: Any) -> Any:
+    return rx.timer(0.5).pipe(ops.flat_map(deeper))
+
+
+def enclosed() -> Callable[[Any], Any]:
+    def deeper(n: Any) -> Any:
+        return rx.timer(0.5).pipe(ops.flat_map(deeper))
+
+    return deeper
+
+
+@pytest.mark.parametrize("selector", [deeper, enclosed()], ids=["of a module", "of a function"])
+def test_a_selector_that_calls_for_itself_without_end_fails_its_query(selector: Any) -> None:
+    """Sequences that open others of their kind are nested as deep as the limit says and no deeper."""
+    engine = fed(rx.source("n").pipe(ops.flat_map(selector)), [0], limits=Limits(depth_max=3))
+    engine.take(Tick(99.0))
+    error = engine.standing["q"].error
+    assert isinstance(error, LimitExceeded)
+    assert (error.limit, error.path) == ("depth_max", "/flat_map" + "/inner/flat_map" * 3 + "/inner")
