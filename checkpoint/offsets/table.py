@@ -198,7 +198,8 @@ def delete(draft: Draft, group: str, unless_after: float | None) -> bool:
 def adopt(draft: Draft, group: str, vector: Mapping[Partition, Committed], *, exactly: bool) -> None:
     before = draft.entries(group)
     for partition in before.keys() - vector.keys() if exactly else ():
-        draft.put(group, partition, Entry(None, before[partition].epoch, "", draft.now, gone=1))
+        seen = before[partition]  # its owner may hold it still: a claim without a commit is in no *vector*
+        draft.put(group, partition, Entry(None, seen.epoch, seen.owner, draft.now, gone=1))
     for partition, there in vector.items():
         ours = draft.entry(group, partition)
         position, metadata = there.position, there.metadata
