@@ -4,18 +4,25 @@ An event is a row, and its position the number of rows of its partition before i
 batch, and positions count those. The same position gives the same event for as long as it is kept, whatever Spark does
 meanwhile. Nothing here needs pyspark: the evaluator may be any process that sees the directory, also the one that runs
 Spark's driver.
+
+A share that is away for a moment is no end of a query: what cannot be read is asked for again, less and less often. It
+is said to be coming meanwhile, so that a replay waits as well. Rejected: to wait inside a fetch, which would hold up
+all that the evaluator does besides.
 """
 
 from __future__ import annotations
 
+import logging
 import os
 import threading
+import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Any, get_args
 
 from checkpoint.failures import unavailable
-from reliable_rx.errors import ReliableRxError, SourceFailed
+from hosting.sources.polling import Pace
+from reliable_rx.errors import ReliableRxError, SourceFailed, StoreUnavailable
 from reliable_rx.reliable import Batch, Listing
 from spark_bridge.log.bells import Bell
 from spark_bridge.log.cursor import Chunk, Cursor
@@ -25,6 +32,9 @@ from spark_bridge.log.names import check_reader
 from spark_bridge.log.retention import Held, acknowledge, register, release_on, retain
 from spark_bridge.log.view import LogView
 from spark_bridge.values import Timestamps, Values, rows_of
+
+LOG = logging.getLogger("reliable_rx")
+PATIENCE_S = 30.0
 
 
 class MicroBatchSource:
@@ -39,7 +49,8 @@ class MicroBatchSource:
     on; `release` ends that. Two evaluators that each need everything have two names; nodes that share the partitions of
     one log have one. A reader's positions count either rows or batches, for ever.
 
-    While nobody has written, there are no partitions; they appear. Methods may be called from any thread.
+    While nobody has written, there are no partitions; they appear. Files that cannot be read are asked for again for
+    *patience_s*, as a share may be away for a moment. Methods may be called from any thread.
 
     >>> import tempfile
     >>> import pyarrow as pa
@@ -52,7 +63,7 @@ class MicroBatchSource:
     [{'user': 'ada', 'spent': 3}, {'user': 'bob', 'spent': 4}]
 
     *Raises* `PositionUnavailable` for what has been forgotten or is not there yet, `SourceFailed` if there is no log or
-    no such partition or column, `CheckpointRefused` for damaged files.
+    no such partition or column, `CheckpointRefused` for damaged files, `StoreUnavailable` if a disk fails for longer.
     """
 
     def __init__(
@@ -64,6 +75,7 @@ class MicroBatchSource:
         columns: Sequence[str] | None = None,
         timestamps: Timestamps = "datetime",
         timestamp: Callable[[Any], float] | None = None,
+        patience_s: float = PATIENCE_S,
     ) -> None:
         for what, given, choices in (("values", values, Values), ("timestamps", timestamps, Timestamps)):
             if given not in get_args(choices):
@@ -71,6 +83,7 @@ class MicroBatchSource:
         self.place = os.fspath(path)
         self.reader = check_reader(reader)
         self.timestamp = timestamp
+        self.patience_s = patience_s
         self.unit: Unit = "chunks" if values == "arrow" else "rows"
         self._values, self._timestamps = values, timestamps
         self._columns = None if columns is None else list(columns)
@@ -83,7 +96,8 @@ class MicroBatchSource:
 
     def partitions(self) -> Sequence[str]:
         """Name the partitions by their numbers; none while there is no log."""
-        identity = self.view.identity
+        with unavailable(self.view.where):
+            identity = self.view.identity
         return [] if identity is None else [str(number) for number in range(identity.partitions)]
 
     def listing(self) -> Sequence[Listing]:
@@ -92,17 +106,22 @@ class MicroBatchSource:
 
     def bounds(self, partition: str, /) -> tuple[int, int]:
         """Return the first id that is kept and the one behind the last."""
-        return self.view.bounds(self._number(partition), self.unit)
+        with unavailable(self.view.where):
+            return self.view.bounds(self._number(partition), self.unit)
 
-    def end_of(self, partition: str) -> int:
-        """Return the id behind the last event of *partition*: what has been taken lags behind it."""
-        return self.bounds(partition)[1]
+    def end_of(self, partition: str) -> int | None:
+        """Return the id behind the last event of *partition*: what is taken lags behind it. None if the disk fails."""
+        try:
+            return self.bounds(partition)[1]
+        except StoreUnavailable:
+            return None
 
     def open(self, partition: str, at: int, /) -> MicroBatchReader:
         """Read *partition* from id *at* on, and keep what follows for this reader."""
-        number = self._number(partition)
-        cursor = Cursor(self.view, number, self.unit, at)
-        register(self.view.disk, self.reader, number, at, self.unit, where=self.view.where)
+        with unavailable(self.view.where):
+            number = self._number(partition)
+            cursor = Cursor(self.view, number, self.unit, at)
+            register(self.view.disk, self.reader, number, at, self.unit, where=self.view.where)
         return MicroBatchReader(self, number, at, cursor)
 
     def release(self) -> None:
@@ -145,9 +164,19 @@ class MicroBatchReader:
         self._events: list[Any] = []
         self._start = 0
         self._acknowledged = at
+        self._trouble = _Trouble(source.patience_s)
 
     def fetch(self, count_max: int, /) -> Batch:
-        first, values = self._position, self._some(count_max)
+        first = self._position
+        if time.monotonic() < self._trouble.again_at:
+            return Batch(first, (), coming=True)
+        try:
+            with unavailable(self._source.view.where):
+                values = self._some(count_max)
+        except StoreUnavailable as error:
+            self._trouble.bear(error)
+            return Batch(first, (), coming=True)
+        self._trouble.over()
         with suppress(ReliableRxError, OSError):  # it comes again with the next fetch, and these values would be lost
             while values and len(values) < count_max and (more := self._some(count_max - len(values))):
                 values += more
@@ -195,6 +224,30 @@ class MicroBatchReader:
 
     def close(self) -> None:
         self._source.off_bell(self)
+
+
+class _Trouble:
+    """What is the matter with the disk: since when, and when it is asked again."""
+
+    def __init__(self, patience_s: float) -> None:
+        self._patience_s = patience_s
+        self._since: float | None = None
+        self._pace = Pace()
+        self.again_at = 0.0
+
+    def bear(self, error: StoreUnavailable) -> None:
+        """Have the disk asked again in a while. *Raises* the *error* if it has been so for too long."""
+        now = time.monotonic()
+        if self._since is None:
+            self._since = now
+            LOG.warning("%s; it is asked again for %g s", error, self._patience_s)
+        if now - self._since >= self._patience_s:
+            raise error
+        self.again_at = now + (self._pace.nothing() if self.again_at else self._pace.begin())
+
+    def over(self) -> None:
+        """Nothing is the matter any more."""
+        self._since, self.again_at = None, 0.0
 
 
 class _Waking:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import logging
 import shutil
 import threading
 from contextlib import closing
@@ -16,11 +18,12 @@ import reliable_rx as rx
 from checkpoint import MemoryStore
 from hosting import ListSource, QueryEvaluator
 from reliable_rx import operators as ops
-from reliable_rx.errors import PositionUnavailable, SourceFailed
+from reliable_rx.errors import PositionUnavailable, SourceFailed, StoreUnavailable
 from reliable_rx.reliable import Bounded, Listed, Waking
 from reliable_rx.testing import check_source
 from spark_bridge import MicroBatchSource
 from spark_bridge.log import LogRefused, append, end
+from spark_bridge.log.disk import RealLogDisk
 from spark_bridge.log.names import BELLS
 
 WAIT_S = 30.0
@@ -208,6 +211,90 @@ def test_what_cannot_be_read_comes_again_and_skips_nothing(tmp_path: Path) -> No
             reader.fetch(10)
     whole = MicroBatchSource(tmp_path, reader="other", timestamps="microseconds").open("0", 0).fetch(10)
     assert [row["at"] for row in whole.values] == [0, 2**62, 1]
+
+
+class Share(RealLogDisk):
+    """A directory of another machine's, which is away for some reads behind the first few."""
+
+    well, away = 0, 0
+
+    def _look(self) -> None:
+        cls = type(self)
+        if cls.well:
+            cls.well -= 1
+        elif cls.away:
+            cls.away -= 1
+            raise OSError(errno.ESTALE, "Stale file handle")
+
+    def read(self, name: str) -> bytes:
+        self._look()
+        return super().read(name)
+
+    def view(self, name: str) -> Any:
+        self._look()
+        return super().view(name)
+
+    def size(self, name: str) -> int | None:
+        self._look()
+        return super().size(name)
+
+
+@pytest.fixture
+def share(monkeypatch: pytest.MonkeyPatch) -> type[Share]:
+    monkeypatch.setattr("spark_bridge.source.log_disk", Share)
+    monkeypatch.setattr(Share, "well", 0)
+    monkeypatch.setattr(Share, "away", 0)
+    return Share
+
+
+def test_a_share_that_is_away_for_a_moment_ends_nothing(
+    tmp_path: Path, share: type[Share], caplog: pytest.LogCaptureFixture
+) -> None:
+    """Whichever look fails, and two more, as an evaluator opens, replays or goes on: each row comes once and in order.
+
+    Who opens is told, as nothing runs yet; then the query waits, and says so once.
+    """
+    log, store, batch = tmp_path / "log", MemoryStore(), 6000
+    spark, refused, waited = Spark(log), 0, 0
+    for life in range(500):
+        share.away = 0
+        spark.run(life, table(*range(life * batch, (life + 1) * batch)))
+        with closing(QueryEvaluator(store, batch_events_max=4096, checkpoint_events=3 * batch)) as evaluator:
+            evaluator.source("rows", MicroBatchSource(log))
+            if life == refused:
+                evaluator.create("numbers", rx.source("rows").pipe(ops.map(lambda row: row["n"])))
+            share.well, share.away = life, 3
+            caplog.clear()
+            try:
+                evaluator.start()
+            except StoreUnavailable as error:
+                assert "Stale file handle" in str(error)
+                refused += 1
+                continue
+            numbers, end = evaluator.stream("numbers"), (life + 1) * batch
+            evaluator.run(until=lambda numbers=numbers, end=end: numbers.visible == end)
+            found = [value for part in numbers.read(end - batch, end) for value in part.values]
+            assert found == [*range(end - batch, end)]
+            said = [each.levelno for each in caplog.records if "Stale file handle" in each.message]
+            assert said in ([], [logging.WARNING])
+            waited += len(said)
+            if share.away == 3:  # no life looks as often as that
+                break
+    assert share.well and refused and waited
+
+
+def test_a_share_that_stays_away_is_told_of(tmp_path: Path, share: type[Share]) -> None:
+    """Behind its patience a fetch raises, each time, until the share is there again; how far it is nobody can say."""
+    a_log(tmp_path)
+    source = MicroBatchSource(tmp_path, patience_s=0)
+    reader = source.open("0", 0)
+    share.away = 3
+    assert MicroBatchSource(tmp_path).end_of("0") is None
+    for _ in range(2):
+        with pytest.raises(StoreUnavailable, match="Stale file handle; nothing is lost"):
+            reader.fetch(100)
+    assert len(reader.fetch(100).values) == 40
+    assert source.end_of("0") == 40
 
 
 def test_arrow_batches_are_pyarrows(tmp_path: Path) -> None:

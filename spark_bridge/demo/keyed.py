@@ -99,4 +99,4 @@ def all_rows(log: Path, *, values: Any) -> list[Any]:
     if not source.partitions():
         return []
     reader = source.open("0", 0)
-    return list(reader.fetch(source.end_of("0")).values)
+    return list(reader.fetch(source.bounds("0")[1]).values)
