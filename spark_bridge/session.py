@@ -30,6 +30,8 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 JAVA_MIN = 17
+STARTING = threading.Lock()
+"""One thread starts the session that is then that of all: companions are started in threads of their own."""
 SCRIPTS = "reliable_rx-"
 REMEDY = "install one (Debian, Ubuntu: apt-get install openjdk-17-jre-headless), or let JAVA_HOME name it"
 WORKER_PYTHON = """#!/bin/sh
@@ -59,18 +61,19 @@ def start_session(settings: Mapping[str, str], *, jvm_log: str | os.PathLike[str
         raise SourceFailed(message, source="pyspark") from error
     if "PYSPARK_PYTHON" not in os.environ:
         os.environ["PYSPARK_PYTHON"] = worker_python()
-    if SparkSession.getActiveSession() is None:
-        conf = SparkConf().setAll(list(settings.items()))
-        conf.setIfMissing("spark.app.name", "reliable_rx")
-        conf.setIfMissing("spark.master", "local[*]")
-        conf.setIfMissing("spark.ui.showConsoleProgress", "false")  # it would draw over what we show
-        handler = signal.getsignal(signal.SIGINT)
-        with nullcontext() if jvm_log is None else open(jvm_log, "ab") as output:
-            gateway: Any = launch_gateway
-            started = gateway(conf, {"start_new_session": True, "stdout": output, "stderr": output})
-            SparkContext(conf=conf, gateway=started)
-        if threading.current_thread() is threading.main_thread() and handler is not None:
-            signal.signal(signal.SIGINT, handler)
+    with STARTING:
+        if SparkContext._active_spark_context is None:  # what is active is asked by thread, this is not
+            conf = SparkConf().setAll(list(settings.items()))
+            conf.setIfMissing("spark.app.name", "reliable_rx")
+            conf.setIfMissing("spark.master", "local[*]")
+            conf.setIfMissing("spark.ui.showConsoleProgress", "false")  # it would draw over what we show
+            handler = signal.getsignal(signal.SIGINT)
+            with nullcontext() if jvm_log is None else open(jvm_log, "ab") as output:
+                gateway: Any = launch_gateway
+                started = gateway(conf, {"start_new_session": True, "stdout": output, "stderr": output})
+                SparkContext(conf=conf, gateway=started)
+            if threading.current_thread() is threading.main_thread() and handler is not None:
+                signal.signal(signal.SIGINT, handler)
     return SparkSession.builder.config(map=dict(settings)).getOrCreate()
 
 
