@@ -38,9 +38,16 @@ Mode = Literal["append", "update"]
 
 
 def register(spark: SparkSession) -> None:
-    """Let *spark* know ``format("reliable_rx")``, for `read`, `readStream` and `writeStream`."""
+    """Let *spark* know ``format("reliable_rx")``, for `read`, `readStream` and `writeStream` in this thread.
+
+    Spark looks for a format in the session that is active in the thread that asks. In one that has not started a
+    session that is none; so *spark* becomes it.
+    """
     from spark_bridge.datasource import ReliableRxSource
 
+    if not _is_remote(spark):  # the server of one that is makes it active by itself
+        sessions: Any = getattr(spark._jvm, "org.apache.spark.sql.classic.SparkSession")
+        sessions.setActiveSession(spark._jsparkSession)
     spark.dataSource.register(ReliableRxSource)
 
 
@@ -182,9 +189,14 @@ def _in_batches(df: DataFrame, mode: Mode, form: Form | None, order: Sequence[st
 
 def _check_local(df: DataFrame) -> None:
     """*Raises* `ValueError` under Spark Connect, where a function for batches cannot know whose batch it has."""
-    if type(df).__module__.startswith("pyspark.sql.connect"):
+    if _is_remote(df):
         message = "Spark Connect runs foreachBatch in a process of its server's, which does not know whose batch it has"
         raise ValueError(f"{message}; publish in mode 'append' and form 'sink', or with a session that is not remote")
+
+
+def _is_remote(thing: DataFrame | SparkSession) -> bool:
+    """Whether it is of Spark Connect."""
+    return type(thing).__module__.startswith("pyspark.sql.connect")
 
 
 def _place(log: str | os.PathLike[str]) -> str:

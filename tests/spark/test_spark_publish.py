@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import socket
 from collections import defaultdict
+from concurrent.futures import ThreadPoolExecutor
 from datetime import date, datetime
 from decimal import Decimal
 from itertools import accumulate
@@ -16,6 +17,7 @@ from spark_world import START, USERS, WAIT_S, died_before_its_last_commit, finis
 import reliable_rx as rx
 from reliable_rx import operators as ops
 from spark_bridge import LogRefused, MicroBatchSource, batch_writer, configure, publish, register, run_on_spark
+from spark_bridge.session import start_session
 
 ONCE = {"availableNow": True}
 
@@ -204,6 +206,23 @@ def test_a_new_checkpoint_over_an_old_log_is_refused_before_it_begins(spark: Any
         publish(frame, log, checkpoint=checkpoint, mode="complete")  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="not streaming"):
         publish(spark.range(3), log, checkpoint=checkpoint)
+
+
+def test_any_thread_may_publish_and_read(spark: Any, tmp_path: Path) -> None:
+    """In one that has started no session, and with a session that is another than the thread's."""
+    files, log = tmp_path / "in", tmp_path / "log"
+    put(files, 0, range(3))
+
+    def in_a_thread() -> None:
+        assert start_session({}) is spark
+        finish(publish(stream(spark, files), log, checkpoint=tmp_path / "checkpoint", trigger=ONCE))
+        for session in (spark.newSession(), spark):
+            register(session)
+            assert "n" in session.read.format("reliable_rx").option("path", str(log)).load().columns
+
+    with ThreadPoolExecutor(1) as thread:
+        thread.submit(in_a_thread).result(WAIT_S)
+    assert len(logged(log)) == 3
 
 
 def test_two_things_done_with_one_batch(spark: Any, tmp_path: Path) -> None:
