@@ -113,6 +113,15 @@ def begun_again() -> None:
             check(name, {"un-hosted": RUNNERS["un-hosted"]})
 
 
+TIMES = 10
+
+
+def looked_for(check: str) -> None:
+    """Run a check until it fails, a bounded number of times: by chance one of them may miss the bug that is there."""
+    for _ in range(TIMES):
+        CHECKS[check]()
+
+
 CHECKS: dict[str, Callable[[], None]] = {
     "queries": queries,
     "windows": lambda: check_query(WINDOWS, examples=60),

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from lanes import at_each_commit
-from planted_checks import CHECKS
+from planted_checks import looked_for
 from test_planted_engine import Plant, changed_header, changed_rows
 
 import hosting.snapshot
@@ -250,4 +250,4 @@ def test_a_planted_bug_is_found(name: str, monkeypatch: pytest.MonkeyPatch) -> N
     plant, check = PLANTS[name]
     plant(monkeypatch)
     with pytest.raises(Exception):
-        CHECKS[check]()
+        looked_for(check)
