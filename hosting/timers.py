@@ -94,7 +94,7 @@ class Ordering:
 class Clock:
     """The part of a world that is about time: it moves by turns only."""
 
-    wait = staticmethod(wait)
+    wait = wait
 
     def __init__(self, clock: float, immediate: deque[Timer], ordering: Ordering) -> None:
         self.clock = clock

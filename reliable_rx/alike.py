@@ -26,7 +26,9 @@ MADE_MAX = 8
 class Alike:
     """What a query must have to be run by a plan, and what is left to be checked of its parameters."""
 
-    __slots__ = ("above", "arities", "found", "kinds", "latest", "leaf", "paths", "taken")
+    __slots__ = (
+        "above", "arities", "before", "begins", "ends_freely", "found", "kinds", "latest", "leaf", "paths", "taken",
+    )  # fmt: skip
 
     def __init__(self, plan: Plan) -> None:
         nodes = plan.nodes[::-1]
@@ -37,8 +39,13 @@ class Alike:
         self.paths = [node.path for node in plan.nodes]
         self.taken = {node.index: node.op for node in plan.nodes if parameters_matter(node.op)}
         """Those whose parameters matter, as they were last: a selector returns one and the same again and again."""
+        self.ends_freely = self.above is not None and nodes[0].index not in self.taken
         self.latest: Query[Any] | None = None
         self.found: list[Any] = []
+        self.before: Any = None
+        """What stands before the last operator of the latest, if that may have any parameters."""
+        self.begins: list[Any] = []
+        """Its operators."""
 
     def operators(self, query: Query[Any]) -> list[Any] | None:
         """Return the operators of *query* in the order of the plan's nodes; None if it is not alike.
@@ -47,27 +54,23 @@ class Alike:
         """
         if query is self.latest:
             return self.found
-        if self.above is None:
-            found = self._in_tree(query)
-            if found is None:
+        inputs = query.inputs
+        found: list[Any] | None
+        if len(inputs) == 1 and inputs[0] is self.before and type(query.op) is self.kinds[0]:
+            found = [*self.begins, query.op]
+        else:
+            found = self._in_tree(query) if self.above is None else self._in_chain(query, self.above)
+            if found is None or not self._take(found):
                 return None
-        else:  # without branches, as nearly all are
-            found, at = [], query
-            for kind in self.above:
-                op, inputs = at.op, at.inputs
-                if type(op) is not kind or len(inputs) != 1:
-                    return None
-                found.append(op)
-                at = inputs[0]  # type: ignore[assignment]
-            if type(at.op) is not self.leaf or at.inputs:
-                return None
-            found.append(at.op)
-            found.reverse()
-        for index, taken in self.taken.items():
-            if found[index] is not taken and not self._takes(index, found[index], taken):
-                return None
+            self.before, self.begins = inputs[0] if self.ends_freely and inputs else None, found[:-1]
         self.latest, self.found = query, found
         return found
+
+    def _take(self, found: list[Any]) -> bool:
+        for index, taken in self.taken.items():
+            if found[index] is not taken and not self._takes(index, found[index], taken):
+                return False
+        return True
 
     def _takes(self, index: int, op: Any, taken: Any) -> bool:
         if not takes_place(op, taken):
@@ -75,6 +78,22 @@ class Alike:
         refuse(op, self.paths[index])
         self.taken[index] = op
         return True
+
+    def _in_chain(self, query: Query[Any], above: list[type[Any]]) -> list[Any] | None:
+        """Walk a query without branches, as nearly all are."""
+        found: list[Any] = []
+        at: Any = query
+        for kind in above:
+            op, inputs = at.op, at.inputs
+            if type(op) is not kind or len(inputs) != 1:
+                return None
+            found.append(op)
+            at = inputs[0]
+        if type(at.op) is not self.leaf or at.inputs:
+            return None
+        found.append(at.op)
+        found.reverse()
+        return found
 
     def _in_tree(self, query: Query[Any] | Node) -> list[Any] | None:
         found: list[Any] = []

@@ -15,13 +15,12 @@ from reliable_rx.instance import Instance, Timer
 from reliable_rx.operator import TICK
 from reliable_rx.plan import Operators, Plan, PlanNode
 
-new = object.__new__
-
 
 class Waiting(Instance):
     """A row that is nothing but a timer."""
 
     __slots__ = ("timer",)
+    __init__ = object.__init__  # `wait` fills it in, which is faster
     timer: Timer
 
     detached = 0
@@ -63,14 +62,17 @@ class Waiting(Instance):
             sink.inner_finish(self, failed)
 
 
-def wait(parent: Instance, node: PlanNode, key: Hashable, outer: Any, plan: Plan, ops: Operators) -> Waiting | None:
-    """Begin to wait in *parent*; None if the timer among *ops* is not to fire just once, some time after now."""
-    world: Any = parent.world  # of a host: it has one clock, where `now` is asked of each scheduler elsewhere
-    first = plan.nodes[0]
+def wait(
+    world: Any, parent: Instance, node: PlanNode, key: Hashable, outer: Any, plan: Plan, ops: Operators
+) -> Waiting | None:
+    """Begin to wait in *parent*; None if the timer among *ops* is not to fire just once, some time after now.
+
+    A method of hosts, which have one clock, where `now` is asked of each scheduler elsewhere.
+    """
     due = ops[0].once(world.clock)
     if due is None:
         return None
-    child = new(Waiting)
+    child: Waiting = Waiting()
     child.plan = plan
     child.ops = ops
     child.world = world
@@ -82,5 +84,5 @@ def wait(parent: Instance, node: PlanNode, key: Hashable, outer: Any, plan: Plan
     child.parent = parent
     child.outer = outer
     world.touch(child)
-    child.timer = world.set_timer(child, first, TICK, due)
+    child.timer = world.set_timer(child, plan.nodes[0], TICK, due)
     return child

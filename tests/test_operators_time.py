@@ -7,6 +7,9 @@ from typing import Any, Literal
 
 import pytest
 import reactivex
+from hypothesis import given
+from hypothesis import strategies as st
+from lanes import examples
 from reactivex import operators as plain
 from reactivex.scheduler import VirtualTimeScheduler
 
@@ -15,9 +18,26 @@ from hosting.engine import QueryEngine
 from hosting.snapshot import copy_of
 from hosting.turn import Events, Tick, Turn
 from reliable_rx import operators as ops
+from reliable_rx.creation.time import Timer
 from reliable_rx.errors import LimitExceeded, QueryRefused
+from reliable_rx.operators.time import WHOLE_S, in_microseconds
 
 Played = list[tuple[float, Any]]
+
+
+MOMENTS = st.floats(-2 * WHOLE_S, 2 * WHOLE_S) | st.integers(-(2**54), 2**54).map(lambda halves: halves / 2e6)
+
+
+@given(MOMENTS, st.floats(min_value=0.0, max_value=2 * WHOLE_S, exclude_min=True))
+@examples(2000)
+def test_moments_are_rounded_as_python_rounds(moment: float, later: float) -> None:
+    """To whole microseconds, halves to the even one; beyond where a float has any, as they are."""
+
+    def rounded(time_s: float) -> float:
+        return round(time_s * 1e6) / 1e6 if abs(time_s) < WHOLE_S else time_s
+
+    assert in_microseconds(moment) == rounded(moment)
+    assert Timer(later).once(moment) == rounded(moment + later)
 
 
 def engine_with(query: Any, **options: Any) -> QueryEngine:

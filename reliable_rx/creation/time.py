@@ -22,7 +22,16 @@ from reactivex.internal.utils import NotSet
 
 from reliable_rx.operator import TICK, Context, Stage, frozen, relative_seconds
 from reliable_rx.operators.linear import fresh
-from reliable_rx.operators.time import WHOLE_S, Relative, Time, Waits, due_from, in_microseconds, microseconds
+from reliable_rx.operators.time import (
+    NEAR_S,
+    TO_WHOLE,
+    Relative,
+    Time,
+    Waits,
+    due_from,
+    in_microseconds,
+    microseconds,
+)
 from reliable_rx.query import Query, apply
 
 S = TypeVar("S")
@@ -59,7 +68,7 @@ class Timer(Waits, name="timer"):
         if type(time) is not float or time <= 0.0 or self.period is not None:
             return None
         due = now + time
-        return round(due * 1e6) / 1e6 if -WHOLE_S < due < WHOLE_S else due  # `in_microseconds` without a call
+        return (due * 1e6 + TO_WHOLE - TO_WHOLE) / 1e6 if -NEAR_S < due < NEAR_S else in_microseconds(due)
 
     def on_timer(self, cx: Context, tag: Hashable) -> None:
         if self.period is None:

@@ -14,7 +14,7 @@ from typing import Any, TypeVar, overload
 
 from reactivex import Observable
 
-from reliable_rx.operator import Context, Linear, Operator, Stage, frozen
+from reliable_rx.operator import Context, Linear, Stage, frozen
 from reliable_rx.operators.combine import check_queue
 from reliable_rx.operators.project import identity
 from reliable_rx.query import Node, Query
@@ -30,8 +30,6 @@ def at_once(inner: Any) -> Sequence[Any] | None:
     ([1, 2], ('a', 'b'), None)
     """
     if isinstance(inner, Query):
-        if type(inner.origin).at_once is Operator.at_once:  # as of most, so it is not asked
-            return None
         values = inner.origin.at_once()
         return values if values is None or inner.op is inner.origin else all_of(inner)
     if type(inner) is list or type(inner) is tuple:

@@ -19,6 +19,7 @@ A = TypeVar("A")
 B = TypeVar("B")
 K = TypeVar("K")
 Ts = TypeVarTuple("Ts")
+new = object.__new__
 
 
 def identity(value: Any) -> Any:
@@ -52,7 +53,9 @@ def map(mapper: Callable[[A], B] | None = None) -> Callable[[Observable[A]], Obs
 
     *State*: none.
     """
-    return Map(mapper or identity)
+    op: Map = new(Map)  # past `__init__`, as selectors make maps all the time
+    op.mapper = mapper or identity  # type: ignore[misc]
+    return op
 
 
 @frozen

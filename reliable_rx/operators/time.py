@@ -27,6 +27,10 @@ Relative = float | timedelta
 Time = Relative | datetime
 WHOLE_S = 2.0**33
 """From here on a float has no microseconds."""
+NEAR_S = 2.0**31
+"""Up to here `TO_WHOLE` makes a number of microseconds whole."""
+TO_WHOLE = 1.5 * 2.0**52
+"""Added and taken away, it leaves the nearest whole number, as `round` does, which makes an int on the way."""
 
 
 def due_from(now: float, time: Time) -> float:
@@ -52,6 +56,8 @@ def in_microseconds(time_s: float) -> float:
     >>> in_microseconds(0.1 + 0.2), in_microseconds(float("inf"))
     (0.3, inf)
     """
+    if -NEAR_S < time_s < NEAR_S:
+        return (time_s * 1e6 + TO_WHOLE - TO_WHOLE) / 1e6
     return round(time_s * 1e6) / 1e6 if -WHOLE_S < time_s < WHOLE_S else time_s
 
 
