@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import subprocess
 import sys
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from forked import WAIT_S, Forked
+from forked import Forked
 
 from hosting.cli import main
 
@@ -46,14 +45,6 @@ def wait_for(process: Forked, text: str) -> None:
         if text in line:
             return
     raise AssertionError(f"the process ended without saying {text!r}: {process.stderr.read()}")
-
-
-def until(holds: Callable[[], object], what: str) -> None:
-    """Wait for a condition, not for a time."""
-    deadline = time.monotonic() + WAIT_S
-    while not holds():
-        assert time.monotonic() < deadline, f"{what} has not come in {WAIT_S:g} s"
-        time.sleep(0.005)
 
 
 def write(folder: Path, name: str, text: str) -> Path:

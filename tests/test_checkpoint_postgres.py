@@ -7,7 +7,6 @@ import signal
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
@@ -16,6 +15,7 @@ from typing import IO
 import psycopg
 import pytest
 from checkpoint_writer import check_written
+from conditions import until
 from postgres_server import PostgresServer
 from postgres_worlds import Place
 
@@ -209,14 +209,6 @@ def test_what_was_lost_in_flight_is_ended_before_it_is_repeated(place: Place) ->
         blocking.rollback()
         repeating.join(WAIT_S)
         assert list(store.journal.read(0)) == [(1, 2, b"again, and more")]
-
-
-def until(look: Callable[[], list[tuple[int]]]) -> list[tuple[int]]:
-    deadline = time.monotonic() + WAIT_S
-    while not (found := look()):
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
-    return found
 
 
 def cut(backend: int) -> None:
@@ -445,7 +437,7 @@ def test_a_stopped_owner_is_succeeded_and_told(postgres: PostgresServer, point: 
     """
     dsn, acknowledged = postgres.new_database(), {"generation": 0, "turn": 0, "pushed": -1}
     with start_writer(dsn, 1, f"{point}:stop@4") as writer:
-        until(lambda: [(1,)] if state_of(writer.pid) == "T" else [])
+        until(lambda: state_of(writer.pid) == "T")
         assert writer.stdout is not None
         os.set_blocking(writer.stdout.fileno(), False)
         note(writer.stdout, acknowledged)

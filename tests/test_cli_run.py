@@ -8,7 +8,8 @@ from itertools import accumulate
 from pathlib import Path
 
 import pytest
-from cli_process import cli, running, until, wait_for, write
+from cli_process import cli, running, wait_for, write
+from conditions import until
 from lanes import at_each_commit
 
 ENDLESS = """

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import threading
-import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
+
+from conditions import DEADLINE_S
 
 from hosting import App, CallbackSink
 from hosting.partitioned.beats import Profile
@@ -17,7 +18,6 @@ from hosting.partitioned.places import Place
 from hosting.partitioned.timing import Timing
 from reliable_rx.reliable import Batch, Listing, Reader
 
-DEADLINE_S = 30.0
 GROUP = "group"
 QUICK = Timing(session_s=2.0, closing_s=5.0, gather_s=0.0)
 
@@ -141,11 +141,3 @@ class World:
             thread.join(DEADLINE_S)
             shared.close()
             assert not thread.is_alive(), f"node {name} does not leave: {node.agents}"
-
-
-def until(holds: Callable[[], object], what: str = "what the test waits for") -> None:
-    """Wait for a condition, not for a time."""
-    deadline = time.monotonic() + DEADLINE_S
-    while not holds():
-        assert time.monotonic() < deadline, f"{what} has not come in {DEADLINE_S:g} s"
-        time.sleep(0.005)

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import threading
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
+from conditions import until
 
 import reliable_rx as rx
 from checkpoint.offsets import MemoryOffsets
@@ -42,13 +42,6 @@ def running(app: App, where: Path, **options: Any) -> Iterator[Node]:
         node.stop()
         thread.join(30)
         opened.close()
-
-
-def until(condition: Callable[[], object]) -> None:
-    deadline = time.monotonic() + 30
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
 
 
 def test_what_appears_later_is_read_from_its_beginning(tmp_path: Path) -> None:

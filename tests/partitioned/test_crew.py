@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 
-from node_world import until
+from conditions import until
 
 from hosting.partitioned.crew import DONE, Crew
 

@@ -15,8 +15,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from conditions import until
 from node_harness import Cluster, cluster, is_over
-from node_world import GROUP, Logs, World, until
+from node_world import GROUP, Logs, World
 from test_points import is_there
 
 from checkpoint.offsets import MemoryOffsets

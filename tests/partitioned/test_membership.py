@@ -7,7 +7,8 @@ from random import Random
 from typing import Any
 
 import pytest
-from node_world import DEADLINE_S, Logs, World, until
+from conditions import DEADLINE_S, until
+from node_world import Logs, World
 
 from hosting import App, ListSource, Node, open_group
 from hosting.partitioned.assign import sticky

@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from node_world import GROUP, Logs, World, until
+from conditions import until
+from node_world import GROUP, Logs, World
 
 from checkpoint.offsets import SqliteOffsets
 from hosting import App, CallbackSink

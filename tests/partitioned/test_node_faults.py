@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from node_world import GROUP, Logs, World, until
+from conditions import until
+from node_world import GROUP, Logs, World
 
 from checkpoint.offsets import SqliteOffsets
 from checkpoint.offsets.store import lag
