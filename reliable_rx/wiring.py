@@ -160,6 +160,9 @@ def to_stage(down: PlanNode, port: int) -> Deliver:
         cx, on_next = Cx(), instance.ops[index].on_next
         cx.instance, cx.node, cx.state = instance, down, instance.states[slot]  # `context`, without a call
         try:
+            if len(values) == 1:
+                on_next(cx, port, values[0])
+                return
             for value in values:
                 on_next(cx, port, value)
                 if not instance.active & bit or instance.states[slot] is not cx.state:
