@@ -30,12 +30,6 @@ def replace(file: Path, content: bytes) -> None:
     os.utime(file, (at, at))
 
 
-def active(spark: Any) -> Any:
-    """Make *spark* the session of this thread: Spark looks there for data sources, and a companion has its own."""
-    spark._jvm.SparkSession.setActiveSession(spark._jsparkSession)
-    return spark
-
-
 def test_a_query_that_fails_once_loses_nothing(
     spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -51,7 +45,7 @@ def test_a_query_that_fails_once_loses_nothing(
     in_peace(folders)
     for module in (hosted, worker):
         monkeypatch.setattr(module, "KEYED", ())
-    monkeypatch.setattr(hosted, "start_session", lambda *_, **__: active(spark))
+    monkeypatch.setattr(hosted, "start_session", lambda *_, **__: spark)
     _, _, _, *places = command(folders, feed.folder, clean_logs(folders.out))
 
     def last_words() -> Any:
