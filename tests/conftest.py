@@ -1,7 +1,8 @@
 """How Hypothesis runs here (new examples every time, and whoever finds one prints what repeats it), lanes, PostgreSQL.
 
 Hypothesis itself draws the same examples for ever where it sees that it runs unattended; then a bug that the first
-examples miss is never found.
+examples miss is never found. A failure is made smaller for some seconds only: left to itself, Hypothesis goes on for
+more than five minutes where an example has many steps, and the test is killed before it has said what it found.
 """
 
 from __future__ import annotations
@@ -11,12 +12,18 @@ from pathlib import Path
 
 import pytest
 from hypothesis import Phase, settings
+from hypothesis.internal.conjecture import engine
 from lanes import SHARE, Lane
 from postgres_server import PostgresServer, find
 
 SPARK = Path(__file__).parent / "spark"
-settings.register_profile("ci", derandomize=False, print_blob=True, deadline=None)
+SHRINKING_S = 20
+PHASES = [phase for phase in Phase if phase is not Phase.explain]
+settings.register_profile(
+    "ci", derandomize=False, print_blob=True, deadline=None, phases=PHASES, report_multiple_bugs=False
+)
 settings.load_profile("ci")
+engine.MAX_SHRINKING_SECONDS = SHRINKING_S  # there is no setting for it, and its warning always says five minutes
 
 
 def pytest_configure(config: pytest.Config) -> None:

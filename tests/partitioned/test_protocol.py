@@ -238,7 +238,7 @@ QUIET = [HealthCheck.too_slow, HealthCheck.filter_too_much, HealthCheck.data_too
 
 
 def run(machine: type[Core], examples: int, *, steps: int = 40, shrink: bool = True) -> None:
-    phases = tuple(Phase) if shrink else (Phase.generate,)
+    phases = settings().phases if shrink else (Phase.generate,)
     run_state_machine_as_test(  # type: ignore[no-untyped-call]
         machine,
         settings=settings(
