@@ -71,7 +71,7 @@ def beginnings() -> Iterator[tuple[Way, State]]:
 
 
 def test_every_state_near_the_way_keeps_its_promises() -> None:
-    """Whoever claims, commits, resets, deletes, compacts, restarts, moves, or dies at a write: two steps off the way."""
+    """Whoever claims, commits, resets, deletes, restarts, moves, compacts or dies at a write, two steps off the way."""
     found = explore(2)
     assert (found.broken, found.way) == ("", ())
     assert found.states == 1_219, "the steps have changed, or what they lead to; is that meant?"
