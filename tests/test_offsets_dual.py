@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable
 
 import pytest
+from lanes import at_each_commit
 
 from checkpoint.offsets import DualOffsets, MemoryOffsets, Migration, OffsetStore, Phase, Setting, retire
 from reliable_rx.errors import OffsetsLoading, OffsetsMoved, StoreOwned, StoreUnavailable
@@ -38,6 +40,20 @@ class World:
         assert self.to_dual().migration.migrate("g") == "new"
         self.settings = {"a": "new"}
         return self
+
+
+STEPS: dict[str, Callable[[World], Phase]] = {
+    "migrate": lambda world: world.migration.migrate("g"),
+    "rollback": lambda world: world.migration.rollback("g"),
+}
+PHASES: dict[Phase, tuple[str, ...]] = {
+    "old": (), "dual to new": ("migrate",), "new": ("migrate", "migrate"),
+    "dual to old": ("migrate", "migrate", "rollback"),
+}  # fmt: skip
+ALLOWED: dict[Phase, tuple[Setting, ...]] = {
+    "old": ("old", "dual"), "dual to new": ("old", "dual"), "dual": ("dual",),
+    "new": ("dual", "new"), "dual to old": ("dual", "new"),
+}  # fmt: skip
 
 
 def at(store: OffsetStore) -> int | None:
@@ -223,6 +239,28 @@ def test_a_commit_that_steps_overtake(steps: int, point: str) -> None:
             assert at(world.dual) == position
 
 
+@pytest.mark.parametrize(
+    "point", [at_each_commit("offsets.before_commit"), at_each_commit("offsets.after_commit"), "offsets.between"]
+)
+@pytest.mark.parametrize("phase", PHASES)
+def test_a_commit_that_steps_to_and_fro_overtake(phase: Phase, point: str) -> None:
+    """The same with any three steps, which may turn round on the way."""
+    for steps, n in itertools.product(itertools.product(STEPS, repeat=3), (1, 2)):
+        world = World()
+        world.settings = {"a": "dual"}
+        world.commit(world.old, 1)
+        for each in PHASES[phase]:
+            STEPS[each](world)
+        command = World.__new__(World)
+        command.migration = Migration(world.old.beside(), world.new.beside(), lambda group: world.settings)
+        with arm(point, nth(n, lambda: [STEPS[each](command) for each in steps])):
+            world.commit(world.dual, 2)
+        assert at(world.dual) == 2
+        while world.migration.migrate("g") != "new":
+            assert at(world.dual) == 2
+        assert at(world.dual) == 2
+
+
 @pytest.mark.parametrize("write", range(1, 5))
 def test_a_member_that_starts_while_a_store_is_left(write: int) -> None:
     """One with the old setting, started when the members had just been asked, is refused or copied, never lost."""
@@ -250,6 +288,7 @@ def test_groups_and_retention_over_both() -> None:
     world.to_dual()
     world.commit(world.dual, 2)
     assert list(world.dual.groups()) == ["g", "h"]
+    assert (list(world.old.groups()), list(world.new.groups())) == (["g", "h"], []), "listed by the one it moves from"
     assert not world.dual.delete("g", unless_after=0.0)
     world.held.clear()
     last = max(world.dual.groups().values())
@@ -267,28 +306,14 @@ def test_a_claim_is_made_in_both() -> None:
     assert refusal is not None and refusal.message.endswith("epoch 1 is over, 2 was seen")
 
 
-STEPS: dict[str, Callable[[World], Phase]] = {
-    "migrate": lambda world: world.migration.migrate("g"),
-    "rollback": lambda world: world.migration.rollback("g"),
-}
-PHASES: dict[Phase, tuple[str, ...]] = {
-    "old": (), "dual to new": ("migrate",), "new": ("migrate", "migrate"),
-    "dual to old": ("migrate", "migrate", "rollback"),
-}  # fmt: skip
-ALLOWED: dict[Phase, tuple[Setting, ...]] = {
-    "old": ("old", "dual"), "dual to new": ("old", "dual"), "dual": ("dual",),
-    "new": ("dual", "new"), "dual to old": ("dual", "new"),
-}  # fmt: skip
-
-
 @pytest.mark.parametrize("cut", range(1, 9))
 @pytest.mark.parametrize("step", STEPS)
 @pytest.mark.parametrize("phase", PHASES)
 @pytest.mark.parametrize("then", STEPS)
 def test_a_step_cut_off_anywhere(phase: Phase, step: str, cut: int, then: str) -> None:
-    """After a crash at any write of a step, members that may run read the last commit or are refused, never less;
-    they go on committing; and the same step or the opposite one goes on from there. Who claimed before it, and has
-    committed nothing yet, is never taken for a former owner."""
+    """After a crash at any write of a step, members that may run in the phase that is named then read the last commit,
+    others do too or are refused, and all go on committing; and the same step or the opposite one goes on from there.
+    Who claimed before it, and has committed nothing yet, is never taken for a former owner."""
     world = World()
     world.commit(world.old, 1)
     world.settings = {"a": "dual"}
@@ -303,11 +328,12 @@ def test_a_step_cut_off_anywhere(phase: Phase, step: str, cut: int, then: str) -
             STEPS[step](world)
         except Exception as error:
             assert "full" in str(error)
-    committed = 2
+    committed, allowed = 2, ALLOWED[world.migration.phase("g")]
     for setting in ("old", "dual", "new"):
-        committed = go_on(world, setting, committed)
+        committed = go_on(world, setting, committed, refused=setting not in allowed)
     while True:
         before, after = world.migration.phase("g"), STEPS[then](world)
+        assert after in (("dual to new", "new") if then == "migrate" else ("dual to old", "old"))
         assert world.dual.claim("g", quiet) == dict.fromkeys(quiet)
         for setting in ALLOWED[after]:
             committed = go_on(world, setting, committed, refused=False)
@@ -317,7 +343,7 @@ def test_a_step_cut_off_anywhere(phase: Phase, step: str, cut: int, then: str) -
     assert at(world.dual) == committed
 
 
-def go_on(world: World, setting: Setting, committed: int, *, refused: bool = True) -> int:
+def go_on(world: World, setting: Setting, committed: int, *, refused: bool) -> int:
     """Take the partition over with *setting*: read at least what was committed, and commit the next."""
     world.held |= {partition: (setting, world.held[partition][1] + 1) for partition in (P, Q)}
     store = world.migration.store_for(setting)

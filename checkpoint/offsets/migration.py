@@ -64,7 +64,7 @@ class Migration:
                 return "old"
             case ("moved", "alone" | "shared"):
                 return "new"
-            case ("paired", "paired"):
+            case ("paired", "paired" | "moved") | ("moved", "paired"):
                 return "dual"
             case ("paired", _):
                 return "dual to old"

@@ -49,7 +49,6 @@ class State(NamedTuple):
     past: frozenset[Lease] = frozenset()
     promised: int = 0
     unanswered: frozenset[int] = frozenset()
-    interrupted: bool = False
     loose: bool = False
 
 
@@ -111,7 +110,7 @@ class World:
         self.settings: dict[str, Setting | None] = dict(zip(MEMBERS, state.settings, strict=True))
         self.holder, self.epoch, self.past = state.holder, state.epoch, state.past
         self.promised, self.unanswered = state.promised, state.unanswered
-        self.interrupted, self.loose = state.interrupted, state.loose
+        self.loose = state.loose
         self.answered_before: Lease | None = None
         self.logs = {"old": Log(self, "old", state.old), "new": Log(self, "new", state.new)}
         old, new = (LoggedOffsets(log) for log in self.logs.values())  # type: ignore[arg-type]
@@ -122,7 +121,7 @@ class World:
         settings: Any = tuple(self.settings.values())
         return State(
             self.logs["old"].stored, self.logs["new"].stored, settings, self.holder, self.epoch, self.past,
-            self.promised, self.unanswered, self.interrupted, self.loose,
+            self.promised, self.unanswered, self.loose,
         )  # fmt: skip
 
     def leases(self, group: str, partition: tuple[str, str]) -> Lease | None:
@@ -236,8 +235,7 @@ class World:
 
     def restart(self, member: str, setting: Setting) -> None:
         """Start a member anew with another setting that is allowed now; it has lost what it held."""
-        allowed = ("dual",) if self.interrupted else ALLOWED[self.migration.phase(GROUP)]
-        if self.settings[member] == setting or setting not in allowed:
+        if self.settings[member] == setting or setting not in ALLOWED[self.migration.phase(GROUP)]:
             raise NotNow
         self.settings[member] = setting
         self.past = frozenset(lease for lease in self.past if lease[0] != member)
@@ -249,13 +247,12 @@ class World:
         try:
             (self.migration.rollback if back else self.migration.migrate)(GROUP)
         except Died:
-            self.interrupted = self.loose = True
+            self.loose = True
             raise
         except StoreOwned as refused:
             if self.settings[refused.owner] != ("new" if back else "old") or self.migration.phase(GROUP) != before:
                 raise Broken("a step was refused for no reason, or has changed something") from refused
             raise NotNow from None
-        self.interrupted = False
         self.loose |= self.migration.phase(GROUP) != "old"
 
 
@@ -316,5 +313,5 @@ def _named(state: State, names: dict[str, str]) -> tuple[Any, ...]:
     holder, past = state.holder and lease(state.holder), tuple(sorted(map(lease, state.past)))
     return (
         stored(state.old), stored(state.new), settings, holder or (), state.epoch, past,
-        state.promised, tuple(sorted(state.unanswered)), state.interrupted, state.loose,
+        state.promised, tuple(sorted(state.unanswered)), state.loose,
     )  # fmt: skip
