@@ -68,7 +68,7 @@ class OffsetsMachine(RuleBasedStateMachine):
         self.settings: dict[str, Setting | None] = dict.fromkeys(MEMBERS, "old")
         self.promised: dict[Partition, int] = dict.fromkeys(PARTITIONS, 0)
         self.unanswered: dict[Partition, set[int]] = {partition: set() for partition in PARTITIONS}
-        self.interrupted = self.moved = False
+        self.moved = False
 
     def open(self, name: str) -> AnyOffsets:
         return MemoryOffsets(self.leases, compact_rows=self.compact_rows)
@@ -210,22 +210,39 @@ class OffsetsMachine(RuleBasedStateMachine):
         try:
             with arm("offsets.migrating", nth(cut, raise_(ProcessDied())) if dies else lambda: None):
                 (self.migration.rollback if back else self.migration.migrate)("g")
-            self.interrupted = False
         except ProcessDied:
-            self.interrupted = True
+            self.moved = True
         except StoreOwned as refused:
             assert self.settings[refused.owner] == ("new" if back else "old")
             assert self.migration.phase("g") == before
-        self.moved |= self.migration.phase("g") != "old" or self.interrupted
+        self.moved |= self.migration.phase("g") != "old"
+
+    @rule(back=st.booleans(), rest=st.booleans())
+    def advance(self, back: bool, rest: bool) -> None:
+        """Take a step as in practice: first those that it would leave behind are restarted, and then maybe the others.
+
+        Whatever was held is shared out anew. Left to single restarts, no history comes to the other store.
+        """
+        back, held = {"old": False, "new": True}.get(self.migration.phase("g"), back), dict(self.granted)
+        for member in MEMBERS:
+            if self.settings[member] == ("new" if back else "old"):
+                self.start_anew(member, "dual")
+        self.move(back, cut=1, dies=False)
+        for member in MEMBERS if rest else ():
+            self.start_anew(member, ALLOWED[self.migration.phase("g")][-1])
+        for partition in sorted(held.keys() - self.granted.keys()):
+            self.grant(partition, held[partition][0])
 
     @rule(member=members, data=st.data())
     def restart(self, member: str, data: st.DataObject) -> None:
         """Start a member anew with another setting that is allowed now; it has lost what it held."""
-        allowed = ("dual",) if self.interrupted else ALLOWED[self.migration.phase("g")]
+        self.start_anew(member, data.draw(st.sampled_from(ALLOWED[self.migration.phase("g")])))
+
+    def start_anew(self, member: str, setting: Setting) -> None:
         for partition in [each for each, lease in self.granted.items() if lease[0] == member]:
             self.revoke(partition)
         self.past = [each for each in self.past if each[1][0] != member]
-        self.settings[member] = data.draw(st.sampled_from(allowed))
+        self.settings[member] = setting
 
     @invariant()
     def every_member_reads_what_was_promised(self) -> None:
