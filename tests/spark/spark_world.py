@@ -23,6 +23,8 @@ QUICK_TO_START = os.environ.get("SPARK_SUBMIT_OPTS", "-XX:TieredStopAtLevel=1 -X
 """What `make test-spark` says to the JVM of a driver, for executors as well."""
 SETTINGS = {
     "spark.ui.enabled": "false",
+    "spark.sql.codegen.wholeStage": "false",
+    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
     "spark.sql.shuffle.partitions": "2",
     "spark.sql.session.timeZone": "Europe/Rome",
     "spark.sql.streaming.stopTimeout": "20000",
@@ -33,6 +35,7 @@ SETTINGS = {
     "spark.executor.extraJavaOptions": QUICK_TO_START,
     "spark.driver.host": "127.0.0.1",
 }
+"""As little as Spark can be told to do. To compile a plan takes it longer than these rows take it as it is."""
 
 
 def start_spark(master: str = "local[2,2]") -> Any:
