@@ -19,6 +19,7 @@ What is asked of progress, and where it is shown:
 | K27 | while the log is read, whoever asks shall come again | test_while_the_log_is_read |
 | K28 K29 | dual commit, migration, roll-back | test_offsets_dual.py |
 | S1 S3 S5 S16 S17 | over all histories | test_offsets_machine.py, test_offsets_kill.py |
+| S1 S3 S16 S17 | in all states near the way to another store | model/test_offsets_model.py |
 """
 
 from __future__ import annotations
