@@ -273,6 +273,7 @@ def test_every_name_of_the_bridge_has_its_place_in_the_reference() -> None:
     assert not [name for name in spark_bridge.__all__ if headings.count(name) != 1]
 
 
+@left_to_commits
 def test_the_readme_counts_right() -> None:
     """The README says how many operators there are, how many are not RxPY's, and how many cannot be hosted."""
     text = (ROOT / "README.md").read_text()
@@ -285,6 +286,7 @@ def test_the_readme_counts_right() -> None:
 NUMBERS = ("no", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve")
 
 
+@left_to_commits
 def test_the_table_of_operators_knows_the_facts() -> None:
     """What is read off the code is right where it is known from elsewhere."""
     page = generator().operators_page()

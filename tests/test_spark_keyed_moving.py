@@ -94,7 +94,7 @@ EVENT_TIME = pytest.mark.parametrize("event_time", [at_each_commit(False), True]
 
 
 @EVENT_TIME
-@pytest.mark.parametrize("name", GROUPED)
+@pytest.mark.parametrize("name", [at_each_commit(name) if n % 2 else name for n, name in enumerate(GROUPED)])
 def test_groups_move_both_ways(name: str, event_time: bool, tmp_path: Path) -> None:
     """Evaluator, then a bucket, then another evaluator: together they emit what one evaluator does for all events."""
     query, told = GROUPED[name], events(7)

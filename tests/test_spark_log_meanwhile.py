@@ -10,7 +10,7 @@ import contextlib
 from collections.abc import Callable, Sequence
 
 import pytest
-from lanes import at_each_commit
+from lanes import at_each_commit, left_to_commits
 from spark_log_world import WHERE, SimulatedLogDisk, State, commit, numbers_in, settled, seven_batches, ten
 
 from reliable_rx.errors import PositionUnavailable, StoreUnavailable
@@ -149,6 +149,7 @@ def test_a_reader_that_stood_still_forgets_nothing_else(small: None, large: bool
         check(disk, 3)
 
 
+@left_to_commits
 def test_a_slow_reader_reads_all_of_what_is_kept_for_it(small: None, large: bool, seven: State) -> None:
     """Wherever it stands when manifests move and their files go, it goes on with the next row, without an error."""
     found: list[list[int]] = []
