@@ -27,7 +27,7 @@ class Alike:
     """What a query must have to be run by a plan, and what is left to be checked of its parameters."""
 
     __slots__ = (
-        "above", "arities", "before", "begins", "ends_freely", "found", "kinds", "latest", "leaf", "paths", "taken",
+        "above", "arities", "before", "ends_freely", "found", "kinds", "latest", "leaf", "paths", "taken",
     )  # fmt: skip
 
     def __init__(self, plan: Plan) -> None:
@@ -44,8 +44,6 @@ class Alike:
         self.found: list[Any] = []
         self.before: Any = None
         """What stands before the last operator of the latest, if that may have any parameters."""
-        self.begins: list[Any] = []
-        """Its operators."""
 
     def operators(self, query: Query[Any]) -> list[Any] | None:
         """Return the operators of *query* in the order of the plan's nodes; None if it is not alike.
@@ -57,12 +55,13 @@ class Alike:
         inputs = query.inputs
         found: list[Any] | None
         if len(inputs) == 1 and inputs[0] is self.before and type(query.op) is self.kinds[0]:
-            found = [*self.begins, query.op]
+            found = self.found.copy()  # the latest row has the one before
+            found[-1] = query.op
         else:
             found = self._in_tree(query) if self.above is None else self._in_chain(query, self.above)
             if found is None or not self._take(found):
                 return None
-            self.before, self.begins = inputs[0] if self.ends_freely and inputs else None, found[:-1]
+            self.before = inputs[0] if self.ends_freely and inputs else None
         self.latest, self.found = query, found
         return found
 

@@ -21,7 +21,7 @@ from contextlib import suppress
 from typing import Any, get_args
 
 from checkpoint.failures import unavailable
-from hosting.sources.polling import Pace
+from hosting.sources.polling import PATIENCE_S, Pace, Patience
 from reliable_rx.errors import ReliableRxError, SourceFailed, StoreUnavailable
 from reliable_rx.reliable import Batch, Listing
 from spark_bridge.log.bells import Bell
@@ -34,7 +34,6 @@ from spark_bridge.log.view import LogView
 from spark_bridge.values import Timestamps, Values, rows_of
 
 LOG = logging.getLogger("reliable_rx")
-PATIENCE_S = 30.0
 
 
 class MicroBatchSource:
@@ -227,27 +226,23 @@ class MicroBatchReader:
 
 
 class _Trouble:
-    """What is the matter with the disk: since when, and when it is asked again."""
+    """What is the matter with the disk, and when it is asked again."""
 
     def __init__(self, patience_s: float) -> None:
-        self._patience_s = patience_s
-        self._since: float | None = None
+        self._patience_s, self._patience = patience_s, Patience(patience_s)
         self._pace = Pace()
         self.again_at = 0.0
 
     def bear(self, error: StoreUnavailable) -> None:
         """Have the disk asked again in a while. *Raises* the *error* if it has been so for too long."""
-        now = time.monotonic()
-        if self._since is None:
-            self._since = now
+        if first := self._patience.bear(error):
             LOG.warning("%s; it is asked again for %g s", error, self._patience_s)
-        if now - self._since >= self._patience_s:
-            raise error
-        self.again_at = now + (self._pace.nothing() if self.again_at else self._pace.begin())
+        self.again_at = time.monotonic() + (self._pace.begin() if first else self._pace.nothing())
 
     def over(self) -> None:
         """Nothing is the matter any more."""
-        self._since, self.again_at = None, 0.0
+        self._patience.over()
+        self.again_at = 0.0
 
 
 class _Waking:

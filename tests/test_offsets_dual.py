@@ -7,6 +7,7 @@ from collections.abc import Callable
 
 import pytest
 from lanes import at_each_commit
+from offset_phases import ALLOWED
 
 from checkpoint.offsets import DualOffsets, MemoryOffsets, Migration, OffsetStore, Phase, Setting, retire
 from reliable_rx.errors import OffsetsLoading, OffsetsMoved, StoreOwned, StoreUnavailable
@@ -49,10 +50,6 @@ STEPS: dict[str, Callable[[World], Phase]] = {
 PHASES: dict[Phase, tuple[str, ...]] = {
     "old": (), "dual to new": ("migrate",), "new": ("migrate", "migrate"),
     "dual to old": ("migrate", "migrate", "rollback"),
-}  # fmt: skip
-ALLOWED: dict[Phase, tuple[Setting, ...]] = {
-    "old": ("old", "dual"), "dual to new": ("old", "dual"), "dual": ("dual",),
-    "new": ("dual", "new"), "dual to old": ("dual", "new"),
 }  # fmt: skip
 
 

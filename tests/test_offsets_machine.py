@@ -26,6 +26,7 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 from lanes import examples
+from offset_phases import ALLOWED
 from postgres_server import PostgresServer
 
 from checkpoint.offsets import (
@@ -33,7 +34,6 @@ from checkpoint.offsets import (
     MemoryOffsets,
     Migration,
     OffsetStore,
-    Phase,
     PostgresOffsets,
     Setting,
     SqliteOffsets,
@@ -45,10 +45,6 @@ Partition = tuple[str, str]
 AnyOffsets = MemoryOffsets | SqliteOffsets | PostgresOffsets
 PARTITIONS = [("s", "0"), ("s", "1"), ("s", "2")]
 MEMBERS = ["a", "b", "c"]
-ALLOWED: dict[Phase, tuple[Setting, ...]] = {
-    "old": ("old", "dual"), "dual to new": ("old", "dual"), "dual": ("dual",),
-    "new": ("dual", "new"), "dual to old": ("dual", "new"),
-}  # fmt: skip
 POINTS = ["before_commit", "mid_commit", "after_commit", "between", "mid_compaction", "after_compaction"]
 
 partitions, members = st.sampled_from(PARTITIONS), st.sampled_from(MEMBERS)

@@ -18,7 +18,6 @@ its successor still has to read; the offset store refuses it), and asking the wr
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Sequence
 from contextlib import closing
 from typing import TypeVar
@@ -26,13 +25,13 @@ from typing import TypeVar
 from checkpoint.store import StoreReader
 from hosting.partitioned.places import PartitionStores
 from hosting.partitioned.words import Epoch, Partition, Shard
+from hosting.sources.polling import PATIENCE_S, Patience
 from hosting.sources.stored import is_ended, read_stored
 from reliable_rx.errors import CheckpointRefused, PositionUnavailable, SourceFailed, StoreUnavailable
 from reliable_rx.reliable import Batch, Listing
 
 T = TypeVar("T")
 TRIES_MAX = 5
-PATIENCE_S = 30.0
 
 
 class GroupStreamSource:
@@ -97,7 +96,7 @@ class GroupStreamReader:
         self._over: Batch | None = None
         self._epoch = Epoch(0)
         self._store: StoreReader | None = None
-        self._closed_since: float | None = None
+        self._patience = Patience(source.patience_s)
 
     def fetch(self, count_max: int, /) -> Batch:
         if self._over is not None:
@@ -147,16 +146,14 @@ class GroupStreamReader:
         except (StoreUnavailable, CheckpointRefused, PositionUnavailable) as error:
             self.close()
             return None, error
-        self._closed_since = None
+        self._patience.over()
         return found, None
 
     def _bear(self, error: Exception) -> None:
         """Raise *error*, unless the store is only being taken over."""
-        now = time.monotonic()
-        if self._closed_since is None:
-            self._closed_since = now
-        if not isinstance(error, StoreUnavailable) or now - self._closed_since >= self._source.patience_s:
+        if not isinstance(error, StoreUnavailable):
             raise error
+        self._patience.bear(error)
 
     def _read(self, store: StoreReader, count_max: int) -> Batch:
         position, name = self._position, self._source.name

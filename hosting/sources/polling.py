@@ -25,6 +25,7 @@ from reliable_rx.reliable import Batch, Bounded, Findable, Listed, Reader, Seque
 SAMPLE_FIRST, SAMPLE_EVERY = 16, 64
 FETCH_MAX = 1024
 LOOK_S, LOOK_S_MAX = 0.02, 0.25
+PATIENCE_S = 30.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,6 +84,36 @@ class Pace:
         """Nothing came once more; return how long to wait before the next look."""
         self._wait_s = min(2 * self._wait_s, self._most_s)
         return self._wait_s
+
+
+class Patience:
+    """How long a store that cannot be read is borne before that is an error.
+
+    >>> Patience(30.0).bear(OSError("stale file handle"))
+    True
+    >>> Patience(0.0).bear(OSError("stale file handle"))
+    Traceback (most recent call last):
+    OSError: stale file handle
+    """
+
+    __slots__ = ("_patience_s", "_since")
+
+    def __init__(self, patience_s: float) -> None:
+        self._patience_s = patience_s
+        self._since: float | None = None
+
+    def bear(self, error: Exception) -> bool:
+        """Return whether this is the first time. *Raises* the *error* if it has been so for too long."""
+        now, first = time.monotonic(), self._since is None
+        if self._since is None:
+            self._since = now
+        if now - self._since >= self._patience_s:
+            raise error
+        return first
+
+    def over(self) -> None:
+        """It can be read again."""
+        self._since = None
 
 
 class Sizes:

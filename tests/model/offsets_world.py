@@ -11,9 +11,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
+from offset_phases import ALLOWED
+
 from checkpoint.offsets.dual import DualOffsets
 from checkpoint.offsets.logged import LoggedOffsets
-from checkpoint.offsets.migration import Migration, Phase, Setting
+from checkpoint.offsets.migration import Migration, Setting
 from checkpoint.offsets.store import OffsetStore
 from checkpoint.offsets.table import Charged, Draft, Entry, Operation, Table
 from reliable_rx.errors import OffsetsMoved, StoreOwned
@@ -22,10 +24,6 @@ GROUP, PARTITION = "g", ("s", "0")
 ENTRY, CHARGE = (GROUP, PARTITION), (GROUP, None)
 MEMBERS = ("a", "b")
 EPOCHS, POSITION_MAX = 3, 2
-ALLOWED: dict[Phase, tuple[Setting, ...]] = {
-    "old": ("old", "dual"), "dual to new": ("old", "dual"), "dual": ("dual",),
-    "new": ("dual", "new"), "dual to old": ("dual", "new"),
-}  # fmt: skip
 Lease = tuple[str, int]
 
 
