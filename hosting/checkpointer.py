@@ -76,7 +76,6 @@ class Checkpointer:
         self.turn = 0
         self.last_at = wall.monotonic()
         self.last: tuple[GenerationInfo, float, float] | None = None
-        self.changed_streams: dict[str, None] = {}
 
     def advance(self) -> bool:
         """Move the checkpoint at work on, or begin one if it is time; return whether anything moved."""
@@ -147,7 +146,7 @@ class Checkpointer:
             return False
         probe("checkpoint.before_snapshot")
         began = wall.perf_counter()
-        changed, self.changed_streams = self.changed_streams, {}
+        changed = evaluator.streams.take_changed()
         streams = {name: evaluator.streams[name] for name in changed}
         for stream in streams.values():
             stream.trim()
@@ -249,7 +248,7 @@ class Checkpointer:
 
     def _undo(self, attempt: Attempt) -> None:
         attempt.snapshot.roll_back()
-        self.changed_streams = {**attempt.changed, **self.changed_streams}
+        self.evaluator.streams.give_back(attempt.changed)
         self._fail(attempt.error or StoreUnavailable("the checkpoint was not committed"))
 
     def _fail(self, error: StoreUnavailable) -> None:

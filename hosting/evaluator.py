@@ -12,7 +12,7 @@ import math
 import threading
 import time as wall
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from checkpoint.codec import encode
@@ -25,6 +25,7 @@ from hosting.collector import no_collections
 from hosting.companions import Companions
 from hosting.edit import is_same
 from hosting.engine import QueryEngine
+from hosting.incidents import Incidents
 from hosting.intake import Intake
 from hosting.outlets import Outlet, Outlets
 from hosting.recovery import recover
@@ -32,6 +33,7 @@ from hosting.sources.pushed import PushedStream
 from hosting.starting import Start
 from hosting.statistics import QueryFigures, RecoveryFigures, Statistics, figures, query_figures
 from hosting.stream import Stream
+from hosting.streams import Streams
 from hosting.turn import Create, Dispose, Events, Output, Resume, Tick, Turn
 from hosting.turnstile import Turnstile
 from reliable_rx.errors import StoreUnavailable
@@ -88,7 +90,6 @@ class QueryEvaluator:
             raise ValueError(f"delivery must be one of {', '.join(DELIVERIES)}, got {delivery!r}")
         self.store, self.delivery = store, delivery
         self.batch_events_max = batch_events_max
-        self.retain_events = retain_events
         self.strict = strict
         self.clock = clock
         self.lock = Turnstile()
@@ -96,20 +97,21 @@ class QueryEvaluator:
         self.engine = QueryEngine()
         self.calls, self.companions = Calls(self), Companions()
         self.intake = Intake(batch_events_max=batch_events_max, idle_s=idle_s, clock=clock)
+        self.incidents = Incidents(clock=clock)
+        self.streams = Streams(store, lock=self.lock, retain_events=retain_events)
         self.outlets = Outlets(self, buffer_events_max=buffer_events_max)
         self.threads, (journal, checkpoint) = lenders("journal", "checkpoint", lend=lend, background=background)
         self.journal_worker = Worker(wake=self.wake, lend=journal)
         self.checkpointer = Checkpointer(
             self, interval_s=checkpoint_interval_s, events=checkpoint_events, full_every=full_every, lend=checkpoint
         )
-        self.streams: dict[str, Stream] = {}
         self.declared: dict[str, tuple[Any, str, Limits, EventTime | None]] = {}
         self.durable_plans: set[str] = set()
         self.group: journaling.Group | None = None
         self.committed: deque[journaling.Group] = deque()
         self.recovery: RecoveryFigures | None = None
         self.warnings: list[str] = []
-        self.events_in = self.events_out = 0
+        self.events_in = 0
         self.round_turns = ROUND_TURNS_MAX if self.journal_worker.threaded else 1
         self.round_events = max(256, 2 * batch_events_max)
         self.fresh: list[Output] = []
@@ -411,24 +413,10 @@ class QueryEvaluator:
         """Give the streams what the turns since the last time emitted."""
         outputs, self.fresh = self.fresh, []
         if outputs and self.group is not None:
-            self.append(outputs)
+            self.streams.append(outputs)
             self.group.outputs += outputs
             if self.delivery == "at_least_once":
-                self._show(outputs)
-
-    def append(self, outputs: Sequence[Output]) -> None:
-        """Put outputs into their streams, not visible yet."""
-        streams, changed = self.streams, self.checkpointer.changed_streams
-        for out in outputs:
-            name = out.name
-            stream = streams.get(name) or self._new_stream(name, out.first)
-            stream.append(out)
-            changed[name] = None
-            self.events_out += len(out.values)
-
-    def _show(self, outputs: Sequence[Output]) -> None:
-        for name, upto in {out.name: out.next for out in outputs}.items():
-            self.streams[name].show(upto)
+                self.streams.show(outputs)
 
     def _show_committed(self) -> bool:
         """Make visible what the journal has made durable."""
@@ -437,7 +425,7 @@ class QueryEvaluator:
         shown = False
         while self.committed and self.committed[0].last_turn <= durable:
             group = self.committed.popleft()
-            self._show(group.outputs)
+            self.streams.show(group.outputs)
             self.calls.due.extend(group.calls)
             shown = True
         return self.outlets.pump() or shown
@@ -458,28 +446,12 @@ class QueryEvaluator:
     def stream(self, name: str) -> Stream:
         """Return the stream of the query *name* (or of its dead letters)."""
         with self.lock:
-            found = self.streams.get(name)
-            if found is not None:
+            if (found := self.streams.get(name)) is not None:
                 return found
             known = name in self.declared or name in self.engine.standing or name.endswith((".dead_letters", ".late"))
             if not known and name not in self.store.streams():
                 raise KeyError(f"no stream is called {name!r}; there are: {', '.join(sorted(self.queries()))}")
-            return self._new_stream(name, self.engine.emitted(name))
-
-    def _new_stream(self, name: str, next_id: int) -> Stream:
-        stream = Stream(
-            name,
-            self.store,
-            next_id=next_id,
-            retain_events=self.retain_events,
-            lock=self.lock,
-            held=self.outlets.streams,
-        )
-        self.streams[name] = stream
-        if name in self.outlets.far_streams:
-            for holder, n in self.store.acknowledged(name).items():
-                stream.hold(f"store {holder}", n + 1)
-        return stream
+            return self.streams.open(name, self.engine.emitted(name))
 
     def queries(self) -> list[str]:
         """Name the standing queries."""

@@ -62,10 +62,7 @@ class Outlets:
         self.was_full = False
         self.all: list[Outlet] = []
         self.trouble: StoreUnavailable | None = None
-        self.streams: dict[str, Stream] = {}
         self.held: dict[str, dict[str, int]] = {}
-        self.far_streams = frozenset(evaluator.store.subscribed())
-        """Streams that evaluators of other processes read out of our store, while we are not running."""
 
     def add(self, stream: str, sink: Sink) -> None:
         number = sum(outlet.stream == stream for outlet in self.all)
@@ -141,12 +138,12 @@ class Outlets:
     def full(self) -> bool:
         """Whether some stream's slowest holder lags by more than the buffer may hold, or has not caught up since."""
         most = self.buffer_events_max * (GO_ON if self.was_full else 1.0)
-        self.was_full = any(stream.depth > most for stream in self.streams.values())
+        self.was_full = any(stream.depth > most for stream in self.evaluator.streams.held.values())
         return self.was_full
 
     def holders(self) -> dict[str, dict[str, int]]:
         """Return what a checkpoint remembers of who holds what."""
-        return {name: dict(stream.holders) for name, stream in self.streams.items()}
+        return {name: dict(stream.holders) for name, stream in self.evaluator.streams.held.items()}
 
     def close(self) -> None:
         for outlet in self.all:

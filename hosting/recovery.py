@@ -85,7 +85,7 @@ def replay(evaluator: QueryEvaluator, after_turn: int) -> tuple[int, int]:
 
 def take_again(evaluator: QueryEvaluator, entry: journaling.Entry, outputs: dict[str, list[Any]]) -> None:
     emitted = evaluator.engine.take(turn_of(evaluator, entry))
-    evaluator.append(emitted)
+    evaluator.streams.append(emitted)
     for out in emitted:
         journaling.note(outputs, out)
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from hosting.companions import CompanionFigures
+from hosting.incidents import Incident
 
 if TYPE_CHECKING:
     from hosting.evaluator import QueryEvaluator
@@ -76,6 +77,7 @@ class Statistics:
     calls_in_flight: int = 0
     reports: dict[str, str] = field(default_factory=dict)
     companions: tuple[CompanionFigures, ...] = ()
+    incidents: tuple[Incident, ...] = ()
 
 
 def query_figures(evaluator: QueryEvaluator, name: str) -> QueryFigures:
@@ -104,7 +106,7 @@ def figures(evaluator: QueryEvaluator) -> Statistics:
     return Statistics(
         turns=engine.number,
         events_in=evaluator.events_in,
-        events_out=evaluator.events_out,
+        events_out=evaluator.streams.events_out,
         clock=engine.clock,
         positions=intake.positions(),
         ended=frozenset(intake.ended()),
@@ -119,4 +121,5 @@ def figures(evaluator: QueryEvaluator) -> Statistics:
         calls_in_flight=len(engine.calls.askers),
         reports={name: str(report) for name, report in engine.reports.items()},
         companions=evaluator.companions.figures(),
+        incidents=evaluator.incidents.open(),
     )

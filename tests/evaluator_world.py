@@ -136,13 +136,13 @@ class World:
             evaluator.sink(name, sink)
         self.taken = 0
         take = evaluator.engine.take
-        append = evaluator.append
+        append = evaluator.streams.append
 
         def append_and_hold(outputs: list[Output]) -> None:
             append(outputs)
             self.hold(outputs)
 
-        evaluator.append = append_and_hold  # type: ignore[method-assign]
+        evaluator.streams.append = append_and_hold  # type: ignore[method-assign]
         evaluator.engine.take = lambda turn: self.note(evaluator.engine, turn, take)  # type: ignore[method-assign]
         return evaluator
 

@@ -50,7 +50,7 @@ def status(evaluator: QueryEvaluator, *, done: bool) -> dict[str, Any]:
         "done": done,
         "position": sum(evaluator.intake.positions().values()),
         "taken": evaluator.events_in,
-        "emitted": evaluator.events_out,
+        "emitted": evaluator.streams.events_out,
         "time": evaluator.engine.clock,
         "replayed": 0 if recovery is None else recovery.replayed_events,
         "recovery_s": 0.0 if recovery is None else recovery.seconds,

@@ -20,6 +20,7 @@ from hosting.evaluator import QueryEvaluator
 from hosting.event_clock import EventClock
 from hosting.snapshot import Snapshot
 from hosting.stream import Stream
+from hosting.streams import Streams
 from hosting.turn import Answer, Tick
 from reliable_rx.instance import Instance
 from reliable_rx.push import States
@@ -78,13 +79,13 @@ def an_answer_not_journalled(patch: pytest.MonkeyPatch) -> None:
 
 @planted("calls")
 def an_answer_given_out_before_it_is_journalled(patch: pytest.MonkeyPatch) -> None:
-    append = QueryEvaluator.append
+    append = Streams.append
 
-    def at_once(self: QueryEvaluator, outputs: Any) -> None:
+    def at_once(self: Streams, outputs: Any) -> None:
         append(self, outputs)
-        self._show(outputs)
+        self.show(outputs)
 
-    patch.setattr(QueryEvaluator, "append", at_once)
+    patch.setattr(Streams, "append", at_once)
 
 
 @planted("machine")

@@ -1,0 +1,127 @@
+"""Register of failures and stalls: one log line when something begins, and a record of what still holds.
+
+A failure that is only survived wakes nobody. So every part that fails, retries, waits, skips or drops reports here,
+and here alone: the log line goes out at once, the record stays until the part says that it is well again, and
+statistics, `status`, the display of `run` and the exit code are read off the records.
+
+A report that repeats is counted, and logged again once a minute at most: a retry loop must not fill a disk with its
+complaint. Rejected: raising (who would catch it is the loop that must go on), Python's `warnings` (shown once per place
+in the code, not per subject), and a log line alone (`status` would have to read the log).
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time as wall
+import traceback
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+LOG = logging.getLogger("reliable_rx")
+OPEN_MAX = 1000
+REPEAT_S = 60.0
+LEVELS = {logging.WARNING: "warning", logging.ERROR: "error"}
+
+
+@dataclass(frozen=True, slots=True)
+class Incident:
+    """One thing that fails or waits: *kind* and *subject* name it, *since* is in seconds since 1970.
+
+    *count* tells how often it was reported since then, *trace* is the traceback of the last report, if it had an error.
+    """
+
+    kind: str
+    subject: str
+    message: str
+    level: str
+    since: float
+    count: int = 1
+    trace: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.kind} {self.subject!r}: {self.message}"
+
+
+class Incidents:
+    """What fails or waits in one host, by kind and subject. Safe to use from any thread.
+
+    >>> incidents = Incidents()
+    >>> incidents.report("sink", "orders", "the disk is full; it is tried again", level=logging.WARNING)
+    >>> [str(each) for each in incidents.open()]
+    ["sink 'orders': the disk is full; it is tried again"]
+    >>> incidents.resolve("sink", "orders")
+    >>> incidents.open()
+    ()
+    """
+
+    def __init__(self, *, clock: Callable[[], float] = wall.time) -> None:
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._open: dict[tuple[str, str], Incident] = {}
+        self._logged: dict[tuple[str, str], float] = {}
+        self._left_out = 0
+
+    def report(
+        self,
+        kind: str,
+        subject: str,
+        message: str,
+        *,
+        error: BaseException | None = None,
+        level: int = logging.ERROR,
+    ) -> None:
+        """Open an incident, or count it if it is open, and log it unless that was done a moment ago.
+
+        *message* says what is wrong and what to do about it; *error* adds its traceback.
+        """
+        key = (kind, subject)
+        trace = "" if error is None else "".join(traceback.format_exception(error))
+        now = self._clock()
+        with self._lock:
+            before = self._open.get(key)
+            if before is not None:
+                count = before.count + 1
+                self._open[key] = replace(before, message=message, level=LEVELS[level], count=count, trace=trace)
+            elif len(self._open) < OPEN_MAX:
+                self._open[key] = Incident(kind, subject, message, LEVELS[level], now, 1, trace)
+            else:
+                self._left_out += 1
+            is_news = self._is_news(key, now)
+        if is_news:
+            LOG.log(level, "%s %r: %s%s", kind, subject, message, f"\n{trace.rstrip()}" if trace else "")
+
+    def _is_news(self, key: tuple[str, str], now: float) -> bool:
+        if key not in self._open:  # too many are open: one line a minute for all that are left out
+            key = ("", "")
+        logged = self._logged.get(key)
+        if logged is not None and 0 <= now - logged < REPEAT_S:
+            return False
+        self._logged[key] = now
+        return True
+
+    def resolve(self, kind: str, subject: str) -> None:
+        """Close an incident, if it is open: what it was about is well again."""
+        key = (kind, subject)
+        if key not in self._open:  # the usual case costs no lock
+            return
+        with self._lock:
+            closed = self._open.pop(key, None)
+            self._logged.pop(key, None)
+        if closed is not None:
+            LOG.info("%s %r is well again", kind, subject)
+
+    def open(self) -> tuple[Incident, ...]:
+        """Return what still fails or waits, oldest first."""
+        with self._lock:
+            return tuple(self._open.values())
+
+    @property
+    def left_out(self) -> int:
+        """How many were not recorded, because too many are open."""
+        return self._left_out
+
+    @property
+    def has_errors(self) -> bool:
+        """Whether something that is open is an error, not a warning."""
+        return any(each.level == "error" for each in self.open())

@@ -1,0 +1,61 @@
+"""The streams of one evaluator by name: made when a query first emits or somebody asks, fed group by group."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from checkpoint.store import Store
+from hosting.stream import Stream
+from hosting.turn import Output
+
+
+class Streams(dict[str, Stream]):
+    """Streams by name, which of them have changed since a checkpoint began, and how much went into them."""
+
+    def __init__(self, store: Store, *, lock: Any, retain_events: int) -> None:
+        super().__init__()
+        self.store, self.lock, self.retain_events = store, lock, retain_events
+        self.changed: dict[str, None] = {}
+        self.held: dict[str, Stream] = {}
+        """Those that somebody holds."""
+        self.events_out = 0
+        self.far = frozenset(store.subscribed())
+        """Those that evaluators of other processes read out of our store, while we are not running."""
+
+    def open(self, name: str, next_id: int) -> Stream:
+        """Return the stream *name*, made if nobody has asked for it; then its next id is *next_id*."""
+        found = self.get(name)
+        if found is not None:
+            return found
+        stream = self[name] = Stream(
+            name, self.store, next_id=next_id, retain_events=self.retain_events, lock=self.lock, held=self.held
+        )
+        if name in self.far:
+            for holder, n in self.store.acknowledged(name).items():
+                stream.hold(f"store {holder}", n + 1)
+        return stream
+
+    def append(self, outputs: Sequence[Output]) -> None:
+        """Put outputs into their streams, not visible yet."""
+        changed = self.changed
+        for out in outputs:
+            name = out.name
+            stream = self.get(name) or self.open(name, out.first)
+            stream.append(out)
+            changed[name] = None
+            self.events_out += len(out.values)
+
+    def show(self, outputs: Sequence[Output]) -> None:
+        """Make outputs visible that were appended."""
+        for name, upto in {out.name: out.next for out in outputs}.items():
+            self[name].show(upto)
+
+    def take_changed(self) -> dict[str, None]:
+        """Return the names of those that have changed since the last time; a checkpoint has them now."""
+        changed, self.changed = self.changed, {}
+        return changed
+
+    def give_back(self, changed: Mapping[str, None]) -> None:
+        """Count *changed* as changed again: their checkpoint failed."""
+        self.changed = {**changed, **self.changed}

@@ -1,0 +1,51 @@
+"""The register of failures and stalls: seen at once, counted, bounded, closed."""
+
+from __future__ import annotations
+
+import logging
+
+import pytest
+
+from hosting.incidents import OPEN_MAX, REPEAT_S, Incidents
+
+
+class Stubborn(Exception):
+    """Its text cannot be had."""
+
+    def __str__(self) -> str:
+        raise RuntimeError("no text")
+
+
+def test_a_report_is_logged_at_once_with_its_traceback(caplog: pytest.LogCaptureFixture) -> None:
+    """One line names kind, subject and message, and the traceback follows, also of an error without a text."""
+    incidents = Incidents()
+    for error in (ValueError("nine"), Stubborn()):
+        with caplog.at_level(logging.INFO, "reliable_rx"):
+            incidents.report("query", f"q {type(error).__name__}", "it has failed", error=error)
+    assert [record.levelname for record in caplog.records] == ["ERROR", "ERROR"]
+    assert "query 'q ValueError': it has failed" in caplog.text and "ValueError: nine" in caplog.text
+    assert "Stubborn" in incidents.open()[1].trace and incidents.has_errors
+
+
+def test_a_loop_of_retries_is_counted_and_logged_once_a_minute(caplog: pytest.LogCaptureFixture) -> None:
+    """What repeats is one incident with a count; the log has a line a minute, and one when it is well again."""
+    now = [0.0]
+    incidents = Incidents(clock=lambda: now[0])
+    with caplog.at_level(logging.INFO, "reliable_rx"):
+        for _ in range(100):
+            now[0] += REPEAT_S / 40
+            incidents.report("sink", "s", "the disk is full", level=logging.WARNING)
+        assert [each.count for each in incidents.open()] == [100] and not incidents.has_errors
+        incidents.resolve("sink", "s")
+        incidents.resolve("sink", "s")
+    assert [record.levelname for record in caplog.records] == ["WARNING"] * 3 + ["INFO"]
+    assert incidents.open() == ()
+
+
+def test_incidents_are_bounded(caplog: pytest.LogCaptureFixture) -> None:
+    """Beyond the limit incidents are counted, and one line for all of them says what comes."""
+    incidents = Incidents(clock=lambda: 0.0)
+    for number in range(OPEN_MAX + 50):
+        incidents.report("query", f"q{number}", "it has failed")
+    assert (len(incidents.open()), incidents.left_out) == (OPEN_MAX, 50)
+    assert len(caplog.records) == OPEN_MAX + 1
