@@ -1,0 +1,240 @@
+"""Lenient reading of pickles that the ordinary reader cannot take, or must not.
+
+Code objects of another interpreter end a process when they run; a class may be gone, a ``__setstate__`` may raise.
+One such part makes `pickle.loads` lose everything around it. Here each such part becomes an `Unreadable` in its
+place, and the rest is read as it was. It is the pure-Python unpickler, some thirty times slower than the usual one, so
+it is used only where that one has failed or would be wrong. Rejected: reading in a subprocess (a crash still loses the
+whole blob), a table of the opcodes of our own (pickle's is the definition).
+"""
+
+from __future__ import annotations
+
+import io
+import pickle
+from collections import deque
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from types import CodeType, FunctionType, ModuleType
+from typing import Any, BinaryIO, ClassVar, NamedTuple
+
+import cloudpickle.cloudpickle as dynamic
+
+from reliable_rx.subject import Subject
+
+_CODE_MAKERS = (
+    "_make_function", "_make_skeleton_class", "_make_skeleton_enum", "_function_setstate", "_class_setstate",
+    "dynamic_subimport",
+)  # fmt: skip
+_MAKES_CODE = {CodeType, FunctionType, *(getattr(dynamic, name) for name in _CODE_MAKERS if hasattr(dynamic, name))}
+_PARTS_OF_CODE = {CodeType, *(getattr(dynamic, name, None) for name in ("_function_setstate", "_class_setstate"))}
+_FAILURES = (Exception, SystemExit)
+_OTHER_CODE = "it holds code that is not loaded"
+_STOPS = (type, ModuleType, FunctionType, CodeType, Subject)
+_REASON_CHARACTERS_MAX = 200
+_CODE_NAME = 11
+"""Where the arguments of a code object have its name, and behind it the qualified one."""
+
+
+@dataclass(eq=False, slots=True)
+class Unreadable:
+    """Stand for a part of a pickle that could not be read.
+
+    *kind* names what it was, *reason* says why it is not here, *content* is what it was made of, as far as that
+    is known. It equals itself only, so it may lie in a set or be a key.
+    """
+
+    kind: str
+    reason: str
+    content: Any = field(default=None, repr=False)
+
+    def __repr__(self) -> str:
+        return f"<unreadable {self.kind}: {self.reason}>"
+
+
+class Salvaged(NamedTuple):
+    """Hold a value that was read leniently, and what of it could not be read, each once."""
+
+    value: Any
+    unreadable: tuple[Unreadable, ...]
+
+
+def salvage(data: bytes | BinaryIO, *, code: bool) -> Salvaged:
+    """Read one pickle, with `Unreadable` in the place of each part that cannot be had.
+
+    With *code* False no stored byte code is loaded: functions and classes that were stored by value are unreadable,
+    those stored by name are looked up. A stream is left behind the pickle. Only for bytes that `unseal` has returned.
+
+    >>> import cloudpickle
+    >>> salvage(cloudpickle.dumps([1, lambda: 2]), code=False).value
+    [1, <unreadable function <lambda>: it holds code that is not loaded>]
+
+    *Raises* `pickle.UnpicklingError`, `EOFError` and the like for bytes that are no whole pickle.
+    """
+    reader = _Salvager(io.BytesIO(data) if isinstance(data, bytes) else data, code=code)
+    value = reader.load()
+    return Salvaged(value, tuple(reader.lost))
+
+
+def holds_unreadable(value: Any) -> bool:
+    """Whether an `Unreadable` lies anywhere in *value*.
+
+    >>> holds_unreadable({"a": [Unreadable("thing", "gone")]}), holds_unreadable({"a": [1]})
+    (True, False)
+    """
+    return next(unreadable_in(value), None) is not None
+
+
+def unreadable_in(value: Any) -> Iterator[Unreadable]:
+    """Yield each `Unreadable` in *value*, looking into containers and attributes."""
+    seen: set[int] = set()
+    waiting: list[Any] = [value]
+    while waiting:
+        each = waiting.pop()
+        if isinstance(each, _STOPS) or id(each) in seen:
+            continue
+        seen.add(id(each))
+        if isinstance(each, Unreadable):
+            yield each
+        else:
+            waiting.extend(_parts(each))
+
+
+def _parts(value: Any) -> Iterator[Any]:
+    if isinstance(value, dict):
+        yield from list(value)
+        yield from list(value.values())
+    elif isinstance(value, (tuple, list, set, frozenset, deque)):
+        yield from value
+    yield from getattr(value, "__dict__", {}).values()
+    for kind in type(value).__mro__:
+        slots = kind.__dict__.get("__slots__", ())
+        for name in (slots,) if isinstance(slots, str) else slots:
+            if hasattr(value, name):
+                yield getattr(value, name)
+
+
+def _why(error: BaseException) -> str:
+    try:
+        text = f"{type(error).__name__}: {error}"
+    except Exception:
+        text = type(error).__name__
+    return text[:_REASON_CHARACTERS_MAX]
+
+
+def _named(thing: Any) -> str:
+    return (
+        thing.kind if isinstance(thing, Unreadable) else str(getattr(thing, "__qualname__", type(thing).__qualname__))
+    )
+
+
+_Base: Any = getattr(pickle, "_Unpickler")  # noqa: B009  # the pure one: the other's steps cannot be replaced
+_Step = Callable[["_Salvager"], None]
+
+
+class _Salvager(_Base):  # type: ignore[misc]
+    """pickle's own reader, with the steps that run foreign code guarded."""
+
+    dispatch: ClassVar[dict[int, _Step]] = dict(_Base.dispatch)
+    stack: list[Any]
+    metastack: list[list[Any]]
+    memo: dict[int, Any]
+
+    def __init__(self, stream: BinaryIO, *, code: bool) -> None:
+        super().__init__(stream)
+        self.code = code
+        self.lost: list[Unreadable] = []
+        self.places: dict[int, list[int]] = {}
+        """Under which numbers of the memo an object lies, by its id."""
+
+    def lose(self, kind: str, reason: str, content: Any = None) -> Unreadable:
+        found = Unreadable(kind, reason, content)
+        self.lost.append(found)
+        return found
+
+    def find_class(self, module: str, name: str) -> Any:
+        try:
+            return super().find_class(module, name)
+        except _FAILURES as error:
+            return self.lose(f"{module}.{name}", _why(error))
+
+    def make(self, function: Any, arguments: Any, call: Callable[[], Any]) -> Any:
+        """Return what *call* makes, or what stands for it."""
+        if isinstance(function, Unreadable):
+            return Unreadable(function.kind, function.reason, arguments)
+        try:
+            if not self.code and function in _MAKES_CODE:
+                lost = Unreadable(_made_by(function, arguments), _OTHER_CODE)
+                if function not in _PARTS_OF_CODE:
+                    self.lost.append(lost)
+                return lost
+            return call()
+        except _FAILURES as error:
+            unread = next((each for each in arguments if isinstance(each, Unreadable)), None)
+            return self.lose(_named(function), _why(error) if unread is None else unread.reason, arguments)
+
+    def load_reduce(self) -> None:
+        arguments, function = self.stack.pop(), self.stack[-1]
+        self.stack[-1] = self.make(function, arguments, lambda: function(*arguments))
+
+    def load_newobj(self) -> None:
+        arguments, kind = self.stack.pop(), self.stack.pop()
+        self.stack.append(self.make(kind, arguments, lambda: kind.__new__(kind, *arguments)))
+
+    def load_newobj_ex(self) -> None:
+        named, arguments, kind = self.stack.pop(), self.stack.pop(), self.stack.pop()
+        self.stack.append(self.make(kind, arguments, lambda: kind.__new__(kind, *arguments, **named)))
+
+    def _instantiate(self, kind: Any, arguments: Any) -> None:
+        self.stack.append(self.make(kind, arguments, lambda: kind(*arguments)))
+
+    def load_memoize(self) -> None:
+        made = self.stack[-1]
+        self.places.setdefault(id(made), []).append(len(self.memo))
+        self.memo[len(self.memo)] = made
+
+    def replace(self, error: BaseException) -> None:
+        """Put what stands for it in the place of the newest object, also for those that refer to it later."""
+        target = self.stack[-1]
+        self.stack[-1] = lost = self.lose(type(target).__qualname__, _why(error))
+        for place in self.places.pop(id(target), ()):
+            self.memo[place] = lost
+
+
+def _filling(usual: _Step, parts: int) -> _Step:
+    """Guard a step that puts the last *parts* values (0: all behind the mark) into the object below them."""
+
+    def load(reader: _Salvager) -> None:
+        target = reader.stack[-1 - parts] if parts else reader.metastack[-1][-1]
+        if isinstance(target, Unreadable):
+            content = reader.stack[-parts:] if parts else reader.pop_mark()
+            del reader.stack[len(reader.stack) - parts :]
+            target.content = (target.content, *content)
+            return
+        try:
+            usual(reader)
+        except _FAILURES as error:
+            reader.replace(error)
+
+    return load
+
+
+for _opcode, _parts_taken in (
+    (pickle.BUILD, 1), (pickle.APPEND, 1), (pickle.SETITEM, 2), (pickle.APPENDS, 0), (pickle.SETITEMS, 0),
+    (pickle.ADDITEMS, 0),
+):  # fmt: skip
+    _Salvager.dispatch[_opcode[0]] = _filling(_Base.dispatch[_opcode[0]], _parts_taken)
+for _opcode, _step in (
+    (pickle.REDUCE, _Salvager.load_reduce), (pickle.NEWOBJ, _Salvager.load_newobj),
+    (pickle.NEWOBJ_EX, _Salvager.load_newobj_ex), (pickle.MEMOIZE, _Salvager.load_memoize),
+):  # fmt: skip
+    _Salvager.dispatch[_opcode[0]] = _step
+
+
+def _made_by(function: Any, arguments: Any) -> str:
+    """Name what *function* would have made."""
+    if function is CodeType:
+        names = [each for each in arguments[_CODE_NAME:] if isinstance(each, str)]
+        return names[1] if len(names) > 1 else names[0]
+    if function is getattr(dynamic, "_make_function", None):
+        return f"function {_named(arguments[0])}"
+    return next((f"class {each}" for each in arguments if isinstance(each, str)), "code")

@@ -1,0 +1,120 @@
+"""Lenient reading of pickles: each part that cannot be had is replaced, everything around it is read."""
+
+from __future__ import annotations
+
+import io
+import pickle
+from dataclasses import dataclass
+from typing import Any
+
+import cloudpickle
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import reliable_rx as rx
+from checkpoint.codec import encode
+from checkpoint.salvage import Unreadable, holds_unreadable, salvage
+
+
+class RaisesInSetState:
+    def __init__(self) -> None:
+        self.x = 1
+
+    def __setstate__(self, state: Any) -> None:
+        raise ValueError("no")
+
+
+class TwoArguments(Exception):
+    def __init__(self, first: int, second: int) -> None:
+        super().__init__(first)
+
+
+class Exits:
+    def __reduce__(self) -> Any:
+        return (SystemExit.__init__, (1, 2))
+
+
+class RefusesItems(list[Any]):
+    def extend(self, items: Any) -> None:
+        raise ValueError("full")
+
+    def append(self, item: Any) -> None:
+        raise ValueError("full")
+
+
+@dataclass(frozen=True)
+class Trade:
+    price: float
+
+
+plain_values = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text() | st.binary(),
+    lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner) | st.tuples(inner, inner),
+    max_leaves=20,
+)
+
+
+@given(plain_values)
+def test_what_can_be_read_is_read_as_ever(value: Any) -> None:
+    """Of pickles without a fault the lenient reader gives what pickle gives."""
+    for data in (encode(value), cloudpickle.dumps(value), pickle.dumps(value, 2), pickle.dumps(value, 0)):
+        assert salvage(data, code=False) == (value, ())
+
+
+@pytest.mark.parametrize("bad", [RaisesInSetState(), TwoArguments(1, 2), Exits(), RefusesItems([1, 2]), Trade(1.0)])
+def test_the_rest_survives(bad: Any) -> None:
+    """Whatever raises in one part, its neighbours are there, and all references to the part see the same."""
+    data = encode([bad, [bad], {"k": bad}, 7]).replace(b"Trade", b"Trape")
+    first, second, third, seven = salvage(data, code=True).value
+    assert isinstance(first, Unreadable)
+    assert second[0] is third["k"] is first
+    assert seven == 7
+
+
+def test_no_code_is_loaded() -> None:
+    """Functions and classes stored by value are named and left out; those stored by name are looked up."""
+
+    class Local:
+        pass
+
+    value = {"made": lambda n: n, "named": len, "class": Local, "object": Local(), "data": [1, {2}]}
+    read = salvage(cloudpickle.dumps(value), code=False)
+    assert read.value["named"] is len
+    assert read.value["data"] == [1, {2}]
+    assert all(isinstance(read.value[name], Unreadable) for name in ("made", "class", "object"))
+    assert "lambda" in read.value["made"].kind
+    assert "Local" in read.value["object"].kind
+
+
+def test_a_plan_is_drawn_without_its_functions() -> None:
+    """The structure of a stored query is data, and can be shown by any interpreter."""
+    query = rx.source("n").map(lambda n: n * 2).scan(lambda a, n: a + n).take(3)
+    read = salvage(encode(query), code=False)
+    assert [line.split()[0] for line in read.value.explain().splitlines()] == ["/source", "/map", "/scan", "/take"]
+    assert len(read.unreadable) == 2
+
+
+def test_one_after_the_other_in_a_stream() -> None:
+    """A stream of pickles is read one by one."""
+    stream = io.BytesIO(encode([1]) + encode(lambda: 1) + encode({"a": 2}))
+    read = [salvage(stream, code=False) for _ in range(3)]
+    assert [bool(each.unreadable) for each in read] == [False, True, False]
+    assert read[2].value == {"a": 2}
+
+
+@pytest.mark.parametrize("data", [b"", b"\x80", encode([1, 2])[:-1], b"nonsense"])
+def test_what_is_no_pickle_raises(data: bytes) -> None:
+    """Lenient is not blind: torn bytes are refused as ever."""
+    with pytest.raises((EOFError, pickle.UnpicklingError, KeyError, IndexError)):
+        salvage(data, code=False)
+
+
+def test_found_wherever_it_lies() -> None:
+    """`holds_unreadable` looks into containers, attributes and slots, and ends on cycles."""
+    lost = Unreadable("thing", "gone")
+    circle: list[Any] = []
+    circle.append(circle)
+    assert not holds_unreadable(circle)
+    for value in ([lost], {"a": (lost,)}, {lost: 1}, Trade(lost), {lost}):  # type: ignore[arg-type]
+        assert holds_unreadable(value)
