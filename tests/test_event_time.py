@@ -48,8 +48,8 @@ class Host:
         self.crash = crash
         self.values: dict[str, list[Any]] = {}
         self.ended: set[str] = set()
-        clock = {"idle_s": IDLE_S, **clock}
-        self.create("q", build(rx.operators, rx.source("s")), clock=event_time(stamp, **clock))
+        clock = {"idle_s": IDLE_S, "stamp": stamp, **clock}
+        self.create("q", build(rx.operators, rx.source("s")), clock=event_time(clock.pop("stamp"), **clock))
 
     def create(self, name: str, query: Any, **options: Any) -> None:
         self.take(self.engine.creation(name, query, time=self.engine.clock, **options))
@@ -244,6 +244,39 @@ def test_an_event_that_cannot_be_read_is_the_querys_error() -> None:
     assert [(each.position, each.value[1]) for each in out["dead_letter.dead_letters"].values] == [(1, "y"), (2, "z")]
 
 
+def strict_stamp(event: Any) -> float:
+    if event[0] is None:
+        raise ValueError("no time")
+    return float(event[0])
+
+
+UNREADABLE: dict[str, Build] = {
+    "retry": lambda ops, source: source.pipe(ops.map(lambda event: event[1]), ops.retry()),
+    "catch": lambda ops, source: source.pipe(ops.catch(lambda error, again: again.pipe(ops.retry(3)))),
+    "flat_map": lambda ops, source: source.pipe(ops.flat_map(lambda event: rx.of(event[1], -event[1])), ops.retry(9)),
+    "two readers": lambda ops, source: source.pipe(ops.retry(), ops.merge(source.pipe(ops.retry()))),
+}
+
+
+@pytest.mark.parametrize("crash", [False, True])
+@pytest.mark.parametrize("query", UNREADABLE)
+def test_unreadable_events_are_the_same_in_every_batch(query: str, crash: bool) -> None:
+    """Who subscribes again behind an event without a time misses none that comes next, however the turns are cut."""
+    stamps = [1.0, None, 2.0, 3.0, None, 4.0, 9.0]
+    events = [(stamp, place) for place, stamp in enumerate(stamps)]
+    seen = []
+    for cuts in ([7], [1] * 7, [2, 5], [3, 1, 3]):
+        host = Host(UNREADABLE[query], crash=crash, lateness_s=0.0, stamp=strict_stamp)
+        host.events("b", 0, ended=True)
+        first = 0
+        for count in cuts:
+            host.take(Events("s", "a", first, events[first : first + count], 1.0))
+            first += count
+        host.take(Events("s", "a", first, [], 1.0, ended=True))
+        seen.append((host.values.get("q"), host.engine.standing["q"].status))
+    assert seen[0][0] and all(each == seen[0] for each in seen), seen
+
+
 def test_dead_letters_know_where_their_event_came_from() -> None:
     """An event that waited is buried with its source, partition and position."""
     engine = QueryEngine()
@@ -337,6 +370,21 @@ def test_sources_that_only_a_selector_names_are_read() -> None:
     engine.take(engine.creation("q", query, time=0.0, clock=event_time(stamp, lateness_s=0.0)))
     (out,) = engine.take(Events("s", "0", 0, [(100.0,), (105.0,), (110.0,), (111.0,), (120.0,)], 1.0))
     assert out.values == [111.0]
+
+
+@pytest.mark.parametrize("crash", [False, True])
+def test_a_source_that_a_value_names_moves_the_clock(crash: bool) -> None:
+    """A selector that names another source for each element reads it from then on, and its watermark counts."""
+    query = rx.source("s").pipe(rx.operators.switch_map(lambda event: rx.source(event[1]).map(lambda each: each[1])))
+    host = Host(lambda ops, source: query, crash=crash, lateness_s=0.0)
+    host.engine.declare("t", ["0"])
+    host.take(Events("s", "a", 0, [(1.0, "t"), (2.0, "t")], 1.0, ended=True))
+    host.events("b", 0, ended=True)
+    host.take(Events("t", "0", 0, [(3.0, "three"), (4.0, "four")], 1.0))
+    assert host.values.get("q") == ["three"]
+    assert host.engine.standing["q"].clock.clock == 4.0  # type: ignore[union-attr]
+    host.take(Events("t", "0", 2, [(5.0, "five")], 1.0, ended=True))
+    assert host.values["q"] == ["three", "four", "five"] and host.ended == {"q"}
 
 
 def test_a_pause_of_the_host_is_not_silence_of_a_partition() -> None:

@@ -142,3 +142,27 @@ def test_notifications_survive_a_stream_and_a_crash() -> None:
     assert kinds == [["N", "N"], ["N", "E"]]
     assert values[0][1] == values[1][0]
     assert str(values[1][1].exception) == "integer division or modulo by zero"
+
+
+RELEASING: dict[str, Any] = {
+    "finally_action": lambda inner: inner.pipe(ops.finally_action(note)),
+    "using": lambda inner: rx.using(Noting, lambda resource: inner),
+}
+
+
+class Noting:
+    """A resource of `using` that says when it is let go."""
+
+    def dispose(self) -> None:
+        note()
+
+
+@pytest.mark.parametrize("wrap", RELEASING)
+def test_what_a_switch_leaves_behind_is_let_go(wrap: str) -> None:
+    """An inner sequence that has nothing but a timer is released when another takes its place, and at a disposal."""
+    made = engine(rx.source("n").pipe(ops.switch_map(lambda n: RELEASING[wrap](rx.timer(10.0)))))
+    for number in range(3):
+        made.take(Events("n", "0", number, [number], 1.0 + number))
+        assert seen == ["over"] * number
+    made.take(Dispose("q", 5.0))
+    assert seen == ["over"] * 3
