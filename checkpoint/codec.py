@@ -1,7 +1,8 @@
 """Values to bytes and back, and a digest of values that two processes agree on.
 
-Pickle 5 by the C pickler is the codec; what it cannot take (lambdas, local functions) goes to cloudpickle, whose output
-plain pickle reads. Bytes are only ever decoded after `checkpoint.envelope.unseal` vouched for them.
+Pickle 5 by the C pickler is the codec; what it cannot take (lambdas, local functions) is stored as code
+(`checkpoint.code`), which names its interpreter and which plain pickle reads. Bytes are only ever decoded after
+`checkpoint.envelope.unseal` vouched for them.
 
 The digest is not a hash of those bytes: pickle writes references by object identity and sets in hash order, so
 equal values give unequal bytes. `marshal` version 2 writes neither references nor interning marks and
@@ -18,8 +19,7 @@ from hashlib import blake2b
 from itertools import chain
 from typing import Any
 
-import cloudpickle
-
+from checkpoint.code import encode_code
 from checkpoint.plain import plain
 
 _MARSHAL_VERSION = 2
@@ -38,12 +38,14 @@ def encode(value: Any) -> bytes:
     try:
         return pickle.dumps(value, 5)
     except (pickle.PicklingError, AttributeError, TypeError):
-        encoded: bytes = cloudpickle.dumps(value, 5)
-        return encoded
+        return encode_code(value)
 
 
 def decode(data: bytes) -> Any:
-    """Turn bytes of `encode` back into the value. Only for bytes that `unseal` has returned: pickle runs code."""
+    """Turn bytes of `encode` back into the value. Only for bytes that `unseal` has returned: pickle runs code.
+
+    *Raises* `checkpoint.code.OtherCode` for byte code of another interpreter, of which nothing is loaded then.
+    """
     return pickle.loads(data)
 
 

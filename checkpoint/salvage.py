@@ -19,6 +19,7 @@ from typing import Any, BinaryIO, ClassVar, NamedTuple
 
 import cloudpickle.cloudpickle as dynamic
 
+from checkpoint.code import Makers, _code, makers
 from reliable_rx.subject import Subject
 
 _CODE_MAKERS = (
@@ -61,8 +62,9 @@ class Salvaged(NamedTuple):
 def salvage(data: bytes | BinaryIO, *, code: bool) -> Salvaged:
     """Read one pickle, with `Unreadable` in the place of each part that cannot be had.
 
-    With *code* False no stored byte code is loaded: functions and classes that were stored by value are unreadable,
-    those stored by name are looked up. A stream is left behind the pickle. Only for bytes that `unseal` has returned.
+    With *code* False no stored byte code is loaded (and that of another interpreter never is): functions and classes
+    that were stored by value are unreadable, those stored by name are looked up. A stream is left behind the pickle.
+    Only for bytes that `unseal` has returned.
 
     >>> import cloudpickle
     >>> salvage(cloudpickle.dumps([1, lambda: 2]), code=False).value
@@ -161,6 +163,8 @@ class _Salvager(_Base):  # type: ignore[misc]
         """Return what *call* makes, or what stands for it."""
         if isinstance(function, Unreadable):
             return Unreadable(function.kind, function.reason, arguments)
+        if function is _code:
+            return self.within(*arguments)
         try:
             if not self.code and function in _MAKES_CODE:
                 lost = Unreadable(_made_by(function, arguments), _OTHER_CODE)
@@ -171,6 +175,12 @@ class _Salvager(_Base):  # type: ignore[misc]
         except _FAILURES as error:
             unread = next((each for each in arguments if isinstance(each, Unreadable)), None)
             return self.lose(_named(function), _why(error) if unread is None else unread.reason, arguments)
+
+    def within(self, written: tuple[Any, ...], data: bytes) -> Any:
+        """Read what holds code, and leave the code out if it is another interpreter's."""
+        read = salvage(data, code=self.code and Makers(*written).fits(makers()))
+        self.lost.extend(read.unreadable)
+        return read.value
 
     def load_reduce(self) -> None:
         arguments, function = self.stack.pop(), self.stack[-1]

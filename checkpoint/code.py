@@ -1,0 +1,114 @@
+"""Code in stores: what has no name to be found by travels as byte code, and names the interpreter that it is for.
+
+Byte code means something to one minor version of Python only; another one runs it into wrong results or a dead
+process. So whatever holds code is wrapped into one call, `_code`, that compares the `Makers` first. The wrapping is a
+pickle like any other: data around it is read as ever, and costs nothing. Rejected: a mark on the whole store or blob
+(then data would be as unreadable as code), storing source text (closures have none, and a shell's functions no file).
+"""
+
+from __future__ import annotations
+
+import io
+import pickle
+import sys
+from functools import cache
+from importlib.metadata import PackageNotFoundError, version
+from importlib.util import MAGIC_NUMBER
+from typing import Any, NamedTuple
+
+import cloudpickle
+
+from reliable_rx.errors import CheckpointRefused
+
+FORMAT = 1
+"""Of our own parts of stored code: another one is never loaded."""
+
+
+class Makers(NamedTuple):
+    """Name the versions that wrote something: of Python, of what pickles code, and of what the code calls.
+
+    Those that must agree for code to be loaded are *bytecode*, our *format*, and the first number of the libraries.
+    """
+
+    python: str
+    bytecode: int
+    format: int
+    cloudpickle: str
+    reactivex: str
+    reliable_rx: str
+
+    def fits(self, other: Makers) -> bool:
+        """Whether one may run the code of the other."""
+        return self._judged() == other._judged()
+
+    def _judged(self) -> tuple[Any, ...]:
+        libraries = (each.partition(".")[0] for each in (self.cloudpickle, self.reactivex))
+        return (self.bytecode, self.format, *libraries)
+
+    def differing(self, other: Makers) -> str:
+        """Say in what these are not *other*, as ``Python 3.11 (this is 3.12)``."""
+        pairs = [("Python", self.minor, other.minor)] if self.bytecode != other.bytecode else []
+        pairs += [
+            (name, getattr(self, name), getattr(other, name))
+            for name in ("cloudpickle", "reactivex")
+            if getattr(self, name).partition(".")[0] != getattr(other, name).partition(".")[0]
+        ]
+        if not pairs:
+            pairs = [("reliable-rx", self.reliable_rx, other.reliable_rx)]
+        return ", ".join(f"{name} {there} (this is {here})" for name, there, here in pairs)
+
+    @property
+    def minor(self) -> str:
+        """The version of Python as far as byte code depends on it."""
+        return ".".join(self.python.split(".")[:2])
+
+
+@cache
+def makers() -> Makers:
+    """Return those of this process."""
+    python = ".".join(map(str, sys.version_info[:3]))
+    bytecode = int.from_bytes(MAGIC_NUMBER[:2], "little")
+    return Makers(python, bytecode, FORMAT, cloudpickle.__version__, _version("reactivex"), _version("reliable-rx"))
+
+
+def _version(name: str) -> str:
+    try:
+        return version(name)
+    except PackageNotFoundError:
+        return "?"
+
+
+class OtherCode(CheckpointRefused):
+    """Code of another interpreter, which is not loaded. Field: *makers*, what wrote it."""
+
+
+def encode_code(value: Any) -> bytes:
+    """Turn a value with functions in it into bytes that the same interpreter turns back.
+
+    >>> from checkpoint import decode
+    >>> decode(encode_code(lambda n: n + 1))(1)
+    2
+    """
+    stream = io.BytesIO()
+    pickle.Pickler(stream, 5).dump(Wrapped(tuple(makers()), cloudpickle.dumps(value, 5)))
+    return stream.getvalue()
+
+
+class Wrapped:
+    """Bytes that hold code, on their way into a pickle."""
+
+    def __init__(self, written: tuple[Any, ...], data: bytes) -> None:
+        self.written = written
+        self.data = data
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return (_code, (self.written, self.data))
+
+
+def _code(written: tuple[Any, ...], data: bytes) -> Any:
+    """Load code. *Raises* `OtherCode` if it is that of another interpreter."""
+    there = Makers(*written)
+    if not there.fits(makers()):
+        what = f"code of {there.differing(makers())}"
+        raise OtherCode(f"the store holds {what}", what=what, where="code", makers=there)
+    return pickle.loads(data)
