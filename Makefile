@@ -14,7 +14,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 
-.PHONY: run run-spark java test test-slow test-spark conformance lint bench docs clean
+.PHONY: run run-spark java test test-slow test-spark conformance lint mutants bench docs clean
 .SECONDARY:
 
 run: $(VENV)/.installed-demo
@@ -59,6 +59,10 @@ lint: $(VENV)/.installed-test $(VENV)/.installed-lint
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/pyright --pythonpath $(BIN)/python
+
+# A seeded sample of small wrong changes, and which of them the tests notice; takes a night. ARGS="--count 20 --seed 7".
+mutants: $(VENV)/.installed-test
+	$(BIN)/python tests/quality/mutation/hunt.py $(ARGS)
 
 bench: $(VENV)/.installed-bench
 	$(BIN)/python benchmarks/throughput.py $(ARGS)
