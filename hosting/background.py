@@ -70,6 +70,8 @@ class Worker:
         self.lend = lend
         self.trouble: StoreUnavailable | None = None
         self.failure: BaseException | None = None
+        self.told: Callable[[StoreUnavailable | None], object] = lambda trouble: None
+        """Is told of trouble, each time, and with None that it is over."""
         self.tasks: deque[Task] = deque()
         self.changed = threading.Condition()
         self.asked = self.taken = False
@@ -143,6 +145,7 @@ class Worker:
             task()
         except StoreUnavailable as error:
             self.trouble = error
+            self.told(error)
             self.retry_at = time.monotonic() + self.pause
             self.pause = min(self.pause * 2, RETRY_S_MAX)
             return False
@@ -150,7 +153,9 @@ class Worker:
             self.failure = error
             self.wake()
             return False
-        self.trouble, self.pause = None, RETRY_S
+        if self.trouble is not None:
+            self.trouble, self.pause = None, RETRY_S
+            self.told(None)
         return True
 
     def drain(self, timeout_s: float | None = None) -> bool:

@@ -229,7 +229,9 @@ class Checkpointer:
 
     def _succeed(self, attempt: Attempt, info: GenerationInfo) -> None:
         evaluator = self.evaluator
-        self.trouble = None
+        if self.trouble is not None:
+            self.trouble = None
+            evaluator.reporter.told_checkpoint(None)
         self.generation, self.turn, self.last_at = attempt.generation, attempt.turn, wall.monotonic()
         self.events_kept = attempt.events
         self.last = (info, attempt.pause_s, attempt.seconds)
@@ -253,6 +255,7 @@ class Checkpointer:
 
     def _fail(self, error: StoreUnavailable) -> None:
         self.trouble = error
+        self.evaluator.reporter.told_checkpoint(error)
         self.retry_at = wall.monotonic() + RETRY_S
 
     def figures(self) -> CheckpointFigures | None:

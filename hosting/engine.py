@@ -17,6 +17,7 @@ from hosting.asked import Asked
 from hosting.delivery import Cascade, Delivery
 from hosting.edit import edit
 from hosting.event_clock import EventClock
+from hosting.failure import failure_of
 from hosting.letters import bury
 from hosting.own_clocks import check_clock, sources_of
 from hosting.plans import Plans
@@ -79,6 +80,9 @@ class QueryEngine(Delivery, Clock):
         self.outputs: dict[str, Output] = {}
         self.cascade: deque[Cascade] = deque()
         self.event: tuple[str, str, int, Any] | None = None
+        self.turn: Turn | None = None
+        self.news: dict[str, None] | None = None
+        """Queries that have failed, were revived, skipped or dropped an event; kept for a host that asks."""
 
     @property
     def orders(self) -> int:
@@ -147,7 +151,7 @@ class QueryEngine(Delivery, Clock):
 
     def take(self, turn: Turn) -> list[Output]:
         """Take one turn and return what the queries emitted, in the order in which they first did."""
-        self.outputs = {}
+        self.outputs, self.turn = {}, turn
         self.number += turn.turns if type(turn) is Events else 1
         TAKE[type(turn)](self, turn)
         if self.immediate or self.cascade:
@@ -222,6 +226,7 @@ class QueryEngine(Delivery, Clock):
         standing.born = self.order()
         before = self.standing.pop(turn.name, None)
         if before is not None and before.status != RUNNING:
+            self.tell(turn.name)
             self.retired.put(turn.name, before.emitted)
             self.forget(before)
             before = None
@@ -244,6 +249,7 @@ class QueryEngine(Delivery, Clock):
         self.advance(turn.time)
         standing = self.standing.pop(turn.name, None)
         if standing is not None:
+            self.tell(turn.name)
             standing.dispose()
             if standing.clock is not None:
                 standing.clock.close()
@@ -289,6 +295,9 @@ class QueryEngine(Delivery, Clock):
         self.outputs[name] = Output(name, first, values, ended=True, error=error)
         standing.emitted += 1
         standing.status, standing.error = (COMPLETED, None) if error is None else (FAILED, error)
+        if error is not None:
+            standing.failure = failure_of(self, standing, error)
+            self.tell(name)
         if standing.clock is not None:
             standing.clock.close()
         if name in self.routes or name in self.watermarks.by_source:
@@ -454,9 +463,17 @@ class QueryEngine(Delivery, Clock):
         policy: str = top.policy  # type: ignore[attr-defined]
         if policy == "fail" or self.event is None:
             return False
+        self.touch(top)
+        top.skipped += 1  # type: ignore[attr-defined]
+        self.tell(top.key)  # type: ignore[arg-type]
         if policy == "dead_letter":
             bury(self, top, error)  # type: ignore[arg-type]
         return True
+
+    def tell(self, name: str) -> None:
+        """Have a host look at the query *name* after this turn."""
+        if self.news is not None:
+            self.news[name] = None
 
     def effect_failed(self, node: PlanNode, error: Exception) -> None:
         warnings.warn(f"{node.path} has ended, and its last effect failed: {error!r}", RuntimeWarning, stacklevel=2)

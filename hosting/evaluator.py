@@ -29,6 +29,7 @@ from hosting.incidents import Incidents
 from hosting.intake import Intake
 from hosting.outlets import Outlet, Outlets
 from hosting.recovery import recover
+from hosting.reporting import Reporter
 from hosting.sources.pushed import PushedStream
 from hosting.starting import Start
 from hosting.statistics import QueryFigures, RecoveryFigures, Statistics, figures, query_figures
@@ -105,6 +106,7 @@ class QueryEvaluator:
         self.checkpointer = Checkpointer(
             self, interval_s=checkpoint_interval_s, events=checkpoint_events, full_every=full_every, lend=checkpoint
         )
+        self.reporter = Reporter(self)
         self.declared: dict[str, tuple[Any, str, Limits, EventTime | None]] = {}
         self.durable_plans: set[str] = set()
         self.group: journaling.Group | None = None
@@ -210,6 +212,7 @@ class QueryEvaluator:
                 for name, declared in self.declared.items():
                     self._create(name, *declared)
                 self.outlets.open()
+                self.reporter.begin()
             except BaseException as error:
                 self.broken = error
                 raise
@@ -232,6 +235,7 @@ class QueryEvaluator:
                 self._close_group()
             if self.delivery == "at_least_once" or not self.journal_worker.threaded:
                 moved = self._show_committed() or moved
+            self.reporter.look()
             return moved
 
     def _may_take(self) -> bool:

@@ -59,6 +59,8 @@ class EventClock(Clock):
         self.routes: dict[str, Route] = {}
         self.readers: dict[str, list[ReaderEntry]] = {}
         self.waiting = Reorder(self)
+        self.playing: tuple[str, Sequence[Entry]] = ("", ())
+        """What is handed over as a list just now, of which source."""
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self.engine, name)
@@ -162,6 +164,7 @@ class EventClock(Clock):
         """Do with a late event what the query wants done."""
         self.engine.touch(self.standing)
         self.late += 1
+        self.engine.tell(self.standing.name)
         stamp, (source, partition), position, value = entry
         if self.spec.late == "side":
             letter = LateEvent(source, partition, position, value, stamp, floor)
@@ -241,13 +244,16 @@ class EventClock(Clock):
     def play_lists(self, entries: list[Entry]) -> None:
         """Hand over whole lists: nothing in the query looks at the clock."""
         self.clock = max(self.clock, entries[-1][0])
+        self.engine.event = None
         for source, run in groupby(entries, key=lambda each: each[1][0]):
+            self.playing = source, entries
             values = [each[3] for each in run]
             for instance, leaf in self.readers_of(source):
                 if instance.active & leaf.bit:
                     leaf.deliver(instance, values)
             if self.engine.immediate:
                 self.engine.settle_immediate()
+        self.playing = "", ()
 
     def deliver(self, source: str, partition: str, position: int, value: Any) -> None:
         engine = self.engine

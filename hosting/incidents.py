@@ -70,13 +70,14 @@ class Incidents:
         *,
         error: BaseException | None = None,
         level: int = logging.ERROR,
+        trace: str = "",
     ) -> None:
         """Open an incident, or count it if it is open, and log it unless that was done a moment ago.
 
-        *message* says what is wrong and what to do about it; *error* adds its traceback.
+        *message* says what is wrong and what to do about it; *error* adds its traceback, or *trace* is one as text.
         """
         key = (kind, subject)
-        trace = "" if error is None else "".join(traceback.format_exception(error))
+        trace = trace if error is None else "".join(traceback.format_exception(error))
         now = self._clock()
         with self._lock:
             before = self._open.get(key)

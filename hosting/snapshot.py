@@ -19,6 +19,7 @@ from typing import Any, NamedTuple
 from checkpoint.codec import decode, encode
 from hosting.engine import QueryEngine
 from hosting.event_clock import EventClock
+from hosting.failure import read_failure, stored_mishaps
 from hosting.reorder import WAITING, Chunk
 from hosting.retired import RETIRED, Ended
 from hosting.standing import Standing
@@ -50,6 +51,8 @@ class TopRow(NamedTuple):
     signature: int
     clock: Any
     row: Any
+    failure: Any = None  # the last two are only there where there is something to tell
+    skipped: int = 0
 
 
 class Snapshot:
@@ -233,6 +236,7 @@ def record(engine: QueryEngine, unit: Any) -> Record:
         return unit.row_key, (
             engine.plans.ids[unit.plan], unit.keys, unit.policy, unit.emitted, unit.status, unit.error, unit.born,
             engine.plans.number(unit.plan), None if unit.clock is None else unit.clock.save(), save_instance(unit),
+            *stored_mishaps(unit),
         )  # fmt: skip
     if isinstance(unit, Chunk):
         unit.saved = True
@@ -328,7 +332,7 @@ def load_top(engine: QueryEngine, loader: Loader, top: TopRow) -> None:
     plan = stored_plan(engine, top.plan, top.name)
     standing = engine.standing[top.name] = Standing(plan, engine, top.name, policy=top.policy, keys=top.keys)
     standing.emitted, standing.status, standing.error, standing.born = top.emitted, top.status, top.error, top.born
-    standing.saved = True
+    standing.failure, standing.skipped, standing.saved = read_failure(top.failure), top.skipped, True
     if top.clock is not None:
         EventClock(engine).load(standing, top.clock)
     loader.add(standing, top.row, loader.signatures[top.signature])

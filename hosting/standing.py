@@ -14,6 +14,7 @@ from reliable_rx.query import Query
 if TYPE_CHECKING:
     from hosting.engine import QueryEngine
     from hosting.event_clock import EventClock
+    from hosting.failure import Failure
 
 RUNNING, COMPLETED, FAILED = "running", "completed", "failed"
 NO_KEY: Any = object()
@@ -23,7 +24,7 @@ POLICIES = ("fail", "skip", "dead_letter")
 class Standing(Instance):
     """A query that runs under a name: its row, its policy, and how much it has emitted."""
 
-    __slots__ = ("born", "emitted", "error", "policy", "route_key", "status")
+    __slots__ = ("born", "emitted", "error", "failure", "policy", "route_key", "skipped", "status")
     world: QueryEngine
 
     def __init__(self, plan: Plan, engine: QueryEngine, name: str, *, policy: str, keys: tuple[Any, ...]) -> None:
@@ -34,6 +35,8 @@ class Standing(Instance):
         self.emitted = 0
         self.status = RUNNING
         self.error: Exception | None = None
+        self.failure: Failure | None = None
+        self.skipped = 0
 
     @property
     def name(self) -> str:

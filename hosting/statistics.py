@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from hosting.companions import CompanionFigures
+from hosting.failure import FailedAt, told
 from hosting.incidents import Incident
 
 if TYPE_CHECKING:
@@ -41,7 +42,9 @@ class RecoveryFigures:
 class QueryFigures:
     """One standing query: *emitted* counts notifications, *waiting* those its slowest holder has not acknowledged.
 
-    On event time *clock* is the query's own, *held* counts the events that wait for it, *late* those that came behind.
+    A failed one has its *error*, the event at which it *failed_at* and the traceback as text in *trace*; *skipped*
+    counts the events that its policy has skipped. On event time *clock* is the query's own, *held* counts the events
+    that wait for it, *late* those that came behind.
     """
 
     name: str
@@ -54,6 +57,9 @@ class QueryFigures:
     clock: float | None = None
     held: int = 0
     late: int = 0
+    failed_at: FailedAt | None = None
+    trace: str = ""
+    skipped: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +90,7 @@ def query_figures(evaluator: QueryEvaluator, name: str) -> QueryFigures:
     """Return the figures of one query."""
     engine = evaluator.engine
     standing = engine.standing[name]
-    stream, clock = evaluator.streams.get(name), standing.clock
+    stream, clock, failure = evaluator.streams.get(name), standing.clock, standing.failure
     return QueryFigures(
         name,
         standing.status,
@@ -92,10 +98,13 @@ def query_figures(evaluator: QueryEvaluator, name: str) -> QueryFigures:
         engine.plans.ids[standing.plan],
         standing.emitted,
         0 if stream is None else stream.depth,
-        "" if standing.error is None else f"{type(standing.error).__name__}: {standing.error}",
+        "" if standing.error is None else told(standing.error),
         None if clock is None else clock.clock,
         0 if clock is None else len(clock.waiting),
         0 if clock is None else clock.late,
+        None if failure is None else failure.at,
+        "" if failure is None else failure.trace,
+        standing.skipped,
     )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import signal
 from itertools import accumulate
 from pathlib import Path
@@ -140,10 +141,17 @@ def test_a_feed_that_fails_ends_the_run_with_its_error(tmp_path: Path) -> None:
     assert cli("tail", "s", "lengths", cwd=tmp_path).stdout == "0\t1\n1\t4\n2\t1\n"
 
 
-def test_a_failed_query_is_named_and_makes_the_exit_code_1(tmp_path: Path) -> None:
-    """The other queries run to their end."""
+def test_a_failed_query_is_named_and_makes_the_exit_code_3(tmp_path: Path) -> None:
+    """The log has a line with time, query, event and traceback at once; the other queries run to their end.
+
+    The next run tells it again, and so does one that is stopped.
+    """
     text = FINITE + 'app.query("bad", words.map(int))\n'
     write(tmp_path, "partly.py", text)
-    done = cli("run", "partly.py:app", cwd=tmp_path, code=1)
-    assert "query 'bad' has failed: ValueError: invalid literal for int()" in done.stderr
+    done = cli("run", "partly.py:app", cwd=tmp_path, code=3)
+    assert "query 'bad' has failed at words/0 event 0: ValueError: invalid literal for int()" in done.stderr
+    line = r"^[-\d]+ [:,\d]+ ERROR query 'bad': has failed at words/0 event 0: ValueError: .*\nTraceback"
+    assert re.search(line, done.stderr, re.MULTILINE), done.stderr
+    again = cli("run", "partly.py:app", cwd=tmp_path, code=3)
+    assert "ERROR query 'bad': has failed in an earlier run, at words/0 event 0: ValueError" in again.stderr
     assert cli("tail", "partly.store", "twice", cwd=tmp_path).stdout.count("\n") == 3

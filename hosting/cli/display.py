@@ -16,6 +16,7 @@ from typing import Any, Protocol
 from hosting.cli.wording import moment, plural, say, size, span, table
 from hosting.companions import CompanionFigures
 from hosting.evaluator import QueryEvaluator
+from hosting.incidents import Incident
 from hosting.statistics import QueryFigures, Statistics
 
 LIVE_INTERVAL_S = 0.5
@@ -96,6 +97,8 @@ def summary(now: Sample, before: Sample) -> str:
     parts += map(companion_summary, new.companions)
     if new.trouble:
         parts.append(f"waiting: {new.trouble}")
+    if new.incidents:
+        parts.append(f"{plural(len(new.incidents), 'incident')}: {new.incidents[-1]}")
     return " · ".join(parts)
 
 
@@ -176,6 +179,14 @@ def screen(now: Sample, before: Sample) -> Iterator[str]:
     yield from query_lines(now, before)
     if new.trouble:
         yield f"waiting: {new.trouble}"
+    yield from incident_lines(new.incidents)
+
+
+def incident_lines(incidents: Sequence[Incident]) -> Iterator[str]:
+    """Write what fails or waits, the newest of many."""
+    for each in incidents[-SHOWN_MAX:]:
+        times = f" ({each.count:,} times)" if each.count > 1 else ""
+        yield f"{each.level.upper()} since {moment(each.since)}: {each}{times}"
 
 
 def checkpoint_lines(statistics: Statistics) -> Iterator[str]:

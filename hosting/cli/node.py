@@ -21,7 +21,7 @@ from typing import Literal
 from checkpoint.offsets import Migration, OffsetStore
 from hosting.cli.loading import load_app, name_of
 from hosting.cli.run import Stop
-from hosting.cli.wording import BadUsage, complain, plural, say, table
+from hosting.cli.wording import BadUsage, complain, log_to_stderr, plural, say, table
 from hosting.partitioned.assign import assignor_named
 from hosting.partitioned.beats import Profile
 from hosting.partitioned.node import Node
@@ -64,6 +64,7 @@ class Settings:
 def run_node(where: str, settings: Settings) -> int:
     """Run a node of the app named by *where*; return 0 when it has been stopped and has given everything back."""
     app, group = load_app(where), settings.group or name_of(where)
+    log_to_stderr()
     assignor, timing, profile = assignor_of(settings), timing_of(settings), profile_of(settings)
     check_owned(settings.only, [section.name for section in sections_of(app)])
     with Stop() as stop, closing(open_group(settings.store, group)) as opened, ExitStack() as closed:

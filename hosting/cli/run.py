@@ -12,7 +12,7 @@ from types import FrameType
 from checkpoint import SqliteStore
 from hosting.cli.display import Monitor, best_view, known_end
 from hosting.cli.loading import load_app, name_of
-from hosting.cli.wording import complain, plural, say, span
+from hosting.cli.wording import FAILED, complain, log_to_stderr, plural, say, span
 from hosting.companions import LOOK_S
 from hosting.evaluator import QueryEvaluator
 
@@ -38,9 +38,10 @@ class Stop:
 
 
 def run(where: str, directory: Path | None, *, plain: bool) -> int:
-    """Host the app named by *where*; return 0 when it has ended or was stopped, 1 if a query has failed."""
+    """Host the app named by *where*; return 0 when it has ended or was stopped, 3 if something in it has failed."""
     app = load_app(where)
     directory = directory or Path(f"{name_of(where)}.store")
+    log_to_stderr()
     errors: list[Exception] = []
     with Stop() as stop, SqliteStore(directory) as store, closing(app.evaluator(store)) as evaluator:
         evaluator.start()
@@ -116,5 +117,9 @@ def farewell(evaluator: QueryEvaluator, *, stopped: bool) -> int:
     )
     failures = [figures for name in evaluator.queries() if (figures := evaluator.query(name)).error]
     for figures in failures[:10]:
-        complain(f"query {figures.name!r} has failed: {figures.error}")
-    return 1 if failures and not stopped else 0
+        at = "" if figures.failed_at is None else f" at {figures.failed_at}"
+        complain(f"query {figures.name!r} has failed{at}: {figures.error}")
+    others = [each for each in statistics.incidents if each.kind != "query"]
+    for incident in others[:10]:
+        complain(f"{incident}")
+    return FAILED if failures or any(each.level == "error" for each in others) else 0

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import json
+import logging
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, TextIO
 
 from hosting.sinks.plain import to_plain
+
+FAILED = 3
+"""The exit code that says: it ran, and something in it has failed."""
 
 
 class BadUsage(ValueError):
@@ -24,6 +28,33 @@ def say(text: str = "") -> None:
 def complain(text: str) -> None:
     """Write a line to the standard error."""
     sys.stderr.write(f"reliable-rx: {text}\n")
+
+
+class _Stderr(logging.StreamHandler[TextIO]):
+    """Writes to what stderr is now: a live display puts lines above itself that way."""
+
+    def __init__(self) -> None:
+        logging.Handler.__init__(self)
+
+    @property
+    def stream(self) -> TextIO:
+        return sys.stderr
+
+    @stream.setter
+    def stream(self, stream: TextIO) -> None:
+        """Nothing is kept."""
+
+
+def log_to_stderr() -> None:
+    """Show what the library logs, with time and level, unless the app has said where its log goes."""
+    log = logging.getLogger("reliable_rx")
+    if log.handlers or logging.getLogger().handlers:
+        return
+    handler = _Stderr()
+    handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(message)s"))
+    log.addHandler(handler)
+    if log.level == logging.NOTSET:
+        log.setLevel(logging.INFO)
 
 
 def plural(count: int, noun: str, nouns: str | None = None) -> str:

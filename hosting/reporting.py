@@ -1,0 +1,128 @@
+"""What goes wrong inside an evaluator, told to its register of incidents between turns.
+
+The engine is pure: it leaves the names of queries that something has happened to, and here they are looked up. What a
+replay repeats is not told again; queries that had failed before the start are told once, as such. What lasts (a clock
+that waits, a loop that takes no turns) is looked for a few times a second.
+"""
+
+from __future__ import annotations
+
+import logging
+from time import monotonic
+from typing import TYPE_CHECKING
+
+from hosting.failure import told
+from hosting.standing import FAILED, Standing
+from reliable_rx.errors import StoreUnavailable
+
+if TYPE_CHECKING:
+    from hosting.evaluator import QueryEvaluator
+
+LOOK_S = 0.25
+STALL_S = 5.0
+"""How long no turn is taken before it is told."""
+
+
+class Reporter:
+    """What one evaluator tells of itself; `look` is called between turns."""
+
+    def __init__(self, evaluator: QueryEvaluator) -> None:
+        self.evaluator = evaluator
+        self.incidents = evaluator.incidents
+        self.news: dict[str, None] = {}
+        evaluator.engine.news = self.news
+        evaluator.journal_worker.told = self.told_journal
+        self._look_at = 0.0
+        self._stalled_since: float | None = None
+
+    def begin(self) -> None:
+        """After a start: tell once what was so before it."""
+        self.news.clear()
+        for each in self.evaluator.engine.standing.values():
+            if each.status == FAILED:
+                self._told_failed(each, "has failed in an earlier run, at")
+        for number, warning in enumerate(self.evaluator.warnings, 1):
+            self.incidents.report("recovery", f"warning {number}", warning, level=logging.WARNING)
+
+    def look(self) -> None:
+        """Tell what has happened since the last time."""
+        if self.news:
+            self._tell_queries()
+        now = monotonic()
+        if now >= self._look_at:
+            self._look_at = now + LOOK_S
+            self._tell_stall(now)
+
+    # -- queries
+
+    def _tell_queries(self) -> None:
+        names = list(self.news)
+        self.news.clear()
+        for name in names:
+            standing = self.evaluator.engine.standing.get(name)
+            if standing is None or standing.status != FAILED:
+                self.incidents.resolve("query", name)
+            else:
+                self._told_failed(standing, "has failed at")
+            self._tell_dropped(name, standing)
+
+    def _told_failed(self, standing: Standing, what: str) -> None:
+        failure, error = standing.failure, standing.error
+        at = "an event that is not known" if failure is None else failure.at
+        why = "" if error is None else told(error)
+        self.incidents.report(
+            "query", standing.name,
+            f"{what} {at}: {why}; mend its function (an edited query runs again), or give it a policy",
+            trace="" if failure is None else failure.trace,
+        )  # fmt: skip
+
+    def _tell_dropped(self, name: str, standing: Standing | None) -> None:
+        skipped = 0 if standing is None else standing.skipped
+        if skipped and standing is not None:
+            where = (
+                f"they are in the stream {name}.dead_letters" if standing.policy == "dead_letter" else "they are lost"
+            )
+            message = f"could not digest {skipped:,} events so far; {where}"
+            self.incidents.report("skipped", name, message, level=logging.WARNING)
+        else:
+            self.incidents.resolve("skipped", name)
+        clock = None if standing is None else standing.clock
+        if clock is not None and clock.late:
+            done = {"side": f"they are in the stream {name}.late", "keep": "they are processed behind others"}
+            message = (
+                f"{clock.late:,} events so far came behind its clock; {done.get(clock.spec.late, 'they are dropped')}"
+            )
+            self.incidents.report("late", name, f"{message}; raise lateness_s to wait longer", level=logging.WARNING)
+        else:
+            self.incidents.resolve("late", name)
+
+    # -- the store
+
+    def told_journal(self, trouble: StoreUnavailable | None) -> None:
+        """From the journal's thread: it could not be written, or can be again."""
+        if trouble is None:
+            self.incidents.resolve("journal", "store")
+        else:
+            self.incidents.report("journal", "store", f"{trouble}; no turn is taken until it can be written")
+
+    def told_checkpoint(self, trouble: StoreUnavailable | None) -> None:
+        """A checkpoint could not be taken, or has been."""
+        if trouble is None:
+            self.incidents.resolve("checkpoint", "store")
+        else:
+            self.incidents.report("checkpoint", "store", f"{trouble}; it is tried again, and no turn is taken before")
+
+    # -- what lasts
+
+    def _tell_stall(self, now: float) -> None:
+        evaluator = self.evaluator
+        if evaluator.stalled_since is None or not evaluator.started or evaluator.trouble is not None:
+            if self._stalled_since is not None:
+                self._stalled_since = None
+                self.incidents.resolve("stall", "turns")
+            return
+        self._stalled_since = self._stalled_since or now
+        if now - self._stalled_since >= STALL_S and not evaluator.outlets.was_full:
+            what = "the journal is not durable yet" if evaluator.committed else "a checkpoint is not committed yet"
+            message = f"none has been taken for {now - self._stalled_since:.0f} s: {what}; is the disk slow?"
+            self.incidents.report("stall", "turns", message, level=logging.WARNING)

@@ -1,0 +1,126 @@
+"""A query that fails is seen: in the log at once, in its figures, in the incidents, and after a restart again."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+import reliable_rx as rx
+from checkpoint import MemoryStore
+from hosting import ListSource, QueryEvaluator
+from hosting.failure import FailedAt
+from reliable_rx import operators as ops
+
+SEVEN = 7
+
+
+def fails_on_seven(value: Any) -> Any:
+    if value == SEVEN:
+        raise ValueError("seven cannot be had")
+    return value
+
+
+class Pair:
+    """A value of its own identity each time."""
+
+    def __init__(self, number: int) -> None:
+        self.number = number
+
+
+QUERIES: dict[str, Callable[[rx.Query[Any]], Any]] = {
+    "map": lambda n: n.map(fails_on_seven),
+    "behind a filter": lambda n: n.filter(lambda x: x % 2).map(fails_on_seven),
+    "in a fold": lambda n: n.scan(lambda total, x: total + fails_on_seven(x), 0),
+    "in a stage": lambda n: n.pipe(ops.flat_map(lambda x: rx.of(fails_on_seven(x)))),
+    "in a group": lambda n: n.group_by(lambda x: x % 3).flat_map(lambda g: g.map(fails_on_seven)),
+    "beside others": lambda n: n.pipe(ops.merge(n), ops.map(fails_on_seven)),
+}
+
+
+def hosted(store: Any, values: Any, query: Any, **options: Any) -> QueryEvaluator:
+    evaluator = QueryEvaluator(store, background=False, **options)
+    evaluator.source("n", ListSource(values))
+    evaluator.create("q", query)
+    return evaluator
+
+
+@pytest.mark.parametrize("batch", [1, 1000])
+@pytest.mark.parametrize("name", QUERIES)
+def test_the_event_at_which_a_query_failed_is_named(name: str, batch: int, caplog: pytest.LogCaptureFixture) -> None:
+    """Whether events come singly or in lists, its position is exact; log, figures and incident have the traceback."""
+    with hosted(MemoryStore(), list(range(20)), QUERIES[name](rx.source("n")), batch_events_max=batch) as evaluator:
+        evaluator.run()
+        figures, (incident,) = evaluator.query("q"), evaluator.statistics().incidents
+    assert figures.failed_at is not None and figures.failed_at[:4] == ("n", "0", 7, 7)
+    assert figures.error == "ValueError: seven cannot be had" and "fails_on_seven" in figures.trace
+    assert (incident.kind, incident.subject, incident.level) == ("query", "q", "error")
+    (line,) = [each for each in caplog.records if each.levelno == logging.ERROR]
+    assert line.getMessage().startswith("query 'q': has failed at n/0 event 7: ValueError: seven cannot be had;")
+    assert "fails_on_seven" in line.getMessage()
+
+
+def test_what_was_made_of_an_event_names_the_list_it_was_in() -> None:
+    """Behind an operator that makes new values the position is known up to the list, and said to be no better."""
+    query = rx.source("n").map(lambda x: x + 0.0).map(lambda x: fails_on_seven(int(x)))
+    with hosted(MemoryStore(), list(range(20)), query, batch_events_max=10) as evaluator:
+        evaluator.run()
+        at = evaluator.query("q").failed_at
+    assert at is not None and at.position <= SEVEN <= at.last and at.last < 10
+
+
+def test_a_failure_is_told_again_after_a_restart(caplog: pytest.LogCaptureFixture) -> None:
+    """Where, why and the traceback come out of the store; a replay tells nothing twice; a repaired query is well."""
+    store = MemoryStore()
+    for closes in (False, True, True):
+        caplog.clear()
+        evaluator = hosted(store, list(range(20)), rx.source("n").map(fails_on_seven))
+        evaluator.run()
+        figures = evaluator.query("q")
+        assert figures.failed_at is not None and figures.failed_at[:3] == ("n", "0", 7)
+        assert "fails_on_seven" in figures.trace
+        assert [each.kind for each in evaluator.statistics().incidents] == ["query"]
+        (line,) = [each.getMessage() for each in caplog.records if each.levelno == logging.ERROR]
+        assert ("in an earlier run" in line) is (closes is not False)
+        if closes:
+            evaluator.checkpoint()
+        evaluator.close()
+    evaluator = hosted(store, list(range(20)), rx.source("n").map(lambda x: x))
+    evaluator.run()
+    assert evaluator.statistics().incidents == () and evaluator.query("q").failed_at is None
+    evaluator.close()
+
+
+@pytest.mark.parametrize("policy", ["skip", "dead_letter"])
+def test_skipped_events_are_counted_and_told_once(policy: str, caplog: pytest.LogCaptureFixture) -> None:
+    """A policy that goes on leaves one warning per query and a count, not a line per event; the count is stored."""
+    store = MemoryStore()
+    for _ in range(2):
+        evaluator = QueryEvaluator(store, background=False)
+        evaluator.source("n", ListSource([SEVEN] * 30))
+        evaluator.create("q", rx.source("n").map(fails_on_seven), policy=policy)
+        with evaluator:
+            evaluator.run()
+            assert evaluator.query("q").skipped == 30
+    assert [each.levelname for each in caplog.records] == ["WARNING"]
+    assert "skipped 'q'" in caplog.text
+
+
+def test_late_events_are_told_once(caplog: pytest.LogCaptureFixture) -> None:
+    """Events that come behind a query's clock are counted in its figures, and leave one warning."""
+    evaluator = QueryEvaluator(MemoryStore(), background=False)
+    evaluator.source("n", ListSource([100, 1, 2, 200, 3]))
+    evaluator.create("q", rx.source("n"), clock=rx.event_time(float))
+    evaluator.run()
+    assert evaluator.query("q").late == 3
+    assert [(each.kind, each.subject) for each in evaluator.statistics().incidents] == [("late", "q")]
+    assert [each.levelname for each in caplog.records] == ["WARNING"]
+    evaluator.close()
+
+
+def test_a_timer_is_no_event() -> None:
+    """What fails when a timer is due names no event."""
+    at = FailedAt("", "", -1, -1, 3.0)
+    assert str(at) == "a timer, an answer or its creation"
