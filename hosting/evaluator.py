@@ -91,8 +91,7 @@ class QueryEvaluator:
             raise ValueError(f"delivery must be one of {', '.join(DELIVERIES)}, got {delivery!r}")
         self.store, self.delivery = store, delivery
         self.batch_events_max = batch_events_max
-        self.strict = strict
-        self.clock = clock
+        self.strict, self.clock = strict, clock
         self.lock = Turnstile()
         self.changed = threading.Condition()
         self.engine = QueryEngine()
