@@ -21,6 +21,7 @@ from checkpoint.journal import ChainedJournal
 from checkpoint.log import Log, LogBook
 from checkpoint.store import Checkpoint, GenerationInfo, Recovered, Segment
 from reliable_rx.errors import CheckpointRefused, PositionUnavailable, invariant
+from reliable_rx.names import check_name
 from reliable_rx.probes import probe
 
 PAGE = 64
@@ -245,9 +246,10 @@ class SealedStore(SealedReader):
         return stream, first, count, self._seals.seal(f"output {stream}", first, payload, count)
 
     def log(self, name: str) -> Log:
-        return self._logs.log(name)
+        return self._logs.log(check_name("log", name))
 
     def acknowledge(self, stream: str, subscriber: str, n: int) -> None:
+        stream, subscriber = check_name("stream", stream), check_name("subscriber", subscriber)
         with self._acknowledge_lock:
             if n > self.acknowledged(stream).get(subscriber, -2):
                 blob = self._seals.seal(_position_kind(stream, subscriber), n + 1, b"")

@@ -15,10 +15,12 @@ from typing import Any, NamedTuple, TypedDict, Unpack
 import reliable_rx as rx
 from checkpoint.store import Store
 from hosting.companions import StartCompanion
+from hosting.cycles import there_are
 from hosting.evaluator import QueryEvaluator
 from hosting.sources.pushed import PushedStream
 from reliable_rx.event_time import EventTime
 from reliable_rx.limits import Limits
+from reliable_rx.names import check_name, query_of
 from reliable_rx.plan import NO_LIMITS
 from reliable_rx.reliable import Sink, Source
 
@@ -118,13 +120,13 @@ class App:
 
     def source(self, name: str, source: Source | Callable[[], Source]) -> rx.Query[Any]:
         """Declare an input; return it to build queries on. *Raises* `ValueError` for a name that is taken."""
-        self._check_new(name)
+        name = self._check_new("source", name)
         self.sources[name] = source
         return rx.source(name)
 
     def push(self, name: str) -> Pushed:
         """Declare a durable input that application code pushes into; queries read it as `reliable_rx.source(name)`."""
-        self._check_new(name)
+        name = self._check_new("pushed input", name)
         self.pushed[name] = Pushed(name)
         return self.pushed[name]
 
@@ -145,7 +147,7 @@ class App:
         """
         if scope not in SCOPES:
             raise ValueError(f"the scope of {name!r} must be one of {', '.join(SCOPES)}, got {scope!r}")
-        self._check_new(name)
+        name = self._check_new("query", name)
         self.queries[name] = Declared(query, policy, limits, clock, scope)
         return rx.source(name)
 
@@ -157,9 +159,9 @@ class App:
 
         *Raises* `KeyError` for an unknown stream.
         """
-        if stream.removesuffix(".dead_letters").removesuffix(".late") not in self.queries:
-            known = ", ".join(self.queries) or "none"
-            raise KeyError(f"no query is called {stream!r}, so there is no such stream; there are: {known}")
+        if query_of(check_name("stream", stream)) not in self.queries:
+            there = there_are(self.queries, stream)
+            raise KeyError(f"no query is called {stream!r}, so there is no such stream; {there}")
         self.sinks.append((stream, sink))
 
     def feed(self, function: Feed) -> Feed:
@@ -206,9 +208,11 @@ class App:
             thread.start()
         return threads
 
-    def _check_new(self, name: str) -> None:
+    def _check_new(self, kind: str, name: str) -> str:
+        name = check_name(kind, name)
         if name in self.sources or name in self.queries or name in self.pushed:
             raise ValueError(f"the name {name!r} is taken; sources and queries share one set of names")
+        return name
 
 
 def sink_at(place: object, sink: Sink | Callable[..., Sink]) -> Sink:

@@ -29,6 +29,7 @@ from hosting.sources.shared import NewStream, SharedSource
 from hosting.stream import Stream, StreamSource
 from hosting.subscription import POLL_S, Subscription
 from reliable_rx.errors import SourceFailed
+from reliable_rx.names import check_name
 from reliable_rx.reliable import Bounded, Reader, Source, Waking
 
 AS_EVER = Delivering()
@@ -96,6 +97,7 @@ class Deliveries:
         consumer does (`Resuming`). A stored subscription of this *name* goes on where it was. *Raises*
         `StoreUnavailable`, and then it is not subscribed.
         """
+        stream, name = check_name("stream", stream), check_name("subscriber", name)
         with self._lock:
             if name in self._entries.get(stream, {}):
                 raise ValueError(
@@ -136,6 +138,7 @@ class Deliveries:
         delivering: Delivering = AS_EVER,
     ) -> None:
         """Deliver every stream whose name *fits* to the consumer that *make* makes for it, from its first event on."""
+        name = check_name("rule", name)
         if delivering.verdict is Verdict.FAULT:
             raise ValueError(
                 f"the rule {name!r} would make its consumer again: it cannot be faulted; STOP, SKIP or PARK"

@@ -14,6 +14,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from hosting.asked import Asked
+from hosting.cycles import Readers
 from hosting.delivery import Cascade, Delivery
 from hosting.edit import edit
 from hosting.event_clock import EventClock
@@ -61,11 +62,11 @@ class QueryEngine(Delivery, Clock):
         self.standing: dict[str, Standing] = {}
         self.plans = Plans()
         self.reports: dict[str, Report] = {}
-        self.expected: set[str] = set()
         self.retired = Retired(self)
         self.drained = False
         self.routes: dict[str, Route] = {}
         self.live: dict[str, set[str]] = {}
+        self.readers = Readers(self.standing, self.live)
         self.awaited: set[str] = set()  # sources whose first partition may still appear: they have not ended
         self.failures: dict[str, Exception] = {}
         self.timestamps: dict[str, Callable[[Any], float]] = {}
@@ -127,12 +128,13 @@ class QueryEngine(Delivery, Clock):
         plan, keys = self.plans.compile(query.node, limits)
         check_clock(name, clock, plan, self.standing.get(name))
         if sources_known:
-            self.check_sources(plan, name)
+            self.readers.check(name, plan.sources)
+        else:
+            self.readers.declare(name, plan.sources)
         return Create(name, self.plans.ids[plan], plan, keys, policy, limits, time, clock)
 
     def expect(self, name: str, query: Any, policy: str, limits: Limits, clock: EventTime | None = None) -> None:
         """Check a query that will be created later, and compile it."""
-        self.expected.add(name)
         self.creation(name, query, time=0.0, policy=policy, limits=limits, clock=clock, sources_known=False)
 
     def emitted(self, name: str) -> int:
@@ -390,8 +392,9 @@ class QueryEngine(Delivery, Clock):
             return
         op: SourceLeaf = leaf.op  # type: ignore[assignment]
         order = self.order()
+        refusal = self.readers.refusal(instance, op.source)
         self.resume(instance, leaf, order)
-        end = self.end_of(op.source)
+        end = self.end_of(op.source) if refusal is None else (refusal,)
         if end is not None:
             instance.end_leaf(leaf, end[0])
 
@@ -417,6 +420,7 @@ class QueryEngine(Delivery, Clock):
             instance.orders[leaf.index] = order
         if not instance.plan.single and op.source not in self.live:
             self.stepwise += 1
+        self.readers.choose(instance, op.source)
         route.add(instance, leaf, order)
 
     def unsubscribe(self, instance: Instance, leaf: PlanNode) -> None:
@@ -426,6 +430,7 @@ class QueryEngine(Delivery, Clock):
             subject_of(instance, leaf).remove(instance, leaf)
             return
         op: SourceLeaf = leaf.op  # type: ignore[assignment]
+        self.readers.leave(instance, op.source)
         route = self.routes.get(op.source)
         if route is not None:
             if not instance.plan.single and op.source not in self.live:
@@ -477,16 +482,6 @@ class QueryEngine(Delivery, Clock):
 
     def effect_failed(self, node: PlanNode, error: Exception) -> None:
         warnings.warn(f"{node.path} has ended, and its last effect failed: {error!r}", RuntimeWarning, stacklevel=2)
-
-    def check_sources(self, plan: Plan, name: str) -> None:
-        """*Raises* `QueryRefused` for a source that is neither declared nor another query's stream."""
-        for source in plan.sources:
-            if source not in self.live and (source == name or source not in self.standing):
-                there = ", ".join(sorted([*self.live, *self.standing])[:20]) or "none"
-                raise QueryRefused(
-                    f"{name!r} reads {source!r}, but no source or query has that name; there are: {there}",
-                    path=f"/{source}",
-                )
 
 
 TAKE: dict[type, Callable[[QueryEngine, Any], None]] = {

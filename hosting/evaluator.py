@@ -23,6 +23,7 @@ from hosting.calls import Calls
 from hosting.checkpointer import Checkpointer
 from hosting.collector import no_collections
 from hosting.companions import Companions
+from hosting.cycles import there_are
 from hosting.edit import is_same
 from hosting.engine import QueryEngine
 from hosting.incidents import Incidents
@@ -40,6 +41,7 @@ from hosting.turnstile import Turnstile
 from reliable_rx.errors import StoreUnavailable
 from reliable_rx.event_time import EventTime
 from reliable_rx.limits import Limits
+from reliable_rx.names import check_name, query_of
 from reliable_rx.plan import NO_LIMITS, Plan
 from reliable_rx.reliable import Sink, Source
 
@@ -125,19 +127,20 @@ class QueryEvaluator:
 
     def source(self, name: str, source: Source, *, start: Start | None = None) -> None:
         """Declare an input under *name*; before the evaluator starts. *start* says where to begin it the first time."""
-        self._check_new(name)
+        name = self._check_new("source", name)
         partitions = self.intake.add(name, source, start=start)
         self.engine.declare(name, partitions, timestamp=getattr(source, "timestamp", None))
 
     def push(self, name: str) -> PushedStream:
         """Declare a durable pushed input and return it: `on_next` returns when the value is durable."""
+        name = self._check_new("pushed input", name)
         pushed = PushedStream(self.store.log(name), wake=self.wake)
         self.source(name, pushed)
         return pushed
 
     def sink(self, stream: str, sink: Sink) -> None:
         """Send *stream* to *sink*; before the evaluator starts. Several sinks may share a stream."""
-        self.outlets.add(stream, sink)
+        self.outlets.add(check_name("stream", stream), sink)
 
     def create(
         self,
@@ -169,9 +172,9 @@ class QueryEvaluator:
         with self.lock, no_collections():
             for name, query in queries.items():
                 if self.started:
-                    self._create(name, query, policy, limits, clock)
+                    self._create(check_name("query", name), query, policy, limits, clock)
                 else:
-                    self._check_new(name)
+                    name = self._check_new("query", name)
                     self.engine.expect(name, query, policy, limits, clock)
                     self.declared[name] = (query, policy, limits, clock)
         if self.started:
@@ -188,13 +191,15 @@ class QueryEvaluator:
         self._raise_failures()
         with self.lock:
             if name not in self.engine.standing:
-                raise KeyError(f"no query is called {name!r}; there are: {', '.join(sorted(self.engine.standing))}")
+                raise KeyError(f"no query is called {name!r}; {there_are(self.engine.standing, name)}")
             self._take(Dispose(name, self._now()))
         self.flush()
 
-    def _check_new(self, name: str) -> None:
+    def _check_new(self, kind: str, name: str) -> str:
+        name = check_name(kind, name)
         if name in self.intake.sources or name in self.declared:
             raise ValueError(f"the name {name!r} is taken; sources and queries share one set of names")
+        return name
 
     # -- running
 
@@ -451,9 +456,9 @@ class QueryEvaluator:
         with self.lock:
             if (found := self.streams.get(name)) is not None:
                 return found
-            known = name in self.declared or name in self.engine.standing or name.endswith((".dead_letters", ".late"))
-            if not known and name not in self.store.streams():
-                raise KeyError(f"no stream is called {name!r}; there are: {', '.join(sorted(self.queries()))}")
+            query = query_of(check_name("stream", name))
+            if query not in self.declared and query not in self.engine.standing and name not in self.store.streams():
+                raise KeyError(f"no stream is called {name!r}; {there_are(self.queries(), name)}")
             return self.streams.open(name, self.engine.emitted(name))
 
     def queries(self) -> list[str]:

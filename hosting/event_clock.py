@@ -329,7 +329,11 @@ class EventClock(Clock):
             subscribe_inner(instance, leaf, self.engine.order())
             return
         source: str = leaf.op.source  # type: ignore[attr-defined]
+        refusal = self.engine.readers.refusal(instance, source)
         self.resume(instance, leaf, self.engine.order())
+        if refusal is not None:
+            instance.end_leaf(leaf, refusal)
+            return
         if source not in self.watermark.sources:
             self.join(self.spec, self.watermark.sources | {source})
         if source in self.over:
@@ -342,6 +346,7 @@ class EventClock(Clock):
                 instance.orders = {}
             instance.orders[leaf.index] = order
         self.readers.pop(source, None)
+        self.engine.readers.choose(instance, source)
         self.routes.setdefault(source, Route()).add(instance, leaf, order)
 
     def unsubscribe(self, instance: Instance, leaf: PlanNode) -> None:
@@ -351,6 +356,7 @@ class EventClock(Clock):
             self.engine.unsubscribe(instance, leaf)
             return
         source: str = leaf.op.source  # type: ignore[attr-defined]
+        self.engine.readers.leave(instance, source)
         self.readers.pop(source, None)
         route = self.routes.get(source)
         if route is not None:

@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from time import monotonic
 from typing import Any
 
-from hosting.lineage import PARTITIONS_MAX, Lineage, lineage_of
+from hosting.lineage import PARTITIONS_MAX, Lineage, check_partitions, lineage_of
 from hosting.partition import Partition
 from hosting.sources.polling import LOOK_S, Looking, Pace
 from hosting.starting import Start, check_start, resolve
@@ -79,6 +79,7 @@ class Intake:
         if lineage is not None:
             self.lineages[name] = lineage
         names = list(source.partitions() if lineage is None else lineage.listed)
+        check_partitions(name, names)
         for each in names:
             self.partitions[name, each] = Partition(name, each, timestamp)
         return names if lineage is None and start is None else []

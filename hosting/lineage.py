@@ -11,6 +11,7 @@ from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from graphlib import CycleError, TopologicalSorter
 
 from reliable_rx.errors import LimitExceeded, SourceFailed
+from reliable_rx.names import check_name
 from reliable_rx.reliable import Listed, Listing
 
 PARTITIONS_MAX = 100_000
@@ -70,6 +71,7 @@ class Lineage:
             raise SourceFailed(
                 f"source {self.source!r} lists a partition twice; give each its name", source=self.source
             )
+        check_partitions(self.source, listed)
         if all(not each.parents and not each.base for each in listing):
             return
         base = [each.name for each in listing if each.base]
@@ -84,6 +86,16 @@ class Lineage:
 def lineage_of(name: str, source: object) -> Lineage | None:
     """Return what *source*, known as *name*, lists; None if it only names its partitions."""
     return Lineage(name, source.listing()) if isinstance(source, Listed) else None
+
+
+def check_partitions(source: str, names: Iterable[str]) -> None:
+    """*Raises* `SourceFailed` for a partition whose name no store can hold, as that of a file may be."""
+    for name in names:
+        try:
+            check_name("partition", name)
+        except (TypeError, ValueError) as error:
+            message = f"source {source!r} lists a partition that has no usable name: {error}"
+            raise SourceFailed(message, source=source) from None
 
 
 def _before(each: Listing, listed: Mapping[str, Listing], base: Sequence[str]) -> Iterator[str]:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from hosting.companions import CompanionFigures
+from hosting.cycles import there_are
 from hosting.failure import FailedAt, told
 from hosting.incidents import Incident
 
@@ -89,7 +90,10 @@ class Statistics:
 def query_figures(evaluator: QueryEvaluator, name: str) -> QueryFigures:
     """Return the figures of one query."""
     engine = evaluator.engine
-    standing = engine.standing[name]
+    standing = engine.standing.get(name)
+    if standing is None:
+        when = "" if evaluator.started else " (it is not there before the evaluator has started)"
+        raise KeyError(f"no query is called {name!r}{when}; {there_are(engine.standing, name)}")
     stream, clock, failure = evaluator.streams.get(name), standing.clock, standing.failure
     return QueryFigures(
         name,

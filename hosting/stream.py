@@ -21,6 +21,7 @@ from hosting.consumers import ONCE, Delivering, Record
 from hosting.subscription import Subscription
 from hosting.turn import Output
 from hosting.window import FIRST, Window, part
+from reliable_rx.names import check_name
 from reliable_rx.reliable import Batch, ReliableObserver
 
 QUICK = Delivering(batch=1, retry=ONCE)
@@ -114,7 +115,7 @@ class Stream(Window):
     def hold(self, holder: str, position: int) -> None:
         """Keep everything from id *position* on until *holder* acknowledges it."""
         with self.lock:
-            super().hold(holder, position)
+            super().hold(check_name("holder", holder), position)
             self.held[self.name] = self
 
     def release(self, holder: str) -> None:
@@ -143,6 +144,7 @@ class Stream(Window):
         Nothing comes before `Subscription.start`. It is called by the evaluator's loop, which waits for it, and is left
         out after its first error: for code that may be slow or fail there is `hosting.deliveries.Deliveries`.
         """
+        name = None if name is None else check_name("subscriber", name)
 
         def wake() -> None:
             with self.lock:

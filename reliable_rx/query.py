@@ -20,6 +20,7 @@ from reactivex import abc
 from reactivex.internal.utils import is_future
 
 from reliable_rx.errors import QueryRefused
+from reliable_rx.names import check_name
 from reliable_rx.operator import Operator, Stage, frozen
 from reliable_rx.piping import Piped
 
@@ -258,9 +259,7 @@ def source(name: str) -> Query[Any]:
     >>> source("orders")
     source('orders')
     """
-    if not isinstance(name, str) or not name:
-        raise TypeError(f"a source is named by a non-empty string, got {name!r}")
-    return Query(Node(SourceLeaf(name)))
+    return Query(Node(SourceLeaf(check_name("input", name))))
 
 
 def as_query(value: Any) -> Query[Any]:

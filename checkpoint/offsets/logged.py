@@ -14,6 +14,7 @@ from checkpoint.offsets import table as rules
 from checkpoint.offsets.log import OffsetLog
 from checkpoint.offsets.store import Charge, Committed, Lease, Partition, Refusal
 from checkpoint.offsets.table import Charged, Draft
+from reliable_rx.names import check_name
 
 A = TypeVar("A")
 
@@ -96,6 +97,8 @@ class LoggedOffsets:
             return rules.committed_in(table.groups.get(group, {}), None)
 
     def _ask(self, group: str, operation: Callable[[Draft], A], *, alone: bool = False) -> A:
+        group = check_name("group", group)
+
         def checked(draft: Draft) -> A:
             rules.check_charge(draft.charged(group), group, self.where, paired=self._paired, alone=alone)
             return operation(draft)

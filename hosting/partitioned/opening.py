@@ -29,6 +29,7 @@ from hosting.partitioned.postgres_registry import PostgresRegistry
 from hosting.partitioned.postgres_stores import PostgresStores
 from hosting.partitioned.registry import Registry
 from hosting.partitioned.sqlite_registry import SqliteRegistry
+from reliable_rx.names import check_name
 
 ON_A_SERVER = ("postgresql://", "postgres://")
 
@@ -64,10 +65,9 @@ def open_group(where: str | Path, group: str) -> Opened:
     >>> version
     0
 
-    *Raises* what they raise: `CheckpointRefused`, `StoreUnavailable`; `ValueError` if *group* is empty.
+    *Raises* what they raise: `CheckpointRefused`, `StoreUnavailable`; `ValueError` if *group* is no name.
     """
-    if not group:
-        raise ValueError("a group needs a name: under it its nodes find each other")
+    group = check_name("group", group)
     with ExitStack() as undo:
         registry = _registry(where, group)
         undo.callback(registry.close)

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from checkpoint.offsets.store import OffsetStore
 from hosting.evaluator import QueryEvaluator
 from reliable_rx.errors import OffsetsLoading, OffsetsMoved, StoreUnavailable
+from reliable_rx.names import query_of
 
 LOG = logging.getLogger("reliable_rx")
 
@@ -72,7 +73,7 @@ class Readers:
 
 
 def _writes(evaluator: QueryEvaluator, stream: str) -> bool:
-    return stream.removesuffix(".dead_letters").removesuffix(".late") in evaluator.queries()
+    return query_of(stream) in evaluator.queries()
 
 
 def _first(evaluator: QueryEvaluator, stream: str) -> int:

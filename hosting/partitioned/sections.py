@@ -15,18 +15,19 @@ from typing import Any
 from checkpoint.store import Store
 from hosting.app import App, Declared, made, sink_at
 from hosting.background import Lend
+from hosting.cycles import made_of, refuse_cycle
 from hosting.evaluator import QueryEvaluator
+from hosting.lineage import check_partitions
 from hosting.partitioned.guarded import Guarded
 from hosting.partitioned.keys import WHOLE, WHOLE_PARTITION, Key, key_of
 from hosting.partitioned.places import Place
 from hosting.partitioned.words import Partition, Shard
 from hosting.starting import Start
 from reliable_rx.errors import QueryRefused, SourceFailed
+from reliable_rx.names import query_of
 from reliable_rx.plan import Plan
 from reliable_rx.query import Query
 from reliable_rx.reliable import Fencing, Listed, Listing, Reader, Sink, Source
-
-_ENDINGS = (".dead_letters", ".late")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -130,9 +131,9 @@ class OnePartition:
 
 def listing_of(source: Source) -> Sequence[Listing]:
     """Return the partitions of any source as they are listed now."""
-    if isinstance(source, Listed):
-        return source.listing()
-    return [Listing(name) for name in source.partitions()]
+    found = source.listing() if isinstance(source, Listed) else [Listing(name) for name in source.partitions()]
+    check_partitions(type(source).__name__, [each.name for each in found])
+    return found
 
 
 def sections_of(app: App) -> list[Section]:
@@ -150,6 +151,8 @@ def sections_of(app: App) -> list[Section]:
             path="/",
         )
     reads = {name: sources_of(each.query, name) for name, each in app.queries.items()}
+    for name, read in reads.items():
+        refuse_cycle(name, read, lambda each: made_of(each, reads))
     roots = {name: _roots(name, reads) for name in reads}
     _check_scopes(app, reads)
     sources = {name: made(source, "partitions") for name, source in app.sources.items()}
@@ -213,12 +216,6 @@ def _section(
         WHOLE if whole else "+".join(read),
         {name: sources[name] for name in read},
         queries,
-        [(stream, sink) for stream, sink in app.sinks if _query_of(stream) in queries],
+        [(stream, sink) for stream, sink in app.sinks if query_of(stream) in queries],
         app.options,
     )
-
-
-def _query_of(stream: str) -> str:
-    for ending in _ENDINGS:
-        stream = stream.removesuffix(ending)
-    return stream

@@ -19,6 +19,7 @@ from hosting.pressure import Weights
 from hosting.sources.polling import Sizes
 from hosting.sources.shared_partition import SharedPartition, SharedReader
 from hosting.window import Cache
+from reliable_rx.names import check_name
 from reliable_rx.reliable import Source
 
 LAGS = ("slow", "detach")
@@ -80,6 +81,7 @@ class SharedSource:
 
         Over a restart of the process it counts once it is named again: name all before the first one runs.
         """
+        name = check_name("reader", name)
         with self._lock:
             self.names.add(name)
             for partition in self._partitions.values():
@@ -100,7 +102,9 @@ class SharedSource:
         """
         if self.stream_of is None:
             raise ValueError("streams inside partitions are known by `stream_of`; give one")
+        check_name("stream", stream)
         if name is not None and partition is not None:
+            name = check_name("reader", name)
             self.partition(partition).register(name)
         elif name is not None:
             self.named(name)

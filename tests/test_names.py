@@ -1,0 +1,293 @@
+"""Names are refused where they are given, or else they can be stored; no query reads what is made of itself."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable
+from enum import StrEnum
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import reliable_rx as rx
+from checkpoint import MemoryStore, SqliteStore
+from checkpoint.offsets.memory import MemoryOffsets
+from hosting import App, CallbackSink, ListSource, QueryEvaluator, SharedSource
+from hosting.deliveries import Deliveries
+from hosting.partitioned.opening import open_group
+from hosting.partitioned.sections import sections_of
+from reliable_rx import operators as ops
+from reliable_rx.errors import QueryRefused, SourceFailed
+from reliable_rx.event_time import event_time
+from reliable_rx.names import NAME_BYTES_MAX, check_name
+
+NASTY: list[Any] = [
+    "",
+    "a\0b",
+    "\ud800",
+    "a\nb",
+    "\x7f",
+    "\x85",
+    "a\u2028b",
+    "x" * 70_000,
+    "é" * 128,
+    b"bytes",
+    None,
+    5,
+    ["a"],
+]
+RESERVED = ["q.dead_letters", "q.late", "*"]
+
+
+class Names(StrEnum):
+    """Names that are strings of a class of their own."""
+
+    ORDERS = "orders"
+
+
+class Odd:
+    """A source with one partition of any name."""
+
+    def __init__(self, partition: Any) -> None:
+        self.partition = partition
+
+    def partitions(self) -> list[Any]:
+        return [self.partition]
+
+    def open(self, partition: str, at: int, /) -> Any:
+        return ListSource([]).open("0", at)
+
+
+def started() -> QueryEvaluator:
+    evaluator = QueryEvaluator(MemoryStore())
+    evaluator.source("n", ListSource([1]))
+    evaluator.create("q", rx.source("n"))
+    evaluator.start()
+    return evaluator
+
+
+def noop(*_: Any) -> None: ...
+
+
+GIVEN: dict[str, Callable[[Any], Any]] = {
+    "source": lambda name: QueryEvaluator(MemoryStore()).source(name, ListSource([1])),
+    "push": lambda name: QueryEvaluator(MemoryStore()).push(name),
+    "create": lambda name: QueryEvaluator(MemoryStore()).create(name, rx.source("n")),
+    "create, running": lambda name: started().create(name, rx.source("n")),
+    "App.source": lambda name: App().source(name, ListSource([1])),
+    "App.push": lambda name: App().push(name),
+    "App.query": lambda name: App().query(name, rx.source("n")),
+}
+"""What declares a name."""
+NAMED: dict[str, Callable[[Any], Any]] = {
+    "rx.source": rx.source,
+    "sink": lambda name: QueryEvaluator(MemoryStore()).sink(name, CallbackSink(noop)),
+    "stream": lambda name: started().stream(name),
+    "subscriber": lambda name: started().stream("q").subscribe(Any, name=name),  # type: ignore[arg-type]
+    "holder": lambda name: started().stream("q").hold(name, 0),
+    "log": lambda name: MemoryStore().log(name),
+    "acknowledged stream": lambda name: MemoryStore().acknowledge(name, "me", 1),
+    "acknowledging": lambda name: MemoryStore().acknowledge("q", name, 1),
+    "deliveries, stream": lambda name: Deliveries().subscribe(name, Any, name="me"),  # type: ignore[arg-type]
+    "deliveries, subscriber": lambda name: Deliveries().subscribe("q", Any, name=name),  # type: ignore[arg-type]
+    "deliveries, rule": lambda name: Deliveries().implicit(name, bool, Any),  # type: ignore[arg-type]
+    "shared": lambda name: SharedSource(ListSource([1])).named(name),
+    "group": lambda name: open_group("", name),
+    "offsets": lambda name: MemoryOffsets(lambda *_: None).reset(name, {}),
+}  # fmt: skip
+"""What calls something by its name."""
+
+
+@pytest.mark.parametrize("where", [*GIVEN, *NAMED])
+def test_what_cannot_be_stored_is_no_name(where: str) -> None:
+    """Wherever a name is given, one that a store could not hold is refused at once, in a short sentence."""
+    give = {**GIVEN, **NAMED}[where]
+    for name in NASTY:
+        if where == "subscriber" and name is None:
+            continue  # which means that it has none
+        with pytest.raises((TypeError, ValueError)) as refused:
+            give(name)
+        assert type(refused.value) in (TypeError, ValueError), refused.value
+        assert len(str(refused.value).encode()) < 300
+
+
+@pytest.mark.parametrize("where", GIVEN)
+@pytest.mark.parametrize("name", RESERVED)
+def test_the_names_of_other_streams_are_taken(where: str, name: str) -> None:
+    """Nothing is declared under the name of the stream beside another query, with which its ids would be mixed."""
+    with pytest.raises(ValueError, match="choose another"):
+        GIVEN[where](name)
+
+
+@given(st.text() | st.text(st.characters(codec="utf-8"), max_size=80))
+def test_what_is_a_name_can_be_stored(name: str) -> None:
+    """A name that is accepted goes through a checkpoint and a restart wherever it stands."""
+    try:
+        check_name("query", name)
+    except ValueError:
+        return
+    store, values = MemoryStore(), [1, 2]
+    for _ in range(2):
+        with QueryEvaluator(store) as evaluator:
+            evaluator.source(name, ListSource(values))
+            pushed = evaluator.push(f"{name[:40]}+")
+            evaluator.create(f"{name[:40]}-", rx.source(name).merge(rx.source(f"{name[:40]}+")))
+            evaluator.start()
+            evaluator.stream(f"{name[:40]}-").hold(name, 0)
+            pushed.on_next(3)
+            while evaluator.step():
+                pass
+            evaluator.checkpoint(full=True)
+    assert evaluator.query(f"{name[:40]}-").emitted == 4
+
+
+def test_a_string_of_another_class_is_a_name_like_its_value() -> None:
+    """A member of an enumeration names what its value names, and no class of the application's comes into the store."""
+    assert type(check_name("query", Names.ORDERS)) is str
+    with QueryEvaluator(MemoryStore()) as evaluator:
+        evaluator.source(Names.ORDERS, ListSource([1]))
+        evaluator.create("q", rx.source("orders"))
+        evaluator.run()
+        assert [type(each) for each in evaluator.intake.sources] == [str]
+
+
+@pytest.mark.parametrize("name", ["\ud800", "", "a\n", 3])
+def test_partitions_have_names_that_can_be_stored(name: Any) -> None:
+    """A source that lists what cannot be stored, as a folder may, is refused with its name before anything is read."""
+    with pytest.raises(SourceFailed, match="'n' lists a partition that has no usable name"):
+        QueryEvaluator(MemoryStore()).source("n", Odd(name))
+
+
+def named(value: Any, stream: str) -> Callable[[Any], Any]:
+    return lambda x: rx.source(stream) if x == value else rx.of(x)
+
+
+n, m = rx.source("n"), rx.source("m")
+RINGS: dict[str, dict[str, Any]] = {
+    "itself": {"a": rx.source("a")},
+    "two": {"a": n.merge(rx.source("b")), "b": rx.source("a")},
+    "three": {"a": n.merge(rx.source("c")), "b": rx.source("a"), "c": rx.source("b").map(str)},
+    "its own late events": {"a": n.merge(rx.source("a.late"))},
+    "by way of dead letters": {"a": n.merge(rx.source("b")), "b": rx.source("a.dead_letters")},
+}
+
+
+@pytest.mark.parametrize("ring", RINGS)
+def test_a_ring_is_refused_when_it_is_declared(ring: str) -> None:
+    """Queries that read each other in a ring are refused by the declaration that closes it, alone and for a group."""
+    evaluator, app = QueryEvaluator(MemoryStore()), App()
+    app.source("n", ListSource([1]))
+    *first, last = RINGS[ring].items()
+    for name, query in first:
+        evaluator.create(name, query)
+    with pytest.raises(QueryRefused, match="come back to it for ever"):
+        evaluator.create(*last)
+    for name, query in RINGS[ring].items():
+        app.query(name, query)
+    with pytest.raises(QueryRefused, match="come back to it for ever"):
+        sections_of(app)
+
+
+@pytest.mark.parametrize("ring", RINGS)
+def test_a_ring_is_refused_when_a_query_is_edited(ring: str) -> None:
+    """No edit of a running query closes a ring; what was there goes on without it."""
+    evaluator = started_on(MemoryStore(), dict.fromkeys(RINGS[ring], n))
+    with pytest.raises(QueryRefused, match="come back to it for ever"):
+        evaluator.create_many(RINGS[ring])
+    evaluator.run()
+    assert evaluator.query("a").status == "completed" or ring == "its own late events"
+    evaluator.close()
+
+
+def test_a_ring_with_what_a_store_has_is_refused() -> None:
+    """The app's next version closes no ring with a query that it does not declare, and that the store still has."""
+    store = MemoryStore()
+    with started_on(store, {"a": n, "b": rx.source("a")}):
+        pass
+    with pytest.raises(QueryRefused, match="'a' reads 'b', which reads 'a'"):
+        started_on(store, {"a": rx.source("b")})
+
+
+def started_on(store: MemoryStore, queries: dict[str, Any]) -> QueryEvaluator:
+    evaluator = QueryEvaluator(store)
+    evaluator.source("n", ListSource(list(range(5))))
+    for name, query in queries.items():
+        evaluator.create(name, query)
+    evaluator.start()
+    return evaluator
+
+
+@pytest.mark.parametrize("clock", [None, event_time(float, lateness_s=0.0)])
+def test_a_ring_by_way_of_a_value_fails_its_query(clock: Any, tmp_path: Path) -> None:
+    """A selector that names a stream which reads its own query fails that query, in every replay at the same turn."""
+    found: list[Any] = []
+    for cut in range(8):
+        with contextlib.ExitStack() as stack:
+            for last in (False, True):
+                store = stack.enter_context(SqliteStore(tmp_path / f"{cut}"))
+                evaluator = QueryEvaluator(store, batch_events_max=1, background=False)
+                evaluator.source("n", ListSource([1, 2, 3, 4]))
+                evaluator.create("a", n.pipe(ops.flat_map(named(3, "b"))), clock=clock)
+                evaluator.create("b", rx.source("a").map(float), clock=clock)
+                evaluator.create("other", n)
+                if last:
+                    evaluator.run()
+                    found.append([
+                        [value for part in evaluator.stream(name).read(0, 10) for value in part.values]
+                        for name in ("a", "b", "other")
+                    ])  # fmt: skip
+                    assert "come back to it for ever" in evaluator.query("a").error
+                else:
+                    for _ in range(cut):
+                        evaluator.step()
+                        evaluator.flush()
+                        if cut % 2:
+                            evaluator.checkpoint()
+                evaluator.close()
+                store.close()
+    assert found == [[[1, 2], [1.0, 2.0], [1, 2, 3, 4]]] * 8
+
+
+def test_what_selectors_read_is_forgotten_with_them() -> None:
+    """A stream that a selector no longer reads may read its query later; what is counted follows from what is open."""
+    evaluator = QueryEvaluator(MemoryStore())
+    pushed = evaluator.push("n")
+    evaluator.create_many({"a": n, "b": n.pipe(ops.flat_map(lambda x: rx.source("a")))})
+    pushed.on_next(1)
+    while evaluator.step():
+        pass
+    with pytest.raises(QueryRefused, match="'a' reads 'b', which reads 'a'"):
+        evaluator.create("a", rx.source("b"))
+    pushed.on_completed()
+    evaluator.run()
+    assert evaluator.engine.readers.chosen == {}
+    evaluator.close()
+
+
+def test_letters_can_be_read_before_the_first_one_is_there() -> None:
+    """A query may read the dead letters of another, which begin with the first event that it cannot digest."""
+    with QueryEvaluator(MemoryStore()) as evaluator:
+        evaluator.source("n", ListSource([1, 0, 2]))
+        evaluator.create("a", n.map(lambda x: 1 / x), policy="dead_letter")
+        evaluator.create("bad", rx.source("a.dead_letters").map(lambda letter: letter.value))
+        evaluator.run()
+        assert [value for part in evaluator.stream("bad").read(0, 10) for value in part.values] == [0]
+
+
+def test_a_name_that_is_nearly_right_is_recognised() -> None:
+    """A message about an unknown name says which one was meant, and which there are."""
+    evaluator = started_on(MemoryStore(), {"orders": n})
+    for ask in (evaluator.query, evaluator.stream, evaluator.dispose):
+        with pytest.raises(KeyError, match="did you mean 'orders'"):
+            ask("ordres")
+    with pytest.raises(QueryRefused, match="did you mean 'orders'"):
+        evaluator.create("q", rx.source("order"))
+    evaluator.close()
+
+
+def test_the_longest_name() -> None:
+    """A name of as many bytes as are allowed is one, in whatever script."""
+    assert check_name("query", "é" * (NAME_BYTES_MAX // 2)) == "é" * (NAME_BYTES_MAX // 2)
