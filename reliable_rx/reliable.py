@@ -46,12 +46,25 @@ class ReliableObservable(Protocol[T_co]):
 
 
 @dataclass(frozen=True, slots=True)
+class Rejected:
+    """A record that could not be read: its id, what is there instead of an event, and why.
+
+    The same whenever the partition is read again, so that it can become a dead letter.
+    """
+
+    position: int
+    value: Any
+    error: str
+
+
+@dataclass(frozen=True, slots=True)
 class Batch:
     """Consecutive events of one partition: ids ``first``, ``first + 1``, …
 
     *ended* says that nothing will ever follow these; *error* ends the partition with an error instead. The *skipped*
     ids before *first* hold nothing and never will: a log whose positions have gaps says so, and what is neither an
-    event nor skipped is lost. *coming* says that more is there already and on its way; ask again.
+    event nor skipped is lost. Those of them that hold a record which cannot be read are *rejected*. *coming* says that
+    more is there already and on its way; ask again.
     """
 
     first: int
@@ -60,6 +73,7 @@ class Batch:
     error: Exception | None = None
     skipped: int = 0
     coming: bool = False
+    rejected: tuple[Rejected, ...] = ()
 
     @property
     def next(self) -> int:

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import pytest
 from lanes import Lane, at_each_commit
 
-from hosting.sources import FileSource, passes, text_files
+from hosting.sources import FileSource, lanes, lines
 from reliable_rx.errors import PositionUnavailable, SourceFailed
 from reliable_rx.testing.sources import check_source
 
@@ -82,7 +82,7 @@ def path(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
 @pytest.fixture
 def small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
     """Blocks of 100 bytes, so that small files have many chunks."""
-    monkeypatch.setattr(text_files, "BLOCK_BYTES", 100)
+    monkeypatch.setattr(lines, "BLOCK_BYTES", 100)
 
 
 def test_every_format_gives_the_same_records(path: Path) -> None:
@@ -165,11 +165,11 @@ def test_csv_against_the_csv_module(tmp_path: Path, seed: int) -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("a,b\n1,2\n\n3\n", "line 4: 2 fields expected, 1 found"),
-        ("a,b\n1,2\n3,4,5\n", "line 3: 2 fields expected, 3 found"),
-        ('a,b\n1,"2\nx"\n"3,4\n', "line 4: a quoted field is never closed"),
-        ('a,b\n1,"2"x\n', "line 2: ',' expected after '\"'"),
-        ("a,b\n1,2\n\udcff,4\n", "line 3: 'utf-8' codec can't decode"),
+        ("a,b\n1,2\n\n3\n", "line 4 (byte 9): 2 fields expected, 1 found"),
+        ("a,b\n1,2\n3,4,5\n", "line 3 (byte 8): 2 fields expected, 3 found"),
+        ('a,b\n1,"2\nx"\n"3,4\n', "line 4 (byte 12): a quoted field is never closed"),
+        ('a,b\n1,"2"x\n', "line 2 (byte 4): ',' expected after '\"'"),
+        ("a,b\n1,2\n\udcff,4\n", "line 3 (byte 8): 'utf-8' codec can't decode"),
         ("a,a\n1,2\n", "line 1: column 'a' appears twice"),
     ],
 )
@@ -194,7 +194,7 @@ def test_malformed_json_lines(tmp_path: Path, bad: str) -> None:
     path.write_bytes(f'{{"a": 1}}\n\n{{"a": 2}}\n{bad}\n{{"a": 3}}\n'.encode(errors="surrogateescape"))
     reader = FileSource(path).open("bad.jsonl", 0)
     assert reader.fetch(10).values == [{"a": 1}, {"a": 2}]
-    with pytest.raises(SourceFailed, match="line 4: not a line of JSON") as caught:
+    with pytest.raises(SourceFailed, match=r"line 4 \(byte 19\): not a line of JSON") as caught:
         reader.fetch(10)
     assert (caught.value.partition, caught.value.position) == ("bad.jsonl", 2)
     reader.close()
@@ -235,8 +235,8 @@ def test_an_undeclared_key_is_never_dropped(path: Path) -> None:
 
 def test_one_reader_far_ahead(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A reader that lags leaves the shared pass when too much waits for it, and loses nothing."""
-    monkeypatch.setattr(text_files, "BLOCK_BYTES", 200)
-    monkeypatch.setattr(passes, "BUFFERED_MAX", 10)
+    monkeypatch.setattr(lines, "BLOCK_BYTES", 200)
+    monkeypatch.setattr(lanes, "BUFFERED_MAX", 10)
     monkeypatch.setattr("hosting.sources.files.BUFFERED_MAX", 10)
     source = FileSource(write_csv(tmp_path / "a.csv"), partition_by="origin")
     late = source.open("EWR", 0)
@@ -251,8 +251,8 @@ def test_one_reader_far_ahead(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
 def test_partitions_share_one_pass(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Reading all keys in turn opens the file once."""
     opened: list[Path] = []
-    original = text_files.open_bytes
-    monkeypatch.setattr(text_files, "open_bytes", lambda path: (opened.append(path), original(path))[1])
+    original = lines.open_bytes
+    monkeypatch.setattr(lines, "open_bytes", lambda path: (opened.append(path), original(path))[1])
     source = FileSource(write_csv(tmp_path / "a.csv"), partition_by="origin", partitions=["EWR", "JFK", "LGA"])
     readers = {name: source.open(name, 0) for name in source.partitions()}
     counts = dict.fromkeys(readers, 0)

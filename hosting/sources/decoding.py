@@ -12,10 +12,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from hosting.sources.bad_records import CAUGHT, reason_of
 from reliable_rx.errors import SourceFailed
 
-Bad = tuple[int, Exception]
+Bad = tuple[int, BaseException]
 """The index of the first record that cannot be decoded, and why."""
+SHOWN_MAX = 200
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,6 +30,8 @@ class Reading:
     parse: Callable[[Any], Any] | None = None
     partition_by: str | Callable[[Any], Any] | None = None
     follow: bool = False
+    fails: bool = True
+    """Whether a record that cannot be read fails the source; else it is left out, and told."""
 
     def columns_read(self) -> tuple[str, ...] | None:
         """Name the columns that must be read to hand out `columns`, or None for all."""
@@ -90,14 +94,14 @@ class Decoder:
         try:
             for index, row in enumerate(rows):  # noqa: B007 (the failing index is read below)
                 split[str(key_of(row))].append(row)
-        except Exception as error:
+        except CAUGHT as error:
             return split, (index, error)
         return split, None
 
     def _decode(self, rows: Sequence[Any]) -> tuple[Sequence[Any], Bad | None]:
         try:
             return self._values(rows), None
-        except Exception:
+        except CAUGHT:
             return self._decode_until_bad(rows)
 
     def _decode_until_bad(self, rows: Sequence[Any]) -> tuple[Sequence[Any], Bad | None]:
@@ -105,7 +109,7 @@ class Decoder:
         for index, row in enumerate(rows):
             try:
                 values += self._values([row])
-            except Exception as error:
+            except CAUGHT as error:
                 return values, (index, self._explain(row, error))
         return values, None
 
@@ -135,12 +139,27 @@ class Decoder:
                 row[name] = convert(row[name])
         return list(rows)
 
-    def _explain(self, row: Any, error: Exception) -> Exception:
+    def raw(self, row: Any) -> Any:
+        """Return a record as it is told that cannot be decoded: with the names of its columns."""
+        return row if self._names is None else dict(zip(self._names, row, strict=True))
+
+    def _explain(self, row: Any, error: BaseException) -> BaseException:
         """Say which column cannot be converted, if that is the reason."""
         for name, convert in self._reading.types.items():
+            if self._names is None and not (isinstance(row, dict) and name in row):
+                return error
             text = row[name if self._names is None else self._names.index(name)]
             try:
                 convert(text)
-            except Exception as reason:
-                return ValueError(f"column {name!r} holds {text!r}, which its type refuses ({reason})")
+            except CAUGHT as reason:
+                return ValueError(f"column {name!r} holds {shown(text)}, which its type refuses ({reason_of(reason)})")
         return error
+
+
+def shown(value: Any) -> str:
+    """Return *value* as a message shows it."""
+    try:
+        text = repr(value)
+    except Exception:
+        return f"a {type(value).__name__} that cannot be shown"
+    return text if len(text) <= SHOWN_MAX else f"{text[:SHOWN_MAX]}…"

@@ -12,12 +12,17 @@ import os
 import threading
 import weakref
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal
 
+from hosting.sources.bad_records import OnBadRecord, check_policy
 from hosting.sources.decoding import Reading
 from hosting.sources.finding import first_at
-from hosting.sources.passes import BUFFERED_MAX, Lane, Marks, Pass
+from hosting.sources.lanes import BUFFERED_MAX, Lane, Marks
+from hosting.sources.lines import not_a_file
+from hosting.sources.passes import NO_KEY, Pass
+from hosting.sources.sorted_reader import Sorted, SortedReader, Sorting
 from hosting.starting import ENDLESS
 from reliable_rx.errors import PositionUnavailable, SourceFailed
 from reliable_rx.reliable import Batch, Reader
@@ -46,7 +51,12 @@ class FileSource:
 
     Without *partition_by* each file is a partition, named by its file name. With it, all files together, in
     order, are split by a column or a function of the value; *partitions* declares the keys, which saves a pass over the
-    files to find them. A record of an undeclared key is an error, never dropped.
+    files to find them. A record of an undeclared key is a bad record, never dropped in silence.
+
+    A record that cannot be read (malformed, or refused by *types*, *parse* or *partition_by*) fails the source, which
+    names file, line and byte. With *on_bad_record* ``"skip"`` it is left out, and the evaluator says how many were;
+    with ``"dead_letter"`` it also goes, with place and reason, to the stream ``NAME.dead_letters`` of the source. It
+    keeps its number either way; one without a key has its number in the first partition.
 
     *sort_by* is a function of the value; it puts each partition in order, stable, holding **all of its values in
     memory**. *timestamp* is a function of the value too, kept for the evaluator's event time. With *follow*, lines
@@ -77,9 +87,12 @@ class FileSource:
         sort_by: Callable[[Any], Any] | None = None,
         timestamp: Callable[[Any], float] | None = None,
         follow: bool = False,
+        on_bad_record: OnBadRecord = "fail",
     ) -> None:
+        check_policy(on_bad_record)
         self.paths = _find(paths)
         self.timestamp = timestamp
+        self.on_bad_record = on_bad_record
         self._reading = Reading(
             format=format or _format_of(self.paths),
             columns=None if columns is None else tuple(columns),
@@ -87,6 +100,7 @@ class FileSource:
             parse=parse,
             partition_by=partition_by,
             follow=follow,
+            fails=on_bad_record == "fail",
         )
         self._sort_by = sort_by
         self._declared = None if partitions is None else tuple(partitions)
@@ -95,7 +109,7 @@ class FileSource:
         self._marks: dict[str, Marks] = {}
         self._passes: list[Pass] = []
         self._counts: dict[str, int] = {}
-        self._sorted: weakref.WeakValueDictionary[str, _Sorted] = weakref.WeakValueDictionary()
+        self._sorted: weakref.WeakValueDictionary[str, Sorted] = weakref.WeakValueDictionary()
 
     def __repr__(self) -> str:
         return f"FileSource({', '.join(str(path) for path in self.paths)})"
@@ -114,9 +128,17 @@ class FileSource:
             raise SourceFailed(f"{self} has no partition {partition!r}", source=repr(self), partition=partition)
         if at < 0:
             raise PositionUnavailable(f"records of {self} start at 0, not at {at}", wanted=at, first=0, end=None)
-        if self._sort_by is not None:
-            return _SortedReader(self, partition, at)
-        return FileReader(self, partition, at)
+        if self._sort_by is None:
+            return FileReader(self, partition, at)
+        sorting = Sorting(
+            name=repr(self),
+            partition=partition,
+            unsorted=lambda: FileReader(self, partition, 0),
+            key=self._sort_by,
+            loaded=self._sorted,
+            lock=self._lock,
+        )
+        return SortedReader(sorting, at)
 
     def bounds(self, partition: str, /) -> tuple[int, int]:
         """Return 0 and the number of records there now; what is counted once, of a file that does not grow, is kept.
@@ -139,7 +161,7 @@ class FileSource:
 
     def _count(self, partition: str) -> None:
         keyed = self._reading.partition_by is not None
-        walk = self._new_pass(None if keyed else partition, keys=frozenset(self.partitions()) if keyed else None)
+        walk = self._new_pass(None if keyed else partition, keys=self.partitions() if keyed else None)
         walk.attach(partition if keyed else "", ENDLESS)
         try:
             while walk.advance():
@@ -167,19 +189,27 @@ class FileSource:
             raise ValueError(f"two files are named {min(twice)!r}, and a file's name is its partition's; rename one")
 
     def _discover(self) -> tuple[str, ...]:
-        walk = self._new_pass(None, keys=None)
+        walk = self._new_pass(None, keys=None, marks=None if self._reading.fails else Marks())
         try:
             while walk.advance():
                 pass
         finally:
             walk.close()
+        odd = walk.counts.pop(NO_KEY, 0)
+        found = tuple(sorted(walk.counts))
+        if odd and not found:
+            message = f"none of the {odd:,} records of {self} can be read, so it has no partitions"
+            raise SourceFailed(f"{message}; read it with on_bad_record='fail' to see why", source=repr(self))
         if not self._reading.follow:
             self._counts.update(walk.counts)
-        return tuple(sorted(walk.counts))
+            if odd:
+                self._counts[found[0]] += odd
+        return found
 
-    def _new_pass(self, partition: str | None, *, keys: frozenset[str] | None) -> Pass:
+    def _new_pass(self, partition: str | None, *, keys: Sequence[str] | None, marks: Marks | None = None) -> Pass:
         paths = self.paths if partition is None else [p for p in self.paths if p.name == partition]
-        marks = self._marks.setdefault(partition or "", Marks())
+        if marks is None:
+            marks = self._marks.setdefault(partition or "", Marks())
         most = BUFFERED_MAX if self._sort_by is None else None
         return Pass(paths, self._reading, marks, keys=keys, buffered_max=most)
 
@@ -190,9 +220,7 @@ class FileSource:
             lane = walk.attach(partition, position)
             if lane is not None:
                 return walk, lane
-        walk = (
-            self._new_pass(None, keys=frozenset(self.partitions())) if keyed else self._new_pass(partition, keys=None)
-        )
+        walk = self._new_pass(None, keys=self.partitions()) if keyed else self._new_pass(partition, keys=None)
         lane = walk.attach(partition if keyed else "", position)
         if lane is None:
             raise SourceFailed(f"{self} cannot be opened at {position}", source=repr(self), partition=partition)
@@ -221,11 +249,11 @@ class FileReader:
                 self._pass, self._lane = self._source._ride(self._partition, self._lane.position)
             self._fill(count_max)
             lane = self._lane
-            first = lane.position
-            values = lane.take(count_max)
-            if lane.failure and not values and count_max > 0:
+            if lane.failure and not lane.waiting and count_max > 0:
                 raise self._failed(lane.failure)
-            return Batch(first, values, ended=self._pass.ended and not lane.waiting and not lane.failure)
+            batch = lane.take(count_max)
+            ended = self._pass.ended and not lane.waiting and not lane.failure
+            return replace(batch, ended=True) if ended else batch
 
     def acknowledge(self, n: int, /) -> None:
         """Do nothing: a file keeps its records anyway."""
@@ -258,68 +286,6 @@ class FileReader:
         return PositionUnavailable(f"{message}; put the whole file back", wanted=wanted, first=0, end=end)
 
 
-class _Sorted:
-    """All values of one partition in order; shared while any reader holds it."""
-
-    def __init__(self, values: list[Any]) -> None:
-        self.values = values
-
-
-class _SortedReader:
-    """One partition of a `FileSource` with *sort_by*: loaded at the first fetch."""
-
-    def __init__(self, source: FileSource, partition: str, at: int) -> None:
-        self._source = source
-        self._partition = partition
-        self._position = at
-        self._sorted: _Sorted | None = source._sorted.get(partition)
-        self._raw = FileReader(source, partition, 0) if self._sorted is None else None
-
-    def fetch(self, count_max: int, /) -> Batch:
-        values = self._load().values
-        first = self._position
-        if first > len(values):
-            message = f"partition {self._partition!r} of {self._source} has {len(values)} records; {first} is wanted"
-            raise PositionUnavailable(message, wanted=first, first=0, end=len(values))
-        batch = Batch(first, values[first : first + count_max], ended=first + count_max >= len(values))
-        self._position = batch.next
-        return batch
-
-    def acknowledge(self, n: int, /) -> None:
-        """Do nothing: a file keeps its records anyway."""
-
-    def close(self) -> None:
-        self._sorted = None
-        if self._raw is not None:
-            self._raw.close()
-
-    def _load(self) -> _Sorted:
-        if self._sorted is None:
-            with self._source._lock:
-                self._sorted = self._source._sorted.get(self._partition) or self._sort()
-                self._source._sorted[self._partition] = self._sorted
-            if self._raw is not None:
-                self._raw.close()
-        return self._sorted
-
-    def _sort(self) -> _Sorted:
-        values: list[Any] = []
-        raw = self._raw or FileReader(self._source, self._partition, 0)
-        self._raw = raw
-        while not (batch := raw.fetch(BUFFERED_MAX)).ended:
-            values += batch.values
-        values += batch.values
-        key = self._source._sort_by
-        try:
-            values.sort(key=key)
-        except Exception as error:
-            message = (
-                f"sort_by failed on partition {self._partition!r} of {self._source}: {type(error).__name__}: {error}"
-            )
-            raise SourceFailed(message, source=repr(self._source), partition=self._partition) from error
-        return _Sorted(values)
-
-
 def _find(paths: Paths) -> tuple[Path, ...]:
     """Resolve paths and patterns; every path must be a file."""
     given = [paths] if isinstance(paths, (str, os.PathLike)) else list(paths)
@@ -332,8 +298,8 @@ def _find(paths: Paths) -> tuple[Path, ...]:
 def _expand(path: str) -> list[Path]:
     if os.path.isfile(path):
         return [Path(path)]
-    if os.path.isdir(path):
-        raise SourceFailed(f"{path} is a directory; name its files with a pattern, such as {path}/*.csv", source=path)
+    if os.path.exists(path):
+        raise SourceFailed(f"{path} {not_a_file(path)}", source=path)
     matches = [Path(match) for match in sorted(glob.glob(path, recursive=True)) if os.path.isfile(match)]
     if not matches:
         what = "no file matches" if glob.has_magic(path) else "there is no file"

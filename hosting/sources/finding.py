@@ -31,7 +31,7 @@ def first_at(source: Source, partition: str, time: float, *, first: int = 0) -> 
             for offset, value in enumerate(batch.values):
                 if timestamp(value) >= time:
                     return batch.first + offset
-            if not batch.values and not batch.coming:
+            if not batch.values and not batch.coming and not batch.skipped:
                 return batch.first
             if batch.ended or batch.error is not None:
                 return batch.next

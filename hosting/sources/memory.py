@@ -21,7 +21,7 @@ class ListSource:
     function of the value, kept for the evaluator's event time.
 
     >>> ListSource(["a", "b", "c"]).open("0", 1).fetch(10)
-    Batch(first=1, values=['b', 'c'], ended=True, error=None, skipped=0, coming=False)
+    Batch(first=1, values=['b', 'c'], ended=True, error=None, skipped=0, coming=False, rejected=())
 
     *Raises* `TypeError` for what can be read only once, `PositionUnavailable` for a position behind the end.
     """

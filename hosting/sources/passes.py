@@ -12,86 +12,21 @@ would fill the memory).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections import deque
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from hosting.sources.bad_records import BadRecord, reason_of
 from hosting.sources.decoding import Bad, Decoder, Reading
+from hosting.sources.lanes import BUFFERED_MAX, Lane, Marks
 from hosting.sources.parquet_files import ParquetFile
 from hosting.sources.text_files import CsvFile, JsonLinesFile, RecordFile
 from reliable_rx.errors import SourceFailed
 
-BUFFERED_MAX = 65_536
 PARTITIONS_MAX = 10_000
-MARKS_WEIGHT_MAX = 1 << 18
-
-
-@dataclass(frozen=True, slots=True)
-class Mark:
-    """A place to begin at: an offset in a file, and how many records of each key lie before it."""
-
-    file: int
-    offset: int
-    counts: Mapping[str, int]
-
-
-class Marks:
-    """A sparse index of marks in the order of the files; it thins itself out when it grows heavy."""
-
-    def __init__(self) -> None:
-        self._marks: list[Mark] = []
-        self._stride = 1
-        self._since = 0
-
-    def add(self, file: int, offset: int, counts: Mapping[str, int]) -> None:
-        """Note a place, unless it lies before the last one noted."""
-        if self._marks and (file, offset) <= (self._marks[-1].file, self._marks[-1].offset):
-            return
-        self._since += 1
-        if self._since < self._stride:
-            return
-        self._since = 0
-        self._marks.append(Mark(file, offset, dict(counts)))
-        if len(self._marks) * (len(counts) + 1) > MARKS_WEIGHT_MAX:
-            del self._marks[::2]
-            self._stride *= 2
-
-    def before(self, wanted: Mapping[str, int]) -> Mark | None:
-        """Return the last mark with at most *wanted* records of each key before it."""
-        for mark in reversed(self._marks):
-            if all(mark.counts.get(key, 0) <= position for key, position in wanted.items()):
-                return mark
-        return None
-
-
-@dataclass(slots=True, eq=False)
-class Lane:
-    """What waits for one reader: *values*, the first of them with id *position*."""
-
-    key: str
-    position: int
-    skip: int = 0
-    """Records of this key that the pass must still leave behind before *position*."""
-    values: list[Any] = field(default_factory=list)
-    taken: int = 0
-    failure: str | None = None
-    dropped: bool = False
-
-    @property
-    def waiting(self) -> int:
-        return len(self.values) - self.taken
-
-    def take(self, count_max: int) -> list[Any]:
-        """Remove and return the first values."""
-        end = min(self.taken + count_max, len(self.values))
-        values = self.values[self.taken : end]
-        self.taken = end
-        self.position += len(values)
-        if end == len(self.values) or end > BUFFERED_MAX:
-            del self.values[:end]
-            self.taken = 0
-        return values
+NO_KEY = "\0"
+"""Under which records without a key are counted before the partitions are known."""
 
 
 class Pass:
@@ -103,7 +38,7 @@ class Pass:
         reading: Reading,
         marks: Marks,
         *,
-        keys: frozenset[str] | None,
+        keys: Sequence[str] | None,
         buffered_max: int | None = BUFFERED_MAX,
     ) -> None:
         self.ended = False
@@ -111,7 +46,8 @@ class Pass:
         self._paths = paths
         self._reading = reading
         self._marks = marks
-        self._keys = keys
+        self._keys = None if keys is None else frozenset(keys)
+        self._first_key = keys[0] if keys else NO_KEY
         self._buffered_max = buffered_max
         self._lanes: dict[str, Lane] = {}
         self._file: RecordFile | None = None
@@ -133,7 +69,7 @@ class Pass:
         if self._lanes.get(lane.key) is lane:
             del self._lanes[lane.key]
         lane.dropped = True
-        lane.values = []
+        lane.values, lane.rejected = [], deque()
         if not self._lanes:
             self.close()
         return not self._lanes
@@ -146,17 +82,19 @@ class Pass:
             raise SourceFailed(self._failure)
         self._begin()
         file = self._open()
-        offset = file.offset
-        self._marks.add(self._file_index, offset, self.counts)
+        self._marks.add(self._file_index, file.offset, self.counts)
         count, rows = file.chunk(self._skippable())
         if not count:
             return self._next_file()
-        skipped = count - len(rows)
-        if skipped:
-            self._leave_behind(skipped)
-        if rows:
-            self._distribute(rows, lambda index: file.where(offset, skipped + index))
-            self._make_room(asking)
+        if isinstance(rows, BadRecord):
+            self._take_bad(file, rows)
+        else:
+            skipped = count - len(rows)
+            if skipped:
+                self._leave_behind(skipped)
+            if rows:
+                self._distribute(file, rows, skipped)
+        self._make_room(asking)
         return True
 
     def close(self) -> None:
@@ -204,43 +142,99 @@ class Pass:
             lane.skip -= count
         self._count("", count)
 
-    def _distribute(self, rows: Sequence[Any], where: Callable[[int], str]) -> None:
+    def _distribute(self, file: RecordFile, rows: Sequence[Any], skipped: int) -> None:
         decoder = self._decoder
         if decoder is None:
             path = self._paths[self._file_index]
-            decoder = self._decoder = Decoder(self._reading, path, self._open().names)
+            decoder = self._decoder = Decoder(self._reading, path, file.names)
         split, bad = decoder.split(rows)
+        values = {key: self._decode(key, part, decoder) for key, part in split.items()}
+        if not self._reading.fails and (bad or any(each and each[1] for each in values.values()) or self._odd(split)):
+            self._distribute_singly(file, rows, skipped, decoder)
+            return
         for key, part in split.items():
-            lane = self._lanes.get(key)
-            if lane is not None and lane.failure is None:
-                failed = self._fill(lane, part, decoder)
-                if failed is not None:
-                    index = next(i for i, row in enumerate(rows) if row is part[failed[0]])
-                    lane.failure = f"{where(index)}: {_reason(failed[1])}"
             self._count(key, len(part))
+            found, lane = values[key], self._lanes.get(key)
+            if found is None or lane is None:
+                continue
+            start = min(lane.skip, len(part))
+            lane.skip -= start
+            lane.values += found[0]
+            if found[1] is not None:
+                index = next(i for i, row in enumerate(rows) if row is part[start + found[1][0]])
+                lane.failure = self._failed(file.where(skipped + index), reason_of(found[1][1]))
         if bad is not None:
-            self._failure = f"{where(bad[0])}: {_reason(bad[1])}"
+            self._failure = self._failed(file.where(skipped + bad[0]), reason_of(bad[1]))
         self._check_keys(split)
 
-    def _fill(self, lane: Lane, part: Sequence[Any], decoder: Decoder) -> Bad | None:
-        start = lane.skip
-        if start >= len(part):
-            lane.skip -= len(part)
+    def _decode(self, key: str, part: Sequence[Any], decoder: Decoder) -> tuple[Sequence[Any], Bad | None] | None:
+        """Return the values of those rows of a key that its reader still wants."""
+        lane = self._lanes.get(key)
+        if lane is None or lane.failure is not None:
             return None
-        lane.skip = 0
-        values, bad = decoder.decode(part[start:] if start else part)
-        lane.values += values
-        return bad and (start + bad[0], bad[1])
+        return decoder.decode(part[lane.skip :] if lane.skip else part)
+
+    # -- records that cannot be read
+
+    def _distribute_singly(self, file: RecordFile, rows: Sequence[Any], skipped: int, decoder: Decoder) -> None:
+        """Take rows one by one, in their order: some are none, or nobody's."""
+        for index, row in enumerate(rows):
+            split, bad = decoder.split([row])
+            key = next(iter(split), None)
+            reason = "" if bad is None else reason_of(bad[1])
+            if key is not None and self._keys is not None and key not in self._keys:
+                key, reason = None, f"{key!r} is no declared partition"
+            lane = self._lanes.get(self._odd_key if key is None else key)
+            self._count(self._odd_key if key is None else key, 1)
+            if lane is None:
+                continue
+            if lane.skip:
+                lane.skip -= 1
+                continue
+            if key is not None:
+                values, bad = decoder.decode(split[key])
+                reason = "" if bad is None else reason_of(bad[1])
+            if key is not None and bad is None:
+                lane.values += values
+            else:
+                lane.reject(decoder.raw(row), f"{file.place(skipped + index)}: {reason}")
+        self._check_count()
+
+    def _take_bad(self, file: RecordFile, record: BadRecord) -> None:
+        """Take a record that is none: with keys it is the first partition's, as it has no key."""
+        if self._reading.fails:
+            self._failure = self._failed(file.where(0), record.reason)
+            return
+        self._count(self._odd_key, 1)
+        lane = self._lanes.get(self._odd_key)
+        if lane is not None and lane.skip:
+            lane.skip -= 1
+        elif lane is not None:
+            lane.reject(record.raw, f"{record.place}: {record.reason}")
+
+    @property
+    def _odd_key(self) -> str:
+        return "" if self._reading.partition_by is None else self._first_key
+
+    def _odd(self, split: Mapping[str, Sequence[Any]]) -> bool:
+        return self._keys is not None and not split.keys() <= self._keys
+
+    def _failed(self, where: str, reason: str) -> str:
+        return f"{where}: {reason}; mend this record, or read past it with on_bad_record='skip' or 'dead_letter'"
 
     def _count(self, key: str, count: int) -> None:
         self.counts[key] = self.counts.get(key, 0) + count
 
     def _check_keys(self, split: Mapping[str, Sequence[Any]]) -> None:
-        path = self._paths[self._file_index]
-        if self._keys is not None and not split.keys() <= self._keys:
+        if self._keys is not None and self._odd(split):
+            path = self._paths[self._file_index]
             key = min(split.keys() - self._keys)
             self._failure = f"{path} holds a record of {key!r}, which is no declared partition; add it to `partitions`"
+        self._check_count()
+
+    def _check_count(self) -> None:
         if len(self.counts) > PARTITIONS_MAX:
+            path = self._paths[self._file_index]
             self._failure = f"{path} has over {PARTITIONS_MAX} keys; partition by something coarser"
 
     def _make_room(self, asking: Lane | None) -> None:
@@ -260,8 +254,3 @@ def open_records(path: Path, reading: Reading, *, offset: int = 0) -> RecordFile
         return ParquetFile(path, columns=reading.columns_read(), offset=offset)
     kind = CsvFile if reading.format == "csv" else JsonLinesFile
     return kind(path, follow=reading.follow, offset=offset)
-
-
-def _reason(error: Exception) -> str:
-    what = str(error) if type(error) is ValueError else f"{type(error).__name__}: {error}"
-    return f"{what}; mend this record, or the function that reads it"

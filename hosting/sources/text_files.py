@@ -1,9 +1,13 @@
-"""Text files as chunks of raw records: CSV and JSON lines, plain, gzipped or alone in a zip.
+"""Text files as chunks of raw records: CSV and JSON lines.
 
 A chunk is some hundred records parsed in one go by C code; its offset in the (uncompressed) bytes is always the
 start of a record, so that a sparse index of offsets is sound. The trap is CSV: a newline inside quotes ends no record,
 and whether a quote opens a field only `csv.reader` knows. So a block without any quote is cut at
 its last newline, and in any other the parser itself says how far it came.
+
+A block in which something is wrong is cut up record by record, and each record that cannot be read is a chunk of its
+own: it has a number like any other. A line that is malformed, or begins a quoted field that is never rightly closed,
+is one bad record, and the next line begins the next: an odd quote must not swallow what lies behind it.
 
 Rejected: `csv.DictReader` (four times slower), guessing by the parity of quotes (wrong for ``5" pipe,1``), and
 ``str.splitlines`` (it also splits at U+2028 and form feeds). Line numbers are not counted while reading; a failure
@@ -13,25 +17,23 @@ is rare, and `where` then counts them afresh.
 from __future__ import annotations
 
 import csv
-import gzip
 import io
 import json
-import os
-import zipfile
-import zlib
+import threading
+from collections import deque
 from collections.abc import Iterator, Sequence
+from contextlib import closing
 from itertools import islice
 from pathlib import Path
-from typing import IO, Any, Protocol
+from typing import IO, Any, NamedTuple, Protocol
 
-from reliable_rx.errors import PositionUnavailable, SourceFailed
+from hosting.sources import lines
+from hosting.sources.bad_records import BadRecord, raw_text
+from hosting.sources.csv_records import UNCLOSED, cut_rows, let_fields_be_long
+from hosting.sources.lines import BOM, Lines
+from reliable_rx.errors import SourceFailed
 
-BLOCK_BYTES = 1 << 16
-RECORD_BYTES_MAX = 1 << 26
-READ_ERRORS = (OSError, EOFError, zlib.error, zipfile.BadZipFile)
-
-Parsed = tuple[list[Any], int, str | None]
-"""Good records, the bytes they took, and what is wrong with the record behind them."""
+Raw = Sequence[Any] | BadRecord
 
 
 class RecordFile(Protocol):
@@ -45,102 +47,26 @@ class RecordFile(Protocol):
     def offset(self) -> int:
         """Where the next chunk starts: a place that the file can be opened at again."""
 
-    def chunk(self, skip: int, /) -> tuple[int, Sequence[Any]]:
-        """Return the number of records in the next chunk (0: no more, for now) and those after the first *skip*."""
+    def chunk(self, skip: int, /) -> tuple[int, Raw]:
+        """Return the number of records in the next chunk (0: no more, for now) and those after the first *skip*.
 
-    def where(self, offset: int, index: int, /) -> str:
-        """Name the place of record *index* of the chunk at *offset*, for people."""
+        A record that cannot be read is a chunk of its own.
+        """
+
+    def where(self, index: int, /) -> str:
+        """Name the place of record *index* of the last chunk, for people."""
+
+    def place(self, index: int, /) -> str:
+        """Name the place of record *index* of the last chunk, the same wherever reading began, at no great cost."""
 
     def close(self) -> None: ...
 
 
-def open_bytes(path: Path) -> Any:
-    """Open *path* for reading, decompressed."""
-    try:
-        if path.suffix == ".gz":
-            return gzip.open(path, "rb")
-        if path.suffix == ".zip":
-            return _open_zip(path)
-        return open(path, "rb", buffering=0)
-    except READ_ERRORS as error:
-        raise SourceFailed(f"{path} cannot be opened: {error}", source=str(path)) from error
+class Piece(NamedTuple):
+    """What a block was cut into: the bytes of some records, and their rows, or why the one of them is none."""
 
-
-def _open_zip(path: Path) -> Any:
-    with zipfile.ZipFile(path) as archive:
-        members = [m for m in archive.infolist() if not m.is_dir() and not m.filename.startswith("__MACOSX")]
-        if len(members) == 1:
-            return archive.open(members[0])
-    found = f"{path} holds {len(members)} files; a zip must hold exactly one, unpack it and name the files"
-    raise SourceFailed(found, source=str(path))
-
-
-class Lines:
-    """Blocks of whole lines of one file, kept until they are consumed."""
-
-    def __init__(self, path: Path, *, follow: bool) -> None:
-        self.offset = 0
-        self._path = path
-        self._follow = follow
-        self._file = open_bytes(path)
-        self._held = b""
-
-    def seek(self, offset: int) -> None:
-        """Go forward to *offset*, which must be the start of a record."""
-        reached = self._read_safely(lambda: self._file.seek(offset))
-        if reached < offset or (self.plain and self._size() < offset):
-            raise self._shrunk(offset)
-        self._held, self.offset = b"", offset
-
-    @property
-    def plain(self) -> bool:
-        return isinstance(self._file, io.FileIO)
-
-    def block(self, *, longer_than: int = 0) -> bytes:
-        """Return whole lines from `offset` on, more than *longer_than* bytes of them unless the file has no more."""
-        while True:
-            cut = self._held.rfind(b"\n") + 1
-            if cut > longer_than:
-                return self._held[:cut]
-            size = max(BLOCK_BYTES, len(self._held))
-            piece: bytes = self._read_safely(lambda size=size: self._file.read(size))
-            if not piece:
-                return self._last(cut)
-            self._held += piece
-            self._check_length()
-
-    def consume(self, count: int) -> None:
-        self._held = self._held[count:]
-        self.offset += count
-
-    def close(self) -> None:
-        self._file.close()
-
-    def _last(self, cut: int) -> bytes:
-        if not self._follow:
-            return self._held
-        if self._size() < self.offset:
-            raise self._shrunk(self.offset)
-        return self._held[:cut]
-
-    def _size(self) -> int:
-        return os.fstat(self._file.fileno()).st_size
-
-    def _read_safely(self, action: Any) -> Any:
-        try:
-            return action()
-        except READ_ERRORS as error:
-            message = f"{self._path} cannot be read behind byte {self.offset}: {error}; is it damaged or cut short?"
-            raise SourceFailed(message, source=str(self._path)) from error
-
-    def _shrunk(self, offset: int) -> PositionUnavailable:
-        message = f"{self._path} is shorter than it was (it had {offset} bytes); put the whole file back"
-        return PositionUnavailable(message, wanted=None, first=0, end=None)
-
-    def _check_length(self) -> None:
-        if len(self._held) > RECORD_BYTES_MAX + BLOCK_BYTES:
-            message = f"{self._path} has a record of over {RECORD_BYTES_MAX} bytes behind byte {self.offset}"
-            raise SourceFailed(f"{message}; is it text, or is a quote never closed?", source=str(self._path))
+    data: bytes
+    rows: list[Any] | str
 
 
 class TextFile:
@@ -148,13 +74,14 @@ class TextFile:
 
     names: tuple[str, ...] | None = None
     quotes: bytes | None = None
-    what = "record"
 
     def __init__(self, path: Path, *, follow: bool, offset: int = 0) -> None:
         self.path = path
         self._follow = follow
         self._lines = Lines(path, follow=follow)
-        self._failure: SourceFailed | None = None
+        self._pieces: deque[Piece] = deque()
+        self._chunk = (0, b"")
+        self._starts: list[int] = []
         try:
             self._begin()
             if offset > self.offset:
@@ -167,93 +94,169 @@ class TextFile:
     def offset(self) -> int:
         return self._lines.offset
 
-    def chunk(self, skip: int, /) -> tuple[int, Sequence[Any]]:
-        if self._failure is not None:
-            raise self._failure
-        while data := self._block():
-            count = self._count(data) if skip else None
-            if count is not None and count <= skip:
+    def chunk(self, skip: int, /) -> tuple[int, Raw]:
+        while self._pieces or (data := self._block()):
+            if self._pieces:
+                count, rows = self._next_piece(skip)
+                if count:
+                    return count, rows
+                continue
+            known = self._count(data) if skip else None
+            if known is not None and known <= skip:
                 self._lines.consume(len(data))
-                return count, ()
-            before = self.offset
-            rows = self._take(data)
-            if rows:
-                return len(rows), rows[skip:] if skip else rows
-            if self.offset == before:
-                break
-        return 0, ()
+                return known, ()
+            good = self._parse(data)
+            if good is None:
+                self._pieces.extend(self._cut(data))
+                if not self._pieces:
+                    break
+            else:
+                self._consume(data)
+                if good:
+                    return len(good), good[skip:] if skip else good
+        return self._long_line(skip) if self._lines.is_long else (0, ())
 
     def close(self) -> None:
         self._lines.close()
 
-    def where(self, offset: int, index: int, /) -> str:
-        with open_bytes(self.path) as file:
-            line = 1
-            while file.tell() < offset and file.readline():
-                line += 1
-            start = next(islice(self._starts(file), index, None), 0)
-        return f"{self.path}, line {line + start}"
+    def where(self, index: int, /) -> str:
+        """Name file, line and byte."""
+        offset = self._chunk[0]
+        try:
+            with closing(open_again(self.path)) as file:
+                line = 1
+                while file.tell() < offset and file.readline():
+                    line += 1
+                start, byte = next(islice(self._places(file), index, None), (0, 0))
+        except lines.READ_ERRORS:
+            return self.place(index)
+        return f"{self.path}, line {line + start} (byte {offset + byte:,})"
+
+    def place(self, index: int, /) -> str:
+        offset, data = self._chunk
+        if not self._starts:
+            self._starts = [byte for _, byte in self._places(io.BytesIO(data))]
+        byte = self._starts[index] if index < len(self._starts) else 0
+        return f"{self.path.name}, byte {offset + byte:,}"
 
     def _begin(self) -> None: ...
 
     def _block(self) -> bytes:
         return self._lines.block()
 
-    def _parse(self, data: bytes) -> Parsed:
+    def _parse(self, data: bytes) -> list[Any] | None:
+        """Return the rows of whole records, None if there is something in *data* to be cut out."""
         raise NotImplementedError
 
-    def _starts(self, file: IO[bytes]) -> Iterator[int]:
+    def _cut(self, data: bytes) -> Iterator[Piece]:
+        """Cut *data* into runs of good records and single bad ones, up to the last that is whole."""
+        raise NotImplementedError
+
+    def _places(self, file: IO[bytes]) -> Iterator[tuple[int, int]]:
+        """Yield line and byte of each record of *file*, counted from where it stands."""
         raise NotImplementedError
 
     def _count(self, data: bytes) -> int | None:
         """Count the records of a block without parsing it, or return None where that is not sound."""
         if (self.quotes and self.quotes in data) or data.startswith((b"\n", b"\r\n")):
             return None
-        if b"\n\n" in data or b"\n\r\n" in data:
+        if b"\n\n" in data or b"\n\r\n" in data or b"\r\r" in data:
             return None
         return data.count(b"\n") + (not data.endswith(b"\n"))
 
-    def _take(self, data: bytes) -> list[Any]:
-        rows, used, problem = self._parse(data)
-        offset = self.offset
-        self._lines.consume(used)
-        if problem is not None:
-            message = f"{self.where(offset, len(rows))}: {problem}; mend or remove this {self.what}"
-            self._failure = SourceFailed(message, source=str(self.path))
-            if not rows:
-                raise self._failure
-        return rows
+    def _consume(self, data: bytes) -> None:
+        self._chunk, self._starts = (self.offset, data), []
+        self._lines.consume(len(data))
+
+    def _next_piece(self, skip: int) -> tuple[int, Raw]:
+        data, rows = self._pieces.popleft()
+        self._consume(data)
+        if isinstance(rows, str):
+            return 1, () if skip else BadRecord(self.place(0), raw_text(data), rows)
+        return len(rows), rows[skip:] if skip else rows
+
+    def _long_line(self, skip: int) -> tuple[int, Raw]:
+        offset, found = self.offset, self._lines.long_line()
+        if found is None:
+            return 0, ()
+        self._chunk, self._starts = (offset, found), [0]
+        return 1, () if skip else BadRecord(self.place(0), raw_text(found), lines.too_long())
+
+
+def open_again(path: Path) -> Any:
+    """Open *path* to look for a place in it, behind the mark that it may begin with."""
+    file = lines.open_bytes(path)
+    buffered = file if not isinstance(file, io.RawIOBase) else io.BufferedReader(file)
+    if buffered.read(len(BOM)) != BOM:
+        buffered.seek(0)
+    return buffered
 
 
 class JsonLinesFile(TextFile):
     """One JSON value per line; blank lines are no records."""
 
-    what = "line"
     _decode = json.JSONDecoder().decode
 
-    def _parse(self, data: bytes) -> Parsed:
+    def _parse(self, data: bytes) -> list[Any] | None:
         decode = type(self)._decode
         try:
-            lines = data.decode().split("\n")
-            return [decode(line) for line in lines if line and line != "\r"], len(data), None
-        except ValueError:
-            return self._parse_until_bad(data)
+            text = data.decode().split("\n")
+            return [decode(line) for line in text if line and line != "\r"]
+        except (ValueError, RecursionError):
+            return None
 
-    def _parse_until_bad(self, data: bytes) -> Parsed:
-        records: list[Any] = []
-        for line in filter(_not_blank, data.split(b"\n")):
+    def _cut(self, data: bytes) -> Iterator[Piece]:
+        good: list[bytes] = []
+        rows: list[Any] = []
+        for line in io.BytesIO(data):
+            record = line.rstrip(b"\n")
             try:
-                records.append(type(self)._decode(line.decode()))
+                if _not_blank(record):
+                    rows.append(self._record(record))
+                good.append(line)
             except ValueError as error:
-                return records, len(data), f"not a line of JSON ({error})"
-        return records, len(data), None
+                yield Piece(b"".join(good), rows)
+                yield Piece(line, f"not a line of JSON ({error})")
+                good, rows = [], []
+        yield Piece(b"".join(good), rows)
 
-    def _starts(self, file: IO[bytes]) -> Iterator[int]:
-        return (i for i, line in enumerate(file) if _not_blank(line.rstrip(b"\n")))
+    def _record(self, line: bytes) -> Any:
+        """Return the value of a line. What nests deeply is read on a stack of its own: the same wherever it is read."""
+        text = line.decode()
+        try:
+            return type(self)._decode(text)
+        except RecursionError:
+            return _on_a_stack_of_its_own(lambda: type(self)._decode(text))
+
+    def _places(self, file: IO[bytes]) -> Iterator[tuple[int, int]]:
+        byte = 0
+        for number, line in enumerate(file):
+            if _not_blank(line.rstrip(b"\n")):
+                yield number, byte
+            byte += len(line)
 
 
 def _not_blank(line: bytes) -> bool:
     return line not in (b"", b"\r")
+
+
+def _on_a_stack_of_its_own(action: Any) -> Any:
+    found: list[Any] = []
+
+    def run() -> None:
+        try:
+            found.append(action())
+        except RecursionError:
+            found.append(ValueError("it is nested too deeply"))
+        except ValueError as error:
+            found.append(error)
+
+    thread = threading.Thread(target=run, daemon=True)
+    thread.start()
+    thread.join()
+    if isinstance(found[0], ValueError):
+        raise found[0]
+    return found[0]
 
 
 class CsvFile(TextFile):
@@ -267,92 +270,103 @@ class CsvFile(TextFile):
 
     def _header(self) -> bool:
         """Read the header; False when there is none yet."""
-        longer_than = 0
+        longer_than, data = 0, b""
         while len(data := self._lines.block(longer_than=longer_than)) > longer_than:
-            rows, used, problem = parse_csv(data, rows_max=1)
-            if rows:
-                self._set_names(rows[0])
-                self._lines.consume(used)
+            _, end, row = next(cut_rows(data), (0, 0, UNCLOSED))
+            if isinstance(row, list):
+                self._set_names(row)
+                self._lines.consume(end)
                 return True
-            if problem not in (None, UNCLOSED):
-                break
+            if row != UNCLOSED or len(data) > lines.RECORD_BYTES_MAX:
+                raise self._no_header(row)
             longer_than = len(data)
-        if data.strip() and not self._follow:
-            raise SourceFailed(f"{self.path}, line 1: no header line of column names", source=str(self.path))
+        if self._lines.is_long or self._lines.is_stuck(len(data)) or (data.strip() and not self._follow):
+            raise self._no_header("the line is too long" if self._lines.is_long else UNCLOSED)
         return False
 
+    def _no_header(self, reason: str) -> SourceFailed:
+        message = f"{self.path}, line 1: no header line of column names ({reason}); write one, in UTF-8"
+        return SourceFailed(message, source=str(self.path))
+
     def _set_names(self, row: list[str]) -> None:
-        names = (row[0].removeprefix("\ufeff"), *row[1:])
-        twice = {name for name in names if names.count(name) > 1}
+        twice = {name for name in row if row.count(name) > 1}
         if twice:
             message = f"{self.path}, line 1: column {min(twice)!r} appears twice; give each column its own name"
             raise SourceFailed(message, source=str(self.path))
-        self.names = names
+        self.names = tuple(row)
 
     def _block(self) -> bytes:
         return self._lines.block() if self.names or self._header() else b""
 
-    def _parse(self, data: bytes) -> Parsed:
-        rows, used, problem = parse_csv(data)
-        while problem == UNCLOSED:
-            if rows:
-                problem = None
-                break
-            longer = self._lines.block(longer_than=len(data))
-            if len(longer) == len(data):
-                return ([], 0, None) if self._follow else ([], 0, "a quoted field is never closed")
-            data = longer
-            rows, used, problem = parse_csv(data)
-        return self._check_width(rows, used, problem)
-
-    def _check_width(self, rows: list[Any], used: int, problem: str | None) -> Parsed:
+    def _parse(self, data: bytes) -> list[Any] | None:
+        if len(data) > lines.RECORD_BYTES_MAX:
+            return None
+        let_fields_be_long()
+        try:
+            rows = list(csv.reader(io.StringIO(data.decode(), newline="\n"), strict=True))
+        except (UnicodeDecodeError, csv.Error):
+            return None
         width = len(self.names or ())
         if set(map(len, rows)) <= {width}:
-            return rows, used, problem
+            return rows
         rows = [row for row in rows if row]
-        for index, row in enumerate(rows):
-            if len(row) != width:
-                return rows[:index], used, f"{width} fields expected, {len(row)} found"
-        return rows, used, problem
+        return rows if all(len(row) == width for row in rows) else None
 
-    def _starts(self, file: IO[bytes]) -> Iterator[int]:
-        reader = csv.reader((line.decode(errors="replace") for line in file), strict=True)
+    def _cut(self, data: bytes) -> Iterator[Piece]:
+        width = len(self.names or ())
+        good: list[list[str]] = []
+        begin = 0
+        for start, end, row in cut_rows(data):
+            if isinstance(row, list) and len(row) == width:
+                good.append(row)
+                continue
+            if row == UNCLOSED and start == 0:
+                yield from self._cut_unclosed(data)
+                return
+            if start > begin:
+                yield Piece(data[begin:start], good)
+            good, begin = [], end
+            if row == UNCLOSED:
+                return
+            yield Piece(data[start:end], row if isinstance(row, str) else f"{width} fields expected, {len(row)} found")
+        if begin < len(data):
+            yield Piece(data[begin:], good)
+
+    def _cut_unclosed(self, data: bytes) -> Iterator[Piece]:
+        """A quoted field goes on behind the end of *data*: have more of it, or call its first line a bad record."""
+        reason = lines.too_long()
+        while len(data) <= lines.RECORD_BYTES_MAX:
+            longer = self._lines.block(longer_than=len(data))
+            if len(longer) == len(data):
+                if not self._lines.is_stuck(len(data)):
+                    if self._follow:
+                        return
+                    reason = "a quoted field is never closed"
+                break
+            data = longer
+            first = next(cut_rows(data), None)
+            if first is None or first[2] != UNCLOSED:
+                yield from self._cut(data)
+                return
+        first_line = data[: data.find(b"\n") + 1 or len(data)]
+        yield Piece(first_line, reason)
+
+    def _places(self, file: IO[bytes]) -> Iterator[tuple[int, int]]:
+        read = [0, 0]
+
+        def text() -> Iterator[str]:
+            for line in file:
+                read[0], read[1] = read[0] + 1, read[1] + len(line)
+                yield line.decode(errors="replace")
+
+        let_fields_be_long()
+        reader = csv.reader(text(), strict=True)
         while True:
-            start = reader.line_num
+            start, byte = read
             try:
                 row = next(reader)
             except (StopIteration, csv.Error):
-                yield start
+                yield start, byte
                 return
             if row:
-                yield start
-
-
-UNCLOSED = "unexpected end of data"
-"""What `csv.reader(strict=True)` says when the input ends within quotes."""
-
-
-def parse_csv(data: bytes, *, rows_max: int | None = None) -> Parsed:
-    """Parse whole lines; where the last record is not whole, or one is malformed, stop before it."""
-    if rows_max is None:
-        try:
-            return list(csv.reader(io.StringIO(data.decode(), newline="\n"), strict=True)), len(data), None
-        except (UnicodeDecodeError, csv.Error):
-            pass
-    return _parse_csv_by_row(data, len(data) if rows_max is None else rows_max)
-
-
-def _parse_csv_by_row(data: bytes, rows_max: int) -> Parsed:
-    rows: list[Any] = []
-    used = 0
-    lines = io.BytesIO(data)
-    reader = csv.reader((line.decode() for line in lines), strict=True)
-    while used < len(data) and len(rows) < rows_max:
-        try:
-            row = next(reader)
-        except (UnicodeDecodeError, csv.Error) as error:
-            return rows, used, str(error)
-        used = lines.tell()
-        if row:
-            rows.append(row)
-    return rows, used, None
+                yield start, byte

@@ -13,9 +13,10 @@ from graphlib import CycleError, TopologicalSorter
 from typing import Any
 
 from reliable_rx.errors import PositionUnavailable, SourceFailed
-from reliable_rx.reliable import Batch, Bounded, Findable, Listed, Reader, Sink, Source
+from reliable_rx.reliable import Batch, Bounded, Findable, Listed, Reader, Rejected, Sink, Source
 
 Notification = tuple[int, Any]
+Events = list[Notification]
 EMPTY_FETCHES_MAX = 100
 FOUND_MAX = 20
 COMING_S = 30.0
@@ -29,7 +30,8 @@ def check_source(
 
     Each call of *make* stands for a new process over the same data. A source that is not *finite* is read up to
     *events_max* events of each partition. At most *positions_max* positions of a partition are opened again. A source
-    that lists, bounds or finds (`Listed`, `Bounded`, `Findable`) is held to that too.
+    that lists, bounds or finds (`Listed`, `Bounded`, `Findable`) is held to that too. Ids that hold nothing, or a
+    record that cannot be read, must be the same each time.
 
     >>> from hosting.sources import ListSource
     >>> check_source(lambda: ListSource(["a", "b", "c"]))
@@ -40,18 +42,19 @@ def check_source(
     _claim(len(set(names)) == len(names), f"partitions have different names, not {names}")
     _claim(list(make().partitions()) == names, "a new source names the same partitions in the same order")
     _check_listing(make, names)
-    whole: dict[str, list[Any]] = {}
+    whole: dict[str, Events] = {}
     for name in names:
         whole[name] = _read_all(make(), name, 0, finite, events_max)
-        for at in _sample(len(whole[name]), positions_max):
+        for at in _sample(_end(whole[name]), positions_max):
             again = _read_all(make(), name, at, finite, events_max - at)
-            _claim(again == whole[name][at:], f"{name!r} opened at {at} gives what it gave from there the first time")
+            expected = [each for each in whole[name] if each[0] >= at]
+            _claim(again == expected, f"{name!r} opened at {at} gives what it gave from there the first time")
         _check_small_fetches(make(), name, whole[name])
         _check_acknowledge(make, name, whole[name])
         _check_bounds(make(), name, whole[name], finite=finite)
         _check_find(make(), name, whole[name], finite=finite)
         if finite:
-            _check_beyond(make(), name, len(whole[name]))
+            _check_beyond(make(), name, _end(whole[name]))
     _check_independence(make(), whole)
 
 
@@ -126,37 +129,52 @@ def _open_known(sink: Sink) -> int:
     return wanted
 
 
-def _read_all(source: Source, partition: str, at: int, finite: bool, events_max: int) -> list[Any]:
+def _read_all(source: Source, partition: str, at: int, finite: bool, events_max: int) -> Events:
     """Read from *at* on with fetches of several sizes; check the ids on the way."""
-    values: list[Any] = []
+    events: Events = []
+    position = at
     reader = source.open(partition, at)
     try:
         empty = 0
         for size in _sizes():
-            batch = _fetch(reader, min(size, events_max - len(values)) if not finite else size)
-            _check_batch(batch, partition, at + len(values), size)
-            values += batch.values
+            batch = _fetch(reader, min(size, events_max - len(events)) if not finite else size)
+            _check_batch(batch, partition, position, size)
+            moved, position = batch.next > position, batch.next
+            events += _events(batch)
             if batch.ended or batch.error is not None:
                 _check_stays_ended(reader, batch)
-                return values
-            empty = 0 if batch.values else empty + 1
+                return events
+            empty = 0 if moved else empty + 1
             _claim(
                 empty < EMPTY_FETCHES_MAX or not finite,
                 f"{partition!r} is finite and ends; it gives nothing at {batch.next}",
             )
-            if not finite and (empty >= EMPTY_FETCHES_MAX or len(values) >= events_max):
-                return values
-            _claim(len(values) <= events_max, f"{partition!r} is finite and has at most {events_max} events")
+            if not finite and (empty >= EMPTY_FETCHES_MAX or len(events) >= events_max):
+                return events
+            _claim(len(events) <= events_max, f"{partition!r} is finite and has at most {events_max} events")
     finally:
         reader.close()
-    return values
+    return events
+
+
+def _events(batch: Batch) -> Events:
+    """Return what *batch* has, by id: values, and records that cannot be read."""
+    return [*((each.position, each) for each in batch.rejected), *enumerate(batch.values, batch.first)]
+
+
+def _end(events: Events) -> int:
+    return events[-1][0] + 1 if events else 0
+
+
+def _within(events: Events, first: int, end: int) -> Events:
+    return [each for each in events if first <= each[0] < end]
 
 
 def _fetch(reader: Reader, count_max: int) -> Batch:
     """Fetch, and ask again for what is on its way."""
     deadline = time.monotonic() + COMING_S
     batch = reader.fetch(count_max)
-    while batch.coming and not batch.values and count_max:
+    while batch.coming and not batch.values and not batch.skipped and count_max:
         _claim(time.monotonic() < deadline, f"what is said to be coming at {batch.next} comes within {COMING_S:g} s")
         time.sleep(COMING_POLL_S)
         batch = reader.fetch(count_max)
@@ -169,7 +187,13 @@ def _sizes() -> Iterable[int]:
 
 
 def _check_batch(batch: Batch, partition: str, expected: int, count_max: int) -> None:
-    _claim(batch.first == expected, f"{partition!r} gives consecutive ids: {expected} next, not {batch.first}")
+    first = batch.first - batch.skipped
+    _claim(first == expected, f"{partition!r} gives consecutive ids: {expected} next, not {first}")
+    places = [each.position for each in batch.rejected]
+    _claim(
+        places == sorted({*places} & {*range(expected, batch.first)}),
+        f"{partition!r}: what is rejected lies among the ids that are skipped, {expected} to {batch.first}: {places}",
+    )
     _claim(len(batch.values) <= count_max, f"{partition!r} gives at most {count_max} events, not {len(batch.values)}")
 
 
@@ -179,20 +203,20 @@ def _check_stays_ended(reader: Reader, batch: Batch) -> None:
     _claim(same and again.first == batch.next, f"behind the end nothing comes, and it stays the end; not {again}")
 
 
-def _check_small_fetches(source: Source, partition: str, whole: Sequence[Any]) -> None:
+def _check_small_fetches(source: Source, partition: str, whole: Events) -> None:
     reader = source.open(partition, 0)
     try:
         batch = reader.fetch(0)
-        _claim(not batch.values and batch.first == 0, f"{partition!r}: fetch(0) gives nothing and moves nothing")
-        seen: list[Any] = []
+        _claim(not _events(batch) and batch.first == 0, f"{partition!r}: fetch(0) gives nothing and moves nothing")
+        seen: Events = []
         for _ in range(min(20, len(whole))):
-            seen += _fetch(reader, 1).values
-        _claim(seen == list(whole[: len(seen)]), f"{partition!r} read one by one gives the same events")
+            seen += _events(_fetch(reader, 1))
+        _claim(seen == whole[: len(seen)], f"{partition!r} read one by one gives the same events")
     finally:
         reader.close()
 
 
-def _check_acknowledge(make: Callable[[], Source], partition: str, whole: Sequence[Any]) -> None:
+def _check_acknowledge(make: Callable[[], Source], partition: str, whole: Events) -> None:
     """Acknowledged or not, once or twice, in order or not: what is not acknowledged can be had again."""
     source = make()
     reader = source.open(partition, 0)
@@ -202,15 +226,15 @@ def _check_acknowledge(make: Callable[[], Source], partition: str, whole: Sequen
         if n >= 0 and had.values:
             reader.acknowledge(min(n, had.next - 1))
     rest = _fetch(reader, 5)
-    expected = list(whole[had.next : rest.next])
-    _claim(list(rest.values) == expected, f"{partition!r}: acknowledging takes nothing from a reader")
+    expected = _within(whole, had.next, rest.next)
+    _claim(_events(rest) == expected, f"{partition!r}: acknowledging takes nothing from a reader")
     reader.close()
     for fresh in (source, make()):
         reader = fresh.open(partition, middle)
         again = _fetch(reader, 10)
-        expected = list(whole[middle : again.next])
+        expected = _within(whole, middle, again.next)
         _claim(
-            list(again.values) == expected,
+            _events(again) == expected,
             f"{partition!r}: what was not acknowledged, from {middle} on, is still there",
         )
         reader.close()
@@ -231,33 +255,35 @@ def _check_listing(make: Callable[[], Source], names: Sequence[str]) -> None:
         _claim(False, f"a partition does not wait for itself: {' after '.join(ring.args[1])}")
 
 
-def _check_bounds(source: Source, partition: str, whole: Sequence[Any], *, finite: bool) -> None:
+def _check_bounds(source: Source, partition: str, whole: Events, *, finite: bool) -> None:
     if not isinstance(source, Bounded):
         return
     first, end = source.bounds(partition)
     _claim(0 <= first <= end, f"{partition!r}: the first id is not behind the end: {first}, {end}")
-    _claim(end == len(whole) if finite else end >= len(whole), f"{partition!r} has {len(whole)} events, not {end}")
+    last = _end(whole)
+    _claim(end == last if finite else end >= last, f"{partition!r} ends at {last}, not at {end}")
     source.open(partition, first).close()
     if finite:
         reader = source.open(partition, end)
         batch = reader.fetch(10)
-        _claim(not batch.values, f"{partition!r}: at the end, {end}, there is nothing, not {batch}")
+        _claim(not _events(batch), f"{partition!r}: at the end, {end}, there is nothing, not {batch}")
         reader.close()
 
 
-def _check_find(source: Source, partition: str, whole: Sequence[Any], *, finite: bool) -> None:
+def _check_find(source: Source, partition: str, whole: Events, *, finite: bool) -> None:
     timestamp: Callable[[Any], float] | None = getattr(source, "timestamp", None)
     if not isinstance(source, Findable) or timestamp is None:
         return
-    times = [timestamp(value) for value in whole]
-    for moment in sorted(set(times))[:: max(1, len(times) // FOUND_MAX)]:
+    times = [(at, timestamp(value)) for at, value in whole if not isinstance(value, Rejected)]
+    for moment in sorted({each for _, each in times})[:: max(1, len(times) // FOUND_MAX)]:
         for wanted in (moment, moment - 1e-6):
-            expected = next(at for at, each in enumerate(times) if each >= wanted)
+            expected = next(at for at, each in times if each >= wanted)
             found = source.find(partition, wanted)
             _claim(found == expected, f"{partition!r}: the first event from {wanted} on is {expected}, not {found}")
     if finite:
-        late = source.find(partition, max(times, default=0.0) + 1.0)
-        _claim(late == len(whole), f"{partition!r}: behind the last event comes the end, {len(whole)}, not {late}")
+        late = source.find(partition, max((each for _, each in times), default=0.0) + 1.0)
+        end = _end(whole)
+        _claim(late == end, f"{partition!r}: behind the last event comes the end, {end}, not {late}")
 
 
 def _check_beyond(source: Source, partition: str, end: int) -> None:
@@ -274,13 +300,13 @@ def _check_beyond(source: Source, partition: str, end: int) -> None:
     _claim(not batch.values, f"{partition!r} ends at {end}, and gives nothing from {end + 1} on, not {batch}")
 
 
-def _check_independence(source: Source, whole: dict[str, list[Any]]) -> None:
+def _check_independence(source: Source, whole: dict[str, Events]) -> None:
     """Readers of all partitions, read in turn, with one closed on the way, do not disturb each other."""
     readers = {name: source.open(name, 0) for name in whole}
-    seen: dict[str, list[Any]] = {name: [] for name in whole}
+    seen: dict[str, Events] = {name: [] for name in whole}
     for turn in range(12):
         for number, name in enumerate(list(readers)):
-            seen[name] += _fetch(readers[name], 1 + (turn + number) % 4).values
+            seen[name] += _events(_fetch(readers[name], 1 + (turn + number) % 4))
         if turn == 5:
             readers.pop(next(iter(readers))).close()
     for name, reader in readers.items():

@@ -54,7 +54,7 @@ def end(path: str | os.PathLike[str]) -> None:
     2
     >>> end(log)
     >>> MicroBatchSource(log, values="tuple").open("0", 0).fetch(9)
-    Batch(first=0, values=[(1,), (2,)], ended=True, error=None, skipped=0, coming=False)
+    Batch(first=0, values=[(1,), (2,)], ended=True, error=None, skipped=0, coming=False, rejected=())
     """
     disk = log_disk(path)
     identity = read_identity(disk, where=disk.where)

@@ -1,0 +1,57 @@
+"""Records that cannot be read: what is said of one, where it is, and what becomes of it.
+
+What is said must be the same whenever the file is read again, wherever the reading began: so a place is a byte (or row)
+of the file and never a place in some block, and everything here is a function of the file's bytes. Line numbers are for
+people: they are counted when a source fails, not for each of a million records that are passed over.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Literal
+
+OnBadRecord = Literal["fail", "skip", "dead_letter"]
+POLICIES = ("fail", "skip", "dead_letter")
+RAW_MAX = 65_536
+REASON_MAX = 2_000
+CAUGHT = (Exception, SystemExit)
+"""What a function that reads a record may raise and only this record suffers for; an interrupt is the user's."""
+
+
+@dataclass(frozen=True, slots=True)
+class BadRecord:
+    """A record that is none: its *place* in the file, what is there, and the *reason*."""
+
+    place: str
+    raw: Any
+    reason: str
+
+
+def check_policy(policy: str) -> None:
+    """*Raises* `ValueError` for a policy that there is not."""
+    if policy not in POLICIES:
+        raise ValueError(f"on_bad_record must be one of {', '.join(POLICIES)}, got {policy!r}")
+
+
+def raw_text(data: bytes) -> str:
+    r"""Return what is left of a record as text that any sink can write.
+
+    >>> raw_text(b"caf\xe9,1\n")
+    'caf\\xe9,1'
+    """
+    kept = data[:RAW_MAX].decode(errors="backslashreplace").rstrip("\r\n")
+    return kept if len(data) <= RAW_MAX else f"{kept}…"
+
+
+def reason_of(error: BaseException) -> str:
+    """Say what *error* says, whatever its text does.
+
+    >>> reason_of(ValueError("too short")), reason_of(KeyError("delay"))
+    ('too short', "KeyError: 'delay'")
+    """
+    try:
+        text = str(error)
+    except Exception:
+        text = "(its text cannot be had)"
+    text = text if len(text) <= REASON_MAX else f"{text[:REASON_MAX]}…"
+    return text if type(error) is ValueError else f"{type(error).__name__}: {text}"

@@ -1,0 +1,183 @@
+"""Blocks of whole lines of one text file, plain, gzipped or alone in a zip; decompressed as they are read.
+
+What a block holds depends on where reading began; what a line is does not: it ends with its newline or the file, and
+one longer than `RECORD_BYTES_MAX` is told from others by its own length alone. Such a line is never held whole, so that
+neither a file without newlines nor a gzip bomb fills the memory.
+"""
+
+from __future__ import annotations
+
+import gzip
+import io
+import os
+import stat
+import zipfile
+import zlib
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from hosting.sources.bad_records import RAW_MAX
+from reliable_rx.errors import PositionUnavailable, SourceFailed
+
+BLOCK_BYTES = 1 << 16
+RECORD_BYTES_MAX = 1 << 26
+READ_ERRORS = (OSError, EOFError, zlib.error, zipfile.BadZipFile, NotImplementedError, RuntimeError)
+BOM = b"\xef\xbb\xbf"
+WIDE_BOMS = (b"\xff\xfe", b"\xfe\xff")
+
+
+def open_bytes(path: Path) -> Any:
+    """Open *path* for reading, decompressed. *Raises* `SourceFailed` for what is no file that can be read again."""
+    try:
+        if not stat.S_ISREG(os.stat(path).st_mode):
+            raise SourceFailed(f"{path} {not_a_file(path)}", source=str(path))
+        if path.suffix == ".gz":
+            return gzip.open(path, "rb")
+        if path.suffix == ".zip":
+            return _open_zip(path)
+        return open(path, "rb", buffering=0)
+    except SourceFailed:
+        raise
+    except READ_ERRORS as error:
+        raise SourceFailed(f"{path} cannot be opened: {error}; mend or restore it", source=str(path)) from error
+
+
+def not_a_file(path: str | os.PathLike[str]) -> str:
+    """Say what *path* is instead of a file, and what to do about it."""
+    if os.path.isdir(path):
+        return f"is a directory; name its files with a pattern, such as {os.fspath(path)}/*.csv"
+    return "is no regular file (a pipe, a socket or a device) and cannot be read again; write it into a file first"
+
+
+def _open_zip(path: Path) -> Any:
+    with zipfile.ZipFile(path) as archive:
+        members = [m for m in archive.infolist() if not m.is_dir() and not m.filename.startswith("__MACOSX")]
+        if len(members) == 1:
+            return archive.open(members[0])
+    found = f"{path} holds {len(members)} files; a zip must hold exactly one, unpack it and name the files"
+    raise SourceFailed(found, source=str(path))
+
+
+def too_long() -> str:
+    """Return what is wrong with a record of more than `RECORD_BYTES_MAX` bytes."""
+    return f"it has more than {RECORD_BYTES_MAX:,} bytes; is it text, or is a quote never closed?"
+
+
+class Lines:
+    """Blocks of whole lines of one file, kept until they are consumed."""
+
+    def __init__(self, path: Path, *, follow: bool) -> None:
+        self.offset = 0
+        self.is_long = False
+        """Whether the line at `offset` is longer than a record may be: then there is no block before `long_line`."""
+        self._path = path
+        self._follow = follow
+        self._file = open_bytes(path)
+        self._held = b""
+        self._head, self._passed = b"", 0
+
+    def seek(self, offset: int) -> None:
+        """Go forward to *offset*, which must be the start of a record."""
+        reached = self._read_safely(lambda: self._file.seek(offset))
+        if reached < offset or (self.plain and self._size() < offset):
+            raise self._shrunk(offset)
+        self._held, self.offset = b"", offset
+
+    @property
+    def plain(self) -> bool:
+        return isinstance(self._file, io.FileIO)
+
+    def block(self, *, longer_than: int = 0) -> bytes:
+        """Return whole lines from `offset` on, more than *longer_than* bytes of them unless the file has no more."""
+        while not self.is_long:
+            cut = self._held.rfind(b"\n") + 1
+            if cut > longer_than:
+                break
+            if len(self._held) - cut > RECORD_BYTES_MAX:
+                self.is_long = cut == 0
+                break
+            piece = self._read(min(max(BLOCK_BYTES, len(self._held)), RECORD_BYTES_MAX))
+            if not piece:
+                return self._last(cut)
+            self._held += piece
+            if self.offset == 0:
+                self._pass_over_mark()
+        if not self.is_long and self._held.find(b"\n", 0, RECORD_BYTES_MAX) < 0:
+            self.is_long = True
+        return b"" if self.is_long else self._held[:cut]
+
+    def long_line(self) -> bytes | None:
+        """Pass over the line that is too long; return how it begins, None while it has no end yet."""
+        while True:
+            end = self._held.find(b"\n") + 1
+            taken = self._held[: end or len(self._held)]
+            self._head = (self._head + taken[: RAW_MAX + 1])[: RAW_MAX + 1]
+            self._passed += len(taken)
+            self._held = self._held[len(taken) :]
+            if not end:
+                self._held = self._read(BLOCK_BYTES)
+                if not self._held and self._follow:
+                    return None
+            if end or not self._held:
+                found = self._head
+                self.offset += self._passed
+                self.is_long, self._head, self._passed = False, b"", 0
+                return found
+
+    def is_stuck(self, length: int) -> bool:
+        """Whether behind the block of *length* bytes lies a line that is too long, so that the block never grows."""
+        return len(self._held) - length > RECORD_BYTES_MAX
+
+    def consume(self, count: int) -> None:
+        self._held = self._held[count:]
+        self.offset += count
+
+    def close(self) -> None:
+        self._file.close()
+
+    def _read(self, size: int) -> bytes:
+        piece: bytes = self._read_safely(lambda: self._file.read(size))
+        return piece
+
+    def _last(self, cut: int) -> bytes:
+        if not self._follow:
+            return self._held
+        if self._size() < self.offset:
+            raise self._shrunk(self.offset)
+        self._check_same()
+        return self._held[:cut]
+
+    def _size(self) -> int:
+        return os.fstat(self._file.fileno()).st_size
+
+    def _check_same(self) -> None:
+        """*Raises* `SourceFailed` if what is followed has another file in its place by now."""
+        try:
+            there = os.stat(self._path)
+        except FileNotFoundError:
+            return  # it may be on its way; what is open can still be read
+        except OSError as error:
+            raise SourceFailed(f"{self._path} cannot be looked at: {error}", source=str(self._path)) from error
+        if not os.path.samestat(there, os.fstat(self._file.fileno())):
+            message = f"{self._path} has been replaced by another file behind byte {self.offset:,}"
+            raise SourceFailed(f"{message}; append to a file that is followed, or put it back", source=str(self._path))
+
+    def _read_safely(self, action: Callable[[], Any]) -> Any:
+        try:
+            return action()
+        except READ_ERRORS as error:
+            message = f"{self._path} cannot be read behind byte {self.offset}: {error}; is it damaged or cut short?"
+            raise SourceFailed(message, source=str(self._path)) from error
+
+    def _pass_over_mark(self) -> None:
+        """A byte order mark is no text. *Raises* `SourceFailed` for one of another encoding."""
+        if self._held.startswith(BOM):
+            self.consume(len(BOM))
+        elif self._held.startswith(WIDE_BOMS):
+            message = f"{self._path} is written in UTF-16 or UTF-32, and only UTF-8 is read"
+            raise SourceFailed(f"{message}; convert it: iconv -f UTF-16 -t UTF-8", source=str(self._path))
+
+    def _shrunk(self, offset: int) -> PositionUnavailable:
+        message = f"{self._path} is shorter than it was (it had {offset} bytes); put the whole file back"
+        return PositionUnavailable(message, wanted=None, first=0, end=None)
