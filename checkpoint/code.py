@@ -18,6 +18,7 @@ from typing import Any, NamedTuple
 
 import cloudpickle
 
+from checkpoint import stored_errors
 from reliable_rx.errors import CheckpointRefused
 
 FORMAT = 1
@@ -89,9 +90,17 @@ def encode_code(value: Any) -> bytes:
     >>> decode(encode_code(lambda n: n + 1))(1)
     2
     """
-    stream = io.BytesIO()
-    pickle.Pickler(stream, 5).dump(Wrapped(tuple(makers()), cloudpickle.dumps(value, 5)))
+    inner, stream = io.BytesIO(), io.BytesIO()
+    _CodePickler(inner, 5).dump(value)
+    pickle.Pickler(stream, 5).dump(Wrapped(tuple(makers()), inner.getvalue()))
     return stream.getvalue()
+
+
+class _CodePickler(cloudpickle.Pickler):  # type: ignore[misc]
+    def reducer_override(self, obj: Any) -> Any:
+        if issubclass(type(obj), BaseException):
+            return stored_errors.reduced(obj)
+        return super().reducer_override(obj)
 
 
 class Wrapped:

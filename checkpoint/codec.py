@@ -4,6 +4,10 @@ Pickle 5 by the C pickler is the codec; what it cannot take (lambdas, local func
 (`checkpoint.code`), which names its interpreter and which plain pickle reads. Bytes are only ever decoded after
 `checkpoint.envelope.unseal` vouched for them.
 
+Exceptions go as data, wherever they lie (`checkpoint.stored_errors`): of each class of objects the pickler asks a table
+once how they are reduced, so that looking for exceptions costs nothing for plain values and little for others.
+Rejected: asking for each object (`reducer_override` makes pickling a tenth slower).
+
 The digest is not a hash of those bytes: pickle writes references by object identity and sets in hash order, so
 equal values give unequal bytes. `marshal` version 2 writes neither references nor interning marks and
 sorts sets, and costs some tens of nanoseconds per value; what it refuses is first turned into plain values
@@ -12,19 +16,47 @@ sorts sets, and costs some tens of nanoseconds per value; what it refuses is fir
 
 from __future__ import annotations
 
+import copyreg
+import io
 import marshal
 import pickle
 import sys
+from collections.abc import Callable
 from hashlib import blake2b
 from itertools import chain
+from operator import methodcaller
 from typing import Any
 
+from checkpoint import stored_errors
 from checkpoint.code import encode_code
-from checkpoint.plain import plain
+from checkpoint.plain import shown
 
 _MARSHAL_VERSION = 2
 _DEPTH_USUAL, _DEPTH_MAX = 4, 100
 _CONTAINERS = frozenset((tuple, list, dict, set, frozenset))
+_CLASSES_MAX = 10_000
+_USUALLY = methodcaller("__reduce_ex__", 5)
+
+Reducer = Callable[[Any], Any]
+
+
+class _Reducers(dict[type, Reducer]):
+    """How objects of each class are taken apart, by class."""
+
+    def __missing__(self, kind: type) -> Reducer:
+        reducer = copyreg.dispatch_table.get(kind)
+        if reducer is None and issubclass(kind, BaseException):
+            reducer = stored_errors.reduced
+        elif reducer is None and issubclass(kind, type):
+            raise KeyError(kind)  # a class goes by its name
+        if len(self) > _CLASSES_MAX:  # classes that are made at run time must go some day
+            self.clear()
+        self[kind] = reducer or _USUALLY
+        return self[kind]
+
+
+class _Pickler(pickle.Pickler):
+    dispatch_table = _Reducers()
 
 
 def encode(value: Any) -> bytes:
@@ -35,10 +67,12 @@ def encode(value: Any) -> bytes:
 
     *Raises* what pickle raises for values that no pickler takes (an open file, a lock).
     """
+    buffer = io.BytesIO()
     try:
-        return pickle.dumps(value, 5)
+        _Pickler(buffer, 5).dump(value)
     except (pickle.PicklingError, AttributeError, TypeError):
         return encode_code(value)
+    return buffer.getvalue()
 
 
 def decode(data: bytes) -> Any:
@@ -53,7 +87,8 @@ def digest(values: list[Any]) -> bytes:
     """Return 8 bytes that are equal for equal lists of values, in every process.
 
     Equal means of the same types and, for dicts, in the same order (a replay repeats the order too): ``1``, ``1.0`` and
-    ``True`` differ. Identity, sharing, interning and ``PYTHONHASHSEED`` do not matter.
+    ``True`` differ. Identity, sharing, interning and ``PYTHONHASHSEED`` do not matter. Of an exception only the type
+    counts (its text may hold addresses), and of a value that cannot be taken apart too. It never raises.
 
     >>> digest([{"b", "a"}]) == digest([{"a", "b"}])
     True
@@ -63,7 +98,7 @@ def digest(values: list[Any]) -> bytes:
             return blake2b(b"m" + marshal.dumps(values, _MARSHAL_VERSION), digest_size=8).digest()
         except ValueError:
             pass
-    return blake2b(b"p" + marshal.dumps([plain(value) for value in values], _MARSHAL_VERSION), digest_size=8).digest()
+    return blake2b(b"p" + marshal.dumps([shown(value) for value in values], _MARSHAL_VERSION), digest_size=8).digest()
 
 
 def _holds_array(values: list[Any]) -> bool:

@@ -3,7 +3,8 @@
 The slow road of `checkpoint.codec.digest`, for dataclasses, named tuples, datetimes, decimals, enums, exceptions and
 user objects. A scalar stays what it is; anything else becomes a tuple that begins with its type's name. An unknown
 object becomes what its ``__reduce_ex__`` says, which is what pickle would write, but with parts in place of references.
-A value that contains itself is cut at the repetition, by its depth; a graph with endlessly many paths is refused.
+A value that contains itself is cut at the repetition, by its depth; one that is nested very deeply is cut there, since
+how deep a walk may go depends on who calls it; a graph with endlessly many paths is refused. An exception is its type.
 Rejected: hashing ``repr``: the default one is an address.
 """
 
@@ -22,11 +23,12 @@ from types import BuiltinFunctionType, CodeType, FunctionType, MethodType, Modul
 from typing import Any
 from uuid import UUID
 
-from reliable_rx.errors import LimitExceeded
+from reliable_rx.errors import LimitExceeded, type_of
 
 _SCALARS = frozenset((type(None), bool, int, float, complex, str, bytes, type(...)))
 _BY_TEXT = frozenset((date, timedelta, Decimal, Fraction, UUID, range))
 _PARTS_MAX = 2_000_000
+_DEPTH_MAX = 100
 _CELL_EMPTY = "empty cell"
 
 
@@ -40,6 +42,16 @@ def plain(value: Any) -> Any:
     *Raises* `TypeError` if some part can be neither taken apart nor named, `LimitExceeded` if there are too many.
     """
     return _Walk().value(value)
+
+
+def shown(value: Any) -> bytes:
+    """Return *value* as plain values in bytes; of what cannot be taken apart the name of its type. It never raises."""
+    try:
+        return marshal.dumps(plain(value), 2)
+    except KeyboardInterrupt:
+        raise
+    except BaseException:  # a `__reduce__` may raise anything
+        return marshal.dumps(("opaque", type.__repr__(type(value))), 2)
 
 
 class _Walk:
@@ -62,6 +74,8 @@ class _Walk:
         key, path = id(value), self._path
         if key in path:
             return ("cycle", len(path) - path[key])
+        if len(path) >= _DEPTH_MAX:
+            return ("deep", _name(kind))
         path[key] = len(path)  # left there by an exception, which ends the walk
         name, road = _named_road(kind)  # type: ignore[arg-type]  # mypy takes type[Any] for unhashable
         parts = (name, *road(self, value))
@@ -92,7 +106,7 @@ Road = Callable[[_Walk, Any], Iterable[Any]]
 
 @lru_cache(maxsize=4096)
 def _named_road(kind: type) -> tuple[str, Road]:
-    return _name(kind), _road(kind)
+    return "error" if issubclass(kind, BaseException) else _name(kind), _road(kind)
 
 
 def _road(kind: type) -> Road:
@@ -125,7 +139,7 @@ def _function(walk: _Walk, value: FunctionType) -> Iterable[Any]:
 
 
 def _exception(walk: _Walk, value: BaseException) -> Iterable[Any]:
-    return *walk.items(value.args), walk.attributes(value.__dict__)
+    return (type_of(value),)
 
 
 def _moment(walk: _Walk, value: Any) -> Iterable[Any]:

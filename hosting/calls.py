@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 from checkpoint.codec import decode, encode
 from hosting.journaling import Group
 from hosting.turn import Answer
-from reliable_rx.errors import AnswerRefused
+from reliable_rx.errors import AnswerRefused, described
 from reliable_rx.loop import LoopThread
 from reliable_rx.probes import probe
 
@@ -117,11 +117,10 @@ def recorded(value: Any, error: Exception | None) -> bytes:
     try:
         payload = encode((value, error))
         decode(payload)
-    except Exception as problem:
-        what = f"{type(value).__name__}" if error is None else f"the error {type(error).__name__}: {error}"
+    except BaseException as problem:  # in a thread of its own: no interrupt comes here
         refusal = AnswerRefused(
-            f"a call answered with {what}, which cannot be recorded ({problem}): return plain data, and raise errors "
-            f"that pickle"
+            f"a call answered with {type(value).__name__}, which cannot be recorded ({described(problem)}): return "
+            f"plain data"
         )
         return encode((None, refusal))
     return payload

@@ -9,19 +9,23 @@ from __future__ import annotations
 
 import time as wall
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from checkpoint.codec import encode
+from checkpoint.salvage import Unreadable
 from checkpoint.store import Checkpoint, GenerationInfo, Kind
 from checkpoint.store import Segment as Stored
 from hosting.background import Lend, Worker
 from hosting.collector import hold
+from hosting.failing import unstorable_state, unstorable_value
 from hosting.snapshot import Snapshot
 from hosting.statistics import CheckpointFigures
+from hosting.storable import loss
 from hosting.turn import Output
-from reliable_rx.errors import StoreUnavailable
+from reliable_rx.errors import QueryRefused, StoreUnavailable, described
 from reliable_rx.probes import probe
+from reliable_rx.reliable import DeadLetter, LateEvent
 
 if TYPE_CHECKING:
     from hosting.evaluator import QueryEvaluator
@@ -29,6 +33,7 @@ if TYPE_CHECKING:
 SLICE_ROWS = 128
 RETRY_S = 0.2
 SEGMENT_VALUES = 1000
+SIDE_OUTPUTS = (".dead_letters", ".late")
 
 
 @dataclass(slots=True)
@@ -53,6 +58,8 @@ class Attempt:
     seconds: float = 0.0
     release: Callable[[], None] | None = None
     changed: dict[str, None] = field(default_factory=dict)
+    spoilt: dict[str, QueryRefused] = field(default_factory=dict)
+    """The queries that emitted what cannot be stored, and what is wrong with it."""
 
 
 class Checkpointer:
@@ -75,6 +82,7 @@ class Checkpointer:
         self.events_before = self.events_kept = 0
         self.turn = 0
         self.last_at = wall.monotonic()
+        self.is_overdue = False
         self.last: tuple[GenerationInfo, float, float] | None = None
 
     def advance(self) -> bool:
@@ -91,7 +99,8 @@ class Checkpointer:
         if self.has_all:
             return False
         return (
-            self.evaluator.events_in - self.events_before >= self.events_max
+            self.is_overdue
+            or self.evaluator.events_in - self.events_before >= self.events_max
             or wall.monotonic() - self.last_at >= self.interval_s
         )
 
@@ -119,13 +128,14 @@ class Checkpointer:
 
     def now(self, *, full: bool) -> None:
         """Take a checkpoint and wait for it. *Raises* `StoreUnavailable`."""
-        while self.attempt is not None:
-            self._finish()
-        if not self._begin(full=full or self._wants_full()):
-            raise self.trouble or StoreUnavailable("the sinks could not be flushed")
         self._finish()
-        if self.trouble is not None:
-            raise self.trouble
+        before = self.generation
+        while self.generation == before:  # an attempt may find a query that must end first
+            if not self._begin(full=full or self._wants_full()):
+                raise self.trouble or StoreUnavailable("the sinks could not be flushed")
+            self._finish()
+            if self.trouble is not None:
+                raise self.trouble
 
     def _finish(self) -> None:
         while self.attempt is not None:
@@ -184,9 +194,12 @@ class Checkpointer:
     def _move(self, attempt: Attempt) -> bool:
         if not attempt.submitted:
             if attempt.snapshot.write_some(SLICE_ROWS):
-                attempt.submitted = True
                 if attempt.release is not None:
                     attempt.release()
+                if attempt.snapshot.spoilt:
+                    self._drop(attempt)
+                    return True
+                attempt.submitted = True
                 self.worker.submit(lambda: self._commit(attempt))
             return True
         if not attempt.settled:
@@ -197,6 +210,13 @@ class Checkpointer:
         else:
             self._succeed(attempt, attempt.info)
         return True
+
+    def _drop(self, attempt: Attempt) -> None:
+        """Give up a checkpoint that cannot be written: the queries to blame end, and the next one has the rest."""
+        self.attempt, self.is_overdue = None, True
+        self._give_back(attempt)
+        for name, error in attempt.snapshot.spoilt.items():
+            self.evaluator._fail(name, unstorable_state(error))
 
     def _commit(self, attempt: Attempt) -> None:
         """In the worker: make the attempt durable."""
@@ -218,7 +238,10 @@ class Checkpointer:
         checkpoint = Checkpoint(
             attempt.generation, kind, attempt.turn, encode(attempt.meta), snapshot.chunks(), snapshot.rows
         )
-        outputs = {name: list(map(stored, joined(segments))) for name, segments in attempt.outputs.items()}
+        outputs = {
+            name: [stored(segment, attempt.spoilt) for segment in joined(segments)]
+            for name, segments in attempt.outputs.items()
+        }
         attempt.info = evaluator.store.commit(checkpoint, outputs=outputs, kept_from=attempt.kept_from)
         probe("checkpoint.before_truncate")
         try:
@@ -232,6 +255,7 @@ class Checkpointer:
         if self.trouble is not None:
             self.trouble = None
             evaluator.reporter.told_checkpoint(None)
+        self.is_overdue = False
         self.generation, self.turn, self.last_at = attempt.generation, attempt.turn, wall.monotonic()
         self.events_kept = attempt.events
         self.last = (info, attempt.pause_s, attempt.seconds)
@@ -247,10 +271,18 @@ class Checkpointer:
         evaluator.durable_plans.update(attempt.snapshot.plans)
         probe("checkpoint.before_acknowledge")
         evaluator.intake.acknowledge(attempt.positions, attempt.meta["ended"])
+        for name, error in attempt.spoilt.items():
+            if name.endswith(SIDE_OUTPUTS):  # what it tells is of use without the event
+                evaluator.incidents.report("stream", name, str(error), error=error)
+            else:
+                evaluator._fail(name, error)
 
-    def _undo(self, attempt: Attempt) -> None:
+    def _give_back(self, attempt: Attempt) -> None:
         attempt.snapshot.roll_back()
         self.evaluator.streams.give_back(attempt.changed)
+
+    def _undo(self, attempt: Attempt) -> None:
+        self._give_back(attempt)
         self._fail(attempt.error or StoreUnavailable("the checkpoint was not committed"))
 
     def _fail(self, error: StoreUnavailable) -> None:
@@ -286,7 +318,29 @@ def joined(segments: Sequence[Output]) -> Iterator[Output]:
         yield Output(segments[-1].name, segments[-1].next - len(waiting), waiting)
 
 
-def stored(segment: Output) -> Stored:
-    """Write a segment of a stream for the store."""
-    payload = encode((list(segment.values), segment.ended, segment.error))
+def stored(segment: Output, spoilt: dict[str, QueryRefused]) -> Stored:
+    """Write a segment of a stream for the store; what cannot be is noted in *spoilt*, and its id is kept."""
+    rest = segment.ended, segment.error
+    try:
+        payload = encode((list(segment.values), *rest))
+    except KeyboardInterrupt:
+        raise
+    except BaseException:  # values are the user's, and so is what they raise
+        values = [storable(segment, n, value, spoilt) for n, value in enumerate(segment.values, segment.first)]
+        payload = encode((values, *rest))
     return segment.first, segment.next - segment.first, payload
+
+
+def storable(segment: Output, n: int, value: Any, spoilt: dict[str, QueryRefused]) -> Any:
+    """Return *value*, or what stands for it if it cannot be stored."""
+    error = loss(value, read=False)
+    if error is None:
+        return value
+    spoilt.setdefault(segment.name, unstorable_value(n, error))
+    if isinstance(value, (DeadLetter, LateEvent)):
+        return replace(value, value=stand_in(value.value, error))
+    return stand_in(value, error)
+
+
+def stand_in(value: Any, error: BaseException) -> Unreadable:
+    return Unreadable(type(value).__qualname__, f"it could not be stored: {described(error)}")

@@ -18,6 +18,7 @@ from hosting.cycles import Readers
 from hosting.delivery import Cascade, Delivery
 from hosting.edit import edit
 from hosting.event_clock import EventClock
+from hosting.failing import take_fail
 from hosting.failure import failure_of
 from hosting.letters import bury
 from hosting.own_clocks import check_clock, sources_of
@@ -26,7 +27,7 @@ from hosting.retired import Retired
 from hosting.routes import Route
 from hosting.standing import COMPLETED, FAILED, POLICIES, RUNNING, Standing, caught
 from hosting.timers import Clock, Ordering
-from hosting.turn import Answer, Appear, Create, Dispose, Events, Output, Resume, Tick, Turn
+from hosting.turn import Answer, Appear, Create, Dispose, Events, Fail, Output, Resume, Tick, Turn
 from hosting.watermark import Watermarks
 from reliable_rx.alike import MADE_MAX, let_others_use
 from reliable_rx.errors import InternalError, LimitExceeded, QueryRefused
@@ -126,6 +127,7 @@ class QueryEngine(Delivery, Clock):
         if policy not in POLICIES:
             raise ValueError(f"error policy must be one of {', '.join(POLICIES)}, got {policy!r}")
         plan, keys = self.plans.compile(query.node, limits)
+        self.plans.check(name, keys, clock)
         check_clock(name, clock, plan, self.standing.get(name))
         if sources_known:
             self.readers.check(name, plan.sources)
@@ -490,6 +492,7 @@ TAKE: dict[type, Callable[[QueryEngine, Any], None]] = {
     Answer: QueryEngine.take_answer,
     Create: QueryEngine.take_create,
     Dispose: QueryEngine.take_dispose,
+    Fail: take_fail,
     Resume: QueryEngine.take_resume,
     Appear: QueryEngine.take_appear,
 }

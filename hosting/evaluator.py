@@ -15,7 +15,6 @@ from collections import deque
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from checkpoint.codec import encode
 from checkpoint.store import Store
 from hosting import idling, journaling
 from hosting.background import Lend, Worker, lenders
@@ -36,13 +35,13 @@ from hosting.starting import Start
 from hosting.statistics import QueryFigures, RecoveryFigures, Statistics, figures, query_figures
 from hosting.stream import Stream
 from hosting.streams import Streams
-from hosting.turn import Create, Dispose, Events, Output, Resume, Tick, Turn
+from hosting.turn import Create, Dispose, Events, Fail, Output, Resume, Tick, Turn
 from hosting.turnstile import Turnstile
 from reliable_rx.errors import StoreUnavailable
 from reliable_rx.event_time import EventTime
 from reliable_rx.limits import Limits
 from reliable_rx.names import check_name, query_of
-from reliable_rx.plan import NO_LIMITS, Plan
+from reliable_rx.plan import NO_LIMITS
 from reliable_rx.reliable import Sink, Source
 
 DELIVERIES = ("exactly_once", "at_least_once")
@@ -194,6 +193,11 @@ class QueryEvaluator:
                 raise KeyError(f"no query is called {name!r}; {there_are(self.engine.standing, name)}")
             self._take(Dispose(name, self._now()))
         self.flush()
+
+    def _fail(self, name: str, error: Exception) -> None:
+        """End a query that cannot be kept as it is; the others go on."""
+        if name in self.engine.standing:
+            self._take(Fail(name, error, self._now()))
 
     def _check_new(self, kind: str, name: str) -> str:
         name = check_name(kind, name)
@@ -381,7 +385,7 @@ class QueryEvaluator:
         return None if horizon is None or self.engine.drained else Tick(horizon)
 
     def _take(self, turn: Turn) -> None:
-        before = self.engine.number
+        before, entry = self.engine.number, journaling.entry_of(turn, self._code(turn))
         try:
             outputs = self.engine.take(turn)
         except BaseException as error:
@@ -393,7 +397,7 @@ class QueryEvaluator:
         group.last_turn = self.engine.number
         if self.engine.calls.fresh or self.engine.calls.dropped:
             self.calls.note(group)
-        group.entries.append(journaling.entry_of(turn, self._code(turn)))
+        group.entries.append(entry)
         if isinstance(turn, Events):
             self.events_in += len(turn.values)
         self.fresh += outputs
@@ -403,8 +407,7 @@ class QueryEvaluator:
         if type(turn) is not Create or turn.plan in self.durable_plans:
             return None
         self.durable_plans.add(turn.plan)
-        plan: Plan = turn.code
-        return encode(plan.query)
+        return self.engine.plans.code_of(turn.code)
 
     def _close_group(self) -> None:
         """Have the turns taken so far made durable."""

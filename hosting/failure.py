@@ -9,18 +9,17 @@ have moved on.
 
 from __future__ import annotations
 
-import traceback
 from collections.abc import Sequence
 from itertools import groupby
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from checkpoint.stored_errors import trace_of
 from hosting.turn import Events
 
 if TYPE_CHECKING:
     from hosting.engine import QueryEngine
     from hosting.standing import Standing
 
-TRACE_CHARACTERS_MAX = 16_000
 STEPS = ("on_next", "on_batch", "deliver")
 NOTHING: Any = object()
 
@@ -68,28 +67,6 @@ def stored_mishaps(standing: Standing) -> tuple[Any, ...]:
 def read_failure(stored: Any) -> Failure | None:
     """Read back what `hosting.snapshot` has stored of a failure."""
     return None if stored is None else Failure(FailedAt(*stored[0]), stored[1])
-
-
-def trace_of(error: BaseException) -> str:
-    """Return the traceback of *error* as text; of a very long one the end, where the cause is.
-
-    >>> trace_of(ValueError("nine"))
-    'ValueError: nine\\n'
-    """
-    text = "".join(traceback.format_exception(error))
-    return text if len(text) <= TRACE_CHARACTERS_MAX else f"…{text[-TRACE_CHARACTERS_MAX:]}"
-
-
-def told(error: BaseException) -> str:
-    """Return the type and the text of *error*, which may have none that can be had.
-
-    >>> told(KeyError("lost"))
-    "KeyError: 'lost'"
-    """
-    try:
-        return f"{type(error).__name__}: {error}"
-    except Exception as problem:
-        return f"{type(error).__name__}, whose text cannot be had ({type(problem).__name__})"
 
 
 def _place(engine: QueryEngine, standing: Standing, error: Exception) -> tuple[str, str, int, int] | None:

@@ -12,8 +12,8 @@ from typing import Any
 
 from checkpoint.codec import decode, digest, encode
 from checkpoint.journal import Journal
-from hosting.turn import Answer, Appear, Create, Dispose, Events, Output, Resume, Tick, Turn
-from reliable_rx.errors import CheckpointRefused, NondeterminismDetected
+from hosting.turn import Answer, Appear, Create, Dispose, Events, Fail, Output, Resume, Tick, Turn
+from reliable_rx.errors import CheckpointRefused, NondeterminismDetected, type_of
 
 Entry = tuple[Any, ...]
 Digests = dict[str, bytes]
@@ -43,7 +43,7 @@ def note(outputs: dict[str, list[Any]], out: Output) -> None:
         outputs[out.name] = values = [out.first]
     values.extend(out.values)
     if out.ended:
-        values.append(("ended", None if out.error is None else f"{type(out.error).__name__}: {out.error}"))
+        values.append(("ended", None if out.error is None else type_of(out.error)))
 
 
 def digests(outputs: Mapping[str, list[Any]]) -> Digests:
@@ -99,6 +99,8 @@ def entry_of(turn: Turn, code: bytes | None) -> Entry:
         return ("resume", turn.time)
     if isinstance(turn, Appear):
         return ("appear", turn.source, dict(turn.positions))
+    if isinstance(turn, Fail):
+        return ("fail", *turn)
     return ("dispose", turn.name, turn.time)
 
 
@@ -107,4 +109,6 @@ def simple_turn(entry: Entry) -> Turn:
     return SIMPLE[entry[0]](*entry[1:])
 
 
-SIMPLE: dict[str, Callable[..., Turn]] = {"tick": Tick, "answer": Answer, "dispose": Dispose, "resume": Resume}
+SIMPLE: dict[str, Callable[..., Turn]] = {
+    "tick": Tick, "answer": Answer, "dispose": Dispose, "fail": Fail, "resume": Resume,
+}  # fmt: skip

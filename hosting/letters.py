@@ -9,7 +9,7 @@ import traceback
 from typing import TYPE_CHECKING
 
 from hosting.standing import Standing
-from reliable_rx.errors import invariant
+from reliable_rx.errors import described, invariant
 from reliable_rx.plan import NO_LIMITS
 from reliable_rx.query import Node
 from reliable_rx.reliable import DeadLetter, LateEvent
@@ -23,7 +23,7 @@ def bury(engine: QueryEngine, standing: Standing, error: Exception) -> None:
     invariant(engine.event is not None, "an event is buried while it is at work")
     source, partition, position, value = engine.event  # type: ignore[misc]
     trace = "".join(traceback.format_exception(error))
-    letter = DeadLetter(source, partition, position, value, f"{type(error).__name__}: {error}", trace)
+    letter = DeadLetter(source, partition, position, value, described(error), trace)
     post(engine, f"{standing.name}.dead_letters", letter)
 
 

@@ -8,6 +8,9 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterable
 from typing import Any
 
+from checkpoint.codec import decode
+from hosting.storable import check_storable, code_of
+from reliable_rx.event_time import EventTime
 from reliable_rx.identity import content_hash, lifted, recognise
 from reliable_rx.limits import Limits
 from reliable_rx.plan import NO_LIMITS, Plan
@@ -16,6 +19,9 @@ from reliable_rx.refusal import refuse_foreign
 from reliable_rx.rows import Signature, signature
 
 UNUSED_MAX = 1000
+ATOMS = frozenset((int, float, str, bytes, bool, type(None)))
+CODE_BYTES_MAX = 1 << 16
+"""A plan that closes over more is written anew each time, so that its tables are not kept twice."""
 
 
 class Plans:
@@ -26,14 +32,16 @@ class Plans:
         self.by_id: dict[str, Plan] = {}
         self.ids: dict[Plan, str] = {}
         self.unsaved: dict[str, Plan] = {}
-        self.stored: dict[str, tuple[Node, Limits]] = {}
+        self.stored: dict[str, tuple[bytes, Limits]] = {}
+        self.codes: dict[Plan, bytes] = {}
+        self.checked: EventTime | None = None
         self.signatures: list[Signature] = []
         self.unsaved_signatures = 0
 
     def compile(self, node: Node, limits: Limits) -> tuple[Plan, tuple[Any, ...]]:
         """Return the shared plan for *node*, compiling it the first time, and its routing keys.
 
-        *Raises* `QueryRefused` for what cannot be hosted.
+        *Raises* `QueryRefused` for what cannot be hosted, or not be stored.
         """
         found, keys = recognise(node)
         plan = self.shared.get((found, limits))
@@ -41,7 +49,9 @@ class Plans:
             shared = lifted(node) if keys else node
             plan = Plan(shared, limits=limits, symbolic=True)
             refuse_foreign(plan)
+            code = code_of(plan)
             self._know(plan, (found, limits), plan_id(shared, limits))
+            self._keep(plan, code)
         return plan, keys
 
     def compile_stored(self, identity: str, query: Node, limits: Limits) -> Plan:
@@ -55,8 +65,26 @@ class Plans:
         """Return a plan that is known, or that a store has."""
         plan = self.by_id.get(identity)
         if plan is None and identity in self.stored:
-            plan = self.compile_stored(identity, *self.stored[identity])
+            code, limits = self.stored[identity]
+            plan = self.compile_stored(identity, decode(code), limits)
+            self._keep(plan, code)
         return plan
+
+    def check(self, name: str, keys: tuple[Any, ...], clock: EventTime | None) -> None:
+        """Refuse a routing key or a clock that cannot be stored. *Raises* `QueryRefused`."""
+        if keys and type(keys[0]) not in ATOMS:
+            check_storable(name, "the key", keys)
+        if clock is not None and clock is not self.checked:  # many queries share one
+            check_storable(name, "the clock", clock)
+            self.checked = clock
+
+    def code_of(self, plan: Plan) -> bytes:
+        """Return what a store needs to have *plan* again."""
+        return self.codes.get(plan) or code_of(plan)
+
+    def _keep(self, plan: Plan, code: bytes) -> None:
+        if len(code) <= CODE_BYTES_MAX:
+            self.codes[plan] = code
 
     def _know(self, plan: Plan, key: Hashable, identity: str) -> None:
         self.shared[key] = plan
@@ -72,6 +100,7 @@ class Plans:
         self.ids = {plan: identity for plan, identity in self.ids.items() if plan in keep}
         self.by_id = {identity: plan for identity, plan in self.by_id.items() if plan in keep}
         self.unsaved = {identity: plan for identity, plan in self.unsaved.items() if plan in keep}
+        self.codes = {plan: code for plan, code in self.codes.items() if plan in keep}
 
     def number(self, plan: Plan) -> int:
         """Return the number under which rows of *plan* are stored: that of its signature."""

@@ -11,9 +11,8 @@ import logging
 from time import monotonic
 from typing import TYPE_CHECKING
 
-from hosting.failure import told
 from hosting.standing import FAILED, Standing
-from reliable_rx.errors import StoreUnavailable
+from reliable_rx.errors import StoreUnavailable, described
 
 if TYPE_CHECKING:
     from hosting.evaluator import QueryEvaluator
@@ -69,7 +68,7 @@ class Reporter:
     def _told_failed(self, standing: Standing, what: str) -> None:
         failure, error = standing.failure, standing.error
         at = "an event that is not known" if failure is None else failure.at
-        why = "" if error is None else told(error)
+        why = "" if error is None else described(error)
         self.incidents.report(
             "query", standing.name,
             f"{what} {at}: {why}; mend its function (an edited query runs again), or give it a policy",

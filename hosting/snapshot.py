@@ -34,6 +34,7 @@ CHUNK_BYTES_MAX = 1 << 20
 
 LOOSE_ROWS_MAX = 256  # more would live long enough to set off full garbage collections
 INSIDE, ADDRESS_MIN = "", 4  # an address has a name, and three parts per step into the query
+STATES = 9  # where the row of a standing query has those of its operators
 ATOMS = frozenset((int, float, str, bytes, bool, type(None)))
 
 
@@ -71,6 +72,8 @@ class Snapshot:
         self.done = False
         self.blobs: list[bytes] = []
         self.loose: list[Record] = []
+        self.spoilt: dict[str, BaseException] = {}
+        """The queries of which a row cannot be written, and why."""
         plans = engine.plans
         if full:
             plans.prune(each.plan for each in engine.standing.values())
@@ -83,7 +86,7 @@ class Snapshot:
         engine.touch = self._guard
         self.pending = everything(engine) if full else iter(list(self.taken))
         if not full and self.gone:
-            self.blobs.append(encode([(key, None) for key in self.gone]))
+            self._encode([(key, None) for key in self.gone])
 
     def _guard(self, unit: Any) -> None:
         """Write the row of *unit* if it is still to be written, since it is about to change.
@@ -133,26 +136,41 @@ class Snapshot:
         token = SNAPSHOT.set(self.engine.epoch)
         try:
             self.blobs.append(encode(records))
+        except KeyboardInterrupt:
+            raise
+        except BaseException as error:  # values are the user's, and so is what they raise
+            if len(records) == 1:
+                self.spoilt.setdefault(query_of(records[0][0]), error)
+            else:
+                for each in records:
+                    self._encode([each])
         finally:
             SNAPSHOT.reset(token)
 
     def chunks(self) -> list[bytes]:
         """Return what is to be stored, once everything is written."""
-        blobs = [encode([(("plan", name), (plan.query, plan.limits)) for name, plan in self.plans.items()])]
+        plans = self.engine.plans
+        blobs = [encode([(("plan", name), (plans.code_of(plan), plan.limits)) for name, plan in self.plans.items()])]
         fresh = list(enumerate(self.engine.plans.signatures, 1))[self.signatures :]
         blobs.append(encode([(("signature", number), shape) for number, shape in fresh]))
         return list(packed([*blobs, *self.blobs]))
 
     def roll_back(self) -> None:
-        """Give back what this snapshot took: its commit failed."""
+        """Give back what this snapshot took: its commit failed, or it cannot be written."""
         engine = self.engine
-        while not self.write_some(1000):
-            pass
+        self.done, self.pending = True, iter(())
+        engine.touch = engine.dirty.setdefault
         live = dict.fromkeys(unit for unit in self.taken if unit not in engine.dirty and has_row(engine, unit))
         engine.dirty.update(live)
         engine.gone = {**self.gone, **engine.gone}
         engine.plans.unsaved = {**self.plans, **engine.plans.unsaved}
         engine.plans.unsaved_signatures = len(engine.plans.signatures) - self.signatures
+
+
+def query_of(key: Any) -> str:
+    """Return the name of the query to which the row under *key* belongs."""
+    name: str = key[1] if len(key) < ADDRESS_MIN else key[0]
+    return name
 
 
 def is_fixed(row: Any) -> bool:
@@ -161,7 +179,7 @@ def is_fixed(row: Any) -> bool:
         return bool(row[0] == RETIRED)
     if row[0] == "subject":
         return all(only_atoms(reader[3][2]) for reader in row[2])
-    return row[0] != "inner" and only_atoms(row[-1][2])
+    return row[0] != "inner" and only_atoms(row[STATES][2])
 
 
 def only_atoms(states: Sequence[Sequence[Any] | None]) -> bool:

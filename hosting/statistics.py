@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING
 
 from hosting.companions import CompanionFigures
 from hosting.cycles import there_are
-from hosting.failure import FailedAt, told
+from hosting.failure import FailedAt
 from hosting.incidents import Incident
+from reliable_rx.errors import described
 
 if TYPE_CHECKING:
     from hosting.evaluator import QueryEvaluator
@@ -102,7 +103,7 @@ def query_figures(evaluator: QueryEvaluator, name: str) -> QueryFigures:
         engine.plans.ids[standing.plan],
         standing.emitted,
         0 if stream is None else stream.depth,
-        "" if standing.error is None else told(standing.error),
+        "" if standing.error is None else described(standing.error),
         None if clock is None else clock.clock,
         0 if clock is None else len(clock.waiting),
         0 if clock is None else clock.late,

@@ -17,7 +17,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from hosting.consumers import Consumer, Delivering, Failing, Record, Resume, Resuming, Verdict
-from reliable_rx.errors import PositionUnavailable, StoreUnavailable
+from reliable_rx.errors import PositionUnavailable, StoreUnavailable, described
 from reliable_rx.reliable import Batch, DeadLetter, Reader, SequencedEnd, Source, Waking
 
 AHEAD = 1000
@@ -298,7 +298,7 @@ class Subscription:
     def _letter(self, record: Record, error: Exception) -> DeadLetter:
         partition = self._origin[1] if self._origin is not None else ""
         trace = "".join(traceback.format_exception(error))
-        return DeadLetter(self.name, partition, record[0], record[1], f"{type(error).__name__}: {error}", trace)
+        return DeadLetter(self.name, partition, record[0], record[1], described(error), trace)
 
     def _stop(self, status: str, error: Exception) -> None:
         self.status, self.error = status, error

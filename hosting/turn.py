@@ -70,6 +70,14 @@ class Dispose(NamedTuple):
     time: float
 
 
+class Fail(NamedTuple):
+    """A query ends with *error*, and its state is forgotten: something of it cannot be stored, or be had again."""
+
+    name: str
+    error: Exception
+    time: float
+
+
 class Resume(NamedTuple):
     """The engine takes turns again at *time*, after it could not: partitions were not silent meanwhile, but unheard."""
 
@@ -87,7 +95,7 @@ class Appear(NamedTuple):
     positions: Mapping[str, int]
 
 
-Turn = Events | Tick | Answer | Create | Dispose | Resume | Appear
+Turn = Events | Tick | Answer | Create | Dispose | Fail | Resume | Appear
 
 
 class Output(NamedTuple):

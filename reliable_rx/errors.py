@@ -83,8 +83,45 @@ class LimitExceeded(ReliableRxError, OverflowError):
     """A state grew past its limit: raise the limit or bound the query. Fields: *path*, *limit*, *most*."""
 
 
+class StoredError(ReliableRxError, RuntimeError):
+    """An exception as a store has it, where it could not be stored itself: look at what it was.
+
+    It reads like the exception that it stands for. Fields: *type* (its qualified name), *trace* (its traceback).
+    """
+
+
 class InternalError(ReliableRxError, AssertionError):
     """A bug in reliable_rx: the evaluator has stopped. Recover from the last checkpoint, and report it."""
+
+
+def type_of(error: BaseException) -> str:
+    """Name the type of *error*, also of one that came out of a store without it.
+
+    >>> type_of(KeyError("k")), type_of(StoredError("no", type="app.Refused", trace=""))
+    ('builtins.KeyError', 'app.Refused')
+    """
+    kind = type(error)
+    stored = error.__dict__.get("fields", {}).get("type") if kind is StoredError else None
+    return str(stored) if stored else f"{kind.__module__}.{kind.__qualname__}"
+
+
+def text_of(error: BaseException) -> str:
+    """Return what *error* says; that of a user may fail at it."""
+    try:
+        return str.__str__(str(error))
+    except KeyboardInterrupt:
+        raise
+    except BaseException as failed:
+        return f"<its text cannot be had: {type(failed).__name__}>"
+
+
+def described(error: BaseException) -> str:
+    """Say what *error* is in one line, whatever its own text does.
+
+    >>> described(ValueError("no"))
+    'ValueError: no'
+    """
+    return f"{type_of(error).rpartition('.')[2]}: {text_of(error)}"
 
 
 def invariant(condition: object, claim: str) -> None:

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 
 from hosting.cli import group_commands, inspect_store, run, tail
 from hosting.cli.wording import BadUsage, complain
-from reliable_rx.errors import ReliableRxError
+from reliable_rx.errors import ReliableRxError, described
 
 STORE_HELP = "the folder of the store"
 DEMOS = "reliable_rx.demos"
@@ -48,7 +48,7 @@ def sentence(error: Exception) -> str:
         return error.message
     if isinstance(error, (BadUsage, OSError)):
         return str(error)
-    return f"{type(error).__name__}: {error}; run it again with --traceback to see where"
+    return f"{described(error)}; run it again with --traceback to see where"
 
 
 def parser() -> argparse.ArgumentParser:

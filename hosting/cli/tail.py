@@ -11,7 +11,7 @@ from hosting.cli.loading import load_app, reach
 from hosting.cli.wording import BadUsage, in_json, say
 from hosting.stream import stored_segments
 from hosting.turn import Output
-from reliable_rx.errors import PositionUnavailable
+from reliable_rx.errors import PositionUnavailable, described
 
 POLL_S = 0.25
 
@@ -61,6 +61,6 @@ def show(segment: Output, start: int) -> None:
     lines = [f"{n}\t{in_json(v)}" for n, v in enumerate(segment.values, segment.first) if n >= start]
     if segment.ended:
         error = segment.error
-        what = "completed" if error is None else f"failed\t{type(error).__name__}: {error}"
+        what = "completed" if error is None else f"failed\t{described(error)}"
         lines.append(f"{segment.next - 1}\t{what}")
     say("\n".join(lines))

@@ -32,6 +32,7 @@ from reliable_rx.errors import (
     ReliableRxError,
     StoreOwned,
     StoreUnavailable,
+    described,
     invariant,
 )
 from reliable_rx.probes import probe
@@ -174,7 +175,7 @@ class JsonLinesSink:
         self._check_gap(n)
         if n < self._next:
             return
-        what = {"completed": True} if error is None else {"error": f"{type(error).__name__}: {error}"}
+        what = {"completed": True} if error is None else {"error": described(error)}
         self._append(f"{_JSON.encode({'id': n, **what})}\n".encode())
         self._next = n + 1
 

@@ -23,7 +23,7 @@ from typing import Any
 
 from hosting.sinks.fencing import lost
 from hosting.sinks.plain import field_names, to_plain
-from reliable_rx.errors import CheckpointRefused, PositionUnavailable, StoreUnavailable, invariant
+from reliable_rx.errors import CheckpointRefused, PositionUnavailable, StoreUnavailable, described, invariant
 from reliable_rx.probes import probe
 
 ROWS_HELD_MAX = 65_536
@@ -133,7 +133,7 @@ class SqliteTableSink:
     def end(self, n: int, error: Exception | None, /) -> None:
         self._check_gap(n)
         if n == self._next:
-            self._end = (n, None if error is None else f"{type(error).__name__}: {error}")
+            self._end = (n, None if error is None else described(error))
             self._next = n + 1
 
     def flush(self) -> None:
@@ -220,7 +220,7 @@ class SqliteTableSink:
             return [(*before, n, *[_cell(get(value)) for get in getters]) for n, value in zip(ids, values, strict=True)]
         except Exception as error:
             where = f"table {self._table} of {self._path}, columns {', '.join(self._getters or ())}"
-            message = f"a value does not fit {where}: {type(error).__name__}: {error}; give the sink columns="
+            message = f"a value does not fit {where}: {described(error)}; give the sink columns="
             raise TypeError(message) from error
 
     def _commit(self) -> None:

@@ -73,6 +73,6 @@ def test_only_the_holder_of_a_lease_commits(where: str) -> None:
 
 def test_a_group_without_a_name_is_refused(tmp_path: Path) -> None:
     """An empty name is an error before anything is made."""
-    with pytest.raises(ValueError, match="a group cannot be called .*empty"):
+    with pytest.raises(ValueError, match=r"a group cannot be called .*empty"):
         open_group(tmp_path / "none", "")
     assert not (tmp_path / "none").exists()

@@ -16,11 +16,11 @@ import hosting.edit
 import hosting.snapshot
 from hosting import journaling
 from hosting.checkpointer import Checkpointer
-from hosting.evaluator import QueryEvaluator
 from hosting.intake import Intake
 from hosting.outlets import Outlets
 from hosting.snapshot import Snapshot
 from hosting.stream import Stream
+from hosting.streams import Streams
 from reliable_rx import rows
 from reliable_rx.instance import Instance
 from reliable_rx.operator import Operator
@@ -202,13 +202,13 @@ def the_position_of_a_sink_ignored(patch: pytest.MonkeyPatch) -> None:
 
 @planted("machine")
 def outputs_visible_before_the_journal(patch: pytest.MonkeyPatch) -> None:
-    append = QueryEvaluator.append
+    append = Streams.append
 
-    def at_once(self: QueryEvaluator, outputs: Any) -> None:
+    def at_once(self: Streams, outputs: Any) -> None:
         append(self, outputs)
-        self._show(outputs)
+        self.show(outputs)
 
-    patch.setattr(QueryEvaluator, "append", at_once)
+    patch.setattr(Streams, "append", at_once)
 
 
 @planted("machine")

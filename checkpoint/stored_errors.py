@@ -1,0 +1,116 @@
+"""Exceptions as data: type, text and traceback, and the exception itself only where it survives being stored.
+
+What a user function raises may be anything: an exception whose constructor takes other arguments than its base was
+given pickles and then does not unpickle, one that holds a lock does not pickle, one may raise when it is asked for its
+text. So each is tried when it is stored, which is rare. What comes back is the exception, with its type, arguments and
+attributes, or a `StoredError` that says the same. The codec does this for every exception, wherever in a value or a
+state it lies.
+
+Rejected: the exception by value where its class is local (byte code of another interpreter must not be loaded), and
+leaving out the attributes that do not pickle (a handler that asks for one would find another error).
+"""
+
+from __future__ import annotations
+
+import pickle
+import traceback
+from typing import Any
+
+from reliable_rx.errors import StoredError, text_of, type_of
+
+Stored = tuple[str, str, str, bytes | None]
+"""Qualified type, text, traceback, and the exception as bytes that are known to load."""
+TRACE_CHARACTERS_MAX = 20_000
+_TRACE = "_stored_trace"
+_ATOMS = (int, float, complex, str, bytes, bool, type(None))
+
+
+def to_data(error: BaseException) -> Stored:
+    """Return *error* as plain data. It never raises, whatever *error* is.
+
+    >>> to_data(ValueError("no"))[:2]
+    ('builtins.ValueError', 'no')
+    """
+    return type_of(error), text_of(error), trace_of(error), _surviving(error)
+
+
+def from_data(kind: str, text: str, trace: str, surviving: bytes | None) -> BaseException:
+    """Return the exception itself if its bytes still load here, else a `StoredError`.
+
+    >>> from_data("app.Refused", "no", "", None)
+    StoredError('no')
+    """
+    if surviving is not None:
+        try:
+            error: BaseException = pickle.loads(surviving)
+            if trace:
+                error.__dict__[_TRACE] = trace
+            return error
+        except KeyboardInterrupt:
+            raise
+        except BaseException:  # its class is gone since, or another one: its data stands for it
+            pass
+    return StoredError(text, type=kind, trace=trace)
+
+
+def reduced(error: BaseException) -> tuple[Any, Stored]:
+    """Say to pickle what *error* is made of."""
+    return from_data, to_data(error)
+
+
+def trace_of(error: BaseException) -> str:
+    """Return the traceback of *error* as text; of one that came out of a store, the one that it had."""
+    try:
+        known = error.fields.get("trace") if type(error) is StoredError else error.__dict__.get(_TRACE)
+        if known is not None:
+            return str(known)
+        text = "".join(traceback.format_exception(error))
+    except KeyboardInterrupt:
+        raise
+    except BaseException:
+        return ""
+    half = TRACE_CHARACTERS_MAX // 2
+    return text if len(text) <= TRACE_CHARACTERS_MAX else f"{text[:half]}\n…\n{text[-half:]}"
+
+
+def _surviving(error: BaseException) -> bytes | None:
+    """Return bytes that load as an exception like *error*, or None."""
+    for made in (error, _Bare(error)):
+        try:
+            data = pickle.dumps(made, 5)
+            if _is_like(pickle.loads(data), error):
+                return data
+        except KeyboardInterrupt:
+            raise
+        except BaseException:
+            continue
+    return None
+
+
+class _Bare:
+    """An exception without its constructor, which may take other arguments than those that it has kept."""
+
+    def __init__(self, error: BaseException) -> None:
+        self.error = error
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return bare, (type(self.error), self.error.args, self.error.__dict__)
+
+
+def bare(kind: type[BaseException], args: tuple[Any, ...], attributes: dict[str, Any]) -> BaseException:
+    """Make an exception of *args* and *attributes* without calling its constructor."""
+    error = kind.__new__(kind, *args)
+    error.args = args
+    error.__dict__.update(attributes)
+    return error
+
+
+def _is_like(again: Any, error: BaseException) -> bool:
+    """Whether *again* is an exception of the same type, with the same arguments as far as that can be told."""
+    if type(again) is not type(error) or len(again.args) != len(error.args):
+        return False
+    same = all(
+        type(new) is type(old) and (type(old) not in _ATOMS or new == old or new != new)
+        for new, old in zip(again.args, error.args, strict=True)
+    )
+    return same and again.__dict__.keys() == error.__dict__.keys()

@@ -1,0 +1,52 @@
+"""One query ends because something of it cannot be stored or be had again; the others go on.
+
+It is a turn of its own, so that a replay ends the query at the same place. What the query emitted stays, its terminal
+notification has the next id, and its state is dropped: it is what could not be kept.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from hosting.standing import RUNNING, Standing
+from hosting.turn import Fail
+from reliable_rx.errors import QueryRefused, described
+
+if TYPE_CHECKING:
+    from hosting.engine import QueryEngine
+
+
+def take_fail(engine: QueryEngine, turn: Fail) -> None:
+    """Take the turn that ends a query with an error."""
+    engine.advance(turn.time)
+    standing = engine.standing.get(turn.name)
+    if standing is None:
+        return
+    if standing.status == RUNNING:
+        engine.finish(standing, turn.error)
+    forget_state(engine, standing)
+
+
+def forget_state(engine: QueryEngine, standing: Standing) -> None:
+    """Drop all that a query that has ended still holds."""
+    engine.touch(standing)
+    standing.dispose()
+    standing.states = standing.plan.blank.copy()
+    standing.gathered = None
+
+
+def unstorable_state(error: BaseException) -> QueryRefused:
+    """Say that the state of a query does not go into bytes."""
+    return QueryRefused(
+        f"its state cannot be stored ({described(error)}): keep what pickles in it, or the data to make it from",
+        path="/",
+    )
+
+
+def unstorable_value(n: int, error: BaseException) -> QueryRefused:
+    """Say that what a query emitted does not go into bytes."""
+    return QueryRefused(
+        f"what it emitted under id {n:,} cannot be stored ({described(error)}): emit what pickles, or the data to make "
+        f"it from",
+        path="/",
+    )

@@ -1,0 +1,170 @@
+"""What is hostile in one query is that query's problem: the others go on, and the store opens again."""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+import pytest
+
+import reliable_rx as rx
+from checkpoint import MemoryStore
+from checkpoint.salvage import Unreadable
+from hosting import ListSource, QueryEvaluator
+from reliable_rx import operators as ops
+from reliable_rx.errors import QueryRefused
+
+
+def add(total: int, n: int) -> int:
+    return total + n
+
+
+def locks(n: int) -> Any:
+    return threading.Lock()
+
+
+def locks_at_three(n: int) -> Any:
+    return threading.Lock() if n == 3 else n
+
+
+class TwoArguments(Exception):
+    def __init__(self, place: str, amount: int) -> None:
+        super().__init__(f"{place}: {amount}")
+
+
+class Locked(Exception):
+    def __init__(self) -> None:
+        super().__init__("held")
+        self.lock = threading.Lock()
+
+
+class Speechless(Exception):
+    def __str__(self) -> str:
+        raise ZeroDivisionError("no words")
+
+
+def evaluator_on(store: MemoryStore, numbers: list[int], **options: Any) -> QueryEvaluator:
+    evaluator = QueryEvaluator(store, background=False, **options)
+    evaluator.source("n", ListSource(numbers, follow=True))
+    evaluator.create("sum", rx.source("n").pipe(ops.scan(add, 0)))
+    return evaluator
+
+
+def work(evaluator: QueryEvaluator) -> None:
+    while evaluator.step():
+        pass
+
+
+def values(evaluator: QueryEvaluator, name: str) -> list[Any]:
+    stream = evaluator.stream(name)
+    return [value for part in stream.read(stream.first, 1000) for value in part.values]
+
+
+def test_a_state_that_does_not_pickle_fails_its_query_alone() -> None:
+    """The query with a lock in its state ends at a checkpoint; the sum beside it is right, now and after a restart."""
+    store, numbers = MemoryStore(), [1, 2, 3]
+    with evaluator_on(store, numbers) as evaluator:
+        evaluator.create("holds", rx.source("n").pipe(ops.map(locks), ops.buffer_with_count(100)))
+        work(evaluator)
+        evaluator.checkpoint()
+        assert evaluator.query("holds").status == "failed"
+        numbers += [4, 6]
+        work(evaluator)
+        evaluator.checkpoint()
+        assert any(each.subject == "holds" for each in evaluator.incidents.open())
+        assert values(evaluator, "sum")[-1] == 16
+    with evaluator_on(store.reopen(), [*numbers, 1]) as evaluator:
+        work(evaluator)
+        assert values(evaluator, "sum")[-1] == 17
+        assert evaluator.query("holds").status == "failed"
+        evaluator.dispose("holds")
+        evaluator.checkpoint()
+
+
+def test_a_value_that_does_not_pickle_keeps_its_id() -> None:
+    """Who emits a lock ends; its value is there until the restart, afterwards what stands for it, under the same id."""
+    store = MemoryStore()
+    with evaluator_on(store, [1, 2, 3, 4]) as evaluator:
+        evaluator.create("locks", rx.source("n").pipe(ops.map(locks_at_three)))
+        work(evaluator)
+        evaluator.checkpoint()
+        assert evaluator.query("locks").status == "failed"
+        before = values(evaluator, "locks")
+    with evaluator_on(store.reopen(), [1, 2, 3, 4]) as evaluator:
+        evaluator.start()
+        after = values(evaluator, "locks")
+        assert [*before[:2], before[3]] == [*after[:2], after[3]] == [1, 2, 4]
+        assert isinstance(after[2], Unreadable)
+        assert values(evaluator, "sum") == [1, 3, 6, 10]
+
+
+@pytest.mark.parametrize(
+    "error", [TwoArguments("here", 1), Locked(), Speechless()], ids=lambda error: type(error).__name__
+)
+@pytest.mark.parametrize("policy", ["fail", "skip", "dead_letter"])
+def test_an_error_of_any_kind(error: Exception, policy: str) -> None:
+    """Whatever a function raises, it ends its query by its policy, and the store opens again, kills and all."""
+
+    def raises(n: int, what: tuple[type, Any] = (type(error), error.args)) -> int:
+        if n == 2:
+            raise what[0](*(("here", 1) if what[0] is TwoArguments else ()))
+        return n
+
+    store = MemoryStore()
+    for attempt in range(4):
+        evaluator = evaluator_on(store, [1, 2, 3])
+        evaluator.create("raises", rx.source("n").pipe(ops.map(raises)), policy=policy)
+        evaluator.start()
+        work(evaluator)
+        evaluator.flush()
+        if attempt % 2:
+            evaluator.checkpoint()
+            evaluator.close()
+        else:
+            evaluator.abandon()
+        assert values(evaluator, "sum") == [1, 3, 6]
+        assert values(evaluator, "raises") == ([1] if policy == "fail" else [1, 3])
+        store = store.reopen()
+
+
+def test_what_does_not_pickle_is_not_created() -> None:
+    """A query that cannot be stored is refused by name when it is created, running or not, and leaves no trace."""
+    lock = threading.Lock()
+
+    def held(n: int) -> bool:
+        return lock.locked()
+
+    store = MemoryStore()
+    evaluator = evaluator_on(store, [1, 2, 3])
+    with pytest.raises(QueryRefused, match=r"its predicate, whose variable .lock."):
+        evaluator.create("early", rx.source("n").filter(held))
+    work(evaluator)
+    with pytest.raises(QueryRefused, match="variable 'lock'"):
+        evaluator.create("late", rx.source("n").filter(held))
+    assert evaluator.queries() == ["sum"]
+    evaluator.create("fine", rx.source("n"))
+    evaluator.abandon()
+    evaluator = evaluator_on(store.reopen(), [1, 2, 3, 4])
+    work(evaluator)
+    evaluator.checkpoint()
+    assert values(evaluator, "sum") == [1, 3, 6, 10]
+    assert evaluator.queries() == ["sum", "fine"]
+
+
+def test_the_text_of_an_error_is_no_output() -> None:
+    """A pure function whose error tells an address or an order of a set is not taken for one that is not pure."""
+
+    class Tells(Exception):
+        pass
+
+    def raises(n: int) -> int:
+        raise ValueError(f"{object()} {n}")
+
+    store = MemoryStore()
+    for _ in range(3):
+        evaluator = evaluator_on(store, [1, 2, 3])
+        evaluator.create("raises", rx.source("n").pipe(ops.map(raises)))
+        work(evaluator)
+        evaluator.abandon()
+        store = store.reopen()
+    assert evaluator.query("raises").status == "failed"
