@@ -20,14 +20,14 @@ from hosting.edit import edit
 from hosting.event_clock import EventClock
 from hosting.failing import take_fail
 from hosting.failure import failure_of
-from hosting.letters import bury
+from hosting.letters import bury, take_rejects
 from hosting.own_clocks import check_clock, sources_of
 from hosting.plans import Plans
 from hosting.retired import Retired
 from hosting.routes import Route
 from hosting.standing import COMPLETED, FAILED, POLICIES, RUNNING, Standing, caught
 from hosting.timers import Clock, Ordering
-from hosting.turn import Answer, Appear, Create, Dispose, Events, Fail, Output, Resume, Tick, Turn
+from hosting.turn import Answer, Appear, Create, Dispose, Events, Fail, Output, Rejects, Resume, Tick, Turn
 from hosting.watermark import Watermarks
 from reliable_rx.alike import MADE_MAX, let_others_use
 from reliable_rx.errors import InternalError, LimitExceeded, QueryRefused
@@ -488,6 +488,7 @@ class QueryEngine(Delivery, Clock):
 
 TAKE: dict[type, Callable[[QueryEngine, Any], None]] = {
     Events: QueryEngine.take_events,
+    Rejects: take_rejects,
     Tick: QueryEngine.take_tick,
     Answer: QueryEngine.take_answer,
     Create: QueryEngine.take_create,

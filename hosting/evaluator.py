@@ -97,8 +97,8 @@ class QueryEvaluator:
         self.changed = threading.Condition()
         self.engine = QueryEngine()
         self.calls, self.companions = Calls(self), Companions()
-        self.intake = Intake(batch_events_max=batch_events_max, idle_s=idle_s, clock=clock)
         self.incidents = Incidents(clock=clock)
+        self.intake = Intake(batch_events_max=batch_events_max, idle_s=idle_s, clock=clock, incidents=self.incidents)
         self.streams = Streams(store, lock=self.lock, retain_events=retain_events)
         self.outlets = Outlets(self, buffer_events_max=buffer_events_max)
         self.threads, (journal, checkpoint) = lenders("journal", "checkpoint", lend=lend, background=background)
@@ -460,7 +460,8 @@ class QueryEvaluator:
             if (found := self.streams.get(name)) is not None:
                 return found
             query = query_of(check_name("stream", name))
-            if query not in self.declared and query not in self.engine.standing and name not in self.store.streams():
+            known = (self.declared, self.engine.standing, self.intake.sources if query != name else ())
+            if not any(query in names for names in known) and name not in self.store.streams():
                 raise KeyError(f"no stream is called {name!r}; {there_are(self.queries(), name)}")
             return self.streams.open(name, self.engine.emitted(name))
 

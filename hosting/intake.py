@@ -18,11 +18,13 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from time import monotonic
 from typing import Any
 
+from hosting.bad_records import BadRecords
+from hosting.incidents import Incidents
 from hosting.lineage import PARTITIONS_MAX, Lineage, check_partitions, lineage_of
 from hosting.partition import Partition
 from hosting.sources.polling import LOOK_S, Looking, Pace
 from hosting.starting import Start, check_start, resolve
-from hosting.turn import Appear, Events, Resume
+from hosting.turn import Appear, Events, Rejects, Resume
 from reliable_rx.errors import SourceFailed, StoreUnavailable
 from reliable_rx.reliable import SequencedEnd, Source, Waking
 
@@ -33,16 +35,28 @@ RUN_EVENTS_MAX = 128
 LISTING_S = 10.0
 
 
+Intaken = Events | Rejects | Appear | Resume
+
+
 class Intake:
     """All partitions of an evaluator."""
 
-    def __init__(self, *, batch_events_max: int, idle_s: float, clock: Callable[[], float]) -> None:
+    def __init__(
+        self,
+        *,
+        batch_events_max: int,
+        idle_s: float,
+        clock: Callable[[], float],
+        incidents: Incidents | None = None,
+    ) -> None:
         self.batch_events_max = batch_events_max
         self.look_ahead = batch_events_max * max(1, LOOK_AHEAD_MIN // batch_events_max)
         self.singly = batch_events_max == 1
         self.take_max = RUN_EVENTS_MAX if self.singly else batch_events_max
         self.idle_s = idle_s
         self.clock = clock
+        self.left_out = False
+        self.bad_records = BadRecords(Incidents() if incidents is None else incidents)
         self.sources: dict[str, Source] = {}
         self.partitions: dict[tuple[str, str], Partition] = {}
         self.order: list[Partition] = []
@@ -73,6 +87,7 @@ class Intake:
             check_start(source, start)
             self.starts[name] = start
         self.sources[name] = source
+        self.bad_records.policies[name] = getattr(source, "on_bad_record", "skip")
         timestamp = getattr(source, "timestamp", None)
         self.event_time = self.event_time or timestamp is not None
         lineage = lineage_of(name, source)
@@ -226,18 +241,28 @@ class Intake:
         partition.is_heard = True
         return Resume(time) if self.lineages[source].follow(self._held_of(source), partition.name) else None
 
-    def next(self, time: float) -> Events | Appear | Resume | None:
+    def next(self, time: float) -> Intaken | None:
         """Return the next turn's events, or what must be known before them; None if nothing is there."""
         if self.lineages:
             news = self._news()
             if news is not None:
                 return news
-        turn = self._oldest(time) if self.event_time else self._in_turn(time)
+        pick = self._oldest if self.event_time else self._in_turn
+        turn = pick(time)
+        while turn is None and self.left_out:
+            self.left_out = False
+            turn = pick(time)
         if turn is not None:
             self.look_at = 0.0
         elif (now := monotonic()) >= self.look_at:
             self.look_at = now + (self.pace.nothing() if self.look_at else self.pace.begin())
         return turn
+
+    def _bear(self, partition: Partition, time: float) -> Rejects | None:
+        """Take what could not be read, or leave it out and have others look again."""
+        rejects = self.bad_records.take(partition, time)
+        self.left_out = rejects is None
+        return rejects
 
     def next_look_s(self) -> float | None:
         """Return how long nothing can come of `next`, unless a reader wakes us; None: for ever.
@@ -252,11 +277,13 @@ class Intake:
                 waits.append(self.look_at - monotonic() if partition.look is None else partition.look())
         return min((max(0.0, each) for each in waits if each is not None), default=None)
 
-    def _in_turn(self, time: float) -> Events | Appear | Resume | None:
+    def _in_turn(self, time: float) -> Intaken | None:
         order = self.order
         for offset in range(len(order)):
             partition = order[(self.turn + offset) % len(order)]
             if not partition.ended and (partition.waiting or partition.fill(self.look_ahead)):
+                if partition.rejected:
+                    return self._bear(partition, time)
                 if partition.finished is not None and partition.source in self.lineages:
                     news = self._before_end(partition, time)
                     if news is not None:
@@ -265,9 +292,12 @@ class Intake:
                 return partition.take(self.take_max, time, singly=self.singly)
         return None
 
-    def _oldest(self, time: float) -> Events | Appear | Resume | None:
+    def _oldest(self, time: float) -> Intaken | None:
         live = [partition for partition in self.order if not partition.ended]
         ready = [partition for partition in live if partition.fill(LOOK_AHEAD_MAX)]
+        for partition in ready:
+            if partition.rejected:
+                return self._bear(partition, time)
         if (len(ready) < len(live) and not self._only_idle(live, ready)) or (self.lineages and self._awaits_some()):
             return None
         if not ready:
@@ -321,7 +351,7 @@ class Intake:
         return found
 
     def positions(self) -> dict[tuple[str, str], int]:
-        known = {key: each.position for key, each in self.partitions.items() if key not in self.unknown}
+        known = {key: each.safe_position for key, each in self.partitions.items() if key not in self.unknown}
         return self.absent | known
 
     def ended(self) -> set[tuple[str, str]]:

@@ -12,7 +12,7 @@ from typing import Any
 
 from checkpoint.codec import decode, digest, encode
 from checkpoint.journal import Journal
-from hosting.turn import Answer, Appear, Create, Dispose, Events, Fail, Output, Resume, Tick, Turn
+from hosting.turn import Answer, Appear, Create, Dispose, Events, Fail, Output, Rejects, Resume, Tick, Turn
 from reliable_rx.errors import CheckpointRefused, NondeterminismDetected, type_of
 
 Entry = tuple[Any, ...]
@@ -91,6 +91,8 @@ def entry_of(turn: Turn, code: bytes | None) -> Entry:
         return ("events", turn.source, turn.partition, turn.first, count, turn.time, turn.ended, turn.singly)
     if isinstance(turn, Tick):
         return ("tick", turn.time)
+    if isinstance(turn, Rejects):
+        return ("rejects", turn.source, turn.partition, turn.first, turn.next, len(turn.records), turn.time)
     if isinstance(turn, Answer):
         return ("answer", turn.number, turn.payload, turn.time)
     if isinstance(turn, Create):

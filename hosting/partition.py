@@ -1,4 +1,8 @@
-"""One partition of a source and how far it has been taken: read ahead, deduplicated by position, cut into turns."""
+"""One partition of a source and how far it has been taken: read ahead, deduplicated by position, cut into turns.
+
+Records that the source could not read come with the batch behind them. They wait to be taken as a turn of their own or
+to be left out, and until then the partition counts as standing before them.
+"""
 
 from __future__ import annotations
 
@@ -7,9 +11,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from hosting.turn import Events
+from hosting.turn import Events, Rejects
 from reliable_rx.errors import PositionUnavailable
-from reliable_rx.reliable import Batch, Reader
+from reliable_rx.reliable import Batch, Reader, Rejected
 
 COMING_POLL_S = 0.001
 COMING_S = 60.0
@@ -37,6 +41,9 @@ class Partition:
     """Its end is near, and who comes after it has been looked for."""
     is_heard: bool = False
     """Its end is near, and the clocks have been told that those who come after it could not speak."""
+    rejected: tuple[Rejected, ...] = ()
+    """Records that could not be read, between `reached` and `position`, and are neither taken nor left out yet."""
+    reached: int = 0
 
     @property
     def waiting(self) -> int:
@@ -45,13 +52,26 @@ class Partition:
 
     def fill(self, count_max: int) -> bool:
         """Read ahead if nothing waits; return whether something does now."""
-        if self.waiting or self.finished is not None or self.reader is None:
+        if self.waiting or self.finished is not None or self.reader is None or self.rejected:
             return True
         batch = self.reader.fetch(count_max)
+        if batch.rejected:
+            self.reached = self.position
+            self.rejected = tuple(each for each in batch.rejected if each.position >= self.position)
         self.ahead, self.start, self.coming = self._deduplicated(batch), 0, batch.coming
         if batch.ended or batch.error is not None:
             self.finished = batch
-        return bool(self.ahead) or self.finished is not None
+        return bool(self.ahead) or self.finished is not None or bool(self.rejected)
+
+    @property
+    def safe_position(self) -> int:
+        """The position to go on at after a crash now."""
+        return self.reached if self.rejected else self.position
+
+    def take_rejected(self, time: float) -> Rejects:
+        """Take the records that could not be read as a turn."""
+        records, self.rejected = self.rejected, ()
+        return Rejects(self.source, self.name, self.reached, self.position, records, time)
 
     def _deduplicated(self, batch: Batch) -> list[Any]:
         if batch.first == self.position:
@@ -104,10 +124,12 @@ class Partition:
         """Take exactly the events of a journalled turn once more. *Raises* `PositionUnavailable`."""
         values: list[Any] = []
         while len(values) < count or self.position < first:  # ids of a turn are consecutive; skipped ones lie before it
+            self.rejected, before = (), self.position  # what the journal does not have of them was left out
             arrived = self._arrived(max(1, count - len(values))) and self.waiting
-            if not arrived or self.position != first + len(values):
+            if arrived and self.position == first + len(values):
+                values += self.take(count - len(values), time).values
+            elif arrived or not before < self.position <= first:
                 break
-            values += self.take(count - len(values), time).values
         if self.position != first + count or len(values) != count:
             raise PositionUnavailable(
                 f"{self.source} partition {self.name}: a turn of the journal took ids {first:,} to {first + count:,}, "
@@ -122,6 +144,25 @@ class Partition:
             self.fill(1)
             error = self.finished.error if self.finished is not None else None
         return Events(self.source, self.name, first, values, time, ended, error, singly)
+
+    def reject_again(self, first: int, behind: int, count: int, time: float) -> Rejects:
+        """Take the records of a journalled turn that could not be read once more. *Raises* `PositionUnavailable`."""
+        records: list[Rejected] = []
+        start = self.safe_position
+        while len(records) < count and self._arrived(count - len(records)) and self.rejected:
+            records += (each for each in self.rejected if each.position < behind)
+            self.rejected = tuple(each for each in self.rejected if each.position >= behind)
+            self.reached = min(self.position, behind)
+        if start != first or len(records) != count or self.safe_position != behind:
+            raise PositionUnavailable(
+                f"{self.source} partition {self.name}: a turn of the journal took {count:,} records that could not be "
+                f"read, before id {behind:,}, but the source now gives {len(records):,}; let it read as it did before, "
+                f"until the next clean stop",
+                wanted=first,
+                first=start,
+                end=self.position,
+            )
+        return Rejects(self.source, self.name, first, behind, records, time)
 
     def _arrived(self, count_max: int) -> bool:
         """Read ahead, waiting for what is known to be on its way; return whether something is there."""

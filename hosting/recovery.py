@@ -95,6 +95,9 @@ def turn_of(evaluator: QueryEvaluator, entry: journaling.Entry) -> Turn:
     if entry[0] == "events":
         _, source, partition, first, count, time, ended, singly = entry
         return evaluator.intake.find(source, partition).again(first, count, time, ended=ended, singly=singly)
+    if entry[0] == "rejects":
+        _, source, partition, first, behind, count, time = entry
+        return evaluator.intake.find(source, partition).reject_again(first, behind, count, time)
     if entry[0] == "create":
         _, name, identity, code, keys, policy, limits, time, *clock = entry
         plan = evaluator.engine.plans.find(identity)

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 from reliable_rx import Limits
 from reliable_rx.event_time import EventTime
+from reliable_rx.reliable import Rejected
 
 
 class Events(NamedTuple):
@@ -34,6 +35,17 @@ class Events(NamedTuple):
     def turns(self) -> int:
         """How many turns these are."""
         return len(self.values) or 1 if self.singly else 1
+
+
+class Rejects(NamedTuple):
+    """Records of one source partition that could not be read, among the ids from *first* on and before *next*."""
+
+    source: str
+    partition: str
+    first: int
+    next: int
+    records: Sequence[Rejected]
+    time: float
 
 
 class Tick(NamedTuple):
@@ -95,7 +107,7 @@ class Appear(NamedTuple):
     positions: Mapping[str, int]
 
 
-Turn = Events | Tick | Answer | Create | Dispose | Fail | Resume | Appear
+Turn = Events | Rejects | Tick | Answer | Create | Dispose | Fail | Resume | Appear
 
 
 class Output(NamedTuple):

@@ -1,0 +1,196 @@
+"""Records that a source cannot read, in an evaluator: left out, made dead letters of, or the end of the run."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import reliable_rx as rx
+from checkpoint import MemoryStore
+from hosting import FileSource, QueryEvaluator
+from hosting.sources import lines
+from reliable_rx import operators as ops
+from reliable_rx.errors import ReliableRxError, SourceFailed
+from reliable_rx.reliable import DeadLetter
+from reliable_rx.testing import check_ledger
+from reliable_rx.testing.steps import add
+
+FILES: dict[str, tuple[bytes, list[int]]] = {
+    "good.jsonl": (b"1\n2\n3\n4\n5\n", []),
+    "first.jsonl": (b"{\n2\n3\n", [0]),
+    "last.jsonl": (b"1\n2\n\xff\n", [2]),
+    "runs.jsonl": (b"1\n{\n{\n{\n5\n6\n{\n{\n9\n10\n", [1, 2, 3, 6, 7]),
+    "only.jsonl": (b"{\n{\n{\n", [0, 1, 2]),
+    "empty.jsonl": (b"", []),
+    "types.jsonl": (b'1\n"two"\n3\n[4]\n5\n', [1, 3]),
+    "rows.csv": (b"n\n1\n2,2\n3\n\"4\n5\nsix\n7\n", [1, 3, 5]),
+}  # fmt: skip
+
+
+def number(value: Any) -> int:
+    return int(value["n"]) if isinstance(value, dict) else value + 0  # type: ignore[no-any-return]
+
+
+HOSTS: list[Host] = []
+
+
+@pytest.fixture(autouse=True)
+def small_blocks(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    monkeypatch.setattr(lines, "BLOCK_BYTES", 8)
+    yield
+    while HOSTS:
+        HOSTS.pop().evaluator.close()
+
+
+@pytest.fixture(params=FILES)
+def file(request: pytest.FixtureRequest, tmp_path: Path) -> tuple[Path, list[int]]:
+    """A file, and which of its records are none."""
+    data, bad = FILES[request.param]
+    path = tmp_path / request.param
+    path.write_bytes(data)
+    return path, bad
+
+
+class Host:
+    """One store, one evaluator after the other."""
+
+    def __init__(self, make: Callable[[], FileSource], **options: Any) -> None:
+        self.make, self.options = make, {"batch_events_max": 2, **options}
+        self.store = MemoryStore()
+        self.evaluator = self.new()
+        HOSTS.append(self)
+
+    def new(self) -> QueryEvaluator:
+        evaluator = QueryEvaluator(self.store, background=False, checkpoint_interval_s=1e9, **self.options)
+        evaluator.source("rows", self.make())
+        evaluator.create("sum", rx.source("rows").pipe(ops.scan(add, 0)))
+        return evaluator
+
+    def crash(self) -> None:
+        self.evaluator.intake.close()
+        self.store = self.store.reopen()
+        self.evaluator = self.new()
+
+    def seen(self, name: str) -> list[Any]:
+        return [value for part in self.evaluator.stream(name).read(0, 1000) for value in part.values]
+
+
+def outcome(host: Host) -> tuple[list[Any], list[DeadLetter]]:
+    return host.seen("sum"), host.seen("rows.dead_letters")
+
+
+@pytest.mark.parametrize("timed", [False, True])
+@pytest.mark.parametrize("policy", ["skip", "dead_letter"])
+def test_recovered_at_every_boundary(file: tuple[Path, list[int]], policy: Any, timed: bool) -> None:
+    """Good records are taken once, in order, and bad ones become the same dead letters, wherever it crashes."""
+    path, bad = file
+    timestamp = float if timed else None
+
+    def make() -> FileSource:
+        return FileSource(path, parse=number, on_bad_record=policy, timestamp=timestamp)
+
+    calm = Host(make)
+    calm.evaluator.run()
+    sums, letters = outcome(calm)
+    assert [letter.position for letter in letters] == (bad if policy == "dead_letter" else [])
+    assert calm.evaluator.statistics().positions["rows", path.name] == len(sums) + len(bad)
+    assert all(letter.source == "rows" and path.name in letter.error for letter in letters)
+    for steps in range(1, 30):
+        for checkpointed in (False, True):
+            host = Host(make)
+            for _ in range(steps):
+                host.evaluator.start()
+                turn = host.evaluator._next_turn()
+                if turn is not None:
+                    host.evaluator._take(turn)
+            host.evaluator.flush()
+            before = outcome(host)
+            if checkpointed:
+                host.evaluator.checkpoint()
+            host.crash()
+            host.evaluator.start()
+            assert outcome(host)[0][: len(before[0])] == before[0]
+            host.evaluator.run()
+            for expected, found in zip((sums, letters), outcome(host), strict=True):
+                check_ledger(expected, found).check(f"crashed after {steps} turns")
+        if turn is None:
+            break
+
+
+def test_what_fails_can_be_read_past(tmp_path: Path) -> None:
+    """Under `fail` nothing is lost: the error says where and what to do, and with another policy it goes on there."""
+    path = tmp_path / "rows.csv"
+    path.write_bytes(b"n\n1\n2\nx\n4\n")
+    policy = ["fail"]
+
+    def make() -> FileSource:
+        return FileSource(path, types={"n": int}, parse=number, on_bad_record=policy[0])  # type: ignore[arg-type]
+
+    host = Host(make)
+    with pytest.raises(SourceFailed, match=r"line 4 \(byte 6\): column 'n' holds 'x'.*on_bad_record='skip'") as caught:
+        host.evaluator.run()
+    assert (caught.value.partition, caught.value.position) == ("rows.csv", 2)
+    assert host.seen("sum") == [1, 3]
+    policy[0] = "dead_letter"
+    host.crash()
+    host.evaluator.run()
+    assert host.seen("sum") == [1, 3, 7]
+    assert [letter.value for letter in host.seen("rows.dead_letters")] == [{"n": "x"}]
+
+
+@pytest.mark.parametrize("change", [("skip", "dead_letter"), ("dead_letter", "skip")])
+def test_the_policy_changes_behind_a_crash(tmp_path: Path, change: tuple[str, str]) -> None:
+    """What was journalled under one policy is replayed as it was; what comes behind is under the other."""
+    path = tmp_path / "rows.jsonl"
+    path.write_bytes(b"1\n{\n3\n")
+    policy = [change[0]]
+    host = Host(lambda: FileSource(path, follow=True, on_bad_record=policy[0]))  # type: ignore[arg-type]
+    while host.evaluator.step():
+        pass
+    before = outcome(host)
+    assert before[0] == [1, 4]
+    with path.open("ab") as more:
+        more.write(b"{\n5\n")
+    policy[0] = change[1]
+    host.crash()
+    while host.evaluator.step():
+        pass
+    positions = [letter.position for letter in host.seen("rows.dead_letters")]
+    assert positions == ([1] if change[0] == "dead_letter" else [3])
+    assert host.seen("sum") == [1, 4, 9]
+
+
+def test_they_are_told(tmp_path: Path) -> None:
+    """One open incident per source says how many, what becomes of them, and which was the last."""
+    path = tmp_path / "rows.jsonl"
+    path.write_bytes(b"1\n" + b"{\n" * 3000 + b"3\n")
+    host = Host(lambda: FileSource(path, on_bad_record="skip"))
+    host.evaluator.run()
+    (incident,) = host.evaluator.statistics().incidents
+    assert (incident.kind, incident.subject, incident.level) == ("bad records", "rows", "warning")
+    assert "3,000 records could not be read since the start; they are left out" in incident.message
+    assert "position 3,000: rows.jsonl, byte 6,000: not a line of JSON" in incident.message
+    assert host.seen("sum") == [1, 4]
+
+
+def test_no_such_policy(tmp_path: Path) -> None:
+    """A policy that there is not is refused when the source is made."""
+    path = tmp_path / "rows.jsonl"
+    path.touch()
+    with pytest.raises(ValueError, match="on_bad_record must be one of fail, skip, dead_letter, got 'ignore'"):
+        FileSource(path, on_bad_record="ignore")  # type: ignore[arg-type]
+
+
+def test_a_failing_source_ends_in_words(file: tuple[Path, list[int]]) -> None:
+    """Under `fail` a run ends whole or with one of our errors."""
+    path, bad = file
+    host = Host(lambda: FileSource(path, parse=number))
+    try:
+        host.evaluator.run()
+    except ReliableRxError as error:
+        assert bad and isinstance(error, SourceFailed) and error.position == bad[0]
+    else:
+        assert not bad
