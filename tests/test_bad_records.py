@@ -31,7 +31,7 @@ FILES: dict[str, tuple[bytes, list[int]]] = {
 
 
 def number(value: Any) -> int:
-    return int(value["n"]) if isinstance(value, dict) else value + 0  # type: ignore[no-any-return]
+    return int(value["n"]) if isinstance(value, dict) else value + 0
 
 
 HOSTS: list[Host] = []
