@@ -69,7 +69,8 @@ def makers() -> Makers:
     """Return those of this process."""
     python = ".".join(map(str, sys.version_info[:3]))
     bytecode = int.from_bytes(MAGIC_NUMBER[:2], "little")
-    return Makers(python, bytecode, FORMAT, cloudpickle.__version__, _version("reactivex"), _version("reliable-rx"))
+    reactivex = str(getattr(sys.modules["reactivex"], "__version__", "?"))  # `reliable_rx` has imported it
+    return Makers(python, bytecode, FORMAT, cloudpickle.__version__, reactivex, _version("reliable-rx"))
 
 
 def _version(name: str) -> str:

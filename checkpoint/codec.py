@@ -30,6 +30,7 @@ from typing import Any
 from checkpoint import stored_errors
 from checkpoint.code import encode_code
 from checkpoint.plain import shown
+from checkpoint.salvage import Unreadable, salvage
 
 _MARSHAL_VERSION = 2
 _DEPTH_USUAL, _DEPTH_MAX = 4, 100
@@ -81,6 +82,17 @@ def decode(data: bytes) -> Any:
     *Raises* `checkpoint.code.OtherCode` for byte code of another interpreter, of which nothing is loaded then.
     """
     return pickle.loads(data)
+
+
+def decode_data(data: bytes) -> tuple[Any, tuple[Unreadable, ...]]:
+    """Turn bytes of `encode` back as far as they can be read here: for looking, and where nothing better can be had.
+
+    What code of another interpreter, classes that are gone or constructors that raise leave out are `Unreadable` parts.
+    """
+    try:
+        return decode(data), ()
+    except Exception:
+        return salvage(data, code=True)
 
 
 def digest(values: list[Any]) -> bytes:

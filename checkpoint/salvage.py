@@ -29,7 +29,7 @@ _CODE_MAKERS = (
 _MAKES_CODE = {CodeType, FunctionType, *(getattr(dynamic, name) for name in _CODE_MAKERS if hasattr(dynamic, name))}
 _PARTS_OF_CODE = {CodeType, *(getattr(dynamic, name, None) for name in ("_function_setstate", "_class_setstate"))}
 _FAILURES = (Exception, SystemExit)
-_OTHER_CODE = "it holds code that is not loaded"
+OTHER_CODE = "it holds code that is not loaded"
 _STOPS = (type, ModuleType, FunctionType, CodeType, Subject)
 _REASON_CHARACTERS_MAX = 200
 _CODE_NAME = 11
@@ -167,7 +167,7 @@ class _Salvager(_Base):  # type: ignore[misc]
             return self.within(*arguments)
         try:
             if not self.code and function in _MAKES_CODE:
-                lost = Unreadable(_made_by(function, arguments), _OTHER_CODE)
+                lost = Unreadable(_made_by(function, arguments), OTHER_CODE)
                 if function not in _PARTS_OF_CODE:
                     self.lost.append(lost)
                 return lost

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
+from checkpoint.code import makers
 from checkpoint.codec import encode
 from checkpoint.salvage import Unreadable
 from checkpoint.store import Checkpoint, GenerationInfo, Kind
@@ -170,6 +171,7 @@ class Checkpointer:
             "ended": evaluator.intake.ended(),
             "holders": evaluator.outlets.holders(),
             "delivery": evaluator.delivery,
+            "makers": tuple(makers()),
         }
         self.attempt = Attempt(
             snapshot,

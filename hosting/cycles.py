@@ -29,8 +29,8 @@ Reads = Callable[[str], Iterable[str]]
 class Readers:
     """What the standing queries of an engine read of each other."""
 
-    def __init__(self, standing: Mapping[str, Standing], live: Mapping[str, Any]) -> None:
-        self.standing, self.live = standing, live
+    def __init__(self, standing: Mapping[str, Standing], live: Mapping[str, Any], suspended: Mapping[str, Any]) -> None:
+        self.standing, self.live, self.suspended = standing, live, suspended
         self.declared: dict[str, frozenset[str]] = {}
         """What queries read that are yet to be created."""
         self.chosen: dict[str, Counter[str]] = {}
@@ -54,7 +54,7 @@ class Readers:
             if source in self.live:
                 continue
             refuse_cycle(name, sources, self.reads)
-            if query_of(source) not in self.standing:
+            if query_of(source) not in self.standing and query_of(source) not in self.suspended:
                 there = there_are(self.names(), source)
                 message = f"{name!r} reads {source!r}, but no source or query has that name; {there}"
                 raise QueryRefused(message, path=f"/{source}")

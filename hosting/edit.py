@@ -5,6 +5,7 @@ The parts whose path and type did not change keep their state, and a report says
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from checkpoint.codec import decode, encode
@@ -22,14 +23,21 @@ if TYPE_CHECKING:
 class Editor(Loader):
     """Drops an inner sequence that the edited query cannot make: its selector fails for what it was opened for."""
 
+    tells = True
+
     def _load(self, address: Address, row: Row) -> bool:
-        try:
-            return super()._load(address, row)
-        except ReliableRxError:
-            raise
-        except Exception:
-            self.report.dropped.append(address[-2])
-            return True
+        return load_forgiving(self, super()._load, address, row)
+
+
+def load_forgiving(loader: Loader, load: Callable[[Address, Row], bool], address: Address, row: Row) -> bool:
+    """Load a row inside a query; report it as dropped if a function of the query raises."""
+    try:
+        return load(address, row)
+    except ReliableRxError:
+        raise
+    except Exception:
+        loader.report.dropped.append(address[-2])
+        return True
 
 
 def edit(engine: QueryEngine, before: Standing, after: Standing) -> Report:

@@ -26,6 +26,7 @@ from hosting.plans import Plans
 from hosting.retired import Retired
 from hosting.routes import Route
 from hosting.standing import COMPLETED, FAILED, POLICIES, RUNNING, Standing, caught
+from hosting.suspended import SuspendedQueries
 from hosting.timers import Clock, Ordering
 from hosting.turn import Answer, Appear, Create, Dispose, Events, Fail, Output, Rejects, Resume, Tick, Turn
 from hosting.watermark import Watermarks
@@ -63,18 +64,18 @@ class QueryEngine(Delivery, Clock):
         self.standing: dict[str, Standing] = {}
         self.plans = Plans()
         self.reports: dict[str, Report] = {}
+        self.suspended = SuspendedQueries(self)
         self.retired = Retired(self)
-        self.drained = False
         self.routes: dict[str, Route] = {}
         self.live: dict[str, set[str]] = {}
-        self.readers = Readers(self.standing, self.live)
+        self.readers = Readers(self.standing, self.live, self.suspended)
         self.awaited: set[str] = set()  # sources whose first partition may still appear: they have not ended
         self.failures: dict[str, Exception] = {}
         self.timestamps: dict[str, Callable[[Any], float]] = {}
         self.watermarks = Watermarks(self)
         self.trampoline = Trampoline()
         self.calls = Asked(self)
-        self.replaying = self.moving = False
+        self.replaying = self.moving = self.drained = False
         self.stepwise = 0
         self.dirty: dict[Any, None] = {}
         self.gone: dict[Any, None] = {}
@@ -128,21 +129,17 @@ class QueryEngine(Delivery, Clock):
             raise ValueError(f"error policy must be one of {', '.join(POLICIES)}, got {policy!r}")
         plan, keys = self.plans.compile(query.node, limits)
         self.plans.check(name, keys, clock)
-        check_clock(name, clock, plan, self.standing.get(name))
+        check_clock(name, clock, plan, self.standing.get(name) or self.suspended.get(name))
         if sources_known:
             self.readers.check(name, plan.sources)
         else:
             self.readers.declare(name, plan.sources)
         return Create(name, self.plans.ids[plan], plan, keys, policy, limits, time, clock)
 
-    def expect(self, name: str, query: Any, policy: str, limits: Limits, clock: EventTime | None = None) -> None:
-        """Check a query that will be created later, and compile it."""
-        self.creation(name, query, time=0.0, policy=policy, limits=limits, clock=clock, sources_known=False)
-
     def emitted(self, name: str) -> int:
         """Return the id that the next notification of *name* will have."""
-        standing = self.standing.get(name)
-        return self.retired.get(name) if standing is None else standing.emitted
+        found = self.standing.get(name) or self.suspended.get(name)
+        return self.retired.get(name) if found is None else found.emitted
 
     def continue_ids(self, name: str, next_id: int) -> None:
         """Let the ids of *name* go on at *next_id*."""
@@ -228,6 +225,8 @@ class QueryEngine(Delivery, Clock):
         self.advance(turn.time)
         standing = Standing(turn.code, self, turn.name, policy=turn.policy, keys=turn.keys)
         standing.born = self.order()
+        if turn.name in self.suspended and self.suspended.resume(standing, turn):
+            return
         before = self.standing.pop(turn.name, None)
         if before is not None and before.status != RUNNING:
             self.tell(turn.name)
@@ -252,6 +251,7 @@ class QueryEngine(Delivery, Clock):
     def take_dispose(self, turn: Dispose) -> None:
         self.advance(turn.time)
         standing = self.standing.pop(turn.name, None)
+        self.suspended.drop(turn.name)
         if standing is not None:
             self.tell(turn.name)
             standing.dispose()

@@ -16,7 +16,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from checkpoint.store import Store
-from hosting import idling, journaling
+from hosting import idling, interpreters, journaling
 from hosting.background import Lend, Worker, lenders
 from hosting.calls import Calls
 from hosting.checkpointer import Checkpointer
@@ -174,7 +174,7 @@ class QueryEvaluator:
                     self._create(check_name("query", name), query, policy, limits, clock)
                 else:
                     name = self._check_new("query", name)
-                    self.engine.expect(name, query, policy, limits, clock)
+                    self.engine.suspended.declare(name, query, policy, limits, clock)
                     self.declared[name] = (query, policy, limits, clock)
         if self.started:
             self.flush()
@@ -184,14 +184,16 @@ class QueryEvaluator:
         there = self.engine.standing.get(name)
         if there is None or not is_same(self.engine, there, turn):
             self._take(turn)
+            interpreters.resolve(self, name)
 
     def dispose(self, name: str) -> None:
         """End the query *name* and forget its state; its stream stays readable."""
         self._raise_failures()
         with self.lock:
-            if name not in self.engine.standing:
+            if name not in self.engine.standing and name not in self.engine.suspended:
                 raise KeyError(f"no query is called {name!r}; {there_are(self.engine.standing, name)}")
             self._take(Dispose(name, self._now()))
+            interpreters.resolve(self, name)
         self.flush()
 
     def _fail(self, name: str, error: Exception) -> None:

@@ -96,7 +96,8 @@ def entry_of(turn: Turn, code: bytes | None) -> Entry:
     if isinstance(turn, Answer):
         return ("answer", turn.number, turn.payload, turn.time)
     if isinstance(turn, Create):
-        return ("create", turn.name, turn.plan, code, turn.keys, turn.policy, turn.limits, turn.time, turn.clock)
+        clock = None if turn.clock is None else encode(turn.clock)
+        return ("create", turn.name, turn.plan, code, turn.keys, turn.policy, turn.limits, turn.time, clock)
     if isinstance(turn, Resume):
         return ("resume", turn.time)
     if isinstance(turn, Appear):

@@ -59,7 +59,7 @@ class Outlets:
     def __init__(self, evaluator: QueryEvaluator, *, buffer_events_max: int) -> None:
         self.evaluator = evaluator
         self.buffer_events_max = buffer_events_max
-        self.was_full = False
+        self.was_full = self.opened = False
         self.all: list[Outlet] = []
         self.trouble: StoreUnavailable | None = None
         self.held: dict[str, dict[str, int]] = {}
@@ -79,7 +79,10 @@ class Outlets:
             self.evaluator.stream(outlet.stream).hold(outlet.holder, position)
 
     def open(self) -> None:
-        """Ask every sink where it stands."""
+        """Ask every sink where it stands, once."""
+        if self.opened:
+            return
+        self.opened = True
         for outlet in self.all:
             stream = self.evaluator.stream(outlet.stream)
             position = outlet.sink.open(outlet.stream)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from functools import lru_cache
 from types import CodeType, FunctionType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from hosting.standing import RUNNING, Standing
 from reliable_rx.errors import QueryRefused
@@ -17,8 +17,11 @@ from reliable_rx.query import Query, Symbol
 CLOCK = frozenset(("now", "schedule", "horizon"))
 HERE = "reliable_rx."
 
+if TYPE_CHECKING:
+    from hosting.suspended import Suspended
 
-def check_clock(name: str, clock: Any, plan: Plan, there: Standing | None) -> None:
+
+def check_clock(name: str, clock: Any, plan: Plan, there: Standing | Suspended | None) -> None:
     """*Raises* `QueryRefused` for a clock that *plan* cannot have, or that the query of that name cannot be given."""
     if clock is not None and not isinstance(clock, EventTime):
         raise TypeError(f"clock must be None (processing time) or event_time(...), got {clock!r}")

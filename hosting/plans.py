@@ -62,7 +62,10 @@ class Plans:
         return plan
 
     def find(self, identity: str) -> Plan | None:
-        """Return a plan that is known, or that a store has."""
+        """Return a plan that is known, or that a store has.
+
+        *Raises* `OtherCode` if its functions are stored by another interpreter.
+        """
         plan = self.by_id.get(identity)
         if plan is None and identity in self.stored:
             code, limits = self.stored[identity]

@@ -11,7 +11,7 @@ import time as wall
 from typing import TYPE_CHECKING, Any
 
 from checkpoint.codec import decode
-from hosting import journaling
+from hosting import interpreters, journaling
 from hosting.collector import no_collections
 from hosting.snapshot import load
 from hosting.statistics import RecoveryFigures
@@ -38,6 +38,7 @@ def _recover(evaluator: QueryEvaluator) -> RecoveryFigures:
         meta = decode(recovered.meta)
         generation, turn, fallbacks = recovered.generation, recovered.turn, recovered.fallbacks
         load(evaluator.engine, recovered.chunks, meta["engine"])
+        interpreters.check_clean(evaluator, turn)
         evaluator.durable_plans = set(evaluator.engine.plans.by_id) - set(evaluator.engine.plans.unsaved)
         evaluator.checkpointer.generation, evaluator.checkpointer.turn = generation, turn
     for name, stream in evaluator.streams.items():
@@ -50,11 +51,13 @@ def _recover(evaluator: QueryEvaluator) -> RecoveryFigures:
     if journal.last_turn < turn:
         journal.truncate(turn)
     evaluator.engine.replaying = True
-    turns, events = replay(evaluator, turn)
+    with interpreters.explained(evaluator, turn):
+        turns, events = replay(evaluator, turn)
     evaluator.checkpointer.replayed(events)
     evaluator.engine.replaying = False
     evaluator.engine.plans.stored = {}
     evaluator.calls.recovered()
+    interpreters.settle(evaluator)
     for appeared in evaluator.intake.appeared():
         evaluator._take(appeared)
     return RecoveryFigures(generation, turns, events, wall.perf_counter() - began, fallbacks)
@@ -99,12 +102,12 @@ def turn_of(evaluator: QueryEvaluator, entry: journaling.Entry) -> Turn:
         _, source, partition, first, behind, count, time = entry
         return evaluator.intake.find(source, partition).reject_again(first, behind, count, time)
     if entry[0] == "create":
-        _, name, identity, code, keys, policy, limits, time, *clock = entry
+        _, name, identity, code, keys, policy, limits, time, clock = entry
         plan = evaluator.engine.plans.find(identity)
         if plan is None:
             plan = evaluator.engine.plans.compile_stored(identity, decode(code), limits)
         evaluator.durable_plans.add(identity)
-        return Create(name, identity, plan, keys, policy, limits, time, *clock)
+        return Create(name, identity, plan, keys, policy, limits, time, None if clock is None else decode(clock))
     if entry[0] == "appear":
         evaluator.intake.begin(*entry[1:])
         return Appear(*entry[1:])

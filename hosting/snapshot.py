@@ -14,15 +14,18 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain, islice
 from operator import attrgetter, itemgetter
-from typing import Any, NamedTuple
+from typing import Any
 
+from checkpoint.code import OtherCode
 from checkpoint.codec import decode, encode
+from checkpoint.salvage import salvage
 from hosting.engine import QueryEngine
 from hosting.event_clock import EventClock
 from hosting.failure import read_failure, stored_mishaps
 from hosting.reorder import WAITING, Chunk
 from hosting.retired import RETIRED, Ended
-from hosting.standing import Standing
+from hosting.standing import Standing, TopRow
+from hosting.suspended import SUSPENDED, Suspended, Taking, is_of_others, load_suspended, suspend, take_over
 from reliable_rx.errors import CheckpointRefused
 from reliable_rx.plan import Plan
 from reliable_rx.rows import Loader, save_instance, save_unit, units
@@ -36,24 +39,6 @@ LOOSE_ROWS_MAX = 256  # more would live long enough to set off full garbage coll
 INSIDE, ADDRESS_MIN = "", 4  # an address has a name, and three parts per step into the query
 STATES = 9  # where the row of a standing query has those of its operators
 ATOMS = frozenset((int, float, str, bytes, bool, type(None)))
-
-
-class TopRow(NamedTuple):
-    """A standing query as a store has it: its name, which is in the key, then the row as `record` writes it."""
-
-    name: str
-    plan: str
-    keys: tuple[Any, ...]
-    policy: str
-    emitted: int
-    status: str
-    error: Exception | None
-    born: int
-    signature: int
-    clock: Any
-    row: Any
-    failure: Any = None  # the last two are only there where there is something to tell
-    skipped: int = 0
 
 
 class Snapshot:
@@ -194,6 +179,8 @@ def is_live(engine: QueryEngine, unit: Any) -> bool:
     """Whether *unit* is still part of a standing query."""
     if isinstance(unit, Ended):
         return engine.retired.by_name.get(unit.name) is unit
+    if isinstance(unit, Suspended):
+        return engine.suspended.get(unit.name) is unit
     while not isinstance(unit, Standing):
         owner, there = place_of(unit)
         if owner is None or there is not unit:
@@ -222,7 +209,8 @@ def place_of(unit: Any) -> tuple[Any, Any]:
 
 def everything(engine: QueryEngine) -> Iterator[Any]:
     """Yield every row of *engine*, which may change meanwhile."""
-    return chain(list(engine.retired.by_name.values()), each_row(list(engine.standing.values())))
+    names = [*engine.retired.by_name.values(), *engine.suspended.values()]
+    return chain(names, each_row(list(engine.standing.values())))
 
 
 def each_row(standing: list[Standing]) -> Iterator[Any]:
@@ -259,7 +247,7 @@ def record(engine: QueryEngine, unit: Any) -> Record:
     if isinstance(unit, Chunk):
         unit.saved = True
         return unit.row_key, (WAITING, unit.entries)
-    if isinstance(unit, Ended):
+    if isinstance(unit, (Ended, Suspended)):
         unit.saved = True
         return unit.row_key, unit.row
     if unit.saved is None:
@@ -281,21 +269,26 @@ def packed(blobs: Iterable[bytes]) -> Iterator[bytes]:
         yield b"".join(waiting)
 
 
-def unpacked(chunk: bytes) -> Iterator[list[Record]]:
-    """Read the blobs of a chunk."""
+def unpacked(chunk: bytes, loader: Loader, bears: type[Exception]) -> Iterator[list[Record]]:
+    """Read the blobs of a chunk, leniently those that are read with an error that is among *bears*."""
     stream = io.BytesIO(chunk)
     end = len(chunk)
-    while stream.tell() < end:
-        yield pickle.load(stream)
+    while (start := stream.tell()) < end:
+        try:
+            yield pickle.load(stream)
+        except bears:
+            stream.seek(start)
+            loader.lenient = True
+            yield salvage(stream, code=True).value
 
 
-def read_records(chunks: Sequence[bytes], loader: Loader) -> dict[Any, Any]:
-    """Return the newest row under every key."""
+def read_records(chunks: Sequence[bytes], loader: Loader, *, bears: type[Exception] = OtherCode) -> dict[Any, Any]:
+    """Return the newest row under every key; what cannot be read for a reason among *bears* is left out of them."""
     rows: dict[Any, Any] = {}
 
     def read() -> None:
         for chunk in chunks:
-            for records in unpacked(chunk):
+            for records in unpacked(chunk, loader, bears):
                 for key, row in records:
                     if row is None:
                         rows.pop(key, None)
@@ -316,7 +309,7 @@ def by_kind(rows: dict[Any, Any]) -> dict[str, dict[Any, Any]]:
 
 def load(engine: QueryEngine, chunks: Sequence[bytes], head: dict[str, Any]) -> Loader:
     """Put the stored rows into a fresh *engine* whose sources are declared."""
-    loader = Loader({})
+    loader = Taking({})
     rows = by_kind(read_records(chunks, loader))
     engine.moving = True
     engine.clock, engine.number, engine.orders = head["clock"], head["number"], head["orders"]
@@ -324,18 +317,21 @@ def load(engine: QueryEngine, chunks: Sequence[bytes], head: dict[str, Any]) -> 
         engine.live[source] = set(partitions)
     engine.failures = dict(head["failures"])
     engine.drained = head["drained"]
+    engine.suspended.watermarks = head["watermarks"]
     engine.watermarks.load(head["watermarks"])
     shapes = sorted((key[1], row) for key, row in rows["signature"].items())
     engine.plans.signatures = [shape for _, shape in shapes]
     loader.signatures.update(shapes)
     plans = engine.plans.stored = {key[1]: row for key, row in rows["plan"].items()}
+    load_suspended(engine, rows[SUSPENDED].items())
     for top in sorted((TopRow(key[1], *row) for key, row in rows["top"].items()), key=attrgetter("born")):
-        load_top(engine, loader, top)
+        load_top(engine, loader, top, rows)
     load_waiting(engine, rows[WAITING])
     for key, row in rows[RETIRED].items():
         engine.retired.load(key[1], row)
     loader.load_all(list(rows[INSIDE].items()))
     loader.finish()
+    engine.reports.update(loader.forgiving)
     known = engine.plans
     known.unsaved_signatures = len(known.signatures) - len(shapes)
     known.unsaved = {name: plan for name, plan in known.by_id.items() if name not in plans}
@@ -345,8 +341,14 @@ def load(engine: QueryEngine, chunks: Sequence[bytes], head: dict[str, Any]) -> 
     return loader
 
 
-def load_top(engine: QueryEngine, loader: Loader, top: TopRow) -> None:
+def load_top(engine: QueryEngine, loader: Taking, top: TopRow, rows: dict[str, dict[Any, Any]]) -> None:
     """Put one standing query back."""
+    other = is_of_others(engine, top)
+    if other is not None:
+        engine.suspended.other_code = other
+        if not take_over(engine, loader, top):
+            suspend(engine, loader, top, rows, other.what)
+        return
     plan = stored_plan(engine, top.plan, top.name)
     standing = engine.standing[top.name] = Standing(plan, engine, top.name, policy=top.policy, keys=top.keys)
     standing.emitted, standing.status, standing.error, standing.born = top.emitted, top.status, top.error, top.born

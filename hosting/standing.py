@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from reliable_rx.identity import lower_keys
 from reliable_rx.instance import Instance
@@ -19,6 +19,24 @@ if TYPE_CHECKING:
 RUNNING, COMPLETED, FAILED = "running", "completed", "failed"
 NO_KEY: Any = object()
 POLICIES = ("fail", "skip", "dead_letter")
+
+
+class TopRow(NamedTuple):
+    """A standing query as a store has it: its name, which is in the key, then the row as `record` writes it."""
+
+    name: str
+    plan: str
+    keys: tuple[Any, ...]
+    policy: str
+    emitted: int
+    status: str
+    error: Exception | None
+    born: int
+    signature: int
+    clock: Any
+    row: Any
+    failure: Any = None  # the last two are only there where there is something to tell
+    skipped: int = 0
 
 
 class Standing(Instance):

@@ -15,7 +15,7 @@ from typing import Any
 import reactivex
 from reactivex.disposable import Disposable
 
-from checkpoint.codec import decode
+from checkpoint.codec import decode_data
 from checkpoint.store import StoreReader
 from hosting.consumers import ONCE, Delivering, Record
 from hosting.subscription import Subscription
@@ -274,8 +274,8 @@ def cut(segment: Output, end: int) -> Output:
 
 
 def stored_segments(store: StoreReader, name: str, start: int) -> Iterator[Output]:
-    """Read the segments of a stream from a store."""
+    """Read the segments of a stream from a store; what cannot be read any more are `Unreadable` values."""
     for first, count, payload in store.outputs(name, start):
-        values, ended, error = decode(payload)
+        (values, ended, error), _ = decode_data(payload)
         segment = Output(name, first, values, ended, error)
         yield segment if segment.next == first + count else cut(segment, first + count)

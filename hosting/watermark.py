@@ -8,10 +8,14 @@ timer on the engine's own clock is due. It never goes back.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import accumulate
 from typing import TYPE_CHECKING, Any
 
+from checkpoint.code import OtherCode
+from checkpoint.codec import decode, encode
 from reliable_rx.event_time import EventTime, clock_id
 
 if TYPE_CHECKING:
@@ -20,6 +24,8 @@ if TYPE_CHECKING:
     from reliable_rx.instance import Timer
 
 INFINITE = float("inf")
+Saved = tuple[bytes, list[str], float, list[Any], Any, dict[str, Any]]
+"""A watermark in a store: its clock as code, its sources, how far it is, and its partitions."""
 
 
 @dataclass(slots=True)
@@ -259,7 +265,7 @@ class Watermarks:
 
     def of(self, spec: EventTime, sources: frozenset[str]) -> Watermark:
         """Return the watermark for a clock over *sources*, making it at its first use."""
-        name = f"{clock_id(spec)} {' '.join(sorted(sources))}"
+        name = name_of(spec, sources)
         found = self.by_name.get(name)
         if found is None:
             found = self.make(name, spec, sources)
@@ -290,23 +296,52 @@ class Watermarks:
 
     # -- in the store
 
-    def save(self) -> dict[str, Any]:
+    def save(self) -> dict[str, Saved]:
         """Return all of them as plain data."""
         return {
             name: (
-                mark.spec, sorted(mark.sources), mark.time,
+                encoded(mark.spec), sorted(mark.sources), mark.time,
                 [(*key, each.high, each.seen, each.ended) for key, each in mark.marks.items()],
                 None if mark.alarm is None or mark.alarm[2] is None else tuple(mark.alarm[:2]), dict(mark.over),
             )
             for name, mark in self.by_name.items()
         }  # fmt: skip
 
-    def load(self, saved: dict[str, Any]) -> None:
-        for name, (spec, sources, time, marks, alarm, over) in saved.items():
-            found = self.make(name, spec, sources)
-            found.time, found.over = time, dict(over)
-            for source, partition, high, seen, ended in marks:
-                found.marks[source, partition] = Mark(high, seen, ended)
-            if alarm is not None:
-                found.alarm = [*alarm, found, None, None]
-                self.engine.timers.push(found.alarm)
+    def load(self, saved: dict[str, Saved]) -> None:
+        """Put them back, but for those whose functions another interpreter has stored: `take_over` has them."""
+        for name, each in saved.items():
+            with suppress(OtherCode):
+                self.restore(name, decode(each[0]), each)
+
+    def take_over(self, before: Saved, spec: EventTime, sources: frozenset[str]) -> str:
+        """Let the watermark of *spec* go on where another was saved, if it is not there yet; return its name."""
+        name = name_of(spec, sources)
+        if name not in self.by_name:
+            found = self.restore(name, spec, (b"", sorted(sources), *before[2:]))
+            found.marks = {key: mark for key, mark in found.marks.items() if key[0] in sources}
+            found.over = {source: error for source, error in found.over.items() if source in sources}
+            for source in sorted(sources - set(before[1])):
+                for partition in sorted(self.engine.partitions_of(source)):
+                    found.mark(source, partition)
+        return name
+
+    def restore(self, name: str, spec: EventTime, saved: Saved) -> Watermark:
+        _, sources, time, marks, alarm, over = saved
+        found = self.make(name, spec, sources)
+        found.time, found.over = time, dict(over)
+        for source, partition, high, seen, ended in marks:
+            found.marks[source, partition] = Mark(high, seen, ended)
+        if alarm is not None:
+            found.alarm = [*alarm, found, None, None]
+            self.engine.timers.push(found.alarm)
+        return found
+
+
+@lru_cache(maxsize=64)
+def encoded(spec: EventTime) -> bytes:
+    """Return the functions of a clock as a store has them."""
+    return encode(spec)
+
+
+def name_of(spec: EventTime, sources: frozenset[str]) -> str:
+    return f"{clock_id(spec)} {' '.join(sorted(sources))}"

@@ -105,18 +105,23 @@ def units(instance: Instance) -> Iterator[Any]:
 class Loader:
     """Puts rows back into the instances of standing queries, in any order that resolves."""
 
+    tells = False
+    """Whether the report names also what is kept under the very signature under which it was saved."""
+
     def __init__(self, signatures: dict[int, Signature]) -> None:
         self.signatures = signatures
         self.instances: dict[Address, Instance] = {}
         self.shells: dict[Address, Subject] = {}
         self.report = Report()
+        self.lenient = False
+        """Whether some rows were read leniently, so that there may be unreadable parts in them."""
 
     def resolve(self, address: Address) -> Subject:
         """Return the subject at *address*, or an empty shell that its row will fill."""
         shell = self.shells.get(address)
         if shell is None:
             shell = self.shells[address] = Subject(None, None, address[-1])
-            shell.ended = True
+            shell.ended, shell.saved = True, address
         return shell
 
     def reading(self, read: Callable[[], Any]) -> Any:
@@ -193,6 +198,8 @@ class Loader:
         self.instances[instance.address()] = instance
         if saved == signature(instance.plan):
             restore(instance, row)
+            if self.tells:
+                self.report.kept += [node.path for node in instance.plan.slots]
         else:
             self._merge(instance, row, saved)
 

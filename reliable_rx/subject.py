@@ -104,6 +104,8 @@ class Subject:
     def reference(self) -> tuple[Address, Any, bool, Exception | None]:
         """Return what a saved reference says: how it is now, or how it was when the snapshot at work was taken."""
         if self.ended and self.epoch != SNAPSHOT.get():
+            if self.owner is None and self.saved is not None:  # it was read out of a store, and its row was not
+                return (self.saved, self.key, False, None)
             return ((), self.key, True, self.error)
         return (self.address(), self.key, False, None)
 

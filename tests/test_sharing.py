@@ -172,7 +172,7 @@ def test_saved_readers_find_what_they_read_in_a_new_process() -> None:
     later = QueryEngine()
     for name in "st":
         later.declare(name, ["0"])
-    later.expect("q", query(), "fail", rx.Limits())
+    later.suspended.declare("q", query(), "fail", rx.Limits(), None)
     load(later, snapshot.chunks(), snapshot.header)
     assert given(later, 5, 0, time=3.0) == [(1, 5), (2, 5)]
     assert given(later, 6, 1, time=4.0) == [(2, 6)]

@@ -1,7 +1,7 @@
 """`reliable-rx inspect`: what is in a store. It only reads, so another process may own the store meanwhile.
 
-The rows are those that a recovery would load. They are unpickled, so what they refer to must be importable: run it
-where the app was run, or name the app.
+The rows are those that a recovery would load. They are unpickled, so what they refer to should be importable: run it
+where the app was run, or name the app. What is not, and code of another interpreter, is shown by its name only.
 """
 
 from __future__ import annotations
@@ -12,11 +12,15 @@ from pathlib import Path
 from typing import Any
 
 from checkpoint import SqliteStore
-from checkpoint.codec import decode
+from checkpoint.code import Makers, makers
+from checkpoint.codec import decode_data
+from checkpoint.salvage import OTHER_CODE, Unreadable, unreadable_in
 from checkpoint.store import Recovered, StoreReader
 from hosting.cli.loading import load_app, reach
 from hosting.cli.wording import BadUsage, cell, moment, plural, say, size, span, table
-from hosting.snapshot import TopRow, read_records
+from hosting.snapshot import read_records
+from hosting.standing import TopRow
+from hosting.suspended import SUSPENDED
 from reliable_rx import Limits, Query
 from reliable_rx.identity import lower_keys
 from reliable_rx.query import Inner
@@ -45,31 +49,55 @@ def inspect(directory: Path, *, state: str | None, app: str | None, everything: 
 
 
 def read_rows(chunks: Sequence[bytes]) -> dict[Any, Any]:
-    """Decode the rows. *Raises* `BadUsage` if what they refer to cannot be imported."""
-    try:
-        return read_records(chunks, Loader({}))
-    except (ImportError, AttributeError) as error:
-        raise BadUsage(
-            f"the store refers to code that is not found here ({error}); "
-            f"run this where the app was run, or name it with --app MODULE:APP"
-        ) from error
+    """Decode the rows and the plans as far as that goes, and say what of them cannot be read here."""
+    loader = Loader({})
+    rows = read_records(chunks, loader, bears=Exception)
+    missing = list(unreadable_in(rows)) if loader.lenient else []
+    for key, row in rows.items():
+        if key[0] == "plan":
+            query, lost = decode_data(row[0])
+            rows[key] = (query, row[1])
+            missing += lost
+    missing = [each for each in missing if each.reason != OTHER_CODE]  # those are said once, with who has written them
+    if missing:
+        say(f"warning: {parts_missing(missing)}")
+    return rows
+
+
+def parts_missing(parts: Sequence[Unreadable]) -> str:
+    """Say which parts cannot be read here."""
+    kinds = dict.fromkeys(f"{each.kind} ({each.reason})" for each in parts)
+    shown = "; ".join(list(kinds)[:3]) + (f" and {len(kinds) - 3:,} more" if len(kinds) > 3 else "")
+    return (
+        f"parts of the store cannot be read here: {shown}; if they are the app's, run this where the app was run, or "
+        f"name it with --app MODULE:APP"
+    )
 
 
 def tops(rows: dict[Any, Any]) -> list[TopRow]:
     """Return the standing queries in the order of their creation."""
     found = [TopRow(key[1], *row) for key, row in rows.items() if key[0] == "top"]
+    found += [TopRow(*row[0])._replace(status=SUSPENDED) for key, row in rows.items() if key[0] == SUSPENDED]
     return sorted(found, key=lambda top: top.born)
 
 
 def overview(store: StoreReader, recovered: Recovered, rows: dict[Any, Any], everything: bool) -> Iterator[str]:
-    meta = decode(recovered.meta)
+    meta, _ = decode_data(recovered.meta)
     for warning in recovered.fallbacks:
         yield f"warning: {warning}"
+    yield f"written by {wording_of(meta['makers'])}\n"
     yield from generations(store, recovered)
     yield from positions(meta)
     queries = tops(rows)
     yield from query_table(queries, rows, meta, everything)
     yield from plans(queries, rows, everything)
+
+
+def wording_of(written: tuple[Any, ...]) -> str:
+    there = Makers(*written)
+    libraries = f"reliable-rx {there.reliable_rx}, reactivex {there.reactivex}, cloudpickle {there.cloudpickle}"
+    what = f"Python {there.python}, {libraries}"
+    return what if there.fits(makers()) else f"{what}, whose code is not loaded here ({there.differing(makers())})"
 
 
 def generations(store: StoreReader, recovered: Recovered) -> Iterator[str]:
@@ -136,6 +164,8 @@ def plans(queries: Sequence[TopRow], rows: dict[Any, Any], everything: bool) -> 
         sharing.setdefault(query.plan, []).append(query)
     chosen = list(sharing.items())
     for identity, those in chosen if everything else chosen[:SHOWN_MAX]:
+        if ("plan", identity) not in rows:  # that of a suspended one is not stored again
+            continue
         plan, limits = rows["plan", identity]
         names = ", ".join(q.name for q in those[:3]) + (f" and {len(those) - 3:,} more" if len(those) > 3 else "")
         yield f"\n{names}" + ("" if limits == Limits() else f"   {limits}")
@@ -153,10 +183,14 @@ def states(rows: dict[Any, Any], name: str, everything: bool) -> Iterator[str]:
     if top is None:
         known = [each.name for each in tops(rows)][:SHOWN_MAX]
         raise BadUsage(f"the store has no query {name!r}; it has {', '.join(known) or 'none'}")
-    signatures = {key[1]: row for key, row in rows.items() if key[0] == "signature"}
+    if (SUSPENDED, name) in rows:
+        (state, inside, _, signatures, _), _ = Loader({}).reading(lambda: decode_data(rows[SUSPENDED, name][1]))
+        top, inner = top._replace(row=state), inside
+    else:
+        signatures = {key[1]: row for key, row in rows.items() if key[0] == "signature"}
+        inner = [(key, row) for key, row in rows.items() if key[0] == name and len(key) > 2]
     yield f"{name}   {top.status}, {top.emitted:,} emitted"
     yield from state_of(signatures[top.signature], top.row, "  ")
-    inner = [(key, row) for key, row in rows.items() if key[0] == name and len(key) > 2]
     for key, row in inner if everything else inner[:SHOWN_MAX]:
         yield f"  {place(key[1:])}"
         if row[0] == "inner":

@@ -1,0 +1,73 @@
+"""Opening a store of another interpreter: what goes on, what is refused and why, and a checkpoint before the rest.
+
+After a clean stop nothing needs the stored functions: those of the app take over, or a query is suspended
+(`hosting.suspended`). The first thing then is a checkpoint, so that everything behind it is of one interpreter. Turns
+behind a checkpoint can be taken again by the functions that took them only.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from checkpoint.code import OtherCode
+from reliable_rx.errors import CheckpointRefused
+
+if TYPE_CHECKING:
+    from hosting.evaluator import QueryEvaluator
+
+SUSPENDED = "suspended"
+
+
+def check_clean(evaluator: QueryEvaluator, turn: int) -> None:
+    """*Raises* `CheckpointRefused` if turns behind the checkpoint of *turn* need code of another interpreter."""
+    error = evaluator.engine.suspended.other_code
+    if error is not None and evaluator.store.journal.last_turn > turn:
+        raise refusal(evaluator, turn, error)
+
+
+def refusal(evaluator: QueryEvaluator, turn: int, error: OtherCode) -> CheckpointRefused:
+    """Say that the turns behind *turn* cannot be taken again here, and what to do."""
+    there, count = error.makers, evaluator.store.journal.last_turn - turn
+    return CheckpointRefused(
+        f"the store was not stopped cleanly, and its last {count:,} turns need {error.what}: start it once with "
+        f"Python {there.minor} (reactivex {there.reactivex}, cloudpickle {there.cloudpickle}) and stop it cleanly, "
+        f"then start it with this one; or give up what these turns did with 'reliable-rx store repair'",
+        what=error.what,
+        where="journal",
+    )
+
+
+@contextmanager
+def explained(evaluator: QueryEvaluator, turn: int) -> Iterator[None]:
+    """Let a replay that meets code of another interpreter say what to do."""
+    try:
+        yield
+    except OtherCode as error:
+        raise refusal(evaluator, turn, error) from error
+
+
+def settle(evaluator: QueryEvaluator) -> None:
+    """Report what was taken over and what is suspended, and have it stored before the first turn."""
+    engine = evaluator.engine
+    for name, kept in engine.suspended.items():
+        evaluator.incidents.report(
+            SUSPENDED, name,
+            f"it is suspended and sees no events: the store holds {kept.why}, and the app does not declare it; create "
+            f"it again under this name and it goes on from its state, or dispose of it",
+        )  # fmt: skip
+    if engine.suspended.other_code is not None:
+        names = ", ".join(map(repr, engine.suspended.taken_over)) or "no query"
+        message = f"the store holds {engine.suspended.other_code.what}: {names} of the app went on from what was stored"
+        logging.getLogger("reliable_rx").warning(message)
+        evaluator.warnings.append(message)
+        evaluator.outlets.open()
+        evaluator.checkpointer.now(full=True)
+
+
+def resolve(evaluator: QueryEvaluator, name: str) -> None:
+    """Close the incident of a query that is suspended no more."""
+    if name not in evaluator.engine.suspended:
+        evaluator.incidents.resolve(SUSPENDED, name)

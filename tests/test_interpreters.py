@@ -1,0 +1,168 @@
+"""A store outlives the Python that made it: every interpreter that is here goes on from what another one left behind.
+
+They need nothing installed: a folder with links to the pure-Python packages that the library imports is enough.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+from functools import cache
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import cloudpickle
+import pytest
+import reactivex
+import typing_extensions
+from lanes import left_to_commits
+
+ROOT = Path(__file__).parent.parent
+PROCESS = Path(__file__).parent / "interpreter_process.py"
+HERE = ".".join(map(str, sys.version_info[:2]))
+
+
+@cache
+def interpreters() -> dict[str, str]:
+    """Return the interpreters that are here and new enough, by minor version; this one first."""
+    found = {HERE: sys.executable}
+    pyenv = Path(os.environ.get("PYENV_ROOT", Path.home() / ".pyenv")) / "versions"
+    known = [str(path) for path in sorted(pyenv.glob("3.*/bin/python"))]
+    named = [shutil.which(f"python3.{minor}") for minor in range(11, 15)]
+    for each in (*known, *named):
+        if each is not None:
+            told = subprocess.run([each, "--version"], capture_output=True, text=True, check=False).stdout
+            version = re.match(r"Python (3\.(\d+))", told)
+            if version and 11 <= int(version[2]) <= 13:
+                found.setdefault(version[1], each)
+    return found
+
+
+@pytest.fixture(scope="module")
+def links(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a folder with the packages that any interpreter can import."""
+    folder = tmp_path_factory.mktemp("packages")
+    for each in (reactivex, cloudpickle):
+        (folder / each.__name__).symlink_to(Path(str(each.__file__)).parent)
+    (folder / "typing_extensions.py").symlink_to(str(typing_extensions.__file__))
+    return folder
+
+
+class App:
+    """The runs of one app on one store."""
+
+    def __init__(self, store: Path, links: Path) -> None:
+        self.store = store
+        self.env = {**os.environ, "PYTHONPATH": f"{links}{os.pathsep}{ROOT}", "PYTHONDONTWRITEBYTECODE": "1"}
+
+    def python(self, version: str, *arguments: str) -> subprocess.CompletedProcess[str]:
+        command = [interpreters()[version], *arguments]
+        return subprocess.run(command, env=self.env, capture_output=True, text=True, check=False, timeout=120)
+
+    def run(self, version: str, count: int, end: str = "stop", *more: str) -> dict[str, Any]:
+        ran = self.python(version, str(PROCESS), str(self.store), str(count), end, *more)
+        assert ran.returncode == {"stop": 0, "kill": 9, "refused": 3}[end], ran.stderr
+        said: dict[str, Any] = json.loads(ran.stdout)
+        return said
+
+
+@pytest.fixture
+def app(tmp_path: Path, links: Path) -> App:
+    return App(tmp_path / "store", links)
+
+
+def others() -> list[str]:
+    found = [version for version in interpreters() if version != HERE]
+    if not found:
+        pytest.skip("there is no other interpreter here")
+    return found
+
+
+def visits() -> list[str]:
+    """Return the order in which interpreters take turns: there and back again, twice at home."""
+    return [HERE, *others(), HERE, HERE]
+
+
+@pytest.fixture(scope="module")
+def alone(tmp_path_factory: pytest.TempPathFactory, links: Path) -> dict[str, Any]:
+    """What the streams hold where one interpreter has done all of it."""
+    said: dict[str, Any] = App(tmp_path_factory.mktemp("alone") / "store", links).run(HERE, 40)["streams"]
+    return said
+
+
+def upto(alone: dict[str, Any], streams: dict[str, Any]) -> None:
+    """Assert that *streams* are a beginning of what one interpreter emits, ids included, and a long one."""
+    for name in alone:
+        assert streams[name] == alone[name][: len(streams[name])], name
+
+
+def test_each_interpreter_goes_on_after_a_clean_stop(app: App, alone: dict[str, Any]) -> None:
+    """Stopped cleanly, a store is gone on from by any interpreter as if one had run all along, with the same ids.
+
+    A function in a state is the exception: it stays behind, its operator begins afresh, and the report says so.
+    """
+    for number, (before, version) in enumerate(pairwise([HERE, *visits()])):
+        said = app.run(version, 8 * (number + 1))
+        if version != before:
+            assert f"Python {before} (this is {version})" in said["warnings"][0]
+            assert said["reports"]["scan"] == "kept: /scan"
+            assert "dropped" in said["reports"]["functions"] or "fresh" in said["reports"]["functions"]
+        lost = {"functions"}
+        upto({name: values for name, values in alone.items() if name not in lost}, said["streams"])
+        assert said["status"]["failed"] == "failed"
+    assert len(said["streams"]["scan"]) == 8 * len(visits())
+
+
+@left_to_commits
+def test_behind_a_kill_only_the_same_interpreter_goes_on(app: App, alone: dict[str, Any]) -> None:
+    """Killed, a store is refused by another interpreter, by both versions and with the way; then that way works."""
+    count = 0
+    for before, version in pairwise(visits()[:-1]):
+        count += 5
+        app.run(before, count, "kill")
+        refused = app.run(version, count, "refused")
+        assert f"Python {before} (this is {version})" in refused["message"]
+        assert f"start it once with Python {before}" in refused["message"]
+        assert "store repair" in refused["message"]
+        app.run(before, count)
+        said = app.run(version, count + 1)
+        upto({name: values for name, values in alone.items() if name != "functions"}, said["streams"])
+        count += 1
+
+
+@left_to_commits
+def test_what_the_app_does_not_declare_is_suspended(app: App) -> None:
+    """A query created at run time sees no events under another interpreter, is told of, and is not lost."""
+    version = others()[-1]
+    assert app.run(HERE, 10, "stop", "made")["streams"]["made"][-1] == [9, 50.0]
+    for count, end in ((12, "stop"), (14, "kill"), (16, "stop")):  # stored again, and read out of a checkpoint again
+        said = app.run(version, count, end)
+        assert "made" not in said["status"]
+        assert any("suspended 'made'" in each and f"Python {HERE}" in each for each in said["incidents"])
+    said = app.run(version, 18, "kill", "made")
+    assert said["reports"]["made"] == "kept: /scan"
+    assert said["streams"]["made"][10:] == [[10, 66.5], [11, 84.0]]
+    assert said["incidents"] == []
+    assert app.run(version, 19, "stop", "made")["streams"]["made"][-1] == [12, 102.5]
+
+
+@left_to_commits
+def test_looking_needs_no_code(app: App) -> None:
+    """`inspect` and `tail` of another interpreter show all that is data, also behind a kill."""
+    app.run(HERE, 10)
+    app.run(HERE, 12, "kill", "made")
+    for version in others():
+        shown = app.python(version, "-m", "hosting.cli", "inspect", str(app.store), "--all")
+        assert shown.returncode == 0, shown.stderr
+        assert f"written by Python {HERE}" in shown.stdout
+        assert "whose code is not loaded here" in shown.stdout
+        assert "/scan" in shown.stdout
+        state = app.python(version, "-m", "hosting.cli", "inspect", str(app.store), "--state", "scan")
+        assert "value = 145" in state.stdout, state.stdout + state.stderr
+        tail = app.python(version, "-m", "hosting.cli", "tail", str(app.store), "scan")
+        assert tail.stdout.splitlines()[-1] == "9\t145", tail.stderr
