@@ -1,0 +1,226 @@
+"""The classes that hostile draws are made of: each does one legal thing that no library likes to meet.
+
+They lie at the top of a module, so that they pickle by name wherever they pickle at all.
+"""
+
+from __future__ import annotations
+
+import threading
+from enum import Enum
+from typing import Any
+
+DEEP = 10_000
+
+# -- values
+
+
+class Text(str):
+    """A text that is none to who asks for exactly `str`."""
+
+
+class Number(int):
+    """A number that is none to who asks for exactly `int`."""
+
+
+class Bare:
+    """Compares by identity, and its text tells an address."""
+
+
+class Slotted:
+    """Has no `__dict__`."""
+
+    __slots__ = ("inside",)
+
+    def __init__(self) -> None:
+        self.inside = 1
+
+
+class Colour(Enum):
+    RED = "red"
+
+
+class NeverEqual:
+    """Raises when it is compared."""
+
+    def __eq__(self, other: object) -> bool:
+        raise ArithmeticError("not to be compared")
+
+    __hash__ = object.__hash__
+
+
+class NeverHashed:
+    """Raises when it is hashed."""
+
+    def __hash__(self) -> int:
+        raise ArithmeticError("not to be hashed")
+
+
+class Speechless:
+    """Raises when it is shown."""
+
+    def __repr__(self) -> str:
+        raise ArithmeticError("not to be shown")
+
+    __str__ = __repr__
+
+
+class NeverOrdered:
+    """Raises when it is ordered."""
+
+    def __lt__(self, other: object) -> bool:
+        raise ArithmeticError("not to be ordered")
+
+    __gt__ = __le__ = __ge__ = __lt__
+
+
+class NeverStored:
+    """Raises when it is pickled."""
+
+    def __reduce__(self) -> Any:
+        raise ArithmeticError("not to be stored")
+
+
+class LeavesWhenStored:
+    """Ends the process, if it is let, when it is pickled."""
+
+    def __reduce__(self) -> Any:
+        raise SystemExit(3)
+
+
+class NeverRead:
+    """Pickles, and raises when it is unpickled."""
+
+    def __init__(self) -> None:
+        self.inside = 1
+
+    def __setstate__(self, state: Any) -> None:
+        raise ArithmeticError("not to be read")
+
+
+class LeavesWhenRead:
+    """Pickles, and ends the process, if it is let, when it is unpickled."""
+
+    def __reduce__(self) -> Any:
+        return leave, ()
+
+
+class NeverCopied:
+    """Raises when it is copied, and pickles."""
+
+    def __copy__(self) -> Any:
+        raise ArithmeticError("not to be copied")
+
+    def __deepcopy__(self, memo: Any) -> Any:
+        raise ArithmeticError("not to be copied")
+
+
+class Falsely:
+    """Raises when its truth, its length or its attributes are asked for."""
+
+    def __bool__(self) -> bool:
+        raise ArithmeticError("not to be judged")
+
+    def __len__(self) -> int:
+        raise ArithmeticError("not to be measured")
+
+    def __iter__(self) -> Any:
+        raise ArithmeticError("not to be walked")
+
+
+def leave() -> Any:
+    raise SystemExit(3)
+
+
+def itself() -> list[Any]:
+    """Return a list that holds itself."""
+    found: list[Any] = [1]
+    found.append(found)
+    return found
+
+
+def nested(depth: int = DEEP) -> list[Any]:
+    found: list[Any] = []
+    for _ in range(depth):
+        found = [found]
+    return found
+
+
+def counting() -> Any:
+    yield 1
+
+
+async def awaited() -> int:
+    return 1
+
+
+def coroutine() -> Any:
+    """Return a coroutine that has been closed, so that nobody is warned of it."""
+    made = awaited()
+    made.close()
+    return made
+
+
+# -- errors
+
+
+class Refused(ValueError):
+    """Its constructor takes other arguments than it keeps, so it pickles and does not unpickle."""
+
+    def __init__(self, place: str, amount: int) -> None:
+        super().__init__(f"{place}: {amount}")
+        self.amount = amount
+
+
+class Holding(RuntimeError):
+    """Holds a lock, so it does not pickle."""
+
+    def __init__(self) -> None:
+        super().__init__("held")
+        self.lock = threading.Lock()
+
+
+class Wordless(Exception):
+    """Raises when it is asked for its text."""
+
+    def __str__(self) -> str:
+        raise ArithmeticError("no words")
+
+    __repr__ = __str__
+
+
+class Unequal(Exception):
+    """Raises when it is compared or hashed."""
+
+    def __eq__(self, other: object) -> bool:
+        raise ArithmeticError("not to be compared")
+
+    __hash__ = None  # type: ignore[assignment]
+
+
+class LeavingError(Exception):
+    """Ends the process, if it is let, when it is pickled."""
+
+    def __reduce__(self) -> Any:
+        raise SystemExit(3)
+
+
+class Telling(Exception):
+    """Its text tells an address, which is another one in each process."""
+
+    def __init__(self) -> None:
+        super().__init__(object())
+
+
+class Deadly(BaseException):
+    """Is no `Exception`."""
+
+
+def chained() -> BaseException:
+    error, error.__cause__ = Refused("late", 1), Holding()
+    return error
+
+
+def round_about() -> BaseException:
+    error = ValueError()
+    error.args = (error,)
+    return error
