@@ -93,7 +93,7 @@ class SqliteStore(_SqliteReading, SealedStore):
         clock: Callable[[], float] = time.time,
         fence: Callable[[], None] = lambda: None,
     ) -> None:
-        directory = Path(directory)
+        self.directory = directory = Path(directory)
         with ExitStack() as undo, unavailable(str(directory)):
             make_directory(directory)
             self._lock = DirectoryLock(directory)

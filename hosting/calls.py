@@ -10,6 +10,7 @@ Calls still in flight after a recovery are made again, since nobody knows what b
 
 from __future__ import annotations
 
+import logging
 import time as wall
 import traceback
 from collections import deque
@@ -17,6 +18,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from checkpoint.codec import decode, encode
+from hosting.asked import standing_of
 from hosting.journaling import Group
 from hosting.turn import Answer
 from reliable_rx.errors import AnswerRefused, described
@@ -41,7 +43,9 @@ class Calls:
         self.loop = LoopThread("calls")
         self.due: deque[int] = deque()
         self.made: set[int] = set()
-        self.answers: deque[tuple[int, bytes]] = deque()
+        self.answers: deque[tuple[int, bytes, str]] = deque()
+        """Number, payload, and what the call failed with."""
+        self.failing: set[str] = set()
         self.finishing = False
 
     def note(self, group: Group) -> None:
@@ -81,17 +85,29 @@ class Calls:
     def _answered(self, number: int, value: Any, error: Exception | None) -> None:
         """In the calls' thread: a call has ended."""
         probe("call.answered")
-        self.answers.append((number, recorded(value, error)))
+        self.answers.append((number, recorded(value, error), "" if error is None else described(error)))
         self.evaluator.wake()
 
     def next(self, time: float) -> Answer | None:
         """Return the next answer that somebody waits for."""
         while self.answers:
-            number, payload = self.answers.popleft()
+            number, payload, why = self.answers.popleft()
             self.made.discard(number)
             if number in self.asked.askers:
+                if why or self.failing:
+                    self.tell(standing_of(self.asked.askers[number][0]).name, why)
                 return Answer(number, payload, time)
         return None
+
+    def tell(self, query: str, why: str) -> None:
+        """Report that a call of *query* has failed, or that one has been answered since."""
+        if why:
+            self.failing.add(query)
+            message = f"a call has failed with {why}; what follows is for the query to say (retry, catch, its policy)"
+            self.evaluator.incidents.report("call", query, message, level=logging.WARNING)
+        elif query in self.failing:
+            self.failing.discard(query)
+            self.evaluator.incidents.resolve("call", query)
 
     def finish(self) -> None:
         """Take the answers that come within `GRACE_S` without calling for more: each is one call fewer to repeat."""

@@ -172,6 +172,7 @@ class Checkpointer:
             "holders": evaluator.outlets.holders(),
             "delivery": evaluator.delivery,
             "makers": tuple(makers()),
+            "failed": evaluator.reporter.failed_queries(),
         }
         self.attempt = Attempt(
             snapshot,

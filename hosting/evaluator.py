@@ -30,6 +30,7 @@ from hosting.intake import Intake
 from hosting.outlets import Outlet, Outlets
 from hosting.recovery import recover
 from hosting.reporting import Reporter
+from hosting.restarting import restart
 from hosting.sources.pushed import PushedStream
 from hosting.starting import Start
 from hosting.statistics import QueryFigures, RecoveryFigures, Statistics, figures, query_figures
@@ -196,6 +197,10 @@ class QueryEvaluator:
             interpreters.resolve(self, name)
         self.flush()
 
+    def restart(self, name: str) -> None:
+        """Run *name* again, also failed: without state, under the ids that follow. Durable when it returns."""
+        restart(self, name)
+
     def _fail(self, name: str, error: Exception) -> None:
         """End a query that cannot be kept as it is; the others go on."""
         if name in self.engine.standing:
@@ -337,6 +342,7 @@ class QueryEvaluator:
         self.closed = True
         with self.lock:
             self._close_group()
+        self.reporter.close()
         self.calls.close()
         self.journal_worker.close()
         self.checkpointer.close()

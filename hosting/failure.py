@@ -38,7 +38,7 @@ class FailedAt(NamedTuple):
 
     def __str__(self) -> str:
         if not self.source:
-            return "a timer, an answer or its creation"
+            return "no event: a timer, an answer, its creation or its state"
         where = f"{self.source}/{self.partition} event {self.position:,}"
         return where if self.last == self.position else f"{where} to {self.last:,}"
 

@@ -8,16 +8,26 @@ that waits, a loop that takes no turns) is looked for a few times a second.
 from __future__ import annotations
 
 import logging
+from dataclasses import asdict
+from pathlib import Path
 from time import monotonic
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from hosting.held_back import HeldBackWatch
 from hosting.standing import FAILED, Standing
+from hosting.status_file import StatusFile
 from reliable_rx.errors import StoreUnavailable, described
 
 if TYPE_CHECKING:
     from hosting.evaluator import QueryEvaluator
 
 LOOK_S = 0.25
+TRACES_MAX = 20
+"""How many failed queries a checkpoint's summary has with their traceback: the others are in their rows."""
+SUMMARY_MAX = 1000
+INCIDENTS_MAX, TRACE_MAX = 100, 2000
+"""What a status file has at most: so many incidents, the newest, and so many characters of each traceback."""
+STATUS_S, STATUS_IDLE_S = 1.0, 10.0
 STALL_S = 5.0
 """How long no turn is taken before it is told."""
 
@@ -31,6 +41,13 @@ class Reporter:
         self.news: dict[str, None] = {}
         evaluator.engine.news = self.news
         evaluator.journal_worker.told = self.told_journal
+        self._held_back = HeldBackWatch(self.incidents)
+        self._failed: dict[str, dict[str, Any]] = {}
+        directory = getattr(evaluator.store, "directory", None)
+        is_alone = bool(evaluator.threads)  # those of a node have a status of their own
+        self._file = StatusFile(directory) if is_alone and isinstance(directory, Path) else None
+        self._written: tuple[Any, ...] = ()
+        self._write_at = monotonic() + STATUS_S
         self._look_at = 0.0
         self._stalled_since: float | None = None
 
@@ -51,6 +68,44 @@ class Reporter:
         if now >= self._look_at:
             self._look_at = now + LOOK_S
             self._tell_stall(now)
+            if self._file is not None and now >= self._write_at:
+                self._write(self._file, now)
+            self._held_back.look(now, self.evaluator.engine.watermarks.by_name, self.evaluator.intake)
+
+    def close(self) -> None:
+        """The evaluator ends."""
+        if self._file is not None:
+            self._file.remove()
+
+    def failed_queries(self) -> list[dict[str, Any]]:
+        """Return which queries have failed, as plain data, for those who cannot load what is stored with them."""
+        if self.news:
+            self._tell_queries()
+        failed = list(self._failed.values())[:SUMMARY_MAX]
+        return [each if number < TRACES_MAX else {**each, "trace": ""} for number, each in enumerate(failed)]
+
+    def _write(self, file: StatusFile, now: float) -> None:
+        """Tell other processes, if there is anything new."""
+        evaluator = self.evaluator
+        incidents, trouble = self.incidents.open(), evaluator.trouble
+        state = (evaluator.engine.number, incidents, trouble)
+        if state == self._written and now < self._write_at + STATUS_IDLE_S:
+            return
+        self._written, self._write_at = state, now + STATUS_S
+        checkpoint = evaluator.checkpointer.figures()
+        file.write(
+            {
+                "turns": evaluator.engine.number,
+                "events_in": evaluator.events_in,
+                "events_out": evaluator.streams.events_out,
+                "queries": len(evaluator.engine.standing),
+                "checkpoint": 0 if checkpoint is None else checkpoint.generation,
+                "trouble": "" if trouble is None else str(trouble),
+                "failed": [shortened(each) for each in self.failed_queries()],
+                "incidents": [shortened(asdict(each)) for each in incidents[-INCIDENTS_MAX:]],
+                "incidents_left_out": max(0, len(incidents) - INCIDENTS_MAX) + self.incidents.left_out,
+            }
+        )
 
     # -- queries
 
@@ -61,6 +116,7 @@ class Reporter:
             standing = self.evaluator.engine.standing.get(name)
             if standing is None or standing.status != FAILED:
                 self.incidents.resolve("query", name)
+                self._failed.pop(name, None)
             else:
                 self._told_failed(standing, "has failed at")
             self._tell_dropped(name, standing)
@@ -69,6 +125,13 @@ class Reporter:
         failure, error = standing.failure, standing.error
         at = "an event that is not known" if failure is None else failure.at
         why = "" if error is None else described(error)
+        self._failed[standing.name] = {
+            "name": standing.name,
+            "error": why,
+            "emitted": standing.emitted,
+            "failed_at": None if failure is None else failure.at._asdict(),
+            "trace": "" if failure is None else failure.trace,
+        }
         self.incidents.report(
             "query", standing.name,
             f"{what} {at}: {why}; mend its function (an edited query runs again), or give it a policy",
@@ -121,7 +184,13 @@ class Reporter:
                 self.incidents.resolve("stall", "turns")
             return
         self._stalled_since = self._stalled_since or now
-        if now - self._stalled_since >= STALL_S and not evaluator.outlets.was_full:
-            what = "the journal is not durable yet" if evaluator.committed else "a checkpoint is not committed yet"
+        if now - self._stalled_since < STALL_S:
+            return
+        what = "the journal is not durable yet" if evaluator.committed else "a checkpoint is not committed yet"
+        if evaluator.committed or evaluator.events_in >= evaluator.checkpointer.events_to:
             message = f"none has been taken for {now - self._stalled_since:.0f} s: {what}; is the disk slow?"
             self.incidents.report("stall", "turns", message, level=logging.WARNING)
+
+
+def shortened(told: dict[str, Any]) -> dict[str, Any]:
+    return {**told, "trace": told["trace"][-TRACE_MAX:]}

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from hosting.companions import CompanionFigures
 from hosting.cycles import there_are
 from hosting.failure import FailedAt
+from hosting.held_back import HeldBack, held_back
 from hosting.incidents import Incident
 from reliable_rx.errors import described
 
@@ -46,7 +47,7 @@ class QueryFigures:
 
     A failed one has its *error*, the event at which it *failed_at* and the traceback as text in *trace*; *skipped*
     counts the events that its policy has skipped. On event time *clock* is the query's own, *held* counts the events
-    that wait for it, *late* those that came behind.
+    that wait for it, *late* those that came behind; *held_back* says for which partition they wait.
     """
 
     name: str
@@ -62,6 +63,7 @@ class QueryFigures:
     failed_at: FailedAt | None = None
     trace: str = ""
     skipped: int = 0
+    held_back: HeldBack | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,6 +112,7 @@ def query_figures(evaluator: QueryEvaluator, name: str) -> QueryFigures:
         None if failure is None else failure.at,
         "" if failure is None else failure.trace,
         standing.skipped,
+        None if clock is None else held_back(clock),
     )
 
 

@@ -123,4 +123,4 @@ def test_late_events_are_told_once(caplog: pytest.LogCaptureFixture) -> None:
 def test_a_timer_is_no_event() -> None:
     """What fails when a timer is due names no event."""
     at = FailedAt("", "", -1, -1, 3.0)
-    assert str(at) == "a timer, an answer or its creation"
+    assert str(at) == "no event: a timer, an answer, its creation or its state"

@@ -11,6 +11,8 @@ bulk.py           what is in a source, as files
 groups.py         finding a group, and what its app says of it
 node.py           host the partitions that fall to this process
 status.py         who is in a group, who has what, who waits
+store_status.py   what has failed in a store, and what the process on it says
+mend.py           running a failed query again, ending one
 offsets.py        where groups have come to; setting and moving that
 wording.py        numbers, times and tables for people
 """

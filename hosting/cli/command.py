@@ -15,7 +15,7 @@ from importlib.metadata import PackageNotFoundError, entry_points, version
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from hosting.cli import group_commands, inspect_store, run, tail
+from hosting.cli import group_commands, inspect_store, mend, run, tail
 from hosting.cli.wording import BadUsage, complain
 from reliable_rx.errors import ReliableRxError, described
 
@@ -60,12 +60,15 @@ def parser() -> argparse.ArgumentParser:
     add_run(commands)
     add_inspect(commands)
     add_tail(commands)
+    add_mend(commands)
     add_demo(commands)
     group_commands.add_export(command(commands, "export", "Load what a source holds into Parquet files; restartable."))
     group_commands.add_node(
         command(commands, "node", "Host the partitions of an app that fall to this node of a group.")
     )
-    group_commands.add_status(command(commands, "status", "Show who is in a group, who has what, and who waits."))
+    group_commands.add_status(
+        command(commands, "status", "Show what has failed in a store, or who has what in a group.")
+    )
     group_commands.add_offsets(command(commands, "offsets", "Show, set and move the positions of a group."), command)
     return top
 
@@ -105,6 +108,18 @@ def add_tail(commands: Commands) -> None:
     each.add_argument("--follow", action="store_true", help="go on as checkpoints are taken, until the stream ends")
     each.add_argument("--app", metavar="MODULE:APP", help="where the classes in the stream come from")
     each.set_defaults(call=lambda a: tail.tail(a.store, a.stream, start=a.start, follow=a.follow, app=a.app))
+
+
+def add_mend(commands: Commands) -> None:
+    for name, act, help in (
+        ("restart", mend.restart, "Run a query again that has failed: without its state, under the ids that follow."),
+        ("dispose", mend.dispose, "End a query of a store and forget its state; its stream stays."),
+    ):
+        each = command(commands, name, f"{help} Nothing may run on the store.")
+        each.add_argument("store", type=Path, metavar="STORE", help=STORE_HELP)
+        each.add_argument("query", metavar="QUERY", help="the name of the query")
+        each.add_argument("--app", metavar="MODULE:APP", help="needed behind a crash, and for code that is not stored")
+        each.set_defaults(call=lambda a, act=act: act(a.store, a.query, app=a.app))
 
 
 def add_demo(commands: Commands) -> None:

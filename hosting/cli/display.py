@@ -237,7 +237,7 @@ def query_lines(now: Sample, before: Sample) -> Iterator[str]:
                 query.emitted,
                 rate(query.emitted, emitted.get(query.name, query.emitted), now.at - before.at),
                 query.waiting,
-                query.error,
+                remark(query),
             )
             for query in now.queries
         ),
@@ -245,6 +245,13 @@ def query_lines(now: Sample, before: Sample) -> Iterator[str]:
     )
     if now.others > 0:
         yield f"… and {now.others:,} more ({query_counts(now.statistics)})"
+
+
+def remark(query: QueryFigures) -> str:
+    """Say why a query has failed, or what it waits for."""
+    if query.error:
+        return query.error if query.failed_at is None else f"{query.error} (at {query.failed_at})"
+    return "" if query.held_back is None else f"{query.held_back.waiting:,} events wait for {query.held_back}"
 
 
 def best_view(*, plain: bool) -> View:

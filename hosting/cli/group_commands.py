@@ -9,6 +9,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING
 
+from hosting.cli.store_status import is_store, store_status
 from hosting.positions import Point, read_point
 
 if TYPE_CHECKING:
@@ -142,6 +143,8 @@ def offsets() -> ModuleType:
 
 
 def status(a: argparse.Namespace) -> int:
+    if is_store(a.store):
+        return store_status(a.store, as_json=a.json, watch=a.watch)
     from hosting.cli.status import status as show
 
     return show(a.store, a.group, new_offsets=a.new_offsets, app=a.app, as_json=a.json, watch=a.watch)

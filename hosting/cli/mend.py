@@ -1,0 +1,98 @@
+"""`reliable-rx restart` and `dispose`: what to do about one query of a store on which nothing runs.
+
+Both are turns like those that a running evaluator takes: journalled, then in a checkpoint, so that a kill in between
+leaves the one or the other. The evaluator has the sources, which a journal behind a crash needs, and neither queries
+nor sinks: what sinks still are to have stays held for them.
+"""
+
+from __future__ import annotations
+
+import logging
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+
+from checkpoint import SqliteStore
+from hosting.app import App, Options, made
+from hosting.cli.loading import load_app, reach
+from hosting.cli.wording import BadUsage, say
+from hosting.evaluator import QueryEvaluator
+from hosting.standing import FAILED
+from reliable_rx.errors import SourceFailed, described
+
+LOG = logging.getLogger("reliable_rx")
+NEVER_FULL = sys.maxsize
+
+
+def restart(directory: Path, query: str, *, app: str | None) -> int:
+    """Run *query* again from here on: without its state, and under the ids that follow."""
+
+    def act(evaluator: QueryEvaluator) -> str:
+        standing = evaluator.engine.standing[query]
+        before = standing.status if standing.error is None else f"{standing.status} with {described(standing.error)}"
+        evaluator.restart(query)
+        after = evaluator.query(query)
+        if after.status == FAILED:
+            return f"{query} was {before}; it has failed again at once: {after.error}"
+        return (
+            f"{query} was {before}; it is {after.status} now, without state, and goes on with the next event under id "
+            f"{after.emitted:,}"
+        )
+
+    return change(directory, query, app, act)
+
+
+def dispose(directory: Path, query: str, *, app: str | None) -> int:
+    """End *query* and forget its state; its stream stays readable."""
+
+    def act(evaluator: QueryEvaluator) -> str:
+        evaluator.dispose(query)
+        return f"{query} is disposed of, its stream stays; an app that still declares it creates it anew when it starts"
+
+    return change(directory, query, app, act)
+
+
+def change(directory: Path, query: str, app: str | None, act: Callable[[QueryEvaluator], str]) -> int:
+    with opened(directory, app) as evaluator:
+        if query not in evaluator.engine.standing:
+            known = ", ".join(sorted(evaluator.engine.standing)) or "none"
+            raise BadUsage(f"the store has no query {query!r}; it has {known}")
+        done = act(evaluator)
+        evaluator.checkpoint(full=True)
+    say(done)
+    return 0
+
+
+@contextmanager
+def opened(directory: Path, where: str | None) -> Iterator[QueryEvaluator]:
+    """Open the store in *directory* with nothing but its sources. *Raises* `BadUsage`, `StoreOwned`."""
+    if not (directory / "checkpoint.sqlite").is_file():
+        raise BadUsage(f"there is no store in {directory}; give the directory of one")
+    reach(str(Path.cwd()))
+    LOG.setLevel(logging.CRITICAL)  # what had failed before is what this is about; what fails now is raised
+    app = App() if where is None else load_app(where)
+    with SqliteStore(directory) as store, closing(bare(app, store)) as evaluator:
+        try:
+            evaluator.start()
+            evaluator.declared.update(
+                {name: (each.query, each.policy, each.limits, each.clock) for name, each in app.queries.items()}
+            )
+        except (ImportError, AttributeError) as error:
+            raise BadUsage(f"the store needs code that is not found here ({error}); give --app MODULE:APP") from error
+        except SourceFailed as error:
+            if where is not None:
+                raise
+            raise BadUsage(f"the store was not stopped in order ({error.message}); give --app MODULE:APP") from error
+        yield evaluator
+
+
+def bare(app: App, store: SqliteStore) -> QueryEvaluator:
+    """Build what takes the turns of this app, without its queries and sinks."""
+    options: Options = {**app.options, "buffer_events_max": NEVER_FULL}
+    evaluator = QueryEvaluator(store, **options)
+    for name, source in app.sources.items():
+        evaluator.source(name, made(source, "partitions"))
+    for name in app.pushed:
+        evaluator.push(name)
+    return evaluator

@@ -1,0 +1,48 @@
+"""Running a query again that has ended: without its state, under the ids that follow.
+
+It is ended and created within one group of turns, so that a crash leaves both or neither. What it read before is not
+read again: it goes on with the next events, as a query does that an edit has revived. Rejected: putting the state back
+to before the failure (the turn is journalled with what came of it; the same event would end it again).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from hosting.cycles import there_are
+from hosting.turn import Create, Dispose
+from reliable_rx.errors import QueryRefused
+
+if TYPE_CHECKING:
+    from hosting.evaluator import QueryEvaluator
+
+
+def restart(evaluator: QueryEvaluator, name: str) -> None:
+    """End the query *name* and create it again, as it is declared or else as it is stored. *Raises* `KeyError`."""
+    evaluator._raise_failures()
+    with evaluator.lock:
+        if name not in evaluator.engine.standing:
+            raise KeyError(f"no query is called {name!r}; {there_are(evaluator.engine.standing, name)}")
+        turn = _creation(evaluator, name)
+        evaluator._take(Dispose(name, turn.time))
+        evaluator._take(turn)
+    evaluator.flush()
+
+
+def _creation(evaluator: QueryEvaluator, name: str) -> Create:
+    engine, time = evaluator.engine, evaluator._now()
+    declared = evaluator.declared.get(name)
+    if declared is not None:
+        query, policy, limits, clock = declared
+        return engine.creation(name, query, time=time, policy=policy, limits=limits, clock=clock)
+    standing = engine.standing[name]
+    clock = getattr(standing.clock, "spec", None)
+    if standing.clock is not None and clock is None:
+        raise QueryRefused(
+            f"{name!r} is on event time, and its clock is not stored with a query that has ended: give the app that "
+            f"declares it",
+            path="/",
+        )
+    return engine.creation(
+        name, standing.query, time=time, policy=standing.policy, limits=standing.plan.limits, clock=clock
+    )

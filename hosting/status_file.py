@@ -1,0 +1,102 @@
+"""What a running evaluator tells other processes: a small file beside its store, written once a second.
+
+It is overwritten in place, with its length and checksum in front: the space it needs is there before a disk is full,
+and a full disk is what it has to tell of. Whoever reads it between two writes reads again. Nothing relies on it: it is
+not synced, ignored when its process is gone, and removed by a clean stop. Rejected: a file renamed into place (needs
+space), a socket (a thread per evaluator), the checkpoint (what is wrong may be that none can be taken).
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+import zlib
+from collections.abc import Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+NAME = "status.json"
+BYTES_MAX = 1 << 16
+READS_MAX = 50
+READ_AGAIN_S = 0.002
+SILENT_S = 30.0
+"""A process that has not written for so long is stopped, or hangs."""
+
+
+class StatusFile:
+    """Writes the status of this process into *directory*; a disk that does not let it is ignored.
+
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as directory:
+    ...     file = StatusFile(Path(directory))
+    ...     file.write({"turns": 7})
+    ...     read_status(Path(directory))["turns"]
+    ...     file.remove()
+    ...     read_status(Path(directory)) is None
+    7
+    True
+    """
+
+    def __init__(self, directory: Path) -> None:
+        self._path = directory / NAME
+        self._owner = os.getpid()
+        self._there = False
+
+    def write(self, status: Mapping[str, Any]) -> None:
+        """Replace what the file says; what is too long for it is left out."""
+        if os.getpid() != self._owner:
+            return
+        payload = json.dumps({"pid": self._owner, "at": time.time(), **status}).encode()
+        content = b"%08d %08x \n" % (len(payload), zlib.crc32(payload)) + payload
+        with suppress(OSError):
+            descriptor = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+            try:
+                if not self._there:
+                    os.pwrite(descriptor, b" " * BYTES_MAX, 0)
+                os.pwrite(descriptor, content, 0)
+                self._there = True
+            finally:
+                os.close(descriptor)
+
+    def remove(self) -> None:
+        """The process ends in order: what is left to say is in the store."""
+        if os.getpid() == self._owner:
+            with suppress(OSError):
+                self._path.unlink()
+
+
+def read_status(directory: Path) -> dict[str, Any] | None:
+    """Return what the process that runs on the store in *directory* says; None if none runs, or it says nothing."""
+    for _ in range(READS_MAX):
+        try:
+            content = (directory / NAME).read_bytes()
+        except OSError:
+            return None
+        found = _parsed(content)
+        if found is not None:
+            return found if _is_alive(found["pid"]) else None
+        time.sleep(READ_AGAIN_S)
+    return None
+
+
+def _parsed(content: bytes) -> dict[str, Any] | None:
+    try:
+        head, rest = content.split(b"\n", 1)
+        length, checksum = head.split()
+        payload = rest[: int(length)]
+        found = json.loads(payload) if zlib.crc32(payload) == int(checksum, 16) else None
+    except ValueError:
+        return None
+    return found if isinstance(found, dict) and isinstance(found.get("pid"), int) else None
+
+
+def _is_alive(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True
+    return True

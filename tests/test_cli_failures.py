@@ -1,0 +1,101 @@
+"""What has failed is seen from outside, running or stopped, and mended on a stopped store; as real processes."""
+
+from __future__ import annotations
+
+import json
+import signal
+from pathlib import Path
+from typing import Any
+
+from cli_process import cli, running, wait_for, write
+from conditions import until
+
+from hosting.cli.wording import FAILED
+
+APP = """
+import time
+from hosting import App, GeneratorSource, JsonLinesSink
+
+app = App(checkpoint_interval_s=0.1, batch_events_max=1)
+
+
+def number(i, random):
+    time.sleep(0.001)
+    return i
+
+
+def seven(n):
+    if n == 7:
+        raise ValueError("seven cannot be had")
+    return n
+
+
+numbers = app.source("numbers", GeneratorSource(number{end}))
+app.query("bad", numbers.map(seven))
+app.query("sums", numbers.scan(lambda total, n: total + n, 0))
+app.sink("bad", lambda: JsonLinesSink("bad.jsonl"))
+"""
+
+
+def status_of(folder: Path, code: int) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(cli("status", "--store", "s", "--json", cwd=folder, code=code).stdout)
+    return found
+
+
+def test_a_running_store_says_what_has_failed(tmp_path: Path) -> None:
+    """`status` names query, error, event and traceback while the process runs, when it is killed, when it stopped."""
+    write(tmp_path, "app.py", APP.format(end=""))
+    with running("run", "app.py:app", "--store", "s", cwd=tmp_path) as process:
+        file = tmp_path / "s" / "status.json"
+        until(lambda: file.exists() and b'"query"' in file.read_bytes(), "what has failed is told")
+        now = status_of(tmp_path, FAILED)
+        shown = cli("status", "--store", "s", cwd=tmp_path, code=FAILED).stdout
+        process.kill()
+        process.communicate()
+    after = status_of(tmp_path, FAILED)
+    with running("run", "app.py:app", "--store", "s", cwd=tmp_path) as process:
+        wait_for(process, "going on from checkpoint")
+        process.send_signal(signal.SIGTERM)
+        process.communicate(timeout=60)
+    assert process.returncode == FAILED
+    stopped = status_of(tmp_path, FAILED)
+    for each in (now, after, stopped):
+        (failed,) = each["failed"]
+        assert (failed["name"], failed["error"]) == ("bad", "ValueError: seven cannot be had")
+        assert (failed["failed_at"]["source"], failed["failed_at"]["position"]) == ("numbers", 7)
+        assert "in seven" in failed["trace"]
+    assert now["pid"] is not None and [each["kind"] for each in now["incidents"]] == ["query"]
+    assert after["pid"] is None and stopped["pid"] is None and not file.exists()
+    assert "numbers/0 event 7" in shown and 'raise ValueError("seven cannot be had")' in shown
+
+
+def test_a_failed_query_is_run_again_and_disposed_of(tmp_path: Path) -> None:
+    """Its ids go on behind its end, its sink gets every one once; disposed of it is gone; others do not notice."""
+    write(tmp_path, "app.py", APP.format(end=", count=20"))
+    cli("run", "app.py:app", "--store", "s", cwd=tmp_path, code=FAILED)
+    assert cli("tail", "s", "bad", cwd=tmp_path).stdout.splitlines()[-1].startswith("7\tfailed")
+    told = cli("restart", "s", "bad", cwd=tmp_path).stdout
+    assert "was failed with ValueError: seven cannot be had; it is" in told
+    write(tmp_path, "app.py", APP.format(end=", count=40"))
+    cli("run", "app.py:app", "--store", "s", cwd=tmp_path)
+    lines = [json.loads(line) for line in (tmp_path / "bad.jsonl").read_text().splitlines()]
+    assert [each["id"] for each in lines] == list(range(len(lines)))
+    assert status_of(tmp_path, 0)["failed"] == []
+    told = cli("dispose", "s", "bad", cwd=tmp_path).stdout
+    assert "is disposed of" in told
+    assert "bad" not in cli("inspect", "s", cwd=tmp_path).stdout.split("standing quer")[1].splitlines()[2]
+    assert "has no query 'bad'; it has sums" in cli("restart", "s", "bad", cwd=tmp_path, code=2).stderr
+
+
+def test_behind_a_crash_the_app_is_asked_for(tmp_path: Path) -> None:
+    """The journal's events are in the sources, which only the app has; with it the query is run again."""
+    write(tmp_path, "app.py", APP.format(end=""))
+    with running("run", "app.py:app", "--store", "s", cwd=tmp_path) as process:
+        file = tmp_path / "s" / "status.json"
+        until(lambda: file.exists() and b'"query"' in file.read_bytes(), "it has failed")
+        owned = cli("restart", "s", "bad", cwd=tmp_path, code=1).stderr
+        process.kill()
+        process.communicate()
+    assert "is in use by process" in owned
+    cli("restart", "s", "bad", "--app", "app.py:app", cwd=tmp_path)
+    assert status_of(tmp_path, 0)["failed"] == []
