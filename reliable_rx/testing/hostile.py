@@ -11,6 +11,7 @@ pickles by name wherever it pickles at all.
 
 from __future__ import annotations
 
+import contextlib
 import threading
 from collections import UserDict, deque
 from collections.abc import Callable, Hashable
@@ -203,6 +204,42 @@ def generates(value: Any) -> Any:
 
 
 FUNCTIONS: tuple[Hostile, ...] = (
+    *(Hostile(f"emits {each.name}", partial(Emits, each.name), each.kind) for each in VALUES),
+    *(Hostile(f"raises {each.name}", partial(Raises, each.name)) for each in ERRORS),
+    Hostile("falls", lambda: falls),
+    Hostile("generates", lambda: generates, UNSTORABLE),
+)
+"""Each `make` gives a function of one argument; its kind is that of what the function emits."""
+
+
+# -- accumulators: functions of a state and a value, with a seed
+
+
+def grows(total: Any, value: Any) -> Any:
+    """Change the state in its place, and return it again and again."""
+    with contextlib.suppress(TypeError, AttributeError):
+        total.append(value)
+    return total
+
+
+@dataclass(frozen=True)
+class Becomes:
+    """Make the value called *name* the state, once a number leaves the rest *at* behind *every*."""
+
+    name: str
+    every: int = 5
+    at: int = 4
+
+    def __call__(self, total: Any, value: Any) -> Any:
+        return _VALUES[self.name].make() if _is_turn(value, self.every, self.at) else total
+
+
+def _becoming(name: str) -> tuple[Becomes, int]:
+    return Becomes(name), 0
+
+
+ACCUMULATORS: tuple[Hostile, ...] = (
+    Hostile("grows", lambda: (grows, [])),
     *(Hostile(f"becomes {each.name}", partial(_becoming, each.name), each.kind) for each in VALUES),
 )
 """Each `make` gives an accumulator and its seed; its kind is that of the state."""
