@@ -49,3 +49,23 @@ def test_a_source_that_has_turns_to_replay_is_needed() -> None:
     with pytest.raises(SourceFailed, match=r"source 'n'.*declare it") as caught:
         evaluator(store.reopen(), m=[7]).start()
     assert (caught.value.source, caught.value.partition) == ("n", "0")
+
+
+def test_a_source_that_is_left_out_keeps_none_from_forgetting() -> None:
+    """What is acknowledged to the sources that are there does not depend on one whose position is only remembered."""
+    store = MemoryStore()
+    with evaluator(store, absent=[1, 2]) as first:
+        log = first.push("pushed")
+        first.create("sums", rx.source("pushed").scan(lambda a, n: a + n))
+        log.push([1, 2])
+        run(first)
+    store = store.reopen()
+    with evaluator(store) as without:
+        log = without.push("pushed")
+        log.push([3, 4])
+        run(without)
+        without.checkpoint()
+        log.push([5])
+        run(without)
+        without.checkpoint()
+        assert log.bounds("0")[0] > 1
