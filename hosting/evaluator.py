@@ -20,6 +20,7 @@ from hosting import idling, interpreters, journaling
 from hosting.background import Lend, Worker, lenders
 from hosting.calls import Calls
 from hosting.checkpointer import Checkpointer
+from hosting.closing import close_all
 from hosting.collector import no_collections
 from hosting.companions import Companions
 from hosting.cycles import there_are
@@ -342,14 +343,9 @@ class QueryEvaluator:
         self.closed = True
         with self.lock:
             self._close_group()
-        self.reporter.close()
-        self.calls.close()
-        self.journal_worker.close()
-        self.checkpointer.close()
-        for thread in self.threads:
-            thread.close()
-        self.outlets.close()
-        self.intake.close()
+        threads = (each.close for each in self.threads)
+        workers = (self.reporter.close, self.calls.close, self.journal_worker.close, self.checkpointer.close, *threads)
+        close_all(*workers, self.outlets.close, self.intake.close)
 
     def __enter__(self) -> QueryEvaluator:
         return self

@@ -19,6 +19,7 @@ from time import monotonic
 from typing import Any
 
 from hosting.bad_records import BadRecords
+from hosting.closing import close_all
 from hosting.incidents import Incidents
 from hosting.lineage import PARTITIONS_MAX, Lineage, check_partitions, lineage_of
 from hosting.partition import Partition
@@ -380,7 +381,7 @@ class Intake:
                     partition.acknowledged = n
 
     def close(self) -> None:
+        readers = [each.reader for each in self.partitions.values() if each.reader is not None]
         for partition in self.partitions.values():
-            if partition.reader is not None:
-                partition.reader.close()
-                partition.reader = None
+            partition.reader = None
+        close_all(*(reader.close for reader in readers))

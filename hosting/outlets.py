@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from hosting.closing import close_all
 from hosting.pressure import GO_ON
 from hosting.stream import Stream
 from reliable_rx.errors import PositionUnavailable, StoreUnavailable, invariant
@@ -149,5 +150,4 @@ class Outlets:
         return {name: dict(stream.holders) for name, stream in self.evaluator.streams.held.items()}
 
     def close(self) -> None:
-        for outlet in self.all:
-            outlet.sink.close()
+        close_all(*(outlet.sink.close for outlet in self.all))

@@ -10,7 +10,7 @@ from contextlib import contextmanager, suppress
 from importlib.util import find_spec
 
 from hosting.cli.groups import Found, Positions, bounds_at, found_group, positions_of
-from hosting.cli.wording import complain, plural, say, span, table
+from hosting.cli.wording import FAILED, complain, plural, say, span, table
 from hosting.partitioned.status import GroupStatus, MemberStatus, PartitionStatus, PositionStatus, status_of
 from reliable_rx.errors import OffsetsMoved
 
@@ -20,12 +20,13 @@ WATCH_S = 1.0
 def status(
     where: str, name: str | None, *, new_offsets: str | None, app: str | None, as_json: bool, watch: bool
 ) -> int:
-    """Show the group *name*, once or until Ctrl-C; return 0."""
+    """Show the group *name*, once or until Ctrl-C; return 0, or 3 if something in it fails."""
     positions = {} if app is None else positions_of(app)
     with found_group(where, name, new_offsets=new_offsets) as found:
         if not watch:
-            show(now(found, positions), as_json=as_json)
-            return 0
+            seen = now(found, positions)
+            show(seen, as_json=as_json)
+            return FAILED if seen.is_failing else 0
         with suppress(KeyboardInterrupt), drawing(as_json=as_json) as draw:
             while True:
                 draw(now(found, positions))
@@ -71,9 +72,10 @@ def lines(group: GroupStatus) -> Iterator[str]:
     )
     if group.members:
         yield ""
+        several = len({each.version for each in group.members}) > 1
         yield from table(
             ("member", "instance", "tag", "room", "capacity", "holds", "to have", "beat", ""),
-            map(member_row, group.members),
+            (member_row(each, several=several) for each in group.members),
         )
     if group.partitions:
         yield ""
@@ -87,8 +89,15 @@ def lines(group: GroupStatus) -> Iterator[str]:
         yield from table(("position of", "position", "lag"), ((label(e), e.position, e.lag) for e in group.loose))
 
 
-def member_row(each: MemberStatus) -> Sequence[object]:
-    remarks = [*(["leaving"] if each.leaving else []), *([f"offsets {each.offsets}"] if each.offsets else [])]
+def member_row(each: MemberStatus, *, several: bool) -> Sequence[object]:
+    """A member, and with *several* lists of partitions in the group, which of them its app has."""
+    remarks = [
+        *(["leaving"] if each.leaving else []),
+        *([f"offsets {each.offsets}"] if each.offsets else []),
+        *([f"app lists {each.version}"] if several and each.version else []),
+        *([f"{each.failing:,} failing"] if each.failing else []),
+        *([each.trouble] if each.trouble else []),
+    ]
     return (
         each.id, each.instance or "", each.tag, each.room or "", each.capacity, each.holds, each.target, each.beat,
         ", ".join(remarks),

@@ -23,13 +23,14 @@ from hosting import idling
 from hosting.background import Lend
 from hosting.evaluator import QueryEvaluator
 from hosting.partitioned.crew import DONE, Task
+from hosting.partitioned.failures import in_a_line, inside
 from hosting.partitioned.keys import Key
 from hosting.partitioned.places import PartitionStores, Place
 from hosting.partitioned.readers import Readers
 from hosting.partitioned.room import Room
 from hosting.partitioned.sections import Section
 from hosting.partitioned.sleeper import Sleeper
-from hosting.partitioned.words import Lease
+from hosting.partitioned.words import Failure, Lease
 from hosting.positions import Point
 from hosting.rewinding import rewind
 from hosting.starting import Start
@@ -52,7 +53,8 @@ class Held(Protocol):
     def opened(self, lease: Lease) -> None: ...
     def closed(self, lease: Lease) -> None: ...
     def ended(self, lease: Lease) -> None: ...
-    def failed(self, lease: Lease) -> None: ...
+    def failed(self, lease: Lease, error: BaseException) -> None: ...
+    def inside(self, lease: Lease, found: Failure | None) -> None: ...
     def fenced(self, lease: Lease) -> None: ...
     def stopped(self, lease: Lease) -> None: ...
 
@@ -85,6 +87,7 @@ class Agent:
         self._evaluator: QueryEvaluator | None = None
         self._store: Store | None = None
         self._busy_at = self._tell_at = 0.0
+        self._inside: Failure | None = None
         self._phase: Callable[[], float | None] = self._open
 
     def __repr__(self) -> str:
@@ -123,11 +126,9 @@ class Agent:
             self._let_go(abandon=True)
             self.held.fenced(self.lease)
             self.held.stopped(self.lease)
-        except Exception as error:
-            place = f"{self.lease.partition} at epoch {self.lease.epoch}"
-            LOG.warning("%s has failed: %s", place, error, exc_info=is_unforeseen(error))
+        except BaseException as error:  # also SystemExit out of a user's function: it ends this partition, no thread
             self._let_go(abandon=True)
-            self.held.failed(self.lease)
+            self.held.failed(self.lease, error)
         return DONE
 
     def _open(self) -> float | None:
@@ -148,6 +149,7 @@ class Agent:
 
     def _wake_up(self) -> None:
         """Fence the sinks, take over the store, claim the positions, recover."""
+        self.section.check()
         sinks = self.section.sinks_at(self.place, alive=self.held.alive)
         with ExitStack() as undo:
             for _, sink in sinks:
@@ -205,6 +207,7 @@ class Agent:
         if time.monotonic() >= self._tell_at:
             self._tell_at = time.monotonic() + TELL_S
             self.means.readers.tell(evaluator, self.lease.partition.name)
+            self._tell_inside(evaluator)
         before, until, moved = evaluator.events_in, time.monotonic() + SLICE_S, False
         while evaluator.step():
             moved = True
@@ -218,6 +221,13 @@ class Agent:
         if evaluator.finished:
             return self._end(evaluator)
         return self._wait(evaluator)
+
+    def _tell_inside(self, evaluator: QueryEvaluator) -> None:
+        """Have the group know what fails in the evaluator, when that has changed."""
+        found = inside(evaluator.incidents)
+        if found != self._inside:
+            self._inside = found
+            self.held.inside(self.lease, found)
 
     def _wait(self, evaluator: QueryEvaluator) -> float | None:
         """How long to wait; fall asleep if that will be long."""
@@ -306,17 +316,27 @@ class Agent:
         self.means.room.leave(self, early=early)
         evaluator, self._evaluator = self._evaluator, None
         store, self._store = self._store, None
-        try:
-            if evaluator is not None:
-                evaluator.on_wake = None
-                evaluator.abandon() if abandon else evaluator.close()
-        except Exception as error:
-            if not abandon:
-                raise
-            LOG.warning("%s did not stop in order: %s", self.lease.partition, error, exc_info=is_unforeseen(error))
-        finally:
+        with ExitStack() as closing:
             if store is not None:
-                store.close()
+                closing.callback(store.close if not abandon else self._despite_errors(store.close))
+            if evaluator is None:
+                return
+            evaluator.on_wake = None
+            closing.callback(self._despite_errors(evaluator.abandon))  # what closing leaves open, if it raises
+            if not abandon:
+                evaluator.close()
+
+    def _despite_errors(self, stop: Callable[[], None]) -> Callable[[], None]:
+        """Have *stop* raise nothing: what it belongs to is over, and the others are to be stopped too."""
+
+        def stopped() -> None:
+            try:
+                stop()
+            except BaseException as error:
+                trace = is_unforeseen(error)
+                LOG.warning("%s did not stop in order: %s", self.lease.partition, in_a_line(error), exc_info=trace)
+
+        return stopped
 
     def _note(self, evaluator: QueryEvaluator) -> None:
         """Remember the positions inside the last durable checkpoint: what may be committed."""
@@ -330,6 +350,6 @@ class Agent:
                 self.positions[key] = found.acknowledged + 1
 
 
-def is_unforeseen(error: Exception) -> bool:
+def is_unforeseen(error: BaseException) -> bool:
     """Whether to show where *error* was raised; what is raised on purpose says all there is to know in a sentence."""
     return not isinstance(error, ReliableRxError)

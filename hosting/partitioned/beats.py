@@ -6,10 +6,11 @@ report that is older than one it has, and a node no answer to a beat before one 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import hashlib
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-from hosting.partitioned.words import Epoch, MemberId, Partition, Status
+from hosting.partitioned.words import Epoch, Failure, MemberId, Partition, Shard, Status
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,9 +34,35 @@ class Profile:
             raise ValueError(f"offsets is {self.offsets!r}; the settings of a migration are old, dual and new")
 
 
+@dataclass(frozen=True, slots=True)
+class Catalog:
+    """The partitions that a node's app lists, by a *version* that all nodes give that list the same partitions."""
+
+    version: str
+    shards: Mapping[Partition, Shard]
+
+
+def catalog_of(shards: Iterable[Shard]) -> Catalog:
+    """Return the catalog of *shards*. What they weigh, and follow, changes no version: it may change all the time.
+
+    >>> one, two = (Shard(Partition("flights", name)) for name in ("JFK", "LGA"))
+    >>> catalog_of([one, two]).version == catalog_of([two, one]).version != catalog_of([one]).version
+    True
+    """
+    listed = {each.partition: each for each in shards}
+    names = hashlib.sha256()
+    for each in sorted(listed):
+        names.update(f"{len(each.source)}:{each.source}{len(each.name)}:{each.name}".encode("utf-8", "surrogatepass"))
+    return Catalog(names.hexdigest()[:8], listed)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Beat:
-    """A node's report. Without a *member* it asks to be let in; *token* tells a repeated call from a second node."""
+    """A node's report. Without a *member* it asks to be let in; *token* tells a repeated call from a second node.
+
+    *catalog* is what its app lists; None: as it was. *failing* are the partitions that it cannot run, *trouble* is what
+    else fails on it.
+    """
 
     number: int
     token: str
@@ -43,6 +70,9 @@ class Beat:
     profile: Profile = field(default_factory=Profile)
     holds: Mapping[Partition, tuple[Epoch, Status]] = field(default_factory=dict)
     leaving: bool = False
+    catalog: Catalog | None = None
+    failing: Mapping[Partition, Failure] = field(default_factory=dict)
+    trouble: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,7 +80,8 @@ class Answer:
     """The answer to the beat of the same number: what the member is to hold, ``OPEN`` or ``CLOSING``, and nothing else.
 
     *fenced*: it is no member any longer: drop everything, commit nothing, come back under another id. *replaced*: not
-    even that, for a newer process has the name of its instance.
+    even that, for a newer process has the name of its instance. *catalogs* counts the catalogs that the group has
+    heard of: when it grows, somebody lists something else, and so may this member's sources by now.
     """
 
     number: int
@@ -59,3 +90,4 @@ class Answer:
     grants: Mapping[Partition, tuple[Epoch, Status]] = field(default_factory=dict)
     fenced: bool = False
     replaced: bool = False
+    catalogs: int = 0

@@ -33,13 +33,12 @@ class Do(Enum):
 class Channel:
     """The channel of *lease*."""
 
-    __slots__ = ("busy", "failures", "lease", "status")
+    __slots__ = ("busy", "lease", "status")
 
-    def __init__(self, lease: Lease, *, failures: int = 0) -> None:
+    def __init__(self, lease: Lease) -> None:
         self.lease = lease
         self.status = Status.WAIT
         self.busy = False
-        self.failures = failures
 
     def __repr__(self) -> str:
         return f"Channel({self.lease.partition}, epoch {self.lease.epoch}, {self.status.value}, busy={self.busy})"
@@ -109,7 +108,6 @@ class Channel:
 
     def failed(self) -> None:
         """Something was raised, everything has stopped without a commit."""
-        self.failures += 1
         self._over(Status.CLOSED)
 
     def fenced(self) -> Do | None:

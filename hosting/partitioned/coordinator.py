@@ -12,9 +12,10 @@ their own (two views, two owners), one epoch per member (a bump for one partitio
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 
-from hosting.partitioned.beats import Answer, Beat
+from hosting.partitioned.beats import Answer, Beat, Catalog
 from hosting.partitioned.group import Group, Hold, Seat, read_group
 from hosting.partitioned.timing import Timing
 from hosting.partitioned.watch import Key, Mark, Watch
@@ -23,6 +24,7 @@ from hosting.partitioned.words import (
     Assignor,
     Epoch,
     Lease,
+    Member,
     MemberId,
     Partition,
     Shard,
@@ -32,6 +34,8 @@ from reliable_rx.errors import LimitExceeded, invariant
 
 MEMBERS_MAX = 1_000
 PARTITIONS_MAX = 100_000
+AVOIDED_AFTER = 3
+"""So often in a row a member fails to run a partition before it is given to one that may be able to."""
 _OVER = {Status.CLOSED: Status.WAIT, Status.TERMINATED: Status.TERMINATED}
 _NOBODY = MemberId("")
 
@@ -73,7 +77,10 @@ class Coordinator:
         if seat.leaving and not grants and seat.profile.instance is None:
             self._remove(member)
             self._settle()
-        return Answer(number=beat.number, member=member, session_s=self.group.timing.session_s, grants=grants)
+        return Answer(
+            number=beat.number, member=member, session_s=self.group.timing.session_s, grants=grants,
+            catalogs=self.group.listed,
+        )  # fmt: skip
 
     def _fence(self, beat: Beat) -> Answer:
         replaced = self._holder(beat.profile.instance) is not None
@@ -87,30 +94,38 @@ class Coordinator:
                 self._remove(MemberId(rest[0]))
             elif kind == "closing":
                 self._release(Partition(*rest))
+            elif kind == "listing":
+                self.group.listing = False
             else:
                 self.group.gathering = False
         self._settle()
         left_s = self._watch.remaining(self._marks())
         return None if left_s is None else now + min(left_s, self.group.timing.look_s)
 
-    def shards_changed(self, shards: Sequence[Shard]) -> None:
-        """Take the source's list of all its shards as it is now; what is no longer listed is given up.
+    def shards_changed(self, shards: Sequence[Shard], version: str = "") -> None:
+        """Take all shards that apps of *version* list now. What is in no member's catalog any longer is given up.
 
         *Raises* `LimitExceeded` if there are too many.
         """
-        listed = {shard.partition: shard for shard in shards}
-        if len(listed) > PARTITIONS_MAX:
+        self._list(Catalog(version, {shard.partition: shard for shard in shards}))
+        self._settle()
+
+    def _list(self, catalog: Catalog) -> None:
+        group, version = self.group, catalog.version
+        if group.catalogs.get(version) == catalog.shards:
+            return
+        before, group.catalogs = (group.catalogs, group.shards), group.catalogs | {version: catalog.shards}
+        group.unite()
+        if len(group.shards) > PARTITIONS_MAX:
+            group.catalogs, group.shards = before
             raise LimitExceeded(
-                f"group {self._name!r}: {len(listed)} shards, the limit is {PARTITIONS_MAX}; use several groups",
+                f"group {self._name!r}: {len(group.shards)} shards, the limit is {PARTITIONS_MAX}; use several groups",
                 path=self._name, limit="shards", most=PARTITIONS_MAX,
             )  # fmt: skip
-        if listed == self.group.shards:
-            return
-        self.group.shards = listed
-        for partition in listed:
-            self.group.holds.setdefault(partition, Hold(epoch=Epoch(self.group.floor)))
+        group.listed += version not in before[0]
+        for partition in catalog.shards:
+            group.holds.setdefault(partition, Hold(epoch=Epoch(group.floor)))
         self._happened(stale=True)
-        self._settle()
 
     # ---- what is so
 
@@ -163,14 +178,27 @@ class Coordinator:
         return next((each for each, seat in seats if instance is not None and seat.profile.instance == instance), None)
 
     def _report(self, member: MemberId, seat: Seat, beat: Beat) -> None:
-        before = (seat.profile, seat.leaving)
+        before = (seat.profile, seat.leaving, _avoids(seat))
         seat.number, seat.profile = beat.number, beat.profile
         seat.leaving |= beat.leaving
-        if before != (seat.profile, seat.leaving):
+        seat.failing, seat.trouble = dict(beat.failing), beat.trouble
+        if before != (seat.profile, seat.leaving, _avoids(seat)):
             self._happened(stale=True)
+        if beat.catalog is not None:
+            self._change_catalog(seat, beat.catalog)
         for partition, (epoch, status) in beat.holds.items():
             if status in _OVER and self.guards(Lease(partition, member, epoch)):
                 self._release(partition, status=_OVER[status])
+
+    def _change_catalog(self, seat: Seat, catalog: Catalog) -> None:
+        """Take what a member's app lists. If that is new, the others are given a moment to find the same."""
+        if seat.version != catalog.version:
+            seat.version = catalog.version
+            self._happened(stale=True)
+        is_new = catalog.version not in self.group.catalogs
+        self._list(catalog)
+        differ = any(each.version != catalog.version for each in self.group.members.values())
+        self.group.listing = differ and (self.group.listing or (is_new and self.group.timing.gather_s > 0))
 
     def _remove(self, member: MemberId) -> None:
         if self.group.members.pop(member, None) is not None:
@@ -183,7 +211,9 @@ class Coordinator:
     def _walk(self, member: MemberId, seat: Seat) -> None:
         """Move what concerns *member*, who is there to hear of it: ask back what it is not to have, open what it is."""
         for partition, hold in self.group.holds.items():
-            meant = self.group.target.get(partition) == member and not seat.leaving
+            meant = (
+                self.group.target.get(partition) == member and not seat.leaving and self.group.knows(seat, partition)
+            )
             if hold.owner == member and hold.status is Status.OPEN and not meant:
                 self._ask_back(partition, hold)
             elif meant and hold.status is Status.WAIT and self._ready(partition):
@@ -201,28 +231,54 @@ class Coordinator:
     def _settle(self) -> None:
         """Forget what the source no longer lists and nobody holds; then say anew who is to have what, if need be."""
         group = self.group
+        self._prune()
         for partition in [
             each for each, hold in group.holds.items() if each not in group.shards and hold.owner is None
         ]:
             group.floor = max(group.floor, group.holds.pop(partition).epoch)
             group.target.pop(partition, None)
             self._happened(stale=True)
-        if group.stale and not group.gathering:
+        if group.stale and not group.gathering and not group.listing:
             group.stale = False
             self._assign()
+
+    def _prune(self) -> None:
+        """Forget catalogs that no member has any more, as long as somebody is there who has one."""
+        group = self.group
+        kept = group.catalogs.keys() & {seat.version for seat in group.members.values()}
+        if kept and kept != group.catalogs.keys():
+            group.catalogs = {each: shards for each, shards in group.catalogs.items() if each in kept}
+            group.unite()
+            self._happened(stale=True)
 
     def _assign(self) -> None:
         """Ask the assignor. A static member that leaves keeps its share until its session ends: it may come back."""
         group = self.group
-        members = [
-            seat.member(each) for each, seat in group.members.items() if seat.profile.instance or not seat.leaving
-        ]
+        seats = {each: seat for each, seat in group.members.items() if seat.profile.instance or not seat.leaving}
+        members = self._members(seats)
         shards = [shard for each, shard in group.shards.items() if self._assignable(each)]
         target = dict(self._assignor(members, shards, group.target)) if members else {}
         invariant(target.keys() <= group.shards.keys(), "an assignor gives what it was told of")
+        if len(group.catalogs) > 1:  # an assignor that does not look at members is not to give what they do not have
+            target = {each: owner for each, owner in target.items() if group.knows(group.members[owner], each)}
         if target != group.target:
             group.target = target
             self._happened()
+
+    def _members(self, seats: Mapping[MemberId, Seat]) -> list[Member]:
+        """Return the members as the assignor sees them: with what they know, and what they had better not have."""
+        catalogs = self.group.catalogs
+        knows = {version: frozenset(shards) for version, shards in catalogs.items()} if len(catalogs) > 1 else {}
+        plain = [seat.member(each, knows=knows.get(seat.version)) for each, seat in seats.items()]
+        failing = {each: _avoids(seat) for each, seat in seats.items() if seat.failing}
+        if not any(failing.values()):
+            return plain
+        able = {
+            partition
+            for partition in frozenset[Partition]().union(*failing.values())
+            if any(each.may_own(partition) and partition not in failing.get(each.id, ()) for each in plain)
+        }
+        return [replace(each, avoids=failing.get(each.id, frozenset()) & able) for each in plain]
 
     def _assignable(self, partition: Partition) -> bool:
         hold = self.group.holds[partition]
@@ -245,4 +301,11 @@ class Coordinator:
                 marks["closing", each.source, each.name] = Mark(hold.epoch, timing.closing_s)
         if self.group.gathering:
             marks["gathering",] = Mark(self.group.name, timing.gather_s)
+        if self.group.listing:
+            marks["listing",] = Mark(self.group.listed, timing.gather_s)
         return marks
+
+
+def _avoids(seat: Seat) -> frozenset[Partition]:
+    """What a member has failed to run too often for it to be tried there while another can."""
+    return frozenset(each for each, failure in seat.failing.items() if failure.count >= AVOIDED_AFTER)

@@ -94,7 +94,10 @@ class Crew:
         return 0.0 if since is None else self._clock() - since
 
     def close(self) -> None:
-        """Finish what is running and stop; threads that are stuck are left to themselves."""
+        """Finish what is running and what has been woken, and stop; threads that are stuck are left to themselves.
+
+        What is woken before is called once more, so that a task which was told to let go of something does.
+        """
         with self._changed:
             self._closed = True
             self._changed.notify_all()
@@ -125,16 +128,18 @@ class Crew:
 
     def _next(self) -> Task | None:
         with self._changed:
-            while not self._closed:
-                self._queue_due()
+            while True:
+                if not self._closed:
+                    self._queue_due()
                 task = self._first()
                 if task is not None:
                     task._queued, task._again = False, False
                     task._running_since = self._clock()
                     self._running.add(task)
                     return task
+                if self._closed:
+                    return None
                 self._changed.wait(self._later[0][0] - self._clock() if self._later else None)
-            return None
 
     def _first(self) -> Task | None:
         """Take the next task: one in `PATIENCE` turns is for those who let others go first."""
@@ -162,7 +167,7 @@ class Crew:
     def _run(self, task: Task) -> float | None:
         try:
             return task._step()
-        except Exception:
+        except BaseException:  # also SystemExit out of a user's function: the thread has other tasks to run
             LOG.exception("a task of the crew has failed and is given up")
             return DONE
 
@@ -174,11 +179,11 @@ class Crew:
             replaced, task.relieved = task.relieved, False
             if again == DONE:
                 task._queued = True  # for ever: nothing wakes it any more
-            elif task._again or again == 0.0:
+            elif task._again or (again == 0.0 and not self._closed):
                 self._queue(task)
-            elif again is not None:
+            elif again is not None and not self._closed:
                 task._due = self._clock() + again
                 self._queue_later(task)
-            if replaced:
+            if replaced and not self._closed:
                 self._threads.remove(threading.current_thread())
-            return replaced
+            return replaced and not self._closed

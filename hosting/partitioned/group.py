@@ -8,30 +8,39 @@ ones count, so that the document does not grow for ever and yet no epoch is used
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any, TypeVar
 
 from hosting.partitioned.beats import Profile
 from hosting.partitioned.timing import Timing
-from hosting.partitioned.words import Epoch, Member, MemberId, Partition, Shard, Status
+from hosting.partitioned.words import Epoch, Failure, Member, MemberId, Partition, Shard, Status
 from reliable_rx.errors import CheckpointRefused
 
 T = TypeVar("T")
-FORMAT = 1
+FORMAT = 2
 _NEVER = Epoch(0)
 
 
 @dataclass(slots=True)
 class Seat:
-    """A member. *number* is its newest beat; one that is *leaving* gets nothing more."""
+    """A member. *number* is its newest beat; one that is *leaving* gets nothing more. *version* is its catalog's."""
 
     token: str
     profile: Profile
     number: int = 0
     leaving: bool = False
+    version: str = ""
+    failing: dict[Partition, Failure] = field(default_factory=dict)
+    trouble: str = ""
 
-    def member(self, name: MemberId) -> Member:
+    def member(
+        self,
+        name: MemberId,
+        *,
+        knows: frozenset[Partition] | None = None,
+        avoids: frozenset[Partition] = frozenset(),
+    ) -> Member:
         """Return it as an assignor is told of it."""
         own = self.profile
         return Member(
@@ -41,6 +50,8 @@ class Seat:
             instance=own.instance,
             sources=own.sources,
             partitions=own.partitions,
+            knows=knows,
+            avoids=avoids,
         )
 
 
@@ -55,7 +66,12 @@ class Hold:
 
 @dataclass(slots=True)
 class Group:
-    """The document. *generation* grows with everything that a node other than the one it happened to may wait for."""
+    """The document. *generation* grows with everything that a node other than the one it happened to may wait for.
+
+    Nodes of several versions of the app list different partitions. So the *catalogs* are kept by their versions, each
+    for as long as a member has it, and *shards* is all of them together; of a partition that several list, what the
+    newest catalog says.
+    """
 
     name: str
     timing: Timing = field(default_factory=Timing)
@@ -63,15 +79,28 @@ class Group:
     joined: int = 0
     floor: int = 0
     gathering: bool = False
+    listing: bool = False
+    listed: int = 0
     stale: bool = False
     members: dict[MemberId, Seat] = field(default_factory=dict)
-    shards: dict[Partition, Shard] = field(default_factory=dict)
+    catalogs: dict[str, Mapping[Partition, Shard]] = field(default_factory=dict)
+    shards: Mapping[Partition, Shard] = field(default_factory=dict)
     holds: dict[Partition, Hold] = field(default_factory=dict)
     target: dict[Partition, MemberId] = field(default_factory=dict)
 
     def held_by(self, member: MemberId) -> Iterator[tuple[Partition, Hold]]:
         """What *member* has the lease of."""
         return ((partition, hold) for partition, hold in self.holds.items() if hold.owner == member)
+
+    def knows(self, seat: Seat, partition: Partition) -> bool:
+        """Whether the app of a member has *partition*, as far as it has said what it has."""
+        catalog = self.catalogs.get(seat.version)
+        return catalog is None or partition in catalog
+
+    def unite(self) -> None:
+        """Have `shards` be what all catalogs list."""
+        catalogs = list(self.catalogs.values())
+        self.shards = catalogs[0] if len(catalogs) == 1 else {p: each for one in catalogs for p, each in one.items()}
 
     def to_bytes(self) -> bytes:
         """Return the document as it is stored."""
@@ -83,6 +112,9 @@ class Group:
             "joined": self.joined,
             "floor": self.floor,
             "gathering": self.gathering,
+            "listing": self.listing,
+            "listed": self.listed,
+            "catalogs": list(self.catalogs),
             "stale": self.stale,
             "members": {name: _seat_row(seat) for name, seat in self.members.items()},
             "partitions": [self._row(partition) for partition in self.holds],
@@ -90,8 +122,12 @@ class Group:
         return json.dumps(document, separators=(",", ":")).encode()
 
     def _row(self, partition: Partition) -> list[Any]:
-        hold, shard, target = self.holds[partition], self.shards.get(partition), self.target.get(partition)
-        listed = shard and [[_pair(each) for each in shard.parents], shard.base, shard.room, shard.weight]
+        hold, target = self.holds[partition], self.target.get(partition)
+        listed = [
+            [place, [_pair(each) for each in shard.parents], shard.base, shard.room, shard.weight]
+            for place, catalog in enumerate(self.catalogs.values())
+            if (shard := catalog.get(partition)) is not None
+        ]
         return [*_pair(partition), hold.status.value, hold.owner, hold.epoch, target, listed]
 
 
@@ -101,7 +137,19 @@ def _seat_row(seat: Seat) -> dict[str, Any]:
         "sources": None if own.sources is None else sorted(own.sources),
         "partitions": None if own.partitions is None else [_pair(each) for each in sorted(own.partitions)],
     }
-    return {"token": seat.token, "number": seat.number, "leaving": seat.leaving, "profile": row}
+    return {
+        "token": seat.token,
+        "number": seat.number,
+        "leaving": seat.leaving,
+        "profile": row,
+        "version": seat.version,
+        "failing": [[*_pair(each), *_failure_row(failure)] for each, failure in seat.failing.items()],
+        "trouble": seat.trouble,
+    }
+
+
+def _failure_row(failure: Failure) -> tuple[int, str, bool]:
+    return failure.count, failure.message, failure.warning
 
 
 def _seat(row: dict[str, Any]) -> Seat:
@@ -111,7 +159,10 @@ def _seat(row: dict[str, Any]) -> Seat:
         "sources": None if sources is None else frozenset(sources),
         "partitions": None if partitions is None else frozenset(Partition(*each) for each in partitions),
     }
-    return Seat(row["token"], Profile(**own), row["number"], row["leaving"])
+    failing = {Partition(source, name): Failure(*failure) for source, name, *failure in row["failing"]}
+    return Seat(
+        row["token"], Profile(**own), row["number"], row["leaving"], row["version"], failing, row["trouble"]
+    )  # fmt: skip
 
 
 def _pair(partition: Partition) -> tuple[str, str]:
@@ -161,16 +212,21 @@ def _group(found: dict[str, Any]) -> Group:
         found["joined"],
         found["floor"],
         found["gathering"],
+        found["listing"],
+        found["listed"],
         found["stale"],
     )
     group.members = {MemberId(name): _seat(row) for name, row in found["members"].items()}
+    catalogs: list[dict[Partition, Shard]] = [{} for _ in found["catalogs"]]
     for source, name, status, owner, epoch, target, listed in found["partitions"]:
         partition = Partition(source, name)
         group.holds[partition] = Hold(Status(status), owner, Epoch(epoch))
         if target is not None:
             group.target[partition] = target
-        if listed is not None:
-            group.shards[partition] = _shard(partition, *listed)
+        for place, *shard in listed:
+            catalogs[place][partition] = _shard(partition, *shard)
+    group.catalogs = dict(zip(found["catalogs"], catalogs, strict=True))
+    group.unite()
     return group
 
 

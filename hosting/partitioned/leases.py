@@ -12,12 +12,14 @@ from collections.abc import Callable, Iterable, Mapping
 
 from checkpoint.offsets import Committer
 from checkpoint.offsets.store import Committed, OffsetStore, Refusal
+from hosting.incidents import Incidents
 from hosting.partitioned.agent import Agent
 from hosting.partitioned.channel import Do
+from hosting.partitioned.failures import in_a_line
 from hosting.partitioned.keys import Key
 from hosting.partitioned.member import Action, Membership
 from hosting.partitioned.shared import Shared
-from hosting.partitioned.words import Lease, Partition
+from hosting.partitioned.words import Failure, Lease, Partition
 from reliable_rx.errors import LeaseLost
 
 LOG = logging.getLogger("reliable_rx")
@@ -34,10 +36,11 @@ class Leases:
         offsets: OffsetStore,
         *,
         commit_interval_s: float,
+        incidents: Incidents,
         begin: Callable[[Lease], Agent],
         wake: Callable[[], None],
     ) -> None:
-        self.group, self.membership = group, membership
+        self.group, self.membership, self.incidents = group, membership, incidents
         self.agents: dict[Partition, Agent] = {}
         self.lock = threading.RLock()
         self._shared, self._offsets = shared, offsets
@@ -124,9 +127,24 @@ class Leases:
         """Its partition was read to the end, which is committed."""
         self._over(self.membership.ended, lease)
 
-    def failed(self, lease: Lease) -> None:
+    def failed(self, lease: Lease, error: BaseException) -> None:
         """It has raised, and stopped."""
-        self._over(lambda each: self.membership.failed(each, time.monotonic()), lease)
+        where = f"it cannot be run at epoch {lease.epoch}, and is tried again after a pause"
+        self.incidents.report("partition", str(lease.partition), f"{where}: {in_a_line(error)}", error=error)
+        self._over(lambda each: self.membership.failed(each, time.monotonic(), in_a_line(error)), lease)
+
+    def inside(self, lease: Lease, found: Failure | None) -> None:
+        """Something in it fails, though it runs; None: nothing."""
+        with self.lock:
+            self.membership.inside(lease, found, time.monotonic())
+
+    def look(self) -> None:
+        """Close the incidents of partitions that have run for long enough, or are at work elsewhere."""
+        with self.lock:
+            held = {str(each) for each in self.membership.failures.failing(self.membership.channels.keys())}
+        for each in self.incidents.open():
+            if each.kind == "partition" and each.subject not in held:
+                self.incidents.resolve(each.kind, each.subject)
 
     def fenced(self, lease: Lease) -> None:
         """Somebody has a newer one."""

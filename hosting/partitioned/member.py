@@ -15,7 +15,8 @@ from random import Random
 
 from hosting.partitioned.beats import Answer, Beat, Profile
 from hosting.partitioned.channel import Channel, Do
-from hosting.partitioned.words import Lease, MemberId, Partition, Status
+from hosting.partitioned.failures import Failures
+from hosting.partitioned.words import Failure, Lease, MemberId, Partition, Status
 
 _UNANSWERED_MAX = 16
 _DOUBLINGS_MAX = 10
@@ -64,6 +65,7 @@ class Membership:
         self.gone = False
         self.replaced = False
         self.channels: dict[Partition, Channel] = {}
+        self.failures = Failures()
         self._stopping: list[Channel] = []
         self._random, self._pauses = random, pauses or Pauses()
         self._token = self._new_token()
@@ -116,6 +118,7 @@ class Membership:
             profile=self.profile,
             holds={} if self.id is None else holds,
             leaving=self.leaving,
+            failing=self.failures.report(),
         )
 
     def answered(self, answer: Answer, now: float) -> list[Action]:
@@ -143,6 +146,9 @@ class Membership:
         if self._going() and now >= self._alive_until:
             return list(self._abandon_all())
         self._stopping = [each for each in self._stopping if each.busy]
+        running = {each for each, channel in self.channels.items() if channel.status is Status.OPEN}
+        if self.failures.look(now=now, running=running, held=self.channels.keys()):
+            self.soon()
         return [action for each in list(self.channels) if self._may_start(each, now) for action in self._start(each)]
 
     def leave(self) -> None:
@@ -173,14 +179,22 @@ class Membership:
         """It was abandoned and has stopped."""
         return self._tell(lease, Channel.stopped)
 
-    def failed(self, lease: Lease, now: float) -> list[Action]:
-        """It has raised and stopped. The partition is not opened here again for a while, which grows."""
+    def failed(self, lease: Lease, now: float, message: str = "") -> list[Action]:
+        """It has raised *message* and stopped. The partition is not opened here again for a while, which grows."""
         actions = self._tell(lease, Channel.failed)
         channel = self.channels.get(lease.partition)
         if channel is not None and channel.lease == lease:
-            pause_s = self._pauses.reopen(channel.failures - 1, self._random)
+            count = self.failures.failed(lease.partition, message, now=now)
+            pause_s = self._pauses.reopen(count - 1, self._random)
+            self.failures.paused(lease.partition, pause_s)
             self._start_after[lease.partition] = now + pause_s
         return actions
+
+    def inside(self, lease: Lease, found: Failure | None, now: float) -> None:
+        """It runs; something in it fails, or nothing any more. The group is told of news."""
+        channel = self.channels.get(lease.partition)
+        if channel is not None and channel.lease == lease and self.failures.inside(lease.partition, found, now=now):
+            self.soon()
 
     def admit(self, lease: Lease, in_force: Lease | None) -> bool:
         """Whether the channel of *lease* may open, given the lease that is in force."""
@@ -217,7 +231,7 @@ class Membership:
         if old is None or old.lease != lease:
             if old is not None:
                 yield from self._stop(old)
-            self.channels[lease.partition] = Channel(lease, failures=0 if old is None else old.failures)
+            self.channels[lease.partition] = Channel(lease)
         before = self.channels[lease.partition].status
         do = self.channels[lease.partition].desire(status)
         if do is not None:

@@ -14,22 +14,26 @@ import threading
 import time
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 
 from checkpoint.offsets.store import OffsetStore
 from hosting.app import App
-from hosting.partitioned.agent import Agent, Means, is_unforeseen
+from hosting.incidents import Incidents
+from hosting.partitioned.agent import Agent, Means
 from hosting.partitioned.assign import sticky
-from hosting.partitioned.beats import Profile
+from hosting.partitioned.beats import Catalog, Profile
 from hosting.partitioned.beginning import begin
 from hosting.partitioned.coordinator import Coordinator
 from hosting.partitioned.crew import Crew
+from hosting.partitioned.failures import in_a_line
 from hosting.partitioned.leases import Leases
+from hosting.partitioned.listing import Lister
 from hosting.partitioned.member import Membership, Pauses
 from hosting.partitioned.places import PartitionStores, Place
 from hosting.partitioned.readers import FarReader, Readers
 from hosting.partitioned.registry import Registry
 from hosting.partitioned.room import Room
-from hosting.partitioned.sections import sections_of
+from hosting.partitioned.sections import Section, sections_of
 from hosting.partitioned.shared import Shared
 from hosting.partitioned.timing import Timing
 from hosting.partitioned.waking import PERIOD_S, Waker
@@ -37,7 +41,6 @@ from hosting.partitioned.words import Assignor, Lease, Partition, Status
 from hosting.starting import Start
 from reliable_rx.errors import StoreUnavailable
 
-LOG = logging.getLogger("reliable_rx")
 GAP_S = 0.05
 LEAVE_S = 60.0
 STUCK_S = 5.0
@@ -101,15 +104,20 @@ class Node:
         self._shared = Shared(registry, Coordinator(group, assignor, timing=timing))
         self._membership = Membership(profile, random=random.Random(seed), pauses=pauses)
         self._waker = Waker(period_s=period_s, gap_s=GAP_S)
+        self.incidents = Incidents()
         self._leases = Leases(
             group, self._membership, self._shared, offsets,
-            commit_interval_s=commit_interval_s, begin=self._begin, wake=lambda: self._waker.wake(at_once=True),
+            commit_interval_s=commit_interval_s, incidents=self.incidents, begin=self._begin,
+            wake=lambda: self._waker.wake(at_once=True),
         )  # fmt: skip
         self._crew = Crew(threads=threads)
         self._writers = ThreadPoolExecutor(writers, thread_name_prefix="writer")
         self._means = Means(stores, sleep_after_s, self._writers.submit, Room(awake_max), Readers(offsets, readers))
         self._offsets, self._start, self._begun = offsets, start, False
         self._period_s = period_s
+        self._lister = Lister(self.sections, self.incidents)
+        self._catalog: Catalog | None = None
+        self._unsaid, self._catalogs = False, 0
         self._list_at = self._look_at = 0.0
         self._leave_until: float | None = None
         self._once = threading.Lock()
@@ -170,7 +178,8 @@ class Node:
         self._writers.shutdown()
 
     def _begin(self, lease: Lease) -> Agent:
-        section = self.sections[lease.partition.source]
+        name = lease.partition.source
+        section = self.sections.get(name) or Section(name, {}, {}, (), {})  # which the agent refuses to run
         agent = Agent(self._leases, self._means, section, Place(self.group, lease))
         agent.task = self._crew.task(agent.step)
         agent.task.patient = True
@@ -186,18 +195,20 @@ class Node:
             self._beat(now)
             self._look(now)
             self.trouble = None
+            self.incidents.resolve("group", self.group)
         except StoreUnavailable as error:
             self.trouble = error
-            LOG.warning("group %s: %s", self.group, error)
+            self.incidents.report("group", self.group, error.message, level=logging.WARNING)
         with self._leases.lock:
             self._leases.do(self._membership.tick(time.monotonic()))
+        self._leases.look()
         self._leases.commit_due()
         self._crew.relieve(STUCK_S)
         self._waker.later(self._pause_s())
         self._waker.rest(time.thread_time() - spent_s)
 
     def _list_shards(self, now: float) -> None:
-        """Tell the group which partitions there are."""
+        """Look which partitions there are, for the next beat to say."""
         if now < self._list_at:
             return
         self._list_at = now + self._period_s
@@ -205,14 +216,15 @@ class Node:
             if not self._begun:
                 begin(self._offsets, self.group, self.sections.values(), self._start)
                 self._begun = True
-            shards = [shard for each in self.sections.values() for shard in each.shards()]
-        except Exception as error:  # a source that cannot be asked now is no reason to give up what runs
-            LOG.warning(
-                "group %s: its partitions cannot be listed: %s", self.group, error, exc_info=is_unforeseen(error)
-            )
+            self.incidents.resolve("start", self.group)
+        except Exception as error:  # where the partitions begin is not known yet: it is asked again
+            self.incidents.report("start", self.group, in_a_line(error), error=error)
             self._list_at = now + min(self._period_s, LIST_AGAIN_S)
             return
-        self._shared.shards_changed(shards)
+        before, self._catalog = self._catalog, self._lister.look(lambda: self._shared.group().shards.values())
+        if self._lister.failed:
+            self._list_at = now + min(self._period_s, LIST_AGAIN_S)
+        self._unsaid |= before != self._catalog
 
     def _beat(self, now: float) -> None:
         with self._leases.lock:
@@ -221,9 +233,24 @@ class Node:
             if not self._membership.beat_due(now):
                 return
             beat = self._membership.beat(now)
-        answer = self._shared.beat(beat, now)
+        says = self._catalog if self._unsaid or beat.member is None else None
+        answer = self._shared.beat(replace(beat, catalog=says, trouble=self._own_trouble()), now)
+        if not answer.fenced:
+            self._hear_of_catalogs(answer.catalogs, said=says is not None)
         with self._leases.lock:
             self._leases.do(self._membership.answered(answer, time.monotonic()))
+
+    def _hear_of_catalogs(self, count: int, *, said: bool) -> None:
+        """List anew when another node lists what the group had not heard of: our sources may have it by now."""
+        if count != self._catalogs and not said:
+            self._list_at = 0.0
+            self._waker.wake()
+        self._unsaid, self._catalogs = self._unsaid and not said, count
+
+    def _own_trouble(self) -> str:
+        """What fails on this node beside partitions."""
+        found = [each for each in self.incidents.open() if each.kind != "partition" and each.level == "error"]
+        return f"{found[0].kind} {found[0].subject!r}: {found[0].message}"[:200] if found else ""
 
     def _look(self, now: float) -> None:
         """Look whether somebody has died, as every node does."""

@@ -9,6 +9,7 @@ sources, or ``*`` for the one that sees all.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -44,6 +45,15 @@ class Section:
     def whole(self) -> bool:
         """Whether one evaluator sees all partitions."""
         return self.name == WHOLE
+
+    def check(self) -> None:
+        """*Raises* `QueryRefused` if the app of this node has no such section."""
+        if not self.queries:
+            raise QueryRefused(
+                f"this node's app has no queries over {self.name!r}, as that of another node of the group has; "
+                f"run the same version of the app on all nodes",
+                path=f"/{self.name}",
+            )
 
     def shards(self) -> list[Shard]:
         """List the partitions as they are now. *Raises* `SourceFailed` if its sources have not the same ones."""
@@ -91,10 +101,15 @@ class Section:
 
         *Raises* `LeaseLost` if a later epoch has been there.
         """
-        made_sinks = [(stream, sink_at(place, sink)) for stream, sink in self.sinks]
-        for _, sink in made_sinks:
-            if isinstance(sink, Fencing):
-                sink.fence(place.epoch)
+        with ExitStack() as undo:  # what was made and fenced before one that fails
+            made_sinks = []
+            for stream, declared in self.sinks:
+                made_sinks.append((stream, sink := sink_at(place, declared)))
+                undo.callback(sink.close)
+            for _, sink in made_sinks:
+                if isinstance(sink, Fencing):
+                    sink.fence(place.epoch)
+            undo.pop_all()
         return [(stream, Guarded(sink, place, alive)) for stream, sink in made_sinks]
 
     def evaluator(

@@ -7,23 +7,29 @@ partition may have several, one for each source that its queries read.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
 from checkpoint.offsets.store import Committed
 from hosting.partitioned.group import Group, Hold, Seat
 from hosting.partitioned.keys import Key, leases_over
-from hosting.partitioned.words import MemberId, Partition, Status
+from hosting.partitioned.words import Failure, MemberId, Partition, Status
 
 NAMED_MAX = 3
+_NOBODY = MemberId("")
+FAILING = "failing"
 Bounds = Mapping[Key, tuple[int, int] | None]
 """The first id that can be read and the one behind the last, by the name of a position; None where nobody can tell."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MemberStatus:
-    """A member: *holds* counts the leases it has, *target* the partitions it is to have, *beat* its newest beat."""
+    """A member: *holds* counts the leases it has, *target* the partitions it is to have, *beat* its newest beat.
+
+    *version* names the partitions that its app lists, *failing* counts those that it cannot run, *trouble* is what else
+    fails on it.
+    """
 
     id: str
     instance: str | None
@@ -35,6 +41,9 @@ class MemberStatus:
     target: int
     beat: int
     offsets: str | None
+    version: str
+    failing: int
+    trouble: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,15 +59,24 @@ class PositionStatus:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionStatus:
-    """A partition. *why* says in words what it waits for, where it is going, or what is odd."""
+    """A partition. *why* says in words what it waits for, where it is going, or what is odd.
+
+    Its *status* is that of its *lease*, or ``failing``: its owner could not run it *failures* times in a row, or (0
+    times) something in it fails; *error* is the last one, or what it waits for. *without* are the members that cannot
+    have it, as their apps do not list it.
+    """
 
     source: str
     partition: str
     status: str
+    lease: str
     owner: str | None
     epoch: int
     target: str | None
     why: str
+    failures: int
+    error: str
+    without: tuple[str, ...]
     positions: tuple[PositionStatus, ...]
 
     @property
@@ -78,6 +96,11 @@ class GroupStatus:
     members: tuple[MemberStatus, ...]
     partitions: tuple[PartitionStatus, ...]
     loose: tuple[PositionStatus, ...]
+
+    @property
+    def is_failing(self) -> bool:
+        """Whether a partition or a member fails."""
+        return any(each.status == FAILING for each in self.partitions) or any(each.trouble for each in self.members)
 
     def to_plain(self) -> dict[str, Any]:
         """Return it as JSON takes it."""
@@ -120,6 +143,9 @@ def _member(group: Group, name: MemberId, seat: Seat) -> MemberStatus:
         target=sum(1 for owner in group.target.values() if owner == name),
         beat=seat.number,
         offsets=own.offsets,
+        version=seat.version,
+        failing=sum(not each.warning for each in seat.failing.values()),
+        trouble=seat.trouble,
     )
 
 
@@ -138,16 +164,27 @@ def _position(key: Key, committed: Mapping[Key, Committed], bounds: Bounds) -> P
 def _partition(
     group: Group, partition: Partition, hold: Hold, positions: tuple[PositionStatus, ...]
 ) -> PartitionStatus:
+    failure = _failure(group, partition, hold)
     return PartitionStatus(
         source=partition.source,
         partition=partition.name,
-        status=hold.status.value,
+        status=hold.status.value if failure is None or failure.warning else FAILING,
+        lease=hold.status.value,
         owner=hold.owner,
         epoch=hold.epoch,
         target=group.target.get(partition),
         why="; ".join(_why(group, partition, hold)),
+        failures=0 if failure is None else failure.count,
+        error="" if failure is None else failure.message,
+        without=tuple(_without(group, partition)),
         positions=positions,
     )
+
+
+def _failure(group: Group, partition: Partition, hold: Hold) -> Failure | None:
+    """Return what its owner reports of a partition, or who is to have it next."""
+    seat = group.members.get(hold.owner or group.target.get(partition, _NOBODY))
+    return None if seat is None or hold.status is Status.TERMINATED else seat.failing.get(partition)
 
 
 # ---- in words
@@ -160,6 +197,34 @@ def _why(group: Group, partition: Partition, hold: Hold) -> Iterator[str]:
         yield _waits_for(group, partition)
     elif hold.status in (Status.OPEN, Status.CLOSING):
         yield from _moves(group, partition, hold)
+    if hold.status is not Status.TERMINATED:
+        yield from _fails(group, partition, hold)
+
+
+def _fails(group: Group, partition: Partition, hold: Hold) -> Iterator[str]:
+    """Say what fails where it is, who has failed to run it before, and who cannot have it."""
+    here = _failure(group, partition, hold)
+    if here is not None:
+        often = f"failed {_times(here.count)}, last: " if here.count else "waits: " if here.warning else ""
+        yield f"{often}{here.message}"
+    for name, seat in sorted(group.members.items()):
+        failure = seat.failing.get(partition)
+        if failure is not None and failure is not here and failure.count:
+            yield f"{name} could not run it {_times(failure.count)}, last: {failure.message}"
+    without = _without(group, partition)
+    if without:
+        yield f"not in the app of {_listed(without)}"
+
+
+def _without(group: Group, partition: Partition) -> list[MemberId]:
+    """Name the members whose apps do not list *partition*, where others do."""
+    if partition not in group.shards:
+        return []
+    return sorted(each for each, seat in group.members.items() if not group.knows(seat, partition))
+
+
+def _times(count: int) -> str:
+    return "once" if count == 1 else f"{count:,} times"
 
 
 def _waits_for(group: Group, partition: Partition) -> str:
@@ -184,6 +249,8 @@ def _waits_for(group: Group, partition: Partition) -> str:
 
 def _nobody(group: Group, partition: Partition) -> str:
     staying = {name: seat for name, seat in group.members.items() if not seat.leaving}
+    if staying and not any(group.knows(seat, partition) for seat in staying.values()):
+        return "no member's app has it"
     if not any(seat.member(name).may_own(partition) for name, seat in staying.items()):
         return "no member may own it" if staying else "all members are leaving"
     return "to be assigned" if group.stale else "the assignor gives it to nobody"
@@ -215,6 +282,6 @@ def _moves(group: Group, partition: Partition, hold: Hold) -> Iterator[str]:
         yield f"asked back with the next beat of {hold.owner}"
 
 
-def _listed(partitions: list[Partition]) -> str:
+def _listed(partitions: Sequence[object]) -> str:
     names = ", ".join(map(str, partitions[:NAMED_MAX]))
     return names if len(partitions) <= NAMED_MAX else f"{names} and {len(partitions) - NAMED_MAX:,} more"

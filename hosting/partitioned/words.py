@@ -61,7 +61,8 @@ class Member:
     """A node as a group knows it.
 
     It may own the partitions of *sources* and those in *partitions*; where both are None, all. *capacity* is how much
-    it takes beside the others, *room* the machine room it stands in. *instance* names it over its restarts.
+    it takes beside the others, *room* the machine room it stands in. *instance* names it over its restarts. *knows* are
+    the partitions that its app has, None where all apps have the same; *avoids* those that it has failed to run.
     """
 
     id: MemberId
@@ -71,6 +72,8 @@ class Member:
     instance: str | None = None
     sources: frozenset[str] | None = None
     partitions: frozenset[Partition] | None = None
+    knows: frozenset[Partition] | None = None
+    avoids: frozenset[Partition] = frozenset()
 
     def __post_init__(self) -> None:
         _whole(f"the capacity of {self.name}", self.capacity)
@@ -80,8 +83,15 @@ class Member:
         """What it is called over its restarts if it has such a name, else its id."""
         return self.id if self.instance is None else self.instance
 
+    @property
+    def is_picky(self) -> bool:
+        """Whether there may be a partition that it does not take."""
+        return bool(self.avoids) or (self.sources, self.partitions, self.knows) != (None, None, None)
+
     def may_own(self, partition: Partition, /) -> bool:
         """Say whether this member takes *partition* at all."""
+        if partition in self.avoids or not (self.knows is None or partition in self.knows):
+            return False
         if self.sources is None and self.partitions is None:
             return True
         return partition.source in (self.sources or ()) or partition in (self.partitions or ())
@@ -99,6 +109,18 @@ class Lease:
     partition: Partition
     owner: MemberId
     epoch: Epoch
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """What a member reports of a partition that it cannot run: how often in a row, and the last error in one line.
+
+    With a *count* of 0 the partition runs, and something in it fails: a query, a sink. A *warning* only waits.
+    """
+
+    count: int
+    message: str
+    warning: bool = False
 
 
 class Status(Enum):

@@ -26,6 +26,8 @@ def _wrong_at(protocol: Protocol, partition: int, before: State, after: State) -
     parents = protocol.bounds.parents[partition]
     if status in (OPEN, CLOSING) and any(after.committed[parent] != END for parent in parents):
         return f"{partition} is open before its parents have ended"
+    if any(after.channels[node][partition] and not protocol.knows(after, node, partition) for node in NODES):
+        return f"a node has {partition}, which its app has not"
     return _two_at_work(partition, after)
 
 

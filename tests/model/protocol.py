@@ -1,6 +1,7 @@
 """The protocol of leases and channels as a transition system small enough to look at every state of it.
 
-Two nodes, and partitions of one or two events, of which some have parents. A node beats; the coordinator takes its
+Two nodes, whose apps may be of two versions, and partitions of one or two events, of which some have parents. A node
+beats; the coordinator takes its
 report, walks its partitions and puts an answer on the way, which may be lost, repeated, late or overtaken. Sessions
 expire under nodes that go on (zombies), nodes crash. What a rule is for is shown by a `Rules` without it, in which a
 trace is found that breaks a claim.
@@ -34,6 +35,7 @@ class Rules:
     opening_is_fenced: bool = True
     owner_stops_first: bool = True
     parents_come_first: bool = True
+    only_to_who_knows: bool = True
     refused_commits_retry: bool = False  # as one real client does: on a conflict it reads the number again and goes on
 
 
@@ -46,6 +48,7 @@ class Bounds:
     faults: int = 1
     answers: int = 1
     epochs: int = 3
+    versions: tuple[tuple[int, ...], ...] = ((0, 1, 2),)  # the partitions that each version of the app has
 
 
 class State(NamedTuple):
@@ -59,6 +62,7 @@ class State(NamedTuple):
     member: tuple[bool, ...]
     channels: tuple[tuple[Channel, ...], ...]
     answers: tuple[tuple[Message, ...], ...]
+    version: tuple[int, ...]
     faults: int
 
 
@@ -89,6 +93,7 @@ def mirrored(state: State) -> State:
         state.member[::-1],
         state.channels[::-1],
         state.answers[::-1],
+        state.version[::-1],
         state.faults,
     )
 
@@ -105,7 +110,18 @@ class Protocol:
         zero = (0,) * len(self.partitions)
         nothing: tuple[Channel, ...] = ((),) * len(self.partitions)
         leases = ((WAIT, NOBODY, 0),) * len(self.partitions)
-        return State(leases, zero, zero, zero, zero, (False, False), (nothing, nothing), ((), ()), 0)
+        newest = len(self.bounds.versions) - 1
+        target = tuple(0 if each in self.bounds.versions[0] else 1 for each in self.partitions)
+        return State(
+            leases, target, zero, zero, zero, (False, False), (nothing, nothing), ((), ()), (0, newest), 0
+        )  # fmt: skip
+
+    def knows(self, state: State, node: int, partition: int) -> bool:
+        """Whether the app of *node* has *partition*."""
+        return partition in self.bounds.versions[state.version[node]]
+
+    def _may_have(self, state: State, node: int, partition: int) -> bool:
+        return not self.rules.only_to_who_knows or self.knows(state, node, partition)
 
     def steps(self, state: State) -> Iterator[Step]:
         for node in NODES:
@@ -126,7 +142,7 @@ class Protocol:
     def _targets(self, state: State, node: int) -> Iterator[Step]:
         """The assignor changes its mind, towards a member, for as long as it matters."""
         for partition, wanted in enumerate(state.target):
-            if wanted not in (node, NOBODY):
+            if wanted not in (node, NOBODY) and self._may_have(state, node, partition):
                 yield Step(
                     "is wanted as the owner", node, partition, state._replace(target=put(state.target, partition, node))
                 )
@@ -159,7 +175,8 @@ class Protocol:
     def _walked(self, state: State, leases: list[Lease], node: int) -> list[Lease]:
         for partition, (status, owner, epoch) in enumerate(leases):
             wanted = state.target[partition]
-            if status == WAIT and wanted == node and epoch < self.bounds.epochs and self._ready(leases, partition):
+            meant = wanted == node and self._may_have(state, node, partition)
+            if status == WAIT and meant and epoch < self.bounds.epochs and self._ready(leases, partition):
                 leases[partition] = (OPEN, node, epoch + 1)
             elif status == OPEN and owner == node and wanted != node and state.member[wanted]:
                 leases[partition] = (CLOSING, node, epoch) if self.rules.owner_stops_first else (WAIT, NOBODY, epoch)
@@ -242,4 +259,8 @@ class Protocol:
             yield Step("has its session expire, and goes on", node, -1, gone)
         if any(state.channels[node]):
             nothing = ((),) * len(self.partitions)
-            yield Step("crashes", node, -1, gone._replace(channels=put(state.channels, node, nothing)))
+            crashed = gone._replace(channels=put(state.channels, node, nothing))
+            yield Step("crashes", node, -1, crashed)
+            for version in range(state.version[node] + 1, len(self.bounds.versions)):
+                upgraded = crashed._replace(version=put(state.version, node, version))
+                yield Step("crashes, is started again with a newer app", node, -1, upgraded)

@@ -12,6 +12,8 @@ from explore import Explored, Explorer
 from protocol import Bounds, Protocol, Rules
 
 NO_FAULT = Bounds(faults=0)
+OLD, NEW = (0,), (0, 1)
+TWO_VERSIONS = Bounds(versions=(OLD, NEW), faults=0)
 OVERTAKING = Bounds(lengths=(2,), parents=((),), answers=2)
 MERGE = Bounds(lengths=(1, 1, 1), parents=((), (), (0, 1)), faults=0, epochs=2)
 
@@ -23,6 +25,13 @@ def explored(rules: Rules, bounds: Bounds) -> Explored:
 def test_all_holds_without_faults() -> None:
     """Whatever comes late: every claim holds, and all can still end."""
     found = explored(Rules(), NO_FAULT)
+    assert (found.broken, found.trace, found.stuck) == (None, [], 0)
+    assert found.states > 1_000
+
+
+def test_all_holds_with_two_versions_of_the_app() -> None:
+    """One node's app has no child partition: it never gets it, every claim holds, and all can still end."""
+    found = explored(Rules(), TWO_VERSIONS)
     assert (found.broken, found.trace, found.stuck) == (None, [], 0)
     assert found.states > 1_000
 
@@ -39,11 +48,17 @@ def test_all_holds_with_one_fault() -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("bounds", "states_min"),
-    [(Bounds(faults=2), 150_000), (OVERTAKING, 400_000), (MERGE, 300_000)],
-    ids=["two faults", "two answers on the way", "a merge"],
+    [
+        (Bounds(faults=2), 150_000),
+        (OVERTAKING, 400_000),
+        (MERGE, 300_000),
+        (Bounds(versions=(OLD, NEW)), 50_000),
+    ],
+    ids=["two faults", "two answers on the way", "a merge", "two versions and an upgrade"],
 )
 def test_all_holds_in_wider_bounds(bounds: Bounds, states_min: int) -> None:
-    """The same with two faults, with two answers on the way to each node, and with a child of two parents."""
+    """The same with two faults, with two answers on the way to each node, with a child of two parents, and with a node
+    whose app has no child, until it crashes and is started with the newer one."""
     found = explored(Rules(), bounds)
     assert (found.broken, found.trace, found.stuck) == (None, [], 0)
     assert found.states > states_min
@@ -55,6 +70,9 @@ PLANTED = {
     "the lease goes before its owner stops": (Rules(owner_stops_first=False), NO_FAULT, "nothing has failed", 8),
     "opening is not fenced": (
         Rules(opening_is_fenced=False), Bounds(faults=0, answers=2), "nothing has failed", 11,
+    ),
+    "everything goes to everybody": (
+        Rules(only_to_who_knows=False), TWO_VERSIONS, "has 1, which its app has not", 9,
     ),
     "children do not wait": (Rules(parents_come_first=False), NO_FAULT, "before its parents have ended", 2),
 }  # fmt: skip

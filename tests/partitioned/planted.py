@@ -1,4 +1,4 @@
-"""Five ways to break the protocol, each the way of some ancestor, planted in the real classes.
+"""Six ways to break the protocol, each the way of some ancestor, planted in the real classes.
 
 Every one takes a `pytest.MonkeyPatch`. What they break is in the table of `test_protocol.py`.
 """
@@ -11,7 +11,7 @@ from protocol_world import World
 
 from hosting.partitioned.channel import Channel
 from hosting.partitioned.coordinator import Coordinator
-from hosting.partitioned.group import Hold
+from hosting.partitioned.group import Group, Hold
 from hosting.partitioned.words import Partition
 
 if TYPE_CHECKING:
@@ -60,7 +60,14 @@ def no_parent(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Coordinator, "_ready", lambda self, partition: True)
 
 
+def no_catalog(patch: pytest.MonkeyPatch) -> None:
+    """What one node lists is taken for what all have, as before there were catalogs."""
+    patch.setattr(Group, "knows", lambda self, seat, partition: True)
+    patch.setattr(Coordinator, "_members", lambda self, seats: [seat.member(each) for each, seat in seats.items()])
+
+
 PLANTED = {
+    no_catalog: "V1",
     no_fence: "S[13]|S19",
     refresh_epoch: "S[13]|S19",
     early_release: "S2",

@@ -7,11 +7,11 @@ checked after each of them (`World.check`) and where it happens (`_open`, `_comm
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from random import Random
 from typing import Any
 
-from hosting.partitioned.beats import Answer, Beat, Profile
+from hosting.partitioned.beats import Answer, Beat, Catalog, Profile, catalog_of
 from hosting.partitioned.channel import Channel, Do
 from hosting.partitioned.coordinator import Coordinator
 from hosting.partitioned.group import read_group
@@ -40,6 +40,7 @@ SCRIPTS: dict[str, tuple[tuple[Shard, ...], ...]] = {
     "split": ((shard("p"),), (shard("p"), shard("c", "p"))),
     "merge": ((shard("a"), shard("b")), (shard("a"), shard("b"), shard("m", "a", "b"))),
     "base": ((shard("all", base=True), shard("s"), shard("t")),),
+    "versions": ((shard("p"), shard("new")), (shard("p"), shard("new"), shard("c", "p"))),
     "removed": ((shard("p"), shard("q")), (shard("q"),), (shard("p"), shard("q"))),
 }
 LENGTH = 4
@@ -89,7 +90,7 @@ class World:
 
     def __init__(self, *, nodes: int = 2, script: str = "split", seed: int = 0, instances: bool = False) -> None:
         self.now, self.random = 0.0, Random(seed)
-        self.lists, self.listed = SCRIPTS[script], 0
+        self.lists, self.listed, self.versions = SCRIPTS[script], 0, script == "versions"
         self.leaning: dict[Partition, int] = {}
         self.registry = RacyRegistry()
         self.shared = [Shared(self.registry, Coordinator("g", self.assign, timing=TIMING)) for _ in range(3)]
@@ -109,9 +110,11 @@ class World:
 
     def assign(self, members: Any, shards: Any, owners: Assignment, /) -> Assignment:
         """Leave everything where it is, unless the world leans towards another member."""
-        names = sorted(each.id for each in members)
         target = {}
         for place, partition in enumerate(sorted(each.partition for each in shards)):
+            names = sorted(each.id for each in members if each.may_own(partition))
+            if not names:
+                continue
             owner, leaning = owners.get(partition), self.leaning.get(partition)
             kept = owner in names and leaning is None
             target[partition] = owner if kept and owner else names[(leaning or place) % len(names)]
@@ -122,7 +125,14 @@ class World:
     def shards(self) -> None:
         """The source lists its next list."""
         self.listed = min(self.listed + 1, len(self.lists))
-        self.run(0, lambda shared: shared.shards_changed(self.lists[self.listed - 1]))
+        if not self.versions:
+            self.run(0, lambda shared: shared.shards_changed(self.lists[self.listed - 1]))
+
+    def catalog(self, node: Node) -> Catalog | None:
+        """What the app of a node lists; that of the first one is older, and lists nothing that is new."""
+        if not self.versions:
+            return None
+        return catalog_of(s for s in self.lists[self.listed - 1] if node.number or s.partition != part("new"))
 
     def start(self, node: Node) -> None:
         """A process starts, if none runs there."""
@@ -145,7 +155,7 @@ class World:
         now = self.now + node.skew_s
         self.do(node, member.tick(now))
         if member.beat_due(now):
-            self.beats.append((node, member, member.beat(now)))
+            self.beats.append((node, member, replace(member.beat(now), catalog=self.catalog(node))))
         if member.gone:
             node.membership, node.runs = None, {}
 
@@ -222,7 +232,7 @@ class World:
             if not member.admit(lease, self.shared[0].lease(lease.partition)):
                 self._over(node, lease, [])
             else:
-                self._open(lease)
+                self._open(node, lease)
                 run.state = "loading"
         elif run.state == "loading":
             run.position = self.committed.get(lease.partition, 0)
@@ -259,7 +269,8 @@ class World:
 
     # ---- what must hold
 
-    def _open(self, lease: Lease) -> None:
+    def _open(self, node: Node, lease: Lease) -> None:
+        assert lease.partition != part("new") or node.number, f"V1: {lease} is opened by a node whose app has it not"
         assert self.shared[1].lease(lease.partition) == lease, f"S19: {lease} is opened, but not in force"
 
     def _emit(self, node: Node, run: Run) -> None:
@@ -372,7 +383,8 @@ class World:
 
     def all_ended(self) -> bool:
         holds = self.observer.group().holds
-        return all(holds[each.partition].status is Status.TERMINATED for each in self.lists[-1])
+        ended = {each for each, hold in holds.items() if hold.status is Status.TERMINATED}
+        return all(each.partition in ended for each in self.lists[-1])
 
 
 def member_of(name: str) -> Member:

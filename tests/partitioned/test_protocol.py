@@ -234,6 +234,14 @@ class WithoutFaults(Machine):
     faults = False
 
 
+class TwoVersions(Core):
+    """The core, with a first node whose app is older than that of the others."""
+
+    @initialize(seed=INDEX, instances=st.booleans())
+    def begin(self, seed: int, instances: bool) -> None:  # type: ignore[override]
+        self.open_world(World(script="versions", nodes=3, instances=instances, seed=seed))
+
+
 QUIET = [HealthCheck.too_slow, HealthCheck.filter_too_much, HealthCheck.data_too_large]
 
 
@@ -248,14 +256,14 @@ def run(machine: type[Core], examples: int, *, steps: int = 40, shrink: bool = T
     )  # fmt: skip
 
 
-@pytest.mark.parametrize("machine", [Core, Machine, WithoutFaults])
+@pytest.mark.parametrize("machine", [Core, Machine, WithoutFaults, TwoVersions])
 def test_whatever_happens_a_partition_has_one_owner_that_counts(machine: type[Core]) -> None:
-    """S1, S2, S3, S5, S6, S18, S19 and L1, a few examples."""
+    """S1, S2, S3, S5, S6, S18, S19, L1, and that nobody is given what his app has not, a few examples."""
     run(machine, 10)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("machine", [Core, Machine, WithoutFaults])
+@pytest.mark.parametrize("machine", [Core, Machine, WithoutFaults, TwoVersions])
 def test_whatever_happens_a_partition_has_one_owner_that_counts_at_length(machine: type[Core]) -> None:
     """The same, many examples."""
     run(machine, 600)
@@ -264,10 +272,10 @@ def test_whatever_happens_a_partition_has_one_owner_that_counts_at_length(machin
 @pytest.mark.slow
 @pytest.mark.parametrize("plant", PLANTED, ids=lambda plant: plant.__name__)
 def test_a_broken_protocol_is_found(plant: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each of five ways to break it breaks what the table of `planted` says, within some hundreds of examples."""
+    """Each of six ways to break it breaks what the table of `planted` says, within some hundreds of examples."""
     plant(monkeypatch)
     with pytest.raises(AssertionError, match=PLANTED[plant]):
-        run(QuietCore if PLANTED[plant] == "S2" else Core, 2_000, shrink=False)
+        run({"S2": QuietCore, "V1": TwoVersions}.get(PLANTED[plant], Core), 2_000, shrink=False)
 
 
 def test_no_epoch_is_used_twice() -> None:

@@ -40,7 +40,7 @@ def _refuse_twice(what: str, values: Sequence[Any], remedy: str) -> None:
 
 
 def _kinds(members: tuple[Member, ...], shards: tuple[Shard, ...]) -> dict[tuple[int, ...], tuple[Shard, ...]]:
-    picky = [place for place, member in enumerate(members) if (member.sources, member.partitions) != (None, None)]
+    picky = [place for place, member in enumerate(members) if member.is_picky]
     kinds: dict[tuple[int, ...], list[Shard]] = {}
     everyone = range(len(members))
     for shard in shards:
