@@ -57,6 +57,8 @@ class Incidents:
 
     def __init__(self, *, clock: Callable[[], float] = wall.time) -> None:
         self._clock = clock
+        self.place = ""
+        """Where the host is, for the log, if there are several in a process: the partition, say."""
         self._lock = threading.Lock()
         self._open: dict[tuple[str, str], Incident] = {}
         self._logged: dict[tuple[str, str], float] = {}
@@ -90,7 +92,8 @@ class Incidents:
                 self._left_out += 1
             is_news = self._is_news(key, now)
         if is_news:
-            LOG.log(level, "%s %r: %s%s", kind, subject, message, f"\n{trace.rstrip()}" if trace else "")
+            where, shown = f"{self.place}: " if self.place else "", f"\n{trace.rstrip()}" if trace else ""
+            LOG.log(level, "%s%s %r: %s%s", where, kind, subject, message, shown)
 
     def _is_news(self, key: tuple[str, str], now: float) -> bool:
         if key not in self._open:  # too many are open: one line a minute for all that are left out

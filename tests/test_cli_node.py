@@ -144,3 +144,23 @@ def test_an_option_that_is_no_number(capsys: pytest.CaptureFixture[str], options
     with pytest.raises(SystemExit):
         main(["node", "app.py:app", "--store", "here", *options])
     assert says in capsys.readouterr().err
+
+
+FAILING_APP = """
+from hosting import App, ListSource
+
+app = App(checkpoint_interval_s=0.1)
+numbers = app.source("numbers", ListSource({"a": [1, 2], "b": [1, 0]}))
+app.query("good", numbers)
+app.query("inverse", numbers.map(lambda n: 1 / n))
+"""
+
+
+def test_a_query_that_fails_in_one_partition_is_seen(tmp_path: Path) -> None:
+    """The node says where and in which query, with the traceback in its log, and ends with exit code 3."""
+    write(tmp_path, "app.py", FAILING_APP)
+    said = cli(*NODE, "--until-ended", cwd=tmp_path, code=3)
+    assert "all partitions have ended" in said.stdout
+    assert "numbers/b fails: query 'inverse'" in said.stderr and "numbers/a" not in said.stderr
+    assert "numbers/b: query 'inverse'" in said.stderr and "ZeroDivisionError" in said.stderr
+    assert "Traceback" in said.stderr

@@ -21,7 +21,7 @@ from typing import Literal
 from checkpoint.offsets import Migration, OffsetStore
 from hosting.cli.loading import load_app, name_of
 from hosting.cli.run import Stop
-from hosting.cli.wording import BadUsage, complain, log_to_stderr, plural, say, table
+from hosting.cli.wording import FAILED, BadUsage, complain, log_to_stderr, plural, say, table
 from hosting.partitioned.assign import assignor_named
 from hosting.partitioned.beats import Profile
 from hosting.partitioned.node import Node
@@ -62,7 +62,8 @@ class Settings:
 
 
 def run_node(where: str, settings: Settings) -> int:
-    """Run a node of the app named by *where*; return 0 when it has been stopped and has given everything back."""
+    """Run a node of the app named by *where*; return 0 when it has been stopped and has given everything back, 3 if
+    something in its partitions fails."""
     app, group = load_app(where), settings.group or name_of(where)
     log_to_stderr()
     assignor, timing, profile = assignor_of(settings), timing_of(settings), profile_of(settings)
@@ -94,7 +95,9 @@ def run_node(where: str, settings: Settings) -> int:
         complain(f"stopped: another node has been started as instance {settings.instance!r}, and has its partitions")
         return 1
     say("stopped: everything has been handed over" if stop.asked.is_set() else "all partitions have ended")
-    return 0
+    for line in failing(node):
+        complain(line)
+    return FAILED if node.failing else 0
 
 
 class Running(threading.Thread):
@@ -206,13 +209,27 @@ def summary(node: Node) -> str:
     """Say in a line what a node holds.
 
     >>> from types import SimpleNamespace
-    >>> summary(SimpleNamespace(agents={}, trouble=None))
+    >>> summary(SimpleNamespace(agents={}, trouble=None, failing={}))
     '0 partitions here'
     """
     agents = node.agents.values()
     names = ", ".join(sorted(f"{each.lease.partition} (epoch {each.lease.epoch})" for each in agents)[:SHOWN_MAX])
     text = f"{plural(len(agents), 'partition')} here" + (f": {names}" if names else "")
+    text += "".join(f"; {each}" for each in failing(node, most=3))
     return text + (f"; waiting: {node.trouble}" if node.trouble is not None else "")
+
+
+def failing(node: Node, *, most: int = 10) -> Iterator[str]:
+    """Say which partitions fail here, and why.
+
+    >>> from types import SimpleNamespace
+    >>> list(failing(SimpleNamespace(failing={"logs/a": "the disk is full", "logs/b": "the same"}), most=1))
+    ['logs/a fails: the disk is full', '1 partition more fails']
+    """
+    found = sorted(node.failing.items())
+    yield from (f"{partition} fails: {message}" for partition, message in found[:most])
+    if len(found) > most:
+        yield f"{plural(len(found) - most, 'partition')} more {'fails' if len(found) == most + 1 else 'fail'}"
 
 
 def screen(node: Node) -> Iterator[str]:
@@ -230,5 +247,6 @@ def screen(node: Node) -> Iterator[str]:
     )
     if len(agents) > SHOWN_MAX:
         yield f"  … and {len(agents) - SHOWN_MAX:,} more"
+    yield from failing(node)
     if node.trouble is not None:
         yield f"waiting: {node.trouble}"

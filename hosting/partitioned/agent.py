@@ -41,6 +41,8 @@ LOG = logging.getLogger("reliable_rx")
 SLICE_S = 0.02
 TELL_S = 1.0
 UNTRUSTED_S = 0.05
+TROUBLED_S = 30.0
+"""So long a store may be unavailable under a running evaluator before the partition counts as failing."""
 
 
 class Held(Protocol):
@@ -86,7 +88,7 @@ class Agent:
         """How many events it has taken since it opened."""
         self._evaluator: QueryEvaluator | None = None
         self._store: Store | None = None
-        self._busy_at = self._tell_at = 0.0
+        self._busy_at = self._tell_at = self._well_at = 0.0
         self._inside: Failure | None = None
         self._phase: Callable[[], float | None] = self._open
 
@@ -172,7 +174,7 @@ class Agent:
             self._rewind(evaluator, committed)
             undo.pop_all()
         self._evaluator = evaluator
-        self._busy_at = time.monotonic()
+        self._busy_at = self._well_at = time.monotonic()
         probe("agent.opened")
 
     def _starts(self, committed: Mapping[Key, Committed]) -> Mapping[str, Start]:
@@ -208,6 +210,7 @@ class Agent:
             self._tell_at = time.monotonic() + TELL_S
             self.means.readers.tell(evaluator, self.lease.partition.name)
             self._tell_inside(evaluator)
+            self._check_store(evaluator)
         before, until, moved = evaluator.events_in, time.monotonic() + SLICE_S, False
         while evaluator.step():
             moved = True
@@ -228,6 +231,13 @@ class Agent:
         if found != self._inside:
             self._inside = found
             self.held.inside(self.lease, found)
+
+    def _check_store(self, evaluator: QueryEvaluator) -> None:
+        """*Raises* what its store does if it has been unavailable for long: another node may have one that is not."""
+        if evaluator.trouble is None:
+            self._well_at = time.monotonic()
+        elif time.monotonic() >= self._well_at + TROUBLED_S:
+            raise evaluator.trouble
 
     def _wait(self, evaluator: QueryEvaluator) -> float | None:
         """How long to wait; fall asleep if that will be long."""
@@ -322,6 +332,7 @@ class Agent:
             if evaluator is None:
                 return
             evaluator.on_wake = None
+            self._tell_inside(evaluator)
             closing.callback(self._despite_errors(evaluator.abandon))  # what closing leaves open, if it raises
             if not abandon:
                 evaluator.close()

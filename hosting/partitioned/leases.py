@@ -42,6 +42,10 @@ class Leases:
     ) -> None:
         self.group, self.membership, self.incidents = group, membership, incidents
         self.agents: dict[Partition, Agent] = {}
+        self.broken: dict[Partition, str] = {}
+        """What could not be run here when it was tried last, with the error."""
+        self.failing_inside: dict[Partition, str] = {}
+        """In what something failed when it ran here last, with what that was."""
         self.lock = threading.RLock()
         self._shared, self._offsets = shared, offsets
         self._committer = Committer(offsets, group, interval_s=commit_interval_s)
@@ -129,6 +133,7 @@ class Leases:
 
     def failed(self, lease: Lease, error: BaseException) -> None:
         """It has raised, and stopped."""
+        self.broken[lease.partition] = in_a_line(error)
         where = f"it cannot be run at epoch {lease.epoch}, and is tried again after a pause"
         self.incidents.report("partition", str(lease.partition), f"{where}: {in_a_line(error)}", error=error)
         self._over(lambda each: self.membership.failed(each, time.monotonic(), in_a_line(error)), lease)
@@ -137,14 +142,20 @@ class Leases:
         """Something in it fails, though it runs; None: nothing."""
         with self.lock:
             self.membership.inside(lease, found, time.monotonic())
+        if found is not None and not found.warning:
+            self.failing_inside[lease.partition] = found.message
+        else:
+            self.failing_inside.pop(lease.partition, None)
 
     def look(self) -> None:
         """Close the incidents of partitions that have run for long enough, or are at work elsewhere."""
         with self.lock:
-            held = {str(each) for each in self.membership.failures.failing(self.membership.channels.keys())}
+            held = self.membership.failures.failing(self.membership.channels.keys())
+            over = {} if self.membership.leaving else {str(each): each for each in self.broken.keys() - set(held)}
         for each in self.incidents.open():
-            if each.kind == "partition" and each.subject not in held:
+            if each.kind == "partition" and each.subject in over:
                 self.incidents.resolve(each.kind, each.subject)
+                self.broken.pop(over[each.subject], None)
 
     def fenced(self, lease: Lease) -> None:
         """Somebody has a newer one."""

@@ -128,6 +128,11 @@ class Node:
         return dict(self._leases.agents)
 
     @property
+    def failing(self) -> Mapping[Partition, str]:
+        """What failed when it ran here last and has not been well since, with the last error."""
+        return self._leases.failing_inside | self._leases.broken
+
+    @property
     def replaced(self) -> bool:
         """Whether it has ended because another node was started as the same instance."""
         return self._membership.replaced

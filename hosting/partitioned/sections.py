@@ -117,6 +117,7 @@ class Section:
     ) -> QueryEvaluator:
         """Build what runs the queries at *place*; what is new to *store* is read from where *starts* has its source."""
         evaluator = QueryEvaluator(store, lend=lend, **self.options)
+        evaluator.incidents.place = str(place.partition)
         for name, source in self.sources.items():
             one = source if self.whole else OnePartition(source, place.partition.name)
             evaluator.source(name, one, start=starts[name])

@@ -52,7 +52,7 @@ def document(folder: Path) -> Group:
     shared = open_group(folder, GROUP)
     try:
         _, found = shared.registry.load()
-        return read_group(found or b"", name=GROUP)
+        return read_group(found, name=GROUP) if found else Group(GROUP)
     finally:
         shared.close()
 

@@ -1,0 +1,252 @@
+"""Partitions that fail are seen: in the log at once, in the beats, in status on every node and in its exit code."""
+
+from __future__ import annotations
+
+import json
+import logging
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from conditions import until
+from hypothesis import given
+from hypothesis import strategies as st
+from node_world import GROUP, Logs, World
+
+from hosting import App
+from hosting.cli import status as status_command
+from hosting.partitioned.beats import Beat
+from hosting.partitioned.coordinator import AVOIDED_AFTER, Coordinator
+from hosting.partitioned.failures import FORGET_S, STEADY_S, Failures, in_a_line
+from hosting.partitioned.folder_stores import FolderStores
+from hosting.partitioned.group import Group, read_group
+from hosting.partitioned.member import Membership, Pauses
+from hosting.partitioned.opening import open_group
+from hosting.partitioned.places import Place
+from hosting.partitioned.status import GroupStatus, status_of
+from hosting.partitioned.timing import Timing
+from hosting.partitioned.words import Failure, MemberId, Partition, Shard, Status
+from reliable_rx.errors import SourceFailed, StoreUnavailable
+
+A = Partition("logs", "a")
+NOTHING = SimpleNamespace(failures=0, status="", lease="", error="")
+QUICKLY = Pauses(open_s=0.02, most_s=0.2)
+
+
+def sums(logs: Logs) -> Any:
+    def declare(app: App, world: World) -> None:
+        app.query("sums", app.source("logs", logs).scan(lambda total, each: total + each, 0))
+        app.sink("sums", world.sink("sums", world.name))
+
+    return declare
+
+
+def seen(folder: Path) -> GroupStatus:
+    shared = open_group(folder, GROUP)
+    try:
+        _, found = shared.registry.load()
+        return status_of(read_group(found, name=GROUP) if found else Group(GROUP), {}, {})
+    finally:
+        shared.close()
+
+
+def row(folder: Path, name: str) -> Any:
+    return next((each for each in seen(folder).partitions if each.partition == name), NOTHING)
+
+
+def test_a_failing_partition_is_seen_everywhere(
+    tmp_path: Path,
+    caplog: pytest.LogCaptureFixture,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """It is logged once, not at every attempt; status says so in words, in JSON and by its exit code, and that it is
+    well again when it is."""
+    monkeypatch.setattr("hosting.partitioned.failures.STEADY_S", 0.1)
+    logs = Logs("ab")
+    logs.broken["a"] = SourceFailed("the disk is on fire", source="logs", partition="a")
+    world = World(tmp_path, sums(logs))
+    with world.node(pauses=QUICKLY) as node:
+        until(lambda: row(tmp_path, "a").failures >= 5)
+        assert status_command.status(str(tmp_path), GROUP, new_offsets=None, app=None, as_json=True, watch=False) == 3
+        said = json.loads(capsys.readouterr().out)
+        found = next(each for each in said["partitions"] if each["partition"] == "a")
+        assert found["status"] == "failing" and found["failures"] >= 5
+        assert found["error"] == "SourceFailed: the disk is on fire"
+        assert status_command.status(str(tmp_path), GROUP, new_offsets=None, app=None, as_json=False, watch=False) == 3
+        line = next(each for each in capsys.readouterr().out.splitlines() if "logs/a" in each)
+        assert "FAILING" in line and "times, last: SourceFailed: the disk is on fire" in line
+        lines = [each for each in caplog.records if "logs/a" in each.message]
+        assert len(lines) == 1 and lines[0].levelno == logging.ERROR and "Traceback" in lines[0].message
+        assert [each.subject for each in node.incidents.open()] == ["logs/a"]
+        assert row(tmp_path, "b").status == "open"
+        del logs.broken["a"]
+        until(lambda: not seen(tmp_path).is_failing)
+        assert not node.incidents.open()
+        assert status_command.status(str(tmp_path), GROUP, new_offsets=None, app=None, as_json=True, watch=False) == 0
+
+
+def test_what_fails_inside_a_partition_is_seen(tmp_path: Path) -> None:
+    """A query that has failed leaves its partition running; status says that the partition fails, and which query."""
+    logs = Logs("a")
+
+    def declare(app: App, world: World) -> None:
+        source = app.source("logs", logs)
+        app.query("bad", source.map(lambda n: 1 // n))
+        app.query("good", source)
+        app.sink("good", world.sink("good", world.name))
+
+    world = World(tmp_path, declare)
+    with world.node():
+        logs.add("a", 1, 0, 2)
+        until(lambda: len(world.came.get(("good", "a"), ())) == 3)
+        until(lambda: row(tmp_path, "a").status == "failing")
+        found = row(tmp_path, "a")
+        assert found.lease == "open" and not found.failures and "bad" in found.error
+
+
+class SmallDisk(FolderStores):
+    """Stores on the disk of one node, which is full."""
+
+    def open(self, lease: Any, /) -> Any:
+        raise StoreUnavailable("the disk is full")
+
+
+def test_a_full_disk_on_one_node_moves_its_partitions(tmp_path: Path) -> None:
+    """What one node cannot open goes to one that can, within a few attempts; status says who could not."""
+    logs = Logs("abcd")
+    world = World(tmp_path, sums(logs))
+    with world.node("full", pauses=QUICKLY) as full:
+        full._means.stores.__class__ = SmallDisk
+        until(lambda: len(full.agents) == 4 or full.incidents.open())
+        with world.node("well") as well:
+            until(lambda: len(well.agents) == 4, "all partitions on the node that can")
+            for name in logs.values:
+                logs.add(name, 1, end=True)
+            until(lambda: all(len(world.came.get(("sums", name), ())) == 1 for name in "abcd"))
+    assert {name for names in world.hosts.values() for name in names} >= {"well"}
+
+
+def test_a_sink_that_cannot_be_made_leaves_nothing_open(tmp_path: Path) -> None:
+    """Of several sinks one that raises: those made before it are closed at every attempt."""
+    logs, made, closed = Logs("a"), list[object](), list[object]()
+
+    class Counted:
+        def __init__(self, inner: Any) -> None:
+            self.inner = inner
+            made.append(self)
+
+        def __getattr__(self, name: str) -> Any:
+            return getattr(self.inner, name)
+
+        def close(self) -> None:
+            closed.append(self)
+
+    def declare(app: App, world: World) -> None:
+        sink = world.sink("sums", world.name)
+
+        def fails(place: Place) -> Any:
+            raise OSError("no such folder")
+
+        app.query("sums", app.source("logs", logs))
+        app.sink("sums", lambda place: Counted(sink(place)))
+        app.sink("sums", fails)
+
+    world = World(tmp_path, declare)
+    with world.node(pauses=QUICKLY):
+        until(lambda: len(made) >= 3)
+    assert closed == made
+
+
+# ---- the parts alone
+
+
+def test_failures_count_until_it_has_run_for_long() -> None:
+    """Running for a moment between two failures is no end of them; running longer than the last pause is."""
+    failures = Failures()
+    assert failures.failed(A, "x", now=0.0) == 1
+    failures.paused(A, 30.0)
+    assert not failures.look(now=1.0, running={A}, held={A})
+    assert failures.failed(A, "y", now=2.0) == 2
+    failures.paused(A, 30.0)
+    assert not failures.look(now=3.0, running={A}, held={A})
+    assert not failures.look(now=3.0 + STEADY_S + 29.0, running={A}, held={A})
+    assert failures.look(now=3.0 + STEADY_S + 30.0, running={A}, held={A}) and not failures.report()
+
+
+def test_failures_are_forgotten_where_it_is_at_work_elsewhere() -> None:
+    """After a while this node may be asked again."""
+    failures = Failures()
+    failures.failed(A, "x", now=0.0)
+    assert not failures.look(now=FORGET_S - 1, running=(), held=())
+    assert failures.look(now=FORGET_S, running=(), held=())
+
+
+def test_many_failures_are_told_in_part() -> None:
+    """The document of a group does not grow with every partition that fails: the worst are told."""
+    failures = Failures()
+    for number in range(1_000):
+        failures.failed(Partition("logs", f"{number:04}"), "x" * 10, now=0.0)
+    failures.failed(Partition("logs", "0999"), "x", now=0.0)
+    assert len(failures.report()) == 256 and next(iter(failures.report())) == Partition("logs", "0999")
+
+
+@given(st.text(max_size=400))
+def test_any_error_is_one_line(text: str) -> None:
+    """Whatever an error says, a line of some length is what a document and a table take."""
+    line = in_a_line(ValueError(text))
+    assert len(line) <= 200 and "\n" not in line
+    line.encode()
+
+
+def told(coordinator: Coordinator, name: str, number: int, failing: dict[Partition, Failure]) -> Any:
+    member = None if number == 1 else MemberId(name)
+    token = name
+    holds: dict[Partition, Any] = {}
+    for each, hold in coordinator.group.holds.items():
+        if hold.owner == name and hold.status is Status.CLOSING:
+            holds[each] = (hold.epoch, Status.CLOSED)
+    return coordinator.beat(Beat(number=number, token=token, member=member, failing=failing, holds=holds), 0.0)
+
+
+def test_what_nobody_can_run_stays() -> None:
+    """A partition that fails on every member is not sent round and round among them."""
+    from hosting.partitioned.assign import sticky
+
+    coordinator = Coordinator("g", sticky, timing=Timing(session_s=9.0, gather_s=0.0))
+    coordinator.shards_changed([Shard(A)])
+    one, two = (told(coordinator, f"member-{each}", 1, {}).member for each in (1, 2))
+    bad = {A: Failure(AVOIDED_AFTER, "poison")}
+    assert told(coordinator, one, 2, {}).grants
+    for number in (3, 4):
+        told(coordinator, one, number, bad)
+    assert told(coordinator, two, 2, {}).grants, "it has moved to one that has not failed yet"
+    for number in range(3, 9):
+        told(coordinator, one, number + 5, bad)
+        assert told(coordinator, two, number, bad).grants == {A: (coordinator.group.holds[A].epoch, Status.OPEN)}
+    assert coordinator.group.holds[A].epoch == 2
+
+
+def test_the_pause_grows_over_epochs() -> None:
+    """Every attempt has an epoch of its own, and the pause before it grows all the same."""
+    from random import Random
+
+    from hosting.partitioned.beats import Answer
+    from hosting.partitioned.words import Epoch, Lease
+
+    member = Membership(random=Random(1), pauses=Pauses(open_s=1.0, most_s=60.0))
+    now, pauses = 0.0, []
+    for epoch in range(1, 8):
+        beat = member.beat(now)
+        grants = {A: (Epoch(epoch), Status.OPEN)}
+        member.answered(Answer(number=beat.number, member=MemberId("m"), session_s=1e6, grants=grants), now)
+        lease = Lease(A, MemberId("m"), Epoch(epoch))
+        due = member._start_after.get(A, now)
+        pauses.append(due - now)
+        now = due
+        assert [each.lease for each in member.tick(now)] == [lease] or member.channels[A].busy
+        member.admit(lease, lease)
+        member.failed(lease, now, "x")
+        assert member.beat(now).failing == {A: Failure(epoch, "x")}
+    assert pauses[-1] > 20 and sorted(pauses) == pauses
