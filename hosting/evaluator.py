@@ -341,11 +341,13 @@ class QueryEvaluator:
         if self.closed:
             return
         self.closed = True
-        with self.lock:
-            self._close_group()
         threads = (each.close for each in self.threads)
         workers = (self.reporter.close, self.calls.close, self.journal_worker.close, self.checkpointer.close, *threads)
-        close_all(*workers, self.outlets.close, self.intake.close)
+        try:
+            with self.lock:
+                self._close_group()
+        finally:
+            close_all(*workers, self.outlets.close, self.intake.close)
 
     def __enter__(self) -> QueryEvaluator:
         return self
