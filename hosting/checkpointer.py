@@ -169,7 +169,7 @@ class Checkpointer:
             "engine": snapshot.header,
             "positions": positions,
             "ended": evaluator.intake.ended(),
-            "holders": evaluator.outlets.holders(),
+            "holders": evaluator.holders.positions(),
             "delivery": evaluator.delivery,
             "makers": tuple(makers()),
             "failed": evaluator.reporter.failed_queries(),

@@ -23,6 +23,7 @@ from typing import Any
 
 from checkpoint.store import Store
 from hosting.consumers import Consumer, Delivering, Verdict
+from hosting.holders import Patience
 from hosting.offers import Entry, Offer, Rule
 from hosting.partitioned.crew import DONE, Crew
 from hosting.sources.shared import NewStream, SharedSource
@@ -122,12 +123,18 @@ class Deliveries:
         """End a subscription and forget what it had; nothing is kept for it any more."""
         with self._lock:
             entry = self._entries.get(stream, {}).pop(name)
-            entry.subscription.dispose()
+            entry.subscription.halt()
             if stream in self._offers:
                 self._offers[stream].release(entry.holder)
             if self.store is not None:
                 self.store.release(stream, name)
             self._tidy(stream)
+
+    def _disposed(self, stream: str, entry: Entry) -> None:
+        """A subscription was disposed of by its user."""
+        with self._lock:
+            if self._entries.get(stream, {}).get(entry.subscription.name) is entry:
+                self.unsubscribe(stream, entry.subscription.name)
 
     def implicit(
         self,
@@ -166,7 +173,12 @@ class Deliveries:
         bounds = source.bounds if isinstance(source, Bounded) else None
         if isinstance(stream, Stream):
             offer = Offer(
-                lambda holder: StreamSource(stream, subscriber=holder), stream.release, bounds, "0", first, stream
+                lambda holder: StreamSource(stream, subscriber=holder, patience=Patience.ENDLESS),
+                stream.release,
+                bounds,
+                "0",
+                first,
+                stream,
             )
         elif isinstance(stream, SharedSource):
             offer = Offer(stream.named, stream.release, bounds, partition, first, stream)
@@ -265,6 +277,7 @@ class Deliveries:
             name, consumer, delivering,
             clock=self._clock, draw=self._draw, wake=lambda: entry.task.wake(),
             confirmed=(lambda n: store.acknowledge(stream, name, n)) if store is not None else lambda n: None,
+            released=lambda: self._disposed(stream, entry),
         )  # fmt: skip
         entry = Entry(subscription, f"store {name}" if stored else name, at, early=offer is None, stored=stored)
         entry.task = self.crew.task(lambda: self._step(stream, entry))
@@ -312,7 +325,7 @@ class Deliveries:
             alone = list(self._entries.get(stream, {})) == [subscription.name]
             if offer is None or not alone or not subscription.is_idle or not offer.is_quiet(entry.holder):
                 return False
-            subscription.dispose()
+            subscription.halt()
             subscription.step()
             offer.release(entry.holder)
             del self._offers[stream], self._entries[stream]
@@ -342,13 +355,21 @@ class Deliveries:
             self.crew.relieve(STUCK_S)
 
     def close(self) -> None:
-        """Deliver nothing more. What was subscribed stays stored."""
+        """Deliver nothing more. What was subscribed stays stored; nothing is kept for what was not."""
         self._closed.set()
         with self._lock:
             entries = [entry for each in self._entries.values() for entry in each.values()]
+            passing = [
+                (offer, entry)
+                for stream, offer in self._offers.items()
+                for entry in self._entries.get(stream, {}).values()
+                if not entry.stored
+            ]
         for entry in entries:
-            entry.subscription.dispose()
+            entry.subscription.halt()
         if self._own_crew:
             self.crew.close()
             for entry in entries:
                 entry.subscription.step()  # which closes its reader
+        for offer, entry in passing:
+            offer.release(entry.holder)

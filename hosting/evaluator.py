@@ -26,6 +26,7 @@ from hosting.companions import Companions
 from hosting.cycles import there_are
 from hosting.edit import is_same
 from hosting.engine import QueryEngine
+from hosting.holders import StreamHolders
 from hosting.incidents import Incidents
 from hosting.intake import Intake
 from hosting.outlets import Outlet, Outlets
@@ -101,7 +102,8 @@ class QueryEvaluator:
         self.calls, self.companions = Calls(self), Companions()
         self.incidents = Incidents(clock=clock)
         self.intake = Intake(batch_events_max=batch_events_max, idle_s=idle_s, clock=clock, incidents=self.incidents)
-        self.streams = Streams(store, lock=self.lock, retain_events=retain_events)
+        self.holders = StreamHolders(self.lock, store=store, incidents=self.incidents, events_max=buffer_events_max)
+        self.streams = Streams(store, self.holders, retain_events=retain_events)
         self.outlets = Outlets(self, buffer_events_max=buffer_events_max)
         self.threads, (journal, checkpoint) = lenders("journal", "checkpoint", lend=lend, background=background)
         self.journal_worker = Worker(wake=self.wake, lend=journal)
@@ -257,7 +259,7 @@ class QueryEvaluator:
     def _may_take(self) -> bool:
         """Whether turns may be taken: the store is well, and what is behind them is not too far behind."""
         late = len(self.committed) >= PENDING_GROUPS_MAX or self.events_in >= self.checkpointer.events_to
-        return not late and self.trouble is None and not self.outlets.full()
+        return not late and self.trouble is None and not self.holders.full()
 
     def _take_some(self) -> bool:
         """Take turns until nothing comes, or for about as long as a group commit may wait."""

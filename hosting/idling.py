@@ -50,7 +50,7 @@ def timer_s(evaluator: QueryEvaluator) -> float | None:
 def next_look_s(evaluator: QueryEvaluator) -> float | None:
     """How long nothing can happen unless it is woken; None: for ever. For a host that looks after many evaluators."""
     waits = [timer_s(evaluator), checkpoint_s(evaluator)]
-    if evaluator.trouble is not None:
+    if evaluator.trouble is not None or evaluator.holders.is_full:
         waits.append(RETRY_S)
     waits.append(POLL_S if evaluator.intake.event_time else evaluator.intake.next_look_s())
     return min((each for each in waits if each is not None), default=None)

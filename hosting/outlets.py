@@ -6,7 +6,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from hosting.closing import close_all
-from hosting.pressure import GO_ON
 from hosting.stream import Stream
 from reliable_rx.errors import PositionUnavailable, StoreUnavailable, invariant
 from reliable_rx.probes import probe
@@ -55,12 +54,12 @@ class Outlet:
 
 
 class Outlets:
-    """All sinks of an evaluator, and the bound on how far they may lag."""
+    """All sinks of an evaluator."""
 
     def __init__(self, evaluator: QueryEvaluator, *, buffer_events_max: int) -> None:
         self.evaluator = evaluator
         self.buffer_events_max = buffer_events_max
-        self.was_full = self.opened = False
+        self.opened = False
         self.all: list[Outlet] = []
         self.trouble: StoreUnavailable | None = None
         self.held: dict[str, dict[str, int]] = {}
@@ -72,9 +71,10 @@ class Outlets:
     def hold(self, held: dict[str, dict[str, int]]) -> None:
         """Before a replay: nothing of it may be forgotten that a holder or a sink may still want."""
         self.held = held
+        streams, engine = self.evaluator.streams, self.evaluator.engine
         for name, holders in held.items():
-            for holder, position in holders.items():
-                self.evaluator.stream(name).hold(holder, position)
+            sinks = frozenset(outlet.holder for outlet in self.all if outlet.stream == name)
+            self.evaluator.holders.restore(streams.open(name, engine.emitted(name)), holders, sinks=sinks)
         for outlet in self.all:
             position = held.get(outlet.stream, {}).get(outlet.holder, 0)
             self.evaluator.stream(outlet.stream).hold(outlet.holder, position)
@@ -138,16 +138,6 @@ class Outlets:
             if stream is not None:
                 outlet.pump(stream)
                 outlet.flush(stream)
-
-    def full(self) -> bool:
-        """Whether some stream's slowest holder lags by more than the buffer may hold, or has not caught up since."""
-        most = self.buffer_events_max * (GO_ON if self.was_full else 1.0)
-        self.was_full = any(stream.depth > most for stream in self.evaluator.streams.held.values())
-        return self.was_full
-
-    def holders(self) -> dict[str, dict[str, int]]:
-        """Return what a checkpoint remembers of who holds what."""
-        return {name: dict(stream.holders) for name, stream in self.evaluator.streams.held.items()}
 
     def close(self) -> None:
         close_all(*(outlet.sink.close for outlet in self.all))

@@ -45,6 +45,7 @@ class RecoveryFigures:
 class QueryFigures:
     """One standing query: *emitted* counts notifications, *waiting* those its slowest holder has not acknowledged.
 
+    *holders* gives the next id of each holder of its stream.
     A failed one has its *error*, the event at which it *failed_at* and the traceback as text in *trace*; *skipped*
     counts the events that its policy has skipped. On event time *clock* is the query's own, *held* counts the events
     that wait for it, *late* those that came behind; *held_back* says for which partition they wait.
@@ -64,11 +65,15 @@ class QueryFigures:
     trace: str = ""
     skipped: int = 0
     held_back: HeldBack | None = None
+    holders: dict[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
 class Statistics:
-    """Everything at one moment. *positions* are the high-water marks: the next id by (source, partition)."""
+    """Everything at one moment. *positions* are the high-water marks: the next id by (source, partition).
+
+    *trouble* says why no turns are taken, if so: the store is unavailable, or somebody holds a full stream.
+    """
 
     turns: int
     events_in: int
@@ -113,6 +118,7 @@ def query_figures(evaluator: QueryEvaluator, name: str) -> QueryFigures:
         "" if failure is None else failure.trace,
         standing.skipped,
         None if clock is None else held_back(clock),
+        {} if stream is None else dict(stream.holders),
     )
 
 
@@ -133,7 +139,7 @@ def figures(evaluator: QueryEvaluator) -> Statistics:
         queries_failed=counts["failed"],
         checkpoint=evaluator.checkpointer.figures(),
         recovery=evaluator.recovery,
-        trouble="" if evaluator.trouble is None else str(evaluator.trouble),
+        trouble=evaluator.holders.trouble if evaluator.trouble is None else str(evaluator.trouble),
         late=sum(each.clock.late for each in engine.standing.values() if each.clock is not None),
         calls_in_flight=len(engine.calls.askers),
         reports={name: str(report) for name, report in engine.reports.items()},

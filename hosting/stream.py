@@ -9,7 +9,8 @@ was emitted becomes *visible* only once the journal is durable.
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
 import reactivex
@@ -18,6 +19,7 @@ from reactivex.disposable import Disposable
 from checkpoint.codec import decode_data
 from checkpoint.store import StoreReader
 from hosting.consumers import ONCE, Delivering, Record
+from hosting.holders import Absence, Patience, StreamHolders
 from hosting.subscription import Subscription
 from hosting.turn import Output
 from hosting.window import FIRST, Window, part
@@ -25,14 +27,13 @@ from reliable_rx.names import check_name
 from reliable_rx.reliable import Batch, ReliableObserver
 
 QUICK = Delivering(batch=1, retry=ONCE)
+NOBODY: Mapping[str, Absence] = MappingProxyType({})
 
 
 class Stream(Window):
     """A named, sequenced, replayable output: a window with a store behind it, of which a part is visible."""
 
-    __slots__ = (
-        "_store", "held", "lock", "retain_events", "stored", "visible", "wakers",
-    )  # fmt: skip
+    __slots__ = ("_store", "absent", "registry", "retain_events", "stored", "visible", "wakers")
     kind = "stream"
 
     def __init__(
@@ -42,12 +43,12 @@ class Stream(Window):
         *,
         next_id: int,
         retain_events: int,
-        lock: Any,
-        held: dict[str, Stream],
+        registry: StreamHolders,
     ) -> None:
         super().__init__(name, next_id)
-        self.lock = lock
-        self.held = held
+        self.registry = registry
+        self.absent = NOBODY
+        """Holders for whom nobody reads."""
         self.visible = next_id
         self.stored = next_id
         self.retain_events = retain_events
@@ -60,29 +61,35 @@ class Stream(Window):
         self._store = store if next_id else None
 
     @property
+    def lock(self) -> Any:
+        """The evaluator's lock."""
+        return self.registry.lock
+
+    @property
     def first(self) -> int:
         """The oldest id that can be read."""
-        if self._store is not None:
-            self._load()
-        return self.segments[0].first if self.segments else self.next_id
+        self._load()
+        segments = self.segments
+        return segments[0].first if segments else self.next_id
 
     @property
     def ended(self) -> bool:
         """Whether the terminal notification is in the buffer."""
         self._load()
-        return bool(self.segments) and self.segments[-1].ended
+        segments = self.segments
+        return bool(segments) and segments[-1].ended
 
     def _load(self) -> None:
         """Read what an earlier run has stored, the first time somebody looks."""
-        store, self._store = self._store, None
-        if store is None:
+        if self._store is None:
             return
-        bounds = store.bounds(self.name)
-        if bounds is None:
-            return
-        older = [s for s in stored_segments(store, self.name, bounds[0]) if s.first < self.stored]
-        older = [cut(s, self.stored) for s in older]
-        self.segments[:0] = older
+        with self.lock:  # the loop appends under it
+            store = self._store
+            bounds = None if store is None else store.bounds(self.name)
+            if store is not None and bounds is not None:
+                older = [s for s in stored_segments(store, self.name, bounds[0]) if s.first < self.stored]
+                self.segments = [*(cut(s, self.stored) for s in older), *self.segments]
+            self._store = None
 
     # -- the engine's side
 
@@ -116,14 +123,24 @@ class Stream(Window):
         """Keep everything from id *position* on until *holder* acknowledges it."""
         with self.lock:
             super().hold(check_name("holder", holder), position)
-            self.held[self.name] = self
+            self.registry.held[self.name] = self
+            if holder in self.absent:
+                self.absent = {each: absence for each, absence in self.absent.items() if each != holder}
+            self.registry.incidents.resolve("holder", f"{self.name}/{holder}")
+
+    def leave(self, holder: str, absence: Absence) -> None:
+        """Nobody reads for *holder* until it holds again; what it has not acknowledged stays (`hosting.holders`)."""
+        with self.lock:
+            if holder in self.holders:
+                self.absent = {**self.absent, holder: absence}
 
     def release(self, holder: str) -> None:
-        """Forget a holder."""
+        """Forget a holder: what it has not acknowledged is not kept for it any more."""
         with self.lock:
             super().release(holder)
+            self.absent = {each: absence for each, absence in self.absent.items() if each != holder} or NOBODY
             if not self.holders:
-                self.held.pop(self.name, None)
+                self.registry.held.pop(self.name, None)
 
     def acknowledge(self, holder: str, n: int) -> None:
         """*holder* has id *n* and all before."""
@@ -133,7 +150,8 @@ class Stream(Window):
     def read(self, start: int, count_max: int, *, end: int | None = None) -> Iterator[Output]:
         """Yield the visible notifications from id *start* on, at most about *count_max* values.
 
-        *Raises* `PositionUnavailable` for what has been forgotten.
+        It may be called from any thread: ids are consecutive whatever is forgotten meanwhile. *Raises*
+        `PositionUnavailable` for what has been forgotten before.
         """
         self._load()
         return super().read(start, count_max, end=self.visible if end is None else end)
@@ -142,20 +160,40 @@ class Stream(Window):
         """Subscribe *observer*; with a *name* the stream keeps what it has not acknowledged.
 
         Nothing comes before `Subscription.start`. It is called by the evaluator's loop, which waits for it, and is left
-        out after its first error: for code that may be slow or fail there is `hosting.deliveries.Deliveries`.
+        out after its first error, which is an incident: for code that may be slow or fail there is
+        `hosting.deliveries.Deliveries`. `Subscription.dispose` lets the name go, `Subscription.detach` keeps it.
         """
         name = None if name is None else check_name("subscriber", name)
+        who = name or f"an observer of {self.name}"
 
         def wake() -> None:
             with self.lock:
                 while subscription.step() == 0.0:
                     pass
+                self._note(subscription, who, name)
+
+        def released() -> None:
+            if name is not None:
+                self.release(name)
 
         subscription = Subscription(
-            name or f"an observer of {self.name}", Observing(observer), QUICK, clock=float, draw=float, wake=wake
+            who, Observing(observer), QUICK, clock=float, draw=float, wake=wake, released=released
         )
         subscription.attach(StreamSource(self, subscriber=name), "0", None)
         return subscription
+
+    def _note(self, subscription: Subscription, who: str, name: str | None) -> None:
+        """Report an observer that has raised."""
+        incidents, subject = self.registry.incidents, f"{self.name}/{who}"
+        if subscription.status != "stopped":
+            incidents.resolve("subscriber", subject)
+            return
+        position = subscription.position
+        if name is not None:
+            why = f"its observer raised at id {position:,}"
+            self.leave(name, self.registry.absence(why, Patience.NONE))
+        message = f"stopped at id {position:,}, and nothing more is delivered; mend it and call `start`, or `dispose`"
+        incidents.report("subscriber", subject, message, error=subscription.error)
 
     def observable(self, start: int | None = None) -> reactivex.Observable[Any]:
         """Return the values from id *start* on (by default: from now on) as a plain observable."""
@@ -204,12 +242,16 @@ class Thin:
 class StreamSource:
     """A stream as the source of another evaluator in this process.
 
-    *subscriber* names who holds the stream: what it has not acknowledged stays there. Without one nothing is held.
+    *subscriber* names who holds the stream: what it has not acknowledged stays there. Without one nothing is held. When
+    the reader is closed the turns wait for its return with *patience*, once the buffer is full.
     """
 
-    def __init__(self, stream: Stream, *, subscriber: str | None) -> None:
+    patience = Patience.SOME
+
+    def __init__(self, stream: Stream, *, subscriber: str | None, patience: Patience = Patience.SOME) -> None:
         self.stream = stream
         self.subscriber = subscriber
+        self.patience = patience
 
     def partitions(self) -> Sequence[str]:
         return ["0"]
@@ -234,6 +276,7 @@ class StreamReader:
     def __init__(self, source: StreamSource, at: int) -> None:
         self.source = source
         self.position = at
+        self.end: int | None = None
         self.wakers: tuple[Callable[[], None], ...] = ()
 
     def fetch(self, count_max: int, /) -> Batch:
@@ -241,11 +284,17 @@ class StreamReader:
         with stream.lock:
             batch = joined(self.position, stream.read(self.position, count_max))
         self.position = batch.next
+        self.end = batch.next if batch.ended else None
         return batch
 
     def acknowledge(self, n: int, /) -> None:
-        if self.source.subscriber is not None:
-            self.source.stream.acknowledge(self.source.subscriber, n)
+        """Let go up to id *n*; at the end of the stream, of all that may follow under its name."""
+        subscriber, stream = self.source.subscriber, self.source.stream
+        if subscriber is None:
+            return
+        stream.acknowledge(subscriber, n)
+        if self.end is not None and n >= self.end:
+            stream.release(subscriber)
 
     def on_available(self, wake: Callable[[], None], /) -> None:
         self.wakers += (wake,)
@@ -253,9 +302,11 @@ class StreamReader:
             self.source.stream.wakers += (wake,)
 
     def close(self) -> None:
-        stream = self.source.stream
+        stream, subscriber = self.source.stream, self.source.subscriber
         with stream.lock:
             stream.wakers = tuple(each for each in stream.wakers if each not in self.wakers)
+            if subscriber is not None:
+                stream.leave(subscriber, stream.registry.absence("its reader was closed", self.source.patience))
 
 
 def joined(start: int, segments: Iterator[Output]) -> Batch:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 from checkpoint.store import Store
+from hosting.holders import STORED, StreamHolders
 from hosting.stream import Stream
 from hosting.turn import Output
 
@@ -13,12 +13,10 @@ from hosting.turn import Output
 class Streams(dict[str, Stream]):
     """Streams by name, which of them have changed since a checkpoint began, and how much went into them."""
 
-    def __init__(self, store: Store, *, lock: Any, retain_events: int) -> None:
+    def __init__(self, store: Store, holders: StreamHolders, *, retain_events: int) -> None:
         super().__init__()
-        self.store, self.lock, self.retain_events = store, lock, retain_events
+        self.store, self.holders, self.retain_events = store, holders, retain_events
         self.changed: dict[str, None] = {}
-        self.held: dict[str, Stream] = {}
-        """Those that somebody holds."""
         self.events_out = 0
         self.far = frozenset(store.subscribed())
         """Those that evaluators of other processes read out of our store, while we are not running."""
@@ -29,11 +27,11 @@ class Streams(dict[str, Stream]):
         if found is not None:
             return found
         stream = self[name] = Stream(
-            name, self.store, next_id=next_id, retain_events=self.retain_events, lock=self.lock, held=self.held
+            name, self.store, next_id=next_id, retain_events=self.retain_events, registry=self.holders
         )
         if name in self.far:
             for holder, n in self.store.acknowledged(name).items():
-                stream.hold(f"store {holder}", n + 1)
+                stream.hold(STORED + holder, n + 1)
         return stream
 
     def append(self, outputs: Sequence[Output]) -> None:

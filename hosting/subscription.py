@@ -42,6 +42,7 @@ class Subscription:
         draw: Callable[[], float],
         wake: Callable[[], None],
         confirmed: Callable[[int], None] | None = None,
+        released: Callable[[], None] = lambda: None,
     ) -> None:
         self.name, self.consumer, self.delivering = name, consumer, delivering
         self.wake = wake
@@ -49,7 +50,7 @@ class Subscription:
         self.error: Exception | None = None
         self.position = 0
         self.skipped = 0
-        self._clock, self._draw, self._confirmed = clock, draw, confirmed
+        self._clock, self._draw, self._confirmed, self._released = clock, draw, confirmed, released
         self._origin: tuple[Source, str] | None = None
         self._reader: Reader | None = None
         self._asked = self._busy = False
@@ -97,12 +98,17 @@ class Subscription:
         return self.status == "live" and waits and not self._ahead and self._end is None
 
     def detach(self) -> None:
-        """There is nothing to read any more, for now."""
+        """There is nothing to read any more, for now. What is kept for the name stays."""
         self._origin = None
         self.status = "waiting" if self.status == "live" else self.status
         self.wake()
 
     def dispose(self) -> None:
+        """Deliver nothing more, and let go what is kept for the name."""
+        self.halt()
+        self._released()
+
+    def halt(self) -> None:
         """Deliver nothing more. What is kept for the name stays, as it would over a crash."""
         self.status = "disposed"
         self.wake()

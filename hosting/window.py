@@ -61,7 +61,8 @@ class Window:
     @property
     def first(self) -> int:
         """The oldest id that can be read."""
-        return self.segments[0].first if self.segments else self.next_id
+        segments = self.segments
+        return segments[0].first if segments else self.next_id
 
     @property
     def depth(self) -> int:
@@ -82,10 +83,10 @@ class Window:
         return min(self.holders.values(), default=self.next_id)
 
     def trim(self) -> None:
-        """Forget whole segments that nobody needs; the newest stays."""
+        """Forget whole segments that nobody needs; the newest stays. Who reads meanwhile keeps the list he reads."""
         last = bisect_right(self.segments, self.kept_from(), key=FIRST) - 1
         if last > 0:
-            del self.segments[:last]
+            self.segments = self.segments[last:]
         self.trim_at = max(SEGMENTS_MIN, 2 * len(self.segments))
 
     def hold(self, holder: str, position: int) -> None:
@@ -106,12 +107,13 @@ class Window:
 
         *Raises* `PositionUnavailable` for what has been forgotten.
         """
+        segments = self.segments  # taken before the check, so it holds all that this allows, whatever is forgotten
         self.check(start)
         if end is None:
             end = self.next_id
-        index = max(0, bisect_right(self.segments, start, key=FIRST) - 1)
-        while start < end and count_max > 0 and index < len(self.segments):
-            whole = self.segments[index]
+        index = max(0, bisect_right(segments, start, key=FIRST) - 1)
+        while start < end and count_max > 0 and index < len(segments):
+            whole = segments[index]
             index += 1
             if whole.first > start:  # ids that hold nothing
                 start = whole.first

@@ -15,7 +15,7 @@ from importlib.metadata import PackageNotFoundError, entry_points, version
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from hosting.cli import group_commands, inspect_store, mend, run, tail
+from hosting.cli import group_commands, holders, inspect_store, mend, run, tail
 from hosting.cli.wording import BadUsage, complain
 from reliable_rx.errors import ReliableRxError, described
 
@@ -61,6 +61,7 @@ def parser() -> argparse.ArgumentParser:
     add_inspect(commands)
     add_tail(commands)
     add_mend(commands)
+    add_holders(commands)
     add_demo(commands)
     group_commands.add_export(command(commands, "export", "Load what a source holds into Parquet files; restartable."))
     group_commands.add_node(
@@ -120,6 +121,17 @@ def add_mend(commands: Commands) -> None:
         each.add_argument("query", metavar="QUERY", help="the name of the query")
         each.add_argument("--app", metavar="MODULE:APP", help="needed behind a crash, and for code that is not stored")
         each.set_defaults(call=lambda a, act=act: act(a.store, a.query, app=a.app))
+
+
+def add_holders(commands: Commands) -> None:
+    each = command(commands, "holders", "Show who keeps the streams of a store from being forgotten.")
+    each.add_argument("store", type=Path, metavar="STORE", help=STORE_HELP)
+    each.set_defaults(call=lambda a: holders.show(a.store))
+    each = command(commands, "release", "Let one of those go, in a stopped store: what it has not had is forgotten.")
+    each.add_argument("store", type=Path, metavar="STORE", help=STORE_HELP)
+    each.add_argument("stream", metavar="STREAM", help="the name of a query, or QUERY.dead_letters")
+    each.add_argument("holder", metavar="HOLDER", help="who holds it, as `holders` names it")
+    each.set_defaults(call=lambda a: holders.release(a.store, a.stream, a.holder))
 
 
 def add_demo(commands: Commands) -> None:

@@ -10,8 +10,10 @@ from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, invariant, multiple, rule
 from lanes import examples
 
+from hosting.holders import StreamHolders
 from hosting.pressure import Pressure
 from hosting.stream import Stream
+from hosting.turn import Output
 from hosting.window import UNKNOWN, Cache, Cursor, Window
 from reliable_rx.errors import InternalError, PositionUnavailable
 from reliable_rx.reliable import Batch
@@ -236,5 +238,20 @@ def test_misuse_is_refused() -> None:
 
 def test_a_stream_is_a_window() -> None:
     """The replay buffer of an output is the same component, with a store and visibility around it."""
-    stream = Stream("q", None, next_id=0, retain_events=0, lock=threading.RLock(), held={})
+    stream = Stream("q", None, next_id=0, retain_events=0, registry=StreamHolders(threading.RLock()))
     assert isinstance(stream, Window)
+
+
+def test_who_reads_while_all_is_forgotten_skips_nothing() -> None:
+    """Between two steps of a reader the window forgets what it has read: the ids go on one by one."""
+    stream = Stream("q", None, next_id=0, retain_events=0, registry=StreamHolders(threading.RLock()))
+    stream.hold("me", 0)
+    for n in range(10):
+        stream.append(Output("q", n, [n]))
+    stream.show(10)
+    seen = list[int]()
+    for part in stream.read(0, 100):
+        seen += part.values
+        stream.acknowledge("me", part.first)
+        stream.trim()
+    assert seen == list(range(10)) and stream.first == 9
