@@ -94,10 +94,8 @@ class QueryEvaluator:
         if delivery not in DELIVERIES:
             raise ValueError(f"delivery must be one of {', '.join(DELIVERIES)}, got {delivery!r}")
         self.store, self.delivery = store, delivery
-        self.batch_events_max = batch_events_max
-        self.strict, self.clock = strict, clock
-        self.lock = Turnstile()
-        self.changed = threading.Condition()
+        self.batch_events_max, self.strict, self.clock = batch_events_max, strict, clock
+        self.lock, self.changed = Turnstile(), threading.Condition()
         self.engine = QueryEngine()
         self.calls, self.companions = Calls(self), Companions()
         self.incidents = Incidents(clock=clock)
