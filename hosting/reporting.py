@@ -21,6 +21,7 @@ from reliable_rx.errors import StoreUnavailable, described
 if TYPE_CHECKING:
     from hosting.evaluator import QueryEvaluator
 
+LOG = logging.getLogger("reliable_rx")
 LOOK_S = 0.25
 TRACES_MAX = 20
 """How many failed queries a checkpoint's summary has with their traceback: the others are in their rows."""
@@ -43,6 +44,8 @@ class Reporter:
         evaluator.journal_worker.told = self.told_journal
         self._held_back = HeldBackWatch(self.incidents)
         self._failed: dict[str, dict[str, Any]] = {}
+        self._ended: set[str] = set()
+        self._has_last_words = False
         directory = getattr(evaluator.store, "directory", None)
         is_alone = bool(evaluator.threads)  # those of a node have a status of their own
         self._file = StatusFile(directory) if is_alone and isinstance(directory, Path) else None
@@ -57,6 +60,7 @@ class Reporter:
         for each in self.evaluator.engine.standing.values():
             if each.status == FAILED:
                 self._told_failed(each, "has failed in an earlier run, at")
+        self._tell_sources("had ended in an earlier run")
         for number, warning in enumerate(self.evaluator.warnings, 1):
             self.incidents.report("recovery", f"warning {number}", warning, level=logging.WARNING)
 
@@ -64,6 +68,8 @@ class Reporter:
         """Tell what has happened since the last time."""
         if self.news:
             self._tell_queries()
+        if len(self.evaluator.engine.failures) != len(self._ended):
+            self._tell_sources("has ended")
         now = monotonic()
         if now >= self._look_at:
             self._look_at = now + LOOK_S
@@ -74,8 +80,15 @@ class Reporter:
 
     def close(self) -> None:
         """The evaluator ends."""
-        if self._file is not None:
+        if self._file is not None and not self._has_last_words:
             self._file.remove()
+
+    def last_words(self, error: BaseException) -> None:
+        """The process ends because of *error*: log it, and leave it where `status` finds it until the next start."""
+        self._has_last_words = True
+        LOG.error("the run has ended: %s", described(error))
+        if self._file is not None:
+            self._file.write({**self._status(), "ended": described(error)})
 
     def failed_queries(self) -> list[dict[str, Any]]:
         """Return which queries have failed, as plain data, for those who cannot load what is stored with them."""
@@ -92,20 +105,22 @@ class Reporter:
         if state == self._written and now < self._write_at + STATUS_IDLE_S:
             return
         self._written, self._write_at = state, now + STATUS_S
-        checkpoint = evaluator.checkpointer.figures()
-        file.write(
-            {
-                "turns": evaluator.engine.number,
-                "events_in": evaluator.events_in,
-                "events_out": evaluator.streams.events_out,
-                "queries": len(evaluator.engine.standing),
-                "checkpoint": 0 if checkpoint is None else checkpoint.generation,
-                "trouble": "" if trouble is None else str(trouble),
-                "failed": [shortened(each) for each in self.failed_queries()],
-                "incidents": [shortened(asdict(each)) for each in incidents[-INCIDENTS_MAX:]],
-                "incidents_left_out": max(0, len(incidents) - INCIDENTS_MAX) + self.incidents.left_out,
-            }
-        )
+        file.write(self._status())
+
+    def _status(self) -> dict[str, Any]:
+        evaluator, incidents = self.evaluator, self.incidents.open()
+        checkpoint, trouble = evaluator.checkpointer.figures(), evaluator.trouble
+        return {
+            "turns": evaluator.engine.number,
+            "events_in": evaluator.events_in,
+            "events_out": evaluator.streams.events_out,
+            "queries": len(evaluator.engine.standing),
+            "checkpoint": 0 if checkpoint is None else checkpoint.generation,
+            "trouble": "" if trouble is None else str(trouble),
+            "failed": [shortened(each) for each in self.failed_queries()],
+            "incidents": [shortened(asdict(each)) for each in incidents[-INCIDENTS_MAX:]],
+            "incidents_left_out": max(0, len(incidents) - INCIDENTS_MAX) + self.incidents.left_out,
+        }
 
     # -- queries
 
@@ -137,6 +152,15 @@ class Reporter:
             f"{what} {at}: {why}; mend its function (an edited query runs again), or give it a policy",
             trace="" if failure is None else failure.trace,
         )  # fmt: skip
+
+    def _tell_sources(self, what: str) -> None:
+        failures = self.evaluator.engine.failures
+        for name in self._ended - failures.keys():
+            self.incidents.resolve("source", name)
+        for name in failures.keys() - self._ended:
+            message = f"{what} with {described(failures[name])}; what reads it has been told. Mend it and read it anew"
+            self.incidents.report("source", name, message)
+        self._ended = set(failures)
 
     def _tell_dropped(self, name: str, standing: Standing | None) -> None:
         skipped = 0 if standing is None else standing.skipped

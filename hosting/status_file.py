@@ -68,7 +68,10 @@ class StatusFile:
 
 
 def read_status(directory: Path) -> dict[str, Any] | None:
-    """Return what the process that runs on the store in *directory* says; None if none runs, or it says nothing."""
+    """Return what the process that runs on the store in *directory* says, or the last one said when an error ended it.
+
+    None if none runs, or it says nothing; *ended* is what ended it.
+    """
     for _ in range(READS_MAX):
         try:
             content = (directory / NAME).read_bytes()
@@ -76,7 +79,7 @@ def read_status(directory: Path) -> dict[str, Any] | None:
             return None
         found = _parsed(content)
         if found is not None:
-            return found if _is_alive(found["pid"]) else None
+            return found if _is_alive(found["pid"]) or "ended" in found else None
         time.sleep(READ_AGAIN_S)
     return None
 

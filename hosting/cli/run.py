@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import signal
 import threading
-from collections.abc import Sequence
-from contextlib import closing
+from collections.abc import Iterator, Sequence
+from contextlib import closing, contextmanager
 from pathlib import Path
 from types import FrameType
 
@@ -15,6 +15,7 @@ from hosting.cli.loading import load_app, name_of
 from hosting.cli.wording import FAILED, complain, log_to_stderr, plural, say, span
 from hosting.companions import LOOK_S
 from hosting.evaluator import QueryEvaluator
+from reliable_rx.errors import described
 
 
 class Stop:
@@ -43,17 +44,22 @@ def run(where: str, directory: Path | None, *, plain: bool) -> int:
     directory = directory or Path(f"{name_of(where)}.store")
     log_to_stderr()
     errors: list[Exception] = []
-    with Stop() as stop, SqliteStore(directory) as store, closing(app.evaluator(store)) as evaluator:
+    with (
+        Stop() as stop, SqliteStore(directory) as store, closing(app.evaluator(store)) as evaluator,
+        last_words(evaluator),
+    ):  # fmt: skip
         evaluator.start()
         greet(evaluator, directory)
-        feeds = app.start_feeds(evaluator, errors.append)
+        feeds = app.start_feeds(evaluator, lambda error: tell(evaluator, "feed", error, errors))
         companions = evaluator.companions
         companions.start(app.companions, started=lambda: look_at_once(evaluator))
         with Monitor(evaluator, best_view(plain=plain)) as monitor, closing(companions):
 
             def done() -> bool:
                 monitor.serve()
-                if stop.asked.is_set() or errors or companions.error is not None:
+                if companions.error is not None and companions.error not in errors:
+                    tell(evaluator, "companion", companions.error, errors)
+                if stop.asked.is_set() or errors:
                     companions.stop()
                     return companions.ended
                 return bool(feeds or companions) and are_done(feeds, evaluator)
@@ -63,11 +69,28 @@ def run(where: str, directory: Path | None, *, plain: bool) -> int:
                 stop.asked.wait(LOOK_S)
                 evaluator.run(until=done)
         evaluator.checkpoint()
-        errors += [] if companions.error is None else [companions.error]
+        if companions.error is not None and companions.error not in errors:
+            tell(evaluator, "companion", companions.error, errors)
         code = farewell(evaluator, stopped=stop.asked.is_set() or bool(errors))
-    if errors:
-        raise errors[0]
-    return code
+        if errors:
+            raise errors[0]
+        return code
+
+
+def tell(evaluator: QueryEvaluator, kind: str, error: Exception, errors: list[Exception]) -> None:
+    """Note that something beside the evaluator has failed, which ends the run."""
+    errors.append(error)
+    evaluator.incidents.report(kind, "app", f"has failed with {described(error)}; the run ends in order")
+
+
+@contextmanager
+def last_words(evaluator: QueryEvaluator) -> Iterator[None]:
+    """Have what ends the run in the log, and where `status` finds it."""
+    try:
+        yield
+    except Exception as error:
+        evaluator.reporter.last_words(error)
+        raise
 
 
 def are_done(feeds: Sequence[threading.Thread], evaluator: QueryEvaluator) -> bool:

@@ -27,7 +27,10 @@ A_LONG_TIME_AGO = 1e8
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoreStatus:
-    """A store at one moment: *pid* is the process that runs on it, None if none does; it wrote *reported_s* ago."""
+    """A store at one moment: *pid* is the process that runs on it, None if none does; it wrote *reported_s* ago.
+
+    If an error has *ended* the last one, that is what it said.
+    """
 
     store: str
     generation: int
@@ -39,10 +42,11 @@ class StoreStatus:
     failed: list[dict[str, Any]]
     incidents: list[dict[str, Any]] = field(default_factory=list)
     incidents_left_out: int = 0
+    ended: str = ""
 
     @property
     def exit_code(self) -> int:
-        return FAILED if self.failed or any(each["level"] == "error" for each in self.incidents) else 0
+        return FAILED if self.ended or self.failed or any(each["level"] == "error" for each in self.incidents) else 0
 
 
 def is_store(where: str) -> bool:
@@ -76,13 +80,14 @@ def look(directory: Path) -> StoreStatus:
         store=str(directory),
         generation=0 if recovered is None else recovered.generation,
         committed_s=max(0.0, now - generations[-1].committed_at) if generations else None,
-        pid=told.get("pid"),
+        pid=None if "ended" in told else told.get("pid"),
         reported_s=max(0.0, now - told["at"]) if live else None,
         trouble=told.get("trouble", ""),
         running={key: told[key] for key in ("queries", "turns", "events_in", "events_out") if key in told},
         failed=list(told.get("failed", meta.get("failed", ()))),
         incidents=list(told.get("incidents", fallbacks(() if recovered is None else recovered.fallbacks))),
         incidents_left_out=told.get("incidents_left_out", 0),
+        ended=told.get("ended", ""),
     )
 
 
@@ -112,11 +117,13 @@ def lines(status: StoreStatus) -> Iterator[str]:
     yield from incident_lines([each for each in status.incidents if each["kind"] != "query"])
     if status.incidents_left_out:
         yield f"… and {status.incidents_left_out:,} more"
-    if not status.failed and not status.incidents:
+    if not (status.failed or status.incidents or status.ended):
         yield "nothing has failed"
 
 
 def runs(status: StoreStatus) -> str:
+    if status.ended and status.reported_s is not None:
+        return f"the last process ended {span(status.reported_s)} ago: {status.ended}"
     if status.pid is None or status.reported_s is None:
         return "no process says that it runs on it"
     silent = ", which is stopped or hangs" if status.reported_s > SILENT_S else ""
