@@ -254,7 +254,7 @@ class Deliveries:
                 reader.close()
                 return DONE
             batch = reader.fetch(PUMP_EVENTS)
-            if batch.values:
+            if batch.values or batch.skipped:
                 reader.acknowledge(batch.next - 1)
                 return 0.0
             if batch.ended or batch.error is not None:

@@ -272,6 +272,11 @@ class Cache(Window):
             self._forget_index()
         self.trim_at = max(SEGMENTS_MIN, 2 * len(self.segments))
 
+    def pass_gap(self) -> None:
+        """Forget also the ids without an event that lie before what is kept."""
+        self.trim()
+        self.low = max(self.low, min(self.kept_from(), self.segments[0].first if self.segments else self.next_id))
+
     def _forget_index(self) -> None:
         for stream, ids in list(self.index.items()):
             del ids[: bisect_left(ids, self.low)]

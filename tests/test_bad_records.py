@@ -12,6 +12,9 @@ import reliable_rx as rx
 from checkpoint import MemoryStore
 from hosting import FileSource, QueryEvaluator
 from hosting.sources import lines
+from hosting.sources.faults import FaultySource, Stall
+from hosting.sources.polling import PolledSource, Want
+from hosting.sources.shared import SharedSource
 from reliable_rx import operators as ops
 from reliable_rx.errors import ReliableRxError, SourceFailed
 from reliable_rx.reliable import DeadLetter
@@ -57,7 +60,7 @@ def file(request: pytest.FixtureRequest, tmp_path: Path) -> tuple[Path, list[int
 class Host:
     """One store, one evaluator after the other."""
 
-    def __init__(self, make: Callable[[], FileSource], **options: Any) -> None:
+    def __init__(self, make: Callable[[], Any], **options: Any) -> None:
         self.make, self.options = make, {"batch_events_max": 2, **options}
         self.store = MemoryStore()
         self.evaluator = self.new()
@@ -78,19 +81,28 @@ class Host:
         return [value for part in self.evaluator.stream(name).read(0, 1000) for value in part.values]
 
 
+WRAPPED: dict[str, Callable[[FileSource], Any]] = {
+    "plain": lambda source: source,
+    "polled": lambda source: PolledSource(source, Want(count_min=3, count_max=5, wait_s=0.0)),
+    "faulty": lambda source: FaultySource(source, [Stall(partition=source.partitions()[0], at=1, fetches=2)]),
+    "shared": lambda source: SharedSource(source, events_max=2),
+    "named": lambda source: SharedSource(source, events_max=2).named("me"),
+}
+
+
 def outcome(host: Host) -> tuple[list[Any], list[DeadLetter]]:
     return host.seen("sum"), host.seen("rows.dead_letters")
 
 
-@pytest.mark.parametrize("timed", [False, True])
+@pytest.mark.parametrize(("wrapped", "timed"), [*((each, False) for each in WRAPPED), ("plain", True)])
 @pytest.mark.parametrize("policy", ["skip", "dead_letter"])
-def test_recovered_at_every_boundary(file: tuple[Path, list[int]], policy: Any, timed: bool) -> None:
+def test_recovered_at_every_boundary(file: tuple[Path, list[int]], policy: Any, wrapped: str, timed: bool) -> None:
     """Good records are taken once, in order, and bad ones become the same dead letters, wherever it crashes."""
     path, bad = file
     timestamp = float if timed else None
 
-    def make() -> FileSource:
-        return FileSource(path, parse=number, on_bad_record=policy, timestamp=timestamp)
+    def make() -> Any:
+        return WRAPPED[wrapped](FileSource(path, parse=number, on_bad_record=policy, timestamp=timestamp))
 
     calm = Host(make)
     calm.evaluator.run()

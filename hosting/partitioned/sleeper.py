@@ -34,7 +34,7 @@ class Sleeper:
             return True
         for reader in self._readers:
             batch = reader.fetch(1)
-            if batch.values or batch.ended or batch.error is not None:
+            if batch.values or batch.rejected or batch.ended or batch.error is not None:
                 return True
         return False
 

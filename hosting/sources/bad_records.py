@@ -7,13 +7,17 @@ people: they are counted when a source fails, not for each of a million records 
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import Any, Literal
+
+from reliable_rx.errors import described, text_of
 
 OnBadRecord = Literal["fail", "skip", "dead_letter"]
 POLICIES = ("fail", "skip", "dead_letter")
 RAW_MAX = 65_536
 REASON_MAX = 2_000
+ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+")
 CAUGHT = (Exception, SystemExit)
 """What a function that reads a record may raise and only this record suffers for; an interrupt is the user's."""
 
@@ -44,14 +48,11 @@ def raw_text(data: bytes) -> str:
 
 
 def reason_of(error: BaseException) -> str:
-    """Say what *error* says, whatever its text does.
+    """Say what *error* says, whatever its text does, without what is another in the next process.
 
     >>> reason_of(ValueError("too short")), reason_of(KeyError("delay"))
     ('too short', "KeyError: 'delay'")
     """
-    try:
-        text = str(error)
-    except Exception:
-        text = "(its text cannot be had)"
-    text = text if len(text) <= REASON_MAX else f"{text[:REASON_MAX]}…"
-    return text if type(error) is ValueError else f"{type(error).__name__}: {text}"
+    text = text_of(error) if type(error) is ValueError else described(error)
+    text = ADDRESS.sub("", text)
+    return text if len(text) <= REASON_MAX else f"{text[:REASON_MAX]}…"

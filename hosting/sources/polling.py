@@ -179,6 +179,7 @@ class PolledSource:
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.timestamp: Callable[[Any], float] | None = getattr(source, "timestamp", None)
+        self.on_bad_record: str = getattr(source, "on_bad_record", "skip")
         self._source, self._want, self._bytes_of, self._clock = source, want, bytes_of, clock
         if isinstance(source, Listed):
             self.listing = source.listing
@@ -291,9 +292,10 @@ class PolledReader:
         self._position = last.first
         self._take(last)
         if not self._values:
-            return Batch(self._position, (), skipped=self._position - before, coming=last.coming)
+            skipped = self._position - before
+            return Batch(self._position, (), skipped=skipped, coming=last.coming, rejected=last.rejected)
         pulled = self._pull(most)
-        return replace(pulled, skipped=pulled.first - before)
+        return replace(pulled, skipped=pulled.first - before, rejected=last.rejected)
 
 
 class WakingPolledReader(PolledReader):

@@ -12,11 +12,12 @@ import threading
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from hosting.window import Cache, Cursor
 from reliable_rx.errors import PositionUnavailable
-from reliable_rx.reliable import Batch, Reader, SequencedEnd, Waking
+from reliable_rx.reliable import Batch, Reader, Rejected, SequencedEnd, Waking
 
 if TYPE_CHECKING:
     from hosting.sources.shared import SharedSource
@@ -35,6 +36,8 @@ class SharedPartition:
         self.cache: Cache | None = None
         self.reader: Reader | None = None
         self.finished: Batch | None = None
+        self.rejected: deque[Rejected] = deque()
+        """Records that could not be read, between the events of the cache, until all have passed them by."""
         self.readers: dict[str, SharedReader] = {}
         self.acknowledged: dict[str, int] = {}
         self.names: set[str] = set()
@@ -134,6 +137,8 @@ class SharedPartition:
             cache, reader = self.cache, self.reader
             if cache is None or reader is None or self.finished is not None:
                 return (), False, False
+            if self._are_too_many_rejected(cache):
+                return (), False, count_max > 0
             reserved = self._reserve(cache, count_max)
         if not reserved:
             return (), False, count_max > 0
@@ -146,6 +151,20 @@ class SharedPartition:
         with self.lock:
             fresh = self._fill(cache, reserved, batch)
         return fresh, bool(batch.values) or self.finished is not None, batch.coming
+
+    def _are_too_many_rejected(self, cache: Cache) -> bool:
+        """Return whether there are as many as there may be events, once those are forgotten that all have passed by."""
+        if len(self.rejected) >= self.source.events_max:
+            cache.pass_gap()
+        while self.rejected and self.rejected[0].position < cache.first:
+            self.rejected.popleft()
+        return len(self.rejected) >= self.source.events_max
+
+    def rejected_within(self, first: int, end: int) -> tuple[Rejected, ...]:
+        """Under the lock: return the records that could not be read from id *first* on and before *end*."""
+        if not self.rejected or first == end:
+            return ()
+        return tuple(each for each in self.rejected if first <= each.position < end)
 
     def _reserve(self, cache: Cache, count_max: int) -> int:
         reserved = cache.reserve(count_max)
@@ -174,6 +193,7 @@ class SharedPartition:
                 first=first,
                 end=batch.next,
             )
+        self.rejected.extend(each for each in batch.rejected if each.position >= cache.next_id)
         fresh = cache.fill(reserved, values, first=first)
         if batch.ended or batch.error is not None:
             self.finished = batch
@@ -254,10 +274,9 @@ class SharedReader:
         held_up = self.partition.fetch(count_max)
         more = self._taken(count_max)
         if more is None:  # detached meanwhile
-            return Batch(self.position, (), skipped=batch.skipped, coming=True)
-        return Batch(
-            more.first, more.values, more.ended, more.error, batch.skipped + more.skipped, held_up and not more.values
-        )
+            return replace(batch, coming=True)
+        skipped, rejected = batch.skipped + more.skipped, batch.rejected + more.rejected
+        return replace(more, skipped=skipped, rejected=rejected, coming=held_up and not more.values)
 
     def _taken(self, count_max: int) -> Batch | None:
         """Take from the cache; None if this reader is not in it."""
@@ -273,13 +292,15 @@ class SharedReader:
                 return None, False
             batch = cursor.take(count_max)
             skipped = batch.first - self.position
+            rejected = self.partition.rejected_within(self.position, batch.first) if self.stream is None else ()
             self.position = batch.next
             cursor.confirm(batch.next - 1)
             relieved = cache.under_pressure and cache.room() > 0
             end = self.partition.finished
+            taken = Batch(batch.first, batch.values, skipped=skipped, rejected=rejected)
             if end is None or batch.next < cache.next_id:
-                return Batch(batch.first, batch.values, skipped=skipped), relieved
-            return Batch(batch.first, batch.values, end.ended, end.error, skipped), relieved
+                return taken, relieved
+            return replace(taken, ended=end.ended, error=end.error), relieved
 
     # -- in the cache, or apart
 
@@ -323,7 +344,7 @@ class SharedReader:
         if len(batch.values) > count_max:
             rest = Batch(batch.first + count_max, batch.values[count_max:], batch.ended, batch.error)
             self.ahead.appendleft(rest)
-            batch = Batch(batch.first, batch.values[:count_max], skipped=batch.skipped)
+            batch = replace(batch, values=batch.values[:count_max], ended=False, error=None)
         self.position = batch.next
         return batch
 
