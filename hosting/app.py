@@ -17,6 +17,7 @@ from checkpoint.store import Store
 from hosting.companions import StartCompanion
 from hosting.cycles import there_are
 from hosting.evaluator import QueryEvaluator
+from hosting.sources.bad_records import OnBadRecord, check_policy
 from hosting.sources.pushed import PushedStream
 from reliable_rx.event_time import EventTime
 from reliable_rx.limits import Limits
@@ -57,8 +58,8 @@ class Options(TypedDict, total=False):
 class Pushed:
     """A durable input declared by an app: to be pushed into while the app is hosted."""
 
-    def __init__(self, name: str) -> None:
-        self.name = name
+    def __init__(self, name: str, on_bad_record: OnBadRecord = "fail") -> None:
+        self.name, self.on_bad_record = name, on_bad_record
         self._stream: PushedStream | None = None
 
     @property
@@ -124,10 +125,14 @@ class App:
         self.sources[name] = source
         return rx.source(name)
 
-    def push(self, name: str) -> Pushed:
-        """Declare a durable input that application code pushes into; queries read it as `reliable_rx.source(name)`."""
+    def push(self, name: str, *, on_bad_record: OnBadRecord = "fail") -> Pushed:
+        """Declare a durable input that application code pushes into; queries read it as `reliable_rx.source(name)`.
+
+        *on_bad_record* says what becomes of a value that was stored and cannot be loaded any more.
+        """
         name = self._check_new("pushed input", name)
-        self.pushed[name] = Pushed(name)
+        check_policy(on_bad_record)
+        self.pushed[name] = Pushed(name, on_bad_record)
         return self.pushed[name]
 
     def query(
@@ -152,14 +157,16 @@ class App:
         return rx.source(name)
 
     def sink(self, stream: str, sink: Sink | Callable[..., Sink]) -> None:
-        """Send the stream of a query (or its dead letters, or its late events) to *sink*.
+        """Send the stream of a query (or its dead letters, its late events, or a source's dead letters) to *sink*.
 
         A function that makes the sink may take one argument: on nodes that share partitions it is the `Place` at which
         the stream is written, so that each partition has a target of its own; elsewhere it is None.
 
         *Raises* `KeyError` for an unknown stream.
         """
-        if query_of(check_name("stream", stream)) not in self.queries:
+        query = query_of(check_name("stream", stream))
+        is_source = stream.endswith(".dead_letters") and (query in self.sources or query in self.pushed)
+        if query not in self.queries and not is_source:
             there = there_are(self.queries, stream)
             raise KeyError(f"no query is called {stream!r}, so there is no such stream; {there}")
         self.sinks.append((stream, sink))
@@ -187,7 +194,7 @@ class App:
         for name, source in self.sources.items():
             evaluator.source(name, made(source, "partitions"))
         for name, pushed in self.pushed.items():
-            pushed._stream = evaluator.push(name)
+            pushed._stream = evaluator.push(name, on_bad_record=pushed.on_bad_record)
         for name, each in self.queries.items():
             evaluator.create(name, each.query, policy=each.policy, limits=each.limits, clock=each.clock)
         for stream, sink in self.sinks:

@@ -33,6 +33,7 @@ from hosting.outlets import Outlet, Outlets
 from hosting.recovery import recover
 from hosting.reporting import Reporter
 from hosting.restarting import restart
+from hosting.sources.bad_records import OnBadRecord
 from hosting.sources.pushed import PushedStream
 from hosting.starting import Start
 from hosting.statistics import QueryFigures, RecoveryFigures, Statistics, figures, query_figures
@@ -132,10 +133,13 @@ class QueryEvaluator:
         partitions = self.intake.add(name, source, start=start)
         self.engine.declare(name, partitions, timestamp=getattr(source, "timestamp", None))
 
-    def push(self, name: str) -> PushedStream:
-        """Declare a durable pushed input and return it: `on_next` returns when the value is durable."""
+    def push(self, name: str, *, on_bad_record: OnBadRecord = "fail") -> PushedStream:
+        """Declare a durable pushed input and return it: `on_next` returns when the value is durable.
+
+        *on_bad_record* says what becomes of a value that was stored and cannot be loaded any more.
+        """
         name = self._check_new("pushed input", name)
-        pushed = PushedStream(self.store.log(name), wake=self.wake)
+        pushed = PushedStream(self.store.log(name), wake=self.wake, name=name, on_bad_record=on_bad_record)
         self.source(name, pushed)
         return pushed
 

@@ -88,7 +88,7 @@ class Intake:
             check_start(source, start)
             self.starts[name] = start
         self.sources[name] = source
-        self.bad_records.policies[name] = getattr(source, "on_bad_record", "skip")
+        self.bad_records.policies[name] = getattr(source, "on_bad_record", "fail")
         timestamp = getattr(source, "timestamp", None)
         self.event_time = self.event_time or timestamp is not None
         lineage = lineage_of(name, source)
@@ -97,7 +97,7 @@ class Intake:
         names = list(source.partitions() if lineage is None else lineage.listed)
         check_partitions(name, names)
         for each in names:
-            self.partitions[name, each] = Partition(name, each, timestamp)
+            self.partitions[name, each] = self._partition(name, each, timestamp)
         return names if lineage is None and start is None else []
 
     def open(self, positions: dict[tuple[str, str], int], ended: set[tuple[str, str]], wake: Any) -> None:
@@ -145,9 +145,13 @@ class Intake:
             if before.reader is not None:
                 before.reader.close()
             self.unknown.pop(key, None)
-            fresh = self.partitions[key] = Partition(*key, before.timestamp)
+            fresh = self.partitions[key] = self._partition(*key, before.timestamp)
             self._begin(key, fresh, position, ended=False)
         self._open_ready()
+
+    def _partition(self, source: str, name: str, timestamp: Callable[[Any], float] | None) -> Partition:
+        sifts = timestamp is not None and self.bad_records.policies[source] != "fail"
+        return Partition(source, name, timestamp, sifts=sifts)
 
     def _begin(self, key: tuple[str, str], partition: Partition, position: int, *, ended: bool) -> None:
         partition.position, partition.acknowledged = position, position - 1
@@ -218,7 +222,7 @@ class Intake:
             key = (source, name)
             if key in self.partitions:
                 continue
-            partition = self.partitions[key] = Partition(source, name, timestamp)
+            partition = self.partitions[key] = self._partition(source, name, timestamp)
             if key in self.absent:
                 self._begin(key, partition, self.absent.pop(key), ended=key in self.absent_ended)
                 self.absent_ended.discard(key)

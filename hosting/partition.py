@@ -7,12 +7,15 @@ to be left out, and until then the partition counts as standing before them.
 from __future__ import annotations
 
 import time as wall
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from collections import deque
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
 from typing import Any
 
+from hosting.sources.bad_records import CAUGHT, reason_of
 from hosting.turn import Events, Rejects
-from reliable_rx.errors import PositionUnavailable
+from reliable_rx.errors import PositionUnavailable, SourceFailed, described
 from reliable_rx.reliable import Batch, Reader, Rejected
 
 COMING_POLL_S = 0.001
@@ -44,6 +47,9 @@ class Partition:
     rejected: tuple[Rejected, ...] = ()
     """Records that could not be read, between `reached` and `position`, and are neither taken nor left out yet."""
     reached: int = 0
+    sifts: bool = False
+    """Whether an event whose time cannot be read is a record that could not be read, and no failure."""
+    sifted: deque[Batch] = field(default_factory=deque)
 
     @property
     def waiting(self) -> int:
@@ -54,7 +60,7 @@ class Partition:
         """Read ahead if nothing waits; return whether something does now."""
         if self.waiting or self.finished is not None or self.reader is None or self.rejected:
             return True
-        batch = self.reader.fetch(count_max)
+        batch = self._fetched(self.reader, count_max) if self.sifts else self.reader.fetch(count_max)
         if batch.rejected:
             self.reached = self.position
             self.rejected = tuple(each for each in batch.rejected if each.position >= self.position)
@@ -62,6 +68,12 @@ class Partition:
         if batch.ended or batch.error is not None:
             self.finished = batch
         return bool(self.ahead) or self.finished is not None or bool(self.rejected)
+
+    def _fetched(self, reader: Reader, count_max: int) -> Batch:
+        """Fetch events whose time can be read, with the others among what could not be."""
+        if not self.sifted and self.timestamp is not None:
+            self.sifted.extend(sift(reader.fetch(count_max), self.timestamp))
+        return self.sifted.popleft()
 
     @property
     def safe_position(self) -> int:
@@ -109,8 +121,9 @@ class Partition:
         if timestamp is None:
             return min(count_max, self.waiting)
         most, ahead, start = min(count_max, self.waiting), self.ahead, self.start
-        while count < most and ((time := timestamp(ahead[start + count])) < limit or (included and time == limit)):
-            count += 1
+        with suppress(*CAUGHT):  # what comes before it is taken, and then it is at the head
+            while count < most and ((time := timestamp(ahead[start + count])) < limit or (included and time == limit)):
+                count += 1
         return count
 
     @property
@@ -118,7 +131,18 @@ class Partition:
         """The time of the oldest waiting event; a finished partition is at the end of time."""
         if not self.waiting:
             return float("inf")
-        return float("-inf") if self.timestamp is None else self.timestamp(self.ahead[self.start])
+        if self.timestamp is None:
+            return float("-inf")
+        try:
+            return time_of(self.timestamp, self.ahead[self.start])
+        except CAUGHT as error:
+            raise SourceFailed(
+                f"{self.source} partition {self.name}: the time of id {self.position:,} cannot be read: "
+                f"{described(error)}; mend `timestamp`, or read past it with on_bad_record='skip' or 'dead_letter'",
+                source=self.source,
+                partition=self.name,
+                position=self.position,
+            ) from error
 
     def again(self, first: int, count: int, time: float, *, ended: bool, singly: bool) -> Events:
         """Take exactly the events of a journalled turn once more. *Raises* `PositionUnavailable`."""
@@ -172,3 +196,29 @@ class Partition:
                 return False
             wall.sleep(COMING_POLL_S)
         return True
+
+
+def time_of(timestamp: Callable[[Any], float], value: Any) -> float:
+    """Return the time of an event. *Raises* `ValueError` for what is no time, and what *timestamp* raises."""
+    found = timestamp(value)
+    if not float("-inf") <= found <= float("inf"):
+        raise ValueError(f"{found!r} is no time")
+    return found
+
+
+def sift(batch: Batch, timestamp: Callable[[Any], float]) -> Iterator[Batch]:
+    """Cut *batch* so that each event whose time cannot be read comes as a record that could not be."""
+    first, values, rejected = batch.first, list[Any](), list(batch.rejected)
+    for n, value in enumerate(batch.values, batch.first):
+        try:
+            time_of(timestamp, value)
+        except CAUGHT as error:
+            if values:
+                yield Batch(first, values, skipped=batch.skipped, rejected=tuple(rejected))
+                batch, values, rejected = replace(batch, skipped=0), [], []
+            first = n + 1
+            batch = replace(batch, skipped=batch.skipped + 1)
+            rejected.append(Rejected(n, value, f"its time cannot be read: {reason_of(error)}"))
+        else:
+            values.append(value)
+    yield replace(batch, first=first, values=values, rejected=tuple(rejected))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -10,7 +11,7 @@ import pytest
 
 import reliable_rx as rx
 from checkpoint import MemoryStore
-from hosting import FileSource, QueryEvaluator
+from hosting import App, FileSource, JsonLinesSink, QueryEvaluator
 from hosting.sources import lines
 from hosting.sources.faults import FaultySource, Stall
 from hosting.sources.polling import PolledSource, Want
@@ -206,3 +207,87 @@ def test_a_failing_source_ends_in_words(file: tuple[Path, list[int]]) -> None:
         assert bad and isinstance(error, SourceFailed) and error.position == bad[0]
     else:
         assert not bad
+
+
+class Gone:
+    """A class that a later version of an app no longer has."""
+
+
+@pytest.mark.parametrize("policy", ["fail", "skip", "dead_letter"])
+def test_pushed_values_whose_class_is_gone(policy: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """They are bad records of their input: the values around them are taken, and they become dead letters as bytes."""
+    store = MemoryStore()
+    first = QueryEvaluator(store, background=False)
+    first.push("rows").push([1, Gone(), Gone(), 4])
+    first.close()
+    monkeypatch.delattr(f"{__name__}.Gone")
+    for _ in range(2):
+        store = store.reopen()
+        evaluator = QueryEvaluator(store, background=False, checkpoint_interval_s=1e9)
+        pushed = evaluator.push("rows", on_bad_record=policy)
+        evaluator.create("sum", rx.source("rows").pipe(ops.scan(add, 0)))
+        assert pushed.bounds("0") == (0, 4)
+        if policy == "fail":
+            with pytest.raises(SourceFailed, match="id 1 pushed into 'rows' cannot be loaded: AttributeError"):
+                evaluator.run(until=lambda: False)
+        else:
+            while evaluator.step():
+                pass
+        found = [value for part in evaluator.stream("sum").read(0, 9) for value in part.values]
+        letters = [each for part in evaluator.stream("rows.dead_letters").read(0, 9) for each in part.values]
+        assert found == ([1] if policy == "fail" else [1, 5])
+        assert [each.position for each in letters] == ([1, 2] if policy == "dead_letter" else [])
+        assert all(b"Gone" in bytes.fromhex(each.value) for each in letters)
+        evaluator.close()
+
+
+def test_a_sink_takes_the_dead_letters_of_a_source(tmp_path: Path) -> None:
+    """An app sends them to a sink like those of a query."""
+    path = tmp_path / "rows.jsonl"
+    path.write_bytes(b"1\n\xff\n3\n")
+    app = App()
+    app.source("rows", FileSource(path, on_bad_record="dead_letter"))
+    app.query("sum", rx.source("rows").pipe(ops.scan(add, 0)))
+    app.sink("rows.dead_letters", JsonLinesSink(tmp_path / "bad.jsonl"))
+    with pytest.raises(KeyError, match=r"no query is called 'rows\.late'|no query is called"):
+        app.sink("rows.late", JsonLinesSink(tmp_path / "late.jsonl"))
+    with app.evaluator(MemoryStore()) as evaluator:
+        evaluator.run()
+    (letter,) = [json.loads(line) for line in (tmp_path / "bad.jsonl").read_text().splitlines() if "rows" in line]
+    told = letter.get("value", letter)
+    assert (told["position"], told["value"]) == (1, "\\xff")
+
+
+def time_of(value: Any) -> float:
+    return {"nan": float("nan"), "none": None, "text": "late"}.get(value, value)  # type: ignore[return-value]
+
+
+@pytest.mark.parametrize("policy", ["fail", "skip", "dead_letter"])
+def test_events_whose_time_cannot_be_read(tmp_path: Path, policy: Any) -> None:
+    """They are bad records of their source too, at every boundary, and never end a run in a raw error."""
+    path = tmp_path / "rows.jsonl"
+    path.write_bytes(b'1\n"nan"\n"none"\n2\n3\n{\n"text"\n4\n"nan"\n')
+
+    def make() -> FileSource:
+        return FileSource(path, timestamp=time_of, on_bad_record=policy)
+
+    host = Host(make)
+    if policy == "fail":
+        with pytest.raises(SourceFailed, match="the time of id 1 cannot be read: ValueError: nan is no time"):
+            host.evaluator.run()
+        assert host.seen("sum") == [1]
+        return
+    for steps in range(12):
+        host = Host(make)
+        host.evaluator.start()
+        for _ in range(steps):
+            if (turn := host.evaluator._next_turn()) is not None:
+                host.evaluator._take(turn)
+        host.evaluator.flush()
+        if steps % 2:
+            host.evaluator.checkpoint()
+        host.crash()
+        host.evaluator.run()
+        assert host.seen("sum") == [1, 3, 6, 10]
+        bad = [1, 2, 5, 6, 8] if policy == "dead_letter" else []
+        assert [letter.position for letter in host.seen("rows.dead_letters")] == bad

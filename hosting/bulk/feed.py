@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -11,6 +12,7 @@ from reliable_rx.errors import SourceFailed
 from reliable_rx.reliable import Batch, Reader
 
 IDLE_PAUSE_S = 0.02
+LOG = logging.getLogger("reliable_rx")
 
 
 class Stopped(Exception):
@@ -45,6 +47,7 @@ class Feed:
         self.position = position
         self.ended = False
         self.error: Exception | None = None
+        self.rejected = 0
         self._until, self._stall_s, self._stopped = until, stall_s, stopped
 
     @property
@@ -60,6 +63,11 @@ class Feed:
             chunk.ids += range(self.position, self.position + len(values))
             chunk.values += values
             self.position += len(values)
+        if self.done and self.rejected:
+            LOG.warning(
+                "partition %s: %s records could not be read and are left out", self._partition, f"{self.rejected:,}"
+            )
+            self.rejected = 0
         return chunk
 
     def _fetch(self, count_max: int) -> Sequence[Any]:
@@ -67,6 +75,7 @@ class Feed:
         give_up = time.monotonic() + self._stall_s
         while not self._stopped():
             batch = self._reader.fetch(count_max)
+            self.rejected += len(batch.rejected)
             values = self._beyond_doubt(batch)
             if self.position + len(values) >= batch.next:
                 self.ended, self.error = batch.ended or batch.error is not None, batch.error

@@ -73,7 +73,8 @@ class Readers:
 
 
 def _writes(evaluator: QueryEvaluator, stream: str) -> bool:
-    return query_of(stream) in evaluator.queries()
+    query = query_of(stream)
+    return query in evaluator.queries() or (query != stream and query in evaluator.intake.sources)
 
 
 def _first(evaluator: QueryEvaluator, stream: str) -> int:

@@ -228,10 +228,12 @@ def _section(
             known = ", ".join(sources) or "none"
             raise QueryRefused(f"no source is called {each!r}; the app declares {known}", path=f"/{min(queries)}")
     whole = next(iter(queries.values())).scope == "all"
+    apart = {name for name, each in app.queries.items() if each.scope != "all"} if whole else set()
+    buried = set(read) - frozenset[str]().union(*(roots[name] for name in apart))  # a source's letters go once
     return Section(
         WHOLE if whole else "+".join(read),
         {name: sources[name] for name in read},
         queries,
-        [(stream, sink) for stream, sink in app.sinks if query_of(stream) in queries],
+        [(stream, sink) for stream, sink in app.sinks if query_of(stream) in {*queries, *buried}],
         app.options,
     )

@@ -67,7 +67,7 @@ class FaultySource:
         self._faults = sorted(faults, key=lambda fault: fault.at)
         self._left = {id(fault): _repeats(fault) for fault in self._faults}
         self.timestamp: Callable[[Any], float] | None = getattr(source, "timestamp", None)
-        self.on_bad_record: str = getattr(source, "on_bad_record", "skip")
+        self.on_bad_record: str = getattr(source, "on_bad_record", "fail")
         if isinstance(source, Listed):
             self.listing = source.listing
         if isinstance(source, Bounded):

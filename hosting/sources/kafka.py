@@ -12,6 +12,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from hosting.sources.bad_records import OnBadRecord, check_policy
 from hosting.sources.kafka_ask import Asker
 from hosting.sources.kafka_link import Link
 from hosting.sources.kafka_offsets import Offsets
@@ -44,7 +45,9 @@ class KafkaSource:
 
     *isolation* ``"read_committed"`` hides what transactions have aborted or not yet committed. *rooms* names the
     machine room of each broker, by its id; a partition's room is its leader's. Brokers have *timeout_s* seconds to
-    answer questions. All else the client knows (security, compression, addresses) goes into *settings*.
+    answer questions. A record on which *decode* raises fails the source; with *on_bad_record* ``"skip"`` it is left
+    out, with ``"dead_letter"`` it goes to the stream ``NAME.dead_letters`` of the source. All else the client knows
+    (security, compression, addresses) goes into *settings*.
 
     >>> from confluent_kafka import Producer
     >>> producer = Producer({"test.mock.num.brokers": 1, "log_level": 0})
@@ -84,11 +87,14 @@ class KafkaSource:
         timeout_s: float = 10.0,
         rooms: Mapping[int, str] | None = None,
         settings: Mapping[str, Any] | None = None,
+        on_bad_record: OnBadRecord = "fail",
     ) -> None:
+        check_policy(on_bad_record)
         if events_max < POLLS_MIN:
             raise ValueError(f"events_max is {events_max}; a partition holds {POLLS_MIN} events or more")
         self.topic = topic
         self.timestamp = timestamp
+        self.on_bad_record = on_bad_record
         self._decode = _decoder(decode)
         self._limits = Limits(events_max, buffer_bytes_max)
         self._rooms = dict(rooms or {})
@@ -129,7 +135,16 @@ class KafkaSource:
             what = f"offsets before {first:,} {gone}" if at < first else f"offset {end:,} {gone}"
             message = f"topic {self.topic!r}, partition {partition}: offset {at:,} is wanted, and {what}"
             raise PositionUnavailable(f"{message}; start elsewhere", wanted=at, first=first, end=end)
-        reader = KafkaReader(partition, number, at, end=end, decode=self._decode, limits=self._limits, owner=self._link)
+        reader = KafkaReader(
+            partition,
+            number,
+            at,
+            end=end,
+            decode=self._decode,
+            limits=self._limits,
+            owner=self._link,
+            fails=self.on_bad_record == "fail",
+        )
         self._link.attach(reader)
         return reader
 

@@ -14,8 +14,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
-from reliable_rx.errors import ReliableRxError, SourceFailed
-from reliable_rx.reliable import Batch
+from hosting.sources.bad_records import CAUGHT, reason_of
+from hosting.sources.kafka_record import record_of
+from reliable_rx.errors import ReliableRxError, SourceFailed, described
+from reliable_rx.reliable import Batch, Rejected
 
 if TYPE_CHECKING:
     from confluent_kafka import Message
@@ -47,7 +49,16 @@ class KafkaReader:
     """Gives the records of one partition from an offset on, and says which offsets hold none."""
 
     def __init__(
-        self, name: str, number: int, at: int, *, end: int, decode: Decode, limits: Limits, owner: Owner
+        self,
+        name: str,
+        number: int,
+        at: int,
+        *,
+        end: int,
+        decode: Decode,
+        limits: Limits,
+        owner: Owner,
+        fails: bool = True,
     ) -> None:
         self.name, self.number = name, number
         self.expected = at  # the polling thread's: what comes next
@@ -55,6 +66,7 @@ class KafkaReader:
         self.paused = False  # the polling thread's too
         self._end = end
         self._decode = decode
+        self._fails = fails
         self._limits = limits
         self._owner = owner
         self._position = at
@@ -71,15 +83,24 @@ class KafkaReader:
         before = self._position
         first, records = self._take(count_max)
         values: list[Any] = []
-        try:
-            for record in records:
-                values.append(self._decode(record))  # noqa: PERF401  # what was decoded is kept if the next fails
-        except Exception as error:
-            self._put_back(first + len(values), records[len(values) :])
-            if not values:
-                raise self._undecodable(first, error) from error
+        rejected: list[Rejected] = []
+        while len(values) + len(rejected) < len(records):
+            index = len(values) + len(rejected)
+            try:
+                for record in records[index:]:
+                    values.append(self._decode(record))  # noqa: PERF401  # what was decoded is kept if the next fails
+            except CAUGHT as error:
+                index = len(values) + len(rejected)
+                if values or self._fails:
+                    self._put_back(first + index, records[index:])
+                    if not values:
+                        raise self._undecodable(first, error) from error
+                    break
+                why = f"decode failed: {reason_of(error)}"
+                rejected.append(Rejected(first + index, record_of(records[index]), why))
         coming = not records and self._position < self._end
-        return Batch(first, values, skipped=first - before, coming=coming)
+        start = first + len(rejected)
+        return Batch(start, values, skipped=start - before, coming=coming, rejected=tuple(rejected))
 
     def acknowledge(self, n: int, /) -> None:
         self._owner.acknowledge(self, n + 1)
@@ -127,11 +148,12 @@ class KafkaReader:
         self.held_events += sign * len(records)
         self.held_bytes += sign * sum(map(len, records))
 
-    def _undecodable(self, position: int, error: Exception) -> SourceFailed:
+    def _undecodable(self, position: int, error: BaseException) -> SourceFailed:
         topic = self._owner.topic
         return SourceFailed(
             f"decode failed on the record at {position:,} of topic {topic!r}, partition {self.name}: "
-            f"{type(error).__name__}: {error}; let decode return a value that says so, for the query to handle",
+            f"{described(error)}; let decode return a value that says so, or read past it with on_bad_record='skip' or "
+            f"'dead_letter'",
             source=topic,
             partition=self.name,
             position=position,

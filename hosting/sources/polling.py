@@ -179,7 +179,7 @@ class PolledSource:
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.timestamp: Callable[[Any], float] | None = getattr(source, "timestamp", None)
-        self.on_bad_record: str = getattr(source, "on_bad_record", "skip")
+        self.on_bad_record: str = getattr(source, "on_bad_record", "fail")
         self._source, self._want, self._bytes_of, self._clock = source, want, bytes_of, clock
         if isinstance(source, Listed):
             self.listing = source.listing

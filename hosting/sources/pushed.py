@@ -1,6 +1,7 @@
 """A pushed input made replayable: application code calls `on_next`, and has its answer when the value is durable.
 
-The log is trimmed one acknowledgement late, so that the checkpoint before the newest can still be replayed.
+The log is trimmed one acknowledgement late, so that the checkpoint before the newest can still be replayed. A value
+that was stored and cannot be loaded any more, because its class is gone, is a bad record.
 """
 
 from __future__ import annotations
@@ -10,16 +11,21 @@ from typing import Any
 
 from checkpoint.codec import decode, encode
 from checkpoint.log import Log
-from reliable_rx.errors import PositionUnavailable
-from reliable_rx.reliable import Batch
+from hosting.sources.bad_records import CAUGHT, RAW_MAX, OnBadRecord, check_policy, reason_of
+from reliable_rx.errors import PositionUnavailable, SourceFailed
+from reliable_rx.reliable import Batch, Rejected
 
-VALUE, COMPLETED, ERROR = 0, 1, 2
+VALUE, COMPLETED, ERROR, UNREADABLE = 0, 1, 2, 3
 
 
 class PushedStream:
     """A durable stream that application code pushes into, from any thread."""
 
-    def __init__(self, log: Log, *, wake: Callable[[], None]) -> None:
+    def __init__(
+        self, log: Log, *, wake: Callable[[], None], name: str = "pushed", on_bad_record: OnBadRecord = "fail"
+    ) -> None:
+        check_policy(on_bad_record)
+        self.name, self.on_bad_record = name, on_bad_record
         self._log = log
         self._wakers: tuple[Callable[[], None], ...] = (wake,)
 
@@ -61,8 +67,8 @@ class PushedStream:
         """Return the oldest id that is kept, and the one behind the last value."""
         first, end = self._log.first, self._log.end
         if end > first:
-            kind, _ = decode(self._log.read(end - 1, 1)[1][0])
-            end -= kind != VALUE  # the stream's end has an id too, and is no value
+            kind, _ = loaded(self._log.read(end - 1, 1)[1][0])
+            end -= kind in (COMPLETED, ERROR)  # the stream's end has an id too, and is no value
         return first, end
 
     def open(self, partition: str, at: int, /) -> PushedReader:
@@ -95,12 +101,31 @@ class PushedReader:
             return Batch(first, ())
         _, blobs = self._log.read(first, count_max)
         values: list[Any] = []
-        for kind, value in map(decode, blobs):
-            if kind != VALUE:
-                return Batch(first, values, ended=True, error=value)
-            values.append(value)
+        try:
+            for kind, value in map(decode, blobs):
+                if kind != VALUE:
+                    return Batch(first, values, ended=True, error=value)
+                values.append(value)
+        except CAUGHT:
+            if not values:
+                return self._bad(blobs)
         self._position += len(values)
         return Batch(first, values)
+
+    def _bad(self, blobs: Sequence[bytes]) -> Batch:
+        """Pass over the values at the front that cannot be loaded. *Raises* `SourceFailed` if that may not be."""
+        stream, found = self._stream, list[Rejected]()
+        for n, blob in enumerate(blobs, self._position):
+            kind, why = loaded(blob)
+            if kind != UNREADABLE:
+                break
+            if stream.on_bad_record == "fail":
+                message = f"id {n:,} pushed into {stream.name!r} cannot be loaded: {why}; have its class and module as "
+                message += "they were, or read past it with on_bad_record='skip' or 'dead_letter'"
+                raise SourceFailed(message, source=stream.name, partition="0", position=n)
+            found.append(Rejected(n, blob[:RAW_MAX].hex(), f"it cannot be loaded: {why}"))
+        self._position += len(found)
+        return Batch(self._position, (), skipped=len(found), rejected=tuple(found), coming=True)
 
     def acknowledge(self, n: int, /) -> None:
         if n > self._acknowledged:
@@ -113,3 +138,12 @@ class PushedReader:
 
     def close(self) -> None:
         """The log belongs to the store."""
+
+
+def loaded(blob: bytes) -> tuple[int, Any]:
+    """Return kind and value of an entry, or `UNREADABLE` and why."""
+    try:
+        kind, value = decode(blob)
+    except CAUGHT as error:
+        return UNREADABLE, reason_of(error)
+    return kind, value

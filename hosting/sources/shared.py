@@ -160,7 +160,7 @@ class SharedView:
 def _pass_on(source: Source, to: Any) -> None:
     """What *source* can, *to* can: asked for by protocols that look at the instance."""
     to.timestamp = getattr(source, "timestamp", None)
-    to.on_bad_record = getattr(source, "on_bad_record", "skip")
+    to.on_bad_record = getattr(source, "on_bad_record", "fail")
     for name in PASSED_ON:
         if hasattr(source, name):
             setattr(to, name, getattr(source, name))

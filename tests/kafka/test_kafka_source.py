@@ -387,3 +387,24 @@ def test_settings_that_the_client_does_not_know_are_named() -> None:
     source = KafkaSource("t", bootstrap_servers="localhost:1", settings={"security.protocoll": "SSL"})
     with pytest.raises(ValueError, match=r"security\.protocoll"):
         source.partitions()
+
+
+@pytest.mark.parametrize("policy", ["skip", "dead_letter"])
+def test_records_that_cannot_be_decoded_are_passed_over(cluster: Cluster, policy: Any) -> None:
+    """They keep their offsets, come with the batch behind them as they were written, and are the same each time."""
+    topic = cluster.topic()
+    cluster.produce(topic, ["zero", 1, 2, "three", "four", 5, "six"])
+
+    def make() -> KafkaSource:
+        return cluster.source(topic, on_bad_record=policy)
+
+    check_source(make, finite=False, positions_max=4)
+    reader = make().open("0", 0)
+    eventually(lambda: reader.held_events == 7)
+    batches = [reader.fetch(10) for _ in range(4)]
+    assert [(batch.first, list(batch.values)) for batch in batches] == [(1, [1, 2]), (5, [5]), (7, []), (7, [])]
+    rejected = [each for batch in batches for each in batch.rejected]
+    assert [each.position for each in rejected] == [0, 3, 4, 6]
+    assert rejected[0].value.value == b"zero" and "invalid literal" in rejected[0].error
+    assert reader.held_events == 0
+    reader.close()
