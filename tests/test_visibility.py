@@ -18,6 +18,7 @@ import pytest
 from cli_process import cli, running, write
 from conditions import until
 from forked import Forked
+from lanes import at_each_commit, left_to_commits
 
 from checkpoint import SqliteStore
 from hosting.cli.wording import FAILED
