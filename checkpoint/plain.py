@@ -123,7 +123,7 @@ def _road(kind: type) -> Road:
 
 
 def _dataclass_road(kind: type) -> Road:
-    names = tuple(field.name for field in fields(kind) if field.compare)
+    names = tuple(field.name for field in fields(kind) if field.compare and field.metadata.get("digest", True))
     return lambda walk, value: (*names, *walk.items([getattr(value, name, None) for name in names]))
 
 

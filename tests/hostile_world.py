@@ -1,0 +1,113 @@
+"""An app of well-behaved queries with a hostile one among them, killed again and again: what the others must give.
+
+The expected outputs of the others are those of an app that never had the hostile one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import reliable_rx as rx
+from checkpoint import MemoryStore
+from hosting import ListSource, QueryEvaluator
+from reliable_rx import operators as ops
+from reliable_rx.testing import check_ledger
+from reliable_rx.testing.steps import add, third
+
+NUMBERS = list(range(1, 21))
+STEPS_MAX = 2_000
+KILL, CRASH, CLOSE, FULL = "kill", "checkpoint and kill", "close", "full checkpoint and close"
+ENDS = (KILL, CRASH, CLOSE, FULL)
+OTHERS = {
+    "sum": rx.source("n").pipe(ops.scan(add, 0)),
+    "pairs": rx.source("n").pipe(ops.pairwise()),
+    "groups": rx.source("n").pipe(ops.group_by(third), ops.flat_map(lambda group: group.pipe(ops.scan(add, 0)))),
+    "over": rx.source("sum").pipe(ops.map(third)),
+}
+
+
+class Life(NamedTuple):
+    """How many steps an evaluator takes, and how it ends."""
+
+    steps: int
+    end: str
+
+
+class HostileWorld:
+    """One store, one evaluator after the other on it, and what was seen of the queries that are not hostile."""
+
+    def __init__(self, hostile: Any, *, policy: str = "fail", strict: bool = True, batch: int = 3) -> None:
+        self.hostile, self.policy, self.strict, self.batch = hostile, policy, strict, batch
+        self.store: Any = MemoryStore()
+        self.seen: dict[str, list[tuple[int, Any]]] = {name: [] for name in OTHERS}
+
+    def begin(self, *, with_hostile: bool = True) -> QueryEvaluator:
+        """Open the store as the next process does."""
+        evaluator = QueryEvaluator(
+            self.store, background=False, batch_events_max=self.batch, strict=self.strict, checkpoint_interval_s=1e9
+        )
+        evaluator.source("n", ListSource(NUMBERS))
+        for name, query in OTHERS.items():
+            evaluator.create(name, query)
+        if with_hostile:
+            evaluator.create("hostile", self.hostile, policy=self.policy)
+            evaluator.create("behind", rx.source("hostile").pipe(ops.count()))
+        evaluator.start()
+        return evaluator
+
+    def live(self, life: Life, *, with_hostile: bool = True) -> None:
+        """Have one life after the other end as it may."""
+        evaluator = self.begin(with_hostile=with_hostile)
+        for _ in range(life.steps):
+            evaluator.step()
+        if life.end in (CRASH, FULL):
+            evaluator.checkpoint(full=life.end == FULL)
+        self.look(evaluator)
+        if life.end in (KILL, CRASH):
+            evaluator.abandon()
+        else:
+            evaluator.close()
+        self.store = self.store.reopen()
+
+    def finish(self) -> None:
+        """Let all come through; then go on without the hostile query, and look once more."""
+        self.live(Life(STEPS_MAX, CLOSE))
+        evaluator = self.begin()
+        evaluator.dispose("behind")
+        evaluator.dispose("hostile")
+        evaluator.checkpoint(full=True)
+        evaluator.close()
+        self.store = self.store.reopen()
+        self.live(Life(STEPS_MAX, CLOSE), with_hostile=False)
+        expected = expected_outputs()
+        for name, seen in self.seen.items():
+            check_ledger(expected[name], seen).check(f"query {name!r}")
+
+    def look(self, evaluator: QueryEvaluator) -> None:
+        """Read on what can be seen of the others, and what was seen again."""
+        for name, seen in self.seen.items():
+            stream = evaluator.stream(name)
+            again = list(records(stream, stream.first))
+            known = [each for each in seen if each[0] >= stream.first]
+            assert again[: len(known)] == known, f"{name} was {known}, and is {again} now"
+            seen += again[len(known) :]
+
+
+def records(stream: Any, start: int) -> list[tuple[int, Any]]:
+    found: list[tuple[int, Any]] = []
+    for part in stream.read(start, 100_000):
+        found += enumerate(part.values, part.first)
+        if part.ended:
+            found.append((part.next - 1, "failed" if part.error else "completed"))
+    return found
+
+
+def expected_outputs() -> dict[str, Sequence[tuple[int, Any]]]:
+    """Return what the others give where nothing is hostile."""
+    with QueryEvaluator(MemoryStore(), background=False) as evaluator:
+        evaluator.source("n", ListSource(NUMBERS))
+        for name, query in OTHERS.items():
+            evaluator.create(name, query)
+        evaluator.run()
+        return {name: records(evaluator.stream(name), 0) for name in OTHERS}
