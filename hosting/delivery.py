@@ -6,6 +6,7 @@ from collections import deque
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from hosting.blame import blamed
 from hosting.routes import Entry, Route
 from hosting.turn import Events
 from reliable_rx.instance import Instance, Timer
@@ -23,6 +24,8 @@ NOBODY: tuple[None, None, list[Entry]] = (None, None, [])
 
 class Delivery:
     """The part of an engine that hands events over."""
+
+    blame = staticmethod(blamed)
 
     routes: dict[str, Route]
     watermarks: Watermarks

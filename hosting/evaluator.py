@@ -18,6 +18,7 @@ from typing import Any
 from checkpoint.store import Store
 from hosting import idling, interpreters, journaling
 from hosting.background import Lend, Worker, lenders
+from hosting.blame import Guard
 from hosting.calls import Calls
 from hosting.checkpointer import Checkpointer
 from hosting.closing import close_all
@@ -121,6 +122,7 @@ class QueryEvaluator:
         self.round_events = max(256, 2 * batch_events_max)
         self.fresh: list[Output] = []
         self.broken: BaseException | None = None
+        self.guard = Guard(self)
         self.stalled_since: float | None = -math.inf
         self.on_wake: Callable[[], None] | None = None  # for a host that calls `step` itself
         self.awake = self.started = self.closed = self.stopping = False
@@ -239,7 +241,7 @@ class QueryEvaluator:
 
     def step(self) -> bool:
         """Do some work: move what is durable on, then take a few turns; return whether anything moved."""
-        with self.lock:
+        with self.lock, self.guard:
             self.start()
             moved = self._show_committed()
             moved = self.checkpointer.advance() or moved
@@ -328,7 +330,7 @@ class QueryEvaluator:
 
     def checkpoint(self, *, full: bool = False) -> None:
         """Take a checkpoint now and return when it is committed. *Raises* `StoreUnavailable`."""
-        with self.lock:
+        with self.lock, self.guard:
             self.start()
             self.checkpointer.now(full=full)
 
@@ -345,6 +347,8 @@ class QueryEvaluator:
         if self.closed:
             return
         self.closed = True
+        if self.broken is not None:  # a turn may be in it half
+            self.group = None
         threads = (each.close for each in self.threads)
         workers = (self.reporter.close, self.calls.close, self.journal_worker.close, self.checkpointer.close, *threads)
         try:

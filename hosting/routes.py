@@ -11,6 +11,7 @@ from bisect import insort
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
+from hosting.blame import blamed
 from reliable_rx.instance import Instance
 from reliable_rx.plan import PlanNode
 from reliable_rx.query import SourceLeaf
@@ -137,8 +138,8 @@ def sorted_by_key(
             key = key_mapper(value)
             if key in table:
                 found.setdefault(key, []).append(value)
-    except Exception as error:
-        return found, error
+    except BaseException as raised:
+        return found, blamed(raised)
     return found, None
 
 

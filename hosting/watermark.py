@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from checkpoint.code import OtherCode
 from checkpoint.codec import decode, encode
+from hosting.blame import blamed
 from reliable_rx.event_time import EventTime, clock_id
 
 if TYPE_CHECKING:
@@ -65,7 +66,8 @@ class Watermark:
         try:
             stamps = self.spec.stamps(source, values)
             routed = [places_by_key(mapper, table, values) for mapper, table in self.keyed.items()]
-        except Exception as error:
+        except BaseException as raised:
+            error = blamed(raised)
             if len(values) > 1:
                 for offset, value in enumerate(values):
                     self.arrive(source, partition, first + offset, (value,))
@@ -78,7 +80,8 @@ class Watermark:
         """Tell an event without a time to all queries, one without a key to those that look for it by that key."""
         try:
             stamps = self.spec.stamps(source, (value,))
-        except Exception:
+        except BaseException as raised:
+            blamed(raised)
             for clock in list(self.members):
                 clock.refuse(source, partition, position, value, error)
             return
@@ -86,7 +89,8 @@ class Watermark:
         for mapper, table in list(self.keyed.items()):
             try:
                 routed.append(places_by_key(mapper, table, (value,)))
-            except Exception as unread:
+            except BaseException as raised:
+                unread = blamed(raised)
                 for clock in [each for clocks in table.values() for each in clocks]:
                     clock.refuse(source, partition, position, value, unread)
         self.take(source, partition, position, (value,), stamps, routed)

@@ -105,19 +105,19 @@ class Instance:
         self.world.touch(self.unit)
         head, ops = node.head, self.ops
         self.active |= node.run | head.bit
-        for each in node.run_states:
-            self.states[each.slot] = ops[each.index].initial()
-        if head.leaf:
-            self.world.subscribe(self, head)
-            return
-        op = ops[head.index]
-        if head.slot >= 0:
-            fresh = head.fresh
-            self.states[head.slot] = op.initial() if fresh is None else fresh()
         try:
+            for each in node.run_states:
+                self.states[each.slot] = ops[each.index].initial()
+            if head.leaf:
+                self.world.subscribe(self, head)
+                return
+            op = ops[head.index]
+            if head.slot >= 0:
+                fresh = head.fresh
+                self.states[head.slot] = op.initial() if fresh is None else fresh()
             op.on_start(context(self, head))
-        except Exception as error:
-            fail_node(self, head, error)
+        except BaseException as raised:
+            fail_node(self, head, self.world.blame(raised))
 
     def deactivate(self, node: PlanNode, *, force: bool = False, ending: bool = False) -> None:
         """Unsubscribe *node* and all that stands before it, unless somebody still reads its inner sequences.
@@ -153,8 +153,8 @@ class Instance:
         if not self.world.moving:
             try:
                 self.ops[node.index].on_release(context(self, node))
-            except Exception as error:
-                self.world.effect_failed(node, error)
+            except BaseException as raised:
+                self.world.effect_failed(node, self.world.blame(raised))
 
     def _release(self, node: PlanNode) -> None:
         if node.leaf:
@@ -222,8 +222,8 @@ class Instance:
             return
         try:
             step(context(self, node), tag)
-        except Exception as error:
-            fail_node(self, node, error)
+        except BaseException as raised:
+            fail_node(self, node, self.world.blame(raised))
 
     def answer(self, node: PlanNode, number: int, value: Any, error: Exception | None) -> None:
         """A call out has been answered."""
@@ -235,8 +235,8 @@ class Instance:
         held = self._enter()
         try:
             step(context(self, node), *args)
-        except Exception as error:
-            fail_node(self, node, error)
+        except BaseException as raised:
+            fail_node(self, node, self.world.blame(raised))
         finally:
             for symbol, before in held:
                 symbol.current = before

@@ -105,8 +105,8 @@ class PlanNode:
             parent.world.touch(parent.unit)
         try:
             parent.ops[self.index].on_inner_next(context(parent, self), child.key, values)
-        except Exception as error:
-            fail_node(parent, self, error)
+        except BaseException as raised:
+            fail_node(parent, self, parent.world.blame(raised))
 
     def inner_finish(self, child: Instance, error: Exception | None) -> None:
         """Take the end of an inner subscription of ours."""
@@ -126,8 +126,8 @@ class PlanNode:
                 op.on_inner_completed(cx, child.key)
             else:
                 op.on_inner_error(cx, child.key, error)
-        except Exception as raised:
-            fail_node(parent, self, raised)
+        except BaseException as raised:
+            fail_node(parent, self, parent.world.blame(raised))
 
 
 class Plan:
@@ -250,7 +250,7 @@ class Plan:
         symbol = Symbol()
         try:
             inner = op.inner(symbol)
-        except Exception:  # whatever it raises for a symbol it does not raise here: it is called again per value
+        except (Exception, SystemExit, GeneratorExit):  # what it does for a symbol counts for nothing
             return None
         if not isinstance(inner, Query) or not only_reads(inner.node, symbol):
             return None

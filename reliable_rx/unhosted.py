@@ -109,6 +109,12 @@ class PlainWorld:
     trampoline = PlainTrampoline()
     replaying = moving = False
 
+    def blame(self, raised: BaseException) -> Exception:
+        """As with RxPY, what is no `Exception` leaves the pipe."""
+        if isinstance(raised, Exception):
+            return raised
+        raise raised
+
     def __init__(self, scheduler: abc.SchedulerBase | None) -> None:
         self.scheduler = scheduler
         self.root: Instance | None = None

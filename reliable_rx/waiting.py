@@ -53,7 +53,8 @@ class Waiting(Instance):
                 elif not getattr(ops[place], filters)(value):  # type: ignore[arg-type]
                     passes = False
                     break
-        except Exception as error:
+        except BaseException as raised:
+            error = self.world.blame(raised)
             passes, failed = False, None if self.world.absorb(self, self.plan.root, error) else error
         if passes:
             self.sink.inner_deliver(self, (value,))

@@ -64,7 +64,8 @@ def segment(head: PlanNode) -> Callable[..., None]:
                     end = DONE
                 elif end is DONE:
                     op.on_completed(state, out)
-            except Exception as error:
+            except BaseException as raised:
+                error = instance.world.blame(raised)
                 if end is not None or not instance.world.absorb(instance, last, error):
                     end = error
             if end is None and not out:
@@ -93,7 +94,8 @@ def segment_of_one(last: PlanNode, on_batch: Step, on_next: Step, slot: int, ind
                 end = DONE
             elif end is DONE:
                 op.on_completed(state, out)
-        except Exception as error:
+        except BaseException as raised:
+            error = instance.world.blame(raised)
             if end is not None or not instance.world.absorb(instance, last, error):
                 end = error
         if end is not None:
@@ -167,8 +169,8 @@ def to_stage(down: PlanNode, port: int) -> Deliver:
                 on_next(cx, port, value)
                 if not instance.active & bit or instance.states[slot] is not cx.state:
                     return
-        except Exception as error:
-            fail_node(instance, down, error)
+        except BaseException as raised:
+            fail_node(instance, down, instance.world.blame(raised))
 
     return to_whole_stage(down, port) if hasattr(type(down.op), "on_batch") else deliver
 
@@ -187,8 +189,8 @@ def to_whole_stage(down: PlanNode, port: int) -> Deliver:
             instance.world.touch(instance.unit)
         try:
             instance.ops[index].on_batch(context(instance, down), port, values)
-        except Exception as error:
-            fail_node(instance, down, error)
+        except BaseException as raised:
+            fail_node(instance, down, instance.world.blame(raised))
 
     def gather(instance: Instance, values: Sequence[Any]) -> None:
         if len(values) <= 1 or instance.gathered is not None or not instance.active & bit:
@@ -200,8 +202,8 @@ def to_whole_stage(down: PlanNode, port: int) -> Deliver:
         error: Exception | None = None
         try:
             instance.ops[index].on_batch(context(instance, down), port, values)
-        except Exception as raised:
-            error = raised
+        except BaseException as raised:
+            error = instance.world.blame(raised)
         gathered, instance.gathered = instance.gathered, None
         if gathered and reader is not None and instance.active & reader.bit:
             reader.deliver(instance, gathered)
@@ -225,8 +227,8 @@ def end_stage(down: PlanNode, port: int) -> Finish:
                 op.on_completed(cx, port)
             else:
                 op.on_error(cx, port, error)
-        except Exception as raised:
-            fail_node(instance, down, raised)
+        except BaseException as raised:
+            fail_node(instance, down, instance.world.blame(raised))
 
     return finish
 

@@ -55,6 +55,9 @@ class World(Protocol):
     def absorb(self, instance: Instance, node: PlanNode, error: Exception, /) -> bool:
         """Whether the host goes on without the event that made a user function raise *error*."""
 
+    def blame(self, raised: BaseException, /) -> Exception:
+        """Return what a user function has raised as the error of its query; raise what is none."""
+
     def effect_failed(self, node: PlanNode, error: Exception, /) -> None:
         """An effect of a part that has ended raised *error*, which nobody in the query can hear any more."""
 

@@ -119,7 +119,7 @@ def created(case: Case) -> Stored:
     query = case.build(ops, rx, *[rx.source(f"s{number}") for number in range(case.sources)])
     creation: Create = engine.creation("query", query, time=0.0)
     plan = creation.code
-    return Stored(encode([(("plan", creation.plan), (plan.query, plan.limits))])).taken(engine, creation)
+    return Stored(encode([(("plan", creation.plan), (encode(plan.query), plan.limits))])).taken(engine, creation)
 
 
 @dataclass

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from signal import SIGINT, default_int_handler, raise_signal, signal
 from typing import Any
 
 import pytest
@@ -168,3 +169,57 @@ def test_the_text_of_an_error_is_no_output() -> None:
         evaluator.abandon()
         store = store.reopen()
     assert evaluator.query("raises").status == "failed"
+
+
+def interrupts(n: int) -> int:
+    if n == 3:
+        raise_signal(SIGINT)
+    return n
+
+
+def waits_for_interrupt(n: int) -> int:
+    if n == 3 and not LEFT:
+        LEFT.append(n)
+        raise_signal(SIGINT)
+        threading.Event().wait(60)
+    return n
+
+
+LEFT: list[int] = []
+
+
+@pytest.mark.parametrize("handler", [default_int_handler, lambda signum, frame: by_hand()], ids=["default", "python"])
+def test_an_interrupt_stops_the_evaluator_and_takes_no_turn_half(handler: Any) -> None:
+    """Ctrl-C inside a function goes through to the caller; the store opens again and takes the turn anew."""
+    LEFT.clear()
+    store = MemoryStore()
+    before = signal(SIGINT, handler)
+    try:
+        with pytest.raises(KeyboardInterrupt), evaluator_on(store, [1, 2, 3, 4]) as evaluator:
+            evaluator.create("waits", rx.source("n").pipe(ops.map(waits_for_interrupt)))
+            while True:
+                evaluator.step()
+    finally:
+        signal(SIGINT, before)
+    with evaluator_on(store.reopen(), [1, 2, 3, 4]) as evaluator:
+        evaluator.create("waits", rx.source("n").pipe(ops.map(waits_for_interrupt)))
+        work(evaluator)
+        assert values(evaluator, "sum") == [1, 3, 6, 10]
+        assert values(evaluator, "waits") == [1, 2, 3, 4]
+
+
+def by_hand() -> None:
+    raise KeyboardInterrupt
+
+
+def test_an_interrupted_evaluator_does_not_go_on() -> None:
+    """Who catches the interrupt and runs again has it again, and no wrong state."""
+    store = MemoryStore()
+    evaluator = evaluator_on(store, [1, 2, 3, 4])
+    evaluator.create("interrupts", rx.source("n").pipe(ops.map(interrupts)))
+    for _ in range(2):
+        with pytest.raises(KeyboardInterrupt):
+            work(evaluator)
+    with pytest.raises(KeyboardInterrupt):
+        evaluator.checkpoint()
+    evaluator.close()

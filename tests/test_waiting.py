@@ -27,6 +27,7 @@ from reliable_rx.waiting import Waiting
 
 Build = Callable[[Any, Any, Any], Any]
 TOKEN = re.compile("'[0-9a-f]{16}'")  # of a hub, which each build of a query has anew
+TRACE = re.compile("'Traceback .*'")  # the shorter way has fewer frames
 
 
 def refuses(n: int) -> int:
@@ -79,7 +80,7 @@ class RowsToo(HostedRun):
 
     def take(self, turn: Any) -> None:
         super().take(turn)
-        rows = {key: TOKEN.sub("token", row) for key, row in rows_now(self.engine).items()}
+        rows = {key: TRACE.sub("trace", TOKEN.sub("token", row)) for key, row in rows_now(self.engine).items()}
         self.record.append(Timed(self.engine.clock, NEXT, rows))
 
 

@@ -80,7 +80,7 @@ class GroupByUntil(GroupBy, name="group_by_until"):
         group = cx.begin(key)
         try:
             cx.prepare(key, group)
-        except Exception:
+        except BaseException:
             cx.end(key)
             raise
         cx.emit(group)

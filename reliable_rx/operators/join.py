@@ -59,7 +59,7 @@ class Join(Lasting, name="join"):
         check_queue(mine, cx)
         try:
             cx.open((port, number), (port, value))
-        except Exception:
+        except BaseException:
             mine.pop(number, None)
             raise
         cx.emit_all([(value, other) if port == LEFT else (other, value) for other in others.values()])
@@ -134,7 +134,7 @@ class GroupJoin(Lasting, name="group_join"):
         check_queue(rights, cx)
         try:
             cx.open((RIGHT, number), (RIGHT, value))
-        except Exception:
+        except BaseException:
             rights.pop(number, None)
             raise
         for window in tuple(cx.groups().values()):
