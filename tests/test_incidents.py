@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import ast
 import logging
+from pathlib import Path
 
 import pytest
 
@@ -49,3 +51,22 @@ def test_incidents_are_bounded(caplog: pytest.LogCaptureFixture) -> None:
         incidents.report("query", f"q{number}", "it has failed")
     assert (len(incidents.open()), incidents.left_out) == (OPEN_MAX, 50)
     assert len(caplog.records) == OPEN_MAX + 1
+
+
+def test_every_kind_is_explained() -> None:
+    """Each kind of incident that the code reports has its row on the page that says what to do."""
+    root = Path(__file__).parent.parent
+    page = (root / "docs/how-to/see-what-is-wrong.md").read_text()
+    explained = [line.split("|")[1] for line in page.splitlines() if line.startswith("| `")]
+    kinds = {
+        call.args[0].value
+        for path in (root / "hosting").rglob("*.py")
+        for call in ast.walk(ast.parse(path.read_text()))
+        if isinstance(call, ast.Call)
+        and isinstance(call.func, ast.Attribute)
+        and call.func.attr == "report"
+        and call.args
+        and isinstance(call.args[0], ast.Constant)
+    }
+    assert {"query", "journal", "watermark"} <= kinds
+    assert not sorted(kind for kind in kinds if not any(f"`{kind}`" in each for each in explained))

@@ -18,10 +18,12 @@ from checkpoint.salvage import OTHER_CODE, Unreadable, unreadable_in
 from checkpoint.store import Recovered, StoreReader
 from hosting.cli.loading import load_app, reach
 from hosting.cli.wording import BadUsage, cell, moment, plural, say, size, span, table
+from hosting.failure import read_failure
 from hosting.snapshot import read_records
 from hosting.standing import TopRow
 from hosting.suspended import SUSPENDED
 from reliable_rx import Limits, Query
+from reliable_rx.errors import described
 from reliable_rx.identity import lower_keys
 from reliable_rx.query import Inner
 from reliable_rx.rows import Loader
@@ -144,7 +146,8 @@ def query_table(
     )
     for q in shown:
         if q.error is not None:
-            yield f"  {q.name}: {type(q.error).__name__}: {q.error}"
+            failure = read_failure(q.failure)
+            yield f"  {q.name}: {described(q.error)}" + ("" if failure is None else f" (at {failure.at})")
     yield from left_out(len(queries) - len(shown))
 
 

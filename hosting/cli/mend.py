@@ -17,8 +17,9 @@ from checkpoint import SqliteStore
 from hosting.app import App, Options, made
 from hosting.cli.loading import load_app, reach
 from hosting.cli.wording import BadUsage, say
+from hosting.cycles import there_are
 from hosting.evaluator import QueryEvaluator
-from hosting.standing import FAILED
+from hosting.standing import COMPLETED, FAILED
 from reliable_rx.errors import SourceFailed, described
 
 LOG = logging.getLogger("reliable_rx")
@@ -29,16 +30,19 @@ def restart(directory: Path, query: str, *, app: str | None) -> int:
     """Run *query* again from here on: without its state, and under the ids that follow."""
 
     def act(evaluator: QueryEvaluator) -> str:
-        standing = evaluator.engine.standing[query]
+        standing = evaluator.engine.standing.get(query)
+        if standing is None:
+            raise BadUsage(
+                f"{query!r} is suspended, as its code cannot be loaded here; declare it in an app and start that"
+            )
         before = standing.status if standing.error is None else f"{standing.status} with {described(standing.error)}"
         evaluator.restart(query)
         after = evaluator.query(query)
         if after.status == FAILED:
             return f"{query} was {before}; it has failed again at once: {after.error}"
-        return (
-            f"{query} was {before}; it is {after.status} now, without state, and goes on with the next event under id "
-            f"{after.emitted:,}"
-        )
+        if after.status == COMPLETED:
+            return f"{query} was {before}; it has completed at once, since its sources have ended"
+        return f"{query} was {before}; it runs again, without state, and its next notification has id {after.emitted:,}"
 
     return change(directory, query, app, act)
 
@@ -55,9 +59,9 @@ def dispose(directory: Path, query: str, *, app: str | None) -> int:
 
 def change(directory: Path, query: str, app: str | None, act: Callable[[QueryEvaluator], str]) -> int:
     with opened(directory, app) as evaluator:
-        if query not in evaluator.engine.standing:
-            known = ", ".join(sorted(evaluator.engine.standing)) or "none"
-            raise BadUsage(f"the store has no query {query!r}; it has {known}")
+        engine = evaluator.engine
+        if query not in engine.standing and query not in engine.suspended:
+            raise BadUsage(f"the store has no query {query!r}; {there_are(engine.standing, query)}")
         done = act(evaluator)
         evaluator.checkpoint(full=True)
     say(done)
