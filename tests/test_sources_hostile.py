@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from lanes import examples
 
@@ -318,6 +318,7 @@ def test_odd_parquet(tmp_path: Path) -> None:
 
 
 @examples(300)
+@example(pieces=[b"\r"], size=1, at=1)
 @given(
     pieces=st.lists(
         st.sampled_from(

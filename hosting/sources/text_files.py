@@ -158,9 +158,9 @@ class TextFile:
 
     def _count(self, data: bytes) -> int | None:
         """Count the records of a block without parsing it, or return None where that is not sound."""
-        if (self.quotes and self.quotes in data) or data.startswith((b"\n", b"\r\n")):
+        if (self.quotes and self.quotes in data) or data.startswith((b"\n", b"\r")):
             return None
-        if b"\n\n" in data or b"\n\r\n" in data or b"\r\r" in data:
+        if b"\n\n" in data or b"\n\r\n" in data or b"\r\r" in data or data.endswith(b"\r"):
             return None
         return data.count(b"\n") + (not data.endswith(b"\n"))
 
