@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import sqlite3
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -26,7 +26,25 @@ from reliable_rx.errors import CheckpointRefused, StoreUnavailable
 _APPLICATION_ID = 0x52525831  # "RRX1"
 _BUSY_TIMEOUT_S = 10.0
 _WAL_KEPT_BYTES_MAX = 64 << 20  # what one large commit may leave lying on the disk
+KINDS: Mapping[str, type] = {
+    **dict.fromkeys(("generation", "base", "number", "first", "count", "turn", "n", "end"), int),
+    **dict.fromkeys(("manifest", "blob", "seal"), bytes),
+    **dict.fromkeys(("stream", "subscriber", "log", "name"), str),
+}
+NUMBER_MIN, NUMBER_MAX = -1, 1 << 62
+"""The least number that is stored, a position before the first, and the largest to which others can be added."""
+SHOWN_MAX = 60
 _IDENTITY_SCHEMA = "CREATE TABLE identity (name TEXT PRIMARY KEY, value BLOB NOT NULL)"
+
+
+def is_of_kind(column: str, cells: Sequence[Any]) -> bool:
+    """Whether *cells* are what columns of that name hold: SQLite itself takes any value in any column."""
+    kind = KINDS.get(column)
+    if kind is None:
+        return True
+    if set(map(type, cells)) != {kind}:
+        return False
+    return kind is not int or (min(cells) >= NUMBER_MIN and max(cells) <= NUMBER_MAX)
 
 
 class Database:
@@ -82,8 +100,9 @@ class Database:
         if not self.read("SELECT 1 FROM sqlite_master WHERE name = 'identity'"):
             return None
         rows = dict(self.read("SELECT name, value FROM identity"))
-        if not {"owner", "identity", "key"} <= rows.keys():
-            what = "its identity is missing"
+        kinds = {name: type(rows.get(name)) for name in ("owner", "identity", "key")}
+        if kinds != {"owner": str, "identity": bytes, "key": bytes}:
+            what = "its identity is missing or damaged"
             raise CheckpointRefused(f"{self.path}: {what}", what=what, where=str(self.path))
         return rows["owner"], rows["identity"], rows["key"]
 
@@ -119,9 +138,17 @@ class Database:
                 raise
 
     def read(self, sql: str, parameters: Sequence[Any] = ()) -> list[Any]:
-        """Return the rows of a query, as last committed."""
+        """Return the rows of a query, as last committed. *Raises* `CheckpointRefused` for a cell of another kind."""
         with self._read_lock, self._free() as connection:
-            return connection.execute(sql, parameters).fetchall()
+            cursor = connection.execute(sql, parameters)
+            names = [column[0] for column in cursor.description]
+            rows = cursor.fetchall()
+        for name, cells in zip(names, zip(*rows)):  # noqa: B905 (without rows there are no cells)
+            if not is_of_kind(name, cells):
+                odd = next(cell for cell in cells if not is_of_kind(name, (cell,)))
+                what = f"a cell of column {name!r} holds {repr(odd)[:SHOWN_MAX]}, which was never written there"
+                raise CheckpointRefused(f"{self.path}: {what}; restore the file", what=what, where=str(self.path))
+        return rows
 
     @contextmanager
     def snapshot(self) -> Iterator[None]:

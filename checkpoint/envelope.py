@@ -91,6 +91,8 @@ def unseal(data: bytes, *, keys: KeyRing, kind: str, owner: str, generation: int
     *Raises* `CheckpointRefused` with a sentence of its own for each: not an envelope, another format, torn, sealed with
     another key, edited, of another owner, another kind, generation or index.
     """
+    if generation < 0 or index < 0:
+        _refuse(where, f"no blob has the number {generation} or the index {index}")
     key_id, start = _check_shape(data, where)
     key = keys.find(key_id)
     if key is None:

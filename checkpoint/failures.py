@@ -1,7 +1,8 @@
 """From what the disk and SQLite raise to what a caller can act on.
 
 An operational error (full, read-only, I/O error) means that nothing was promised: `StoreUnavailable`. A database that
-SQLite calls malformed is not what was written: `CheckpointRefused`. Everything else is a bug and passes.
+SQLite calls malformed is not what was written: `CheckpointRefused`. A value that is larger than a row may be is
+`LimitExceeded`: to try again is no use. Everything else is a bug and passes.
 """
 
 from __future__ import annotations
@@ -10,7 +11,10 @@ import sqlite3
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from reliable_rx.errors import CheckpointRefused, ReliableRxError, StoreUnavailable
+from reliable_rx.errors import CheckpointRefused, LimitExceeded, ReliableRxError, StoreUnavailable
+
+ROW_BYTES_MAX = 1_000_000_000
+"""How much a row may have: in SQLite, and nearly so in PostgreSQL."""
 
 
 @contextmanager
@@ -23,8 +27,16 @@ def unavailable(where: str) -> Iterator[None]:
     except (sqlite3.OperationalError, OSError) as error:
         message = f"{where}: {error}; nothing is lost, go on when the disk is well again"
         raise StoreUnavailable(message, where=where) from error
+    except (sqlite3.DataError, OverflowError) as error:
+        raise too_large(where, str(error)) from error
     except sqlite3.DatabaseError as error:
         # Subclasses are SQL of ours that is wrong; the class itself is what SQLite says of a damaged file.
         if type(error) is not sqlite3.DatabaseError:
             raise
         raise CheckpointRefused(f"{where}: {error}", what=str(error), where=where) from error
+
+
+def too_large(where: str, what: str) -> LimitExceeded:
+    """Return the error for a value that does not fit into a row."""
+    message = f"{where}: {what}; a row has at most {ROW_BYTES_MAX:,} bytes: bound the state, or write smaller values"
+    return LimitExceeded(message, path=where, limit="row", most=ROW_BYTES_MAX)

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NoReturn, Protocol
 
+from checkpoint import failures
 from checkpoint.codec import decode, encode
 from checkpoint.envelope import KeyRing, seal, unseal
 from checkpoint.failures import unavailable
@@ -102,16 +103,21 @@ class LogBook:
 
     def _commit(self, batch: Sequence[_Append]) -> None:
         ends = {each.log: each.log.end for each in batch}
-        firsts, rows = [], []
+        asked, firsts, rows = list[_Append](), [], []
         for each in batch:
-            firsts.append(first := ends[each.log])
-            rows.append(each.log.sealed(first, each.values))
+            row = each.log.sealed(first := ends[each.log], each.values)
+            if len(row[3]) > failures.ROW_BYTES_MAX:  # which is no reason to refuse the others
+                each.error = failures.too_large(each.log.where, f"{len(row[3]):,} bytes were to be appended at once")
+                continue
+            asked.append(each)
+            firsts.append(first)
+            rows.append(row)
             ends[each.log] = first + len(each.values)
         with unavailable(self.where):
             probe("log.before_commit")
             self.rows.insert(rows)
             probe("log.after_commit")
-        for each, first in zip(batch, firsts, strict=True):
+        for each, first in zip(asked, firsts, strict=True):
             each.first = first
         for log, end in ends.items():
             log.end = end

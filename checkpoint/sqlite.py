@@ -52,9 +52,11 @@ class _SqliteReading(SealedReader):
         return [name for (name,) in self._parts.checkpoint.read("SELECT DISTINCT stream FROM outputs ORDER BY stream")]
 
     def _stream_bounds(self, stream: str) -> tuple[int, int] | None:
-        sql = "SELECT min(first), (SELECT first + count FROM outputs WHERE stream = ? ORDER BY first DESC LIMIT 1)"
-        ((first, end),) = self._parts.checkpoint.read(f"{sql} FROM outputs WHERE stream = ?", (stream, stream))
-        return None if first is None else (first, end)
+        sql = "SELECT first, (SELECT first + count FROM outputs WHERE stream = ? ORDER BY first DESC LIMIT 1) AS `end`"
+        rows = self._parts.checkpoint.read(
+            f"{sql} FROM outputs WHERE stream = ? ORDER BY first LIMIT 1", (stream, stream)
+        )
+        return rows[0] if rows else None
 
     def _segments(self, stream: str, start: int, limit: int) -> Sequence[Segment]:
         from_row = "SELECT max(first) FROM outputs WHERE stream = ? AND first <= ?"

@@ -175,7 +175,7 @@ class SqliteLogRows:
 
     def end(self, name: str) -> int | None:
         rows = self._database.read(
-            "SELECT first + count FROM entries WHERE log = ? ORDER BY first DESC LIMIT 1", (name,)
+            "SELECT first + count AS `end` FROM entries WHERE log = ? ORDER BY first DESC LIMIT 1", (name,)
         )
         return rows[0][0] if rows else None
 
