@@ -17,6 +17,7 @@ from checkpoint.store import Store
 from hosting.companions import StartCompanion
 from hosting.cycles import there_are
 from hosting.evaluator import QueryEvaluator
+from hosting.sink_writer import ON_ERROR
 from hosting.sources.bad_records import OnBadRecord, check_policy
 from hosting.sources.pushed import PushedStream
 from reliable_rx.event_time import EventTime
@@ -39,6 +40,14 @@ class Declared(NamedTuple):
     limits: Limits
     clock: EventTime | None
     scope: str
+
+
+class DeclaredSink(NamedTuple):
+    """A sink of an app, or what makes it; *on_error* says what is done with what it cannot write."""
+
+    stream: str
+    sink: Sink | Callable[..., Sink]
+    on_error: str
 
 
 class Options(TypedDict, total=False):
@@ -111,7 +120,7 @@ class App:
         self.options = options
         self.sources: dict[str, Source | Callable[[], Source]] = {}
         self.queries: dict[str, Declared] = {}
-        self.sinks: list[tuple[str, Sink | Callable[..., Sink]]] = []
+        self.sinks: list[DeclaredSink] = []
         self.pushed: dict[str, Pushed] = {}
         self.feeds: list[Feed] = []
         self.companions: list[StartCompanion] = []
@@ -156,20 +165,25 @@ class App:
         self.queries[name] = Declared(query, policy, limits, clock, scope)
         return rx.source(name)
 
-    def sink(self, stream: str, sink: Sink | Callable[..., Sink]) -> None:
+    def sink(self, stream: str, sink: Sink | Callable[..., Sink], *, on_error: str = "fail") -> None:
         """Send the stream of a query (or its dead letters, its late events, or a source's dead letters) to *sink*.
 
         A function that makes the sink may take one argument: on nodes that share partitions it is the `Place` at which
         the stream is written, so that each partition has a target of its own; elsewhere it is None.
 
-        *Raises* `KeyError` for an unknown stream.
+        *on_error* says what is done with what the sink cannot write: ``"fail"`` stops this sink and nothing else,
+        ``"skip"`` leaves it out, ``"dead_letter"`` sets it aside in the sink.
+
+        *Raises* `KeyError` for an unknown stream, `ValueError` for an unknown policy.
         """
         query = query_of(check_name("stream", stream))
         is_source = stream.endswith(".dead_letters") and (query in self.sources or query in self.pushed)
         if query not in self.queries and not is_source:
             there = there_are(self.queries, stream)
             raise KeyError(f"no query is called {stream!r}, so there is no such stream; {there}")
-        self.sinks.append((stream, sink))
+        if on_error not in ON_ERROR:
+            raise ValueError(f"on_error of a sink must be one of {', '.join(ON_ERROR)}, got {on_error!r}")
+        self.sinks.append(DeclaredSink(stream, sink, on_error))
 
     def feed(self, function: Feed) -> Feed:
         """Run *function* in a thread of its own while the app is hosted, to push into it; also as a decorator.
@@ -197,8 +211,8 @@ class App:
             pushed._stream = evaluator.push(name, on_bad_record=pushed.on_bad_record)
         for name, each in self.queries.items():
             evaluator.create(name, each.query, policy=each.policy, limits=each.limits, clock=each.clock)
-        for stream, sink in self.sinks:
-            evaluator.sink(stream, sink_at(None, sink))
+        for stream, sink, on_error in self.sinks:
+            evaluator.sink(stream, sink_at(None, sink), on_error=on_error)
         return evaluator
 
     def start_feeds(self, evaluator: QueryEvaluator, failed: Callable[[Exception], object]) -> list[threading.Thread]:

@@ -30,10 +30,11 @@ from hosting.engine import QueryEngine
 from hosting.holders import StreamHolders
 from hosting.incidents import Incidents
 from hosting.intake import Intake
-from hosting.outlets import Outlet, Outlets
+from hosting.outlets import Outlets
 from hosting.recovery import recover
 from hosting.reporting import Reporter
 from hosting.restarting import restart
+from hosting.sink_writer import SinkWriter
 from hosting.sources.bad_records import OnBadRecord
 from hosting.sources.pushed import PushedStream
 from hosting.starting import Start
@@ -145,9 +146,13 @@ class QueryEvaluator:
         self.source(name, pushed)
         return pushed
 
-    def sink(self, stream: str, sink: Sink) -> None:
-        """Send *stream* to *sink*; before the evaluator starts. Several sinks may share a stream."""
-        self.outlets.add(check_name("stream", stream), sink)
+    def sink(self, stream: str, sink: Sink, *, on_error: str = "fail") -> None:
+        """Send *stream* to *sink*; before the evaluator starts. Several sinks may share a stream.
+
+        *on_error* says what is done with what it cannot write: ``"fail"`` stops this sink, ``"skip"`` leaves it out,
+        ``"dead_letter"`` sets it aside in the sink. *Raises* `ValueError` for a sink that cannot leave ids out.
+        """
+        self.outlets.add(check_name("stream", stream), sink, on_error=on_error)
 
     def create(
         self,
@@ -483,7 +488,7 @@ class QueryEvaluator:
         """Name the standing queries."""
         return list(self.engine.standing) if self.started else list(self.declared)
 
-    def outlet(self, stream: str) -> list[Outlet]:
+    def outlet(self, stream: str) -> list[SinkWriter]:
         """Return the sinks of *stream*."""
         return [outlet for outlet in self.outlets.all if outlet.stream == stream]
 

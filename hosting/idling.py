@@ -31,8 +31,9 @@ def have_ended(evaluator: QueryEvaluator) -> bool:
 
 
 def is_settled(evaluator: QueryEvaluator) -> bool:
-    """Whether all turns taken so far are durable and visible."""
-    return evaluator.group is None and not evaluator.committed and not evaluator.journal_worker.busy
+    """Whether all turns taken so far are durable and visible, and sinks that could not be written have been."""
+    durable = evaluator.group is None and not evaluator.committed and not evaluator.journal_worker.busy
+    return durable and evaluator.outlets.trouble is None
 
 
 def pause_s(evaluator: QueryEvaluator) -> float:

@@ -1,56 +1,22 @@
-"""Sinks at the ends of streams: fed in order, flushed before a checkpoint, and what they have made durable is
-acknowledged."""
+"""All sinks of an evaluator: opened behind the replay, fed, and flushed before a checkpoint.
+
+What one of them cannot do is its own affair: see `hosting.sink_writer`.
+"""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from hosting.closing import close_all
+from hosting.cycles import there_are
+from hosting.sink_writer import SinkWriter, checked_policy, tamed
+from hosting.statistics import SinkFigures
 from hosting.stream import Stream
-from reliable_rx.errors import PositionUnavailable, StoreUnavailable, invariant
-from reliable_rx.probes import probe
+from reliable_rx.errors import PositionUnavailable, StoreUnavailable
+from reliable_rx.names import query_of
 from reliable_rx.reliable import Sink
 
 if TYPE_CHECKING:
     from hosting.evaluator import QueryEvaluator
-
-READ_MAX = 10_000
-
-
-class Outlet:
-    """One sink of one stream."""
-
-    def __init__(self, stream: str, sink: Sink, holder: str) -> None:
-        self.stream = stream
-        self.sink = sink
-        self.holder = holder
-        self.position = 0
-        self.flushed = 0
-        self.knows = False
-
-    def pump(self, stream: Stream) -> bool:
-        """Write what is visible and not written yet."""
-        if self.position >= stream.visible:
-            return False
-        while (before := self.position) < stream.visible:
-            for segment in stream.read(before, READ_MAX):
-                if segment.values:
-                    self.sink.write(segment.first, segment.values)
-                if segment.ended:
-                    self.sink.end(segment.next - 1, segment.error)
-                self.position = segment.next
-            invariant(self.position > before, f"stream {self.stream!r} still has id {before:,}, which a sink wants")
-        return True
-
-    def flush(self, stream: Stream) -> None:
-        """Make it durable, then let the stream forget it."""
-        if self.flushed < self.position:
-            probe("sink.before_flush")
-            self.sink.flush()
-            probe("sink.after_flush")
-            self.flushed = self.position
-            probe("sink.before_acknowledge")
-            stream.acknowledge(self.holder, self.position - 1)
 
 
 class Outlets:
@@ -59,42 +25,79 @@ class Outlets:
     def __init__(self, evaluator: QueryEvaluator, *, buffer_events_max: int) -> None:
         self.evaluator = evaluator
         self.buffer_events_max = buffer_events_max
-        self.opened = False
-        self.all: list[Outlet] = []
-        self.trouble: StoreUnavailable | None = None
+        self.all: list[SinkWriter] = []
         self.held: dict[str, dict[str, int]] = {}
 
-    def add(self, stream: str, sink: Sink) -> None:
-        number = sum(outlet.stream == stream for outlet in self.all)
-        self.all.append(Outlet(stream, sink, f"sink {number}"))
+    def add(self, stream: str, sink: Sink, *, on_error: str = "fail") -> None:
+        """Send *stream* to *sink*. *Raises* `ValueError` for a policy it cannot keep, or if it is a sink already."""
+        before = next((each.stream for each in self.all if each.sink is sink), None)
+        if before is not None:
+            raise ValueError(f"this sink is that of stream {before!r} already; make another one for {stream!r}")
+        number = sum(each.stream == stream for each in self.all)
+        writer = SinkWriter(
+            stream,
+            sink,
+            f"sink {number}",
+            on_error=checked_policy(stream, sink, on_error),
+            holders=self.evaluator.holders,
+            unflushed_max=self.buffer_events_max // 2,
+        )
+        self.all.append(writer)
 
     def hold(self, held: dict[str, dict[str, int]]) -> None:
         """Before a replay: nothing of it may be forgotten that a holder or a sink may still want."""
         self.held = held
-        streams, engine = self.evaluator.streams, self.evaluator.engine
         for name, holders in held.items():
-            sinks = frozenset(outlet.holder for outlet in self.all if outlet.stream == name)
-            self.evaluator.holders.restore(streams.open(name, engine.emitted(name)), holders, sinks=sinks)
-        for outlet in self.all:
-            position = held.get(outlet.stream, {}).get(outlet.holder, 0)
-            self.evaluator.stream(outlet.stream).hold(outlet.holder, position)
+            sinks = frozenset(writer.holder for writer in self.all if writer.stream == name)
+            self.evaluator.holders.restore(self._stream(name), holders, sinks=sinks)
+        for writer in self.all:
+            self._stream(writer.stream).hold(writer.holder, self._known(writer))
+
+    def _known(self, writer: SinkWriter) -> int:
+        """Return the position of a sink that does not know it."""
+        return self.held.get(writer.stream, {}).get(writer.holder, 0)
+
+    def _stream(self, name: str) -> Stream:
+        """Return a stream, also of a query that the replay is yet to create."""
+        streams = self.evaluator.streams
+        return streams.get(name) or streams.open(name, self.evaluator.engine.emitted(name))
 
     def open(self) -> None:
-        """Ask every sink where it stands, once."""
-        if self.opened:
-            return
-        self.opened = True
-        for outlet in self.all:
-            stream = self.evaluator.stream(outlet.stream)
-            position = outlet.sink.open(outlet.stream)
-            if position is None:
-                position = self.held.get(outlet.stream, {}).get(outlet.holder, 0)
-            elif position > stream.next_id:
-                self._skip_to(stream, position)
-            stream.check(position)
-            outlet.position = outlet.flushed = position
-            stream.hold(outlet.holder, position)
+        """Ask every sink where it stands. One that refuses to open has failed; the others go on.
+
+        *Raises* `PositionUnavailable` if one has ids that this store has never given.
+        """
+        for writer in self.all:
+            if writer.is_new:
+                self._open(writer, starting=True)
         self.pump()
+
+    def _open(self, writer: SinkWriter, *, starting: bool = False) -> None:
+        stream = self._stream(writer.stream)
+        if not self._is_known(stream):
+            self._wait_for_stream(writer)
+            return
+        try:
+            position = writer.open(self._known(writer))
+            if position > stream.next_id:
+                self._skip_to(stream, position)
+            writer.begin(stream, position)
+        except BaseException as error:
+            if starting and isinstance(error, PositionUnavailable) and error.fields.get("wanted", 0) > stream.next_id:
+                raise
+            writer.take(tamed(error), stream)
+
+    def _is_known(self, stream: Stream) -> bool:
+        """Whether there is such a stream, or was one."""
+        evaluator, name = self.evaluator, stream.name
+        sources, queries = evaluator.intake.sources, evaluator.engine.standing
+        query = query_of(name)
+        return stream.next_id > 0 or query in queries or query in sources or name in evaluator.store.streams()
+
+    def _wait_for_stream(self, writer: SinkWriter) -> None:
+        there = there_are(self.evaluator.engine.standing, writer.stream)
+        message = f"there is no query of that name, nor was there one; {there}"
+        self.evaluator.incidents.report("sink", writer.subject, f"{message}; it is written once there is one")
 
     def _skip_to(self, stream: Stream, position: int) -> None:
         """A sink knows ids that the evaluator does not: only possible where outputs were visible before the journal."""
@@ -111,33 +114,41 @@ class Outlets:
         stream.skip_to(position)
 
     def pump(self) -> bool:
-        """Write what has become visible everywhere."""
+        """Write what has become visible everywhere; return whether anything was."""
         moved = False
-        try:
-            for outlet in self.all:
-                stream = self.evaluator.streams.get(outlet.stream)
-                if stream is not None:
-                    moved = outlet.pump(stream) or moved
-                    if stream.next_id - outlet.flushed > self.buffer_events_max // 2:
-                        outlet.flush(stream)
-                        stream.trim()
-            self.trouble = None
-        except StoreUnavailable as error:
-            self.trouble = error
+        streams = self.evaluator.streams
+        for writer in self.all:
+            if writer.is_new:
+                self._open(writer)
+            moved = writer.pump(streams[writer.stream]) or moved
         return moved
+
+    @property
+    def trouble(self) -> StoreUnavailable | None:
+        """Why no turns are taken, if a sink is not available."""
+        return next((writer.trouble for writer in self.all if writer.trouble is not None), None)
 
     @property
     def has_unflushed(self) -> bool:
         """Whether a sink was given what it has not been asked to make durable."""
-        return any(outlet.flushed < outlet.position for outlet in self.all)
+        return any(writer.has_unflushed for writer in self.all)
 
     def flush(self) -> None:
         """Make everything written durable. *Raises* `StoreUnavailable`."""
-        for outlet in self.all:
-            stream = self.evaluator.streams.get(outlet.stream)
-            if stream is not None:
-                outlet.pump(stream)
-                outlet.flush(stream)
+        self.pump()
+        for writer in self.all:
+            writer.flush(self.evaluator.streams[writer.stream])
+        if self.trouble is not None:
+            raise self.trouble
+
+    def figures(self) -> tuple[SinkFigures, ...]:
+        """Describe every sink."""
+        return tuple(
+            SinkFigures(each.stream, each.holder, each.status, each.on_error, each.flushed, each.skipped)
+            for each in self.all
+        )
 
     def close(self) -> None:
-        close_all(*(outlet.sink.close for outlet in self.all))
+        for writer in self.all:
+            if writer.failure is None:
+                writer.close()

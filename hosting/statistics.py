@@ -69,6 +69,21 @@ class QueryFigures:
 
 
 @dataclass(frozen=True, slots=True)
+class SinkFigures:
+    """One sink: below id *durable* it has everything, but for what was *skipped* in this run.
+
+    *status* is ``open``, ``waiting`` (tried again), ``failed`` (written no more in this run), or ``closed``.
+    """
+
+    stream: str
+    holder: str
+    status: str
+    on_error: str
+    durable: int
+    skipped: int
+
+
+@dataclass(frozen=True, slots=True)
 class Statistics:
     """Everything at one moment. *positions* are the high-water marks: the next id by (source, partition).
 
@@ -93,6 +108,7 @@ class Statistics:
     reports: dict[str, str] = field(default_factory=dict)
     companions: tuple[CompanionFigures, ...] = ()
     incidents: tuple[Incident, ...] = ()
+    sinks: tuple[SinkFigures, ...] = ()
 
 
 def query_figures(evaluator: QueryEvaluator, name: str) -> QueryFigures:
@@ -145,4 +161,5 @@ def figures(evaluator: QueryEvaluator) -> Statistics:
         reports={name: str(report) for name, report in engine.reports.items()},
         companions=evaluator.companions.figures(),
         incidents=evaluator.incidents.open(),
+        sinks=evaluator.outlets.figures(),
     )

@@ -79,6 +79,13 @@ class AnswerRefused(ReliableRxError, TypeError):
     """A call out of a query answered with what cannot be recorded: let it return plain data, or raise such an error."""
 
 
+class ValueRefused(ReliableRxError, TypeError, ValueError):
+    """A sink cannot write this value: map it, give the sink a function for it, or declare it with ``on_error=``.
+
+    Field: *n*, the id of the value.
+    """
+
+
 class LimitExceeded(ReliableRxError, OverflowError):
     """A state grew past its limit: raise the limit or bound the query. Fields: *path*, *limit*, *most*."""
 

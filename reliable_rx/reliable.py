@@ -166,9 +166,14 @@ class SequencedEnd(Protocol):
 class Sink(Protocol):
     """Where a stream's notifications leave the system.
 
-    The evaluator asks `open` for the position, calls `write` with consecutive ids from there on (never twice
-    in one run, and again from the position after a restart), `flush` before every checkpoint, and acknowledges
-    to the stream what `flush` has made durable.
+    The evaluator asks `open` for the position, calls `write` with consecutive ids from there on, `flush` before every
+    checkpoint, and acknowledges to the stream what `flush` has made durable. After a restart it goes on from the
+    position.
+
+    An `OSError` (`StoreUnavailable`) says that the place is not available: the same call comes again later. `LeaseLost`
+    stops the evaluator. Any other error of `write` or `end` is taken for a value that cannot be written: the values of
+    that call are then given again in smaller calls, down to single ones. So `write` checks its values, not `flush`; and
+    values that a `write` which raised has written all the same are recognised by their ids when they come again.
     """
 
     def open(self, stream: str, /) -> int | None:
@@ -186,6 +191,18 @@ class Sink(Protocol):
 
 
 @runtime_checkable
+class Skipping(Protocol):
+    """A sink that can go on behind ids that it does not have; only such a one may leave out what it cannot write."""
+
+    def skip(self, n: int, until: int, why: str, letter: DeadLetter | None, /) -> None:
+        """Step over the ids from *n* on to below *until*; keep the *letter*, if there is one, beside the values.
+
+        It is as durable as a value: the position behind it and the letter are kept by the next `Sink.flush`. Ids below
+        the position are skipped already.
+        """
+
+
+@runtime_checkable
 class Fencing(Protocol):
     """A sink that can refuse a former writer, which may have been stopped in the midst of a write and does not know."""
 
@@ -198,7 +215,10 @@ class Fencing(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class DeadLetter:
-    """An event that a query could not digest, with where it came from and what went wrong."""
+    """An event that a query could not digest, with where it came from and what went wrong.
+
+    Or a value that a sink could not write: then *source* is the stream, *partition* is empty, *position* is the id.
+    """
 
     source: str
     partition: str

@@ -45,7 +45,7 @@ def rows_of_partition(path: Path, partition: str) -> list[tuple[int, Any]]:
 def test_lines(tmp_path: Path) -> None:
     """A file of lines has one writer, the newest, at every step of an old one and a new one; nothing else is left."""
     assert check_fencing(lambda place: JsonLinesSink(tmp_path / place), lambda place: lines_of(tmp_path / place)) == 49
-    assert {path.suffix for path in tmp_path.iterdir()} == {"", ".epoch"}
+    assert {path.suffix for path in tmp_path.iterdir()} == {"", ".epoch", ".flushed"}
 
 
 def test_a_table_is_taken_from_a_former_writer(tmp_path: Path) -> None:
@@ -351,4 +351,4 @@ def test_the_taker_over_dies_or_is_stopped(point: str, fault: str, tmp_path: Pat
             process.kill()
             process.wait(WAIT_S)
     place.check()
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["out", "out.epoch"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["out", "out.epoch", "out.flushed"]

@@ -154,8 +154,8 @@ class Agent:
         self.section.check()
         sinks = self.section.sinks_at(self.place, alive=self.held.alive)
         with ExitStack() as undo:
-            for _, sink in sinks:
-                undo.callback(sink.close)
+            for each in sinks:
+                undo.callback(each.sink.close)
             probe("agent.fenced")
             self._store = store = self.means.stores.open(self.lease)
             undo.callback(store.close)

@@ -11,8 +11,8 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from hosting.partitioned.places import Place
-from reliable_rx.errors import LeaseLost
-from reliable_rx.reliable import Sink
+from reliable_rx.errors import LeaseLost, invariant
+from reliable_rx.reliable import DeadLetter, Sink, Skipping
 
 
 class Guarded:
@@ -33,6 +33,16 @@ class Guarded:
         self._check()
         self.sink.end(n, error)
 
+    def skip(self, n: int, until: int, why: str, letter: DeadLetter | None, /) -> None:
+        self._check()
+        invariant(isinstance(self.sink, Skipping), "only a sink that can leave ids out is told to")
+        self.sink.skip(n, until, why, letter)  # type: ignore[attr-defined]
+
+    @property
+    def remark(self) -> str:
+        """What the sink has to say of what it found when it opened."""
+        return getattr(self.sink, "remark", "")
+
     def flush(self) -> None:
         self._check()
         self.sink.flush()
@@ -45,3 +55,23 @@ class Guarded:
             lease = self._place.lease
             message = f"{lease.partition}: epoch {lease.epoch} is over here, or nobody has answered for too long"
             raise LeaseLost(message, partition=str(lease.partition), epoch=lease.epoch, newest=None)
+
+
+class RefusedSink:
+    """In place of a sink that could not be made or fenced: it says why when it is opened."""
+
+    def __init__(self, error: Exception) -> None:
+        self._error = error
+
+    def open(self, stream: str, /) -> int | None:
+        raise self._error
+
+    def write(self, first: int, values: Sequence[Any], /) -> None: ...
+
+    def end(self, n: int, error: Exception | None, /) -> None: ...
+
+    def skip(self, n: int, until: int, why: str, letter: DeadLetter | None, /) -> None: ...
+
+    def flush(self) -> None: ...
+
+    def close(self) -> None: ...

@@ -11,18 +11,19 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 from checkpoint.store import Store
-from hosting.app import App, Declared, made, sink_at
+from hosting.app import App, Declared, DeclaredSink, made, sink_at
 from hosting.background import Lend
 from hosting.cycles import made_of, refuse_cycle
 from hosting.evaluator import QueryEvaluator
 from hosting.lineage import check_partitions
-from hosting.partitioned.guarded import Guarded
+from hosting.partitioned.guarded import Guarded, RefusedSink
 from hosting.partitioned.keys import WHOLE, WHOLE_PARTITION, Key, key_of
 from hosting.partitioned.places import Place
 from hosting.partitioned.words import Partition, Shard
+from hosting.sink_writer import checked_policy
 from hosting.starting import Start
 from reliable_rx.errors import QueryRefused, SourceFailed
 from reliable_rx.names import query_of
@@ -38,7 +39,7 @@ class Section:
     name: str
     sources: Mapping[str, Source]
     queries: Mapping[str, Declared]
-    sinks: Sequence[tuple[str, Any]]
+    sinks: Sequence[DeclaredSink]
     options: Mapping[str, Any]
 
     @property
@@ -96,24 +97,23 @@ class Section:
         """Name the positions of *partitions* (source and name)."""
         return {key_of(self.name, *each): each for each in partitions}
 
-    def sinks_at(self, place: Place, *, alive: Callable[[], bool]) -> list[tuple[str, Sink]]:
+    def sinks_at(self, place: Place, *, alive: Callable[[], bool]) -> list[OpenSink]:
         """Make the sinks for *place* and fence out every earlier epoch; they write only while the lease is *alive*.
 
-        *Raises* `LeaseLost` if a later epoch has been there.
+        One that cannot be made or fenced refuses to open, and so fails alone. *Raises* `LeaseLost` if a later epoch has
+        been there, `OSError` where it is not available.
         """
-        with ExitStack() as undo:  # what was made and fenced before one that fails
-            made_sinks = []
-            for stream, declared in self.sinks:
-                made_sinks.append((stream, sink := sink_at(place, declared)))
+        with ExitStack() as undo:
+            found = []
+            for stream, declared, on_error in self.sinks:
+                sink = fenced_at(place, stream, declared, on_error)
                 undo.callback(sink.close)
-            for _, sink in made_sinks:
-                if isinstance(sink, Fencing):
-                    sink.fence(place.epoch)
+                found.append(OpenSink(stream, Guarded(sink, place, alive), on_error))
             undo.pop_all()
-        return [(stream, Guarded(sink, place, alive)) for stream, sink in made_sinks]
+            return found
 
     def evaluator(
-        self, place: Place, store: Store, sinks: Sequence[tuple[str, Sink]], *, starts: Mapping[str, Start], lend: Lend
+        self, place: Place, store: Store, sinks: Sequence[OpenSink], *, starts: Mapping[str, Start], lend: Lend
     ) -> QueryEvaluator:
         """Build what runs the queries at *place*; what is new to *store* is read from where *starts* has its source."""
         evaluator = QueryEvaluator(store, lend=lend, **self.options)
@@ -123,9 +123,34 @@ class Section:
             evaluator.source(name, one, start=starts[name])
         for name, each in self.queries.items():
             evaluator.create(name, each.query, policy=each.policy, limits=each.limits, clock=each.clock)
-        for stream, sink in sinks:
-            evaluator.sink(stream, sink)
+        for stream, sink, on_error in sinks:
+            evaluator.sink(stream, sink, on_error=on_error)
         return evaluator
+
+
+class OpenSink(NamedTuple):
+    """A sink at its place, and what is done with what it cannot write."""
+
+    stream: str
+    sink: Guarded
+    on_error: str
+
+
+def fenced_at(place: Place, stream: str, declared: Any, on_error: str) -> Sink:
+    """Make a sink for *place* and fence it; in place of one that refuses that, return one that refuses to open."""
+    sink: Sink | None = None
+    try:
+        sink = sink_at(place, declared)
+        checked_policy(stream, sink, on_error)
+        if isinstance(sink, Fencing):
+            sink.fence(place.epoch)
+    except Exception as error:
+        if sink is not None:
+            sink.close()
+        if isinstance(error, OSError):
+            raise
+        return RefusedSink(error)
+    return sink
 
 
 class OnePartition:
@@ -234,6 +259,6 @@ def _section(
         WHOLE if whole else "+".join(read),
         {name: sources[name] for name in read},
         queries,
-        [(stream, sink) for stream, sink in app.sinks if query_of(stream) in {*queries, *buried}],
+        [each for each in app.sinks if query_of(each.stream) in {*queries, *buried}],
         app.options,
     )

@@ -5,12 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from reliable_rx.reliable import DeadLetter
+
 
 class CallbackSink:
     """Call ``on_next(id, value)`` for every value and ``on_end(id, error)`` at the end (error None: completed).
 
     It does not know what it has had, so after a crash it is called again with ids that it had before: at least once.
-    Whoever remembers the highest id, and ignores what is not above it, has exactly once.
+    Whoever remembers the highest id, and ignores what is not above it, has exactly once. A function that raises has not
+    taken its value: an `OSError` is tried again, from that value on; other errors are dealt with as the sink's
+    ``on_error`` says. ``on_dead_letter(letter)`` takes the values set aside, which may be repeated likewise.
 
     It cannot be fenced either: only the function's own books can refuse a former owner of a partition that was stopped
     before the call and goes on after it. Give the function the epoch of its `hosting.partitioned.places.Place`, keep
@@ -26,22 +30,40 @@ class CallbackSink:
         self,
         on_next: Callable[[int, Any], None],
         on_end: Callable[[int, Exception | None], None] | None = None,
+        *,
+        on_dead_letter: Callable[[DeadLetter], None] | None = None,
     ) -> None:
         self._on_next = on_next
         self._on_end = on_end
+        self._on_dead_letter = on_dead_letter
+        self._next = 0
 
     def open(self, stream: str, /) -> int | None:
         """Return None: the position is not known here."""
+        self._next = 0
         return None
 
     def write(self, first: int, values: Sequence[Any], /) -> None:
         on_next = self._on_next
-        for n, value in enumerate(values, first):
-            on_next(n, value)
+        taken = max(0, self._next - first)  # before a call failed
+        n = first + taken
+        try:
+            for n, value in enumerate(values[taken:] if taken else values, first + taken):
+                on_next(n, value)
+        except BaseException:
+            self._next = max(self._next, n)
+            raise
+        self._next = max(self._next, first + len(values))
 
     def end(self, n: int, error: Exception | None, /) -> None:
-        if self._on_end is not None:
+        if self._on_end is not None and n >= self._next:
             self._on_end(n, error)
+            self._next = n + 1
+
+    def skip(self, n: int, until: int, why: str, letter: DeadLetter | None, /) -> None:
+        if letter is not None and self._on_dead_letter is not None and until > self._next:
+            self._on_dead_letter(letter)
+        self._next = max(self._next, until)
 
     def flush(self) -> None:
         """Do nothing: what the function did is its own affair."""

@@ -1,11 +1,13 @@
 """An exactly-once sink into a file of JSON lines.
 
 Every line carries its id, so the file itself is the record of what has arrived: after a crash the last good line says
-where to go on. Three traps are met here:
+where to go on. Traps that are met here:
 
 * *A torn tail.* A kill leaves half a line; a power cut may leave a hole *before* whole lines, because unsynced
-  pages reach the disk in any order. So at most `UNSYNCED_BYTES_MAX` (or one line) are ever unsynced, and that much of
-  the tail is checked line by line at opening; what is not a consecutive run of lines is cut off.
+  pages reach the disk in any order. So the file beside says how far it was flushed (`hosting.sinks.flushed_mark`), and
+  behind that, what is not a consecutive run of lines is cut off, and kept (`hosting.sinks.line_recovery`). At most
+  `UNSYNCED_BYTES_MAX` (or one line) are ever unsynced.
+* *Damage.* What was flushed and is not what it was is refused: there is nothing that could be cut without loss.
 * *A failed fsync.* The pages may be gone from the cache though marked clean, and the next fsync says "fine". So
   unsynced bytes are kept and written again before the next try.
 * *A second writer.* The file is locked while open.
@@ -16,7 +18,6 @@ where to go on. Three traps are met here:
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
 import sys
@@ -25,20 +26,22 @@ from pathlib import Path
 from typing import Any
 
 from hosting.sinks.fencing import EpochFile, fenced, lost
+from hosting.sinks.flushed_mark import FlushedMark, flushed_length
+from hosting.sinks.line_recovery import recover
 from hosting.sinks.plain import to_plain
+from hosting.sinks.text import JSON, error_text, shown, to_json
 from reliable_rx.errors import (
-    CheckpointRefused,
     PositionUnavailable,
     ReliableRxError,
     StoreOwned,
     StoreUnavailable,
-    described,
+    ValueRefused,
     invariant,
 )
 from reliable_rx.probes import probe
+from reliable_rx.reliable import DeadLetter
 
 UNSYNCED_BYTES_MAX = 8 << 20
-PREFIX = b'{"id":'
 _COPIED_BYTES = 1 << 20
 
 
@@ -47,7 +50,10 @@ class JsonLinesSink:
 
     A value is a line ``{"id":17,"value":…}``; the end is ``{"id":18,"completed":true}`` or
     ``{"id":18,"error":"ValueError: …"}``. *encode* turns a value into what JSON can hold; the default is
-    `to_plain`. Values written are in the file at once, and safe from a power cut after `flush`.
+    `to_plain`. Values written are in the file at once, and safe from a power cut after `flush`. An id that is left out
+    is a line too: ``{"id":17,"skipped":"why"}`` or ``{"id":17,"dead_letter":{"error":…,"type":…,"value":…}}`` with the
+    value as text, and ``"until":20`` behind the first id of several. How far the file was flushed says
+    ``out.jsonl.flushed`` beside it; what is found torn behind that is moved to ``out.jsonl.cut-1``, as `remark` says.
 
     >>> import tempfile, pathlib
     >>> path = pathlib.Path(tempfile.mkdtemp(), "out.jsonl")
@@ -68,8 +74,8 @@ class JsonLinesSink:
     file that a stopped writer has open is copied once.
 
     *Raises* `StoreUnavailable` when the disk fails (call again later), `CheckpointRefused` for a file that this sink
-    did not write, `StoreOwned` when another process has it open, `TypeError` for a value that JSON cannot hold,
-    `LeaseLost` if a later epoch writes the file.
+    did not write or whose flushed lines are damaged, `StoreOwned` when another process has it open, `ValueRefused` for
+    a value that JSON cannot hold, `LeaseLost` if a later epoch writes the file.
     """
 
     def __init__(self, path: str | os.PathLike[str], *, encode: Callable[[Any], Any] = to_plain) -> None:
@@ -82,6 +88,9 @@ class JsonLinesSink:
         self._unsynced_bytes = 0
         self._suspect = False
         self._epochs: EpochFile | None = None
+        self._mark: FlushedMark | None = None
+        self.remark = ""
+        """What was found when the file was opened, if that was not as it should be."""
 
     def fence(self, epoch: int, /) -> None:
         """Take the file from every earlier epoch."""
@@ -106,7 +115,7 @@ class JsonLinesSink:
         try:
             self._file = _open(self._path)
             self._own()
-            self._length, self._next = _recover(self._file, self._path)
+            self._recover()
         except OSError as error:
             self.close()
             if isinstance(error, ReliableRxError):
@@ -116,6 +125,17 @@ class JsonLinesSink:
             self.close()
             raise
         return self._next
+
+    def _recover(self) -> None:
+        """Find where to go on. What is there then is made durable, so that nothing unsynced piles up over restarts."""
+        flushed = flushed_length(self._path)
+        found = recover(self._file, self._path, flushed)
+        self._length, self._next, self.remark = found.length, found.next_id, found.remark
+        self._mark = FlushedMark(self._path)
+        if flushed != found.length:
+            os.fsync(self._file.fileno())
+            self._mark.write(found.length, sync=True)
+            _sync_directory(self._path.parent)
 
     def _own(self) -> None:
         """Lock the file; if a former writer has it locked, put a copy in its place."""
@@ -157,12 +177,15 @@ class JsonLinesSink:
         skip = self._next - first  # ids that the file has already
         if skip >= len(values):
             return
-        encode, text = self._encode, _JSON.encode
+        encode, text = self._encode, JSON.encode
         try:
             lines = [f'{{"id":{n},"value":{text(encode(v))}}}\n' for n, v in enumerate(values[skip:], self._next)]
             data = "".join(lines).encode()
-        except _UNENCODABLE as error:
-            raise self._unencodable(values, skip, error) from error
+        except KeyboardInterrupt:
+            raise
+        except BaseException:  # `encode` is somebody else's
+            lines = [self._line(n, value) for n, value in enumerate(values[skip:], self._next)]
+            data = "".join(lines).encode()
         if len(data) <= UNSYNCED_BYTES_MAX:
             self._append(data)
             self._next = first + len(values)
@@ -171,13 +194,34 @@ class JsonLinesSink:
             self._append(line.encode())
             self._next += 1
 
+    def _line(self, n: int, value: Any) -> str:
+        """Write one value with whatever JSON can say. *Raises* `ValueRefused`."""
+        try:
+            return f'{{"id":{n},"value":{to_json(self._encode(value))}}}\n'
+        except KeyboardInterrupt:
+            raise
+        except BaseException as error:
+            remedy = "map it to what JSON has, give the sink encode=, or declare the sink with on_error='skip'"
+            message = f"value {n:,} cannot be written to {self._path}: {error_text(error)}; {remedy}"
+            raise ValueRefused(message, n=n) from error
+
     def end(self, n: int, error: Exception | None, /) -> None:
+        what = {"completed": True} if error is None else {"error": error_text(error)}
+        self._note(n, n + 1, what)
+
+    def skip(self, n: int, until: int, why: str, letter: DeadLetter | None, /) -> None:
+        reach = {"until": until} if until > n + 1 else {}
+        if letter is None:
+            self._note(n, until, {**reach, "skipped": why})
+        else:
+            value = {"error": why, "type": type(letter.value).__qualname__, "value": shown(letter.value)}
+            self._note(n, until, {**reach, "dead_letter": value})
+
+    def _note(self, n: int, until: int, what: dict[str, Any]) -> None:
         self._check_gap(n)
-        if n < self._next:
-            return
-        what = {"completed": True} if error is None else {"error": described(error)}
-        self._append(f"{_JSON.encode({'id': n, **what})}\n".encode())
-        self._next = n + 1
+        if n >= self._next:
+            self._append(f"{to_json({'id': n, **what})}\n".encode())
+            self._next = until
 
     def flush(self) -> None:
         probe("sink.before_flush")
@@ -185,6 +229,11 @@ class JsonLinesSink:
         probe("sink.mid_flush")
         if self._epochs is not None:
             self._epochs.check()
+        if self._mark is not None:
+            try:
+                self._mark.write(self._length)
+            except OSError as error:
+                raise self._unavailable("marked as flushed", error) from error
         probe("sink.after_flush")
 
     def close(self) -> None:
@@ -194,6 +243,9 @@ class JsonLinesSink:
         if self._epochs is not None:
             self._epochs.close()
             self._epochs = None
+        if self._mark is not None:
+            self._mark.close()
+            self._mark = None
 
     def _check_gap(self, first: int) -> None:
         invariant(self._file is not None, f"the sink {self._path} is open when it is written to")
@@ -240,20 +292,8 @@ class JsonLinesSink:
         self._file.truncate(self._length)
         _write_at(self._file, self._length - self._unsynced_bytes, b"".join(self._unsynced))
 
-    def _unencodable(self, values: Sequence[Any], skip: int, error: Exception) -> TypeError:
-        for n, value in enumerate(values[skip:], self._next):
-            try:
-                _JSON.encode(self._encode(value)).encode()
-            except _UNENCODABLE as reason:
-                return TypeError(f"value {n} cannot be written to {self._path}: {reason}")
-        return TypeError(f"a value cannot be written to {self._path}: {error}")
-
     def _unavailable(self, what: str, error: OSError) -> StoreUnavailable:
         return StoreUnavailable(f"{self._path} cannot be {what}: {error}; mend the disk, then try again")
-
-
-_JSON = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), check_circular=False)
-_UNENCODABLE = (TypeError, ValueError, RecursionError)
 
 
 def _open(path: Path) -> Any:
@@ -293,92 +333,3 @@ def _write_at(file: Any, offset: int, data: bytes) -> None:
     view = memoryview(data)
     while view:
         view = view[file.write(view) :]
-
-
-def _recover(file: Any, path: Path) -> tuple[int, int]:
-    """Cut off what is not a consecutive run of lines; return the length left and the next id."""
-    size = file.seek(0, os.SEEK_END)
-    if not size:
-        return 0, 0
-    _check_ours(file, path)
-    first_unsynced = _line_start(file, max(0, size - UNSYNCED_BYTES_MAX))
-    start = _line_start(file, max(0, first_unsynced - 1))  # one line more: a good one, unless the file is not ours
-    file.seek(start)
-    good, next_id = _good_lines(_read_all(file, size - start), path)
-    if start + good < size:
-        file.truncate(start + good)
-        os.fsync(file.fileno())
-    return start + good, next_id
-
-
-def _read_all(file: Any, size: int) -> bytes:
-    pieces = []
-    while piece := file.read(size):
-        pieces.append(piece)
-    return b"".join(pieces)
-
-
-def _check_ours(file: Any, path: Path) -> None:
-    file.seek(0)
-    head: bytes = file.read(4096)
-    first = head.split(b"\n", 1)[0].rstrip(b"\0")
-    whole = b"\n" in head
-    if first.startswith(PREFIX) or (not whole and PREFIX.startswith(first)):
-        return
-    message = (
-        f"{path} was not written by this sink (its first line has no id); name another file, or move this one away"
-    )
-    raise CheckpointRefused(message, what="a foreign file", where=str(path))
-
-
-def _line_start(file: Any, offset: int) -> int:
-    """Return the start of the line around *offset*."""
-    step = 1 << 16
-    while offset > 0:
-        begin = max(0, offset - step)
-        file.seek(begin)
-        newline = _read_exactly(file, offset - begin).rfind(b"\n")
-        if newline >= 0:
-            return begin + newline + 1
-        offset = begin
-    return 0
-
-
-def _read_exactly(file: Any, count: int) -> bytes:
-    data = b""
-    while len(data) < count and (piece := file.read(count - len(data))):
-        data += piece
-    return data
-
-
-def _good_lines(data: bytes, path: Path) -> tuple[int, int]:
-    """Return the length of the consecutive run of lines at the beginning of *data*, and the id behind it."""
-    good = 0
-    next_id: int | None = None
-    for line in _split(data):
-        n = _id_of(line)
-        if n is None or (next_id is not None and n != next_id):
-            break
-        good += len(line)
-        next_id = n + 1
-    if next_id is None and b"\n" in data:
-        message = f"{path} holds a line that this sink did not write; put the old file back, or begin a new one"
-        raise CheckpointRefused(message, what="a line without an id", where=str(path))
-    return good, next_id or 0
-
-
-def _split(data: bytes) -> list[bytes]:
-    return [line + b"\n" for line in data.split(b"\n")[:-1]]
-
-
-def _id_of(line: bytes) -> int | None:
-    """Return the id of a whole line of ours."""
-    if not (line.startswith(PREFIX) and line.endswith(b"}\n")):
-        return None
-    try:
-        record = json.loads(line)
-    except ValueError:
-        return None
-    n = record.get("id")
-    known = len(record) == 2 and ("value" in record or "completed" in record or "error" in record)
-    return n if known and type(n) is int else None

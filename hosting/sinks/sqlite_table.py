@@ -14,19 +14,25 @@ as `hosting.sinks.json_lines` does it (the log beside it would have to be exchan
 
 from __future__ import annotations
 
-import json
 import os
 import sqlite3
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from typing import Any
 
+from hosting.sinks.cells import Cells, Columns, Get, as_json, field, fields_of, getters_of
 from hosting.sinks.fencing import lost
-from hosting.sinks.plain import field_names, to_plain
-from reliable_rx.errors import CheckpointRefused, PositionUnavailable, StoreUnavailable, described, invariant
+from hosting.sinks.sqlite_errors import guard
+from hosting.sinks.text import error_text, shown
+from reliable_rx.errors import CheckpointRefused, PositionUnavailable, ValueRefused, invariant
 from reliable_rx.probes import probe
+from reliable_rx.reliable import DeadLetter
 
 ROWS_HELD_MAX = 65_536
+LETTERS = """CREATE TABLE IF NOT EXISTS reliable_rx_dead_letters (
+    name TEXT, partition TEXT NOT NULL DEFAULT '', id INTEGER NOT NULL, error TEXT NOT NULL, type TEXT NOT NULL,
+    value TEXT NOT NULL, PRIMARY KEY (name, partition, id)
+)"""
 REGISTRY = """CREATE TABLE IF NOT EXISTS reliable_rx_sinks (
     name TEXT, stream TEXT NOT NULL, next_id INTEGER NOT NULL, ended_id INTEGER, error TEXT,
     partition TEXT NOT NULL DEFAULT '', epoch INTEGER NOT NULL DEFAULT 0, PRIMARY KEY (name, partition)
@@ -38,17 +44,15 @@ _OLDER_REGISTRY = (
     "DROP TABLE reliable_rx_sinks_old",
 )
 
-Get = Callable[[Any], Any]
-Columns = Mapping[str, Get] | Sequence[str] | None
-
 
 class SqliteTableSink:
     """Write a stream to *table* of the SQLite database *path*, each value as exactly one row.
 
     The table has ``id INTEGER PRIMARY KEY`` and the *columns*: a function of the value for each, or the names of
     fields or keys of the value. Without *columns* they are the fields of the first value, or one column ``value`` of
-    JSON text if it has none. What SQLite cannot hold is stored as text or JSON. Table ``reliable_rx_sinks`` holds the
-    position, and the end when it has come: ``ended_id``, and ``error`` (NULL: completed).
+    JSON text if it has none. What SQLite cannot hold is stored as text or JSON; NaN it stores as NULL. Table
+    ``reliable_rx_sinks`` holds the position, and the end when it has come: ``ended_id``, and ``error`` (NULL:
+    completed). Dead letters are rows of ``reliable_rx_dead_letters``, with the value as text.
 
     The partitions of a stream may share a table: with *partition* it has a column of that name before the id, and both
     are its key. Position, end and epoch are then kept per partition.
@@ -70,8 +74,8 @@ class SqliteTableSink:
     partition a file of its own, so that only that partition does, or use `JsonLinesSink`, where none does.
 
     *Raises* `StoreUnavailable` when the database fails (call `flush` again later), `CheckpointRefused` for a table
-    that this sink did not make, `TypeError` for a value that does not fit the columns, `LeaseLost` if a later epoch
-    writes the table, or this partition of it.
+    that this sink did not make and a database that is damaged or was changed, `ValueRefused` for a value that does not
+    fit the columns, `LeaseLost` if a later epoch writes the table, or this partition of it.
     """
 
     def __init__(
@@ -81,12 +85,14 @@ class SqliteTableSink:
         self._table = table
         self._partition = partition
         self._keys = ("id",) if partition is None else ("partition", "id")
-        self._getters = _getters(columns, self._keys)
+        self._getters = getters_of(columns, self._keys)
+        self._cells = Cells(0)
         self._epoch = 0
         self._open = False
         self._database: sqlite3.Connection | None = None
-        self._next = 0
+        self._next = self._committed = 0
         self._rows: list[tuple[Any, ...]] = []
+        self._letters: list[tuple[Any, ...]] = []
         self._end: tuple[int, str | None] | None = None
         self._doubtful = False
         self._made = False
@@ -104,7 +110,7 @@ class SqliteTableSink:
     def open(self, stream: str, /) -> int | None:
         """Return the next id wanted."""
         invariant(not self._open, f"the sink {self._path} is opened once")
-        self._next = self._connected("opened", stream)
+        self._next = self._committed = self._connected("opened", stream)
         self._open = True
         return self._next
 
@@ -113,6 +119,7 @@ class SqliteTableSink:
         try:
             with self._guard(what):
                 self._database = self._database or _connect(self._path)
+                self._cells = Cells(self._database.getlimit(sqlite3.SQLITE_LIMIT_LENGTH))
                 return self._register(stream)
         except BaseException:
             self.close()
@@ -123,18 +130,26 @@ class SqliteTableSink:
         values = values[max(0, self._next - first) :]
         if not values:
             return
-        if self._getters is None:
-            self._getters = _fields_of(values[0], self._keys)
+        rows, getters = self._to_rows(values)
         if len(self._rows) + len(values) > ROWS_HELD_MAX:
             self._commit()
-        self._rows += self._to_rows(values)
+        self._getters = self._getters or getters
+        self._rows += rows
         self._next += len(values)
 
     def end(self, n: int, error: Exception | None, /) -> None:
         self._check_gap(n)
         if n == self._next:
-            self._end = (n, None if error is None else described(error))
+            self._end = (n, None if error is None else error_text(error))
             self._next = n + 1
+
+    def skip(self, n: int, until: int, why: str, letter: DeadLetter | None, /) -> None:
+        self._check_gap(n)
+        if until <= self._next:
+            return
+        if letter is not None:
+            self._letters.append((*self._key, n, why, type(letter.value).__qualname__, shown(letter.value)))
+        self._next = until
 
     def flush(self) -> None:
         probe("sink.before_flush")
@@ -203,7 +218,7 @@ class SqliteTableSink:
         self._made = True
         if self._getters is None:
             names = columns[len(self._keys) :]
-            self._getters = {"value": _as_json} if names == ("value",) else {name: _field(name) for name in names}
+            self._getters = {"value": as_json} if names == ("value",) else {name: field(name) for name in names}
         if (*self._keys, *self._getters) != columns:
             wanted = ", ".join((*self._keys, *self._getters))
             raise self._refused(f"has the columns {', '.join(columns)}, not {wanted}")
@@ -212,22 +227,38 @@ class SqliteTableSink:
         message = f"table {self._table} of {self._path} {why}; name another table, or drop this one and its entry"
         return CheckpointRefused(f"{message} in reliable_rx_sinks", what=why, where=f"{self._path}, {self._table}")
 
-    def _to_rows(self, values: Sequence[Any]) -> list[tuple[Any, ...]]:
-        getters = list((self._getters or {}).values())
-        ids = range(self._next, self._next + len(values))
-        before = () if self._partition is None else (self._partition,)
+    def _to_rows(self, values: Sequence[Any]) -> tuple[list[tuple[Any, ...]], Mapping[str, Get]]:
+        """Return the rows of *values*, and the columns. *Raises* `ValueRefused`, naming the first that does not fit."""
         try:
-            return [(*before, n, *[_cell(get(value)) for get in getters]) for n, value in zip(ids, values, strict=True)]
-        except Exception as error:
-            where = f"table {self._table} of {self._path}, columns {', '.join(self._getters or ())}"
-            message = f"a value does not fit {where}: {described(error)}; give the sink columns="
-            raise TypeError(message) from error
+            return self._rows_of(self._next, values)
+        except KeyboardInterrupt:
+            raise
+        except BaseException:  # a column may be somebody else's function
+            for n, value in enumerate(values, self._next):
+                try:
+                    self._rows_of(n, [value])
+                except KeyboardInterrupt:
+                    raise
+                except BaseException as error:
+                    raise self._misfit(n, error) from error
+            raise
+
+    def _rows_of(self, first: int, values: Sequence[Any]) -> tuple[list[tuple[Any, ...]], Mapping[str, Get]]:
+        getters = self._getters or fields_of(values[0], self._keys)
+        before = () if self._partition is None else (self._partition,)
+        return self._cells.rows(before, range(first, first + len(values)), values, getters), getters
+
+    def _misfit(self, n: int, error: Exception) -> ValueRefused:
+        columns = f", columns {', '.join(self._getters)}" if self._getters else ""
+        where = f"value {n:,} does not fit table {self._table} of {self._path}{columns}: {error_text(error)}"
+        return ValueRefused(f"{where}; give the sink columns=, or declare it with on_error='skip'", n=n)
 
     def _commit(self) -> None:
         invariant(self._open, f"the sink {self._path} is open when it is flushed")
-        if not self._rows and self._end is None:
+        if self._next == self._committed:
             if self._epoch:
-                self._stored()
+                with self._guard("looked at"):
+                    self._stored()
             return
         with self._guard("written"):
             if self._doubtful:
@@ -238,7 +269,9 @@ class SqliteTableSink:
             self._doubtful = False
         self._made = self._made or bool(self._rows)
         self._rows.clear()
+        self._letters.clear()
         self._end = None
+        self._committed = self._next
 
     def _insert(self, database: sqlite3.Connection) -> None:
         self._stored()
@@ -247,6 +280,9 @@ class SqliteTableSink:
         if self._rows:
             marks = ", ".join("?" * len(self._rows[0]))
             database.executemany(f"INSERT INTO {_quoted(self._table)} VALUES ({marks})", self._rows)
+        if self._letters:
+            database.execute(LETTERS)
+            database.executemany("INSERT INTO reliable_rx_dead_letters VALUES (?, ?, ?, ?, ?, ?)", self._letters)
         ended, error = self._end or (None, None)
         sql = f"UPDATE reliable_rx_sinks SET next_id = ?, ended_id = ?, error = ? {self._mine}"
         database.execute(sql, (self._next, ended, error, *self._key))
@@ -274,16 +310,12 @@ class SqliteTableSink:
         """Drop what a commit that seemed to fail has stored all the same."""
         stored, ended = self._stored()
         self._rows = [row for row in self._rows if row[len(self._keys) - 1] >= stored]
+        self._letters = [letter for letter in self._letters if letter[2] >= stored]
         if ended is not None:
             self._end = None
 
-    @contextmanager
-    def _guard(self, what: str) -> Iterator[None]:
-        try:
-            yield
-        except sqlite3.Error as error:
-            message = f"table {self._table} of {self._path} cannot be {what}: {error}; mend it, then flush again"
-            raise StoreUnavailable(message) from error
+    def _guard(self, what: str) -> AbstractContextManager[None]:
+        return guard(self._table, self._path, what)
 
 
 @contextmanager
@@ -315,59 +347,6 @@ def _connect(path: str) -> sqlite3.Connection:
         database.close()
         raise
     return database
-
-
-def _getters(columns: Columns, keys: Sequence[str]) -> dict[str, Get] | None:
-    if columns is None:
-        return None
-    getters = dict(columns) if isinstance(columns, Mapping) else {name: _field(name) for name in columns}
-    _check_names(getters, keys)
-    return getters
-
-
-def _fields_of(value: Any, keys: Sequence[str]) -> dict[str, Get]:
-    names = field_names(value)
-    getters: dict[str, Get] = {"value": _as_json} if names is None else {str(name): _field(str(name)) for name in names}
-    _check_names(getters, keys)
-    return getters
-
-
-def _check_names(getters: Mapping[str, Get], keys: Sequence[str]) -> None:
-    names = [name.lower() for name in getters]
-    if not names:
-        raise ValueError("a table needs a column beside its id; give columns=")
-    if set(keys) & set(names) or len(set(names)) < len(names):
-        remedy = "give columns={'name': function of the value, …} with other names"
-        raise ValueError(
-            f"the columns {', '.join(getters)} repeat a name or the table's own {' and '.join(keys)}; {remedy}"
-        )
-
-
-def _field(name: str) -> Get:
-    def get(value: Any) -> Any:
-        return value[name] if isinstance(value, Mapping) else getattr(value, name)
-
-    return get
-
-
-def _as_json(value: Any) -> str:
-    return json.dumps(to_plain(value), ensure_ascii=False, separators=(",", ":"))
-
-
-_DIRECT = {str, float, bool, bytes, type(None)}
-
-
-def _cell(value: Any) -> Any:
-    """Turn *value* into what SQLite holds; integers past 64 bits become text."""
-    kind = type(value)
-    if kind in _DIRECT:
-        return value
-    if kind is int:
-        return value if -(1 << 63) <= value < 1 << 63 else str(value)
-    plain = to_plain(value)
-    if isinstance(plain, (dict, list)):
-        return json.dumps(plain, ensure_ascii=False, separators=(",", ":"))
-    return _cell(plain) if type(plain) in _DIRECT or type(plain) is int else str(plain)
 
 
 def _quoted(name: str) -> str:

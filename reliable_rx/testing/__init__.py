@@ -13,7 +13,8 @@ from reliable_rx.testing.marbles import Timed, draw_marbles, parse_marbles
 from reliable_rx.testing.oracle import check_operator, small_streams
 from reliable_rx.testing.queries import check_query, run_stored
 from reliable_rx.testing.recipes import recipes
-from reliable_rx.testing.sources import check_sink, check_source
+from reliable_rx.testing.sinks import check_sink
+from reliable_rx.testing.sources import check_source
 from reliable_rx.testing.virtual_time import RUNNERS, diagram, hot_sources, run_plain, run_rebuilt, run_unhosted
 from reliable_rx.unhosted import rebuild_state
 

@@ -1,19 +1,18 @@
-"""Conformance suites for sources and sinks: what everyone who writes one has to keep, as functions to call in a test.
+"""The conformance suite for sources: what everyone who writes one has to keep, as a function to call in a test.
 
-`check_source` and `check_sink` raise `AssertionError` with the claim that is broken and the numbers. Our own
-sources and sinks pass them in `tests/`, and yours are held to the same.
+`check_source` raises `AssertionError` with the claim that is broken and the numbers. Our own sources pass it in
+`tests/`, and yours are held to the same.
 """
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Sequence
-from contextlib import closing
 from graphlib import CycleError, TopologicalSorter
 from typing import Any
 
 from reliable_rx.errors import PositionUnavailable, SourceFailed
-from reliable_rx.reliable import Batch, Bounded, Findable, Listed, Reader, Rejected, Sink, Source
+from reliable_rx.reliable import Batch, Bounded, Findable, Listed, Reader, Rejected, Source
 
 Notification = tuple[int, Any]
 Events = list[Notification]
@@ -56,77 +55,6 @@ def check_source(
         if finite:
             _check_beyond(make(), name, _end(whole[name]))
     _check_independence(make(), whole)
-
-
-def check_sink(
-    make: Callable[[], Sink],
-    read_back: Callable[[], Iterable[Notification]],
-    *,
-    values: Sequence[Any] = ("a", 1, None, 2.5, ["b"], {"c": 1}),
-    tear: Callable[[], None] | None = None,
-) -> None:
-    """Check that an exactly-once sink takes a stream over many restarts without losing or doubling anything.
-
-    Each call of *make* stands for a new process over the same place. *read_back* returns the (id, value) pairs,
-    without the end, that the place holds; *values* must be as *read_back* returns them. The sink is dropped without
-    flush again and again, at every id, and *tear*, if given, does to the place what a crash might.
-
-    *Raises* `AssertionError` naming the broken promise.
-    """
-    for at in range(len(values)):
-        _check_restart(make, at, values, tear)
-        durable = [n for n, _ in read_back()]
-        _claim(durable == list(range(len(durable))), f"ids are consecutive after a restart at {at}, not {durable}")
-        _claim(len(durable) >= at + 1, f"what was flushed up to id {at} is there, not only {durable}")
-    _check_end(make, len(values))
-    _claim(list(read_back()) == list(enumerate(values)), f"the place holds {list(enumerate(values))} at the end")
-
-
-def _check_restart(make: Callable[[], Sink], at: int, values: Sequence[Any], tear: Callable[[], None] | None) -> None:
-    """Bring the sink to *at*, flushed, then leave a write behind it without flush, and open the place once more."""
-    with closing(make()) as sink:
-        wanted = _open_known(sink)
-        _claim(at <= wanted <= len(values), f"a sink flushed up to id {at - 1} wants {at} or more, not {wanted}")
-        again = max(0, wanted - 2)  # ids below the position are had already, and skipped
-        sink.write(again, values[again : at + 1])
-        sink.flush()
-        sink.flush()
-        sink.write(max(at + 1, wanted), values[max(at + 1, wanted) : at + 3])
-    if tear is not None:
-        tear()
-    with closing(make()) as sink:
-        wanted = _open_known(sink)
-        _claim(wanted > at, f"a sink flushed up to id {at} wants {at + 1} or more, not {wanted}")
-
-
-def _check_end(make: Callable[[], Sink], end: int) -> None:
-    with closing(make()) as sink:
-        wanted = _open_known(sink)
-        _claim(wanted == end, f"a sink with {end} values wants the end, id {end}, not {wanted}")
-        _refuses_gap(sink, end)
-        sink.end(end, None)
-        sink.flush()
-    for _ in range(2):
-        with closing(make()) as sink:
-            wanted = _open_known(sink)
-            _claim(wanted == end + 1, f"the end has an id too: {end + 1} is wanted behind it, not {wanted}")
-            sink.end(end, None)
-            sink.flush()
-
-
-def _refuses_gap(sink: Sink, wanted: int) -> None:
-    try:
-        sink.write(wanted + 1, ["too far"])
-    except Exception:
-        return
-    raise AssertionError(f"check_sink: a sink that wants id {wanted} refuses id {wanted + 1}")
-
-
-def _open_known(sink: Sink) -> int:
-    wanted = sink.open("checked")
-    if wanted is None:
-        raise AssertionError("check_sink: an exactly-once sink knows its position: open() returns an id, not None")
-    return wanted
 
 
 def _read_all(source: Source, partition: str, at: int, finite: bool, events_max: int) -> Events:

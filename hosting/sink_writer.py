@@ -1,0 +1,283 @@
+"""Writer of one sink: feeds it in order, flushes it, and keeps what it cannot write its own problem.
+
+Three kinds of failure are told apart. The place is not available (`OSError`): the same call is made again, and no turns
+are taken meanwhile. The partition has another owner (`LeaseLost`): the evaluator stops. Anything else is the sink's:
+values of a call that failed are given again in halves, until the one that cannot be written stands alone, and with that
+one is done what `on_error` says:
+
+* ``fail``: the sink is written no more in this run. Its holder is *absent* (`hosting.holders`): its stream keeps what
+  it lacks until the buffer is full, and then lets go of it, so that it never stops the turns of others.
+* ``skip`` and ``dead_letter``: the sink steps over the id; a dead letter goes into the sink itself, beside the values.
+
+A dead letter of a sink is not a value of a stream: what a sink refuses is no function of the turns, and a replay could
+not repeat it. Rejected: a turn for each refusal (a journal entry for what has no effect on any query, and a stream
+whose own sink may refuse), a second sink for letters (two places, so no transaction: a crash between them loses or
+doubles a letter).
+"""
+
+from __future__ import annotations
+
+import logging
+import traceback
+from typing import Any
+
+from hosting.holders import Patience, StreamHolders
+from hosting.sinks.text import error_text
+from hosting.stream import Stream
+from hosting.turn import Output
+from reliable_rx.errors import (
+    LeaseLost,
+    PositionUnavailable,
+    ReliableRxError,
+    StoreOwned,
+    StoreUnavailable,
+    ValueRefused,
+    invariant,
+)
+from reliable_rx.probes import probe
+from reliable_rx.reliable import DeadLetter, Sink, Skipping
+
+READ_MAX = 10_000
+ON_ERROR = ("fail", "skip", "dead_letter")
+LOG = logging.getLogger("reliable_rx")
+
+
+class SinkWriter:
+    """One sink of one stream, flushed at the latest when *unflushed_max* notifications wait for that."""
+
+    def __init__(
+        self, stream: str, sink: Sink, holder: str, *, on_error: str, holders: StreamHolders, unflushed_max: int
+    ) -> None:
+        self.stream, self.sink, self.holder, self.on_error = stream, sink, holder, on_error
+        self.subject = f"{stream}, {holder}"
+        self.position = self.flushed = 0
+        self.skipped = 0
+        self.is_open = self.is_closed = False
+        self.trouble: StoreUnavailable | None = None
+        self.failure: Exception | None = None
+        self._holders, self._incidents, self._unflushed_max = holders, holders.incidents, unflushed_max
+
+    @property
+    def status(self) -> str:
+        """What becomes of what the stream emits."""
+        if self.failure is not None:
+            return "failed"
+        return "waiting" if self.trouble is not None else "open" if self.is_open else "closed"
+
+    @property
+    def is_new(self) -> bool:
+        """Whether it is still to be opened."""
+        return not self.is_open and self.failure is None and not self.is_closed
+
+    def open(self, known: int) -> int:
+        """Ask the sink where it stands, *known* if it does not know; return it. *Raises* whatever the sink raises."""
+        position = self.sink.open(self.stream)
+        self._remark()
+        return known if position is None else position
+
+    def begin(self, stream: Stream, position: int) -> None:
+        """Write from id *position* on; ids that the stream no longer has are stepped over, or the sink fails."""
+        self.is_open = True
+        self.position = self.flushed = position
+        stream.hold(self.holder, position)
+        try:
+            stream.check(position)
+        except PositionUnavailable as error:
+            missing = f"ids {position:,} to {stream.first - 1:,} of the stream are no longer kept ({error.message})"
+            remedy = "declare the sink with on_error='skip' to go on behind them, or begin with a fresh store and sink"
+            gone = PositionUnavailable(f"{missing}; {remedy}", **error.fields)
+            if self.on_error == "fail" or position > stream.next_id:
+                raise gone from None
+            self._step_over(position, stream.first, None, gone)
+            self.position = stream.first
+        self.trouble = None
+        self._incidents.resolve("sink", self.subject)
+
+    def pump(self, stream: Stream) -> bool:
+        """Write what is visible and not written yet; return whether anything was."""
+        if not self.is_open or (self.position >= stream.visible and self.trouble is None):
+            return False
+        before = self.position
+        try:
+            self._write(stream)
+            if self.trouble is not None or stream.next_id - self.flushed > self._unflushed_max:
+                self._flush(stream)
+                stream.trim()
+        except BaseException as error:
+            self.take(tamed(error), stream)
+        else:
+            self._is_well()
+        return self.position > before
+
+    def flush(self, stream: Stream) -> None:
+        """Make it durable, then let the stream forget it."""
+        if not self.has_unflushed or self.trouble is not None:
+            return
+        try:
+            self._flush(stream)
+        except BaseException as error:
+            self.take(tamed(error), stream)
+        else:
+            self._is_well()
+
+    @property
+    def has_unflushed(self) -> bool:
+        """Whether the sink was given what it has not been asked to make durable."""
+        return self.flushed < self.position and self.failure is None
+
+    def close(self) -> None:
+        """Close the sink, whatever it says to that."""
+        self.is_open, self.is_closed = False, True
+        try:
+            self.sink.close()
+        except BaseException as error:
+            LOG.warning("sink %r did not close in order: %s", self.subject, told(tamed(error)), exc_info=True)
+
+    # -- writing
+
+    def _write(self, stream: Stream) -> None:
+        while (before := self.position) < stream.visible:
+            for segment in stream.read(before, READ_MAX):
+                if segment.values:
+                    self._give(segment.first, segment.values)
+                if segment.ended:
+                    self._give_end(segment)
+                self.position = segment.next
+            invariant(self.position > before, f"stream {self.stream!r} still has id {before:,}, which a sink wants")
+
+    def _give(self, first: int, values: Any) -> None:
+        """Write *values*; if some cannot be written, the others."""
+        self.position = first
+        try:
+            self.sink.write(first, values)
+        except BaseException as raised:
+            error = tamed(raised)
+            if not blames_value(error):
+                raise
+            if len(values) == 1:
+                self._step_over(first, first + 1, values[0], error)
+                return
+            half = len(values) // 2
+            self._give(first, values[:half])
+            self._give(first + half, values[half:])
+
+    def _give_end(self, segment: Output) -> None:
+        n = segment.next - 1
+        self.position = n
+        try:
+            self.sink.end(n, segment.error)
+        except BaseException as raised:
+            error = tamed(raised)
+            if not blames_value(error):
+                raise
+            self._step_over(n, n + 1, segment.error, error)
+
+    def _step_over(self, n: int, until: int, value: Any, error: Exception) -> None:
+        """Do what is to be done with what cannot be written."""
+        if self.on_error == "fail" or not isinstance(self.sink, Skipping):
+            raise error
+        letter = None
+        why = told(error)
+        if self.on_error == "dead_letter":
+            trace = "".join(traceback.format_exception(error))
+            letter = DeadLetter(self.stream, "", n, value, why, trace)
+        self.sink.skip(n, until, why, letter)
+        self.skipped += until - n
+        done = "left out" if letter is None else "set aside as dead letters"
+        message = f"{self.skipped:,} notifications were {done} in this run; the last, id {until - 1:,}: {why}"
+        self._incidents.report("sink skips", self.subject, message, level=logging.WARNING)
+
+    def _flush(self, stream: Stream) -> None:
+        probe("sink.before_flush")
+        self.sink.flush()
+        probe("sink.after_flush")
+        self.flushed = self.position
+        probe("sink.before_acknowledge")
+        stream.acknowledge(self.holder, self.position - 1)
+
+    # -- failing
+
+    def take(self, error: Exception, stream: Stream) -> None:
+        """Do with an error of the sink what is to be done: wait, stop everything, or fail."""
+        if isinstance(error, LeaseLost):
+            raise error
+        if isinstance(error, OSError) and not isinstance(error, StoreOwned):
+            self._wait(error)
+        else:
+            self._fail(error, stream)
+
+    def _wait(self, error: OSError) -> None:
+        if isinstance(error, StoreUnavailable):
+            self.trouble = error
+        else:
+            message = f"the sink of stream {self.stream!r} is not available: {told(error)}; it is tried again"
+            self.trouble = StoreUnavailable(message)
+            self.trouble.__cause__ = error
+        self._incidents.report("sink", self.subject, self.trouble.message, error=error, level=logging.WARNING)
+
+    def _is_well(self) -> None:
+        if self.trouble is not None:
+            self.trouble = None
+            self._incidents.resolve("sink", self.subject)
+
+    def _fail(self, error: Exception, stream: Stream) -> None:
+        """Write no more; what was written before is made durable, if that can be."""
+        if self.flushed < self.position:
+            try:
+                self._flush(stream)
+            except LeaseLost:
+                raise
+            except BaseException as second:  # then it is written again, if the sink is ever well
+                LOG.warning("sink %r could not be flushed before it failed: %s", self.subject, told(tamed(second)))
+        self.position = self.flushed
+        self.failure, self.trouble = error, None
+        self.close()
+        stream.leave(self.holder, self._holders.absence("its sink has failed", Patience.NONE))
+        lacks = f"it lacks what comes from id {self.flushed:,} on, which the stream keeps until its buffer is full"
+        mend = "start again with the sink mended, with another on_error=, or without it"
+        self._incidents.report(
+            "sink", self.subject, f"{told(error)}; it is written no more: {lacks}; {mend}", error=error
+        )
+
+    def _remark(self) -> None:
+        remark = getattr(self.sink, "remark", None)
+        if isinstance(remark, str) and remark:
+            self._incidents.report("sink opened", self.subject, remark, level=logging.WARNING)
+
+
+def blames_value(error: Exception) -> bool:
+    """Whether *error* is about what was to be written, and not about the sink as a whole.
+
+    >>> blames_value(KeyError("price")), blames_value(StoreUnavailable("the disk is full"))
+    (True, False)
+    """
+    return isinstance(error, ValueRefused) or not isinstance(error, (ReliableRxError, OSError))
+
+
+def tamed(error: BaseException) -> Exception:
+    """Return *error*; what a user's code raised to end the process is an error of the sink. *Raises* Ctrl-C."""
+    if isinstance(error, Exception):
+        return error
+    if isinstance(error, KeyboardInterrupt):
+        raise error
+    found = ValueRefused(f"the sink raised {error_text(error)}", n=None)
+    found.__cause__ = error
+    return found
+
+
+def told(error: BaseException) -> str:
+    """Say what an error says; one of ours needs no type in front of it."""
+    return error.message if isinstance(error, ReliableRxError) else error_text(error)
+
+
+def checked_policy(stream: str, sink: Any, on_error: str) -> str:
+    """Return *on_error*. *Raises* `ValueError` if there is no such policy, or if the sink cannot leave ids out."""
+    if on_error not in ON_ERROR:
+        raise ValueError(f"on_error of a sink must be one of {', '.join(ON_ERROR)}, got {on_error!r}")
+    if on_error != "fail" and not isinstance(sink, Skipping):
+        kind = type(sink).__name__
+        raise ValueError(
+            f"a {kind} cannot leave ids out, so the sink of {stream!r} cannot have on_error={on_error!r}: use 'fail', "
+            f"or give it a method skip (see reliable_rx.reliable.Skipping)"
+        )
+    return on_error

@@ -1,0 +1,122 @@
+"""Values as rows of SQLite: which columns there are, and what goes into each.
+
+What SQLite would refuse when the row is inserted is refused when the value is written, since then it is known which
+value it is: text that UTF-8 cannot hold, and rows longer than SQLite takes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from hosting.sinks.plain import field_names, to_plain
+from hosting.sinks.text import digits, to_json
+
+Get = Callable[[Any], Any]
+Columns = Mapping[str, Get] | Sequence[str] | None
+
+LONG = 1 << 16
+"""Cells of at most so many characters never make a row too long: SQLite has at most 2,000 columns by default."""
+_CELL_OVERHEAD = 9
+_DIRECT = {float, bool, type(None)}
+
+
+class Cells:
+    """Turns values into rows of at most *row_bytes_max*."""
+
+    def __init__(self, row_bytes_max: int) -> None:
+        self.row_bytes_max = row_bytes_max
+        self._has_long = False
+
+    def rows(
+        self, before: tuple[Any, ...], ids: Sequence[int], values: Sequence[Any], getters: Mapping[str, Get]
+    ) -> list[tuple[Any, ...]]:
+        """Return the rows of *values*. *Raises* whatever a getter raises; `TypeError` or `ValueError` for the rest."""
+        self._has_long = False
+        gets, cell = list(getters.values()), self.cell
+        rows = [(*before, n, *[cell(get(value)) for get in gets]) for n, value in zip(ids, values, strict=True)]
+        if self._has_long:
+            for row in rows:
+                self._check_length(row)
+        return rows
+
+    def cell(self, value: Any) -> Any:
+        """Turn *value* into what SQLite holds; integers past 64 bits become text."""
+        kind = type(value)
+        if kind is str:
+            return value if value.isascii() and len(value) <= LONG else self._text(value)
+        if kind in _DIRECT:
+            return value
+        if kind is int:
+            return value if -(1 << 63) <= value < 1 << 63 else digits(value)
+        if kind is bytes:
+            self._has_long = self._has_long or len(value) > LONG
+            return value
+        return self._plain(value)
+
+    def _text(self, value: str) -> str:
+        size = len(value.encode())  # raises for what UTF-8 cannot hold
+        self._has_long = self._has_long or size > LONG
+        return value
+
+    def _plain(self, value: Any) -> Any:
+        plain = to_plain(value)
+        for kind in (str, bool, int, float):
+            if isinstance(plain, kind):
+                return self.cell(kind.__str__(plain) if kind is str else kind(plain))
+        return self.cell(to_json(plain)) if isinstance(plain, (dict, list)) else plain
+
+    def _check_length(self, row: tuple[Any, ...]) -> None:
+        sizes = (
+            len(each.encode() if isinstance(each, str) else each) for each in row if isinstance(each, (str, bytes))
+        )
+        size = sum(sizes) + _CELL_OVERHEAD * len(row)
+        if size > self.row_bytes_max:
+            raise ValueError(f"its row has {size:,} bytes, and SQLite takes {self.row_bytes_max:,}")
+
+
+def getters_of(columns: Columns, keys: Sequence[str]) -> dict[str, Get] | None:
+    """Return the function for each column that was asked for. *Raises* `ValueError` for names that clash."""
+    if columns is None:
+        return None
+    getters = dict(columns) if isinstance(columns, Mapping) else {name: field(name) for name in columns}
+    _check_names(getters, keys)
+    return getters
+
+
+def fields_of(value: Any, keys: Sequence[str]) -> dict[str, Get]:
+    """Return the function for each column of a table whose first value is *value*."""
+    names = field_names(value)
+    getters: dict[str, Get] = {"value": as_json} if names is None else {str(name): field(str(name)) for name in names}
+    _check_names(getters, keys)
+    return getters
+
+
+def _check_names(getters: Mapping[str, Get], keys: Sequence[str]) -> None:
+    names = [name.lower() for name in getters]
+    if not names:
+        raise ValueError("a table needs a column beside its id; give columns=")
+    if set(keys) & set(names) or len(set(names)) < len(names):
+        remedy = "give columns={'name': function of the value, …} with other names"
+        raise ValueError(
+            f"the columns {', '.join(getters)} repeat a name or the table's own {' and '.join(keys)}; {remedy}"
+        )
+    for name in getters:
+        if not name.isascii():
+            name.encode()  # raises for what UTF-8 cannot hold
+        if "\0" in name:
+            raise ValueError(f"{name!r} cannot name a column; give columns= with other names")
+
+
+def field(name: str) -> Get:
+    """Return what gets the field or key *name* of a value."""
+
+    def get(value: Any) -> Any:
+        return value[name] if isinstance(value, Mapping) else getattr(value, name)
+
+    return get
+
+
+def as_json(value: Any) -> str:
+    """Write *value* as JSON text."""
+    return to_json(to_plain(value))

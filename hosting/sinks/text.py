@@ -1,0 +1,116 @@
+"""Values as text: JSON that reads back as what was written, and short descriptions of values and errors.
+
+`json` refuses two things that JSON can say: an integer of more digits than Python converts (4,300), and half of a
+surrogate pair. Both are written here, the one digit by digit, the other as an escape; what JSON cannot say is a
+`ValueError` or `TypeError`. Rejected: `sys.set_int_max_str_digits` (it counts for the whole process).
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from decimal import Decimal
+from typing import Any
+
+from reliable_rx.errors import described
+
+ERROR_CHARACTERS_MAX = 10_000
+VALUE_CHARACTERS_MAX = 1_000
+JSON = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), check_circular=False)
+_PAIR = re.compile("[\ud800-\udbff][\udc00-\udfff]")
+
+
+def to_json(plain: Any) -> str:
+    """Write a plain value as JSON text that UTF-8 can hold.
+
+    >>> to_json({"a": [1, "\\ud800"]})
+    '{"a":[1,"\\\\ud800"]}'
+    >>> to_json(10**5000) == "1" + "0" * 5000
+    True
+
+    *Raises* `TypeError`, `ValueError` or `RecursionError` for what JSON cannot say.
+    """
+    try:
+        text = JSON.encode(plain)
+    except ValueError:  # an integer of very many digits
+        text = "".join(_pieces(plain))
+    return text if text.isascii() else _without_surrogates(text)
+
+
+def _without_surrogates(text: str) -> str:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        if _PAIR.search(text):
+            message = "the text holds both halves of a surrogate pair as two characters, which JSON reads as one"
+            raise ValueError(message) from None
+        return text.encode("utf-8", "backslashreplace").decode()
+    return text
+
+
+def _pieces(plain: Any) -> Iterator[str]:
+    """Write a value piece by piece, integers with all their digits."""
+    if isinstance(plain, dict):
+        yield "{"
+        for count, (key, item) in enumerate(plain.items()):
+            yield f"{',' if count else ''}{_key(key)}:"
+            yield from _pieces(item)
+        yield "}"
+    elif isinstance(plain, (list, tuple)):
+        yield "["
+        for count, item in enumerate(plain):
+            yield "," if count else ""
+            yield from _pieces(item)
+        yield "]"
+    elif isinstance(plain, int) and not isinstance(plain, bool):
+        yield digits(plain)
+    else:
+        yield JSON.encode(plain)
+
+
+def _key(key: Any) -> str:
+    if isinstance(key, str):
+        return JSON.encode(key)
+    return f'"{"".join(_pieces(key))}"'
+
+
+def digits(number: int) -> str:
+    """Return all digits of *number*.
+
+    >>> digits(-12), len(digits(10**5000))
+    ('-12', 5001)
+    """
+    try:
+        return int.__repr__(number)
+    except ValueError:
+        return format(Decimal(int(number)), "f")
+
+
+def shown(value: Any, *, most: int = VALUE_CHARACTERS_MAX) -> str:
+    """Describe any value in at most *most* characters that UTF-8 can hold.
+
+    >>> shown("a" * 2000, most=10), shown(b"x")
+    ("'aaaaaaaa…", "b'x'")
+    """
+    try:
+        text = digits(value) if type(value) is int else repr(value)
+    except KeyboardInterrupt:
+        raise
+    except BaseException:  # whatever a `__repr__` raises
+        text = f"<{type(value).__module__}.{type(value).__qualname__} without a repr>"
+    return _safe(text, most)
+
+
+def error_text(error: BaseException, *, most: int = ERROR_CHARACTERS_MAX) -> str:
+    r"""Say what an error is in at most *most* characters that UTF-8 can hold.
+
+    >>> error_text(ValueError("bad day \ud800"))
+    'ValueError: bad day \\ud800'
+    """
+    return _safe(described(error), most)
+
+
+def _safe(text: str, most: int) -> str:
+    short = text if len(text) <= most else f"{text[: most - 1]}…"
+    return short if short.isascii() else short.encode("utf-8", "backslashreplace").decode()

@@ -1,0 +1,448 @@
+"""What a sink cannot write is its own problem: by its policy it fails, skips or sets aside, and all else goes on."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import logging
+import sqlite3
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import reliable_rx as rx
+from checkpoint import MemoryStore
+from hosting import App, CallbackSink, JsonLinesSink, ListSource, QueryEvaluator, SqliteTableSink
+from reliable_rx.errors import LeaseLost, PositionUnavailable, StoreUnavailable, ValueRefused
+from reliable_rx.reliable import DeadLetter
+
+UNWRITABLE = (b"\xff", frozenset([object]), "\ud83d\ude00"[:1] + "\ud83d" + "\ude00", {(1, 2): 3})
+
+
+def lines_of(path: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in path.read_text().splitlines()]
+
+
+def rows_of(path: Path, query: str) -> list[tuple[Any, ...]]:
+    database = sqlite3.connect(path)
+    try:
+        return database.execute(query).fetchall()
+    finally:
+        database.close()
+
+
+class World:
+    """An app of two queries over the same values, and its store over restarts."""
+
+    def __init__(self, values: Sequence[Any], **options: Any) -> None:
+        self.values, self.options = list(values), options
+        self.store = MemoryStore()
+        self.other: dict[int, Any] = {}
+        self.evaluator: QueryEvaluator
+
+    def run(self, sink: Any, on_error: str = "fail") -> QueryEvaluator:
+        """Run to the end of the values, with *sink* on one of the queries."""
+        self.store = self.store.reopen()
+        with QueryEvaluator(self.store, background=False, **self.options) as evaluator:
+            evaluator.source("n", ListSource(self.values))
+            evaluator.create("same", rx.source("n").map(lambda n: n))
+            evaluator.create("other", rx.source("n").map(lambda n: n))
+            evaluator.sink("same", sink, on_error=on_error)
+            evaluator.sink("other", CallbackSink(self.other.__setitem__))
+            evaluator.run()
+        assert self.other == dict(enumerate(self.values))
+        return evaluator
+
+
+def incidents_of(evaluator: QueryEvaluator) -> list[tuple[str, str, str]]:
+    return [(each.kind, each.subject, each.level) for each in evaluator.statistics().incidents]
+
+
+@pytest.mark.parametrize("bad", UNWRITABLE, ids=ascii)
+@pytest.mark.parametrize("batch", [1, 1000])
+def test_a_sink_that_fails_is_mended_and_loses_nothing(
+    tmp_path: Path, bad: Any, batch: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    """It has what came before the value; all else goes on, all is said; mended, it goes on behind what it has."""
+    world = World([1, 2, bad, 4, bad, 6], batch_events_max=batch)
+    path = tmp_path / "out.jsonl"
+    for _ in range(2):  # a second start with the same sink does no harm
+        caplog.clear()
+        evaluator = world.run(JsonLinesSink(path))
+        assert lines_of(path) == [{"id": 0, "value": 1}, {"id": 1, "value": 2}]
+        assert incidents_of(evaluator) == [("sink", "same, sink 0", "error")]
+        assert [each.status for each in evaluator.statistics().sinks] == ["failed", "closed"]
+        (said,) = [record.message for record in caplog.records if record.levelno == logging.ERROR]
+        assert "value 2 cannot be written" in said and "lacks the notifications from id 2" in said
+    world.run(JsonLinesSink(path, encode=lambda value: value if value in (1, 2, 4, 6) else "mended"))
+    values = [line["value"] for line in lines_of(path)[:-1]]
+    assert values == [1, 2, "mended", 4, "mended", 6]
+    assert lines_of(path)[-1] == {"id": 6, "completed": True}
+
+
+@pytest.mark.parametrize("batch", [1, 2, 1000])
+def test_ids_that_are_left_out_of_a_file(tmp_path: Path, batch: int) -> None:
+    """The file says which, and why, and where to go on; what is skipped is counted and reported."""
+    path = tmp_path / "out.jsonl"
+    world = World([b"a", 1, b"b", b"c", 2], batch_events_max=batch)
+    for _ in range(2):
+        evaluator = world.run(JsonLinesSink(path), "skip")
+        found = lines_of(path)
+        assert [line["id"] for line in found] == list(range(6))
+        assert [line.get("value") for line in found] == [None, 1, None, None, 2, None]
+        assert "a builtins.bytes has no JSON form" in found[0]["skipped"]
+    assert [each.skipped for each in evaluator.statistics().sinks] == [0, 0]
+    first = World([b"a", 1]).run(JsonLinesSink(tmp_path / "again.jsonl"), "skip")
+    assert incidents_of(first) == [("sink skips", "same, sink 0", "warning")]
+    assert first.statistics().sinks[0].skipped == 1
+
+
+def test_dead_letters_of_a_file(tmp_path: Path) -> None:
+    """They are lines of the same file, with the value as text."""
+    path = tmp_path / "out.jsonl"
+    World([1, b"a" * 5000, 2]).run(JsonLinesSink(path), "dead_letter")
+    letter = lines_of(path)[1]
+    assert letter["id"] == 1 and set(letter["dead_letter"]) == {"error", "type", "value"}
+    assert letter["dead_letter"]["type"] == "bytes" and letter["dead_letter"]["value"].startswith("b'aaa")
+    assert len(letter["dead_letter"]["value"]) == 1000
+
+
+def test_dead_letters_of_a_table(tmp_path: Path) -> None:
+    """They are rows of a table beside, in the transaction of the position; the ids of the rows have gaps."""
+    path = tmp_path / "out.db"
+    values = [{"a": 1}, {"a": "\ud800"}, {"b": 1}, {"a": 2}]
+    World(values).run(SqliteTableSink(path, "t"), "dead_letter")
+    assert rows_of(path, "SELECT * FROM t") == [(0, 1), (3, 2)]
+    letters = rows_of(path, "SELECT id, error, type, value FROM reliable_rx_dead_letters ORDER BY id")
+    assert [(n, kind, value) for n, _, kind, value in letters] == [
+        (1, "dict", "{'a': '\\ud800'}"), (2, "dict", "{'b': 1}"),
+    ]  # fmt: skip
+    assert "surrogates" in letters[0][1] and "KeyError" in letters[1][1]
+    assert rows_of(path, "SELECT next_id, ended_id FROM reliable_rx_sinks") == [(5, 4)]
+
+
+def test_dead_letters_of_a_callback() -> None:
+    """The function that fails is called for each value once; the letter has the value itself."""
+    calls: list[Any] = []
+    letters: list[DeadLetter] = []
+
+    def call(n: int, value: Any) -> None:
+        calls.append(n)
+        if value == "bad":
+            raise KeyError("no such customer")
+
+    World([1, "bad", 2, "bad"]).run(CallbackSink(call, on_dead_letter=letters.append), "dead_letter")
+    assert [(each.source, each.position, each.value) for each in letters] == [("same", 1, "bad"), ("same", 3, "bad")]
+    assert "no such customer" in letters[0].error and "Traceback" in letters[0].traceback
+    assert [n for n in calls if n not in (1, 3)] == [0, 2]
+
+
+class Refusing(JsonLinesSink):
+    """Raises what it is told to, where it is told to, as often as it is told to."""
+
+    def __init__(self, path: Path, where: str, error: Exception, times: int = 1_000_000) -> None:
+        super().__init__(path)
+        self.where, self.error, self.times = where, error, times
+
+    def _raise_at(self, where: str) -> None:
+        if where == self.where and self.times:
+            self.times -= 1
+            raise self.error
+
+    def open(self, stream: str, /) -> int | None:
+        self._raise_at("open")
+        return super().open(stream)
+
+    def write(self, first: int, values: Sequence[Any], /) -> None:
+        self._raise_at("write")
+        super().write(first, values)
+
+    def end(self, n: int, error: Exception | None, /) -> None:
+        self._raise_at("end")
+        super().end(n, error)
+
+    def flush(self) -> None:
+        self._raise_at("flush")
+        super().flush()
+
+    def close(self) -> None:
+        super().close()
+        self._raise_at("close")
+
+
+RAW = (KeyError("k"), TypeError("t"), RecursionError("deep"), sqlite3.DataError("big"), MemoryError(), AssertionError())
+
+
+@pytest.mark.parametrize("error", RAW, ids=lambda error: type(error).__name__)
+@pytest.mark.parametrize("where", ["open", "write", "end", "flush", "close"])
+@pytest.mark.parametrize("on_error", ["fail", "skip"])
+def test_whatever_a_sink_raises_is_its_own(tmp_path: Path, where: str, error: Exception, on_error: str) -> None:
+    """No error of a sink, at any of its methods, reaches the evaluator; the next start finds all it lacks."""
+    path = tmp_path / "out.jsonl"
+    world = World([1, 2, 3])
+    evaluator = world.run(Refusing(path, where, error), on_error)
+    left_out = on_error == "skip" and where in ("write", "end")
+    if where != "close":
+        assert incidents_of(evaluator) == [
+            ("sink skips" if left_out else "sink", "same, sink 0", "warning" if left_out else "error")
+        ]
+        assert type(error).__name__ in evaluator.statistics().incidents[0].message
+    world.run(JsonLinesSink(path))
+    assert [line["id"] for line in lines_of(path)] == [0, 1, 2, 3]
+    if not left_out:
+        assert [line.get("value") for line in lines_of(path)] == [1, 2, 3, None]
+
+
+@pytest.mark.parametrize("where", ["open", "write", "end", "flush"])
+@pytest.mark.parametrize("error", [ConnectionError("away"), StoreUnavailable("full")], ids=["raw", "ours"])
+def test_a_sink_that_is_not_available_is_tried_again(tmp_path: Path, where: str, error: Exception) -> None:
+    """It is reported at once, no turns are taken meanwhile, and it is reported as well when it is."""
+    path = tmp_path / "out.jsonl"
+    sink = Refusing(path, where, error, times=3)
+    evaluator = QueryEvaluator(MemoryStore(), background=False)
+    evaluator.source("n", ListSource([1, 2, 3]))
+    evaluator.create("same", rx.source("n").map(lambda n: n))
+    evaluator.sink("same", sink)
+    seen: set[tuple[str, str, str]] = set()
+
+    def looked() -> bool:
+        seen.update(incidents_of(evaluator))
+        return False
+
+    evaluator.run(until=looked)
+    while sink.times:  # a flush is called by checkpoints only
+        try:
+            evaluator.checkpoint()
+        except StoreUnavailable:
+            seen.update(incidents_of(evaluator))
+    evaluator.checkpoint()
+    assert seen == {("sink", "same, sink 0", "warning")}
+    assert incidents_of(evaluator) == []
+    evaluator.close()
+    assert [line.get("value") for line in lines_of(path)] == [1, 2, 3, None]
+
+
+def test_a_function_that_is_not_available_is_called_again_from_there() -> None:
+    """Values that were taken before it failed are not given to it twice."""
+    calls: list[int] = []
+    failures = itertools.count()
+
+    def call(n: int, value: Any) -> None:
+        if n == 2 and next(failures) < 3:
+            raise TimeoutError("slow")
+        calls.append(n)
+
+    World(range(5)).run(CallbackSink(call))
+    assert calls == [0, 1, 2, 3, 4]
+
+
+def test_a_lease_that_is_lost_stops_the_evaluator(tmp_path: Path) -> None:
+    """Whatever the policy."""
+    with pytest.raises(LeaseLost):
+        World([1]).run(Refusing(tmp_path / "out", "write", LeaseLost("taken over")), "skip")
+
+
+def test_a_sink_that_has_failed_is_let_go_before_it_stops_others(tmp_path: Path) -> None:
+    """It keeps what the buffer holds; then it says what is lost to it. With skip it goes on behind the gap."""
+    path = tmp_path / "out.jsonl"
+    world = World([1, b"bad", *range(5000)], buffer_events_max=1000, retain_events=10, batch_events_max=50)
+    evaluator = world.run(JsonLinesSink(path))
+    assert incidents_of(evaluator) == [("sink", "same, sink 0", "error"), ("holder", "same/sink 0", "error")]
+    assert "let go at id 1" in evaluator.statistics().incidents[1].message
+    assert "sink 0" not in evaluator.stream("same").holders
+    evaluator = world.run(JsonLinesSink(path))
+    assert "are no longer kept" in evaluator.statistics().incidents[0].message
+    evaluator = world.run(JsonLinesSink(path), "skip")
+    gap = lines_of(path)[1]
+    assert gap["id"] == 1 and gap["until"] > 3000 and "no longer kept" in gap["skipped"]
+    assert [line["id"] for line in lines_of(path)[2:]] == list(range(gap["until"], 5003))
+    assert evaluator.statistics().sinks[0].durable == 5003
+    assert incidents_of(world.run(JsonLinesSink(path))) == []
+
+
+def test_a_sink_that_is_kept_for_does_not_stop_others(tmp_path: Path) -> None:
+    """What the buffer holds is kept, and the mended sink gets it."""
+    path = tmp_path / "out.jsonl"
+    world = World([1, b"bad", *range(900)], buffer_events_max=1000, retain_events=10, batch_events_max=50)
+    world.run(JsonLinesSink(path))
+    world.run(JsonLinesSink(path, encode=str))
+    assert [line["id"] for line in lines_of(path)] == list(range(903))
+
+
+def test_a_sink_of_another_store_is_refused_at_the_start(tmp_path: Path) -> None:
+    """What the store has never given cannot be written behind what the file has; nothing is run."""
+    path = tmp_path / "out.jsonl"
+    World([1, 2, 3]).run(JsonLinesSink(path))
+    with pytest.raises(PositionUnavailable, match="belongs to another store"):
+        World([1]).run(JsonLinesSink(path))
+    assert len(lines_of(path)) == 4
+
+
+def test_a_sink_without_a_query_waits_for_it(tmp_path: Path) -> None:
+    """Its incident names the queries there are; once there is one of that name, it is written."""
+    path = tmp_path / "out.jsonl"
+    with QueryEvaluator(MemoryStore(), background=False) as evaluator:
+        evaluator.source("n", ListSource([1, 2]))
+        evaluator.create("same", rx.source("n").map(lambda n: n))
+        evaluator.sink("sane", JsonLinesSink(path))
+        evaluator.start()
+        (incident,) = evaluator.statistics().incidents
+        assert (incident.level, incident.subject) == ("error", "sane, sink 0")
+        assert "there are: same" in incident.message
+        evaluator.create("sane", rx.source("n").map(lambda n: -n))
+        evaluator.run()
+        assert incidents_of(evaluator) == []
+    assert [line.get("value") for line in lines_of(path)] == [-1, -2, None]
+
+
+def test_a_sink_whose_query_was_disposed(tmp_path: Path) -> None:
+    """It opens as before, at the next start too, and gets nothing more."""
+    store = MemoryStore()
+    for start in range(3):
+        with QueryEvaluator(store, background=False) as evaluator:
+            evaluator.source("n", ListSource([1, 2]))
+            if start == 0:
+                evaluator.create("same", rx.source("n").map(lambda n: n))
+            evaluator.sink("same", JsonLinesSink(tmp_path / "out.jsonl"))
+            evaluator.run()
+            if start == 0:
+                evaluator.checkpoint()
+                evaluator.dispose("same")
+        assert incidents_of(evaluator) == []
+        store = store.reopen()
+    assert [line["id"] for line in lines_of(tmp_path / "out.jsonl")] == [0, 1, 2]
+
+
+class Plain:
+    """A sink that cannot leave ids out."""
+
+    def open(self, stream: str, /) -> int | None: ...
+    def write(self, first: int, values: Sequence[Any], /) -> None: ...
+    def end(self, n: int, error: Exception | None, /) -> None: ...
+    def flush(self) -> None: ...
+    def close(self) -> None: ...
+
+
+def test_declarations_that_cannot_be_kept(tmp_path: Path) -> None:
+    """They are refused where they stand."""
+    evaluator = QueryEvaluator(MemoryStore())
+    with pytest.raises(ValueError, match="one of fail, skip, dead_letter"):
+        evaluator.sink("same", JsonLinesSink(tmp_path / "x"), on_error="ignore")
+    with pytest.raises(ValueError, match="a Plain cannot leave ids out"):
+        evaluator.sink("same", Plain(), on_error="skip")
+    sink = JsonLinesSink(tmp_path / "x")
+    evaluator.sink("same", sink)
+    with pytest.raises(ValueError, match="is that of stream 'same' already"):
+        evaluator.sink("other", sink)
+    evaluator.close()
+    app = App()
+    app.query("same", app.source("n", ListSource([b"a", 1])))
+    with pytest.raises(ValueError, match="one of fail, skip, dead_letter"):
+        app.sink("same", Plain, on_error="ignore")
+    app.sink("same", lambda: JsonLinesSink(tmp_path / "y"), on_error="skip")
+    with app.evaluator(MemoryStore()) as hosted:
+        hosted.run()
+    assert [line.get("value") for line in lines_of(tmp_path / "y")] == [None, 1, None]
+
+
+def flipped(data: bytes, at: int) -> bytes:
+    return data[:at] + bytes([data[at] ^ 0x40]) + data[at + 1 :]
+
+
+@pytest.mark.parametrize("count", [50, 100_000])
+def test_a_flipped_bit_in_a_flushed_line(tmp_path: Path, count: int) -> None:
+    """Nothing is cut; the line is named; the evaluator and its other sinks go on, and put back the file does, too."""
+    path = tmp_path / "out.jsonl"
+    world = World(range(count))
+    world.run(JsonLinesSink(path))
+    whole = path.read_bytes()
+    damaged = flipped(whole, whole.index(b'{"id":40,') + 2)
+    path.write_bytes(damaged)
+    evaluator = world.run(JsonLinesSink(path))
+    assert path.read_bytes() == damaged
+    (incident,) = evaluator.statistics().incidents
+    assert "line 41 of" in incident.message and "nothing was changed" in incident.message
+    path.write_bytes(whole)
+    assert incidents_of(world.run(JsonLinesSink(path))) == []
+    assert path.read_bytes() == whole
+
+
+@pytest.mark.parametrize("change", ["an odd line", "a foreign end", "no newline"])
+def test_a_file_that_somebody_has_changed(tmp_path: Path, change: str) -> None:
+    """What was written behind our lines is cut and kept if it may be torn; within them it is refused."""
+    path = tmp_path / "out.jsonl"
+    sink = JsonLinesSink(path)
+    sink.open("s")
+    sink.write(0, ["a", "b"])
+    sink.flush()
+    sink.close()
+    ours = path.read_bytes()
+    if change == "an odd line":
+        path.write_bytes(b'{"id":0,"name":"x"}\n' + ours)
+        with pytest.raises(ValueError, match="was not written by this sink"):
+            sink.open("s")
+        return
+    path.write_bytes(ours + b"my notes\n" if change == "a foreign end" else ours[:-1])
+    assert sink.open("s") == 2
+    sink.close()
+    assert path.read_bytes() == ours
+    kept = path.with_name("out.jsonl.cut-1")
+    assert kept.exists() == (change == "a foreign end")
+    if kept.exists():
+        assert kept.read_bytes() == b"my notes\n"
+
+
+def test_what_was_cut_is_reported(tmp_path: Path) -> None:
+    """An incident says how much, why, and where it is."""
+    path = tmp_path / "out.jsonl"
+    world = World([1, 2])
+    world.run(JsonLinesSink(path))
+    with open(path, "ab") as file:
+        file.write(b'{"id":3,"val')
+    evaluator = world.run(JsonLinesSink(path))
+    assert incidents_of(evaluator) == [("sink opened", "same, sink 0", "warning")]
+    assert "out.jsonl.cut-1" in evaluator.statistics().incidents[0].message
+    assert path.with_name("out.jsonl.cut-1").read_bytes() == b'{"id":3,"val'
+
+
+def test_no_mark_nothing_cut(tmp_path: Path) -> None:
+    """Without the file that says how far was flushed, torn is only a last line that is begun as it should be."""
+    path = tmp_path / "out.jsonl"
+    good = b'{"id":0,"value":1}\n{"id":1,"value":2}\n'
+    for tail, refused in ((b'{"id":2,"va', False), (b"\0\0\0", False), (b"my notes", True), (b'{"id":5}\n', True)):
+        path.with_name("out.jsonl.flushed").unlink(missing_ok=True)
+        path.write_bytes(good + tail)
+        if refused:
+            with pytest.raises(ValueError, match="line 3 of"):
+                JsonLinesSink(path).open("s")
+            assert path.read_bytes() == good + tail
+        else:
+            sink = JsonLinesSink(path)
+            assert sink.open("s") == 2
+            sink.close()
+            assert path.read_bytes() == good
+
+
+@pytest.mark.parametrize("make", [lambda path: JsonLinesSink(path), lambda path: SqliteTableSink(path, "t")])
+def test_a_value_that_json_can_say_is_written(tmp_path: Path, make: Callable[[Path], Any]) -> None:
+    """Integers of any length and halves of pairs come back as they were."""
+    sink = make(tmp_path / "out")
+    sink.open("s")
+    sink.write(0, [["\ud800 é", 10**5000, -(10**4300), {"\udfff": 10**4301}]])
+    sink.flush()
+    with pytest.raises(ValueRefused) as caught:
+        sink.write(1, ["fine", "\ud83d" + "\ude00"])
+    assert caught.value.n == 2
+    sink.close()
+    if isinstance(sink, JsonLinesSink):
+        (line,) = (tmp_path / "out").read_text().splitlines()
+        text = line.removeprefix('{"id":0,"value":').removesuffix("}")
+    else:
+        ((text,),) = rows_of(tmp_path / "out", "SELECT value FROM t")
+    found = json.loads(text, parse_int=str)
+    assert found == ["\ud800 é", "1" + "0" * 5000, "-1" + "0" * 4300, {"\udfff": "1" + "0" * 4301}]
+    again = make(tmp_path / "out")
+    assert again.open("s") == 1
+    again.close()
