@@ -75,7 +75,7 @@ def test_a_sink_that_fails_is_mended_and_loses_nothing(
         assert incidents_of(evaluator) == [("sink", "same, sink 0", "error")]
         assert [each.status for each in evaluator.statistics().sinks] == ["failed", "closed"]
         (said,) = [record.message for record in caplog.records if record.levelno == logging.ERROR]
-        assert "value 2 cannot be written" in said and "lacks the notifications from id 2" in said
+        assert "value 2 cannot be written" in said and "lacks what comes from id 2 on" in said
     world.run(JsonLinesSink(path, encode=lambda value: value if value in (1, 2, 4, 6) else "mended"))
     values = [line["value"] for line in lines_of(path)[:-1]]
     assert values == [1, 2, "mended", 4, "mended", 6]
@@ -218,7 +218,7 @@ def test_a_sink_that_is_not_available_is_tried_again(tmp_path: Path, where: str,
         except StoreUnavailable:
             seen.update(incidents_of(evaluator))
     evaluator.checkpoint()
-    assert seen == {("sink", "same, sink 0", "warning")}
+    assert ("sink", "same, sink 0", "warning") in seen
     assert incidents_of(evaluator) == []
     evaluator.close()
     assert [line.get("value") for line in lines_of(path)] == [1, 2, 3, None]
@@ -290,7 +290,7 @@ def test_a_sink_without_a_query_waits_for_it(tmp_path: Path) -> None:
         evaluator.start()
         (incident,) = evaluator.statistics().incidents
         assert (incident.level, incident.subject) == ("error", "sane, sink 0")
-        assert "there are: same" in incident.message
+        assert "did you mean 'same'?" in incident.message
         evaluator.create("sane", rx.source("n").map(lambda n: -n))
         evaluator.run()
         assert incidents_of(evaluator) == []

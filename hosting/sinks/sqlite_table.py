@@ -85,7 +85,7 @@ class SqliteTableSink:
         self._table = table
         self._partition = partition
         self._keys = ("id",) if partition is None else ("partition", "id")
-        self._getters = getters_of(columns, self._keys)
+        self._getters: Mapping[str, Get] | None = getters_of(columns, self._keys)
         self._cells = Cells(0)
         self._epoch = 0
         self._open = False
@@ -133,7 +133,7 @@ class SqliteTableSink:
         rows, getters = self._to_rows(values)
         if len(self._rows) + len(values) > ROWS_HELD_MAX:
             self._commit()
-        self._getters = self._getters or getters
+        self._getters = getters
         self._rows += rows
         self._next += len(values)
 
@@ -248,7 +248,7 @@ class SqliteTableSink:
         before = () if self._partition is None else (self._partition,)
         return self._cells.rows(before, range(first, first + len(values)), values, getters), getters
 
-    def _misfit(self, n: int, error: Exception) -> ValueRefused:
+    def _misfit(self, n: int, error: BaseException) -> ValueRefused:
         columns = f", columns {', '.join(self._getters)}" if self._getters else ""
         where = f"value {n:,} does not fit table {self._table} of {self._path}{columns}: {error_text(error)}"
         return ValueRefused(f"{where}; give the sink columns=, or declare it with on_error='skip'", n=n)
