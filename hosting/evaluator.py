@@ -34,7 +34,6 @@ from hosting.outlets import Outlets
 from hosting.recovery import recover
 from hosting.reporting import Reporter
 from hosting.restarting import restart
-from hosting.sink_writer import SinkWriter
 from hosting.sources.bad_records import OnBadRecord
 from hosting.sources.pushed import PushedStream
 from hosting.starting import Start
@@ -487,10 +486,6 @@ class QueryEvaluator:
     def queries(self) -> list[str]:
         """Name the standing queries."""
         return list(self.engine.standing) if self.started else list(self.declared)
-
-    def outlet(self, stream: str) -> list[SinkWriter]:
-        """Return the sinks of *stream*."""
-        return [outlet for outlet in self.outlets.all if outlet.stream == stream]
 
     def query(self, name: str) -> QueryFigures:
         """Return the figures of one query."""

@@ -46,9 +46,9 @@ def test_the_last_outputs_are_flushed_though_nothing_follows(tmp_path: Path) -> 
             arm("journal.before_commit", lambda: begun.wait(5) and None),
             arm("checkpoint.before_snapshot", begun.set),
         ):
-            evaluator.run(until=lambda: evaluator.outlet("same")[0].flushed == 1 or time.monotonic() > deadline)
+            evaluator.run(until=lambda: evaluator.outlets.all[0].flushed == 1 or time.monotonic() > deadline)
         assert begun.is_set()
-        assert evaluator.outlet("same")[0].flushed == 1
+        assert evaluator.outlets.all[0].flushed == 1
 
 
 class SlowStore(SqliteStore):
