@@ -103,8 +103,8 @@ def order_numbers_not_restored(patch: pytest.MonkeyPatch) -> None:
 def an_ended_query_that_runs_again(patch: pytest.MonkeyPatch) -> None:
     load_top = hosting.snapshot.load_top
 
-    def forgets(engine: Any, loader: Any, top: Any) -> None:
-        load_top(engine, loader, top)
+    def forgets(engine: Any, loader: Any, top: Any, rows: Any) -> None:
+        load_top(engine, loader, top, rows)
         engine.standing[top.name].activate(engine.standing[top.name].plan.root)
 
     patch.setattr(hosting.snapshot, "load_top", forgets)
@@ -153,8 +153,8 @@ def a_timer_that_fires_before_its_row_is_touched(patch: pytest.MonkeyPatch) -> N
 def an_id_reused_after_recovery(patch: pytest.MonkeyPatch) -> None:
     load_top = hosting.snapshot.load_top
 
-    def reuses(engine: Any, loader: Any, top: Any) -> None:
-        load_top(engine, loader, top)
+    def reuses(engine: Any, loader: Any, top: Any, rows: Any) -> None:
+        load_top(engine, loader, top, rows)
         engine.standing[top.name].emitted = max(0, top.emitted - 1)
 
     patch.setattr(hosting.snapshot, "load_top", reuses)
