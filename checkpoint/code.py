@@ -91,13 +91,17 @@ def encode_code(value: Any) -> bytes:
     >>> decode(encode_code(lambda n: n + 1))(1)
     2
     """
-    inner, stream = io.BytesIO(), io.BytesIO()
-    _CodePickler(inner, 5).dump(value)
-    pickle.Pickler(stream, 5).dump(Wrapped(tuple(makers()), inner.getvalue()))
-    return stream.getvalue()
+    inner = io.BytesIO()
+    CodePickler(inner, 5).dump(value)
+    return wrapped(inner.getvalue())
 
 
-class _CodePickler(cloudpickle.Pickler):  # type: ignore[misc]
+def wrapped(data: bytes) -> bytes:
+    """Return a pickle of what *data* is a pickle of, which says who has written it."""
+    return pickle.dumps(Wrapped(tuple(makers()), data), 5)
+
+
+class CodePickler(cloudpickle.Pickler):  # type: ignore[misc]
     def reducer_override(self, obj: Any) -> Any:
         if issubclass(type(obj), BaseException):
             return stored_errors.reduced(obj)

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from checkpoint.by_value import encode_query
 from checkpoint.codec import decode, digest, encode
 from checkpoint.journal import Journal
 from hosting.turn import Answer, Appear, Create, Dispose, Events, Fail, Output, Rejects, Resume, Tick, Turn
@@ -71,13 +72,24 @@ def compare(written: Digests, outputs: Mapping[str, list[Any]]) -> list[str]:
     return sorted(name for name in written.keys() | again.keys() if written.get(name) != again.get(name))
 
 
-def nondeterminism(queries: Sequence[str], first_turn: int, last_turn: int) -> NondeterminismDetected:
-    """Say which queries did not repeat themselves."""
+def nondeterminism(
+    queries: Sequence[str], first_turn: int, last_turn: int, *, changed: Sequence[str] = ()
+) -> NondeterminismDetected:
+    """Say which queries did not repeat themselves; *changed* names code that they reach and that is not what it was."""
     names = ", ".join(repr(name) for name in queries)
+    if changed:
+        why = (
+            f"{', '.join(changed)} may have changed since, and go by name (functions are stored, classes are not): put "
+            f"the old code back, start, stop cleanly, and change it then"
+        )
+    else:
+        why = (
+            "a function in the query reads a clock, a random number, a changing global or the order of a set: mend it "
+            "and start from a fresh store"
+        )
     return NondeterminismDetected(
-        f"replaying turns {first_turn:,} to {last_turn:,} gave other outputs of {names} than the first run: a "
-        f"function in the query reads a clock, a random number, a changing global or the order of a set; mend it and "
-        f"start from a fresh store, or run with strict=False to go on with what the replay gave",
+        f"replaying turns {first_turn:,} to {last_turn:,} gave other outputs of {names} than the first run: {why}, or "
+        f"run with strict=False to go on with what the replay gave",
         query=queries[0],
         queries=tuple(queries),
         turn=first_turn,
@@ -96,7 +108,7 @@ def entry_of(turn: Turn, code: bytes | None) -> Entry:
     if isinstance(turn, Answer):
         return ("answer", turn.number, turn.payload, turn.time)
     if isinstance(turn, Create):
-        clock = None if turn.clock is None else encode(turn.clock)
+        clock = None if turn.clock is None else encode_query(turn.clock)
         return ("create", turn.name, turn.plan, code, turn.keys, turn.policy, turn.limits, turn.time, clock)
     if isinstance(turn, Resume):
         return ("resume", turn.time)

@@ -73,6 +73,10 @@ class Plans:
             self._keep(plan, code)
         return plan
 
+    def has_changed(self, plan: Plan) -> bool:
+        """Whether what *plan* does is not what it did when it was stored, since code that it reaches has changed."""
+        return plan_id(plan.query, plan.limits) != self.ids[plan]
+
     def check(self, name: str, keys: tuple[Any, ...], clock: EventTime | None) -> None:
         """Refuse a routing key or a clock that cannot be stored. *Raises* `QueryRefused`."""
         if keys and type(keys[0]) not in ATOMS:

@@ -8,6 +8,7 @@ have before appear behind the replay, as a turn of their own.
 from __future__ import annotations
 
 import time as wall
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from checkpoint.codec import decode
@@ -17,6 +18,8 @@ from hosting.snapshot import load
 from hosting.statistics import RecoveryFigures
 from hosting.turn import Appear, Create, Turn
 from reliable_rx.errors import invariant
+from reliable_rx.names import query_of
+from reliable_rx.reach import classes_in
 
 if TYPE_CHECKING:
     from hosting.evaluator import QueryEvaluator
@@ -77,13 +80,23 @@ def replay(evaluator: QueryEvaluator, after_turn: int) -> tuple[int, int]:
         )
         differing = journaling.compare(digested, outputs)
         if differing:
-            error = journaling.nondeterminism(differing, first, last)
+            error = journaling.nondeterminism(differing, first, last, changed=changed_code(evaluator, differing))
             if evaluator.strict:
                 raise error
             evaluator.warnings.append(error.message)
     for stream in evaluator.streams.values():
         stream.show(stream.next_id)
     return turns, events
+
+
+def changed_code(evaluator: QueryEvaluator, queries: Sequence[str]) -> list[str]:
+    """Name the classes that *queries* reach, if their code is not what it was when they were created."""
+    engine, found = evaluator.engine, set[str]()
+    for name in queries:
+        standing = engine.standing.get(query_of(name))
+        if standing is not None and engine.plans.has_changed(standing.plan):
+            found |= classes_in(standing.plan.query)
+    return sorted(found)
 
 
 def take_again(evaluator: QueryEvaluator, entry: journaling.Entry, outputs: dict[str, list[Any]]) -> None:

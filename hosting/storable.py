@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from types import FunctionType
 from typing import Any
 
+from checkpoint.by_value import encode_query
 from checkpoint.codec import decode, encode
 from reliable_rx.errors import QueryRefused, described
 from reliable_rx.identity import contents
@@ -20,7 +21,7 @@ from reliable_rx.query import parameters
 def code_of(plan: Plan) -> bytes:
     """Return the query of *plan* as bytes that load again. *Raises* `QueryRefused`."""
     try:
-        code = encode(plan.query)
+        code = encode_query(plan.query)
         decode(code)
     except KeyboardInterrupt:
         raise

@@ -14,8 +14,9 @@ from functools import lru_cache
 from itertools import accumulate
 from typing import TYPE_CHECKING, Any
 
+from checkpoint.by_value import encode_query
 from checkpoint.code import OtherCode
-from checkpoint.codec import decode, encode
+from checkpoint.codec import decode
 from hosting.blame import blamed
 from reliable_rx.event_time import EventTime, clock_id
 
@@ -344,7 +345,7 @@ class Watermarks:
 @lru_cache(maxsize=64)
 def encoded(spec: EventTime) -> bytes:
     """Return the functions of a clock as a store has them."""
-    return encode(spec)
+    return encode_query(spec)
 
 
 def name_of(spec: EventTime, sources: frozenset[str]) -> str:

@@ -1,7 +1,7 @@
 """When two queries are the same: a content hash that survives the process, and a fast key for sharing plans within it.
 
-The hash covers operators, parameters and code (bytecode, constants, names, closures), because a
-lambda has no better name; what a function reaches through globals is not followed.
+The hash covers operators, parameters and code (bytecode, constants, names, closures), because a lambda has no better
+name. It covers also what a function reaches by name in the user's own modules: a mended helper is an edited query.
 """
 
 from __future__ import annotations
@@ -11,13 +11,16 @@ from collections.abc import Callable, Hashable, Iterator
 from dataclasses import fields, is_dataclass
 from functools import partial
 from operator import attrgetter
-from types import CodeType, FunctionType
+from types import CodeType, FunctionType, ModuleType
 from typing import Any
 
 from reliable_rx.operator import Operator
 from reliable_rx.operators.linear import WhereKey
 from reliable_rx.query import Node, Query, SourceLeaf, parameters
+from reliable_rx.reach import is_constant, is_constant_of, is_mutable, is_own, methods, plain_function, reached
 from reliable_rx.symbols import shared_within
+
+REACH_DEPTH_MAX, REACHES_MAX = 8, 10_000
 
 
 def content_hash(node: Node) -> str:
@@ -64,6 +67,9 @@ def describe(value: Any, depth: int, hubs: dict[str, int]) -> Iterator[str]:
         yield from describe_code(value.__code__)
         for each in (*(value.__defaults__ or ()), *contents(value)):
             yield from describe(each, depth + 1, hubs)
+        yield described_reach(value, depth)
+    elif plain_function(value) is not value:
+        yield from describe(plain_function(value), depth + 1, hubs)
     elif isinstance(value, partial):
         for each in (value.func, *value.args, *sorted(value.keywords.items())):
             yield from describe(each, depth + 1, hubs)
@@ -78,13 +84,115 @@ def describe(value: Any, depth: int, hubs: dict[str, int]) -> Iterator[str]:
     elif isinstance(value, dict):
         for item in value.items():
             yield from describe(item, depth + 1, hubs)
+    elif is_dataclass(value) and not isinstance(value, (type, Operator)):
+        yield type(value).__qualname__
+        for each in fields(value):
+            yield each.name
+            yield from describe(getattr(value, each.name, None), depth + 1, hubs)
     elif isinstance(value, type) or (callable(value) and hasattr(value, "__qualname__")):
         yield f"{getattr(value, '__module__', None)}.{value.__qualname__}"  # str.upper has no module
+        if isinstance(value, type) and is_own(value):
+            yield described_reach(value, depth)
     elif " at 0x" in (text := repr(value)):  # the repr tells an address, so what the object holds must tell it apart
         yield type(value).__qualname__
         yield from describe(held(value), depth + 5, hubs)  # what is reached from there may be the whole process
     else:
         yield f"{type(value).__qualname__}:{text}"
+
+
+Reached = list[tuple[dict[str, Any], str, Any]]
+"""Where names were resolved: namespace, name, and what was found there."""
+
+
+class Reaches:
+    """What was written of what functions reach by name, for as long as the names mean the same."""
+
+    def __init__(self) -> None:
+        self.known: dict[tuple[int, int, int], tuple[Any, Reached, str]] = {}
+        self.at_work: set[tuple[int, int, int]] = set()
+        self.unsure = 0
+        """How often something was written that is another text elsewhere or later, and must not be kept."""
+
+    def text(self, root: FunctionType | type, depth: int) -> str:
+        """Write what *root* reaches by name in the user's modules, as a digest; empty if that is nothing."""
+        space = root.__globals__ if isinstance(root, FunctionType) else {}
+        key = (id(root.__code__ if isinstance(root, FunctionType) else root), id(space), depth)
+        kept = self.known.get(key)
+        if kept is not None and all(space.get(name) is value for space, name, value in kept[1]):
+            return kept[2]
+        if key in self.at_work:
+            self.unsure += 1
+            return "…"
+        self.at_work.add(key)
+        try:
+            return self._walk(root, depth, key)
+        finally:
+            self.at_work.discard(key)
+
+    def _walk(self, root: FunctionType | type, depth: int, key: tuple[int, int, int]) -> str:
+        parts: list[str] = []
+        resolved: Reached = []
+        before = self.unsure
+        if not walk_reach(root, depth, parts, resolved):
+            self.unsure += 1
+        text = joined(iter(parts)) if parts else ""
+        if self.unsure == before:
+            if len(self.known) >= REACHES_MAX:
+                self.known.clear()
+            self.known[key] = (root.__code__ if isinstance(root, FunctionType) else root, resolved, text)
+        return text
+
+
+REACHES = Reaches()
+
+
+def described_reach(root: FunctionType | type, depth: int) -> str:
+    return "" if depth > REACH_DEPTH_MAX or not is_own(root) else REACHES.text(root, depth)
+
+
+def walk_reach(root: Any, depth: int, parts: list[str], resolved: Reached) -> bool:
+    """Write all that is reached from *root*, each once; return whether nothing of it can change by itself."""
+    places = {id(root): 0}
+    waiting: list[Any] = [root]
+    fixed = True
+    for at in waiting:
+        for name, value in reached(at) if isinstance(at, FunctionType) else methods(at):
+            if isinstance(at, FunctionType):
+                fixed = fixed and "." not in name  # what another module has under a name is not looked up again
+                resolved.append((at.__globals__, name, value))
+            parts.append(name)
+            if not is_own(value):
+                constant = is_constant_of(at, value) if isinstance(at, FunctionType) else is_constant(value)
+                known = constant or isinstance(value, Query)
+                fixed = fixed and not (known and is_mutable(value))
+                parts.extend(describe(value, depth + 4, {}) if known else [named_only(value)])
+            elif id(value) in places:
+                parts.append(f"#{places[id(value)]}")
+            else:
+                places[id(value)] = len(places)
+                parts.extend(shallow(value, depth))
+                waiting.append(value)
+    return fixed
+
+
+def shallow(value: Any, depth: int) -> Iterator[str]:
+    """Write a function or class of the user's without what it reaches by name."""
+    yield value.__qualname__
+    if isinstance(value, FunctionType):
+        yield from describe_code(value.__code__)
+        for each in (*(value.__defaults__ or ()), *contents(value)):
+            yield from describe(each, depth + 4, {})
+    else:
+        yield from (each.__qualname__ for each in value.__mro__)
+
+
+def named_only(value: Any) -> str:
+    """Name what is not followed: what it holds is the world's, or may change while it is used."""
+    if isinstance(value, ModuleType):
+        return value.__name__
+    if isinstance(value, type) or hasattr(value, "__qualname__"):
+        return f"{getattr(value, '__module__', None)}.{value.__qualname__}"
+    return type(value).__qualname__
 
 
 def held(value: Any) -> dict[str, Any]:

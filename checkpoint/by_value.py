@@ -1,0 +1,173 @@
+"""Queries in stores with the functions of their day: those of the user's modules travel by value.
+
+A replay must run the code that took the turns the first time, whatever has been edited since. So a function of a module
+of the user's goes as its code, with the helpers that it calls and the constants that it names. Classes go by name: two
+copies of one would make values that are equal unequal, and none an instance of the other. So does data that is no
+constant (a connection, a model, a cache), which the module of the next process has again. Rejected:
+`cloudpickle.register_pickle_by_value` (it copies classes and all data too).
+"""
+
+from __future__ import annotations
+
+import importlib
+import io
+import pickle
+from functools import _lru_cache_wrapper, lru_cache
+from types import FunctionType, ModuleType
+from typing import Any
+
+import cloudpickle.cloudpickle as dynamic
+
+from checkpoint.code import CodePickler, wrapped
+from reliable_rx.query import Query
+from reliable_rx.reach import attribute, is_constant_of, is_own, names_of, plain_function
+
+
+def encode_query(value: Any) -> bytes:
+    """Turn a query, or what else holds functions of the user's, into bytes that keep them as they are now.
+
+    >>> from checkpoint import decode
+    >>> import reliable_rx as rx
+    >>> decode(encode_query(rx.source("n").map(lambda n: n * 2)))
+    source('n').map(λ)
+
+    *Raises* what pickle raises.
+    """
+    try:
+        return _encoded(value)
+    except (pickle.PicklingError, AttributeError, TypeError, RecursionError):
+        return wrapped(_by_name(value))  # some function reaches what only its own module can have
+
+
+def _by_name(value: Any) -> bytes:
+    stream = io.BytesIO()
+    CodePickler(stream, 5).dump(value)
+    return stream.getvalue()
+
+
+def _encoded(value: Any) -> bytes:
+    names: dict[str, dict[str, None]] = {}
+    while True:
+        stream, known = io.BytesIO(), sum(map(len, names.values()))
+        pickler = _ByValue(stream, names)
+        pickler.dump(value)
+        if sum(map(len, names.values())) == known or not pickler.views:
+            return wrapped(stream.getvalue()) if pickler.holds_code else stream.getvalue()
+
+
+class _ByValue(CodePickler):
+    """Pickles functions of the user's modules by value, and what they name."""
+
+    def __init__(self, stream: io.BytesIO, names: dict[str, dict[str, None]]) -> None:
+        super().__init__(stream, 5)
+        self.names = names
+        """What is wanted of each module of the user's, which is known once all functions have been seen."""
+        self.views: dict[str, ModuleView] = {}
+        self.holds_code = False
+
+    def reducer_override(self, obj: Any) -> Any:
+        kind = type(obj)
+        if kind is FunctionType and is_own(obj):
+            return self._function(obj)
+        if kind is ModuleView:
+            return obj.reduced(self.names[obj.module.__name__])
+        if kind is _lru_cache_wrapper and is_own(getattr(obj, "__wrapped__", None)):
+            return (_cached, (obj.__wrapped__, *obj.cache_parameters().values()))
+        reduced = super().reducer_override(obj)
+        if _is_dynamic(reduced):
+            self.holds_code = True
+        return reduced
+
+    def _function(self, function: FunctionType) -> Any:
+        self.holds_code = True
+        make, arguments, (state, slots), *rest = self._dynamic_function_reduce(function)
+        slots["__annotations__"] = {}
+        slots["__globals__"] = {
+            name: self._global(function, name, value) for name, value in slots["__globals__"].items()
+        }
+        return (make, arguments, (state, slots), *rest)
+
+    def _global(self, function: FunctionType, name: str, value: Any) -> Any:
+        """Return what stands for a global that *function* names."""
+        module = function.__globals__.get("__name__")
+        if isinstance(value, ModuleType):
+            return self._view(value, function) if is_own(value) else value
+        if module == "__main__" or isinstance(value, (*_CODE, Query)):
+            return value
+        return value if is_constant_of(function, value) else Global(module, name)
+
+    def _view(self, module: ModuleType, function: FunctionType) -> Any:
+        """Return *module* with the functions and constants of today that *function* wants of it."""
+        name = module.__name__
+        names = self.names.setdefault(name, {})
+        for each in names_of(function):
+            value = attribute(module, each)
+            if isinstance(value, ModuleType) and is_own(value):
+                self._view(value, function)
+                names[each] = None
+            elif (isinstance(value, _CODE) and not isinstance(value, type) and is_own(plain_function(value))) or (
+                value is not None and is_constant_of(function, value)
+            ):
+                names[each] = None
+        if not names:
+            return module
+        return self.views.setdefault(name, ModuleView(module, self))
+
+
+def _is_dynamic(reduced: Any) -> bool:
+    """Whether a class or function is pickled by its code."""
+    return isinstance(reduced, tuple) and reduced[0] in _DYNAMIC
+
+
+_CODE = (FunctionType, type, _lru_cache_wrapper)
+_DYNAMIC = {getattr(dynamic, name) for name in ("_make_function", "_make_skeleton_class", "_make_skeleton_enum")}
+
+
+class ModuleView:
+    """A module of the user's on its way into a store."""
+
+    def __init__(self, module: ModuleType, pickler: _ByValue) -> None:
+        self.module, self.pickler = module, pickler
+
+    def reduced(self, names: dict[str, None]) -> Any:
+        parts = {}
+        for name in sorted(names):
+            value = attribute(self.module, name)
+            parts[name] = self.pickler.views.get(value.__name__, value) if isinstance(value, ModuleType) else value
+        return (stored_module, (self.module.__name__,), parts, None, None, _set_parts)
+
+
+class Global:
+    """Something under a name of a module, which the module of the next process has again."""
+
+    def __init__(self, module: str | None, name: str) -> None:
+        self.module, self.name = module, name
+
+    def __reduce__(self) -> Any:
+        return (global_of, (self.module, self.name))
+
+
+class StoredModule(ModuleType):
+    """A module as far as stored functions use it: their helpers and constants of then, the rest as it is now."""
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(importlib.import_module(self.__name__), name)
+
+
+def stored_module(name: str) -> StoredModule:
+    module = StoredModule(name)
+    module.__dict__["__stands_for__"] = name
+    return module
+
+
+def _set_parts(module: StoredModule, parts: dict[str, Any]) -> None:
+    module.__dict__.update(parts)
+
+
+def global_of(module: str, name: str) -> Any:
+    """Return what *module* has under *name* now."""
+    return getattr(importlib.import_module(module), name)
+
+
+def _cached(function: FunctionType, maxsize: int | None, typed: bool) -> Any:
+    return lru_cache(maxsize, typed)(function)

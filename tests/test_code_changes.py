@@ -1,0 +1,208 @@
+"""The app's code changes between two runs: after a clean stop, and behind a kill, in every way in which code changes.
+
+A replay runs the code that took the turns the first time, and the edit comes behind it as a turn. So what the streams
+hold is always: what the old code gave for the events that it took, then what the new code gives for the rest, from the
+state that was there.
+"""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+from checkpoint import MemoryStore
+from hosting import ListSource, QueryEvaluator
+from reliable_rx.errors import NondeterminismDetected
+
+APP = """
+import functools
+from dataclasses import dataclass
+
+import changed_helping
+from changed_helping import outer
+import reliable_rx as rx
+
+RATE = 2
+TABLE = {"k": 2}
+
+
+class Rate:
+    by = 2
+
+    def times(self, n):
+        return n * 2
+
+
+@dataclass(frozen=True)
+class Config:
+    rate: int
+
+
+CONFIG = Config(2)
+
+
+def helper(n):
+    return n * 2
+
+
+def deep(n):
+    return helper(n)
+
+
+def closing(by):
+    return lambda n: n * by
+
+
+def defaulted(n, by=2):
+    return n * by
+
+
+@functools.lru_cache(None)
+def cached(n):
+    return n * 2
+
+
+def recursive(n):
+    return n if n < 1 else recursive(n - 1) + 2
+
+
+n = rx.source("n")
+QUERY = n.map(lambda x: x * 2).scan(lambda a, x: a + x, 0)
+"""
+HELPING = """
+RATE = 2
+
+
+def twice(n):
+    return n * RATE
+
+
+def outer(n):
+    return twice(n)
+"""
+BY = "QUERY = n.map(lambda x: x * 2)"
+
+
+def using(expression: str) -> tuple[str, str]:
+    return BY, f"QUERY = n.map({expression})"
+
+
+CHANGES: dict[str, tuple[tuple[str, str], tuple[str, str]]] = {
+    "the lambda itself": (using("lambda x: x * 2"), ("lambda x: x * 2)", "lambda x: x * 3)")),
+    "a helper of a lambda": (
+        using("lambda x: helper(x)"),
+        ("return n * 2\n\n\ndef deep", "return n * 3\n\n\ndef deep"),
+    ),
+    "a named function": (using("helper"), ("return n * 2\n\n\ndef deep", "return n * 3\n\n\ndef deep")),
+    "a helper's helper": (using("deep"), ("return n * 2\n\n\ndef deep", "return n * 3\n\n\ndef deep")),
+    "a constant": (using("lambda x: x * RATE"), ("RATE = 2", "RATE = 3")),
+    "a table": (using('lambda x: x * TABLE["k"]'), ('{"k": 2}', '{"k": 3}')),
+    "a record": (using("lambda x: x * CONFIG.rate"), ("Config(2)", "Config(3)")),
+    "a closure": (using("closing(2)"), ("closing(2)", "closing(3)")),
+    "what makes a closure": (using("closing(2)"), ("n: n * by", "n: n * (by + 1)")),
+    "a default": (using("defaulted"), ("by=2", "by=3")),
+    "a cached function": (using("cached"), ("return n * 2\n\n\ndef recursive", "return n * 3\n\n\ndef recursive")),
+    "recursion": (using("recursive"), (") + 2", ") + 3")),
+    "a helper of another module": (using("lambda x: changed_helping.twice(x)"), ("", "")),
+    "a helper of an imported function": (using("outer"), ("", "")),
+    "an operator before": (using("lambda x: x * 2"), ("* 2).scan", "* 2).map(lambda x: x + x // 2).scan")),
+    "a partial": (using("functools.partial(defaulted, by=2)"), ("defaulted, by=2", "defaulted, by=3")),
+    "a function that goes": (
+        using("helper"),
+        ("def helper(n):\n    return n * 2", "def helper(n):\n    return n * 3\n#"),
+    ),
+    "a function that is renamed": (using("helper"), ("helper", "changed_helper")),
+}
+OTHER_MODULE = {"a helper of another module", "a helper of an imported function"}
+BY_NAME = {
+    "a method": (using("lambda x: Rate().times(x)"), ("return n * 2\n\n\n@dataclass", "return n * 3\n\n\n@dataclass")),
+    "an attribute of a class": (using("lambda x: x * Rate.by"), ("by = 2", "by = 3")),
+}
+
+
+@pytest.fixture
+def load(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., ModuleType]]:
+    """Return what writes the modules with replacements, and imports them as the next process would."""
+    monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.setattr(sys, "dont_write_bytecode", True)
+
+    def load(*replaced: tuple[str, str], helping: str = HELPING) -> ModuleType:
+        text = APP
+        for before, after in replaced:
+            assert before in text
+            text = text.replace(before, after)
+        (tmp_path / "changed_app.py").write_text(text)
+        (tmp_path / "changed_helping.py").write_text(helping)
+        for name in ("changed_app", "changed_helping"):
+            sys.modules.pop(name, None)
+        importlib.invalidate_caches()
+        return importlib.import_module("changed_app")
+
+    yield load
+    for name in ("changed_app", "changed_helping"):
+        sys.modules.pop(name, None)
+
+
+def run(store: MemoryStore, query: Any, count: int, *, cleanly: bool) -> tuple[list[tuple[int, Any]], dict[str, str]]:
+    """Host *query* until it has taken *count* numbers; return all that its stream holds, and the edit reports."""
+    evaluator = QueryEvaluator(store, checkpoint_interval_s=1e9, background=False)
+    evaluator.source("n", ListSource(list(range(1, count + 1)), follow=True))
+    evaluator.create("q", query)
+    evaluator.run(until=lambda: evaluator.statistics().positions[("n", "0")] == count)
+    stream = evaluator.stream("q")
+    held = [(p.first + i, value) for p in stream.read(stream.first, 1000) for i, value in enumerate(p.values)]
+    if cleanly:
+        evaluator.checkpoint()
+    evaluator.close()
+    return held, evaluator.statistics().reports
+
+
+EXPECTED = [2, 6, 12, 12 + 3 * 4, 12 + 3 * 4 + 3 * 5]
+
+
+@pytest.mark.parametrize("cleanly", [True, False], ids=["stopped", "killed"])
+@pytest.mark.parametrize("change", CHANGES)
+def test_the_change_comes_behind_what_was_done(load: Callable[..., ModuleType], change: str, cleanly: bool) -> None:
+    """What was done stays done, what comes is done by the new code, the sum goes on, and the report says so."""
+    begin, edit = CHANGES[change]
+    store = MemoryStore()
+    assert run(store, load(begin).QUERY, 3, cleanly=cleanly)[1] == {}
+    helping = HELPING.replace("RATE = 2", "RATE = 3") if change in OTHER_MODULE else HELPING
+    if change == "a function that is renamed":
+        helped = load(begin, edit, helping=helping)
+        held, _ = run(store, helped.QUERY, 5, cleanly=cleanly)
+        assert [value for _, value in held] == [2, 6, 12, 20, 30]
+        return
+    held, reports = run(store, load(begin, edit, helping=helping).QUERY, 5, cleanly=cleanly)
+    assert held == list(enumerate(EXPECTED))
+    assert reports == {"q": "kept: /scan"}
+
+
+@pytest.mark.parametrize("change", BY_NAME)
+def test_classes_go_by_name_and_are_blamed_by_name(load: Callable[..., ModuleType], change: str) -> None:
+    """After a clean stop a changed class is an edit like others; behind a kill the error says that it has changed."""
+    begin, edit = BY_NAME[change]
+    store = MemoryStore()
+    run(store, load(begin).QUERY, 3, cleanly=True)
+    held, reports = run(store, load(begin, edit).QUERY, 5, cleanly=True)
+    assert [value for _, value in held] == EXPECTED
+    assert reports == {"q": "kept: /scan"}
+    store = MemoryStore()
+    run(store, load(begin).QUERY, 3, cleanly=False)
+    with pytest.raises(NondeterminismDetected, match=r"changed_app\.Rate .*changed since"):
+        run(store, load(begin, edit).QUERY, 5, cleanly=False)
+
+
+@pytest.mark.parametrize("cleanly", [True, False], ids=["stopped", "killed"])
+def test_without_a_change_nothing_is_edited(load: Callable[..., ModuleType], cleanly: bool) -> None:
+    """The same code, imported again, is the same code."""
+    for begin, _ in (*CHANGES.values(), *BY_NAME.values()):
+        store = MemoryStore()
+        for count in (3, 5, 5):
+            assert run(store, load(begin).QUERY, count, cleanly=cleanly)[1] == {}
