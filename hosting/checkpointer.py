@@ -171,6 +171,7 @@ class Checkpointer:
             "ended": evaluator.intake.ended(),
             "holders": evaluator.holders.positions(),
             "delivery": evaluator.delivery,
+            "ahead_s": evaluator.time.ahead_s,
             "makers": tuple(makers()),
             "failed": evaluator.reporter.failed_queries(),
         }

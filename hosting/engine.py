@@ -7,7 +7,6 @@ events stamped *t* and before the first thing that happens later, as in Rx under
 
 from __future__ import annotations
 
-import math
 import warnings
 from collections import deque
 from collections.abc import Callable, Sequence
@@ -27,24 +26,25 @@ from hosting.retired import Retired
 from hosting.routes import Route
 from hosting.standing import COMPLETED, FAILED, POLICIES, RUNNING, Standing, caught
 from hosting.suspended import SuspendedQueries
-from hosting.timers import Clock, Ordering
+from hosting.time_moves import TimeMoves
+from hosting.timers import Ordering
 from hosting.turn import Answer, Appear, Create, Dispose, Events, Fail, Output, Rejects, Resume, Tick, Turn
 from hosting.watermark import Watermarks
 from reliable_rx.alike import MADE_MAX, let_others_use
 from reliable_rx.errors import InternalError, LimitExceeded, QueryRefused
 from reliable_rx.event_time import EventTime
 from reliable_rx.hub import Trampoline
-from reliable_rx.instance import Instance, Timer
+from reliable_rx.instance import Instance
 from reliable_rx.limits import Limits
 from reliable_rx.plan import NO_LIMITS, Operators, Plan, PlanNode
 from reliable_rx.query import Query, SourceLeaf
 from reliable_rx.reading import reads_inner, subject_of, subscribe_inner
 from reliable_rx.refusal import refuse_foreign
 from reliable_rx.rows import Report
-from reliable_rx.stage import finish_node, too_deep
+from reliable_rx.stage import too_deep
 
 
-class QueryEngine(Delivery, Clock):
+class QueryEngine(Delivery, TimeMoves):
     """Standing queries over named sources.
 
     >>> import reliable_rx as rx
@@ -212,9 +212,10 @@ class QueryEngine(Delivery, Clock):
             mark.move()
 
     def take_tick(self, turn: Tick) -> None:
-        self.fire_due(turn.time, inclusive=True)
-        self.clock = max(self.clock, turn.time)
-        self.drained = True
+        self.is_behind = not self.fire_due(turn.time, inclusive=True, stops=not self.timestamps)
+        if not self.is_behind:
+            self.clock = max(self.clock, turn.time)
+            self.drained = True
 
     def take_answer(self, turn: Answer) -> None:
         self.advance(turn.time)
@@ -331,53 +332,6 @@ class QueryEngine(Delivery, Clock):
             else:
                 timer[2] = None
                 instance.fire(timer[3], timer[4])
-
-    def stop_runaway(self, instance: Instance) -> None:
-        """Fail the query that goes on for ever without time moving."""
-        while instance.parent is not None:
-            instance = instance.parent
-        most = instance.plan.limits.actions_max
-        error = LimitExceeded(
-            f"{instance.key!r} does more than {most:,} actions while no time passes: a retry or repeat without end?",
-            path=instance.plan.root.path,
-            limit="actions_max",
-            most=most,
-        )
-        finish_node(instance, instance.plan.root, error)
-
-    # -- time
-
-    def advance(self, time: float) -> None:
-        """Move the clock to *time*, firing what was due before it."""
-        if time > self.clock:
-            if self.timers.heap:
-                self.fire_due(time, inclusive=False)
-            self.clock = time
-
-    def fire_due(self, time: float, *, inclusive: bool) -> None:
-        self.in_timers, self.reach = True, math.nextafter(time, math.inf) if inclusive else time
-        mark, actions = self.orders, 0
-        while (timer := self.timers.pop(time, inclusive=inclusive)) is not None:
-            if timer[0] > self.clock:
-                self.clock, mark, actions = timer[0], self.orders, 0
-            actions += timer[1] > mark  # set since the clock has come here
-            if actions:
-                self.fire_bounded(timer, actions)
-            else:
-                instance, timer[2] = timer[2], None
-                instance.fire(timer[3], timer[4])
-            if self.cascade:
-                self.settle()
-        self.in_timers = False
-
-    def fire_bounded(self, timer: Timer, actions: int) -> None:
-        """Fire *timer*, or fail its query if that goes on for ever without time moving."""
-        instance = timer[2]
-        if isinstance(instance, Instance) and actions > instance.plan.limits.actions_max:
-            self.stop_runaway(instance)
-        elif instance is not None:
-            timer[2] = None
-            instance.fire(timer[3], timer[4])
 
     # -- the world of the instances
 

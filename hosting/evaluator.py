@@ -28,6 +28,7 @@ from hosting.cycles import there_are
 from hosting.edit import is_same
 from hosting.engine import QueryEngine
 from hosting.holders import StreamHolders
+from hosting.host_clock import HostClock
 from hosting.incidents import Incidents
 from hosting.intake import Intake
 from hosting.outlets import Outlets
@@ -76,6 +77,9 @@ class QueryEvaluator:
     *background* False does it in the loop, for deterministic tests.
     """
 
+    recovery: RecoveryFigures | None = None
+    broken: BaseException | None = None
+
     def __init__(
         self,
         store: Store,
@@ -96,13 +100,14 @@ class QueryEvaluator:
         if delivery not in DELIVERIES:
             raise ValueError(f"delivery must be one of {', '.join(DELIVERIES)}, got {delivery!r}")
         self.store, self.delivery = store, delivery
-        self.batch_events_max, self.strict, self.clock = batch_events_max, strict, clock
+        self.batch_events_max, self.strict = batch_events_max, strict
         self.lock, self.changed = Turnstile(), threading.Condition()
         self.engine = QueryEngine()
         self.calls, self.companions = Calls(self), Companions()
-        self.incidents = Incidents(clock=clock)
-        self.intake = Intake(batch_events_max=batch_events_max, idle_s=idle_s, clock=clock, incidents=self.incidents)
-        self.holders = StreamHolders(self.lock, store=store, incidents=self.incidents, events_max=buffer_events_max)
+        incidents = self.incidents = Incidents(clock=clock)
+        time = self.time = HostClock(clock, incidents)
+        self.intake = Intake(batch_events_max=batch_events_max, idle_s=idle_s, clock=time.read, incidents=incidents)
+        self.holders = StreamHolders(self.lock, store=store, incidents=incidents, events_max=buffer_events_max)
         self.streams = Streams(store, self.holders, retain_events=retain_events)
         self.outlets = Outlets(self, buffer_events_max=buffer_events_max)
         self.threads, (journal, checkpoint) = lenders("journal", "checkpoint", lend=lend, background=background)
@@ -115,13 +120,11 @@ class QueryEvaluator:
         self.durable_plans: set[str] = set()
         self.group: journaling.Group | None = None
         self.committed: deque[journaling.Group] = deque()
-        self.recovery: RecoveryFigures | None = None
         self.warnings: list[str] = []
         self.events_in = 0
         self.round_turns = ROUND_TURNS_MAX if self.journal_worker.threaded else 1
         self.round_events = max(256, 2 * batch_events_max)
         self.fresh: list[Output] = []
-        self.broken: BaseException | None = None
         self.guard = Guard(self)
         self.stalled_since: float | None = -math.inf
         self.on_wake: Callable[[], None] | None = None  # for a host that calls `step` itself
@@ -277,7 +280,7 @@ class QueryEvaluator:
             if turn is None:
                 return taken > 0
             self._take(turn)
-            if self.events_in >= events:
+            if self.events_in >= events or self.engine.is_behind:
                 break
         return True
 
@@ -374,7 +377,7 @@ class QueryEvaluator:
     # -- turns
 
     def _now(self) -> float:
-        return self.engine.clock if self.intake.event_time else max(self.clock(), self.engine.clock)
+        return self.engine.clock if self.intake.event_time else self.time.read(self.engine.clock)
 
     def _resume(self) -> None:
         """Partitions that nobody listened to have not been silent."""

@@ -24,6 +24,7 @@ from hosting.reorder import END, LAST, Channel, Entry, Reorder
 from hosting.routes import Entry as ReaderEntry
 from hosting.routes import Route
 from hosting.standing import RUNNING, Standing
+from hosting.time_moves import REARMED_MAX, is_hopeless
 from hosting.timers import Clock
 from hosting.watermark import INFINITE, Watermark
 from reliable_rx.event_time import EventTime
@@ -294,10 +295,17 @@ class EventClock(Clock):
         """Fire what is due before *time*, or at it if *inclusive*."""
         engine, timers = self.engine, self.timers
         self.in_timers, self.reach, engine.event = True, nextafter(time, INFINITE) if inclusive else time, None
-        mark, actions = engine.orders, 0
+        mark, actions, begun = engine.orders, 0, self.clock
+        enough = mark + REARMED_MAX
         while (timer := timers.pop(time, inclusive=inclusive)) is not None:
             if timer[0] > self.clock:
-                self.clock, mark, actions = timer[0], engine.orders, 0
+                mark, actions = engine.orders, 0
+                if mark <= enough:
+                    self.clock = timer[0]
+                elif is_hopeless(begun, timer[0], time):
+                    engine.leap, self.clock = (timer[0], time), time
+                else:
+                    self.clock, begun, enough = timer[0], timer[0], mark + REARMED_MAX
             actions += timer[1] > mark  # set since the clock has come here
             engine.fire_bounded(timer, actions)
         self.in_timers = False

@@ -45,7 +45,7 @@ def pause_s(evaluator: QueryEvaluator) -> float:
 def timer_s(evaluator: QueryEvaluator) -> float | None:
     """How long it is until the first timer is due; None if none will be by the computer's clock."""
     due = None if evaluator.intake.event_time else evaluator.engine.timers.next_due()
-    return None if due is None else max(0.0, due - evaluator.clock())
+    return None if due is None else max(0.0, due - evaluator.time.read(evaluator.engine.clock))
 
 
 def next_look_s(evaluator: QueryEvaluator) -> float | None:

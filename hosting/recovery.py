@@ -7,6 +7,7 @@ have before appear behind the replay, as a turn of their own.
 
 from __future__ import annotations
 
+import math
 import time as wall
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
@@ -41,6 +42,9 @@ def _recover(evaluator: QueryEvaluator) -> RecoveryFigures:
         meta = decode(recovered.meta)
         generation, turn, fallbacks = recovered.generation, recovered.turn, recovered.fallbacks
         load(evaluator.engine, recovered.chunks, meta["engine"])
+        evaluator.time.go_on(
+            -math.inf if evaluator.intake.event_time else evaluator.engine.clock, ahead_s=meta.get("ahead_s", 0.0)
+        )
         interpreters.check_clean(evaluator, turn)
         evaluator.durable_plans = set(evaluator.engine.plans.by_id) - set(evaluator.engine.plans.unsaved)
         evaluator.checkpointer.generation, evaluator.checkpointer.turn = generation, turn

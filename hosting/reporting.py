@@ -74,6 +74,7 @@ class Reporter:
         if now >= self._look_at:
             self._look_at = now + LOOK_S
             self._tell_stall(now)
+            self.evaluator.time.tell(self.evaluator.engine)
             if self._file is not None and now >= self._write_at:
                 self._write(self._file, now)
             self._held_back.look(now, self.evaluator.engine.watermarks.by_name, self.evaluator.intake)

@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     from reliable_rx.instance import Timer
 
 INFINITE = float("inf")
+AHEAD_S = 7 * 86_400.0
+"""How far ahead of the computer's clock an event is worth a word."""
 Saved = tuple[bytes, list[str], float, list[Any], Any, dict[str, Any]]
 """A watermark in a store: its clock as code, its sources, how far it is, and its partitions."""
 
@@ -53,6 +55,18 @@ class Watermark:
         self.keyed: dict[Callable[[Any], Any], dict[Any, dict[EventClock, None]]] = {}
         self.alarm: Timer | None = None
         self.over: dict[str, Exception | None] = {}
+        self.ahead: tuple[str, str, int, float] | None = None
+        """An event far ahead of the computer's clock: source, partition, position and time."""
+
+    def stamps(self, source: str, values: Sequence[Any]) -> list[float]:
+        """Return the times of *values*. *Raises* what the user's function raises, `ValueError` for one far ahead."""
+        found, most = self.spec.stamps(source, values), self.spec.ahead_max_s
+        if most < INFINITE and not self.engine.timestamps and max(found) > self.engine.clock + most:
+            ahead_s = max(found) - self.engine.clock
+            raise ValueError(
+                f"the time of the event is {ahead_s:,.0f} s ahead of the clock, of which ahead_max_s is {most:,.0f}"
+            )
+        return found
 
     def mark(self, source: str, partition: str) -> Mark:
         found = self.marks.get((source, partition))
@@ -65,7 +79,7 @@ class Watermark:
     def arrive(self, source: str, partition: str, first: int, values: Sequence[Any]) -> None:
         """Take events of one partition; what a user function cannot read is told to the queries it concerns."""
         try:
-            stamps = self.spec.stamps(source, values)
+            stamps = self.stamps(source, values)
             routed = [places_by_key(mapper, table, values) for mapper, table in self.keyed.items()]
         except BaseException as raised:
             error = blamed(raised)
@@ -80,7 +94,7 @@ class Watermark:
     def refuse(self, source: str, partition: str, position: int, value: Any, error: Exception) -> None:
         """Tell an event without a time to all queries, one without a key to those that look for it by that key."""
         try:
-            stamps = self.spec.stamps(source, (value,))
+            stamps = self.stamps(source, (value,))
         except BaseException as raised:
             blamed(raised)
             for clock in list(self.members):
@@ -110,8 +124,12 @@ class Watermark:
         mark = self.mark(source, partition)
         mark.seen, mark.ended = self.engine.clock, False
         floors = self.floors(mark, stamps)
-        mark.high = max(mark.high, max(stamps))
         positions = range(first, first + len(values))
+        high = max(stamps)
+        if high > mark.high:
+            mark.high = high
+            if high > self.engine.clock + AHEAD_S and self.ahead is None and not self.engine.timestamps:
+                self.ahead = (source, partition, positions[stamps.index(high)], high)
         channel = (source, partition)
         for clock in list(self.members):
             if clock.mapper is None:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import lru_cache
-from math import isfinite
+from math import inf, isfinite
 from typing import Any
 
 Timestamp = Callable[[Any], Any]
@@ -26,6 +26,7 @@ class EventTime:
     lateness_s: float
     idle_s: float
     late: str
+    ahead_max_s: float = inf
 
     def of(self, source: str) -> Timestamp | None:
         """Return what reads the time of the events of *source*; None if nothing does."""
@@ -51,6 +52,7 @@ def event_time(
     lateness_s: float = 5.0,
     idle_s: float = 60.0,
     late: str = "drop",
+    ahead_max_s: float = inf,
 ) -> EventTime:
     """Let the clock of a query follow its events.
 
@@ -58,7 +60,9 @@ def event_time(
     from a source's name to such a function. The clock is the watermark: the smallest, over the partitions of the
     query's sources, of the largest time seen less *lateness_s*. A partition that has been silent for *idle_s* no longer
     holds the clock back, nor does one that has ended. An event behind the clock is *late*: ``"drop"`` counts it,
-    ``"keep"`` hands it over at the clock's time, ``"side"`` sends it to the stream ``NAME.late``.
+    ``"keep"`` hands it over at the clock's time, ``"side"`` sends it to the stream ``NAME.late``. An event that is more
+    than *ahead_max_s* ahead of the computer's clock has no time that could be believed: it is an error in the query's
+    function, dealt with by its policy, and moves no clock.
 
     >>> event_time(lambda event: event["at"], lateness_s=10.0).late
     'drop'
@@ -69,10 +73,12 @@ def event_time(
         raise ValueError(f"lateness_s must be a number of seconds, zero or more, got {lateness_s!r}")
     if not idle_s > 0:
         raise ValueError(f"idle_s must be a positive number of seconds, got {idle_s!r}")
+    if not ahead_max_s >= 0:
+        raise ValueError(f"ahead_max_s must be a number of seconds, zero or more, got {ahead_max_s!r}")
     if late not in LATE:
         raise ValueError(f"late must be one of {', '.join(LATE)}, got {late!r}")
     read = dict(timestamp) if isinstance(timestamp, Mapping) else timestamp
-    return EventTime(read, float(lateness_s), float(idle_s), late)
+    return EventTime(read, float(lateness_s), float(idle_s), late, float(ahead_max_s))
 
 
 def seconds(time: Any) -> float:
@@ -97,4 +103,5 @@ def clock_id(clock: EventTime) -> str:
     """Return a name that is equal for clocks that do the same, in any process."""
     from reliable_rx.identity import hash_of
 
-    return hash_of((clock.timestamp, clock.lateness_s, clock.idle_s, clock.late))
+    bounded = (clock.ahead_max_s,) if clock.ahead_max_s < inf else ()
+    return hash_of((clock.timestamp, clock.lateness_s, clock.idle_s, clock.late, *bounded))

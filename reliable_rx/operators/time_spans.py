@@ -20,6 +20,8 @@ from reliable_rx.operators.time import Relative, due_from, microseconds
 from reliable_rx.operators.window import open_window
 
 A = TypeVar("A")
+MISSED_MAX = 1000
+"""How many openings may lie before the present moment, each of which is made up for."""
 
 
 @dataclass(slots=True)
@@ -48,6 +50,12 @@ class Spanned(Stage):
     def schedule_span(self, cx: Context) -> None:
         spans = cx.state.spans
         due_us = min(spans.next_shift_us, spans.next_span_us)
+        shift_us = microseconds(self.timeshift)
+        missed = int((cx.now - spans.started) * 1_000_000 - due_us) // max(1, shift_us)
+        if missed > MISSED_MAX:  # the clock has leapt over them
+            spans.next_shift_us += missed * shift_us
+            spans.next_span_us += missed * shift_us
+            due_us += missed * shift_us
         spans.shift, spans.span = due_us == spans.next_shift_us, due_us == spans.next_span_us
         spans.next_shift_us += microseconds(self.timeshift) if spans.shift else 0
         spans.next_span_us += microseconds(self.timeshift) if spans.span else 0
