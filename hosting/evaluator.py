@@ -31,6 +31,7 @@ from hosting.holders import StreamHolders
 from hosting.host_clock import HostClock
 from hosting.incidents import Incidents
 from hosting.intake import Intake
+from hosting.looking import Looking, Working
 from hosting.outlets import Outlets
 from hosting.recovery import recover
 from hosting.reporting import Reporter
@@ -38,15 +39,14 @@ from hosting.restarting import restart
 from hosting.sources.bad_records import OnBadRecord
 from hosting.sources.pushed import PushedStream
 from hosting.starting import Start
-from hosting.statistics import QueryFigures, RecoveryFigures, Statistics, figures, query_figures
-from hosting.stream import Stream
+from hosting.statistics import RecoveryFigures
 from hosting.streams import Streams
 from hosting.turn import Create, Dispose, Events, Fail, Output, Resume, Tick, Turn
 from hosting.turnstile import Turnstile
 from reliable_rx.errors import StoreUnavailable
 from reliable_rx.event_time import EventTime
 from reliable_rx.limits import Limits
-from reliable_rx.names import check_name, query_of
+from reliable_rx.names import check_name
 from reliable_rx.plan import NO_LIMITS
 from reliable_rx.reliable import Sink, Source
 
@@ -56,7 +56,7 @@ ROUND_TURNS_MAX = 256
 GROUP_TURNS_MAX = 8192
 
 
-class QueryEvaluator:
+class QueryEvaluator(Looking):
     """Host standing queries so that nothing is lost.
 
     >>> import reliable_rx as rx
@@ -101,7 +101,7 @@ class QueryEvaluator:
             raise ValueError(f"delivery must be one of {', '.join(DELIVERIES)}, got {delivery!r}")
         self.store, self.delivery = store, delivery
         self.batch_events_max, self.strict = batch_events_max, strict
-        self.lock, self.changed = Turnstile(), threading.Condition()
+        self.lock, self.working, self.changed = Turnstile(), Working(), threading.Condition()
         self.engine = QueryEngine()
         self.calls, self.companions = Calls(self), Companions()
         incidents = self.incidents = Incidents(clock=clock)
@@ -183,7 +183,7 @@ class QueryEvaluator:
     ) -> None:
         """Host many queries, durable when this returns; far cheaper than one by one."""
         self._raise_failures()
-        with self.lock, no_collections():
+        with self.lock, self.working, no_collections():
             for name, query in queries.items():
                 if self.started:
                     self._create(check_name("query", name), query, policy, limits, clock)
@@ -248,7 +248,7 @@ class QueryEvaluator:
 
     def step(self) -> bool:
         """Do some work: move what is durable on, then take a few turns; return whether anything moved."""
-        with self.lock, self.guard:
+        with self.lock, self.guard, self.working:
             self.start()
             moved = self._show_committed()
             moved = self.checkpointer.advance() or moved
@@ -337,7 +337,7 @@ class QueryEvaluator:
 
     def checkpoint(self, *, full: bool = False) -> None:
         """Take a checkpoint now and return when it is committed. *Raises* `StoreUnavailable`."""
-        with self.lock, self.guard:
+        with self.lock, self.guard, self.working:
             self.start()
             self.checkpointer.now(full=full)
 
@@ -467,35 +467,3 @@ class QueryEvaluator:
         for failure in (self.broken, self.journal_worker.failure, self.checkpointer.worker.failure):
             if failure is not None:
                 raise failure
-
-    # -- looking
-
-    @property
-    def trouble(self) -> StoreUnavailable | None:
-        """Why no turns are taken, if the store is unavailable."""
-        return self.journal_worker.trouble or self.checkpointer.trouble or self.outlets.trouble
-
-    def stream(self, name: str) -> Stream:
-        """Return the stream of the query *name* (or of its dead letters)."""
-        with self.lock:
-            if (found := self.streams.get(name)) is not None:
-                return found
-            query = query_of(check_name("stream", name))
-            known = (self.declared, self.engine.standing, self.intake.sources if query != name else ())
-            if not any(query in names for names in known) and name not in self.store.streams():
-                raise KeyError(f"no stream is called {name!r}; {there_are(self.queries(), name)}")
-            return self.streams.open(name, self.engine.emitted(name))
-
-    def queries(self) -> list[str]:
-        """Name the standing queries."""
-        return list(self.engine.standing) if self.started else list(self.declared)
-
-    def query(self, name: str) -> QueryFigures:
-        """Return the figures of one query."""
-        with self.lock:
-            return query_figures(self, name)
-
-    def statistics(self) -> Statistics:
-        """Return the figures of this moment."""
-        with self.lock:
-            return figures(self)

@@ -356,11 +356,11 @@ class Intake:
         return found
 
     def positions(self) -> dict[tuple[str, str], int]:
-        known = {key: each.safe_position for key, each in self.partitions.items() if key not in self.unknown}
+        known = {key: each.safe_position for key, each in list(self.partitions.items()) if key not in self.unknown}
         return self.absent | known
 
     def ended(self) -> set[tuple[str, str]]:
-        return self.absent_ended | {key for key, partition in self.partitions.items() if partition.ended}
+        return self.absent_ended | {key for key, partition in list(self.partitions.items()) if partition.ended}
 
     @property
     def all_ended(self) -> bool:

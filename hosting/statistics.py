@@ -88,6 +88,8 @@ class Statistics:
     """Everything at one moment. *positions* are the high-water marks: the next id by (source, partition).
 
     *trouble* says why no turns are taken, if so: the store is unavailable, or somebody holds a full stream.
+    *busy_since* is None, or says since when (in seconds since 1970) the loop has been in one step, beside which the
+    figures were read: then they may be of different moments.
     """
 
     turns: int
@@ -109,6 +111,7 @@ class Statistics:
     companions: tuple[CompanionFigures, ...] = ()
     incidents: tuple[Incident, ...] = ()
     sinks: tuple[SinkFigures, ...] = ()
+    busy_since: float | None = None
 
 
 def query_figures(evaluator: QueryEvaluator, name: str) -> QueryFigures:
@@ -138,10 +141,11 @@ def query_figures(evaluator: QueryEvaluator, name: str) -> QueryFigures:
     )
 
 
-def figures(evaluator: QueryEvaluator) -> Statistics:
-    """Return the figures of an evaluator at this moment."""
+def figures(evaluator: QueryEvaluator, busy_since: float | None = None) -> Statistics:
+    """Return the figures of an evaluator at this moment; *busy_since* if they are read beside a step at work."""
     engine, intake = evaluator.engine, evaluator.intake
-    counts = Counter(standing.status for standing in engine.standing.values())
+    standings = list(engine.standing.values())
+    counts = Counter(standing.status for standing in standings)
     return Statistics(
         turns=engine.number,
         events_in=evaluator.events_in,
@@ -156,10 +160,11 @@ def figures(evaluator: QueryEvaluator) -> Statistics:
         checkpoint=evaluator.checkpointer.figures(),
         recovery=evaluator.recovery,
         trouble=evaluator.holders.trouble if evaluator.trouble is None else str(evaluator.trouble),
-        late=sum(each.clock.late for each in engine.standing.values() if each.clock is not None),
+        late=sum(each.clock.late for each in standings if each.clock is not None),
         calls_in_flight=len(engine.calls.askers),
-        reports={name: str(report) for name, report in engine.reports.items()},
+        reports={name: str(report) for name, report in list(engine.reports.items())},
         companions=evaluator.companions.figures(),
         incidents=evaluator.incidents.open(),
         sinks=evaluator.outlets.figures(),
+        busy_since=busy_since,
     )

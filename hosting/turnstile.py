@@ -30,17 +30,28 @@ class Turnstile:
 
     def __enter__(self) -> None:
         if not self.lock.acquire(blocking=False):
-            with self.changed:
-                self.waiting += 1
-                self.changed.notify_all()
-            self.lock.acquire()
-            with self.changed:
-                self.waiting -= 1
-                self.let_in += 1
-                self.changed.notify_all()
+            self._wait(-1.0)
 
     def __exit__(self, *raised: object) -> None:
         self.lock.release()
+
+    def acquire(self, timeout_s: float) -> bool:
+        """Take the lock if it is free within *timeout_s*; return whether it was taken, then to be released."""
+        return self.lock.acquire(blocking=False) or self._wait(timeout_s)
+
+    def release(self) -> None:
+        self.lock.release()
+
+    def _wait(self, timeout_s: float) -> bool:
+        with self.changed:
+            self.waiting += 1
+            self.changed.notify_all()
+        taken = self.lock.acquire(timeout=timeout_s)
+        with self.changed:
+            self.waiting -= 1
+            self.let_in += taken
+            self.changed.notify_all()
+        return taken
 
     def give_way(self) -> None:
         """Let in one of those who wait, if there are any; called by who does not hold the lock."""

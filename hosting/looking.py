@@ -1,0 +1,118 @@
+"""What can be asked of an evaluator while it works: from any thread, also while a turn takes long or hangs.
+
+Figures are read between two steps of the loop if there is a moment between them soon. If not, they are read beside the
+step at work and say since when it runs (`Statistics.busy_since`): each is right by itself, and they may be of different
+moments. Rejected: figures published by the loop (counting a hundred thousand queries costs more than most steps), and
+waiting for the loop (who looks because nothing moves would see nothing).
+"""
+
+from __future__ import annotations
+
+import time as wall
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from checkpoint.store import Store
+from hosting.cycles import there_are
+from hosting.statistics import QueryFigures, Statistics, figures, query_figures
+from hosting.stream import Stream
+from hosting.streams import Streams
+from hosting.turnstile import Turnstile
+from reliable_rx.errors import StoreUnavailable
+from reliable_rx.names import check_name, query_of
+
+if TYPE_CHECKING:
+    from hosting.background import Worker
+    from hosting.checkpointer import Checkpointer
+    from hosting.engine import QueryEngine
+    from hosting.intake import Intake
+    from hosting.outlets import Outlets
+
+LOOK_S = 0.1
+TRIES_MAX = 50
+T = TypeVar("T")
+
+
+class Working:
+    """Since when its user has been at work, by the clock on the wall; None while it rests.
+
+    >>> working = Working()
+    >>> with working, working:
+    ...     working.since is None
+    False
+    >>> working.since
+    """
+
+    def __init__(self) -> None:
+        self.since: float | None = None
+        self._depth = 0
+
+    def __enter__(self) -> None:
+        self._depth += 1
+        if self._depth == 1:
+            self.since = wall.time()
+
+    def __exit__(self, *raised: object) -> None:
+        self._depth -= 1
+        if not self._depth:
+            self.since = None
+
+
+class Looking:
+    """The part of an evaluator that only looks."""
+
+    store: Store
+    lock: Turnstile
+    engine: QueryEngine
+    intake: Intake
+    streams: Streams
+    outlets: Outlets
+    journal_worker: Worker
+    checkpointer: Checkpointer
+    working: Working
+    declared: dict[str, Any]
+    started: bool
+
+    @property
+    def trouble(self) -> StoreUnavailable | None:
+        """Why no turns are taken, if the store is unavailable."""
+        return self.journal_worker.trouble or self.checkpointer.trouble or self.outlets.trouble
+
+    def stream(self, name: str) -> Stream:
+        """Return the stream of the query *name* (or of its dead letters)."""
+        if (found := self.streams.get(name)) is not None:
+            return found
+        with self.lock:
+            query = query_of(check_name("stream", name))
+            known = (self.declared, self.engine.standing, self.intake.sources if query != name else ())
+            if not any(query in names for names in known) and name not in self.store.streams():
+                raise KeyError(f"no stream is called {name!r}; {there_are(self.queries(), name)}")
+            return self.streams.open(name, self.engine.emitted(name))
+
+    def queries(self) -> list[str]:
+        """Name the standing queries."""
+        return list(self.engine.standing) if self.started else list(self.declared)
+
+    def query(self, name: str) -> QueryFigures:
+        """Return the figures of one query."""
+        this: Any = self
+        return self._look(lambda busy_since: query_figures(this, name))
+
+    def statistics(self) -> Statistics:
+        """Return the figures of this moment; also while a turn hangs, and then since when (*busy_since*)."""
+        this: Any = self
+        return self._look(lambda busy_since: figures(this, busy_since))
+
+    def _look(self, read: Callable[[float | None], T]) -> T:
+        if self.lock.acquire(LOOK_S):
+            try:
+                return read(None)
+            finally:
+                self.lock.release()
+        for _ in range(TRIES_MAX):
+            try:
+                return read(self.working.since)
+            except RuntimeError:  # what was read grew meanwhile
+                continue
+        with self.lock:
+            return read(None)
