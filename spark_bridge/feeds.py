@@ -16,7 +16,7 @@ from typing import Any, Protocol
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from reliable_rx.errors import SourceFailed
+from reliable_rx.errors import SourceFailed, described
 from reliable_rx.reliable import Bounded, Source
 from spark_bridge.log.columns import canonical
 from spark_bridge.log.cursor import Cursor
@@ -171,15 +171,15 @@ def record_batch(values: Any, schema: Any) -> Any:
     from hosting.bulk.columns import fields_of  # which brings all of hosting, and few tasks need it
 
     names = schema.names
-    rows = [each if type(each) is tuple else fields_of(each) for each in values]
     try:
+        rows = [each if type(each) is tuple else fields_of(each) for each in values]
         if all(type(row) is tuple for row in rows):
             cells: list[list[Any]] = [list(column) for column in zip(*rows, strict=True)]
         else:
             cells = [[row[name] for row in rows] for name in names]  # type: ignore[index]
         arrays = [pa.array(column, field.type) for column, field in zip(cells, schema, strict=True)]
-    except (KeyError, TypeError, ValueError, pa.ArrowException) as error:
-        message = f"the events do not have the columns {names} that schema() was told: {error!r}"
+    except Exception as error:  # values are the user's, and so is what they raise
+        message = f"the events do not have the columns {names} that schema() was told: {described(error)}"
         raise SourceFailed(message, source="schema") from error
     return pa.RecordBatch.from_arrays(arrays, schema=schema)
 

@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from checkpoint.failures import unavailable
-from reliable_rx.errors import InternalError, invariant
+from reliable_rx.errors import InternalError, SourceFailed, ValueRefused, described, invariant
 from spark_bridge.feeds import record_batch
 from spark_bridge.log.bells import ring
 from spark_bridge.log.columns import canonical
@@ -27,7 +27,7 @@ class MicroBatchSink:
     """Write a stream's values, with the columns of the Arrow *schema*, into the micro-batch log at *path*.
 
     Values are records (mappings, dataclasses, named tuples) by the names of their fields, or plain tuples by place.
-    State: at most `CHUNK_ROWS_MAX` values wait for the next flush.
+    State: at most `CHUNK_ROWS_MAX` rows wait for the next flush. It cannot leave ids out (they are those of the rows).
 
     >>> import tempfile
     >>> import pyarrow as pa
@@ -41,7 +41,7 @@ class MicroBatchSink:
     >>> MicroBatchSource(log).open("0", 0).fetch(9).values
     [{'user': 'ada', 'total': 3}]
 
-    *Raises* `LogRefused` if the log is another stream's or has other columns, `SourceFailed` for a value that does not
+    *Raises* `LogRefused` if the log is another stream's or has other columns, `ValueRefused` for a value that does not
     have them, `StoreUnavailable` if the disk fails or another writer is at work, `LogFull` if readers are more than
     *bytes_max* behind: the evaluator then tries again, and takes no turns when its buffer is full.
     """
@@ -53,7 +53,8 @@ class MicroBatchSink:
         self._writer = LogWriter(self._disk, where=self._where, bytes_max=bytes_max, on_full="refuse")
         self._identity: Identity | None = None
         self._query = ""
-        self._waiting: list[Any] = []
+        self._waiting: list[Any] = []  # Arrow record batches
+        self._rows = 0
         self._tried: str | None = None
         """The name of the part that was written last, until it is known to be in the log."""
         self._durable = 0
@@ -65,16 +66,20 @@ class MicroBatchSink:
             self._identity = claim(self._disk, self._schema, where=self._where)
             newest = self._writer.check_query(self._query)
         self._waiting.clear()
+        self._rows = 0
         self._tried = None
         self._durable = 0 if newest is None else newest.after("rows", 0)
         self._ended = newest is not None and newest.ended is not None
         return self._durable + self._ended
 
     def write(self, first: int, values: Sequence[Any], /) -> None:
-        have = self._durable + len(self._waiting)
+        have = self._durable + self._rows
         invariant(first <= have and not (self._ended and first + len(values) > have), f"id {have} is next, not {first}")
-        self._waiting += values[have - first :]
-        while len(self._waiting) >= CHUNK_ROWS_MAX:
+        fresh = values[have - first :]
+        if fresh:
+            self._waiting += self._batches(have, fresh)
+            self._rows += len(fresh)
+        while self._rows >= CHUNK_ROWS_MAX:
             self._write(CHUNK_ROWS_MAX)
 
     def end(self, n: int, error: Exception | None, /) -> None:
@@ -93,8 +98,8 @@ class MicroBatchSink:
         ring(self._disk.directory)
 
     def flush(self) -> None:
-        if self._waiting:
-            self._write(len(self._waiting))
+        if self._rows:
+            self._write(self._rows)
 
     def close(self) -> None:
         """Nothing is held open; what was not flushed comes again."""
@@ -106,14 +111,13 @@ class MicroBatchSink:
             count -= self._found()
             if count > 0:
                 self._writer.make_room()
-                rows = record_batch(self._waiting[:count], self._schema)
-                self._append(self._identity, rows)
+                self._append(self._identity, list(_first(self._waiting, count)))
                 self._take(count)
         ring(self._disk.directory)
 
     def _append(self, identity: Identity, rows: Any) -> None:
         at = self._durable
-        part = write_part(self._disk, identity, [rows], query=self._query, batch=at, task=0)
+        part = write_part(self._disk, identity, rows, query=self._query, batch=at, task=0)
         if part is not None:
             self._tried = part.attempt
             self._writer.append(self._query, [part], at=at)
@@ -132,6 +136,43 @@ class MicroBatchSink:
         return count
 
     def _take(self, count: int) -> None:
-        del self._waiting[:count]
+        self._waiting = list(_behind(self._waiting, count))
+        self._rows -= count
         self._durable += count
         self._tried = None
+
+    def _batches(self, first: int, values: Sequence[Any]) -> list[Any]:
+        """Return *values* as rows. *Raises* `ValueRefused`, naming the first that does not have the columns."""
+        try:
+            return [record_batch(values, self._schema)]
+        except KeyboardInterrupt:
+            raise
+        except BaseException:
+            return [self._batch(n, value) for n, value in enumerate(values, first)]
+
+    def _batch(self, n: int, value: Any) -> Any:
+        try:
+            return record_batch([value], self._schema)
+        except KeyboardInterrupt:
+            raise
+        except BaseException as error:
+            why = error.message if isinstance(error, SourceFailed) else described(error)
+            message = f"value {n:,} cannot be written to {self._where}: {why}; map it to the columns of the log"
+            raise ValueRefused(message, n=n) from error
+
+
+def _first(batches: Sequence[Any], count: int) -> Iterator[Any]:
+    """Return the first *count* rows of *batches*."""
+    for batch in batches:
+        if count <= 0:
+            return
+        yield batch.slice(0, count)
+        count -= batch.num_rows
+
+
+def _behind(batches: Sequence[Any], count: int) -> Iterator[Any]:
+    """Return the rows of *batches* behind the first *count*."""
+    for batch in batches:
+        if count < batch.num_rows:
+            yield batch.slice(max(0, count))
+        count -= batch.num_rows

@@ -18,7 +18,7 @@ import spark_bridge.sink
 from checkpoint import MemoryStore
 from hosting import ListSource, QueryEvaluator
 from reliable_rx import operators as ops
-from reliable_rx.errors import SourceFailed, StoreUnavailable
+from reliable_rx.errors import StoreUnavailable, ValueRefused
 from reliable_rx.testing import check_sink
 from spark_bridge import LogFull, LogRefused, MicroBatchSink, MicroBatchSource
 from spark_bridge.log import names
@@ -146,9 +146,12 @@ def test_what_does_not_belong_is_refused(tmp_path: Path) -> None:
         MicroBatchSink(tmp_path, SCHEMA).open("others")
     with pytest.raises(LogRefused, match="n is string instead of int64"):
         MicroBatchSink(tmp_path, pa.schema([("n", pa.string())])).open("numbers")
-    sink.write(1, [{"m": 0}])
-    with pytest.raises(SourceFailed, match=r"do not have the columns \['n'\]"):
-        sink.flush()
+    with pytest.raises(ValueRefused, match=r"do not have the columns \['n'\]") as caught:
+        sink.write(1, [{"n": 1}, {"m": 0}])
+    assert caught.value.n == 2
+    sink.write(1, [{"n": 1}])
+    sink.flush()
+    assert read_back(tmp_path) == [(0, (0,)), (1, (1,))]
 
 
 def test_evaluators_hand_a_stream_on_through_a_log(tmp_path: Path) -> None:

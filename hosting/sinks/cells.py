@@ -61,9 +61,11 @@ class Cells:
 
     def _plain(self, value: Any) -> Any:
         plain = to_plain(value)
-        for kind in (str, bool, int, float):
+        if isinstance(plain, str):
+            return self.cell(str.__str__(plain))
+        for kind in (bool, int, float):
             if isinstance(plain, kind):
-                return self.cell(kind.__str__(plain) if kind is str else kind(plain))
+                return self.cell(kind(plain))
         return self.cell(to_json(plain)) if isinstance(plain, (dict, list)) else plain
 
     def _check_length(self, row: tuple[Any, ...]) -> None:

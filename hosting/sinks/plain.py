@@ -16,10 +16,14 @@ import uuid
 from collections.abc import Callable, Mapping, Sequence, Set
 from typing import Any
 
+from hosting.sinks.text import digits
+
 _ATOMS = (str, int, float, bool, type(None))
 _TEXTS = (decimal.Decimal, fractions.Fraction, uuid.UUID, pathlib.PurePath)
 _CONVERTERS: dict[type, Callable[[Any], Any] | None] = dict.fromkeys(_ATOMS)
 _TYPES_MAX = 10_000
+ITEMS_MAX = 10_000_000
+"""How many items a sequence may have that holds them nowhere, such as a range."""
 
 
 def to_plain(value: Any) -> Any:
@@ -32,7 +36,7 @@ def to_plain(value: Any) -> Any:
     >>> to_plain(collections.namedtuple("Price", "symbol amount")("A", decimal.Decimal("1.50")))
     {'symbol': 'A', 'amount': '1.50'}
 
-    *Raises* `TypeError` for anything else.
+    *Raises* `TypeError` for anything else, and `ValueError` for a range of very many numbers.
     """
     kind = type(value)
     if kind not in _CONVERTERS:
@@ -86,7 +90,7 @@ def _key(key: Any) -> str:
     if isinstance(plain, bool) or plain is None:
         return {True: "true", False: "false", None: "null"}[plain]
     if isinstance(plain, (str, int, float)):
-        return str(plain)
+        return digits(plain) if type(plain) is int else str(plain)
     raise TypeError(f"the key {key!r} has no JSON form; use text as key, or give the sink encode=")
 
 
@@ -98,6 +102,12 @@ def _sorted(value: Set[Any]) -> list[Any]:
         return sorted(plain, key=repr)
 
 
+def _sequence(value: Sequence[Any]) -> list[Any]:
+    if len(value) > ITEMS_MAX:
+        raise ValueError(f"a {type(value).__name__} of {len(value):,} items is too long to be written out")
+    return list(map(to_plain, value))
+
+
 _BASES: tuple[tuple[Any, Callable[[Any], Any] | None], ...] = (
     (enum.Enum, lambda v: to_plain(v.value)),
     (Mapping, _mapping),
@@ -107,5 +117,5 @@ _BASES: tuple[tuple[Any, Callable[[Any], Any] | None], ...] = (
     ((datetime.date, datetime.time), lambda v: v.isoformat()),
     (datetime.timedelta, lambda v: v.total_seconds()),
     (_TEXTS, str),
-    (Sequence, lambda v: list(map(to_plain, v))),
+    (Sequence, _sequence),
 )
