@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
 HELD_S = 30.0
 """How long a clock stands still, while events wait for it, before that is told."""
+STILL_S = 2.0
+"""How long it stands still before figures and displays show it."""
 MEMBERS_LOOKED_MAX = 1000
 
 
@@ -75,24 +77,25 @@ class HeldBackWatch:
         self._since: dict[str, tuple[float, float]] = {}
         """By watermark: where it stood when it last was seen to move, and when that was."""
         self._told: dict[str, str] = {}
+        self.still: dict[str, str] = {}
+        """Queries whose clocks stand still, and what for; one of those that share a clock."""
 
     def look(self, now: float, watermarks: dict[str, Watermark], intake: Intake) -> None:
         """Look at all clocks; *now* is in seconds that only elapse."""
-        seen = {}
-        for name, mark in watermarks.items():
-            if (waits := next(_waiting(mark), None)) is not None:
-                seen[name] = (mark.time, waits.standing.name, str(held_back(waits) or "the end of its events"))
-        if (waited := _silent(intake)) is not None:
-            seen[""] = (float(sum(each.position for each in intake.order)), "sources", waited)
+        seen = _standing(watermarks, intake)
         for name in self._since.keys() - seen.keys():
             del self._since[name]
             self._resolve(name)
-        for name, (time, subject, what) in seen.items():
+        still = {}
+        for name, (time, subject, what, is_worth_telling) in seen.items():
             before = self._since.get(name)
             if before is None or before[0] != time:
                 self._since[name] = (time, now)
                 self._resolve(name)
-            elif now - before[1] >= HELD_S and name not in self._told:
+                continue
+            if now - before[1] >= STILL_S:
+                still[subject] = what
+            if now - before[1] >= HELD_S and is_worth_telling and name not in self._told:
                 self._told[name] = subject
                 self.incidents.report(
                     "watermark", subject,
@@ -100,9 +103,28 @@ class HeldBackWatch:
                     level=logging.WARNING,
                 )  # fmt: skip
 
+        self.still = still
+
     def _resolve(self, name: str) -> None:
         if (subject := self._told.pop(name, None)) is not None:
             self.incidents.resolve("watermark", subject)
+
+
+def _standing(watermarks: dict[str, Watermark], intake: Intake) -> dict[str, tuple[float, str, str, bool]]:
+    """Return the clocks for which events wait: where each stands, for whom, what for, and whether that is worth a line.
+
+    Inputs that are all quiet are no trouble: another one must be ahead by a while, of event time or of the computer's.
+    """
+    found = {}
+    for name, mark in watermarks.items():
+        waits = next(_waiting(mark), None)
+        held = None if waits is None else held_back(waits)
+        if waits is not None and held is not None:
+            ahead_s = max(held.behind_s, max(each.seen for each in mark.marks.values()) - held.since)
+            found[name] = (mark.time, waits.standing.name, str(held), ahead_s >= HELD_S)
+    if (silent := _silent(intake)) is not None:
+        found[""] = (float(sum(each.position for each in intake.order)), "sources", silent, True)
+    return found
 
 
 def _waiting(mark: Watermark) -> Iterator[EventClock]:

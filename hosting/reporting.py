@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import logging
 from dataclasses import asdict
+from itertools import islice
 from pathlib import Path
 from time import monotonic
 from typing import TYPE_CHECKING, Any
@@ -91,6 +92,11 @@ class Reporter:
         if self._file is not None:
             self._file.write({**self._status(), "ended": described(error)})
 
+    @property
+    def waits(self) -> dict[str, str]:
+        """What the clocks of queries wait for that stand still."""
+        return self._held_back.still
+
     def failed_queries(self) -> list[dict[str, Any]]:
         """Return which queries have failed, as plain data, for those who cannot load what is stored with them."""
         if self.news:
@@ -102,7 +108,7 @@ class Reporter:
         """Tell other processes, if there is anything new."""
         evaluator = self.evaluator
         incidents, trouble = self.incidents.open(), evaluator.trouble
-        state = (evaluator.engine.number, incidents, trouble)
+        state = (evaluator.engine.number, incidents, trouble, self.waits)
         if state == self._written and now < self._write_at + STATUS_IDLE_S:
             return
         self._written, self._write_at = state, now + STATUS_S
@@ -110,14 +116,15 @@ class Reporter:
 
     def _status(self) -> dict[str, Any]:
         evaluator, incidents = self.evaluator, self.incidents.open()
-        checkpoint, trouble = evaluator.checkpointer.figures(), evaluator.trouble
+        checkpoint, trouble = evaluator.checkpointer.figures(), evaluator.trouble or evaluator.holders.trouble
         return {
             "turns": evaluator.engine.number,
             "events_in": evaluator.events_in,
             "events_out": evaluator.streams.events_out,
             "queries": len(evaluator.engine.standing),
             "checkpoint": 0 if checkpoint is None else checkpoint.generation,
-            "trouble": "" if trouble is None else str(trouble),
+            "trouble": str(trouble),
+            "waits": dict(islice(self.waits.items(), INCIDENTS_MAX)),
             "failed": [shortened(each) for each in self.failed_queries()],
             "incidents": [shortened(asdict(each)) for each in incidents[-INCIDENTS_MAX:]],
             "incidents_left_out": max(0, len(incidents) - INCIDENTS_MAX) + self.incidents.left_out,

@@ -90,6 +90,7 @@ class Statistics:
     *trouble* says why no turns are taken, if so: the store is unavailable, or somebody holds a full stream.
     *busy_since* is None, or says since when (in seconds since 1970) the loop has been in one step, beside which the
     figures were read: then they may be of different moments.
+    *waits* names what the clocks of queries wait for that stand still.
     """
 
     turns: int
@@ -112,6 +113,7 @@ class Statistics:
     incidents: tuple[Incident, ...] = ()
     sinks: tuple[SinkFigures, ...] = ()
     busy_since: float | None = None
+    waits: dict[str, str] = field(default_factory=dict)
 
 
 def query_figures(evaluator: QueryEvaluator, name: str) -> QueryFigures:
@@ -167,4 +169,5 @@ def figures(evaluator: QueryEvaluator, busy_since: float | None = None) -> Stati
         incidents=evaluator.incidents.open(),
         sinks=evaluator.outlets.figures(),
         busy_since=busy_since,
+        waits=dict(evaluator.reporter.waits),
     )

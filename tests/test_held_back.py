@@ -69,3 +69,19 @@ def test_a_source_that_holds_back_the_order_of_event_time_is_named() -> None:
         watch.look(moment, evaluator.engine.watermarks.by_name, evaluator.intake)
     assert ["slow/0" in each.message for each in incidents.open()] == [True]
     evaluator.close()
+
+
+def test_quiet_inputs_are_no_trouble() -> None:
+    """Inputs that have come as far as each other, and then say nothing, leave no warning, however long it lasts."""
+    evaluator = QueryEvaluator(MemoryStore(), background=False, clock=lambda: 100.0)
+    for name, values in (("one", [1.0, 2.0]), ("two", [1.5, 2.5])):
+        evaluator.source(name, ListSource(values, follow=True))
+    evaluator.create("q", rx.source("one").merge(rx.source("two")), clock=rx.event_time(float, idle_s=1000))
+    for _ in range(6):
+        evaluator.step()
+    incidents = Incidents()
+    watch = HeldBackWatch(incidents)
+    for moment in (0.0, HELD_S + 1, 10 * HELD_S):
+        watch.look(moment, evaluator.engine.watermarks.by_name, evaluator.intake)
+    assert incidents.open() == () and list(watch.still) == ["q"]
+    evaluator.close()

@@ -59,7 +59,7 @@ def test_every_kind_is_explained() -> None:
     page = (root / "docs/how-to/see-what-is-wrong.md").read_text()
     explained = [line.split("|")[1] for line in page.splitlines() if line.startswith("| `")]
     kinds = {
-        call.args[0].value
+        str(call.args[0].value)
         for path in (root / "hosting").rglob("*.py")
         for call in ast.walk(ast.parse(path.read_text()))
         if isinstance(call, ast.Call)

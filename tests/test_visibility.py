@@ -133,7 +133,7 @@ app.query("q", n.map_async(ask).retry())
         "a clock waits for another input", "watermark", "q", "warning",
         """
 import hosting.held_back
-hosting.held_back.HELD_S = 0.3
+hosting.held_back.HELD_S, hosting.held_back.STILL_S = 0.3, 0.2
 
 
 class Silent(ListSource):
@@ -275,6 +275,7 @@ def test_a_fault_is_seen_everywhere(fault: Fault, tmp_path: Path) -> None:
         until(lambda: named(status(tmp_path), fault), "the status file names it")
         told = cli("status", "--store", "s", cwd=tmp_path, code=FAILED if is_error else 0).stdout
         assert fault.subject in told
+        assert fault.kind != "watermark" or "waiting: q waits for s/0, which has given no event yet" in told
         if fault.heals:
             (tmp_path / "healed").touch()
             until(lambda: not named(seen(tmp_path, process), fault), "the statistics say that it is over")

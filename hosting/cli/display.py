@@ -97,6 +97,7 @@ def summary(now: Sample, before: Sample) -> str:
     parts += map(companion_summary, new.companions)
     if new.trouble:
         parts.append(f"waiting: {new.trouble}")
+    parts += [f"{name} waits for {what}" for name, what in list(new.waits.items())[:SHOWN_MAX]]
     if new.incidents:
         parts.append(f"{plural(len(new.incidents), 'incident')}: {new.incidents[-1]}")
     return " · ".join(parts)

@@ -43,6 +43,7 @@ class StoreStatus:
     incidents: list[dict[str, Any]] = field(default_factory=list)
     incidents_left_out: int = 0
     ended: str = ""
+    waits: dict[str, str] = field(default_factory=dict)
 
     @property
     def exit_code(self) -> int:
@@ -88,6 +89,7 @@ def look(directory: Path) -> StoreStatus:
         incidents=list(told.get("incidents", fallbacks(() if recovered is None else recovered.fallbacks))),
         incidents_left_out=told.get("incidents_left_out", 0),
         ended=told.get("ended", ""),
+        waits=told.get("waits", {}),
     )
 
 
@@ -113,6 +115,7 @@ def lines(status: StoreStatus) -> Iterator[str]:
         yield f"{plural(queries, 'query', 'queries')}; {plural(taken, 'event')} in and {out:,} out in this run"
     if status.trouble:
         yield f"waiting: {status.trouble}"
+    yield from (f"waiting: {name} waits for {what}" for name, what in status.waits.items())
     yield from failed_lines(status.failed)
     yield from incident_lines([each for each in status.incidents if each["kind"] != "query"])
     if status.incidents_left_out:
