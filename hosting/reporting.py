@@ -203,7 +203,7 @@ class Reporter:
         """A checkpoint could not be taken, or has been."""
         if trouble is None:
             self.incidents.resolve("checkpoint", "store")
-        else:
+        elif self.evaluator.outlets.trouble is None:  # else it is the sink's, which tells of it
             self.incidents.report("checkpoint", "store", f"{trouble}; it is tried again, and no turn is taken before")
 
     # -- what lasts

@@ -109,6 +109,69 @@ ARMED["checkpoint.before_commit"] = until_healed(disk_full())
         heals=True,
     ),
     Fault(
+        "a sink raises", "sink", "q, sink 0", "warning",
+        """
+class Sink(CallbackSink):
+    def write(self, first, values):
+        if not healed():
+            raise OSError(errno.EIO, "the cable is out")
+        super().write(first, values)
+
+
+app.query("q", n)
+app.sink("q", lambda: Sink(lambda n, value: None))
+""",
+        heals=True,
+    ),
+    Fault(
+        "a sink refuses a value", "sink", "q, sink 0", "error",
+        """
+app.query("q", n.map(lambda i: i if i < 7 else object()))
+app.sink("q", lambda: JsonLinesSink("q.jsonl"))
+""",
+    ),
+    Fault(
+        "a sink skips what it refuses", "sink skips", "q, sink 0", "warning",
+        """
+app.query("q", n.map(lambda i: i if i < 7 else object()))
+app.sink("q", lambda: JsonLinesSink("q.jsonl"), on_error="skip")
+""",
+    ),
+    Fault(
+        "a record is bad", "bad records", "s", "warning",
+        """
+from hosting import FileSource
+
+pathlib.Path("s.jsonl").write_text('1\\n{\\n3\\n')
+app.query("q", app.source("s", lambda: FileSource("s.jsonl", on_bad_record="skip")))
+""",
+    ),
+    Fault(
+        "a reader holds a full stream", "stall", "q", "warning",
+        """
+@app.feed
+def reader(evaluator):
+    while "q" not in evaluator.queries():
+        time.sleep(0.01)
+    class Slow:
+        def on_next(self, n, value):
+            pass
+
+        on_error = on_completed = on_next
+
+    held = evaluator.stream("q").subscribe(Slow(), name="slow")
+    held.start(0)
+    while not healed():
+        time.sleep(0.01)
+    held.dispose()
+
+
+app.query("q", n)
+""",
+        heals=True,
+        options="{'buffer_events_max': 50}",
+    ),
+    Fault(
         "a source ends with an error", "source", "s", "error",
         """
 app.source("s", FaultySource(ListSource([1, 2, 3]), [Error(at=2)]))
