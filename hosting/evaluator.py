@@ -33,6 +33,7 @@ from hosting.incidents import Incidents
 from hosting.intake import Intake
 from hosting.looking import Looking, Working
 from hosting.outlets import Outlets
+from hosting.owning import disown, own
 from hosting.recovery import recover
 from hosting.reporting import Reporter
 from hosting.restarting import restart
@@ -139,10 +140,7 @@ class QueryEvaluator(Looking):
         self.engine.declare(name, partitions, timestamp=getattr(source, "timestamp", None))
 
     def push(self, name: str, *, on_bad_record: OnBadRecord = "fail") -> PushedStream:
-        """Declare a durable pushed input and return it: `on_next` returns when the value is durable.
-
-        *on_bad_record* says what becomes of a value that was stored and cannot be loaded any more.
-        """
+        """Declare a durable pushed input; *on_bad_record*: what becomes of a stored value that cannot be loaded."""
         name = self._check_new("pushed input", name)
         pushed = PushedStream(self.store.log(name), wake=self.wake, name=name, on_bad_record=on_bad_record)
         self.source(name, pushed)
@@ -234,6 +232,7 @@ class QueryEvaluator(Looking):
             if self.started:
                 self._raise_failures()
                 return
+            own(self)
             self.started = True
             try:
                 self.recovery = recover(self)
@@ -270,7 +269,8 @@ class QueryEvaluator(Looking):
     def _may_take(self) -> bool:
         """Whether turns may be taken: the store is well, and what is behind them is not too far behind."""
         late = len(self.committed) >= PENDING_GROUPS_MAX or self.events_in >= self.checkpointer.events_to
-        return not late and self.trouble is None and not self.holders.full()
+        is_well = self.trouble in (None, self.intake.outage.error)  # which taking turns finds out
+        return not late and is_well and not self.holders.full()
 
     def _take_some(self) -> bool:
         """Take turns until nothing comes, or for about as long as a group commit may wait."""
@@ -362,7 +362,7 @@ class QueryEvaluator(Looking):
             with self.lock:
                 self._close_group()
         finally:
-            close_all(*workers, self.outlets.close, self.intake.close)
+            close_all(*workers, self.outlets.close, self.intake.close, lambda: disown(self))
 
     def __enter__(self) -> QueryEvaluator:
         return self

@@ -22,8 +22,10 @@ from hosting.bad_records import BadRecords
 from hosting.closing import close_all
 from hosting.incidents import Incidents
 from hosting.lineage import PARTITIONS_MAX, Lineage, check_partitions, lineage_of
+from hosting.outage import Outage
 from hosting.partition import Partition
 from hosting.sources.polling import LOOK_S, Looking, Pace
+from hosting.sources.pushed import LogUnavailable
 from hosting.starting import Start, check_start, resolve
 from hosting.turn import Appear, Events, Rejects, Resume
 from reliable_rx.errors import SourceFailed, StoreUnavailable
@@ -43,12 +45,7 @@ class Intake:
     """All partitions of an evaluator."""
 
     def __init__(
-        self,
-        *,
-        batch_events_max: int,
-        idle_s: float,
-        clock: Callable[[], float],
-        incidents: Incidents | None = None,
+        self, *, batch_events_max: int, idle_s: float, clock: Callable[[], float], incidents: Incidents | None = None
     ) -> None:
         self.batch_events_max = batch_events_max
         self.look_ahead = batch_events_max * max(1, LOOK_AHEAD_MIN // batch_events_max)
@@ -57,7 +54,8 @@ class Intake:
         self.idle_s = idle_s
         self.clock = clock
         self.left_out = False
-        self.bad_records = BadRecords(Incidents() if incidents is None else incidents)
+        incidents = incidents or Incidents()
+        self.outage, self.bad_records = Outage(incidents), BadRecords(incidents)
         self.sources: dict[str, Source] = {}
         self.partitions: dict[tuple[str, str], Partition] = {}
         self.order: list[Partition] = []
@@ -247,16 +245,26 @@ class Intake:
         return Resume(time) if self.lineages[source].follow(self._held_of(source), partition.name) else None
 
     def next(self, time: float) -> Intaken | None:
-        """Return the next turn's events, or what must be known before them; None if nothing is there."""
+        """Return the next turn's events, or what must be known before them; None if nothing is there or can be."""
+        if self.outage.pauses:
+            return None
+        try:
+            turn = self._next(time)
+        except LogUnavailable as error:
+            self.outage.begin(error)
+            return None
+        if self.outage.error is not None:
+            self.outage.over()
+        return turn
+
+    def _next(self, time: float) -> Intaken | None:
         if self.lineages:
             news = self._news()
             if news is not None:
                 return news
         pick = self._oldest if self.event_time else self._in_turn
-        turn = pick(time)
-        while turn is None and self.left_out:
+        while (turn := pick(time)) is None and self.left_out:
             self.left_out = False
-            turn = pick(time)
         if turn is not None:
             self.look_at = 0.0
         elif (now := monotonic()) >= self.look_at:

@@ -76,7 +76,8 @@ class Looking:
     @property
     def trouble(self) -> StoreUnavailable | None:
         """Why no turns are taken, if the store is unavailable."""
-        return self.journal_worker.trouble or self.checkpointer.trouble or self.outlets.trouble
+        writing = self.journal_worker.trouble or self.checkpointer.trouble or self.outlets.trouble
+        return writing or self.intake.outage.error
 
     def stream(self, name: str) -> Stream:
         """Return the stream of the query *name* (or of its dead letters)."""

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from hosting.sources.bad_records import CAUGHT, reason_of
+from hosting.sources.pushed import LogUnavailable
 from hosting.turn import Events, Rejects
 from reliable_rx.errors import PositionUnavailable, SourceFailed, described
 from reliable_rx.reliable import Batch, Reader, Rejected
@@ -191,11 +192,18 @@ class Partition:
     def _arrived(self, count_max: int) -> bool:
         """Read ahead, waiting for what is known to be on its way; return whether something is there."""
         deadline = wall.monotonic() + COMING_S
-        while not self.fill(count_max):
-            if not self.coming or wall.monotonic() > deadline:
+        while True:
+            try:
+                if self.fill(count_max):
+                    return True
+                waits = self.coming
+            except LogUnavailable:
+                if wall.monotonic() > deadline:
+                    raise
+                waits = True
+            if not waits or wall.monotonic() > deadline:
                 return False
             wall.sleep(COMING_POLL_S)
-        return True
 
 
 def time_of(timestamp: Callable[[Any], float], value: Any) -> float:

@@ -44,7 +44,7 @@ class StoreUnavailable(ReliableRxError, OSError):
 
 
 class StoreOwned(ReliableRxError, OSError):
-    """Another process owns this store: stop it, or use another directory. Field: *owner* (its pid)."""
+    """Another process or evaluator owns this store: stop it, or use another one. Field: *owner* (its pid)."""
 
 
 class LeaseLost(ReliableRxError, PermissionError):

@@ -12,10 +12,14 @@ from typing import Any
 from checkpoint.codec import decode, encode
 from checkpoint.log import Log
 from hosting.sources.bad_records import CAUGHT, RAW_MAX, OnBadRecord, check_policy, reason_of
-from reliable_rx.errors import PositionUnavailable, SourceFailed
+from reliable_rx.errors import PositionUnavailable, SourceFailed, StoreUnavailable
 from reliable_rx.reliable import Batch, Rejected
 
 VALUE, COMPLETED, ERROR, UNREADABLE = 0, 1, 2, 3
+
+
+class LogUnavailable(StoreUnavailable):
+    """A pushed input cannot be read now: wait until it can, as until one can write."""
 
 
 class PushedStream:
@@ -99,7 +103,10 @@ class PushedReader:
         first = self._position
         if first >= self._log.end:
             return Batch(first, ())
-        _, blobs = self._log.read(first, count_max)
+        try:
+            _, blobs = self._log.read(first, count_max)
+        except StoreUnavailable as error:
+            raise LogUnavailable(error.message, **error.fields) from error
         values: list[Any] = []
         try:
             for kind, value in map(decode, blobs):

@@ -1,0 +1,36 @@
+"""The time during which pushed inputs cannot be read: no turn is taken, and it is tried again with growing pauses."""
+
+from __future__ import annotations
+
+from time import monotonic
+
+from hosting.background import RETRY_S, RETRY_S_MAX
+from hosting.incidents import Incidents
+from reliable_rx.errors import StoreUnavailable
+
+
+class Outage:
+    """Why inputs cannot be read now, and when to look again."""
+
+    def __init__(self, incidents: Incidents) -> None:
+        self.error: StoreUnavailable | None = None
+        self._incidents = incidents
+        self._pause_s = RETRY_S
+        self._retry_at = 0.0
+
+    @property
+    def pauses(self) -> bool:
+        """Whether it is too soon to look again."""
+        return self.error is not None and monotonic() < self._retry_at
+
+    def begin(self, error: StoreUnavailable) -> None:
+        """They cannot be read, or still not."""
+        self.error = error
+        self._retry_at = monotonic() + self._pause_s
+        self._pause_s = min(2 * self._pause_s, RETRY_S_MAX)
+        self._incidents.report("reading", "pushed inputs", f"{error}; no turn is taken until they can be read")
+
+    def over(self) -> None:
+        """They can be read again."""
+        self.error, self._pause_s = None, RETRY_S
+        self._incidents.resolve("reading", "pushed inputs")

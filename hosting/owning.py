@@ -1,0 +1,40 @@
+"""One evaluator at a time on a store: a second one in the same process, on the same object, is refused.
+
+Stores keep other processes and other objects out by their own locks. Two evaluators on one object would write into one
+journal, each as if it were alone. Who has been closed, or is gone, owns nothing.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+import weakref
+from typing import TYPE_CHECKING
+
+from checkpoint.store import Store
+from reliable_rx.errors import StoreOwned
+
+if TYPE_CHECKING:
+    from hosting.evaluator import QueryEvaluator
+
+LOCK = threading.Lock()
+OWNERS: weakref.WeakKeyDictionary[Store, weakref.ref[QueryEvaluator]] = weakref.WeakKeyDictionary()
+
+
+def own(evaluator: QueryEvaluator) -> None:
+    """Let *evaluator* be the one on its store. *Raises* `StoreOwned` if another one is."""
+    with LOCK:
+        owner = OWNERS.get(evaluator.store)
+        other = None if owner is None else owner()
+        if other is not None and other is not evaluator:
+            message = f"another evaluator of this process (pid {os.getpid()}) runs on this store"
+            raise StoreOwned(f"{message}; close it first, or give this one a store of its own", owner=os.getpid())
+        OWNERS[evaluator.store] = weakref.ref(evaluator)
+
+
+def disown(evaluator: QueryEvaluator) -> None:
+    """Let others on the store of *evaluator*, which has been closed."""
+    with LOCK:
+        owner = OWNERS.get(evaluator.store)
+        if owner is not None and owner() is evaluator:
+            del OWNERS[evaluator.store]
