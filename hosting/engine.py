@@ -25,7 +25,7 @@ from hosting.plans import Plans
 from hosting.retired import Retired
 from hosting.routes import Route
 from hosting.standing import COMPLETED, FAILED, POLICIES, RUNNING, Standing, caught
-from hosting.suspended import SuspendedQueries
+from hosting.suspended import SuspendedQueries, disposed
 from hosting.time_moves import TimeMoves
 from hosting.timers import Ordering
 from hosting.turn import Answer, Appear, Create, Dispose, Events, Fail, Output, Rejects, Resume, Tick, Turn
@@ -36,6 +36,7 @@ from reliable_rx.event_time import EventTime
 from reliable_rx.hub import Trampoline
 from reliable_rx.instance import Instance
 from reliable_rx.limits import Limits
+from reliable_rx.names import ENDINGS
 from reliable_rx.plan import NO_LIMITS, Operators, Plan, PlanNode
 from reliable_rx.query import Query, SourceLeaf
 from reliable_rx.reading import reads_inner, subject_of, subscribe_inner
@@ -251,16 +252,26 @@ class QueryEngine(Delivery, TimeMoves):
 
     def take_dispose(self, turn: Dispose) -> None:
         self.advance(turn.time)
-        standing = self.standing.pop(turn.name, None)
         self.suspended.drop(turn.name)
-        if standing is not None:
-            self.tell(turn.name)
-            standing.dispose()
-            if standing.clock is not None:
-                standing.clock.close()
-            self.forget(standing)
-            if standing.emitted:
-                self.retired.put(turn.name, standing.emitted)
+        for name in (turn.name, *(turn.name + ending for ending in ENDINGS)):
+            standing = self.standing.pop(name, None)
+            if standing is not None:
+                self.dispose(standing)
+
+    def dispose(self, standing: Standing) -> None:
+        """End a query for good: whoever reads its stream is told, with an id, unless it had ended before."""
+        name = standing.name
+        self.tell(name)
+        self.reports.pop(name, None)
+        standing.dispose()
+        if standing.clock is not None:
+            standing.clock.close()
+        if standing.status == RUNNING:
+            self.touch(standing)
+            standing.emitted = self.end_stream(name, standing.emitted, disposed(name))
+        self.forget(standing)
+        if standing.emitted:
+            self.retired.put(name, standing.emitted)
 
     def take_resume(self, turn: Resume) -> None:
         for mark in self.watermarks.by_name.values():
@@ -294,19 +305,23 @@ class QueryEngine(Delivery, TimeMoves):
         """A query ends: its terminal notification has an id too."""
         name = standing.name
         self.touch(standing)
-        out = self.outputs.get(name)
-        values: list[Any] = [] if out is None else list(out.values)
-        first = standing.emitted if out is None else out.first
-        self.outputs[name] = Output(name, first, values, ended=True, error=error)
-        standing.emitted += 1
+        standing.emitted = self.end_stream(name, standing.emitted, error)
         standing.status, standing.error = (COMPLETED, None) if error is None else (FAILED, error)
         if error is not None:
             standing.failure = failure_of(self, standing, error)
             self.tell(name)
         if standing.clock is not None:
             standing.clock.close()
+
+    def end_stream(self, name: str, next_id: int, error: Exception | None) -> int:
+        """Put the terminal notification behind what was emitted, under *next_id*; return the id that follows."""
+        out = self.outputs.get(name)
+        values: list[Any] = [] if out is None else list(out.values)
+        first = next_id if out is None else out.first
+        self.outputs[name] = Output(name, first, values, ended=True, error=error)
         if name in self.routes or name in self.watermarks.by_source:
             self.cascade.append((name, 0, (), True, error))
+        return next_id + 1
 
     def settle(self) -> None:
         """Do all that follows from what has happened, without time moving."""

@@ -200,7 +200,7 @@ class QueryEvaluator(Looking):
             interpreters.resolve(self, name)
 
     def dispose(self, name: str) -> None:
-        """End the query *name* and forget its state; its stream stays readable."""
+        """End the query *name* and forget its state; its stream ends with `QueryDisposed` and stays readable."""
         self._raise_failures()
         with self.lock:
             if name not in self.engine.standing and name not in self.engine.suspended:

@@ -22,6 +22,7 @@ from hosting.own_clocks import sources_of
 from hosting.reorder import WAITING
 from hosting.standing import RUNNING, Standing, TopRow
 from hosting.turn import Create
+from reliable_rx.errors import QueryDisposed
 from reliable_rx.event_time import EventTime
 from reliable_rx.limits import Limits
 from reliable_rx.rows import Loader, Report, Row, Signature, units
@@ -100,12 +101,20 @@ class SuspendedQueries(dict[str, Suspended]):
         return False
 
     def drop(self, name: str) -> None:
-        """Forget a suspended query; its ids go on."""
+        """Forget a suspended query, and end its stream if it had not ended; its ids go on."""
         kept = self.pop(name, None)
         if kept is not None:
             self.engine.forget(kept)
-            if kept.emitted:
-                self.engine.retired.put(name, kept.emitted)
+            next_id = kept.emitted
+            if kept.status == RUNNING:
+                next_id = self.engine.end_stream(name, next_id, disposed(name))
+            if next_id:
+                self.engine.retired.put(name, next_id)
+
+
+def disposed(name: str) -> QueryDisposed:
+    """Return what the stream of a disposed query ends with."""
+    return QueryDisposed(f"the query {name!r} was disposed of", query=name)
 
 
 class Taking(Loader):

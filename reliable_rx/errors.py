@@ -75,6 +75,10 @@ class QueryRefused(ReliableRxError, TypeError):
     """This query cannot be hosted as it is written: change it. Field: *path* of the part that cannot."""
 
 
+class QueryDisposed(ReliableRxError, LookupError):
+    """The query was disposed of, and its stream ends here: wait until one is created under its name. Field: *query*."""
+
+
 class AnswerRefused(ReliableRxError, TypeError):
     """A call out of a query answered with what cannot be recorded: let it return plain data, or raise such an error."""
 
