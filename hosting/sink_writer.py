@@ -19,6 +19,7 @@ from __future__ import annotations
 
 import logging
 import traceback
+from collections.abc import Sequence
 from typing import Any
 
 from hosting.holders import Patience, StreamHolders
@@ -145,21 +146,31 @@ class SinkWriter:
                 self.position = segment.next
             invariant(self.position > before, f"stream {self.stream!r} still has id {before:,}, which a sink wants")
 
-    def _give(self, first: int, values: Any) -> None:
+    def _give(self, first: int, values: Sequence[Any]) -> None:
         """Write *values*; if some cannot be written, the others."""
-        self.position = first
+        waiting = [(first, values)]
+        while waiting:
+            n, part = waiting.pop()
+            self.position = n
+            error = self._tried(n, part)
+            if error is None:
+                continue
+            if len(part) == 1:
+                self._step_over(n, n + 1, part[0], error)
+            else:
+                cut = _cut(n, len(part), error)
+                waiting += [(n + cut, part[cut:]), (n, part[:cut])]
+
+    def _tried(self, n: int, values: Sequence[Any]) -> Exception | None:
+        """Write *values*; return why one of them cannot be written."""
         try:
-            self.sink.write(first, values)
+            self.sink.write(n, values)
         except BaseException as raised:
             error = tamed(raised)
             if not blames_value(error):
                 raise
-            if len(values) == 1:
-                self._step_over(first, first + 1, values[0], error)
-                return
-            half = len(values) // 2
-            self._give(first, values[:half])
-            self._give(first + half, values[half:])
+            return error
+        return None
 
     def _give_end(self, segment: Output) -> None:
         n = segment.next - 1
@@ -184,7 +195,7 @@ class SinkWriter:
         self.sink.skip(n, until, why, letter)
         self.skipped += until - n
         done = "left out" if letter is None else "set aside as dead letters"
-        message = f"{self.skipped:,} notifications were {done} in this run; the last, id {until - 1:,}: {why}"
+        message = f"notifications {done} in this run: {self.skipped:,}; the last, id {until - 1:,}: {why}"
         self._incidents.report("sink skips", self.subject, message, level=logging.WARNING)
 
     def _flush(self, stream: Stream) -> None:
@@ -252,6 +263,13 @@ def blames_value(error: Exception) -> bool:
     (True, False)
     """
     return isinstance(error, ValueRefused) or not isinstance(error, (ReliableRxError, OSError))
+
+
+def _cut(first: int, count: int, error: Exception) -> int:
+    """Return how many values to try by themselves: those before the one that is named, or else half of them."""
+    named = error.fields.get("n") if isinstance(error, ValueRefused) else None
+    before = named - first if isinstance(named, int) else count // 2
+    return min(max(before, 1), count - 1)
 
 
 def tamed(error: BaseException) -> Exception:

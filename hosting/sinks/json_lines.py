@@ -201,8 +201,11 @@ class JsonLinesSink:
         except KeyboardInterrupt:
             raise
         except BaseException as error:
-            remedy = "map it to what JSON has, give the sink encode=, or declare the sink with on_error='skip'"
-            message = f"value {n:,} cannot be written to {self._path}: {error_text(error)}; {remedy}"
+            why = error_text(error)
+            remedy = "" if "encode=" in why else "; map it to what JSON has, or give the sink encode="
+            message = (
+                f"value {n:,} cannot be written to {self._path}: {why}{remedy}; on_error= of the sink leaves it out"
+            )
             raise ValueRefused(message, n=n) from error
 
     def end(self, n: int, error: Exception | None, /) -> None:

@@ -251,7 +251,7 @@ class SqliteTableSink:
     def _misfit(self, n: int, error: BaseException) -> ValueRefused:
         columns = f", columns {', '.join(self._getters)}" if self._getters else ""
         where = f"value {n:,} does not fit table {self._table} of {self._path}{columns}: {error_text(error)}"
-        return ValueRefused(f"{where}; give the sink columns=, or declare it with on_error='skip'", n=n)
+        return ValueRefused(f"{where}; give the sink columns=; on_error= of the sink leaves it out", n=n)
 
     def _commit(self) -> None:
         invariant(self._open, f"the sink {self._path} is open when it is flushed")
