@@ -147,7 +147,7 @@ class QueryEvaluator(Looking):
         return pushed
 
     def sink(self, stream: str, sink: Sink, *, on_error: str = "fail") -> None:
-        """Send *stream* to *sink*; before the evaluator starts. Several sinks may share a stream.
+        """Send *stream* to *sink*, from the first id that it wants on. Several sinks may share a stream.
 
         *on_error* says what is done with what it cannot write: ``"fail"`` stops this sink, ``"skip"`` leaves it out,
         ``"dead_letter"`` sets it aside in the sink. *Raises* `ValueError` for a sink that cannot leave ids out.

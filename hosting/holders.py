@@ -5,8 +5,8 @@ it lags by more than the buffer may hold, no turns are taken. That is right for 
 gone would stop the turns for ever, so its holder is *absent*, and what happens to it is one rule:
 
 * Disposed, faulted, or at the acknowledged end of the stream: let go at once.
-* An observer that has raised, and a sink that a checkpoint knows and the app no longer declares: kept until the buffer
-  is full, then let go.
+* An observer that has raised, a sink that has failed, and one that a checkpoint knows and the app no longer declares:
+  kept until the buffer is full, then let go.
 * Closed or detached, and a name that a checkpoint knows and that has not come back since the start: stops the turns
   when the buffer is full, and is let go after `ABSENT_S` of that.
 * A durable subscriber (``store …``), and a consumer of `Deliveries` that has stopped: never let go by itself.

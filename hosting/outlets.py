@@ -30,6 +30,11 @@ class Outlets:
 
     def add(self, stream: str, sink: Sink, *, on_error: str = "fail") -> None:
         """Send *stream* to *sink*. *Raises* `ValueError` for a policy it cannot keep, or if it is a sink already."""
+        with self.evaluator.lock:
+            self._add(stream, sink, on_error)
+        self.evaluator.wake()
+
+    def _add(self, stream: str, sink: Sink, on_error: str) -> None:
         before = next((each.stream for each in self.all if each.sink is sink), None)
         if before is not None:
             raise ValueError(f"this sink is that of stream {before!r} already; make another one for {stream!r}")

@@ -315,6 +315,23 @@ def test_a_sink_whose_query_was_disposed(tmp_path: Path) -> None:
     assert [line["id"] for line in lines_of(tmp_path / "out.jsonl")] == [0, 1, 2]
 
 
+def test_a_sink_that_comes_late(tmp_path: Path) -> None:
+    """Declared while the evaluator runs, it has all that the stream still has; one that is too late says so."""
+    path = tmp_path / "out.jsonl"
+    with QueryEvaluator(MemoryStore(), background=False, retain_events=1000) as evaluator:
+        evaluator.source("n", ListSource(list(range(5000))))
+        for name in ("few", "same"):
+            evaluator.create(name, rx.source("n").filter(lambda n, name=name: name == "same" or n < 3))
+        evaluator.run()
+        evaluator.checkpoint()
+        for name in ("few", "same"):
+            evaluator.sink(name, JsonLinesSink(path.with_stem(name)))
+        evaluator.step()
+        assert incidents_of(evaluator) == [("sink", "same, sink 0", "error")]
+        assert "are no longer kept" in evaluator.statistics().incidents[0].message
+    assert [line.get("value") for line in lines_of(path.with_stem("few"))] == [0, 1, 2, None]
+
+
 class Plain:
     """A sink that cannot leave ids out."""
 
