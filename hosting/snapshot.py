@@ -8,22 +8,19 @@ engine, and the next one has it.
 
 from __future__ import annotations
 
-import io
-import pickle
-from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from itertools import chain, islice
 from operator import attrgetter, itemgetter
 from typing import Any
 
-from checkpoint.code import OtherCode
 from checkpoint.codec import decode, encode
-from checkpoint.salvage import salvage
 from hosting.engine import QueryEngine
 from hosting.event_clock import EventClock
 from hosting.failure import read_failure, stored_mishaps
+from hosting.records import INSIDE, Record, by_kind, packed, query_of, read_records
 from hosting.reorder import WAITING, Chunk
 from hosting.retired import RETIRED, Ended
+from hosting.spoilt import blank, silence, unloadable, unreadable_rows
 from hosting.standing import Standing, TopRow
 from hosting.suspended import SUSPENDED, Suspended, Taking, is_of_others, load_suspended, suspend, take_over
 from reliable_rx.errors import CheckpointRefused
@@ -31,12 +28,7 @@ from reliable_rx.plan import Plan
 from reliable_rx.rows import Loader, save_instance, save_unit, units
 from reliable_rx.subject import SNAPSHOT, Subject
 
-Record = tuple[Any, Any]  # key, row or None for a row that is gone
-CHUNK_BYTES_MAX = 1 << 20
-
-
 LOOSE_ROWS_MAX = 256  # more would live long enough to set off full garbage collections
-INSIDE, ADDRESS_MIN = "", 4  # an address has a name, and three parts per step into the query
 STATES = 9  # where the row of a standing query has those of its operators
 ATOMS = frozenset((int, float, str, bytes, bool, type(None)))
 
@@ -152,12 +144,6 @@ class Snapshot:
         engine.plans.unsaved_signatures = len(engine.plans.signatures) - self.signatures
 
 
-def query_of(key: Any) -> str:
-    """Return the name of the query to which the row under *key* belongs."""
-    name: str = key[1] if len(key) < ADDRESS_MIN else key[0]
-    return name
-
-
 def is_fixed(row: Any) -> bool:
     """Whether nothing in *row*, just read from the live state, can change any more."""
     if row[0] in (WAITING, RETIRED):
@@ -255,62 +241,11 @@ def record(engine: QueryEngine, unit: Any) -> Record:
     return unit.saved, save_unit(unit, engine.plans.number)
 
 
-def packed(blobs: Iterable[bytes]) -> Iterator[bytes]:
-    """Join blobs into chunks of about a megabyte."""
-    waiting: list[bytes] = []
-    size = 0
-    for blob in blobs:
-        waiting.append(blob)
-        size += len(blob)
-        if size >= CHUNK_BYTES_MAX:
-            yield b"".join(waiting)
-            waiting, size = [], 0
-    if waiting:
-        yield b"".join(waiting)
-
-
-def unpacked(chunk: bytes, loader: Loader, bears: type[Exception]) -> Iterator[list[Record]]:
-    """Read the blobs of a chunk, leniently those that are read with an error that is among *bears*."""
-    stream = io.BytesIO(chunk)
-    end = len(chunk)
-    while (start := stream.tell()) < end:
-        try:
-            yield pickle.load(stream)
-        except bears:
-            stream.seek(start)
-            loader.lenient = True
-            yield salvage(stream, code=True).value
-
-
-def read_records(chunks: Sequence[bytes], loader: Loader, *, bears: type[Exception] = OtherCode) -> dict[Any, Any]:
-    """Return the newest row under every key; what cannot be read for a reason among *bears* is left out of them."""
-    rows: dict[Any, Any] = {}
-
-    def read() -> None:
-        for chunk in chunks:
-            for records in unpacked(chunk, loader, bears):
-                for key, row in records:
-                    if row is None:
-                        rows.pop(key, None)
-                    else:
-                        rows[key] = row
-
-    loader.reading(read)
-    return rows
-
-
-def by_kind(rows: dict[Any, Any]) -> dict[str, dict[Any, Any]]:
-    """Sort rows by what they are; the address of what is inside a query begins with its name, which may be any."""
-    kinds: dict[str, dict[Any, Any]] = defaultdict(dict)
-    for key, row in rows.items():
-        kinds[key[0] if len(key) < ADDRESS_MIN else INSIDE][key] = row
-    return kinds
-
-
 def load(engine: QueryEngine, chunks: Sequence[bytes], head: dict[str, Any]) -> Loader:
     """Put the stored rows into a fresh *engine* whose sources are declared."""
     loader = Taking({})
-    rows = by_kind(read_records(chunks, loader))
+    rows = by_kind(read_records(chunks, loader, bears=BaseException))
+    loader.spoilt.update(unreadable_rows(rows) if loader.lenient else {})
     engine.moving = True
     engine.clock, engine.number, engine.orders = head["clock"], head["number"], head["orders"]
     for source, partitions in head["live"].items():
@@ -331,6 +266,9 @@ def load(engine: QueryEngine, chunks: Sequence[bytes], head: dict[str, Any]) -> 
         engine.retired.load(key[1], row)
     loader.load_all(list(rows[INSIDE].items()))
     loader.finish()
+    for name in loader.spoilt.keys() & engine.standing.keys():
+        silence(engine, name)
+    engine.suspended.spoilt.update(loader.spoilt)
     engine.reports.update(loader.forgiving)
     known = engine.plans
     known.unsaved_signatures = len(known.signatures) - len(shapes)
@@ -343,11 +281,26 @@ def load(engine: QueryEngine, chunks: Sequence[bytes], head: dict[str, Any]) -> 
 
 def load_top(engine: QueryEngine, loader: Taking, top: TopRow, rows: dict[str, dict[Any, Any]]) -> None:
     """Put one standing query back."""
+    try:
+        _load_top(engine, loader, top, rows)
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:  # its functions are called, and what they raise is its own
+        loader.spoilt.setdefault(top.name, unloadable(error))
+    if top.name not in engine.standing and top.name not in engine.suspended:
+        blank(engine, top)
+
+
+def _load_top(engine: QueryEngine, loader: Taking, top: TopRow, rows: dict[str, dict[Any, Any]]) -> None:
     other = is_of_others(engine, top)
     if other is not None:
         engine.suspended.other_code = other
+        loader.spoilt.pop(top.name, None)  # what of it can be read is taken over, or kept
         if not take_over(engine, loader, top):
             suspend(engine, loader, top, rows, other.what)
+        return
+    if top.name in loader.spoilt:
+        engine.plans.find(top.plan)
         return
     plan = stored_plan(engine, top.plan, top.name)
     standing = engine.standing[top.name] = Standing(plan, engine, top.name, policy=top.policy, keys=top.keys)

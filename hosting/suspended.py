@@ -20,6 +20,7 @@ from hosting.event_clock import EventClock
 from hosting.failure import read_failure
 from hosting.own_clocks import sources_of
 from hosting.reorder import WAITING
+from hosting.spoilt import unloadable
 from hosting.standing import RUNNING, Standing, TopRow
 from hosting.turn import Create
 from reliable_rx.errors import QueryDisposed
@@ -80,6 +81,10 @@ class SuspendedQueries(dict[str, Suspended]):
         self.taken_over: list[str] = []
         self.other_code: OtherCode | None = None
         self.watermarks: dict[str, Any] = {}
+        self.spoilt: dict[str, Exception] = {}
+        """The queries that cannot be had again, while a store is opened (`hosting.spoilt`)."""
+        self.differing: dict[str, Exception] = {}
+        """Those that gave other outputs in the replay."""
 
     def declare(self, name: str, query: Any, policy: str, limits: Limits, clock: EventTime | None) -> None:
         """Check and compile a query that will be created later, by which a stored one may be taken over."""
@@ -126,17 +131,27 @@ class Taking(Loader):
     def __init__(self, signatures: dict[int, Signature]) -> None:
         super().__init__(signatures)
         self.forgiving: dict[str, Report] = {}
+        self.spoilt: dict[str, Exception] = {}
 
     def _load(self, address: Address, row: Row) -> bool:
         if address[0] not in self.forgiving:
             self.tells = False
-            return super()._load(address, row)
+            return address[0] in self.spoilt or self._load_whole(address, row)
         self.tells = True
         self.report = self.forgiving[address[0]]
         if self.lenient and (holds_unreadable(address[-1]) or (row[0] == "inner" and holds_unreadable(row[1]))):
             self.report.dropped.append(address[-2])
             return True
         return load_forgiving(self, super()._load, address, self._readable_row(row))
+
+    def _load_whole(self, address: Address, row: Row) -> bool:
+        try:
+            return super()._load(address, row)
+        except KeyboardInterrupt:
+            raise
+        except BaseException as error:  # a selector may raise anything
+            self.spoilt[address[0]] = unloadable(error)
+            return True
 
     def _readable_row(self, row: Row) -> Row:
         if not self.lenient:

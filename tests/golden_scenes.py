@@ -32,7 +32,8 @@ from checkpoint.envelope import KeyRing
 from checkpoint.generations import Chains, Seals, Tip, seal_generation
 from checkpoint.store import Checkpoint
 from hosting.engine import QueryEngine
-from hosting.snapshot import Snapshot, load, read_records
+from hosting.records import read_records
+from hosting.snapshot import Snapshot, load
 from hosting.turn import Answer, Dispose, Events, Output, Tick, Turn
 from reliable_rx import operators as ops
 from reliable_rx.event_time import event_time
@@ -287,7 +288,10 @@ class Run:
             for stream in (name, f"{name}.dead_letters", f"{name}.late"):
                 self.engine.plans.by_id[plan_name(stream)] = plan if stream == name else self.letters()
         head, chunks = unsealed(blobs)
-        return load(self.engine, chunks, head["engine"])
+        loader = load(self.engine, chunks, head["engine"])
+        for error in self.engine.suspended.spoilt.values():
+            raise error
+        return loader
 
     def letters(self) -> Any:
         return self.engine.creation("letters", rx.never(), time=0.0).code

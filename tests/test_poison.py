@@ -13,7 +13,8 @@ from checkpoint import MemoryStore
 from checkpoint.salvage import Unreadable
 from hosting import ListSource, QueryEvaluator
 from reliable_rx import operators as ops
-from reliable_rx.errors import QueryRefused
+from reliable_rx.errors import CheckpointRefused, QueryRefused
+from reliable_rx.testing.hostile import Emits
 
 
 def add(total: int, n: int) -> int:
@@ -223,3 +224,109 @@ def test_an_interrupted_evaluator_does_not_go_on() -> None:
     with pytest.raises(KeyboardInterrupt):
         evaluator.checkpoint()
     evaluator.close()
+
+
+class Gone:
+    """A class that is not there when the store is opened again."""
+
+
+def gone(n: int) -> Any:
+    return Gone()
+
+
+def selects(n: int) -> Any:
+    if Mood.has_changed:
+        raise ArithmeticError("changed its mind")
+    return rx.of(n).pipe(ops.delay(1e9))
+
+
+class Mood:
+    """Changes from run to run. A class goes by its name, so the function that is stored sees it."""
+
+    has_changed = False
+
+
+@pytest.mark.parametrize("strict", [True, False])
+def test_a_class_that_is_gone(strict: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Strictly nothing is given up because an import is missing: the store is as it was when the class is back."""
+    store = MemoryStore()
+
+    def opened() -> QueryEvaluator:
+        evaluator = evaluator_on(store, [1, 2, 3], strict=strict)
+        evaluator.create("keeps", rx.source("n").pipe(ops.map(gone), ops.buffer_with_count(10)))
+        return evaluator
+
+    with opened() as evaluator:
+        work(evaluator)
+    store = store.reopen()
+    with monkeypatch.context() as patch:
+        patch.delattr(f"{__name__}.Gone")
+        evaluator = opened()
+        if strict:
+            with pytest.raises(CheckpointRefused, match=r"state of 'keeps' needs test_poison\.Gone"):
+                evaluator.start()
+            evaluator.close()
+        else:
+            work(evaluator)
+            assert evaluator.query("keeps").status == "failed"
+            assert values(evaluator, "sum") == [1, 3, 6]
+            evaluator.close()
+            return
+    store = store.reopen()
+    with opened() as evaluator:
+        work(evaluator)
+        assert evaluator.query("keeps").status == "running"
+
+
+def test_a_selector_that_raises_when_it_is_asked_again() -> None:
+    """What cannot open its inner sequences again ends, and what reads it hears of it; the others go on."""
+    store = MemoryStore()
+    try:
+        for life in range(3):
+            with evaluator_on(store, [1, 2, 3]) as evaluator:
+                evaluator.create("selects", rx.source("n").pipe(ops.flat_map(selects)))
+                evaluator.create("reads", rx.source("selects").pipe(ops.count()))
+                work(evaluator)
+                assert values(evaluator, "sum") == [1, 3, 6]
+                status = "failed" if life else "running"
+                assert {evaluator.query(name).status for name in ("selects", "reads")} == {status}
+            store = store.reopen()
+            Mood.has_changed = True
+    finally:
+        Mood.has_changed = False
+
+
+def test_what_reads_a_query_that_is_lost_before_a_crash_ends_with_it() -> None:
+    """A count over a query that cannot be had again would be silently short: it ends too, under ids not used yet."""
+    store = MemoryStore()
+    numbers = [1, 2, 3]
+
+    def opened() -> QueryEvaluator:
+        evaluator = evaluator_on(store, numbers)
+        evaluator.create("lost", rx.source("n").pipe(ops.map(Emits("never read", 100, 2)), ops.pairwise()))
+        evaluator.create("counts", rx.source("lost").pipe(ops.map(str), ops.scan(len_and, 0)))
+        evaluator.create("apart", rx.source("sum").pipe(ops.count()))
+        return evaluator
+
+    with opened() as evaluator:
+        numbers[:] = [1, 2]
+        work(evaluator)
+    store = store.reopen()
+    numbers += [3, 4]
+    evaluator = opened()
+    work(evaluator)
+    evaluator.flush()
+    before = evaluator.stream("counts").next_id
+    evaluator.abandon()
+    store = store.reopen()
+    with opened() as evaluator:
+        work(evaluator)
+        assert evaluator.query("lost").status == "failed"
+        assert evaluator.query("counts").status == "failed"
+        assert evaluator.stream("counts").next_id == before + 1
+        assert evaluator.query("apart").status == "running"
+        assert values(evaluator, "sum") == [1, 3, 6, 10]
+
+
+def len_and(total: int, text: str) -> int:
+    return total + 1

@@ -11,7 +11,8 @@ from lanes import at_each_commit
 
 import reliable_rx as rx
 from hosting.engine import QueryEngine
-from hosting.snapshot import Snapshot, load, read_records
+from hosting.records import read_records
+from hosting.snapshot import Snapshot, load
 from hosting.turn import Dispose, Events
 from reliable_rx import operators as ops
 from reliable_rx.rows import Loader

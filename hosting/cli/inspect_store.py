@@ -19,7 +19,7 @@ from checkpoint.store import Recovered, StoreReader
 from hosting.cli.loading import load_app, reach
 from hosting.cli.wording import BadUsage, cell, moment, plural, say, size, span, table
 from hosting.failure import read_failure
-from hosting.snapshot import read_records
+from hosting.records import read_records
 from hosting.standing import TopRow
 from hosting.suspended import SUSPENDED
 from reliable_rx import Limits, Query

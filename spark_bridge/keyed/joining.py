@@ -18,7 +18,8 @@ from checkpoint.store import Checkpoint, Store
 from hosting.engine import QueryEngine
 from hosting.event_clock import EventClock
 from hosting.own_clocks import sources_of
-from hosting.snapshot import Snapshot, packed
+from hosting.records import packed
+from hosting.snapshot import Snapshot
 from hosting.standing import RUNNING, Standing
 from reliable_rx.errors import CheckpointRefused, QueryRefused
 from reliable_rx.event_time import EventTime

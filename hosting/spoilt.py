@@ -1,0 +1,170 @@
+"""Queries that a store cannot give back, or that a replay has shown to differ: they end, and the others go on.
+
+A state may pickle and not unpickle, a selector may raise when its inner sequences are opened again, a function may give
+something else when it is asked again. Each is found when the store is opened, in rows or journalled turns that name
+their query. Such a query takes no part in the replay; behind it a turn (`hosting.failing`) ends it with what was wrong.
+The ids that it had used before the crash stay used: what cannot be made again is an `Unreadable` under its id.
+
+A query that reads the stream of another has its events from there only. So where a replay follows, what reads a query
+that takes no part in it is not what it was either, and ends with it. One that merely differs goes on up to the end of
+the replay, and those that read it hear of its end as of any error.
+
+Rejected: refusing to open the store (one query would hold all others up), going on with a fresh state (silently wrong).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from checkpoint.salvage import Unreadable, unreadable_in
+from hosting.failing import forget_state
+from hosting.journaling import Digests
+from hosting.letters import NEVER
+from hosting.records import INSIDE
+from hosting.reorder import WAITING
+from hosting.standing import RUNNING, Standing, TopRow
+from hosting.turn import Fail, Output
+from reliable_rx.errors import CheckpointRefused, described
+from reliable_rx.names import query_of
+from reliable_rx.plan import NO_LIMITS, Plan
+
+if TYPE_CHECKING:
+    from hosting.engine import QueryEngine
+    from hosting.evaluator import QueryEvaluator
+
+_GONE = ("ModuleNotFoundError", "ImportError", "AttributeError: Can't get attribute", "AttributeError: module ")
+
+
+def unreadable_rows(rows: Mapping[str, Mapping[Any, Any]]) -> dict[str, Exception]:
+    """Return the queries of which a row holds a part that could not be read, and why."""
+    found: dict[str, Exception] = {}
+    for kind, place in (("top", 1), (WAITING, 1), (INSIDE, 0)):
+        for key, row in rows[kind].items():
+            lost = None if key[place] in found else first_lost((key, row))
+            if lost is not None:
+                found[key[place]] = unreadable(lost)
+    return found
+
+
+def first_lost(value: Any) -> Unreadable | None:
+    try:
+        return next(unreadable_in(value), None)
+    except Exception:  # a value that was read may still refuse to be looked into
+        return None
+
+
+def unreadable(lost: Unreadable) -> CheckpointRefused:
+    """Say that the state of a query cannot be read."""
+    error = CheckpointRefused(
+        f"its stored state cannot be read: {lost.kind}: {lost.reason}", what=lost.kind, where="state"
+    )
+    if lost.reason.startswith(_GONE):
+        error.fields["gone"] = lost.kind
+    return error
+
+
+def unloadable(error: BaseException) -> CheckpointRefused:
+    """Say that a query does not come up from its stored state."""
+    if isinstance(error, CheckpointRefused):  # a state of another shape than its operator has today
+        error.fields["gone"] = error.fields.get("what", "")
+        return error
+    found = CheckpointRefused(
+        f"it does not come up from its stored state: {described(error)}", what=described(error), where="state"
+    )
+    if described(error).startswith(_GONE):
+        found.fields["gone"] = described(error)
+    found.__cause__ = error if isinstance(error, Exception) else None
+    return found
+
+
+def check_names(evaluator: QueryEvaluator) -> None:
+    """*Raises* `CheckpointRefused` if a strict evaluator would give up a state because today's code does not fit it."""
+    for name, error in evaluator.engine.suspended.spoilt.items() if evaluator.strict else ():
+        what = getattr(error, "fields", {}).get("gone")
+        if what and error.__dict__.get("fields", {}).get("where") != "state":
+            raise error
+        if what:
+            raise CheckpointRefused(
+                f"the state of {name!r} needs {what}, which cannot be imported: bring it back (a class that has moved "
+                f"needs its old name too), or give up the state of this query with strict=False or "
+                f"'reliable-rx store repair'",
+                what=what,
+                where=name,
+            ) from error
+
+
+def blank(engine: QueryEngine, top: TopRow) -> None:
+    """Put a query back without its state, so that its name, its stream and its ids are there."""
+    plan, keys = engine.plans.by_id.get(top.plan), top.keys
+    if plan is None:  # another one than the app declares, which is created anew then
+        plan, keys = idle_plan(engine), ()
+    standing = engine.standing[top.name] = Standing(plan, engine, top.name, policy=top.policy, keys=keys)
+    standing.emitted, standing.status, standing.error, standing.born = top.emitted, top.status, top.error, top.born
+    standing.saved = True
+
+
+def idle_plan(engine: QueryEngine) -> Plan:
+    """Return the plan of a query that never does anything."""
+    return engine.plans.compile(NEVER, NO_LIMITS)[0]
+
+
+def silence(engine: QueryEngine, name: str) -> None:
+    """Have a query take no part in anything, whatever of it has come up."""
+    standing = engine.standing[name]
+    clock = standing.clock
+    moving, engine.moving = engine.moving, True
+    try:
+        standing.dispose()
+    finally:
+        engine.moving = moving
+    if clock is not None and standing.status == RUNNING:
+        clock.close()
+    standing.states, standing.gathered = standing.plan.blank.copy(), None
+
+
+def spread(engine: QueryEngine) -> None:
+    """Silence what reads a query that takes no part in the replay: it would miss events, and know nothing of it."""
+    spoilt = engine.suspended.spoilt
+    waiting = list(spoilt)
+    while waiting:
+        source = waiting.pop()
+        for name, standing in list(engine.standing.items()):
+            if name not in spoilt and standing.status == RUNNING and source in standing.plan.sources:
+                spoilt[name] = CheckpointRefused(
+                    f"it reads {source!r}, whose outputs before the crash cannot be had again", what=source, where=name
+                )
+                silence(engine, name)
+                waiting.append(name)
+
+
+def is_silent(engine: QueryEngine, stream: str) -> bool:
+    """Whether *stream* is of a query that takes no part in the replay."""
+    return query_of(stream) in engine.suspended.spoilt
+
+
+def fill(evaluator: QueryEvaluator, written: Digests, names: Iterable[str]) -> None:
+    """Let the ids of *names* go on where the first run had them, with what stands for their values."""
+    for name in names:
+        next_id, at = written[name][1], evaluator.engine.emitted(name)
+        if next_id > at:
+            lost = Unreadable(f"value of {name!r}", "it was emitted before a crash, and cannot be made again")
+            evaluator.streams.append([Output(name, at, [lost] * (next_id - at))])
+            evaluator.engine.continue_ids(name, next_id)
+
+
+def settle(evaluator: QueryEvaluator) -> None:
+    """Behind the replay: end what could not be had again."""
+    engine = evaluator.engine
+    spoilt, engine.suspended.spoilt = {**engine.suspended.spoilt, **engine.suspended.differing}, {}
+    for name, error in spoilt.items():
+        standing = engine.standing.get(name)
+        if standing is None:
+            continue
+        if standing.status == RUNNING:
+            evaluator._take(Fail(name, error, evaluator._now()))
+        else:
+            forget_state(engine, standing)
+            evaluator.incidents.report("replay", name, f"{described(error)}; the query had ended before")
+    if spoilt:
+        evaluator.checkpointer.since_full = None  # the rows that could not be read are in the chain until then
