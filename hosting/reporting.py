@@ -8,6 +8,8 @@ that waits, a loop that takes no turns) is looked for a few times a second.
 from __future__ import annotations
 
 import logging
+import sys
+import traceback
 from dataclasses import asdict
 from itertools import islice
 from pathlib import Path
@@ -17,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 from hosting.held_back import HeldBackWatch
 from hosting.standing import FAILED, Standing
 from hosting.status_file import StatusFile
+from hosting.turn import Events
 from reliable_rx.errors import StoreUnavailable, described
 
 if TYPE_CHECKING:
@@ -30,8 +33,8 @@ SUMMARY_MAX = 1000
 INCIDENTS_MAX, TRACE_MAX = 100, 2000
 """What a status file has at most: so many incidents, the newest, and so many characters of each traceback."""
 STATUS_S, STATUS_IDLE_S = 1.0, 10.0
-STALL_S = 5.0
-"""How long no turn is taken before it is told."""
+JOURNAL_S, COMMIT_S = 5.0, 60.0
+"""How long the journal makes no turn durable, and a checkpoint is being committed, before that is told."""
 
 
 class Reporter:
@@ -53,7 +56,8 @@ class Reporter:
         self._written: tuple[Any, ...] = ()
         self._write_at = monotonic() + STATUS_S
         self._look_at = 0.0
-        self._stalled_since: float | None = None
+        self._stages: dict[str, tuple[int, float]] = {}
+        self._hangs = False
 
     def begin(self) -> None:
         """After a start: tell once what was so before it."""
@@ -71,6 +75,9 @@ class Reporter:
             self._tell_queries()
         if len(self.evaluator.engine.failures) != len(self._ended):
             self._tell_sources("has ended")
+        if self._hangs:
+            self._hangs = False
+            self.incidents.resolve("stall", "loop")
         now = monotonic()
         if now >= self._look_at:
             self._look_at = now + LOOK_S
@@ -101,6 +108,9 @@ class Reporter:
         """Return which queries have failed, as plain data, for those who cannot load what is stored with them."""
         if self.news:
             self._tell_queries()
+        return self._summary()
+
+    def _summary(self) -> list[dict[str, Any]]:
         failed = list(self._failed.values())[:SUMMARY_MAX]
         return [each if number < TRACES_MAX else {**each, "trace": ""} for number, each in enumerate(failed)]
 
@@ -125,7 +135,7 @@ class Reporter:
             "checkpoint": 0 if checkpoint is None else checkpoint.generation,
             "trouble": str(trouble),
             "waits": dict(islice(self.waits.items(), INCIDENTS_MAX)),
-            "failed": [shortened(each) for each in self.failed_queries()],
+            "failed": [shortened(each) for each in self._summary()],
             "incidents": [shortened(asdict(each)) for each in incidents[-INCIDENTS_MAX:]],
             "incidents_left_out": max(0, len(incidents) - INCIDENTS_MAX) + self.incidents.left_out,
         }
@@ -209,19 +219,42 @@ class Reporter:
     # -- what lasts
 
     def _tell_stall(self, now: float) -> None:
+        """Look whether what is written behind the loop gets on."""
         evaluator = self.evaluator
-        if evaluator.stalled_since is None or not evaluator.started or evaluator.trouble is not None:
-            if self._stalled_since is not None:
-                self._stalled_since = None
-                self.incidents.resolve("stall", "turns")
+        journal, attempt = evaluator.journal_worker, evaluator.checkpointer.attempt
+        is_behind = journal.busy and journal.trouble is None
+        self._follow("journal", evaluator.store.journal.last_turn if is_behind else None, now, JOURNAL_S)
+        is_on_its_way = attempt is not None and attempt.submitted and not attempt.settled
+        self._follow("checkpoint", attempt.generation if is_on_its_way and attempt is not None else None, now, COMMIT_S)
+
+    def _follow(self, what: str, stage: int | None, now: float, most_s: float) -> None:
+        """Tell of *what* if it has been at one *stage* for *most_s*; None: it has nothing to do."""
+        before = self._stages.get(what)
+        if before is not None and before[0] == stage:
+            if now - before[1] >= most_s:
+                message = (
+                    f"it has not got on for {now - before[1]:.0f} s: is the disk slow? Nothing new is visible before"
+                )
+                self.incidents.report("stall", what, message, level=logging.WARNING)
             return
-        self._stalled_since = self._stalled_since or now
-        if now - self._stalled_since < STALL_S:
-            return
-        what = "the journal is not durable yet" if evaluator.committed else "a checkpoint is not committed yet"
-        if evaluator.committed or evaluator.events_in >= evaluator.checkpointer.events_to:
-            message = f"none has been taken for {now - self._stalled_since:.0f} s: {what}; is the disk slow?"
-            self.incidents.report("stall", "turns", message, level=logging.WARNING)
+        self.incidents.resolve("stall", what)
+        if stage is None:
+            self._stages.pop(what, None)
+        else:
+            self._stages[what] = stage, now
+
+    def tell_hang(self, seconds: float, thread: int) -> None:
+        """From another thread: the loop, in *thread*, has been in one step for so many *seconds*."""
+        turn, frame = self.evaluator.engine.turn, sys._current_frames().get(thread)
+        what = type(turn).__name__ if turn is not None else "its start"
+        if isinstance(turn, Events):
+            what = f"{turn.source}/{turn.partition} from event {turn.first:,} on"
+        message = f"one turn has been at work for {seconds:.0f} s ({what}): a function of a query does not return"
+        trace = "" if frame is None else "".join(traceback.format_stack(frame))
+        self._hangs = True
+        self.incidents.report("stall", "loop", message, level=logging.WARNING, trace=trace)
+        if self._file is not None:
+            self._file.write(self._status())
 
 
 def shortened(told: dict[str, Any]) -> dict[str, Any]:

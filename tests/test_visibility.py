@@ -172,6 +172,40 @@ app.query("q", n)
         options="{'buffer_events_max': 50}",
     ),
     Fault(
+        "the disk is slow", "stall", "journal", "warning",
+        """
+import hosting.reporting
+hosting.reporting.JOURNAL_S = 0.3
+
+
+def wait():
+    while not healed():
+        time.sleep(0.01)
+
+
+app.query("q", n)
+ARMED["journal.before_commit"] = wait
+""",
+        heals=True,
+    ),
+    Fault(
+        "a function does not return", "stall", "loop", "warning",
+        """
+import hosting.cli.display
+hosting.cli.display.HANG_S = 0.3
+
+
+def endless(i):
+    while i == 7 and not healed():
+        time.sleep(0.01)
+    return i
+
+
+app.query("q", n.map(endless))
+""",
+        heals=True,
+    ),
+    Fault(
         "a source ends with an error", "source", "s", "error",
         """
 app.source("s", FaultySource(ListSource([1, 2, 3]), [Error(at=2)]))

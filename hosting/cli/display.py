@@ -22,6 +22,8 @@ from hosting.statistics import QueryFigures, Statistics
 LIVE_INTERVAL_S = 0.5
 PLAIN_INTERVAL_S = 2.0
 SHOWN_MAX = 16
+HANG_S = 10.0
+"""How long one step of the loop is at work before that is told."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -264,8 +266,8 @@ def best_view(*, plain: bool) -> View:
 class Monitor:
     """Shows an evaluator for as long as it is entered.
 
-    The loop takes the samples itself, between two turns and when asked: a thread that waits for the lock of a busy loop
-    waits long.
+    It is made in the thread of the loop, which takes the samples itself, between two turns and when asked: a thread
+    that waits for the lock of a busy loop waits long. A loop that is in one step for `HANG_S` is told of.
     """
 
     def __init__(self, evaluator: QueryEvaluator, view: View) -> None:
@@ -274,6 +276,7 @@ class Monitor:
         self.wanted = False
         self.latest = self.shown = sample(evaluator)
         self.done = threading.Event()
+        self.loop = threading.get_ident()
         self.thread = threading.Thread(target=self._watch, name="display", daemon=True)
 
     def serve(self) -> None:
@@ -283,7 +286,10 @@ class Monitor:
             self.wanted = False
 
     def _watch(self) -> None:
-        while not self.done.wait(self.view.interval_s):
+        while not self.done.wait(min(self.view.interval_s, HANG_S)):
+            since = self.evaluator.working.since
+            if since is not None and (at_work_s := time.time() - since) >= HANG_S:
+                self.evaluator.reporter.tell_hang(at_work_s, self.loop)
             if not self.wanted and self.latest is not self.shown:
                 self.view.show(self.latest, self.shown)
                 self.shown = self.latest
