@@ -12,6 +12,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from hosting.admission import admit
 from hosting.asked import Asked
 from hosting.cycles import Readers
 from hosting.delivery import Cascade, Delivery
@@ -24,14 +25,14 @@ from hosting.own_clocks import check_clock, sources_of
 from hosting.plans import Plans
 from hosting.retired import Retired
 from hosting.routes import Route
-from hosting.standing import COMPLETED, FAILED, POLICIES, RUNNING, Standing, caught
+from hosting.standing import COMPLETED, FAILED, RUNNING, Standing, caught
 from hosting.suspended import SuspendedQueries, disposed
 from hosting.time_moves import TimeMoves
 from hosting.timers import Ordering
 from hosting.turn import Answer, Appear, Create, Dispose, Events, Fail, Output, Rejects, Resume, Tick, Turn
 from hosting.watermark import Watermarks
 from reliable_rx.alike import MADE_MAX, let_others_use
-from reliable_rx.errors import InternalError, LimitExceeded, QueryRefused
+from reliable_rx.errors import InternalError, LimitExceeded
 from reliable_rx.event_time import EventTime
 from reliable_rx.hub import Trampoline
 from reliable_rx.instance import Instance
@@ -42,6 +43,7 @@ from reliable_rx.query import Query, SourceLeaf
 from reliable_rx.reading import reads_inner, subject_of, subscribe_inner
 from reliable_rx.refusal import refuse_foreign
 from reliable_rx.rows import Report
+from reliable_rx.size import check_size
 from reliable_rx.stage import too_deep
 
 
@@ -122,13 +124,7 @@ class QueryEngine(Delivery, TimeMoves):
 
         *Raises* `QueryRefused` for what cannot be hosted, and for sources nobody has declared.
         """
-        if not isinstance(query, Query):
-            raise QueryRefused(
-                f"{name!r} is {type(query).__name__}, not a query: begin with reliable_rx.source(...)", path="/"
-            )
-        if policy not in POLICIES:
-            raise ValueError(f"error policy must be one of {', '.join(POLICIES)}, got {policy!r}")
-        plan, keys = self.plans.compile(query.node, limits)
+        plan, keys = admit(self.plans, name, query, policy, limits)
         self.plans.check(name, keys, clock)
         check_clock(name, clock, plan, self.standing.get(name) or self.suspended.get(name))
         if sources_known:
@@ -417,6 +413,7 @@ class QueryEngine(Delivery, TimeMoves):
                     return plan, ops
             elif plan.query is query.node:
                 return plan, plan.operators
+        check_size(query.node)
         plan = Plan(query.node, limits=node.plan.limits, prefix=f"{node.path}/inner", symbolic=True, around=node.plan)
         if plan.is_too_deep:
             raise too_deep(plan)

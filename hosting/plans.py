@@ -17,6 +17,7 @@ from reliable_rx.plan import NO_LIMITS, Plan
 from reliable_rx.query import Node
 from reliable_rx.refusal import refuse_foreign
 from reliable_rx.rows import Signature, signature
+from reliable_rx.size import check_size
 
 UNUSED_MAX = 1000
 ATOMS = frozenset((int, float, str, bytes, bool, type(None)))
@@ -43,6 +44,7 @@ class Plans:
 
         *Raises* `QueryRefused` for what cannot be hosted, or not be stored.
         """
+        check_size(node)
         found, keys = recognise(node)
         plan = self.shared.get((found, limits))
         if plan is None:

@@ -9,6 +9,7 @@ from typing import Any
 from reliable_rx.operator import state_fields
 from reliable_rx.plan import Plan, PlanNode
 from reliable_rx.query import ForeignLeaf, HubLeaf, InnerLeaf, Node, Query, SourceLeaf, SymbolLeaf, parameters
+from reliable_rx.size import check_size
 
 
 def one_line(node: Node) -> str:
@@ -18,11 +19,13 @@ def one_line(node: Node) -> str:
     >>> rx.source("a").merge(rx.source("b")).take(1)
     source('a').merge(source('b')).take(1)
     """
-    if not node.inputs:
-        return call(node)
-    first, *others = node.inputs
-    arguments = [one_line(each) for each in others] + shown(node)
-    return f"{one_line(first)}.{node.op.name}({', '.join(arguments)})"
+    calls: list[str] = []
+    while node.inputs:
+        first, *others = node.inputs
+        arguments = [one_line(each) for each in others] + shown(node)
+        calls.append(f".{node.op.name}({', '.join(arguments)})")
+        node = first
+    return call(node) + "".join(reversed(calls))
 
 
 def call(node: Node) -> str:
@@ -55,6 +58,7 @@ def show(value: Any) -> str:
 
 def draw(query: Node) -> str:
     """Draw the plan, sources first, an operator a line: its path, what it does, what it keeps."""
+    check_size(query)
     plan = Plan(query, symbolic=True)
     return "\n".join(lines(plan, ""))
 

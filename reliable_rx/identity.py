@@ -16,7 +16,7 @@ from typing import Any
 
 from reliable_rx.operator import Operator
 from reliable_rx.operators.linear import WhereKey
-from reliable_rx.query import Node, Query, SourceLeaf, parameters
+from reliable_rx.query import Node, Query, SourceLeaf, parameters, rebuilt, walk
 from reliable_rx.reach import is_constant, is_constant_of, is_mutable, is_own, methods, plain_function, reached
 from reliable_rx.symbols import shared_within
 
@@ -43,19 +43,23 @@ def joined(parts: Iterator[str]) -> str:
 
 def described(node: Node, hubs: dict[str, int]) -> Iterator[str]:
     """Write a plan; what is shared is told by when it first occurred, in *hubs*, and written there only."""
-    if node.op.counts_readers:
-        known = len(hubs)
-        number = hubs.setdefault(node.op.token, known)  # type: ignore[attr-defined]
-        yield f"hub {number}"
-        if number < known:
-            return
-    yield f"{node.op.name}/{node.op.version}("
-    for name, value in parameters(node.op).items():
-        yield name
-        yield from describe(value, 0, hubs)
-    for each in node.inputs:
-        yield from described(each, hubs)
-    yield ")"
+    waiting: list[Node | str] = [node]
+    while waiting:
+        at = waiting.pop()
+        if isinstance(at, str):
+            yield at
+            continue
+        if at.op.counts_readers:
+            known = len(hubs)
+            number = hubs.setdefault(at.op.token, known)  # type: ignore[attr-defined]
+            yield f"hub {number}"
+            if number < known:
+                continue
+        yield f"{at.op.name}/{at.op.version}("
+        for name, value in parameters(at.op).items():
+            yield name
+            yield from describe(value, 0, hubs)
+        waiting += (")", *at.inputs[::-1])
 
 
 def describe(value: Any, depth: int, hubs: dict[str, int]) -> Iterator[str]:
@@ -242,28 +246,35 @@ def recognise(node: Node) -> tuple[Hashable, tuple[Any, ...]]:
 
 def reaches_hubs(node: Node) -> bool:
     """Whether a function in the plan reaches a shared part, so that it matters which one it is."""
-    return any(True for _ in shared_within(node.op)) or any(reaches_hubs(each) for each in node.inputs)
+    return any(True for each in walk(node) for _ in shared_within(each.op))
 
 
 def structure(node: Node, keys: list[Any] | None, sources: list[str], hubs: dict[str, int]) -> Hashable:
-    """Return the key of a plan; what it compares by id is kept alive by the plan that is stored under it."""
-    op, inputs = node.op, node.inputs
-    kind = type(op)
-    if op.counts_readers:
-        known = len(hubs)
-        number = hubs.setdefault(op.token, known)  # type: ignore[attr-defined]
-        if number < known:
-            return number
-    if kind is SourceLeaf:
-        sources.append(op.source)  # type: ignore[attr-defined]
-    elif kind is WhereKey and keys is not None and is_plain_source(inputs[0]):
-        keys.append(op.key)  # type: ignore[attr-defined]
-        sources.append(inputs[0].op.source)  # type: ignore[attr-defined]
-        return ("keyed", sources[-1], parameter(op.key_mapper))  # type: ignore[attr-defined]
-    values = tuple([parameter(value) for value in read_parameters(op)])
-    if len(inputs) == 1:
-        return (kind, values, structure(inputs[0], keys, sources, hubs))
-    return (kind, values, tuple([structure(each, keys, sources, hubs) for each in inputs]))
+    """Return the key of a plan; what it compares by id is kept alive by the plan that is stored under it.
+
+    It is flat: the kinds say how the operators hang together, and to compare a deep tuple recurs.
+    """
+    found: list[Hashable] = []
+    waiting = [node]
+    while waiting:
+        op, inputs = waiting.pop()
+        kind: Any = type(op)
+        if op.counts_readers:
+            known = len(hubs)
+            number = hubs.setdefault(op.token, known)  # type: ignore[attr-defined]
+            if number < known:
+                found.append(number)
+                continue
+        if kind is SourceLeaf:
+            sources.append(op.source)  # type: ignore[attr-defined]
+        elif kind is WhereKey and keys is not None and is_plain_source(inputs[0]):
+            keys.append(op.key)  # type: ignore[attr-defined]
+            sources.append(inputs[0].op.source)  # type: ignore[attr-defined]
+            found += ("keyed", sources[-1], parameter(op.key_mapper))  # type: ignore[attr-defined]
+            continue
+        found += (kind, len(inputs), *[parameter(value) for value in read_parameters(op)])
+        waiting += inputs if len(inputs) < 2 else inputs[::-1]
+    return tuple(found)
 
 
 READERS: dict[type[Operator], Callable[[Any], tuple[Any, ...]]] = {}
@@ -288,17 +299,25 @@ def is_plain_source(node: Node) -> bool:
 
 def lifted(node: Node) -> Node:
     """Return the plan as it is shared: with `where_key` behind the source moved into the source."""
-    if isinstance(node.op, WhereKey) and is_plain_source(node.inputs[0]):
-        source: SourceLeaf = node.inputs[0].op  # type: ignore[assignment]
-        return Node(SourceLeaf(source.source, node.op.key_mapper))
-    return Node(node.op, tuple(lifted(each) for each in node.inputs)) if node.inputs else node
+
+    def lift(at: Node) -> Node | None:
+        if not isinstance(at.op, WhereKey) or not is_plain_source(at.inputs[0]):
+            return None
+        source: SourceLeaf = at.inputs[0].op  # type: ignore[assignment]
+        return Node(SourceLeaf(source.source, at.op.key_mapper))
+
+    return rebuilt(node, lift)
 
 
 def lower_keys(node: Node, keys: tuple[Any, ...]) -> Node:
     """Undo `lifted`: return the query as it was written."""
-    if isinstance(node.op, SourceLeaf) and node.op.key_mapper is not None and keys:
-        return Node(WhereKey(node.op.key_mapper, keys[0]), (Node(SourceLeaf(node.op.source)),))
-    return Node(node.op, tuple(lower_keys(each, keys) for each in node.inputs)) if node.inputs else node
+
+    def lower(at: Node) -> Node | None:
+        if not isinstance(at.op, SourceLeaf) or at.op.key_mapper is None or not keys:
+            return None
+        return Node(WhereKey(at.op.key_mapper, keys[0]), (Node(SourceLeaf(at.op.source)),))
+
+    return rebuilt(node, lower)
 
 
 def parameter(value: Any, inside: tuple[int, ...] = ()) -> Hashable:

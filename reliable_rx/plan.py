@@ -24,6 +24,7 @@ from reliable_rx.query import (
     Symbol,
     hubs_of,
 )
+from reliable_rx.size import check_size
 from reliable_rx.stage import context, fail_node
 from reliable_rx.symbols import captures, chosen_once, only_reads, shared_within, stage_under, under
 from reliable_rx.wiring import (
@@ -200,28 +201,37 @@ class Plan:
         """Whether feeding this plan a list at once cannot be told from feeding it the events one by one."""
         return len(self.sources) == len(self.source_leaves) and all(takes_lists(node) for node in self.walk())
 
-    def _place(self, query: Node, prefix: str, seen: dict[str, int]) -> PlanNode:
+    def _place(self, query: Node, prefix: str, seen: dict[str, int], *, is_hub: bool = False) -> PlanNode:
+        """Place a query with all that stands before it, which may be too long a chain to recur into."""
+        chain = [query if is_hub else self._as_placed(query, prefix, seen)]
+        while chain[-1].inputs:
+            chain.append(self._as_placed(chain[-1].inputs[0], prefix, seen))
+        node = self._put(chain.pop(), None, prefix, seen)
+        while chain:
+            node = self._put(chain.pop(), node, prefix, seen)
+        return node
+
+    def _as_placed(self, query: Node, prefix: str, seen: dict[str, int]) -> Node:
         if query.op.runs_plain and not self.symbolic:
             query = Node(ForeignLeaf(query.op.observable(query.inputs)))  # type: ignore[attr-defined]
         if query.op.counts_readers and self.symbolic:
             self._share(query, prefix, seen)
             query = Node(HubLeaf(query.op.token))  # type: ignore[attr-defined]
-        return self._put(query, prefix, seen)
+        return query
 
     def _share(self, query: Node, prefix: str, seen: dict[str, int]) -> None:
         """Place a hub with all that stands before it where it first occurs, unless a plan around this one has it."""
         token: str = query.op.token  # type: ignore[attr-defined]
         if self.hubs.get(token) is None and not (self.around is not None and self.around.has_hub(token)):
-            self._put(query, prefix, seen)
+            self._place(query, prefix, seen, is_hub=True)
 
     def has_hub(self, token: str) -> bool:
         return token in self.hubs or (self.around is not None and self.around.has_hub(token))
 
-    def _put(self, query: Node, prefix: str, seen: dict[str, int]) -> PlanNode:
-        inputs = tuple(
-            self._place(each, *((prefix, seen) if port == 0 else (self._side(query, prefix, seen, port), {})))
-            for port, each in enumerate(query.inputs)
-        )
+    def _put(self, query: Node, before: PlanNode | None, prefix: str, seen: dict[str, int]) -> PlanNode:
+        sides = enumerate(query.inputs[1:], 1)
+        others = [self._place(each, self._side(query, prefix, seen, port), {}) for port, each in sides]
+        inputs = () if before is None else (before, *others)
         name = query.op.name
         seen[name] = ordinal = seen.get(name, 0) + 1
         path = f"{prefix}/{name}" if ordinal == 1 else f"{prefix}/{name}.{ordinal}"
@@ -254,6 +264,7 @@ class Plan:
             return None
         if not isinstance(inner, Query) or not only_reads(inner.node, symbol):
             return None
+        check_size(inner.node)
         return Plan(inner.node, limits=self.limits, prefix=f"{path}/inner", symbolic=True, symbol=symbol, around=self)
 
     def _wire(self, node: PlanNode) -> None:

@@ -37,6 +37,10 @@ class Node(NamedTuple):
     op: Operator
     inputs: tuple[Node, ...] = ()
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        """As one flat list, since pickling a tree recurs, and a long pipe is a deep tree."""
+        return (_grown, ([(each.op, len(each.inputs)) for each in walk(self)],))
+
 
 @frozen
 class SourceLeaf(Operator, name="source"):
@@ -126,7 +130,17 @@ class Query(Piped[T_co]):
     @cached_property
     def node(self) -> Node:
         """The plan as data; most queries that a selector makes are run by the plan of another and need none."""
-        return Node(self.op, tuple([each if isinstance(each, Node) else each.node for each in self.inputs]))
+        waiting: list[Query[Any]] = [self]
+        while waiting:  # a long pipe is too deep to recur into
+            at = waiting[-1]
+            fresh = [each for each in at.inputs if not isinstance(each, Node) and "node" not in each.__dict__]
+            if fresh:
+                waiting += fresh
+                continue
+            waiting.pop()
+            inputs = tuple([each if isinstance(each, Node) else each.node for each in at.inputs])
+            made = at.__dict__["node"] = Node(at.op, inputs)
+        return made
 
     @cached_property
     def lock(self) -> threading.RLock:  # type: ignore[override, unused-ignore]
@@ -298,25 +312,57 @@ def behind(op: Operator, source: Any, /) -> Query[Any]:
 
 def walk(node: Node) -> Iterator[Node]:
     """Yield *node* and all that stands before it."""
-    yield node
-    for each in node.inputs:
-        yield from walk(each)
+    waiting = [node]
+    while waiting:
+        at = waiting.pop()
+        yield at
+        waiting += at.inputs[::-1]
 
 
-def bound(
-    node: Node, sources: Mapping[str, reactivex.Observable[Any]], hubs: dict[Operator, Operator] | None = None
+def _grown(flat: list[tuple[Operator, int]]) -> Node:
+    """Undo `Node.__reduce__`."""
+    made: list[Node] = []
+    for op, count in reversed(flat):
+        inputs = tuple([made.pop() for _ in range(count)])
+        made.append(Node(op, inputs))
+    return made[0]
+
+
+def rebuilt(
+    node: Node,
+    change: Callable[[Node], Node | None],
+    renew: Callable[[Operator, tuple[Node, ...]], Operator] = lambda op, inputs: op,
 ) -> Node:
+    """Return the plan with other parts: what *change* gives for a node stands for all up to there, *renew* makes a new
+    operator over new inputs."""
+    chain: list[Node] = []
+    at = node
+    while (found := change(at)) is None and at.inputs:
+        chain.append(at)
+        at = at.inputs[0]
+    made = at if found is None else found
+    for each in reversed(chain):
+        inputs = (made, *[rebuilt(other, change, renew) for other in each.inputs[1:]])
+        made = Node(renew(each.op, inputs), inputs)
+    return made
+
+
+def bound(node: Node, sources: Mapping[str, reactivex.Observable[Any]]) -> Node:
     """Return the plan with the named *sources* replaced; what was shared stays shared, but by its own readers only."""
-    if isinstance(node.op, SourceLeaf) and node.op.source in sources:
-        return as_query(sources[node.op.source]).node
-    if not node.inputs:
-        return node
-    hubs = {} if hubs is None else hubs
-    op = hubs.setdefault(node.op, node.op.anew()) if node.op.counts_readers else node.op  # type: ignore[attr-defined]
-    inputs = tuple([bound(each, sources, hubs) for each in node.inputs])
-    if hasattr(op, "_source"):  # what its user function is given as the sequence before it
-        op = replace(op, _source=Query(inputs[0]))  # type: ignore[type-var]
-    return Node(op, inputs)
+    hubs: dict[Operator, Operator] = {}
+
+    def given(at: Node) -> Node | None:
+        wanted = isinstance(at.op, SourceLeaf) and at.op.source in sources
+        return as_query(sources[at.op.source]).node if wanted else None  # type: ignore[attr-defined]
+
+    def over(op: Operator, inputs: tuple[Node, ...]) -> Operator:
+        if op.counts_readers:
+            op = hubs.setdefault(op, op.anew())  # type: ignore[attr-defined]
+        if hasattr(op, "_source"):  # what its user function is given as the sequence before it
+            op = replace(op, _source=Query(inputs[0]))  # type: ignore[type-var]
+        return op
+
+    return rebuilt(node, given, over)
 
 
 def hubs_of(node: Node) -> dict[str, Node]:

@@ -11,15 +11,17 @@ from types import CodeType, FunctionType
 from typing import Any
 
 from reliable_rx.operator import Operator
-from reliable_rx.query import LEAVES, HubLeaf, Node, Query, SourceLeaf, Symbol, SymbolLeaf, hubs_of, parameters
+from reliable_rx.query import LEAVES, HubLeaf, Node, Query, SourceLeaf, Symbol, SymbolLeaf, hubs_of, parameters, walk
 
 
 def captures(node: Node, symbol: Symbol) -> bool:
     """Whether any function in the plan closes over *symbol*, or is given it by its operator as the sequence before."""
-    if isinstance(node.op, SymbolLeaf):
-        return False
-    given = [*parameters(node.op).values(), getattr(node.op, "_source", None)]
-    return any(holds(value, symbol, 0) for value in given) or any(captures(each, symbol) for each in node.inputs)
+    for each in walk(node):
+        if not isinstance(each.op, SymbolLeaf):
+            given = [*parameters(each.op).values(), getattr(each.op, "_source", None)]
+            if any(holds(value, symbol, 0) for value in given):
+                return True
+    return False
 
 
 def holds(value: Any, symbol: Symbol, depth: int) -> bool:
@@ -121,21 +123,20 @@ def chosen_once(node: Node) -> bool:
 
 def yields_inner(node: Node) -> bool:
     """Whether the elements of *node* are known to be inner sequences."""
-    op = node.op
-    if op.yields_inner:
-        return not op.wraps_inner
-    return op.keeps_inner and bool(node.inputs) and yields_inner(node.inputs[0])
+    while node.op.keeps_inner and node.inputs and not node.op.yields_inner:
+        node = node.inputs[0]
+    return node.op.yields_inner and not node.op.wraps_inner
 
 
 def only_reads(node: Node, symbol: Symbol) -> bool:
     """Whether *symbol* occurs as an input only, not as a value, and nothing un-hosted occurs at all."""
-    if isinstance(node.op, SymbolLeaf):
-        return True
-    if isinstance(node.op, LEAVES) and not isinstance(node.op, (SourceLeaf, HubLeaf)):
+    return all(isinstance(each.op, SymbolLeaf) or _is_plain(each.op, symbol) for each in walk(node))
+
+
+def _is_plain(op: Operator, symbol: Symbol) -> bool:
+    if isinstance(op, LEAVES) and not isinstance(op, (SourceLeaf, HubLeaf)):
         return False
-    if any(mentions(value, symbol) for value in parameters(node.op).values()):
-        return False
-    return all(only_reads(each, symbol) for each in node.inputs)
+    return not any(mentions(value, symbol) for value in parameters(op).values())
 
 
 def mentions(value: Any, symbol: Symbol) -> bool:

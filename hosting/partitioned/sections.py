@@ -30,6 +30,7 @@ from reliable_rx.names import query_of
 from reliable_rx.plan import Plan
 from reliable_rx.query import Query
 from reliable_rx.reliable import Fencing, Listed, Listing, Reader, Sink, Source
+from reliable_rx.size import check_size
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -205,6 +206,7 @@ def sources_of(query: object, name: str) -> frozenset[str]:
     if not isinstance(query, Query):
         what = f"{name!r} is {type(query).__name__}, not a query: begin with reliable_rx.source(...)"
         raise QueryRefused(what, path="/")
+    check_size(query.node)
     return Plan(query.node, symbolic=True).sources
 
 

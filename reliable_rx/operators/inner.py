@@ -42,19 +42,25 @@ def all_of(node: Query[Any] | Node) -> Sequence[Any] | None:
 
     An operator with a limit, and a function that raises, go the long way, which knows where they stand.
     """
-    op = node.op
-    if not isinstance(op, Linear):
-        return op.at_once()
-    values = None if op.grows else all_of(node.inputs[0])
+    op, chain = node.op, []
+    while isinstance(op, Linear):
+        if op.grows:
+            return None
+        chain.append(op)
+        node = node.inputs[0]
+        op = node.op
+    values = op.at_once()
     if values is None:
         return None
-    state, out = op.initial(), []  # type: ignore[var-annotated]
-    try:
-        if not (values and op.on_batch(state, values, out)):
-            op.on_completed(state, out)
-    except Exception:
-        return None
-    return out
+    for each in reversed(chain):
+        state, out = each.initial(), []  # type: ignore[var-annotated]
+        try:
+            if not (values and each.on_batch(state, values, out)):
+                each.on_completed(state, out)
+        except Exception:
+            return None
+        values = out
+    return values
 
 
 class Reads(Stage):
