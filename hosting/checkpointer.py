@@ -169,6 +169,7 @@ class Checkpointer:
             "engine": snapshot.header,
             "positions": positions,
             "ended": evaluator.intake.ended(),
+            "extents": evaluator.growth.note(evaluator.intake.ended()),
             "holders": evaluator.holders.positions(),
             "delivery": evaluator.delivery,
             "ahead_s": evaluator.time.ahead_s,
@@ -275,6 +276,7 @@ class Checkpointer:
         evaluator.durable_plans.update(attempt.snapshot.plans)
         probe("checkpoint.before_acknowledge")
         evaluator.intake.acknowledge(attempt.positions, attempt.meta["ended"])
+        evaluator.growth.look()
         for name, error in attempt.spoilt.items():
             if name.endswith(SIDE_OUTPUTS):  # what it tells is of use without the event
                 evaluator.incidents.report("stream", name, str(error), error=error)

@@ -27,6 +27,7 @@ from hosting.companions import Companions
 from hosting.cycles import there_are
 from hosting.edit import is_same
 from hosting.engine import QueryEngine
+from hosting.growth import Growth
 from hosting.holders import StreamHolders
 from hosting.host_clock import HostClock
 from hosting.incidents import Incidents
@@ -108,6 +109,7 @@ class QueryEvaluator(Looking):
         incidents = self.incidents = Incidents(clock=clock)
         time = self.time = HostClock(clock, incidents)
         self.intake = Intake(batch_events_max=batch_events_max, idle_s=idle_s, clock=time.read, incidents=incidents)
+        self.growth = Growth(self.intake.sources, self.incidents)
         self.holders = StreamHolders(self.lock, store=store, incidents=incidents, events_max=buffer_events_max)
         self.streams = Streams(store, self.holders, retain_events=retain_events)
         self.outlets = Outlets(self, buffer_events_max=buffer_events_max)

@@ -166,7 +166,8 @@ class Partition:
         error = None
         self.ended = ended  # since then the source may have ended behind these events: that is another turn's
         if ended:
-            self.fill(1)
+            with suppress(SourceFailed):  # what lies behind the end was not there then
+                self.fill(1)
             error = self.finished.error if self.finished is not None else None
         return Events(self.source, self.name, first, values, time, ended, error, singly)
 

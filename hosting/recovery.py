@@ -68,6 +68,7 @@ def _recover(evaluator: QueryEvaluator) -> RecoveryFigures:
     evaluator.engine.replaying = False
     evaluator.engine.plans.stored = {}
     evaluator.calls.recovered()
+    evaluator.growth.begin(meta.get("extents", {}), evaluator.intake.partitions.values())
     interpreters.settle(evaluator)
     spoilt.settle(evaluator)
     for appeared in evaluator.intake.appeared():

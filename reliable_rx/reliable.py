@@ -150,6 +150,18 @@ class Findable(Protocol):
 
 
 @runtime_checkable
+class Growing(Protocol):
+    """A source whose partitions have an end, though what they are read from may grow behind it."""
+
+    def extent(self, partition: str, /) -> Any:
+        """Return, as plain data, how much there was where *partition* was read to its end; None if it was not."""
+
+    def growth(self, partition: str, extent: Any, /) -> str | None:
+        """Say what has been added since there was *extent*, None if nothing."""
+        ...
+
+
+@runtime_checkable
 class Waking(Protocol):
     """A reader or source that can say that something has arrived, so that nobody needs to poll it."""
 

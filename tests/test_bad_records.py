@@ -8,12 +8,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from lanes import at_each_commit
 
 import reliable_rx as rx
 from checkpoint import MemoryStore
 from hosting import App, FileSource, JsonLinesSink, QueryEvaluator
 from hosting.sources import lines
-from hosting.sources.faults import FaultySource, Stall
+from hosting.sources.faults import FaultySource
 from hosting.sources.polling import PolledSource, Want
 from hosting.sources.shared import SharedSource
 from reliable_rx import operators as ops
@@ -78,6 +79,18 @@ class Host:
         self.store = self.store.reopen()
         self.evaluator = self.new()
 
+    def take(self, count: int) -> bool:
+        """Take turns one by one and make them durable; return whether there are no more."""
+        self.evaluator.start()
+        taken = 0
+        for _ in range(100):
+            turn = self.evaluator._next_turn() if taken < count else None
+            if turn is not None:
+                self.evaluator._take(turn)
+                taken += 1
+        self.evaluator.flush()
+        return taken < count
+
     def seen(self, name: str) -> list[Any]:
         return [value for part in self.evaluator.stream(name).read(0, 1000) for value in part.values]
 
@@ -85,7 +98,7 @@ class Host:
 WRAPPED: dict[str, Callable[[FileSource], Any]] = {
     "plain": lambda source: source,
     "polled": lambda source: PolledSource(source, Want(count_min=3, count_max=5, wait_s=0.0)),
-    "faulty": lambda source: FaultySource(source, [Stall(partition=source.partitions()[0], at=1, fetches=2)]),
+    "faulty": lambda source: FaultySource(source, []),
     "shared": lambda source: SharedSource(source, events_max=2),
     "named": lambda source: SharedSource(source, events_max=2).named("me"),
 }
@@ -95,7 +108,10 @@ def outcome(host: Host) -> tuple[list[Any], list[DeadLetter]]:
     return host.seen("sum"), host.seen("rows.dead_letters")
 
 
-@pytest.mark.parametrize(("wrapped", "timed"), [*((each, False) for each in WRAPPED), ("plain", True)])
+@pytest.mark.parametrize(
+    ("wrapped", "timed"),
+    [("plain", False), ("plain", True), *(at_each_commit(each, False) for each in WRAPPED if each != "plain")],
+)
 @pytest.mark.parametrize("policy", ["skip", "dead_letter"])
 def test_recovered_at_every_boundary(file: tuple[Path, list[int]], policy: Any, wrapped: str, timed: bool) -> None:
     """Good records are taken once, in order, and bad ones become the same dead letters, wherever it crashes."""
@@ -114,12 +130,7 @@ def test_recovered_at_every_boundary(file: tuple[Path, list[int]], policy: Any, 
     for steps in range(1, 30):
         for checkpointed in (False, True):
             host = Host(make)
-            for _ in range(steps):
-                host.evaluator.start()
-                turn = host.evaluator._next_turn()
-                if turn is not None:
-                    host.evaluator._take(turn)
-            host.evaluator.flush()
+            is_over = host.take(steps)
             before = outcome(host)
             if checkpointed:
                 host.evaluator.checkpoint()
@@ -129,7 +140,7 @@ def test_recovered_at_every_boundary(file: tuple[Path, list[int]], policy: Any, 
             host.evaluator.run()
             for expected, found in zip((sums, letters), outcome(host), strict=True):
                 check_ledger(expected, found).check(f"crashed after {steps} turns")
-        if turn is None:
+        if is_over:
             break
 
 
@@ -279,11 +290,7 @@ def test_events_whose_time_cannot_be_read(tmp_path: Path, policy: Any) -> None:
         return
     for steps in range(12):
         host = Host(make)
-        host.evaluator.start()
-        for _ in range(steps):
-            if (turn := host.evaluator._next_turn()) is not None:
-                host.evaluator._take(turn)
-        host.evaluator.flush()
+        host.take(steps)
         if steps % 2:
             host.evaluator.checkpoint()
         host.crash()
@@ -291,3 +298,66 @@ def test_events_whose_time_cannot_be_read(tmp_path: Path, policy: Any) -> None:
         assert host.seen("sum") == [1, 3, 6, 10]
         bad = [1, 2, 5, 6, 8] if policy == "dead_letter" else []
         assert [letter.position for letter in host.seen("rows.dead_letters")] == bad
+
+
+def growth(host: Host) -> list[str]:
+    return [each.message for each in host.evaluator.statistics().incidents if each.kind == "growth"]
+
+
+@pytest.mark.parametrize("wrapped", WRAPPED)
+@pytest.mark.parametrize("checkpointed", [True, False])
+def test_a_file_that_has_grown_behind_its_end(tmp_path: Path, checkpointed: bool, wrapped: str) -> None:
+    """What is appended to a file that is not followed is told of at the next start, whatever the store knows of it."""
+    path = tmp_path / "rows.jsonl"
+    path.write_bytes(b"1\n2\n")
+    host = Host(lambda: WRAPPED[wrapped](FileSource(path)))
+    host.evaluator.run()
+    if checkpointed:
+        host.evaluator.checkpoint()
+    host.crash()
+    host.evaluator.run()
+    assert (host.seen("sum"), growth(host)) == ([1, 3], [])
+    with path.open("ab") as more:
+        more.write(b"3\n{\n")
+    host.crash()
+    host.evaluator.run()
+    assert host.seen("sum") == [1, 3]
+    (message,) = growth(host)
+    assert ("has grown from 4 to 8 bytes" if checkpointed else "has more records than when") in message
+    assert "follow=True" in message
+
+
+def test_a_file_that_grows_beside_other_inputs(tmp_path: Path) -> None:
+    """It is found out at a checkpoint too, and a file that is followed or gone is nobody's concern."""
+    for name in ("a", "b", "c"):
+        (tmp_path / f"{name}.jsonl").write_bytes(b"1\n")
+    host = Host(lambda: FileSource(str(tmp_path / "[ac].jsonl")))
+    host.evaluator.source("followed", FileSource(tmp_path / "b.jsonl", follow=True))
+    while host.evaluator.step():
+        pass
+    host.evaluator.checkpoint()
+    assert growth(host) == []
+    (tmp_path / "a.jsonl").unlink()
+    for name in ("b", "c"):
+        with (tmp_path / f"{name}.jsonl").open("ab") as more:
+            more.write(b"2\n")
+    while host.evaluator.step():
+        pass
+    host.evaluator.checkpoint()
+    (message,) = growth(host)
+    assert "c.jsonl has grown from 2 to 4 bytes" in message
+
+
+def test_keyed_and_sorted_files_that_have_grown(tmp_path: Path) -> None:
+    """However a file is divided or ordered, it is one file that grows."""
+    path = tmp_path / "rows.jsonl"
+    for options in ({"partition_by": lambda n: n % 2}, {"sort_by": lambda n: -n}):
+        path.write_bytes(b"1\n2\n")
+        host = Host(lambda options=options: FileSource(path, **options))  # type: ignore[misc]
+        host.evaluator.run()
+        host.evaluator.checkpoint()
+        with path.open("ab") as more:
+            more.write(b"3\n")
+        host.crash()
+        host.evaluator.run()
+        assert "has grown from 4 to 6 bytes" in growth(host)[0]

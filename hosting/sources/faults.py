@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any, cast
 
 from reliable_rx.errors import SourceFailed
-from reliable_rx.reliable import Batch, Bounded, Findable, Listed, Reader, Source
+from reliable_rx.reliable import Batch, Bounded, Findable, Growing, Listed, Reader, Source
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,6 +70,8 @@ class FaultySource:
         self.on_bad_record: str = getattr(source, "on_bad_record", "fail")
         if isinstance(source, Listed):
             self.listing = source.listing
+        if isinstance(source, Growing):
+            self.extent, self.growth = source.extent, source.growth
         if isinstance(source, Bounded):
             self.bounds = self._bounds
         if isinstance(source, Findable):

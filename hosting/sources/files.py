@@ -12,6 +12,7 @@ import os
 import threading
 import weakref
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal
@@ -108,6 +109,7 @@ class FileSource:
         self._lock = threading.RLock()
         self._marks: dict[str, Marks] = {}
         self._passes: list[Pass] = []
+        self._extents: dict[Path, int] = {}
         self._counts: dict[str, int] = {}
         self._sorted: weakref.WeakValueDictionary[str, Sorted] = weakref.WeakValueDictionary()
 
@@ -154,6 +156,23 @@ class FileSource:
             if self._reading.follow:
                 self._counts.clear()
             return 0, count
+
+    def extent(self, partition: str, /) -> dict[str, int] | None:
+        """Return how many bytes each file of *partition* had where it was read to its end, None if it was not."""
+        paths = self._paths_of(None if self._reading.partition_by is not None else partition)
+        with self._lock:
+            found = {str(path): self._extents.get(path) for path in paths}
+        return None if None in found.values() else {path: size for path, size in found.items() if size is not None}
+
+    def growth(self, partition: str, extent: dict[str, int], /) -> str | None:
+        """Say which file has another size than in *extent*, if one is still there and has."""
+        for path, before in extent.items():
+            with suppress(OSError):
+                now = os.stat(path).st_size
+                if now != before:
+                    what = "grown" if now > before else "shrunk"
+                    return f"{path} has {what} from {before:,} to {now:,} bytes since it was read to its end"
+        return None
 
     def find(self, partition: str, time: float, /) -> int:
         """Return the number of the first record at or after *time*, by *timestamp*; reads all before it."""
@@ -206,12 +225,17 @@ class FileSource:
                 self._counts[found[0]] += odd
         return found
 
+    def _paths_of(self, partition: str | None) -> Sequence[Path]:
+        return self.paths if partition is None else [path for path in self.paths if path.name == partition]
+
     def _new_pass(self, partition: str | None, *, keys: Sequence[str] | None, marks: Marks | None = None) -> Pass:
-        paths = self.paths if partition is None else [p for p in self.paths if p.name == partition]
+        paths = self._paths_of(partition)
+        given = marks is not None
         if marks is None:
             marks = self._marks.setdefault(partition or "", Marks())
         most = BUFFERED_MAX if self._sort_by is None else None
-        return Pass(paths, self._reading, marks, keys=keys, buffered_max=most)
+        extents = None if self._reading.follow or given else self._extents
+        return Pass(paths, self._reading, marks, keys=keys, buffered_max=most, extents=extents)
 
     def _ride(self, partition: str, position: int) -> tuple[Pass, Lane]:
         """Find a pass that can still serve *partition* from *position* on, or begin one."""

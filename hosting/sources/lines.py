@@ -74,6 +74,7 @@ class Lines:
         self._path = path
         self._follow = follow
         self._file = open_bytes(path)
+        self._packed_bytes = os.stat(path).st_size
         self._held = b""
         self._head, self._passed = b"", 0
 
@@ -87,6 +88,11 @@ class Lines:
     @property
     def plain(self) -> bool:
         return isinstance(self._file, io.FileIO)
+
+    @property
+    def extent(self) -> int:
+        """How many bytes of the file have been read, of a compressed one how many it had at first."""
+        return self.offset + len(self._held) if self.plain else self._packed_bytes
 
     def block(self, *, longer_than: int = 0) -> bytes:
         """Return whole lines from `offset` on, more than *longer_than* bytes of them unless the file has no more."""

@@ -36,6 +36,7 @@ class ParquetFile:
         if twice:
             message = f"{path}: column {min(twice)!r} appears twice; leave it out with `columns`, or rename one"
             raise SourceFailed(message, source=str(path))
+        self.extent = path.stat().st_size
         self._pass_over(offset)
 
     def chunk(self, skip: int, /) -> tuple[int, Sequence[Any] | BadRecord]:

@@ -40,12 +40,13 @@ class Pass:
         *,
         keys: Sequence[str] | None,
         buffered_max: int | None = BUFFERED_MAX,
+        extents: dict[Path, int] | None = None,
     ) -> None:
         self.ended = False
         self.counts: dict[str, int] = {}
         self._paths = paths
         self._reading = reading
-        self._marks = marks
+        self._marks, self._extents = marks, extents
         self._keys = None if keys is None else frozenset(keys)
         self._first_key = keys[0] if keys else NO_KEY
         self._buffered_max = buffered_max
@@ -124,6 +125,8 @@ class Pass:
         last = self._file_index == len(self._paths) - 1
         if last and self._reading.follow:
             return False
+        if self._file is not None and self._extents is not None:
+            self._extents[self._paths[self._file_index]] = self._file.extent
         self.close()
         if last:
             self.ended = True

@@ -20,7 +20,7 @@ from dataclasses import dataclass, replace
 from itertools import accumulate, takewhile
 from typing import Any, Protocol, runtime_checkable
 
-from reliable_rx.reliable import Batch, Bounded, Findable, Listed, Reader, SequencedEnd, Source, Waking
+from reliable_rx.reliable import Batch, Bounded, Findable, Growing, Listed, Reader, SequencedEnd, Source, Waking
 
 SAMPLE_FIRST, SAMPLE_EVERY = 16, 64
 FETCH_MAX = 1024
@@ -183,6 +183,8 @@ class PolledSource:
         self._source, self._want, self._bytes_of, self._clock = source, want, bytes_of, clock
         if isinstance(source, Listed):
             self.listing = source.listing
+        if isinstance(source, Growing):
+            self.extent, self.growth = source.extent, source.growth
         if isinstance(source, Bounded):
             self.bounds = source.bounds
         if isinstance(source, Findable):

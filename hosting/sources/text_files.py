@@ -47,6 +47,10 @@ class RecordFile(Protocol):
     def offset(self) -> int:
         """Where the next chunk starts: a place that the file can be opened at again."""
 
+    @property
+    def extent(self) -> int:
+        """How many bytes of the file there were to be read."""
+
     def chunk(self, skip: int, /) -> tuple[int, Raw]:
         """Return the number of records in the next chunk (0: no more, for now) and those after the first *skip*.
 
@@ -93,6 +97,10 @@ class TextFile:
     @property
     def offset(self) -> int:
         return self._lines.offset
+
+    @property
+    def extent(self) -> int:
+        return self._lines.extent
 
     def chunk(self, skip: int, /) -> tuple[int, Raw]:
         while self._pieces or (data := self._block()):

@@ -1,0 +1,71 @@
+"""Watch over partitions that were read to their end, and whose files go on to grow: what is appended is never read.
+
+Such a source was meant to be followed, or its file was read too early. How much there was is noted with each
+checkpoint, so that it is found at a later start too; to look costs one `stat` of a file.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Mapping
+from itertools import islice
+from typing import Any
+
+from hosting.incidents import Incidents
+from hosting.partition import Partition
+from reliable_rx.reliable import Growing, Source
+
+LOOKED_AT_MAX = 64
+"""How many partitions are looked at after a checkpoint; at a start it is all."""
+Key = tuple[str, str]
+
+
+class Growth:
+    """How much partitions had when they ended, and which sources have been told of."""
+
+    def __init__(self, sources: Mapping[str, Source], incidents: Incidents) -> None:
+        self._sources, self._incidents = sources, incidents
+        self._extents: dict[Key, Any] = {}
+        self._told: set[str] = set()
+
+    def begin(self, extents: Mapping[Key, Any], partitions: Iterable[Partition]) -> None:
+        """Look at what a checkpoint knows, and at what has ended in the replay behind it."""
+        self._extents = dict(extents)
+        self._look(list(self._extents))
+        for each in partitions:
+            if each.ended and each.waiting:
+                self._tell(each.source, f"partition {each.name!r} has more records than when it was read to its end")
+
+    def note(self, ended: Iterable[Key]) -> dict[Key, Any]:
+        """Return what a checkpoint is to know: how much each of the *ended* partitions had."""
+        before, self._extents = self._extents, {}
+        for key in ended:
+            extent = before.get(key)
+            source: Any = self._sources.get(key[0])
+            if extent is None and isinstance(source, Growing):
+                extent = source.extent(key[1])
+            if extent is not None:
+                self._extents[key] = extent
+        return dict(self._extents)
+
+    def look(self) -> None:
+        """Look at some partitions, and the next time at the next ones."""
+        some = list(islice(self._extents, LOOKED_AT_MAX))
+        self._look(some)
+        for key in some:
+            self._extents[key] = self._extents.pop(key)
+
+    def _look(self, keys: Iterable[Key]) -> None:
+        for source, partition in keys:
+            growing: Any = self._sources.get(source)
+            if source in self._told or not isinstance(growing, Growing):
+                continue
+            found = growing.growth(partition, self._extents[source, partition])
+            if found is not None:
+                self._tell(source, found)
+
+    def _tell(self, source: str, what: str) -> None:
+        if source not in self._told:
+            self._told.add(source)
+            remedy = "what was appended is not read: begin with follow=True, or write what is new into another file"
+            self._incidents.report("growth", source, f"{what}; {remedy}", level=logging.WARNING)
