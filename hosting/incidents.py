@@ -14,12 +14,15 @@ from __future__ import annotations
 import logging
 import threading
 import time as wall
-import traceback
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
+from checkpoint.stored_errors import TRACE_CHARACTERS_MAX, trace_of
+from reliable_rx.errors import printable
+
 LOG = logging.getLogger("reliable_rx")
 OPEN_MAX = 1000
+SUBJECT_MAX = 500
 REPEAT_S = 60.0
 LEVELS = {logging.WARNING: "warning", logging.ERROR: "error"}
 
@@ -78,8 +81,9 @@ class Incidents:
 
         *message* says what is wrong and what to do about it; *error* adds its traceback, or *trace* is one as text.
         """
+        subject, message = printable(subject, SUBJECT_MAX), printable(message)
         key = (kind, subject)
-        trace = trace if error is None else "".join(traceback.format_exception(error))
+        trace = printable(trace if error is None else trace_of(error), TRACE_CHARACTERS_MAX)
         now = self._clock()
         with self._lock:
             before = self._open.get(key)
@@ -106,7 +110,7 @@ class Incidents:
 
     def resolve(self, kind: str, subject: str) -> None:
         """Close an incident, if it is open: what it was about is well again."""
-        key = (kind, subject)
+        key = (kind, printable(subject, SUBJECT_MAX))
         if key not in self._open:  # the usual case costs no lock
             return
         with self._lock:

@@ -135,6 +135,18 @@ def described(error: BaseException) -> str:
     return f"{type_of(error).rpartition('.')[2]}: {text_of(error)}"
 
 
+def printable(text: str, characters_max: int = 4000) -> str:
+    r"""Return *text* as any log, terminal or file can show it: without halves of surrogate pairs, and not endless.
+
+    >>> printable("a\ud800"), printable("abcdef", 4)
+    ('a\\ud800', 'ab…ef')
+    """
+    if len(text) > characters_max:
+        half = characters_max // 2
+        text = f"{text[:half]}…{text[-half:]}"
+    return text if text.isascii() else text.encode("utf-8", "backslashreplace").decode()
+
+
 def invariant(condition: object, claim: str) -> None:
     """Raise `InternalError` unless *condition* holds; unlike ``assert`` it survives ``python -O``.
 

@@ -70,3 +70,14 @@ def test_every_kind_is_explained() -> None:
     }
     assert {"query", "journal", "watermark"} <= kinds
     assert not sorted(kind for kind in kinds if not any(f"`{kind}`" in each for each in explained))
+
+
+def test_whatever_is_reported_can_be_written_down(caplog: pytest.LogCaptureFixture) -> None:
+    """Subject, message and traceback are text that UTF-8 takes, of a bounded length, and resolving finds them again."""
+    incidents = Incidents()
+    incidents.report("query", "q\ud800", "x" * 10**7 + "\ud800", error=ValueError("\ud800" * 10**6))
+    (line,), (each,) = [record.getMessage() for record in caplog.records], incidents.open()
+    for text in (line, each.subject, each.message, each.trace):
+        assert len(text.encode()) < 200_000
+    incidents.resolve("query", "q\ud800")
+    assert incidents.open() == ()
