@@ -12,7 +12,6 @@ not ended meanwhile. Rejected: asking the source what there is while replaying, 
 
 from __future__ import annotations
 
-import logging
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from time import monotonic
@@ -28,11 +27,10 @@ from hosting.sources.polling import LOOK_S, Looking, Pace
 from hosting.sources.pushed import LogUnavailable
 from hosting.starting import Start, check_start, resolve
 from hosting.turn import Appear, Events, Rejects, Resume
-from reliable_rx.errors import SourceFailed, StoreUnavailable
+from reliable_rx.errors import SourceFailed
 from reliable_rx.reliable import SequencedEnd, Source, Waking
 
 LOOK_AHEAD_MIN = 1024
-LOG = logging.getLogger("reliable_rx")
 LOOK_AHEAD_MAX = 4096
 RUN_EVENTS_MAX = 128
 LISTING_S = 10.0
@@ -54,7 +52,7 @@ class Intake:
         self.idle_s = idle_s
         self.clock = clock
         self.left_out = False
-        incidents = incidents or Incidents()
+        self.incidents = incidents = incidents or Incidents()
         self.outage, self.bad_records = Outage(incidents), BadRecords(incidents)
         self.sources: dict[str, Source] = {}
         self.partitions: dict[tuple[str, str], Partition] = {}
@@ -385,12 +383,7 @@ class Intake:
                 continue
             n = position if key in ended and isinstance(partition.reader, SequencedEnd) else position - 1
             if n > partition.acknowledged:
-                try:
-                    partition.reader.acknowledge(n)
-                except StoreUnavailable as error:
-                    LOG.warning("%s partition %s does not forget: %s", *key, error)
-                else:
-                    partition.acknowledged = n
+                partition.acknowledge(n, self.incidents)
 
     def close(self) -> None:
         readers = [each.reader for each in self.partitions.values() if each.reader is not None]

@@ -6,6 +6,7 @@ to be left out, and until then the partition counts as standing before them.
 
 from __future__ import annotations
 
+import logging
 import time as wall
 from collections import deque
 from collections.abc import Callable, Iterator
@@ -13,10 +14,11 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from hosting.incidents import Incidents
 from hosting.sources.bad_records import CAUGHT, reason_of
 from hosting.sources.pushed import LogUnavailable
 from hosting.turn import Events, Rejects
-from reliable_rx.errors import PositionUnavailable, SourceFailed, described
+from reliable_rx.errors import PositionUnavailable, SourceFailed, StoreUnavailable, described, invariant
 from reliable_rx.reliable import Batch, Reader, Rejected
 
 COMING_POLL_S = 0.001
@@ -115,6 +117,18 @@ class Partition:
             return Events(self.source, self.name, first, values, time, False, None, singly)
         self.ended = True
         return Events(self.source, self.name, first, values, time, True, self.finished.error, singly)
+
+    def acknowledge(self, n: int, incidents: Incidents) -> None:
+        """Let the source forget up to *n*; if it cannot now, it is told again after the next checkpoint."""
+        invariant(self.reader is not None, "who is acknowledged to is open")
+        try:
+            self.reader.acknowledge(n)  # type: ignore[union-attr]
+        except StoreUnavailable as error:
+            message = f"it does not forget what is in a checkpoint: {error}; it is told again after the next"
+            incidents.report("source keeps", f"{self.source}/{self.name}", message, level=logging.WARNING)
+        else:
+            self.acknowledged = n
+            incidents.resolve("source keeps", f"{self.source}/{self.name}")
 
     def run_until(self, limit: float, count_max: int, *, included: bool) -> int:
         """How many of the waiting events are older than *limit*, or (*included*) as old; at least one."""

@@ -82,6 +82,7 @@ class Reporter:
         if now >= self._look_at:
             self._look_at = now + LOOK_S
             self._tell_stall(now)
+            self._tell_waiting()
             self.evaluator.time.tell(self.evaluator.engine)
             if self._file is not None and now >= self._write_at:
                 self._write(self._file, now)
@@ -226,6 +227,15 @@ class Reporter:
         self._follow("journal", evaluator.store.journal.last_turn if is_behind else None, now, JOURNAL_S)
         is_on_its_way = attempt is not None and attempt.submitted and not attempt.settled
         self._follow("checkpoint", attempt.generation if is_on_its_way and attempt is not None else None, now, COMMIT_S)
+
+    def _tell_waiting(self) -> None:
+        """Ask the sources that reach over a network what they wait for; those that know have a `trouble`."""
+        for name, source in self.evaluator.intake.sources.items():
+            trouble = getattr(source, "trouble", "")
+            if trouble:
+                self.incidents.report("source waits", name, f"{trouble}; it goes on by itself", level=logging.WARNING)
+            else:
+                self.incidents.resolve("source waits", name)
 
     def _follow(self, what: str, stage: int | None, now: float, most_s: float) -> None:
         """Tell of *what* if it has been at one *stage* for *most_s*; None: it has nothing to do."""

@@ -13,6 +13,7 @@ from checkpoint import MemoryStore
 from hosting import ListSource, QueryEvaluator
 from hosting.failure import FailedAt
 from reliable_rx import operators as ops
+from reliable_rx.errors import StoreUnavailable
 
 SEVEN = 7
 
@@ -124,3 +125,37 @@ def test_a_timer_is_no_event() -> None:
     """What fails when a timer is due names no event."""
     at = FailedAt("", "", -1, -1, 3.0)
     assert str(at) == "no event: a timer, an answer, its creation or its state"
+
+
+class Brokers(ListSource):
+    """A source that says what it waits for."""
+
+    trouble = ""
+
+
+def test_a_source_that_waits_is_told_of() -> None:
+    """What a source over a network waits for is an incident while it does, and what does not forget is one as well."""
+    source = Brokers([1, 2])
+    evaluator = QueryEvaluator(MemoryStore(), background=False)
+    evaluator.source("n", source)
+    evaluator.create("q", rx.source("n"))
+    for source.trouble, kinds in (("no broker answers", ["source waits"]), ("", [])):
+        evaluator.reporter._look_at = 0.0
+        evaluator.step()
+        assert [each.kind for each in evaluator.statistics().incidents] == kinds
+    reader = evaluator.intake.partitions["n", "0"].reader
+    assert reader is not None
+    forget, failing = reader.acknowledge, [True]
+
+    def acknowledge(n: int) -> None:
+        if failing:
+            raise StoreUnavailable("the disk is full")
+        forget(n)
+
+    reader.acknowledge = acknowledge  # type: ignore[method-assign]
+    for kinds in (["source keeps"], []):
+        evaluator.run()
+        evaluator.checkpoint(full=True)
+        assert [each.kind for each in evaluator.statistics().incidents] == kinds
+        failing.clear()
+    evaluator.close()

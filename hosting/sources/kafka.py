@@ -114,6 +114,11 @@ class KafkaSource:
     def __repr__(self) -> str:
         return f"KafkaSource({self.topic!r})"
 
+    @property
+    def trouble(self) -> str:
+        """What is waited for, if its brokers have not been reached lately; else empty."""
+        return self._link.trouble
+
     def partitions(self) -> Sequence[str]:
         """Name the partitions by their numbers, as the brokers know them now."""
         return [str(number) for number in self._asker.partitions()]

@@ -36,6 +36,8 @@ fetched ahead of them, and must fetch it again."""
 CLOSE_S = 3.0
 COMMIT_AT_CLOSE_S = 2.0
 SAY_AGAIN_S = 60.0
+TROUBLE_S = 30.0
+"""How long brokers that said nothing more count as away; clients that look for them say so again sooner."""
 
 
 class Link:
@@ -51,6 +53,12 @@ class Link:
         self._assigned: dict[int, KafkaReader] = {}  # the polling thread's
         self._thread: threading.Thread | None = None
         self._said: dict[str, float] = {}
+        self._trouble, self._troubled_at = "", 0.0
+
+    @property
+    def trouble(self) -> str:
+        """What is waited for: what a client has said of its brokers a moment ago, and no record has come since."""
+        return self._trouble if time.monotonic() - self._troubled_at < TROUBLE_S else ""
 
     def attach(self, reader: KafkaReader) -> None:
         """Fetch for *reader* from now on. *Raises* `SourceFailed` if its partition is open already."""
@@ -155,6 +163,8 @@ class Link:
         self._deliver(records)
 
     def _deliver(self, records: dict[int, list[Message]]) -> None:
+        if records:
+            self._trouble = ""
         for number, each in records.items():
             reader = self._assigned.get(number)
             if reader is not None:
@@ -228,6 +238,7 @@ class Link:
     def _say(self, error: KafkaError) -> None:
         """Warn that we wait; once a minute at most for the same."""
         now, name = time.monotonic(), error.name()
+        self._trouble, self._troubled_at = f"topic {self.topic}: waiting for its brokers: {error.str()}", now
         if now - self._said.get(name, -SAY_AGAIN_S) >= SAY_AGAIN_S:
             self._said[name] = now
-            LOG.warning("topic %s: waiting for its brokers: %s", self.topic, error.str())
+            LOG.warning("%s", self._trouble)
