@@ -27,6 +27,7 @@ from hosting.bulk.files import PartitionFiles
 from reliable_rx.errors import CheckpointRefused, PositionUnavailable, SourceFailed, StoreOwned
 from reliable_rx.reliable import Batch
 from reliable_rx.testing.faults import arm, disk_full, nth
+from reliable_rx.testing.hostile import VALUES, Hostile
 
 POINTS = ("export.after_chunk", "export.before_sync", "export.before_rename", "export.after_rename")
 KILLED = -signal.SIGKILL
@@ -384,3 +385,16 @@ def test_partitions_of_any_name(tmp_path: Path) -> None:
     assert {name: ids(tmp_path, name) for name in names} == {name: [0, 1] for name in names}
     with pytest.raises(SourceFailed, match="too long"):
         export(GeneratorSource(lambda i, random: i, partitions=["x" * 300], count=2), tmp_path, workers=1)
+
+
+@pytest.mark.parametrize("hostile", VALUES, ids=repr)
+def test_hostile_values_are_written_or_named(tmp_path: Path, hostile: Hostile) -> None:
+    """As a value, in a field of the first events and of a later one: it is written, or its position is said."""
+    rows: list[list[Any]] = [[hostile.make()], [{"a": hostile.make()}], [*[{"a": 1}] * 15, {"a": hostile.make()}]]
+    for number, values in enumerate(rows):
+        try:
+            export(ListSource(values), tmp_path / str(number), events_per_file=10, workers=1)
+        except SourceFailed as error:
+            assert f"position {len(values) - 1}" in error.message
+        else:
+            assert len(loaded(tmp_path / str(number))) == len(values)

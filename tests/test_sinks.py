@@ -15,6 +15,7 @@ import random
 import signal
 import sqlite3
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -22,6 +23,7 @@ import pytest
 from forked import Forked, script
 
 from hosting.sinks import CallbackSink, JsonLinesSink, SqliteTableSink, json_lines, sqlite_table, to_plain
+from hosting.sinks.flushed_mark import FlushedMark
 from reliable_rx import probes
 from reliable_rx.errors import CheckpointRefused, InternalError, PositionUnavailable, StoreOwned, StoreUnavailable
 from reliable_rx.testing import check_sink
@@ -107,16 +109,43 @@ def test_the_suite_finds_planted_bugs(tmp_path: Path) -> None:
     class Nosy(JsonLinesSink):
         def _check_gap(self, first: int) -> None: ...
 
-    for kind in (Doubling, Endless, Nosy):
+    class Raw(JsonLinesSink):
+        def _line(self, n: int, value: Any) -> str:
+            return f'{{"id":{n},"value":{json.dumps(to_plain(value))}}}\n'
+
+    class Half(JsonLinesSink):
+        def write(self, first: int, values: Any, /) -> None:
+            for n, value in enumerate(values, first):
+                super().write(n, [value])
+                self._length -= 1
+
+    class Silent(JsonLinesSink):
+        def skip(self, n: int, until: int, why: str, letter: Any, /) -> None:
+            self._next = until
+
+    class Misnaming(JsonLinesSink):
+        def _line(self, n: int, value: Any) -> str:
+            return super()._line(self._next, value)
+
+    for kind in (Doubling, Endless, Nosy, Raw, Half, Silent, Misnaming):
         path = tmp_path / f"{kind.__name__}.jsonl"
         with pytest.raises(AssertionError):
             check_sink(lambda path=path, kind=kind: kind(path), lambda path=path: values_of(path))
     with pytest.raises(AssertionError):
         check_sink(lambda: Forgetting(tmp_path / "f.db", "t"), list)
 
+    class Late(SqliteTableSink):
+        def _to_rows(self, values: Any) -> Any:
+            getters = self._getters or {"value": lambda value: value}
+            return [(n, value) for n, value in enumerate(values, self._next)], getters
 
+    with pytest.raises(AssertionError, match="can be flushed"):
+        check_sink(lambda: Late(tmp_path / "l.db", "t"), lambda: rows_of(tmp_path / "l.db"), values=["a", "b"])
+
+
+@pytest.mark.parametrize("mark", [None, 0])
 @pytest.mark.parametrize("ending", [None, ValueError("bad\nday")])
-def test_torn_at_every_byte(tmp_path: Path, ending: Exception | None) -> None:
+def test_torn_at_every_byte(tmp_path: Path, ending: Exception | None, mark: int | None) -> None:
     """Cut at any byte, the file is opened behind its last whole line, completed, and equal to an untorn one."""
     values = [Price("A", 1.5), "two\nlines", {"é": [1, None]}]
 
@@ -137,6 +166,10 @@ def test_torn_at_every_byte(tmp_path: Path, ending: Exception | None) -> None:
     for size in range(len(data) + 1):
         for tail in (b"", b"\0\0\0"):
             torn.write_bytes(data[:size] + tail)
+            torn.with_name("torn.jsonl.flushed").unlink(missing_ok=True)
+            if mark is not None:
+                with closing(FlushedMark(torn)) as beside:
+                    beside.write(mark)
             finish(torn)
             assert torn.read_bytes() == data
 

@@ -15,7 +15,7 @@ import pytest
 import reliable_rx as rx
 from checkpoint import MemoryStore
 from hosting import App, CallbackSink, JsonLinesSink, ListSource, QueryEvaluator, SqliteTableSink
-from reliable_rx.errors import LeaseLost, PositionUnavailable, StoreUnavailable, ValueRefused
+from reliable_rx.errors import CheckpointRefused, LeaseLost, PositionUnavailable, StoreUnavailable, ValueRefused
 from reliable_rx.reliable import DeadLetter
 
 UNWRITABLE = (b"\xff", frozenset([object]), "\ud83d\ude00"[:1] + "\ud83d" + "\ude00", {(1, 2): 3})
@@ -384,6 +384,30 @@ def test_a_flipped_bit_in_a_flushed_line(tmp_path: Path, count: int) -> None:
     path.write_bytes(whole)
     assert incidents_of(world.run(JsonLinesSink(path))) == []
     assert path.read_bytes() == whole
+
+
+def test_every_flipped_bit_of_a_flushed_file(tmp_path: Path) -> None:
+    """Found or not, it changes nothing in the file, and no bit leads to another position."""
+    path = tmp_path / "out.jsonl"
+    sink = JsonLinesSink(path)
+    sink.open("s")
+    sink.write(0, ["a", 1.5, None, ["b", {"c": True}]])
+    sink.flush()
+    sink.close()
+    whole = path.read_bytes()
+    refused = 0
+    for bit in range(8 * len(whole)):
+        damaged = bytearray(whole)
+        damaged[bit // 8] ^= 1 << bit % 8
+        path.write_bytes(damaged)
+        try:
+            assert sink.open("s") == 4
+        except CheckpointRefused:
+            refused += 1
+        sink.close()
+        assert path.read_bytes() == damaged, f"bit {bit}"
+    assert refused > 4 * len(whole)
+    assert {each.name for each in tmp_path.iterdir()} == {"out.jsonl", "out.jsonl.flushed"}
 
 
 @pytest.mark.parametrize("change", ["an odd line", "a foreign end", "no newline"])

@@ -19,6 +19,8 @@ from types import NoneType, UnionType
 from typing import Any, Union, get_args, get_origin, get_type_hints
 
 from hosting.sinks.plain import field_names, to_plain
+from hosting.sinks.text import error_text, to_json
+from hosting.sinks.text import shown as shown_text
 from reliable_rx.errors import InternalError, SourceFailed
 
 PARTITION, POSITION, VALUE = "_partition", "_position", "value"
@@ -61,7 +63,7 @@ def kind_of(value: Any) -> Kind:
         return native
     try:
         plain = to_plain(value)
-    except TypeError:
+    except Exception:
         return "json"  # which does not take it either, and says where it stands
     return "json" if isinstance(plain, (list, dict)) else kind_of(plain)
 
@@ -93,7 +95,7 @@ def _number(value: Any) -> float:
 
 
 def _json(value: Any) -> str:
-    return json.dumps(to_plain(value), ensure_ascii=False)
+    return to_json(to_plain(value))
 
 
 def _unknown(value: Any) -> Any:
@@ -120,8 +122,7 @@ KINDS = [kind for kind in RULES if kind not in ("value", "unknown")]
 
 
 def shown(value: Any) -> str:
-    text = repr(value)
-    return text if len(text) <= SHOWN_CHARACTERS_MAX else f"{text[: SHOWN_CHARACTERS_MAX - 1]}…"
+    return shown_text(value, most=SHOWN_CHARACTERS_MAX)
 
 
 @dataclass(frozen=True)
@@ -212,8 +213,9 @@ def _fitted(rule: Rule, name: str, index: int, cell: Any) -> Any:
         return None
     try:
         return rule.fit(cell)
-    except (TypeError, ValueError, OverflowError) as error:
-        raise Misfit(index, f"column {name!r}: {error}") from error
+    except Exception as error:  # values are the user's, and so is what they raise
+        why = str(error) if isinstance(error, (TypeError, ValueError)) else error_text(error)
+        raise Misfit(index, f"column {name!r}: {why}") from error
 
 
 def fields_of(value: Any) -> Mapping[str, Any] | None:

@@ -46,7 +46,8 @@ def recover(file: Any, path: Path, flushed: int | None) -> Found:
     if not size:
         return Found(0, 0)
     _check_ours(file, path)
-    durable = size if flushed is None else min(flushed, size)
+    is_shorter = flushed is None or size < flushed  # somebody has cut it, or nothing is known
+    durable = size if flushed is None or is_shorter else flushed
     first_checked = _line_start(file, max(0, durable - CHECKED_BYTES))
     start = _line_start(file, max(0, first_checked - 1))  # one line more: a good one, unless the file is not ours
     good, next_id = start, None
@@ -57,13 +58,15 @@ def recover(file: Any, path: Path, flushed: int | None) -> Found:
         good, next_id = good + len(line), ids[1]
     if good == size:
         return Found(good, next_id or 0)
-    return _end_at(file, path, size, good, next_id, may_cut=flushed is not None and good >= durable)
+    return _end_at(file, path, size, good, next_id, may_cut=good >= durable, may_be_begun=is_shorter)
 
 
-def _end_at(file: Any, path: Path, size: int, good: int, next_id: int | None, *, may_cut: bool) -> Found:
+def _end_at(
+    file: Any, path: Path, size: int, good: int, next_id: int | None, *, may_cut: bool, may_be_begun: bool
+) -> Found:
     """Make the file end behind its good lines, if what follows them is torn."""
     line = next(_lines(file, good), b"")
-    unfinished = good + len(line) == size and not line.endswith(b"\n")
+    unfinished = good + len(line) == size and not line.endswith(b"\n") and (may_cut or may_be_begun)
     ids = ids_of(line)
     if unfinished and ids is not None and next_id in (None, ids[0]):  # all of it but for the end of the line
         _write_end(file, size)
