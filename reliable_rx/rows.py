@@ -199,7 +199,8 @@ class Loader:
         if saved == signature(instance.plan):
             restore(instance, row)
             if self.tells:
-                self.report.kept += [node.path for node in instance.plan.slots]
+                slots = zip(instance.plan.slots, row[2], strict=True)
+                self.report.kept += [node.path for node, values in slots if values is not None]
         else:
             self._merge(instance, row, saved)
 
