@@ -156,6 +156,11 @@ class Instance:
             except BaseException as raised:
                 self.world.effect_failed(node, self.world.blame(raised))
 
+    def stop(self, node: PlanNode) -> None:
+        """Stop *node* alone: what stands before it goes on for those who read its inner sequences."""
+        self.active &= ~node.bit
+        self._release(node)
+
     def _release(self, node: PlanNode) -> None:
         if node.leaf:
             self.world.unsubscribe(self, node)

@@ -14,6 +14,7 @@ from typing import Any
 
 from reliable_rx.errors import CheckpointRefused
 from reliable_rx.instance import Instance
+from reliable_rx.merging import align, empty, replace_timers, restore_timer, subscribe_at_once, take_places
 from reliable_rx.operator import Stage, state_fields
 from reliable_rx.plan import Plan, PlanNode
 from reliable_rx.query import Inner
@@ -43,7 +44,8 @@ class Report:
     fresh: list[str] = field(default_factory=list)
 
     def __str__(self) -> str:
-        parts = [(name, getattr(self, name)) for name in ("kept", "migrated", "dropped", "fresh")]
+        kept = set(self.kept) - {*self.dropped, *self.fresh}  # what is so in one instance of several is not kept
+        parts = [("kept", kept), *((name, getattr(self, name)) for name in ("migrated", "dropped", "fresh"))]
         return "; ".join(f"{name}: {', '.join(sorted(set(paths)))}" for name, paths in parts if paths) or "no state"
 
 
@@ -208,12 +210,14 @@ class Loader:
         """Start *instance* afresh, then put back what its paths still know."""
         instance.start()
         subscribe_at_once(instance)
-        active, detached, states, timers, _ = row
+        active, detached, states, timers, orders = row
         slots = [place for place in range(len(saved)) if saved[place][3]]
         known = {saved[place][0]: place for place in range(len(saved))}
         for node in instance.plan.nodes:
             if node.path in known and saved[known[node.path]][1] == node.op.name:
                 empty(instance, node)
+        self.report.fresh += align(instance, {path: active >> place & 1 for path, place in known.items()}, saved)
+        take_places(instance, {saved[place][0]: order for place, order in orders})
         for node in instance.plan.nodes:
             place = known.get(node.path)
             if place is None or saved[place][1] != node.op.name:
@@ -231,8 +235,6 @@ class Loader:
     def _keep(
         self, instance: Instance, node: PlanNode, active: int, saved: tuple[str, str, int, tuple[str, ...]], values: Any
     ) -> None:
-        if not active and instance.active & node.bit and not node.op.counts_readers:
-            instance.deactivate(node, force=True)
         if node.slot < 0 or values is None:
             return
         fields, kind = dict(zip(saved[3], values, strict=True)), type(node.op)
@@ -309,39 +311,3 @@ def know_hubs(instance: Instance) -> None:
             state.tokens = tuple(dict.fromkeys((*state.tokens, node.op.token)))  # type: ignore[attr-defined]
             if node.op.counts_readers:
                 hubs.update(dict.fromkeys(state.tokens, node))
-
-
-def subscribe_at_once(instance: Instance) -> None:
-    """Let operators that subscribe one action later do it now: what they have scheduled gives way to what was saved."""
-    for node in reversed(instance.plan.nodes):
-        timers = (instance.timers or {}).get(node.index, {}) if node.inputs else {}
-        for tag in [tag for tag, timer in timers.items() if timer[0] <= instance.world.now(node)]:
-            instance.cancel_timer(node, tag)
-            instance.fire(node, tag)
-
-
-def empty(instance: Instance, node: PlanNode) -> None:
-    """End what a fresh start has opened inside *node*: what was saved takes its place."""
-    for key in list((instance.subjects or {}).get(node.index, ())):
-        instance.end_group(node, key, None)
-    for child in list((instance.children or {}).get(node.index, {}).values()):
-        child.dispose()
-        instance.drop_child(node, child)
-    if node.op.calls_out and instance.active & node.bit:
-        instance.world.calls.drop(instance, node)
-
-
-def replace_timers(instance: Instance, node: PlanNode, timers: list[tuple[Any, ...]]) -> None:
-    """Cancel what a fresh start has scheduled for *node* and schedule what was saved."""
-    for tag in list((instance.timers or {}).get(node.index, ())):
-        instance.cancel_timer(node, tag)
-    if instance.active & node.bit:
-        for tag, due, order in timers:
-            restore_timer(instance, node, tag, due, order)
-
-
-def restore_timer(instance: Instance, node: PlanNode, tag: Hashable, due: float, order: int) -> None:
-    if instance.timers is None:
-        instance.timers = {}
-    timer = instance.world.resume_timer(instance, node, tag, due, order)
-    instance.timers.setdefault(node.index, {})[tag] = timer

@@ -1,0 +1,113 @@
+"""Bringing a fresh instance of an edited query to where the one before was: what runs, who reads in which order.
+
+A fresh start subscribes, and what it meets may end it at once, or may have begun later in the run before. So after it
+what is known runs exactly if it ran, and what is new runs if something before it does. Rejected: not starting at all
+(operators that are new would never have begun).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from typing import TYPE_CHECKING, Any
+
+from reliable_rx.query import HubLeaf
+from reliable_rx.reading import reads_inner, remember_order, subject_of
+
+if TYPE_CHECKING:
+    from reliable_rx.instance import Instance
+    from reliable_rx.plan import PlanNode
+    from reliable_rx.rows import Signature
+
+
+def subscribe_at_once(instance: Instance) -> None:
+    """Let operators that subscribe one action later do it now: what they have scheduled gives way to what was saved."""
+    for node in reversed(instance.plan.nodes):
+        timers = (instance.timers or {}).get(node.index, {}) if node.inputs else {}
+        for tag in [tag for tag, timer in timers.items() if timer[0] <= instance.world.now(node)]:
+            instance.cancel_timer(node, tag)
+            instance.fire(node, tag)
+
+
+def empty(instance: Instance, node: PlanNode) -> None:
+    """End what a fresh start has opened inside *node*: what was saved takes its place."""
+    for key in list((instance.subjects or {}).get(node.index, ())):
+        instance.end_group(node, key, None)
+    for child in list((instance.children or {}).get(node.index, {}).values()):
+        child.dispose()
+        instance.drop_child(node, child)
+    if node.op.calls_out and instance.active & node.bit:
+        instance.world.calls.drop(instance, node)
+
+
+def align(instance: Instance, active: dict[str, int], saved: Signature) -> list[str]:
+    """Let those run that ran when *active* was saved, which a fresh start may have begun later or ended at once.
+
+    What is new runs if something before it does. Returned are readers of shared parts that begin anew: what they had
+    heard of it is not known.
+    """
+    anew: list[str] = []
+    names = {each[0]: each[1] for each in saved}
+    runs: dict[int, bool] = {}
+    for node in instance.plan.nodes:
+        if node.op.counts_readers or isinstance(node.op, HubLeaf):
+            runs[node.index] = bool(instance.active & node.bit)
+            if runs[node.index] != bool(active.get(node.path, runs[node.index])):
+                anew.append(node.path)
+        elif names.get(node.path) == node.op.name:
+            runs[node.index] = bool(active[node.path])
+        elif node.inputs:
+            runs[node.index] = any(runs[each.index] for each in node.inputs)
+        else:
+            runs[node.index] = bool(instance.active & node.bit)
+        if runs[node.index] and not instance.active & node.bit:
+            resubscribe(instance, node)
+        elif instance.active & node.bit and not runs[node.index]:
+            instance.stop(node)
+    return anew
+
+
+def take_places(instance: Instance, orders: dict[str, int]) -> None:
+    """Let each leaf that reads have the place among all readers that it had."""
+    for leaf in instance.plan.leaves:
+        order = orders.get(leaf.path)
+        if order is None or not instance.active & leaf.bit:
+            continue
+        if reads_inner(leaf):
+            remember_order(instance, leaf, order)
+            subject = subject_of(instance, leaf)
+            subject.subscribers = [
+                (order, *each[1:]) if each[1] is instance and each[2] is leaf else each for each in subject.subscribers
+            ]
+        else:
+            instance.world.unsubscribe(instance, leaf)
+            instance.world.resume(instance, leaf, order)
+
+
+def resubscribe(instance: Instance, node: PlanNode) -> None:
+    """Let *node* run, which a fresh start has not begun or has ended."""
+    instance.active |= node.bit
+    if node.slot >= 0 and instance.states[node.slot] is None:
+        instance.states[node.slot] = instance.ops[node.index].initial()
+    if node.leaf:
+        order = instance.world.order()
+        if reads_inner(node):
+            remember_order(instance, node, order)
+            subject_of(instance, node).add((order, instance, node))
+        else:
+            instance.world.resume(instance, node, order)
+
+
+def replace_timers(instance: Instance, node: PlanNode, timers: list[tuple[Any, ...]]) -> None:
+    """Cancel what a fresh start has scheduled for *node* and schedule what was saved."""
+    for tag in list((instance.timers or {}).get(node.index, ())):
+        instance.cancel_timer(node, tag)
+    if instance.active & node.bit:
+        for tag, due, order in timers:
+            restore_timer(instance, node, tag, due, order)
+
+
+def restore_timer(instance: Instance, node: PlanNode, tag: Hashable, due: float, order: int) -> None:
+    if instance.timers is None:
+        instance.timers = {}
+    timer = instance.world.resume_timer(instance, node, tag, due, order)
+    instance.timers.setdefault(node.index, {})[tag] = timer
