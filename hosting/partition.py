@@ -14,8 +14,9 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from hosting.blame import blamed
 from hosting.incidents import Incidents
-from hosting.sources.bad_records import CAUGHT, reason_of
+from hosting.sources.bad_records import reason_of
 from hosting.sources.pushed import LogUnavailable
 from hosting.turn import Events, Rejects
 from reliable_rx.errors import PositionUnavailable, SourceFailed, StoreUnavailable, described, invariant
@@ -136,9 +137,11 @@ class Partition:
         if timestamp is None:
             return min(count_max, self.waiting)
         most, ahead, start = min(count_max, self.waiting), self.ahead, self.start
-        with suppress(*CAUGHT):  # what comes before it is taken, and then it is at the head
+        try:
             while count < most and ((time := timestamp(ahead[start + count])) < limit or (included and time == limit)):
                 count += 1
+        except BaseException as raised:
+            blamed(raised)  # what comes before it is taken, and then it is at the head
         return count
 
     @property
@@ -150,7 +153,8 @@ class Partition:
             return float("-inf")
         try:
             return time_of(self.timestamp, self.ahead[self.start])
-        except CAUGHT as error:
+        except BaseException as raised:
+            error = blamed(raised)
             raise SourceFailed(
                 f"{self.source} partition {self.name}: the time of id {self.position:,} cannot be read: "
                 f"{described(error)}; mend `timestamp`, or read past it with on_bad_record='skip' or 'dead_letter'",
@@ -235,13 +239,14 @@ def sift(batch: Batch, timestamp: Callable[[Any], float]) -> Iterator[Batch]:
     for n, value in enumerate(batch.values, batch.first):
         try:
             time_of(timestamp, value)
-        except CAUGHT as error:
+        except BaseException as raised:
+            why = reason_of(blamed(raised))
             if values:
                 yield Batch(first, values, skipped=batch.skipped, rejected=tuple(rejected))
                 batch, values, rejected = replace(batch, skipped=0), [], []
             first = n + 1
             batch = replace(batch, skipped=batch.skipped + 1)
-            rejected.append(Rejected(n, value, f"its time cannot be read: {reason_of(error)}"))
+            rejected.append(Rejected(n, value, f"its time cannot be read: {why}"))
         else:
             values.append(value)
     yield replace(batch, first=first, values=values, rejected=tuple(rejected))

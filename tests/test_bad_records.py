@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import signal
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,7 @@ from lanes import at_each_commit
 
 import reliable_rx as rx
 from checkpoint import MemoryStore
-from hosting import App, FileSource, JsonLinesSink, QueryEvaluator
+from hosting import App, FileSource, GeneratorSource, JsonLinesSink, QueryEvaluator
 from hosting.sources import lines
 from hosting.sources.faults import FaultySource
 from hosting.sources.polling import PolledSource, Want
@@ -20,7 +21,7 @@ from hosting.sources.shared import SharedSource
 from reliable_rx import operators as ops
 from reliable_rx.errors import ReliableRxError, SourceFailed
 from reliable_rx.reliable import DeadLetter
-from reliable_rx.testing import check_ledger
+from reliable_rx.testing import check_ledger, hostile
 from reliable_rx.testing.steps import add
 
 FILES: dict[str, tuple[bytes, list[int]]] = {
@@ -62,8 +63,14 @@ def file(request: pytest.FixtureRequest, tmp_path: Path) -> tuple[Path, list[int
 class Host:
     """One store, one evaluator after the other."""
 
-    def __init__(self, make: Callable[[], Any], **options: Any) -> None:
-        self.make, self.options = make, {"batch_events_max": 2, **options}
+    def __init__(
+        self,
+        make: Callable[[], Any],
+        *,
+        query: Callable[[Any], Any] = lambda rows: rows.pipe(ops.scan(add, 0)),
+        **options: Any,
+    ) -> None:
+        self.make, self.query, self.options = make, query, {"batch_events_max": 2, **options}
         self.store = MemoryStore()
         self.evaluator = self.new()
         HOSTS.append(self)
@@ -71,7 +78,7 @@ class Host:
     def new(self) -> QueryEvaluator:
         evaluator = QueryEvaluator(self.store, background=False, checkpoint_interval_s=1e9, **self.options)
         evaluator.source("rows", self.make())
-        evaluator.create("sum", rx.source("rows").pipe(ops.scan(add, 0)))
+        evaluator.create("sum", self.query(rx.source("rows")))
         return evaluator
 
     def crash(self) -> None:
@@ -361,3 +368,77 @@ def test_keyed_and_sorted_files_that_have_grown(tmp_path: Path) -> None:
         host.crash()
         host.evaluator.run()
         assert "has grown from 4 to 6 bytes" in growth(host)[0]
+
+
+ERRORS = {each.name: each for each in hostile.ERRORS}
+PLACES = ("types", "parse", "key", "timestamp")
+
+
+@pytest.mark.parametrize("place", PLACES)
+@pytest.mark.parametrize("kind", ["jsonl", "csv"])
+@pytest.mark.parametrize("name", ERRORS)
+def test_whatever_the_functions_of_a_source_raise(tmp_path: Path, name: str, kind: str, place: str) -> None:
+    """It spoils the records on which it is raised, in our words; they are the same after a crash."""
+    path = tmp_path / f"rows.{kind}"
+    is_csv = kind == "csv"
+    path.write_bytes(b"n\n" * is_csv + b"".join((b"%d\n" if is_csv else b'{"n": %d}\n') % n for n in range(10)))
+    hostile_one = hostile.Raises(name)
+
+    def raises(text: Any) -> Any:
+        return hostile_one(int(text))
+
+    policy: list[Any] = ["fail"]
+
+    def make() -> FileSource:
+        places: dict[str, dict[str, Any]] = {
+            "types": {"types": {"n": raises}},
+            "parse": {"parse": lambda row: (raises(row["n"]), row)[1]},
+            "key": {"partition_by": lambda row: "01"[raises(row["n"]) % 2], "partitions": ["0", "1"]},
+            "timestamp": {"timestamp": lambda row: float(raises(row["n"]))},
+        }
+        return FileSource(path, on_bad_record=policy[0], **places[place])
+
+    host = Host(make, query=lambda rows: rows.map(lambda row: int(row["n"])))
+    with pytest.raises(SourceFailed, match=r"rows.*mend.*on_bad_record='skip'") as caught:
+        host.evaluator.run()
+    assert caught.value.position == (2 if place == "key" else 4)
+    policy[0] = "dead_letter"
+    for _ in range(2):
+        host.crash()
+        host.evaluator.run()
+        assert sorted(host.seen("sum")) == [0, 1, 2, 3, 5, 6, 7, 8]
+        letters = host.seen("rows.dead_letters")
+        assert [int(each.value["n"]) for each in letters] == [4, 9]
+        assert all(len(each.error) < 3000 for each in letters)
+
+
+@pytest.mark.parametrize("name", ERRORS)
+def test_whatever_a_generator_or_an_order_raises(tmp_path: Path, name: str) -> None:
+    """It is a failure of the source that names the record, with what comes before it delivered."""
+    reader = GeneratorSource(lambda i, _: hostile.Raises(name)(i), count=9).open("0", 0)
+    assert reader.fetch(100).values == [0, 1, 2, 3]
+    for _ in range(2):
+        with pytest.raises(SourceFailed, match="failed at record 4") as caught:
+            reader.fetch(100)
+        assert (caught.value.partition, caught.value.position) == ("0", 4)
+    path = tmp_path / "rows.jsonl"
+    path.write_bytes(b"1\n4\n")
+    with pytest.raises(SourceFailed, match="sort_by failed"):
+        FileSource(path, sort_by=hostile.Raises(name)).open(path.name, 0).fetch(1)
+
+
+def test_an_interrupt_is_not_a_bad_record(tmp_path: Path) -> None:
+    """Ctrl-C while a function reads a record goes through, whatever the policy."""
+    path = tmp_path / "rows.jsonl"
+    path.write_bytes(b"1\n")
+
+    def interrupted(_: Any) -> Any:
+        signal.raise_signal(signal.SIGINT)
+
+    for place in ("parse", "partition_by", "timestamp", "sort_by"):
+        options: dict[str, Any] = {place: interrupted}
+        if place == "partition_by":
+            options["partitions"] = ["a"]
+        host = Host(lambda options=options: FileSource(path, on_bad_record="skip", **options))  # type: ignore[misc]
+        with pytest.raises(KeyboardInterrupt):
+            host.evaluator.run()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import gzip
 import os
 from collections.abc import Callable
-from contextlib import closing
+from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +17,7 @@ from lanes import examples
 from hosting.sources import FileSource, lines
 from reliable_rx.errors import PositionUnavailable, ReliableRxError, SourceFailed
 from reliable_rx.reliable import Rejected
+from reliable_rx.testing import hostile
 from reliable_rx.testing.sources import check_source
 
 POLICIES = ("skip", "dead_letter")
@@ -344,3 +345,21 @@ def test_csv_of_pieces(tmp_path_factory: pytest.TempPathFactory, pieces: list[by
         else:
             source = FileSource(path, on_bad_record="skip")
             assert events(source, at=at) == whole[at:] == events(source, at=at)
+
+
+@pytest.mark.parametrize("kind", ["csv", "jsonl"])
+@examples(150)
+@given(records=st.lists(hostile.records(), max_size=8), size=st.sampled_from([1, 100, 65_536]))
+def test_files_of_hostile_records(
+    kind: str, tmp_path_factory: pytest.TempPathFactory, records: list[bytes], size: int
+) -> None:
+    """Lines as they may come: each is read or refused, the same in every block, and never in a raw error."""
+    path = tmp_path_factory.mktemp("hostile") / f"rows.{kind}"
+    path.write_bytes((b"a,b\n" if kind == "csv" else b"1\n") + b"\n".join(records))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(lines, "RECORD_BYTES_MAX", 150_000)
+        whole = repr(events(FileSource(path, on_bad_record="skip")))
+        patch.setattr(lines, "BLOCK_BYTES", size)
+        assert repr(events(FileSource(path, on_bad_record="dead_letter"))) == whole
+        with suppress(SourceFailed):
+            assert repr(events(FileSource(path))) == whole

@@ -18,8 +18,6 @@ POLICIES = ("fail", "skip", "dead_letter")
 RAW_MAX = 65_536
 REASON_MAX = 2_000
 ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+")
-CAUGHT = (Exception, SystemExit)
-"""What a function that reads a record may raise and only this record suffers for; an interrupt is the user's."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,10 +12,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from hosting.sources.bad_records import CAUGHT, reason_of
+from hosting.blame import blamed
+from hosting.sources.bad_records import reason_of
 from reliable_rx.errors import SourceFailed
 
-Bad = tuple[int, BaseException]
+Bad = tuple[int, Exception]
 """The index of the first record that cannot be decoded, and why."""
 SHOWN_MAX = 200
 
@@ -94,14 +95,15 @@ class Decoder:
         try:
             for index, row in enumerate(rows):  # noqa: B007 (the failing index is read below)
                 split[str(key_of(row))].append(row)
-        except CAUGHT as error:
-            return split, (index, error)
+        except BaseException as raised:
+            return split, (index, blamed(raised))
         return split, None
 
     def _decode(self, rows: Sequence[Any]) -> tuple[Sequence[Any], Bad | None]:
         try:
             return self._values(rows), None
-        except CAUGHT:
+        except BaseException as raised:
+            blamed(raised)
             return self._decode_until_bad(rows)
 
     def _decode_until_bad(self, rows: Sequence[Any]) -> tuple[Sequence[Any], Bad | None]:
@@ -109,11 +111,17 @@ class Decoder:
         for index, row in enumerate(rows):
             try:
                 values += self._values([row])
-            except CAUGHT as error:
-                return values, (index, self._explain(row, error))
+            except BaseException as raised:
+                return values, (index, self._explain(row, blamed(raised)))
         return values, None
 
     def _values(self, rows: Sequence[Any]) -> list[Any]:
+        values = self._converted(rows)
+        if len(values) != len(rows):  # it would end a `map` in silence
+            raise RuntimeError("a function that reads records has raised StopIteration")
+        return values
+
+    def _converted(self, rows: Sequence[Any]) -> list[Any]:
         names = self._columns
         if self._names is None or names is None:
             values = self._convert_records(rows)
@@ -143,7 +151,7 @@ class Decoder:
         """Return a record as it is told that cannot be decoded: with the names of its columns."""
         return row if self._names is None else dict(zip(self._names, row, strict=True))
 
-    def _explain(self, row: Any, error: BaseException) -> BaseException:
+    def _explain(self, row: Any, error: Exception) -> Exception:
         """Say which column cannot be converted, if that is the reason."""
         for name, convert in self._reading.types.items():
             if self._names is None and not (isinstance(row, dict) and name in row):
@@ -151,8 +159,9 @@ class Decoder:
             text = row[name if self._names is None else self._names.index(name)]
             try:
                 convert(text)
-            except CAUGHT as reason:
-                return ValueError(f"column {name!r} holds {shown(text)}, which its type refuses ({reason_of(reason)})")
+            except BaseException as raised:
+                reason = reason_of(blamed(raised))
+                return ValueError(f"column {name!r} holds {shown(text)}, which its type refuses ({reason})")
         return error
 
 
@@ -160,6 +169,7 @@ def shown(value: Any) -> str:
     """Return *value* as a message shows it."""
     try:
         text = repr(value)
-    except Exception:
+    except BaseException as raised:
+        blamed(raised)
         return f"a {type(value).__name__} that cannot be shown"
     return text if len(text) <= SHOWN_MAX else f"{text[:SHOWN_MAX]}…"

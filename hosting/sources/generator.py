@@ -12,15 +12,16 @@ from __future__ import annotations
 import os
 import random
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from hosting.blame import blamed
 from hosting.sources.faults import Fault, FaultySource
 from hosting.sources.finding import first_at
 from hosting.sources.script import Change, Script, made_by
 from hosting.starting import ENDLESS
-from reliable_rx.errors import PositionUnavailable, SourceFailed
+from reliable_rx.errors import PositionUnavailable, SourceFailed, described
 from reliable_rx.reliable import Batch, Listing, Reader
 
 BLOCK = 64
@@ -107,7 +108,7 @@ class GeneratorSource:
             message = f"partition {partition!r} has records 0 to {end} and none at {at}"
             raise PositionUnavailable(message, wanted=at, first=0, end=end)
         there = None if self._rate_per_s is None else self._there
-        return _GeneratorReader(function, f"{self._seed}/{partition}/", at, end, there)
+        return _GeneratorReader(function, partition, f"{self._seed}/{partition}/", at, end, there)
 
     def _function_of(self, partition: str) -> Function:
         if partition not in self._script.listings:
@@ -175,9 +176,10 @@ class _NotingReader:
 
 class _GeneratorReader:
     def __init__(
-        self, function: Function, seed: str, at: int, end: int | None, there: Callable[[], int] | None
+        self, function: Function, partition: str, seed: str, at: int, end: int | None, there: Callable[[], int] | None
     ) -> None:
-        self._function = function
+        self._function, self._partition = function, partition
+        self._failure: SourceFailed | None = None
         self._seed = seed
         self._position = at
         self._end = end
@@ -194,8 +196,12 @@ class _GeneratorReader:
             end = min(end, max(first, self._there()))
         wanted = end - first
         values = self._held
-        while len(values) < wanted:
+        while len(values) < wanted and self._failure is None:
             values += self._block((first + len(values)) // BLOCK)
+        if self._failure is not None and len(values) < wanted:
+            wanted, end = len(values), first + len(values)
+            if not values:
+                raise self._failure
         self._held = values[wanted:]
         del values[wanted:]
         self._position = end
@@ -212,7 +218,23 @@ class _GeneratorReader:
         function = self._function
         start = index * BLOCK
         end = start + BLOCK if self._end is None else min(start + BLOCK, self._end)
-        return [function(i, draw) for i in range(start, end)]
+        try:
+            return [function(i, draw) for i in range(start, end)]
+        except BaseException as raised:
+            blamed(raised)
+        draw.seed(f"{self._seed}{index}")
+        return list(self._until_it_fails(start, end))
+
+    def _until_it_fails(self, start: int, end: int) -> Iterator[Any]:
+        for i in range(start, end):
+            try:
+                yield self._function(i, self._random)
+            except BaseException as raised:
+                error = blamed(raised)
+                message = f"the function that makes the records failed at record {i:,}: {described(error)}; mend it"
+                self._failure = SourceFailed(message, source="generator", partition=self._partition, position=i)
+                self._failure.__cause__ = error
+                return
 
 
 def _names(

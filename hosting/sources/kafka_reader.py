@@ -14,7 +14,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
-from hosting.sources.bad_records import CAUGHT, reason_of
+from hosting.blame import blamed
+from hosting.sources.bad_records import reason_of
 from hosting.sources.kafka_record import record_of
 from reliable_rx.errors import ReliableRxError, SourceFailed, described
 from reliable_rx.reliable import Batch, Rejected
@@ -89,7 +90,8 @@ class KafkaReader:
             try:
                 for record in records[index:]:
                     values.append(self._decode(record))  # noqa: PERF401  # what was decoded is kept if the next fails
-            except CAUGHT as error:
+            except BaseException as raised:
+                error = blamed(raised)
                 index = len(values) + len(rejected)
                 if values or self._fails:
                     self._put_back(first + index, records[index:])

@@ -11,7 +11,8 @@ from typing import Any
 
 from checkpoint.codec import decode, encode
 from checkpoint.log import Log
-from hosting.sources.bad_records import CAUGHT, RAW_MAX, OnBadRecord, check_policy, reason_of
+from hosting.blame import blamed
+from hosting.sources.bad_records import RAW_MAX, OnBadRecord, check_policy, reason_of
 from reliable_rx.errors import PositionUnavailable, SourceFailed, StoreUnavailable
 from reliable_rx.reliable import Batch, Rejected
 
@@ -109,11 +110,13 @@ class PushedReader:
             raise LogUnavailable(error.message, **error.fields) from error
         values: list[Any] = []
         try:
-            for kind, value in map(decode, blobs):
+            for blob in blobs:
+                kind, value = decode(blob)
                 if kind != VALUE:
                     return Batch(first, values, ended=True, error=value)
                 values.append(value)
-        except CAUGHT:
+        except BaseException as raised:
+            blamed(raised)
             if not values:
                 return self._bad(blobs)
         self._position += len(values)
@@ -151,6 +154,6 @@ def loaded(blob: bytes) -> tuple[int, Any]:
     """Return kind and value of an entry, or `UNREADABLE` and why."""
     try:
         kind, value = decode(blob)
-    except CAUGHT as error:
-        return UNREADABLE, reason_of(error)
+    except BaseException as raised:
+        return UNREADABLE, reason_of(blamed(raised))
     return kind, value

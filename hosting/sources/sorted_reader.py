@@ -11,7 +11,8 @@ from contextlib import closing
 from dataclasses import dataclass, replace
 from typing import Any
 
-from hosting.sources.bad_records import CAUGHT, reason_of
+from hosting.blame import blamed
+from hosting.sources.bad_records import reason_of
 from reliable_rx.errors import PositionUnavailable, SourceFailed
 from reliable_rx.reliable import Batch, Reader, Rejected
 
@@ -56,7 +57,8 @@ class Sorting:
                 ended = batch.ended
         try:
             values.sort(key=self.key)
-        except CAUGHT as error:
+        except BaseException as raised:
+            error = blamed(raised)
             message = f"sort_by failed on partition {self.partition!r} of {self.name}: {reason_of(error)}"
             raise SourceFailed(
                 f"{message}; give it a key for every value", source=self.name, partition=self.partition

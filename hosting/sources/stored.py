@@ -11,10 +11,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from checkpoint.store import Store, StoreReader
+from hosting.sources.pushed import LogUnavailable
 from hosting.stream import joined, stored_segments
 from hosting.turn import Output
 from hosting.window import part
-from reliable_rx.errors import PositionUnavailable
+from reliable_rx.errors import PositionUnavailable, StoreUnavailable
 from reliable_rx.reliable import Batch
 
 
@@ -69,7 +70,10 @@ class StoredStreamReader:
         if self.position >= self.end:
             return Batch(self.position, ())
         end = min(self.end, self.position + count_max)
-        batch = read_stored(self.source.store, self.source.name, self.position, end)
+        try:
+            batch = read_stored(self.source.store, self.source.name, self.position, end)
+        except StoreUnavailable as error:
+            raise LogUnavailable(error.message, **error.fields) from error
         self.position = batch.next + batch.ended
         return batch
 
