@@ -87,6 +87,7 @@ class QueryEngine(Delivery, TimeMoves):
         self.cascade: deque[Cascade] = deque()
         self.event: tuple[str, str, int, Any] | None = None
         self.turn: Turn | None = None
+        self.effects: dict[str, Exception] = {}  # by path, what the last effect of a part that has ended failed with
         self.news: dict[str, None] | None = None
         """Queries that have failed, were revived, skipped or dropped an event; kept for a host that asks."""
 
@@ -449,7 +450,10 @@ class QueryEngine(Delivery, TimeMoves):
             self.news[name] = None
 
     def effect_failed(self, node: PlanNode, error: Exception) -> None:
-        warnings.warn(f"{node.path} has ended, and its last effect failed: {error!r}", RuntimeWarning, stacklevel=2)
+        if self.news is None:
+            warnings.warn(f"{node.path} has ended, and its last effect failed: {error!r}", RuntimeWarning, stacklevel=2)
+        else:
+            self.effects[node.path] = error
 
 
 TAKE: dict[type, Callable[[QueryEngine, Any], None]] = {

@@ -62,6 +62,7 @@ class Reporter:
     def begin(self) -> None:
         """After a start: tell once what was so before it."""
         self.news.clear()
+        self.evaluator.engine.effects.clear()
         for each in self.evaluator.engine.standing.values():
             if each.status == FAILED:
                 self._told_failed(each, "has failed in an earlier run, at")
@@ -73,6 +74,8 @@ class Reporter:
         """Tell what has happened since the last time."""
         if self.news:
             self._tell_queries()
+        if self.evaluator.engine.effects:
+            self._tell_effects()
         if len(self.evaluator.engine.failures) != len(self._ended):
             self._tell_sources("has ended")
         if self._hangs:
@@ -171,6 +174,15 @@ class Reporter:
             f"{what} {at}: {why}; mend its function (an edited query runs again), or give it a policy",
             trace="" if failure is None else failure.trace,
         )  # fmt: skip
+
+    def _tell_effects(self) -> None:
+        effects = self.evaluator.engine.effects
+        for path, error in effects.items():
+            message = (
+                f"what it does last (finally_action, using) has failed with {described(error)}; it has ended anyway"
+            )
+            self.incidents.report("effect", path, message, error=error, level=logging.WARNING)
+        effects.clear()
 
     def _tell_sources(self, what: str) -> None:
         failures = self.evaluator.engine.failures

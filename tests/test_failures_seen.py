@@ -159,3 +159,14 @@ def test_a_source_that_waits_is_told_of() -> None:
         assert [each.kind for each in evaluator.statistics().incidents] == kinds
         failing.clear()
     evaluator.close()
+
+
+def test_an_effect_that_fails_at_the_end_is_told() -> None:
+    """What a part of a query does last cannot fail it any more, and is an incident."""
+    query = rx.source("n").pipe(ops.finally_action(lambda: [][0]), ops.take(1))
+    with hosted(MemoryStore(), [1, 2], query) as evaluator:
+        evaluator.run()
+        assert evaluator.query("q").status == "completed"
+        (incident,) = evaluator.statistics().incidents
+    assert (incident.kind, incident.subject, incident.level) == ("effect", "/finally_action", "warning")
+    assert "IndexError" in incident.message

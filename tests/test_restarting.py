@@ -1,0 +1,119 @@
+"""Running a query again that has ended: ids go on, whatever is killed meanwhile; and what that query is afterwards."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import reliable_rx as rx
+from checkpoint import MemoryStore, SqliteStore
+from hosting import ListSource, QueryEvaluator
+from reliable_rx.testing.faults import ProcessDied, arm, raise_
+
+POINTS = (
+    "journal.before_commit", "journal.after_commit", "checkpoint.before_snapshot", "checkpoint.before_commit",
+    "checkpoint.mid_commit", "checkpoint.after_commit",
+)  # fmt: skip
+BROKEN = [True]
+
+
+def picky(value: int) -> int:
+    if BROKEN[0] and value == 2:
+        raise ValueError("two cannot be had")
+    return value
+
+
+def hosted(store: Any, values: list[int]) -> QueryEvaluator:
+    evaluator = QueryEvaluator(store, background=False)
+    evaluator.source("n", ListSource(values, follow=True))
+    evaluator.create("q", rx.source("n").map(picky))
+    evaluator.create("sum", rx.source("n").scan(lambda a, b: a + b, 0))
+    return evaluator
+
+
+def drain(evaluator: QueryEvaluator) -> None:
+    while evaluator.step():
+        pass
+
+
+def emitted(evaluator: QueryEvaluator, name: str) -> list[tuple[int, Any]]:
+    """Return what a stream has, by id; a terminal notification as its name."""
+    found: list[tuple[int, Any]] = []
+    for part in evaluator.stream(name).read(0, 100):
+        found += enumerate(part.values, part.first)
+        if part.ended:
+            found.append((part.next - 1, "failed" if part.error else "completed"))
+    return found
+
+
+@pytest.mark.parametrize("closes", ["cleanly", "at once"])
+def test_a_restarted_query_goes_on_with_the_next_event(closes: str) -> None:
+    """It has no state, its ids follow on its end, nothing is wrong any more, and others do not notice."""
+    store, values = MemoryStore(), [1, 2, 3]
+    BROKEN[0] = True
+    evaluator = hosted(store, values)
+    drain(evaluator)
+    assert evaluator.query("q").status == "failed" and len(evaluator.statistics().incidents) == 1
+    BROKEN[0] = False
+    evaluator.restart("q")
+    values.append(4)
+    drain(evaluator)
+    assert emitted(evaluator, "q") == [(0, 1), (1, "failed"), (2, 4)]
+    assert evaluator.query("q").status == "running" and evaluator.statistics().incidents == ()
+    evaluator.checkpoint() if closes == "cleanly" else None
+    evaluator.close()
+    evaluator = hosted(store, values)
+    drain(evaluator)
+    assert emitted(evaluator, "q") == [(0, 1), (1, "failed"), (2, 4)]
+    assert [value for _, value in emitted(evaluator, "sum")] == [1, 3, 6, 10]
+    with pytest.raises(KeyError, match="did you mean 'sum'"):
+        evaluator.restart("sun")
+    evaluator.close()
+
+
+@pytest.mark.parametrize("act", ["restart", "dispose"])
+@pytest.mark.parametrize("point", POINTS)
+def test_a_kill_leaves_it_as_it_was_or_as_it_is_to_be(point: str, act: str, tmp_path: Path) -> None:
+    """The stream's ids are consecutive whatever point of the change a kill hits, and doing it again does it."""
+    values = [1, 2, 3]
+    BROKEN[0] = True
+    with SqliteStore(tmp_path) as store:
+        evaluator = hosted(store, values)
+        drain(evaluator)
+        evaluator.checkpoint()
+        BROKEN[0] = False
+        with arm(point, raise_(ProcessDied())), pytest.raises(ProcessDied):
+            getattr(evaluator, act)("q")
+            evaluator.checkpoint(full=True)
+    with SqliteStore(tmp_path) as store:
+        evaluator = QueryEvaluator(store, background=False)
+        evaluator.source("n", ListSource(values, follow=True))
+        evaluator.start()
+        assert evaluator.engine.standing.get("q") is None or evaluator.query("q").status in ("failed", "running")
+        if "q" in evaluator.queries() and evaluator.query("q").status == "failed":
+            getattr(evaluator, act)("q")
+        values.append(4)
+        drain(evaluator)
+        assert emitted(evaluator, "q") == [(0, 1), (1, "failed"), *([(2, 4)] if act == "restart" else [])]
+        assert [value for _, value in emitted(evaluator, "sum")] == [1, 3, 6, 10]
+        evaluator.close()
+
+
+def test_what_reads_a_restarted_query_is_restarted_behind_it() -> None:
+    """A query on a query has ended with it; run again before it, it ends at once and says why; behind it, it runs."""
+    values = [1, 2, 3]
+    BROKEN[0] = True
+    evaluator = hosted(MemoryStore(), values)
+    evaluator.create("reads", rx.source("q").map(lambda n: -n))
+    drain(evaluator)
+    BROKEN[0] = False
+    evaluator.restart("reads")
+    assert evaluator.query("reads").status == "failed"
+    for name in ("q", "reads"):
+        evaluator.restart(name)
+    values.append(4)
+    drain(evaluator)
+    assert emitted(evaluator, "reads")[-1][1] == -4
+    evaluator.close()
