@@ -48,7 +48,8 @@ class StatusFile:
         """Replace what the file says; what is too long for it is left out."""
         if os.getpid() != self._owner:
             return
-        payload = json.dumps({"pid": self._owner, "at": time.time(), **status}).encode()
+        where = inode(self._path.parent)
+        payload = json.dumps({"pid": self._owner, "folder": where, "at": time.time(), **status}).encode()
         content = b"%08d %08x \n" % (len(payload), zlib.crc32(payload)) + payload
         with suppress(OSError):
             descriptor = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
@@ -79,9 +80,19 @@ def read_status(directory: Path) -> dict[str, Any] | None:
             return None
         found = _parsed(content)
         if found is not None:
-            return found if _is_alive(found["pid"]) or "ended" in found else None
+            is_here = found.get("folder") == inode(directory)  # a copy of the store has a copy of this
+            return found if is_here and (_is_alive(found["pid"]) or "ended" in found) else None
         time.sleep(READ_AGAIN_S)
     return None
+
+
+def inode(directory: Path) -> list[int]:
+    """Return what tells a folder from a copy of it; nothing if it is gone."""
+    try:
+        found = directory.stat()
+    except OSError:
+        return []
+    return [found.st_dev, found.st_ino]
 
 
 def _parsed(content: bytes) -> dict[str, Any] | None:

@@ -130,7 +130,10 @@ def test_a_timer_is_no_event() -> None:
 class Brokers(ListSource):
     """A source that says what it waits for."""
 
-    trouble = ""
+    waits_for = ""
+
+    def trouble(self) -> str:
+        return self.waits_for
 
 
 def test_a_source_that_waits_is_told_of() -> None:
@@ -139,7 +142,7 @@ def test_a_source_that_waits_is_told_of() -> None:
     evaluator = QueryEvaluator(MemoryStore(), background=False)
     evaluator.source("n", source)
     evaluator.create("q", rx.source("n"))
-    for source.trouble, kinds in (("no broker answers", ["source waits"]), ("", [])):
+    for source.waits_for, kinds in (("no broker answers", ["source waits"]), ("", [])):
         evaluator.reporter._look_at = 0.0
         evaluator.step()
         assert [each.kind for each in evaluator.statistics().incidents] == kinds

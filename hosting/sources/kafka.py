@@ -114,7 +114,6 @@ class KafkaSource:
     def __repr__(self) -> str:
         return f"KafkaSource({self.topic!r})"
 
-    @property
     def trouble(self) -> str:
         """What is waited for, if its brokers have not been reached lately; else empty."""
         return self._link.trouble

@@ -333,6 +333,7 @@ def test_brokers_that_go_away_are_waited_for_and_named(
     monkeypatch.setattr(source._asker, "_timeout_s", 0.5)  # from now on nobody answers
     with caplog.at_level(logging.WARNING, "reliable_rx"):
         eventually(lambda: "waiting for its brokers" in caplog.text)
+        assert "waiting for its brokers" in source.trouble()
     assert not reader.fetch(10).values
     with pytest.raises(SourceFailed, match="the brokers do not say the partitions"):
         source.partitions()

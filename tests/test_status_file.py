@@ -1,0 +1,77 @@
+"""What a running evaluator tells other processes: whole or not at all, of a process that runs, of this folder."""
+
+from __future__ import annotations
+
+import errno
+import os
+import shutil
+import threading
+from pathlib import Path
+
+import pytest
+
+from hosting.status_file import BYTES_MAX, NAME, StatusFile, read_status
+
+
+def test_whoever_reads_has_the_whole_of_one_write(tmp_path: Path) -> None:
+    """While one thread writes texts of all lengths, another reads only such that were written."""
+    file, done = StatusFile(tmp_path), threading.Event()
+    file.write({"number": 0, "text": ""})
+
+    def write() -> None:
+        for number in range(2000):
+            file.write({"number": number, "text": "x" * (number * 37 % 5000)})
+        done.set()
+
+    writer = threading.Thread(target=write)
+    writer.start()
+    seen = -1
+    while not done.is_set():
+        found = read_status(tmp_path)
+        assert found is not None and len(found["text"]) == found["number"] * 37 % 5000
+        assert found["number"] >= seen
+        seen = found["number"]
+    writer.join()
+
+
+def test_a_status_is_that_of_a_process_that_runs_here(tmp_path: Path) -> None:
+    """A copy of the folder, a process that is gone and a file of something else say nothing; last words stay."""
+    here, copy = tmp_path / "here", tmp_path / "copy"
+    here.mkdir()
+    StatusFile(here).write({"turns": 1})
+    shutil.copytree(here, copy)
+    assert read_status(here) is not None and read_status(copy) is None and read_status(tmp_path) is None
+    pid = os.fork()
+    if pid == 0:
+        StatusFile(here).write({"turns": 2})
+        os._exit(0)
+    os.waitpid(pid, 0)
+    assert read_status(here) is None
+    pid = os.fork()
+    if pid == 0:
+        StatusFile(here).write({"ended": "why"})
+        os._exit(0)
+    os.waitpid(pid, 0)
+    found = read_status(here)
+    assert found is not None and found["ended"] == "why"
+    (here / NAME).write_bytes(b"anything")
+    assert read_status(here) is None
+
+
+def test_a_full_disk_is_told_of(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The room that it needs was taken when there was some; a disk that lets nothing be written is borne."""
+    file = StatusFile(tmp_path)
+    file.write({"turns": 1})
+    assert (tmp_path / NAME).stat().st_size == BYTES_MAX
+    pwrite = os.pwrite
+
+    def within(descriptor: int, data: bytes, offset: int) -> int:
+        if offset + len(data) > os.fstat(descriptor).st_size:
+            raise OSError(errno.ENOSPC, "no space left")
+        return pwrite(descriptor, data, offset)
+
+    monkeypatch.setattr(os, "pwrite", within)
+    file.write({"turns": 2, "text": "x" * 1000})
+    file.write({"turns": 3, "text": "x" * 2 * BYTES_MAX})
+    found = read_status(tmp_path)
+    assert found is not None and found["turns"] == 2
