@@ -59,6 +59,8 @@ class Attempt:
     seconds: float = 0.0
     release: Callable[[], None] | None = None
     changed: dict[str, None] = field(default_factory=dict)
+    retired: dict[str, None] = field(default_factory=dict)
+    expired: dict[str, int] = field(default_factory=dict)
     spoilt: dict[str, QueryRefused] = field(default_factory=dict)
     """The queries that emitted what cannot be stored, and what is wrong with it."""
 
@@ -156,11 +158,11 @@ class Checkpointer:
             self._fail(error)
             return False
         probe("checkpoint.before_snapshot")
-        began = wall.perf_counter()
-        changed = evaluator.streams.take_changed()
+        began, changed = wall.perf_counter(), evaluator.streams.take_changed()
         streams = {name: evaluator.streams[name] for name in changed}
         for stream in streams.values():
             stream.trim()
+        retired, expired = evaluator.streams.retired.begin(evaluator.engine)
         snapshot = Snapshot(evaluator.engine, full=full)
         if full:
             evaluator.durable_plans &= set(snapshot.plans)  # no store has the others from now on
@@ -184,10 +186,12 @@ class Checkpointer:
             meta,
             {name: stream.unstored() for name, stream in streams.items()},
             {name: stream.next_id for name, stream in streams.items()},
-            {name: stream.kept_from() for name, stream in streams.items()},
+            {name: stream.kept_from() for name, stream in streams.items()} | expired,
             began,
             evaluator.events_in,
             changed=changed,
+            retired=retired,
+            expired=expired,
         )
         if full:
             # reading very many cold rows would set off collections of all there is, each a pause of its own
@@ -274,6 +278,8 @@ class Checkpointer:
             if stream is not None:
                 stream.stored = max(stream.stored, next_id)
         evaluator.durable_plans.update(attempt.snapshot.plans)
+        evaluator.streams.retired.stored(attempt.retired, evaluator.engine)
+        evaluator.streams.retired.forgotten(attempt.expired)
         probe("checkpoint.before_acknowledge")
         evaluator.intake.acknowledge(attempt.positions, attempt.meta["ended"])
         evaluator.growth.look()
@@ -286,6 +292,7 @@ class Checkpointer:
     def _give_back(self, attempt: Attempt) -> None:
         attempt.snapshot.roll_back()
         self.evaluator.streams.give_back(attempt.changed)
+        self.evaluator.engine.retired.fresh.update(attempt.retired)
 
     def _undo(self, attempt: Attempt) -> None:
         self._give_back(attempt)
