@@ -83,6 +83,9 @@ class QueryEvaluator(Looking):
 
     recovery: RecoveryFigures | None = None
     broken: BaseException | None = None
+    group: journaling.Group | None = None
+    stalled_since: float | None = -math.inf
+    events_in = 0
 
     def __init__(
         self,
@@ -124,15 +127,12 @@ class QueryEvaluator(Looking):
         self.reporter = Reporter(self)
         self.declared: dict[str, tuple[Any, str, Limits, EventTime | None]] = {}
         self.durable_plans: set[str] = set()
-        self.group: journaling.Group | None = None
         self.committed: deque[journaling.Group] = deque()
         self.warnings: list[str] = []
-        self.events_in = 0
         self.round_turns = ROUND_TURNS_MAX if self.journal_worker.threaded else 1
         self.round_events = max(256, 2 * batch_events_max)
         self.fresh: list[Output] = []
         self.guard = Guard(self)
-        self.stalled_since: float | None = -math.inf
         self.on_wake: Callable[[], None] | None = None  # for a host that calls `step` itself
         self.awake = self.started = self.closed = self.stopping = False
 
