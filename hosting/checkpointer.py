@@ -166,23 +166,12 @@ class Checkpointer:
         snapshot = Snapshot(evaluator.engine, full=full)
         if full:
             evaluator.durable_plans &= set(snapshot.plans)  # no store has the others from now on
-        positions = evaluator.intake.positions()
-        meta = {
-            "engine": snapshot.header,
-            "positions": positions,
-            "ended": evaluator.intake.ended(),
-            "extents": evaluator.growth.note(evaluator.intake.ended()),
-            "holders": evaluator.holders.positions(),
-            "delivery": evaluator.delivery,
-            "ahead_s": evaluator.time.ahead_s,
-            "makers": tuple(makers()),
-            "failed": evaluator.reporter.failed_queries(),
-        }
+        meta = meta_of(evaluator, snapshot)
         self.attempt = Attempt(
             snapshot,
             self.generation + 1,
             evaluator.engine.number,
-            positions,
+            meta["positions"],
             meta,
             {name: stream.unstored() for name, stream in streams.items()},
             {name: stream.next_id for name, stream in streams.items()},
@@ -315,6 +304,21 @@ class Checkpointer:
         if self.attempt is not None and self.attempt.release is not None:
             self.attempt.release()
         self.worker.close()
+
+
+def meta_of(evaluator: QueryEvaluator, snapshot: Snapshot) -> dict[str, Any]:
+    """Return what a checkpoint remembers besides rows and outputs."""
+    return {
+        "engine": snapshot.header,
+        "positions": evaluator.intake.positions(),
+        "ended": evaluator.intake.ended(),
+        "extents": evaluator.growth.note(evaluator.intake.ended()),
+        "holders": evaluator.holders.positions(),
+        "delivery": evaluator.delivery,
+        "ahead_s": evaluator.time.ahead_s,
+        "makers": tuple(makers()),
+        "failed": evaluator.reporter.failed_queries(),
+    }
 
 
 def joined(segments: Sequence[Output]) -> Iterator[Output]:
