@@ -21,6 +21,7 @@ from typing import Any
 
 from checkpoint.envelope import FORMAT, KeyRing, seal, unseal
 from checkpoint.failures import unavailable
+from checkpoint.ownership import OwnProcess, keep_for_parent, tell_of_forks
 from reliable_rx.errors import CheckpointRefused, StoreUnavailable
 
 _APPLICATION_ID = 0x52525831  # "RRX1"
@@ -63,6 +64,8 @@ class Database:
         self._reading: sqlite3.Connection | None = None
         self._seen: sqlite3.Connection | None = None
         self._frozen = False
+        self._process = OwnProcess(str(path))
+        tell_of_forks(self)
         with unavailable(str(path)):
             try:
                 if not read_only:
@@ -123,6 +126,7 @@ class Database:
     @contextmanager
     def transaction(self) -> Iterator[sqlite3.Connection]:
         """Give the writing connection inside a transaction that is committed durably at the end, or rolled back."""
+        self._process.check()  # before the lock, which another thread may have held when we were forked
         with self._write_lock:
             connection = self._open(self._writing)
             connection.execute("BEGIN IMMEDIATE")
@@ -139,6 +143,7 @@ class Database:
 
     def read(self, sql: str, parameters: Sequence[Any] = ()) -> list[Any]:
         """Return the rows of a query, as last committed. *Raises* `CheckpointRefused` for a cell of another kind."""
+        self._process.check()
         with self._read_lock, self._free() as connection:
             cursor = connection.execute(sql, parameters)
             names = [column[0] for column in cursor.description]
@@ -153,6 +158,7 @@ class Database:
     @contextmanager
     def snapshot(self) -> Iterator[None]:
         """Let all reads of this thread inside see one committed state; it must not write meanwhile."""
+        self._process.check()
         with self._read_lock, self._free() as connection:
             connection.execute("BEGIN")
             self._seen = connection
@@ -193,6 +199,8 @@ class Database:
 
     def close(self) -> None:
         """Close both connections, the writing one last: it tidies the write-ahead log away."""
+        if not self._process.is_this:
+            return
         with self._read_lock:
             reading, self._reading = self._reading, None
         with self._write_lock:
@@ -200,6 +208,11 @@ class Database:
         for connection in (reading, writing):
             if connection is not None:
                 connection.close()
+
+    def forget_in_child(self) -> None:
+        """Leave the connections to the parent: SQLite's may neither be used nor closed in a child."""
+        keep_for_parent(*(each for each in (self._reading, self._writing, self._seen) if each is not None))
+        self._reading = self._writing = self._seen = None
 
 
 def new_file(part: str, schema: Sequence[str], *, keys: KeyRing, owner: str) -> bytes:

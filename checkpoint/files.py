@@ -16,6 +16,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Protocol
 
+from checkpoint.ownership import tell_of_forks
 from reliable_rx.errors import StoreOwned
 
 
@@ -118,6 +119,7 @@ class DirectoryLock:
         os.ftruncate(self._descriptor, 0)
         os.pwrite(self._descriptor, f"{os.getpid()}\n".encode(), 0)
         _HELD.add(self)
+        tell_of_forks(self)
 
     def release(self) -> None:
         """Let another owner in. Doing it twice is harmless."""
@@ -130,20 +132,14 @@ class DirectoryLock:
             os.close(self._descriptor)
 
     def forget_in_child(self) -> None:
-        with contextlib.suppress(OSError):
-            os.close(self._descriptor)
+        """Close the descriptor without unlocking: the lock is the parent's."""
+        if self in _HELD:
+            _HELD.discard(self)
+            with contextlib.suppress(OSError):
+                os.close(self._descriptor)
 
 
 _HELD: weakref.WeakSet[DirectoryLock] = weakref.WeakSet()
-
-
-def _after_fork() -> None:
-    for lock in list(_HELD):
-        lock.forget_in_child()
-    _HELD.clear()
-
-
-os.register_at_fork(after_in_child=_after_fork)
 
 
 def _owned(directory: Path, pid: str) -> StoreOwned:

@@ -16,6 +16,7 @@ from checkpoint.codec import decode, encode
 from checkpoint.envelope import KeyRing, seal, unseal
 from checkpoint.failures import unavailable
 from checkpoint.group_commit import Asked, GroupCommit
+from checkpoint.ownership import OwnProcess
 from reliable_rx.errors import CheckpointRefused, PositionUnavailable
 from reliable_rx.probes import probe
 
@@ -87,9 +88,11 @@ class LogBook:
     def __init__(self, rows: LogRows, *, keys: KeyRing, owner: str, where: str) -> None:
         self.rows, self.keys, self.owner, self.where = rows, keys, owner, where
         self._logs: dict[str, SealedLog] = {}
+        self._process = OwnProcess(where)
         self._committing = GroupCommit[_Append](where, self._commit)
 
     def log(self, name: str) -> SealedLog:
+        self._process.check()
         with self._committing.lock:
             if name not in self._logs:
                 self._logs[name] = SealedLog(self, name)
@@ -97,6 +100,7 @@ class LogBook:
 
     def append(self, log: SealedLog, values: Sequence[bytes]) -> int:
         """Commit *values* together with whatever other threads are waiting to append."""
+        self._process.check()  # before the lock, which another thread may have held when we were forked
         mine = _Append(log, values)
         self._committing.do(mine)
         return mine.first
@@ -123,6 +127,7 @@ class LogBook:
             log.end = end
 
     def trim(self, log: SealedLog, upto: int) -> None:
+        self._process.check()
         with self._committing.lock, unavailable(log.where):
             first = min(upto + 1, log.end)
             if first > log.first:

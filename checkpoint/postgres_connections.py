@@ -19,6 +19,7 @@ from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from checkpoint.ownership import OwnProcess, keep_for_parent
 from reliable_rx.errors import CheckpointRefused, LimitExceeded, StoreUnavailable
 
 if TYPE_CHECKING:
@@ -86,6 +87,7 @@ class Connections:
         self._lost: list[str] = []
         self._ending, self._preparing = threading.Lock(), threading.Lock()
         self._closed = False
+        self._process = OwnProcess(self.where)
 
     @contextmanager
     def use(self, *, long: bool = False) -> Iterator[psycopg.Connection[Any]]:
@@ -93,6 +95,7 @@ class Connections:
 
         *Raises* `StoreUnavailable` if there is none to be had, or if the server ends it meanwhile.
         """
+        self._process.check()
         with self._place(self._long_places if long else None), self._place(self._places), translated(self.where):
             self._end_lost()
             made = self._take()
@@ -117,6 +120,7 @@ class Connections:
 
     def dedicated(self) -> psycopg.Connection[Any]:
         """Make a connection beside the others, for its caller to keep and to close."""
+        self._process.check()
         with translated(self.where):
             return self._connect().connection
 
@@ -134,6 +138,8 @@ class Connections:
 
     def close(self) -> None:
         """Close what is idle; what is in use is closed when it comes back. Doing it twice is harmless."""
+        if not self._process.is_this:
+            return
         with self._lock:
             self._closed = True
             idle, self._idle = self._idle, []
@@ -218,10 +224,16 @@ _OPEN: weakref.WeakSet[psycopg.Connection[Any]] = weakref.WeakSet()
 
 
 def _after_fork() -> None:
-    """Let go of the parent's sockets: a child that keeps one open keeps the server from seeing that its parent died."""
+    """Let go of the parent's sockets: a child that keeps one open keeps the server from seeing that its parent died.
+
+    In their place stand descriptors of nothing, which may be written to: what finalises a connection says good-bye.
+    """
     for connection in list(_OPEN):
         if not connection.closed:
-            os.close(connection.fileno())
+            nothing = os.open(os.devnull, os.O_RDWR | os.O_CLOEXEC)
+            os.dup2(nothing, connection.fileno(), inheritable=False)
+            os.close(nothing)
+        keep_for_parent(connection)
     _OPEN.clear()
 
 

@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from checkpoint.envelope import FORMAT, KeyRing, seal, unseal
+from checkpoint.ownership import OwnProcess
 from checkpoint.postgres_connections import FENCED, Connections
 from checkpoint.postgres_schema import LOCKS, PRESENCE, TABLES
 from reliable_rx.errors import CheckpointRefused, LeaseLost, StoreOwned, StoreUnavailable
@@ -100,9 +101,11 @@ class Presence:
         self._connections, self._key = connections, secrets.randbelow(2**31)
         self._lock = threading.Lock()
         self._kept: psycopg.Connection[Any] | None = None
+        self._process = OwnProcess(connections.where)
 
     def key(self) -> int:
         """Return the second half of the lock, held by now."""
+        self._process.check()
         with self._lock:
             if self._kept is None or not self._connections.is_alive(self._kept):
                 if self._kept is not None:
@@ -112,7 +115,14 @@ class Presence:
                     self._kept.execute("SELECT pg_advisory_lock_shared(%s, %s)", (PRESENCE, self._key))
             return self._key
 
+    @property
+    def is_ours(self) -> bool:
+        """Whether it is the sign of this process, not of one that has forked us."""
+        return self._process.is_this
+
     def close(self) -> None:
+        if not self.is_ours:
+            return
         with self._lock:
             kept, self._kept = self._kept, None
         if kept is not None:
@@ -205,7 +215,7 @@ class Owned(Rows):
 
     def close(self) -> None:
         """Say that nobody owns it now, if the server can be told. Doing it twice is harmless."""
-        if not self._closed:
+        if not self._closed and self._presence.is_ours:
             self._closed = True
             with suppress(StoreUnavailable), self._connections.use() as connection:
                 sql = "UPDATE stores SET holder = NULL, held_by = NULL WHERE id = %s AND opening = %s"

@@ -23,6 +23,7 @@ from checkpoint.failures import unavailable
 from checkpoint.files import DirectoryLock, RealDisk, make_directory, read_or_create
 from checkpoint.generations import Seals
 from checkpoint.log import LogBook
+from checkpoint.ownership import Ownership
 from checkpoint.sealed import SealedReader, SealedStore, Write
 from checkpoint.sqlite_parts import Parts, SqliteJournal, SqliteLogRows, open_parts
 from checkpoint.store import Segment
@@ -57,11 +58,6 @@ class _SqliteReading(SealedReader):
             f"{sql} FROM outputs WHERE stream = ? ORDER BY first LIMIT 1", (stream, stream)
         )
         return rows[0] if rows else None
-
-    def _stream_bytes(self, stream: str) -> int:
-        sql = "SELECT coalesce(sum(length(blob)), 0) FROM outputs WHERE stream = ?"
-        ((size,),) = self._parts.checkpoint.read(sql, (stream,))
-        return int(size)
 
     def _segments(self, stream: str, start: int, limit: int) -> Sequence[Segment]:
         from_row = "SELECT max(first) FROM outputs WHERE stream = ? AND first <= ?"
@@ -105,11 +101,19 @@ class SqliteStore(_SqliteReading, SealedStore):
             make_directory(directory)
             self._lock = DirectoryLock(directory)
             undo.callback(self._lock.release)
-            keys = keys or _key_from_file(directory)
-            self._parts = open_parts(directory, keys, fence=fence)
+            ownership = Ownership(directory)
+            ownership.watch("lock")
+
+            def check() -> None:
+                fence()
+                ownership.check()
+
+            keyed, keys = keys is not None, keys or _key_from_file(directory)
+            self._parts = open_parts(directory, keys, fence=check)
             undo.callback(self._parts.close)
             RealDisk(directory).sync_directory()
             owner, where = self._parts.owner, str(directory)
+            ownership.watch(*self._parts.files(), *([] if keyed else [_KEY_FILE]))
             journal = SqliteJournal(self._parts.journal, keys=keys, owner=owner)
             logs = LogBook(SqliteLogRows(self._parts.log), keys=keys, owner=owner, where=where)
             super().__init__(Seals(keys, owner, where), journal, logs, retain=retain, clock=clock)
@@ -121,7 +125,7 @@ class SqliteStore(_SqliteReading, SealedStore):
         return SqliteReader(Path(directory), keys)
 
     def close(self) -> None:
-        """Close the files and let another owner in. Doing it twice is harmless."""
+        """Close the files and let another owner in. Doing it twice is harmless, and in a forked child does nothing."""
         try:
             self._parts.close()
         finally:

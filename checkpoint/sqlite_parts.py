@@ -51,6 +51,11 @@ class Parts:
     journal: Database
     log: Database
 
+    def files(self) -> list[str]:
+        """Name the files that a commit is in: without one of them it is not found again."""
+        names = (part.path.name for part in (self.checkpoint, self.journal, self.log))
+        return [each for name in names for each in (name, f"{name}-wal")]
+
     def close(self) -> None:
         for part in (self.checkpoint, self.journal, self.log):
             part.close()

@@ -4,11 +4,15 @@ Python's locks are not fair: a loop that releases one and takes it again at once
 others wait. So whoever finds it taken counts himself, and between two steps the loop lets one of them in. Taking a free
 lock costs what it did. Rejected: a queue of waiters for every taking, which made each step slower for the sake of a
 caller who is hardly ever there.
+
+A forked child has a copy of the evaluator, without its threads: whatever takes the lock there is refused.
 """
 
 from __future__ import annotations
 
 import threading
+
+from checkpoint.ownership import OwnProcess
 
 GIVE_WAY_S = 0.1
 
@@ -23,12 +27,14 @@ class Turnstile:
     """
 
     def __init__(self) -> None:
+        self.process = OwnProcess("this evaluator")
         self.lock = threading.RLock()
         self.changed = threading.Condition()
         self.waiting = 0
         self.let_in = 0
 
     def __enter__(self) -> None:
+        self.process.check()
         if not self.lock.acquire(blocking=False):
             self._wait(-1.0)
 

@@ -27,6 +27,7 @@ from checkpoint.files import RealDisk, make_directory, read_or_create
 from checkpoint.offsets.log import COMPACT_ROWS, ENTRIES_MAX, OffsetLog, Row
 from checkpoint.offsets.logged import OpenedOffsets
 from checkpoint.offsets.store import LeaseAuthority
+from checkpoint.ownership import Ownership
 from reliable_rx.errors import CheckpointRefused, StoreUnavailable
 
 _FILE, _KEY_FILE, _OPENING = "offsets.sqlite", "seal.key", "opening"
@@ -104,12 +105,14 @@ class SqliteOffsets(OpenedOffsets):
             raise StoreUnavailable(message, where=str(directory))
         with ExitStack() as undo, unavailable(str(directory)):
             make_directory(directory)
+            ownership = Ownership(directory)
             with _only_opener(directory):
-                keys = keys or _key_from_file(directory)
-                self._database = Database(directory / _FILE, "offsets")
+                keyed, keys = keys is not None, keys or _key_from_file(directory)
+                self._database = Database(directory / _FILE, "offsets", fence=ownership.check)
                 undo.callback(self._database.close)
                 owner = _identify(self._database, keys)
                 RealDisk(directory).sync_directory()
+            ownership.watch(_FILE, f"{_FILE}-wal", *([] if keyed else [_KEY_FILE]))
             log = OffsetLog(
                 _SqliteRows(self._database), leases, keys=keys, owner=owner, where=str(directory),
                 clock=clock, compact_rows=compact_rows, entries_max=entries_max,

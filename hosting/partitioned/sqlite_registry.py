@@ -14,6 +14,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from checkpoint.failures import unavailable
+from checkpoint.ownership import Ownership, keep_for_parent, tell_of_forks
 from hosting.partitioned.registry import Cancel, Subscribers
 from reliable_rx.errors import CheckpointRefused, StoreUnavailable
 
@@ -43,20 +44,26 @@ class SqliteRegistry:
         self._subscribers = Subscribers()
         self._stop = threading.Event()
         self._poller: threading.Thread | None = None
+        self._ownership = Ownership(Path(path).parent)
+        tell_of_forks(self)
         with unavailable(self._where):
             self._connection: sqlite3.Connection | None = _connect(Path(path))
+        self._ownership.watch(*(f"{Path(path).name}{end}" for end in ("", "-wal")))
 
     def load(self) -> tuple[int, bytes | None]:
+        self._ownership.check_process()
         with self._lock, unavailable(self._where):
             sql = "SELECT version, document FROM registry WHERE name = ?"
             return self._open().execute(sql, (self._name,)).fetchone() or (0, None)
 
     def swap(self, expected_version: int, document: bytes, *, notice: bool) -> bool:
+        self._ownership.check()
         with self._lock, unavailable(self._where):
             if expected_version == 0:
                 done = self._open().execute(_INSERT, (self._name, int(notice), document))
             else:
                 done = self._open().execute(_UPDATE, (int(notice), document, self._name, expected_version))
+            self._ownership.check()
             return done.rowcount == 1
 
     def subscribe(self, wake: Callable[[], None]) -> Cancel:
@@ -69,7 +76,9 @@ class SqliteRegistry:
         return cancel
 
     def close(self) -> None:
-        """Close the file; nobody is woken any longer. Doing it twice is harmless."""
+        """Close the file; nobody is woken any longer. Twice is harmless; in a forked child it does nothing."""
+        if not self._ownership.is_this_process:
+            return
         self._stop.set()
         if self._poller is not None and self._poller is not threading.current_thread():
             self._poller.join()
@@ -77,6 +86,11 @@ class SqliteRegistry:
             connection, self._connection = self._connection, None
             if connection is not None:
                 connection.close()
+
+    def forget_in_child(self) -> None:
+        """Leave the connection to the parent: SQLite's may neither be used nor closed in a child."""
+        if self._connection is not None:
+            keep_for_parent(self._connection)
 
     def _poll(self, seen: int | None) -> None:
         """Wake the subscribers whenever the count has grown, or cannot be read: they will find out what that means."""

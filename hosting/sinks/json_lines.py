@@ -25,6 +25,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+from checkpoint.ownership import OwnProcess
 from hosting.sinks.fencing import EpochFile, fenced, lost
 from hosting.sinks.flushed_mark import FlushedMark, flushed_length
 from hosting.sinks.line_recovery import recover
@@ -87,6 +88,7 @@ class JsonLinesSink:
         self._unsynced: list[bytes] = []
         self._unsynced_bytes = 0
         self._suspect = False
+        self._process = OwnProcess(f"the sink {self._path}")
         self._epochs: EpochFile | None = None
         self._mark: FlushedMark | None = None
         self.remark = ""
@@ -227,6 +229,7 @@ class JsonLinesSink:
             self._next = until
 
     def flush(self) -> None:
+        self._process.check()
         probe("sink.before_flush")
         self._sync()
         probe("sink.mid_flush")
@@ -251,6 +254,7 @@ class JsonLinesSink:
             self._mark = None
 
     def _check_gap(self, first: int) -> None:
+        self._process.check()
         invariant(self._file is not None, f"the sink {self._path} is open when it is written to")
         if self._epochs is not None:
             self._epochs.check()

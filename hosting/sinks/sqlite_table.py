@@ -20,6 +20,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from typing import Any
 
+from checkpoint.ownership import OwnProcess, keep_for_parent, tell_of_forks
 from hosting.sinks.cells import Cells, Columns, Get, as_json, field, fields_of, getters_of
 from hosting.sinks.fencing import lost
 from hosting.sinks.sqlite_errors import guard
@@ -89,6 +90,8 @@ class SqliteTableSink:
         self._cells = Cells(0)
         self._epoch = 0
         self._open = False
+        self._process = OwnProcess(f"the sink {self._path}")
+        tell_of_forks(self)
         self._database: sqlite3.Connection | None = None
         self._next = self._committed = 0
         self._rows: list[tuple[Any, ...]] = []
@@ -152,9 +155,16 @@ class SqliteTableSink:
         self._next = until
 
     def flush(self) -> None:
+        self._process.check()
         probe("sink.before_flush")
         self._commit()
         probe("sink.after_flush")
+
+    def forget_in_child(self) -> None:
+        """Leave the connection to the parent: SQLite's may neither be used nor closed in a child."""
+        if self._database is not None:
+            keep_for_parent(self._database)
+            self._database = None
 
     def close(self) -> None:
         if self._database is not None:
@@ -163,6 +173,7 @@ class SqliteTableSink:
         self._open, self._epoch = False, 0
 
     def _check_gap(self, first: int) -> None:
+        self._process.check()
         if first > self._next:
             message = f"table {self._table} of {self._path} wants id {self._next} next and is given {first}"
             raise PositionUnavailable(
