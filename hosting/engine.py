@@ -253,17 +253,17 @@ class QueryEngine(Delivery, TimeMoves):
         for name in (turn.name, *(turn.name + ending for ending in ENDINGS)):
             standing = self.standing.pop(name, None)
             if standing is not None:
-                self.dispose(standing)
+                self.dispose(standing, anew=turn.anew)
 
-    def dispose(self, standing: Standing) -> None:
-        """End a query for good: whoever reads its stream is told, with an id, unless it had ended before."""
+    def dispose(self, standing: Standing, *, anew: bool = False) -> None:
+        """End a query: whoever reads its stream is told, with an id, unless it had ended before or begins *anew*."""
         name = standing.name
         self.tell(name)
         self.reports.pop(name, None)
         standing.dispose()
         if standing.clock is not None:
             standing.clock.close()
-        if standing.status == RUNNING:
+        if standing.status == RUNNING and not anew:
             self.touch(standing)
             standing.emitted = self.end_stream(name, standing.emitted, disposed(name))
         self.forget(standing)

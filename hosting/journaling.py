@@ -130,7 +130,7 @@ def entry_of(turn: Turn, code: bytes | None) -> Entry:
         return ("appear", turn.source, dict(turn.positions))
     if isinstance(turn, Fail):
         return ("fail", *turn)
-    return ("dispose", turn.name, turn.time)
+    return ("dispose", turn.name, turn.time, turn.anew)
 
 
 def simple_turn(entry: Entry) -> Turn:

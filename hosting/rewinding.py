@@ -28,7 +28,7 @@ def rewind(evaluator: QueryEvaluator, positions: Mapping[tuple[str, str], int]) 
             _check_declared(evaluator, *key)
         evaluator.flush()
         for name in list(evaluator.engine.standing):
-            evaluator._take(Dispose(name, evaluator._now()))
+            evaluator._take(Dispose(name, evaluator._now(), anew=name in evaluator.declared))
         evaluator.intake.move(positions)
         for source, partition in positions:
             evaluator.engine.live.setdefault(source, set()).add(partition)

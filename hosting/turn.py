@@ -76,10 +76,11 @@ class Create(NamedTuple):
 
 
 class Dispose(NamedTuple):
-    """A query ends, and its state is forgotten."""
+    """A query ends, and its state is forgotten; *anew* if it begins anew at once, so that its stream goes on."""
 
     name: str
     time: float
+    anew: bool = False
 
 
 class Fail(NamedTuple):

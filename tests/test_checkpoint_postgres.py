@@ -22,7 +22,7 @@ from postgres_worlds import Place
 from checkpoint import Checkpoint, KeyRing, PostgresStore, Store
 from checkpoint.postgres_connections import Connections
 from checkpoint.store import Kind
-from reliable_rx.errors import CheckpointRefused, LeaseLost, LimitExceeded, StoreOwned, StoreUnavailable
+from reliable_rx.errors import CheckpointRefused, LeaseLost, StoreOwned, StoreUnavailable
 from reliable_rx.testing.faults import arm
 
 WRITER = str(Path(__file__).with_name("checkpoint_writer.py"))
@@ -288,11 +288,11 @@ def test_looking_at_a_store_that_goes_on(place: Place, postgres: PostgresServer)
 def test_names_that_cannot_be_stored(place: Place) -> None:
     """A name that PostgreSQL cannot hold is refused when it is used, by name and not by a stack of the driver."""
     with opened(place) as store:
-        with pytest.raises(ValueError, match="NUL"):
+        with pytest.raises(ValueError, match="control character"):
             store.log("a\0b")
-        with pytest.raises(LimitExceeded, match="shorter name"):
+        with pytest.raises(ValueError, match="255 are the most"):
             store.log(os.urandom(9_000).hex()).append([b"x"])
-        store.log("ü" * 500).append([b"x"])
+        store.log("ü" * 127).append([b"x"])
 
 
 def test_the_database_is_looked_at_before_it_is_used(postgres: PostgresServer) -> None:
