@@ -195,7 +195,11 @@ class MemoryStore(SealedStore):
                 _append(self.rows.outputs.setdefault(stream, []), (first, count, blob))
             for stream, kept in write.kept_from:
                 rows = self.rows.outputs.get(stream, [])
-                self.rows.outputs[stream] = [row for row in rows if row[0] + row[1] > kept]
+                left = [row for row in rows if row[0] + row[1] > kept]
+                if left:
+                    self.rows.outputs[stream] = left
+                else:
+                    self.rows.outputs.pop(stream, None)
 
     def _write_generation(self, write: Write) -> None:
         stored, manifest = self.rows.generations, write.sealed.manifest
@@ -209,6 +213,10 @@ class MemoryStore(SealedStore):
     def _stream_bounds(self, stream: str) -> tuple[int, int] | None:
         rows = self.rows.outputs.get(stream)
         return (rows[0][0], rows[-1][0] + rows[-1][1]) if rows else None
+
+    def _stream_bytes(self, stream: str) -> int:
+        with self.rows.lock:
+            return sum(len(blob) for _, _, blob in self.rows.outputs.get(stream, ()))
 
     def _segments(self, stream: str, start: int, limit: int) -> Sequence[Segment]:
         with self.rows.lock:

@@ -57,6 +57,11 @@ class _PostgresReading(SealedReader):
         ((first, end),) = self._stored.read(sql, (self._stored.id, stream) * 2)
         return None if first is None else (first, end)
 
+    def _stream_bytes(self, stream: str) -> int:
+        sql = "SELECT coalesce(sum(length(blob)), 0) FROM outputs WHERE store = %s AND stream = %s"
+        ((size,),) = self._stored.read(sql, (self._stored.id, stream))
+        return int(size)
+
     def _segments(self, stream: str, start: int, limit: int) -> Sequence[Segment]:
         mine = "FROM outputs WHERE store = %s AND stream = %s"
         sql = f"SELECT first, count, blob {mine} AND first >= coalesce((SELECT max(first) {mine} AND first <= %s), 0)"

@@ -93,6 +93,10 @@ class SealedReader(ABC):
         with unavailable(self._seals.where):
             return self._stream_bounds(stream)
 
+    def size(self, stream: str) -> int:
+        with unavailable(self._seals.where):
+            return self._stream_bytes(stream)
+
     def outputs(self, stream: str, start: int) -> Iterator[Segment]:
         expected: int | None = None
         for row, following in pairwise(chain(self._paged(stream, start), [_END])):
@@ -165,6 +169,8 @@ class SealedReader(ABC):
 
     @abstractmethod
     def _stream_bounds(self, stream: str) -> tuple[int, int] | None: ...
+    @abstractmethod
+    def _stream_bytes(self, stream: str) -> int: ...
 
     @abstractmethod
     def _segments(self, stream: str, start: int, limit: int) -> Sequence[Segment]:

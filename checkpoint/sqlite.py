@@ -59,6 +59,11 @@ class _SqliteReading(SealedReader):
         )
         return rows[0] if rows else None
 
+    def _stream_bytes(self, stream: str) -> int:
+        sql = "SELECT coalesce(sum(length(blob)), 0) FROM outputs WHERE stream = ?"
+        ((size,),) = self._parts.checkpoint.read(sql, (stream,))
+        return int(size)
+
     def _segments(self, stream: str, start: int, limit: int) -> Sequence[Segment]:
         from_row = "SELECT max(first) FROM outputs WHERE stream = ? AND first <= ?"
         sql = f"SELECT first, count, blob FROM outputs WHERE stream = ? AND first >= coalesce(({from_row}), 0)"

@@ -93,6 +93,10 @@ class StoreReader(Protocol):
         """Return the first stored id of *stream* and the one behind the last, or None if nothing is stored."""
         ...
 
+    def size(self, stream: str) -> int:
+        """Return how many bytes are stored of *stream*."""
+        ...
+
     def outputs(self, stream: str, start: int) -> Iterator[Segment]:
         """Give the segments of *stream* from the one that holds id *start* on (or the first one left).
 

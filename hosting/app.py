@@ -17,6 +17,7 @@ from checkpoint.store import Store
 from hosting.companions import StartCompanion
 from hosting.cycles import there_are
 from hosting.evaluator import QueryEvaluator
+from hosting.retention import Retention
 from hosting.sink_writer import ON_ERROR
 from hosting.sources.bad_records import OnBadRecord, check_policy
 from hosting.sources.pushed import PushedStream
@@ -59,6 +60,7 @@ class Options(TypedDict, total=False):
     full_every: int
     batch_events_max: int
     retain_events: int
+    retention: Retention | None
     buffer_events_max: int
     idle_s: float
     strict: bool

@@ -59,6 +59,8 @@ class Attempt:
     seconds: float = 0.0
     release: Callable[[], None] | None = None
     changed: dict[str, None] = field(default_factory=dict)
+    retired: dict[str, None] = field(default_factory=dict)
+    expired: dict[str, int] = field(default_factory=dict)
     spoilt: dict[str, QueryRefused] = field(default_factory=dict)
     """The queries that emitted what cannot be stored, and what is wrong with it."""
 
@@ -156,38 +158,29 @@ class Checkpointer:
             self._fail(error)
             return False
         probe("checkpoint.before_snapshot")
-        began = wall.perf_counter()
-        changed = evaluator.streams.take_changed()
+        began, changed = wall.perf_counter(), evaluator.streams.take_changed()
         streams = {name: evaluator.streams[name] for name in changed}
         for stream in streams.values():
             stream.trim()
+        retired, expired = evaluator.streams.retired.begin(evaluator.engine)
         snapshot = Snapshot(evaluator.engine, full=full)
         if full:
             evaluator.durable_plans &= set(snapshot.plans)  # no store has the others from now on
-        positions = evaluator.intake.positions()
-        meta = {
-            "engine": snapshot.header,
-            "positions": positions,
-            "ended": evaluator.intake.ended(),
-            "extents": evaluator.growth.note(evaluator.intake.ended()),
-            "holders": evaluator.holders.positions(),
-            "delivery": evaluator.delivery,
-            "ahead_s": evaluator.time.ahead_s,
-            "makers": tuple(makers()),
-            "failed": evaluator.reporter.failed_queries(),
-        }
+        meta = meta_of(evaluator, snapshot)
         self.attempt = Attempt(
             snapshot,
             self.generation + 1,
             evaluator.engine.number,
-            positions,
+            meta["positions"],
             meta,
             {name: stream.unstored() for name, stream in streams.items()},
             {name: stream.next_id for name, stream in streams.items()},
-            {name: stream.kept_from() for name, stream in streams.items()},
+            {name: stream.kept_from() for name, stream in streams.items()} | expired,
             began,
             evaluator.events_in,
             changed=changed,
+            retired=retired,
+            expired=expired,
         )
         if full:
             # reading very many cold rows would set off collections of all there is, each a pause of its own
@@ -274,6 +267,8 @@ class Checkpointer:
             if stream is not None:
                 stream.stored = max(stream.stored, next_id)
         evaluator.durable_plans.update(attempt.snapshot.plans)
+        evaluator.streams.retired.stored(attempt.retired, evaluator.engine)
+        evaluator.streams.retired.forgotten(attempt.expired)
         probe("checkpoint.before_acknowledge")
         evaluator.intake.acknowledge(attempt.positions, attempt.meta["ended"])
         evaluator.growth.look()
@@ -286,6 +281,7 @@ class Checkpointer:
     def _give_back(self, attempt: Attempt) -> None:
         attempt.snapshot.roll_back()
         self.evaluator.streams.give_back(attempt.changed)
+        self.evaluator.engine.retired.fresh.update(attempt.retired)
 
     def _undo(self, attempt: Attempt) -> None:
         self._give_back(attempt)
@@ -308,6 +304,21 @@ class Checkpointer:
         if self.attempt is not None and self.attempt.release is not None:
             self.attempt.release()
         self.worker.close()
+
+
+def meta_of(evaluator: QueryEvaluator, snapshot: Snapshot) -> dict[str, Any]:
+    """Return what a checkpoint remembers besides rows and outputs."""
+    return {
+        "engine": snapshot.header,
+        "positions": evaluator.intake.positions(),
+        "ended": evaluator.intake.ended(),
+        "extents": evaluator.growth.note(evaluator.intake.ended()),
+        "holders": evaluator.holders.positions(),
+        "delivery": evaluator.delivery,
+        "ahead_s": evaluator.time.ahead_s,
+        "makers": tuple(makers()),
+        "failed": evaluator.reporter.failed_queries(),
+    }
 
 
 def joined(segments: Sequence[Output]) -> Iterator[Output]:

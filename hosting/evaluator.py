@@ -38,6 +38,7 @@ from hosting.owning import disown, own
 from hosting.recovery import recover
 from hosting.reporting import Reporter
 from hosting.restarting import restart
+from hosting.retention import Retention, forget
 from hosting.sources.bad_records import OnBadRecord
 from hosting.sources.pushed import PushedStream
 from hosting.starting import Start
@@ -73,7 +74,8 @@ class QueryEvaluator(Looking):
 
     *delivery* says when outputs are visible: after the journal is durable, or at once. A checkpoint is taken every
     *checkpoint_interval_s* seconds and every *checkpoint_events* events. Streams without a holder retain
-    *retain_events*; one whose holder lags by *buffer_events_max* stops the turns. With *strict* a replay that
+    *retain_events*, those of queries that are gone stay for as long as *retention* says; one whose holder lags by
+    *buffer_events_max* stops the turns. With *strict* a replay that
     differs and a damaged newest checkpoint are errors, not reports. *clock* gives processing time in seconds.
     Writing is done in two threads behind the loop, or in those that *lend* lends it (many evaluators may share a pool);
     *background* False does it in the loop, for deterministic tests.
@@ -81,6 +83,9 @@ class QueryEvaluator(Looking):
 
     recovery: RecoveryFigures | None = None
     broken: BaseException | None = None
+    group: journaling.Group | None = None
+    stalled_since: float | None = -math.inf
+    events_in = 0
 
     def __init__(
         self,
@@ -92,6 +97,7 @@ class QueryEvaluator(Looking):
         full_every: int = 20,
         batch_events_max: int = 1000,
         retain_events: int = 10_000,
+        retention: Retention | None = None,
         buffer_events_max: int = 200_000,
         idle_s: float = 1.0,
         strict: bool = True,
@@ -111,7 +117,7 @@ class QueryEvaluator(Looking):
         self.intake = Intake(batch_events_max=batch_events_max, idle_s=idle_s, clock=time.read, incidents=incidents)
         self.growth = Growth(self.intake.sources, self.incidents)
         self.holders = StreamHolders(self.lock, store=store, incidents=incidents, events_max=buffer_events_max)
-        self.streams = Streams(store, self.holders, retain_events=retain_events)
+        self.streams = Streams(store, self.holders, retain_events=retain_events, retention=retention)
         self.outlets = Outlets(self, buffer_events_max=buffer_events_max)
         self.threads, (journal, checkpoint) = lenders("journal", "checkpoint", lend=lend, background=background)
         self.journal_worker = Worker(wake=self.wake, lend=journal)
@@ -121,15 +127,12 @@ class QueryEvaluator(Looking):
         self.reporter = Reporter(self)
         self.declared: dict[str, tuple[Any, str, Limits, EventTime | None]] = {}
         self.durable_plans: set[str] = set()
-        self.group: journaling.Group | None = None
         self.committed: deque[journaling.Group] = deque()
         self.warnings: list[str] = []
-        self.events_in = 0
         self.round_turns = ROUND_TURNS_MAX if self.journal_worker.threaded else 1
         self.round_events = max(256, 2 * batch_events_max)
         self.fresh: list[Output] = []
         self.guard = Guard(self)
-        self.stalled_since: float | None = -math.inf
         self.on_wake: Callable[[], None] | None = None  # for a host that calls `step` itself
         self.awake = self.started = self.closed = self.stopping = False
 
@@ -210,6 +213,10 @@ class QueryEvaluator(Looking):
             self._take(Dispose(name, self._now()))
             interpreters.resolve(self, name)
         self.flush()
+
+    def forget(self, stream: str) -> None:
+        """Delete the *stream* of a disposed query; durable when this returns. Its ids are not used again."""
+        forget(self, stream)
 
     def restart(self, name: str) -> None:
         """Run *name* again, also failed: without state, under the ids that follow. Durable when it returns."""

@@ -69,6 +69,7 @@ def _recover(evaluator: QueryEvaluator) -> RecoveryFigures:
     evaluator.engine.plans.stored = {}
     evaluator.calls.recovered()
     evaluator.growth.begin(meta.get("extents", {}), evaluator.intake.partitions.values())
+    evaluator.streams.retired.recovered(evaluator.engine)
     interpreters.settle(evaluator)
     spoilt.settle(evaluator)
     for appeared in evaluator.intake.appeared():

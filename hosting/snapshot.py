@@ -19,7 +19,7 @@ from hosting.event_clock import EventClock
 from hosting.failure import read_failure, stored_mishaps
 from hosting.records import INSIDE, Record, by_kind, packed, query_of, read_records
 from hosting.reorder import WAITING, Chunk
-from hosting.retired import RETIRED, Ended
+from hosting.retired import RETIRED, RETIRED_IDS, Bucket, Ended
 from hosting.spoilt import blank, silence, unloadable, unreadable_rows
 from hosting.standing import Standing, TopRow
 from hosting.suspended import SUSPENDED, Suspended, Taking, is_of_others, load_suspended, suspend, take_over
@@ -165,6 +165,8 @@ def is_live(engine: QueryEngine, unit: Any) -> bool:
     """Whether *unit* is still part of a standing query."""
     if isinstance(unit, Ended):
         return engine.retired.by_name.get(unit.name) is unit
+    if isinstance(unit, Bucket):
+        return True
     if isinstance(unit, Suspended):
         return engine.suspended.get(unit.name) is unit
     while not isinstance(unit, Standing):
@@ -195,7 +197,8 @@ def place_of(unit: Any) -> tuple[Any, Any]:
 
 def everything(engine: QueryEngine) -> Iterator[Any]:
     """Yield every row of *engine*, which may change meanwhile."""
-    names = [*engine.retired.by_name.values(), *engine.suspended.values()]
+    retired = engine.retired
+    names = [*retired.by_name.values(), *retired.buckets.values(), *engine.suspended.values()]
     return chain(names, each_row(list(engine.standing.values())))
 
 
@@ -233,7 +236,7 @@ def record(engine: QueryEngine, unit: Any) -> Record:
     if isinstance(unit, Chunk):
         unit.saved = True
         return unit.row_key, (WAITING, unit.entries)
-    if isinstance(unit, (Ended, Suspended)):
+    if isinstance(unit, (Ended, Bucket, Suspended)):
         unit.saved = True
         return unit.row_key, unit.row
     if unit.saved is None:
@@ -262,8 +265,7 @@ def load(engine: QueryEngine, chunks: Sequence[bytes], head: dict[str, Any]) -> 
     for top in sorted((TopRow(key[1], *row) for key, row in rows["top"].items()), key=attrgetter("born")):
         load_top(engine, loader, top, rows)
     load_waiting(engine, rows[WAITING])
-    for key, row in rows[RETIRED].items():
-        engine.retired.load(key[1], row)
+    engine.retired.load(rows[RETIRED], rows[RETIRED_IDS])
     loader.load_all(list(rows[INSIDE].items()))
     loader.finish()
     for name in loader.spoilt.keys() & engine.standing.keys():

@@ -33,7 +33,7 @@ NOBODY: Mapping[str, Absence] = MappingProxyType({})
 class Stream(Window):
     """A named, sequenced, replayable output: a window with a store behind it, of which a part is visible."""
 
-    __slots__ = ("_store", "absent", "registry", "retain_events", "stored", "visible", "wakers")
+    __slots__ = ("__weakref__", "_store", "absent", "registry", "retain_events", "stored", "visible", "wakers")
     kind = "stream"
 
     def __init__(
@@ -106,6 +106,10 @@ class Stream(Window):
         self._load()
         self.next_id = self.visible = self.stored = next_id
         self.segments = []
+
+    def unload(self, store: StoreReader | None) -> None:
+        """Free the buffer, all of which is in *store*, to be read again if somebody looks."""
+        self._store, self.segments = store, []
 
     def kept_from(self) -> int:
         """The oldest id that must still be there after a crash."""

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from weakref import WeakValueDictionary
 
 from checkpoint.store import Store
 from hosting.holders import STORED, StreamHolders
+from hosting.retention import Retention, RetiredStreams
 from hosting.stream import Stream
 from hosting.turn import Output
 
@@ -13,8 +15,13 @@ from hosting.turn import Output
 class Streams(dict[str, Stream]):
     """Streams by name, which of them have changed since a checkpoint began, and how much went into them."""
 
-    def __init__(self, store: Store, holders: StreamHolders, *, retain_events: int) -> None:
+    def __init__(
+        self, store: Store, holders: StreamHolders, *, retain_events: int, retention: Retention | None = None
+    ) -> None:
         super().__init__()
+        self.retired = RetiredStreams(self, retention or Retention())
+        self.unloaded: WeakValueDictionary[str, Stream] = WeakValueDictionary()
+        """Those of queries that are gone, as far as somebody still has them."""
         self.store, self.holders, self.retain_events = store, holders, retain_events
         self.changed: dict[str, None] = {}
         self.events_out = 0
@@ -25,6 +32,10 @@ class Streams(dict[str, Stream]):
         """Return the stream *name*, made if nobody has asked for it; then its next id is *next_id*."""
         found = self.get(name)
         if found is not None:
+            return found
+        found = self.unloaded.pop(name, None)
+        if found is not None:
+            self[name] = found
             return found
         stream = self[name] = Stream(
             name, self.store, next_id=next_id, retain_events=self.retain_events, registry=self.holders
@@ -48,6 +59,29 @@ class Streams(dict[str, Stream]):
         """Make outputs visible that were appended."""
         for name, upto in {out.name: out.next for out in outputs}.items():
             self[name].show(upto)
+
+    def is_read(self, name: str) -> bool:
+        """Whether somebody who is there holds or observes the stream *name*."""
+        stream = self.get(name)
+        return stream is not None and (bool(stream.wakers) or any(each not in stream.absent for each in stream.holders))
+
+    def unload(self, name: str) -> None:
+        """Free the buffer of a stream that is in the store; who has it or asks for it reads it from there."""
+        stream = self.get(name)
+        if stream is None or stream.holders or stream.wakers or name in self.changed:
+            return
+        stream.unload(self.store)
+        self.unloaded[name] = self.pop(name)
+
+    def drop(self, name: str) -> None:
+        """A stream has been deleted from the store: nothing of it can be read any more."""
+        stream = self.get(name) or self.unloaded.get(name)
+        if stream is not None and name not in self.changed:
+            for holder in list(stream.holders):
+                stream.release(holder)
+            stream.unload(None)
+            self.pop(name, None)
+            self.unloaded[name] = stream
 
     def take_changed(self) -> dict[str, None]:
         """Return the names of those that have changed since the last time; a checkpoint has them now."""

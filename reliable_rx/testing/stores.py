@@ -124,6 +124,7 @@ def check_outputs(open_store: OpenStore) -> None:
     with open_store() as store:
         _same(list(store.outputs("numbers", 0)), [], "the outputs of a stream that has none")
         _same(store.bounds("numbers"), None, "its bounds")
+        _same(store.size("numbers"), 0, "its size")
         _commit(store, "full", chunks=[], outputs={"numbers": [(0, 3, b"abc"), (3, 2, b"de")], "other": [(7, 1, b"z")]})
         _commit(store, "full", chunks=[], outputs={"numbers": [(5, 4, b"fghi")]})
         _expect({"numbers", "other"} <= set(store.streams()), "streams with outputs are listed")
@@ -132,6 +133,12 @@ def check_outputs(open_store: OpenStore) -> None:
         _same(list(store.outputs("numbers", 9)), [], "outputs from the end on")
         _commit(store, "full", chunks=[], kept_from={"numbers": 4, "absent": 9})
         _same(store.bounds("numbers"), (3, 9), "the bounds after trimming to id 4")
+        before = store.size("numbers")
+        _expect(before > len(b"defghi"), "the size of a stream is that of its segments")
+        _commit(store, "full", chunks=[], outputs={"numbers": [(9, 1, bytes(1000))]})
+        _expect(store.size("numbers") >= before + 1000, "the size of a stream grows with what is appended")
+        _commit(store, "full", chunks=[], outputs={"other": [(8, 1, b"y")]}, kept_from={"other": 9})
+        _same((store.bounds("other"), store.size("other")), (None, 0), "what is left of a stream that is trimmed whole")
         _same(next(store.outputs("numbers", 0)), (3, 2, b"de"), "the first segment after trimming to id 4")
         _commit(store, "full", chunks=[], outputs={"numbers": [(4, 2, b"EF"), (6, 1, b"G")]})
     with open_store() as store:
