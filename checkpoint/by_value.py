@@ -67,12 +67,16 @@ class _ByValue(CodePickler):
 
     def reducer_override(self, obj: Any) -> Any:
         kind = type(obj)
-        if kind is FunctionType and is_own(obj):
-            return self._function(obj)
+        if kind is FunctionType:
+            return self._function(obj) if is_own(obj) else self._named(obj)
         if kind is ModuleView:
             return obj.reduced(self.names[obj.module.__name__])
         if kind is _lru_cache_wrapper and is_own(getattr(obj, "__wrapped__", None)):
             return (_cached, (obj.__wrapped__, *obj.cache_parameters().values()))
+        return self._named(obj) if issubclass(kind, (type, BaseException)) else NotImplemented
+
+    def _named(self, obj: Any) -> Any:
+        """Return how *obj* is pickled that is not the user's function: by its name, if that leads there."""
         reduced = super().reducer_override(obj)
         if _is_dynamic(reduced):
             self.holds_code = True

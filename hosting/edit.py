@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from checkpoint.codec import decode, encode
-from reliable_rx.errors import ReliableRxError
+from reliable_rx.errors import ReliableRxError, described
 from reliable_rx.event_time import clock_id
 from reliable_rx.rows import Loader, Report, Row, save_instance, save_unit, signature, units
 from reliable_rx.subject import Address
@@ -73,6 +73,16 @@ def _move(engine: QueryEngine, before: Standing, after: Standing, written: bytes
         if instance.unit is not instance:  # it started before it was put into the row of what it reads
             engine.dirty.pop(instance, None)
     return loader.report
+
+
+def begun_afresh(before: Standing, after: Standing) -> Report:
+    """Report that *after* takes the place of a query that has ended: it begins anew, under the ids that follow."""
+    how = "completed" if before.error is None else f"failed ({described(before.error)})"
+    note = (
+        f"it had {how}, and begins afresh with the next events: its ids go on at {before.emitted:,} behind the "
+        f"notification of its end, and what came since is not read again"
+    )
+    return Report(fresh=[node.path for node in after.plan.slots], note=note)
 
 
 def is_same(engine: QueryEngine, there: Standing, turn: Create) -> bool:

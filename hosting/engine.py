@@ -16,7 +16,7 @@ from hosting.admission import admit
 from hosting.asked import Asked
 from hosting.cycles import Readers
 from hosting.delivery import Cascade, Delivery
-from hosting.edit import edit
+from hosting.edit import begun_afresh, edit
 from hosting.event_clock import EventClock
 from hosting.failing import take_fail
 from hosting.failure import failure_of
@@ -32,7 +32,7 @@ from hosting.timers import Ordering
 from hosting.turn import Answer, Appear, Create, Dispose, Events, Fail, Output, Rejects, Resume, Tick, Turn
 from hosting.watermark import Watermarks
 from reliable_rx.alike import MADE_MAX, let_others_use
-from reliable_rx.errors import InternalError, LimitExceeded
+from reliable_rx.errors import InternalError, LimitExceeded, described
 from reliable_rx.event_time import EventTime
 from reliable_rx.hub import Trampoline
 from reliable_rx.instance import Instance
@@ -67,6 +67,8 @@ class QueryEngine(Delivery, TimeMoves):
         self.standing: dict[str, Standing] = {}
         self.plans = Plans()
         self.reports: dict[str, Report] = {}
+        self.revived: dict[str, str] = {}
+        """Queries that had failed and begin afresh, with what their readers may have failed with too."""
         self.suspended = SuspendedQueries(self)
         self.retired = Retired(self)
         self.routes: dict[str, Route] = {}
@@ -229,6 +231,9 @@ class QueryEngine(Delivery, TimeMoves):
         before = self.standing.pop(turn.name, None)
         if before is not None and before.status != RUNNING:
             self.tell(turn.name)
+            self.reports[turn.name] = begun_afresh(before, standing)
+            if before.error is not None:
+                self.revived[turn.name] = described(before.error)
             self.retired.put(turn.name, before.emitted)
             self.forget(before)
             before = None

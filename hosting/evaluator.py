@@ -37,7 +37,7 @@ from hosting.outlets import Outlets
 from hosting.owning import disown, own
 from hosting.recovery import recover
 from hosting.reporting import Reporter
-from hosting.restarting import restart
+from hosting.restarting import follow, restart
 from hosting.retention import Retention, forget
 from hosting.sources.bad_records import OnBadRecord
 from hosting.sources.pushed import PushedStream
@@ -194,6 +194,7 @@ class QueryEvaluator(Looking):
                     name = self._check_new("query", name)
                     self.engine.suspended.declare(name, query, policy, limits, clock)
                     self.declared[name] = (query, policy, limits, clock)
+            follow(self)
         if self.started:
             self.flush()
 
@@ -248,6 +249,7 @@ class QueryEvaluator(Looking):
                 self._resume()
                 for name, declared in self.declared.items():
                     self._create(name, *declared)
+                follow(self)
                 self.outlets.open()
                 self.reporter.begin()
             except BaseException as error:

@@ -7,11 +7,13 @@ to before the failure (the turn is journalled with what came of it; the same eve
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from hosting.cycles import there_are
+from hosting.standing import FAILED
 from hosting.turn import Create, Dispose
-from reliable_rx.errors import QueryRefused
+from reliable_rx.errors import QueryRefused, described
 
 if TYPE_CHECKING:
     from hosting.evaluator import QueryEvaluator
@@ -24,9 +26,30 @@ def restart(evaluator: QueryEvaluator, name: str) -> None:
         if name not in evaluator.engine.standing:
             raise KeyError(f"no query is called {name!r}; {there_are(evaluator.engine.standing, name)}")
         turn = _creation(evaluator, name)
+        there = evaluator.engine.standing[name]
+        if there.error is not None:
+            evaluator.engine.revived[name] = described(there.error)
         evaluator._take(Dispose(name, turn.time))
         evaluator._take(turn)
+        follow(evaluator)
     evaluator.flush()
+
+
+def follow(evaluator: QueryEvaluator) -> None:
+    """Run those again that have failed with the error of a stream that goes on now: nothing of theirs was wrong."""
+    revived, evaluator.engine.revived = evaluator.engine.revived, {}
+    while revived:
+        found = [
+            name
+            for name, standing in evaluator.engine.standing.items()
+            if standing.status == FAILED
+            and standing.error is not None
+            and described(standing.error) in [revived[each] for each in standing.plan.sources if each in revived]
+        ]
+        for name in found:
+            with suppress(QueryRefused):  # it needs a clock that only its app has
+                evaluator._take(_creation(evaluator, name))
+        revived, evaluator.engine.revived = evaluator.engine.revived, {}
 
 
 def _creation(evaluator: QueryEvaluator, name: str) -> Create:

@@ -42,11 +42,14 @@ class Report:
     migrated: list[str] = field(default_factory=list)
     dropped: list[str] = field(default_factory=list)
     fresh: list[str] = field(default_factory=list)
+    note: str = ""
+    """What is to be said besides, before all else."""
 
     def __str__(self) -> str:
         kept = set(self.kept) - {*self.dropped, *self.fresh}  # what is so in one instance of several is not kept
         parts = [("kept", kept), *((name, getattr(self, name)) for name in ("migrated", "dropped", "fresh"))]
-        return "; ".join(f"{name}: {', '.join(sorted(set(paths)))}" for name, paths in parts if paths) or "no state"
+        said = [f"{name}: {', '.join(sorted(set(paths)))}" for name, paths in parts if paths]
+        return "; ".join([*([self.note] if self.note else ()), *said]) or "no state"
 
 
 # -- writing

@@ -1,0 +1,100 @@
+"""A query that has ended and is edited begins afresh: with the next events, under the next ids, and it says so."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import reliable_rx as rx
+from checkpoint import MemoryStore
+from hosting import JsonLinesSink, ListSource, QueryEvaluator
+
+
+def hosted(store: MemoryStore, queries: dict[str, Any], count: int, sink: Path | None = None) -> QueryEvaluator:
+    """Host *queries* until they have taken the numbers below *count*."""
+    evaluator = QueryEvaluator(store, checkpoint_interval_s=1e9, background=False)
+    evaluator.source("n", ListSource(list(range(count)), follow=True))
+    for name, query in queries.items():
+        evaluator.create(name, query)
+    if sink is not None:
+        evaluator.sink("q", JsonLinesSink(sink))
+    evaluator.run(until=lambda: evaluator.statistics().positions[("n", "0")] == count)
+    return evaluator
+
+
+def end(evaluator: QueryEvaluator, *, cleanly: bool) -> None:
+    if cleanly:
+        evaluator.checkpoint()
+    evaluator.close()
+
+
+def notifications(evaluator: QueryEvaluator, name: str) -> list[tuple[int, Any]]:
+    """Return all that a stream holds: values, and None for the notification of an end."""
+    stream = evaluator.stream(name)
+    found: list[tuple[int, Any]] = []
+    for part in stream.read(stream.first, 1000):
+        found += list(enumerate(part.values, part.first))
+        found += [(part.next - 1, None)] if part.ended else []
+    return found
+
+
+def failing(n: Any) -> Any:
+    return n.map(lambda x: x // (x != 2)).scan(lambda a, x: a + x, 0)
+
+
+def mended(n: Any) -> Any:
+    return n.map(lambda x: x).scan(lambda a, x: a + x, 0)
+
+
+@pytest.mark.parametrize("cleanly", [True, False], ids=["stopped", "killed"])
+def test_it_goes_on_behind_the_notification_of_its_end(cleanly: bool, tmp_path: Path) -> None:
+    """Fresh state, the next events, the next ids; streams and sinks have one sequence behind the other."""
+    store, file, n = MemoryStore(), tmp_path / "q.jsonl", rx.source("n")
+    evaluator = hosted(store, {"q": failing(n)}, 4, file)
+    assert notifications(evaluator, "q") == [(0, 0), (1, 1), (2, None)]
+    end(evaluator, cleanly=cleanly)
+    for _ in range(2):
+        evaluator = hosted(store, {"q": mended(n)}, 6, file)
+        assert notifications(evaluator, "q") == [(0, 0), (1, 1), (2, None), (3, 4), (4, 9)]
+        end(evaluator, cleanly=cleanly)
+        evaluator.close()
+    lines = [json.loads(line) for line in file.read_text().splitlines()]
+    assert [each["id"] for each in lines] == [0, 1, 2, 3, 4]
+
+
+def test_the_report_says_so() -> None:
+    """It names the error, the id, and what is not read again; without an edit there is nothing to say."""
+    store, n = MemoryStore(), rx.source("n")
+    end(hosted(store, {"q": failing(n)}, 4), cleanly=True)
+    evaluator = hosted(store, {"q": failing(n)}, 5)
+    assert evaluator.statistics().reports == {}
+    end(evaluator, cleanly=True)
+    report = hosted(store, {"q": mended(n)}, 6).statistics().reports["q"]
+    assert "it had failed (ZeroDivisionError" in report
+    assert "ids go on at 3" in report
+    assert "not read again" in report
+    assert "fresh: /scan" in report
+
+
+@pytest.mark.parametrize("cleanly", [True, False], ids=["stopped", "killed"])
+def test_those_that_failed_with_it_go_on_with_it(cleanly: bool) -> None:
+    """Who reads the stream has failed by no fault of its own: it begins afresh too, and so does who reads that."""
+    store, n = MemoryStore(), rx.source("n")
+    behind = {
+        "doubled": rx.source("q").map(lambda x: x * 2),
+        "counted": rx.source("doubled").scan(lambda a, x: a + 1, 0),
+        "own": rx.source("q").map(lambda x: [][x]),
+    }
+    end(hosted(store, {"q": failing(n), **behind}, 4), cleanly=cleanly)
+    evaluator = hosted(store, {"q": mended(n), **behind}, 6)
+    assert notifications(evaluator, "doubled") == [(0, 0), (1, 2), (2, None), (3, 8), (4, 18)]
+    assert notifications(evaluator, "counted") == [(0, 1), (1, 2), (2, None), (3, 1), (4, 2)]
+    assert notifications(evaluator, "own") == [(0, None)]
+    assert "it had failed" in evaluator.statistics().reports["counted"]
+    end(evaluator, cleanly=False)
+    again = hosted(store, {"q": mended(n), **behind}, 7)
+    assert notifications(again, "counted")[-1] == (5, 3)
+    again.close()
