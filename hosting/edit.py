@@ -6,7 +6,7 @@ The parts whose path and type did not change keep their state, and a report says
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from checkpoint.codec import decode, encode
 from reliable_rx.errors import ReliableRxError, described
@@ -33,34 +33,47 @@ def load_forgiving(loader: Loader, load: Callable[[Address, Row], bool], address
     """Load a row inside a query; report it as dropped if a function of the query raises."""
     try:
         return load(address, row)
-    except ReliableRxError:
+    except (ReliableRxError, KeyboardInterrupt):
         raise
-    except Exception:
+    except BaseException:
         loader.report.dropped.append(address[-2])
         return True
 
 
 def edit(engine: QueryEngine, before: Standing, after: Standing) -> Report:
-    """Put *after* in the place of *before*, with the state that still fits."""
+    """Put *after* in the place of *before*, with the state that still fits.
+
+    State that does not survive its way through bytes is dropped: no checkpoint could have kept it either.
+    """
+    loader = Editor({})
     inside = [(unit.address(), save_unit(unit, engine.plans.number)) for unit in units(before)]
-    written = encode((save_instance(before), inside))
+    loader.signatures = dict(enumerate(engine.plans.signatures, 1))
+    try:
+        state = loader.reading(lambda: decode(encode((save_instance(before), inside))))
+    except KeyboardInterrupt:
+        raise
+    except BaseException:  # values are the user's, and so is what they raise
+        state = None
+        loader.report.dropped += [node.path for node in before.plan.nodes if node.slot >= 0]
     engine.moving = True
     try:
-        return _move(engine, before, after, written)
+        _move(engine, before, after, loader, state)
     finally:
         engine.moving = False
+    if state is None and (after.clock is None or after.clock.begun):
+        after.start()
+    return loader.report
 
 
-def _move(engine: QueryEngine, before: Standing, after: Standing, written: bytes) -> Report:
+def _move(engine: QueryEngine, before: Standing, after: Standing, loader: Editor, state: Any) -> None:
     shape = signature(before.plan)
     before.dispose()
     engine.forget(before)
     before.world.timers.sweep()
     engine.standing[after.name] = after
     engine.gone.pop(("top", after.name), None)
-    loader = Editor(dict(enumerate(engine.plans.signatures, 1)))
-    row, rows = loader.reading(lambda: decode(written))
-    if after.clock is None or after.clock.begun:
+    if state is not None and (after.clock is None or after.clock.begun):
+        row, rows = state
         loader.load_muted(after, row, shape)
         loader.load_all(rows)
         loader.finish()
@@ -72,7 +85,6 @@ def _move(engine: QueryEngine, before: Standing, after: Standing, written: bytes
     for instance in loader.instances.values():
         if instance.unit is not instance:  # it started before it was put into the row of what it reads
             engine.dirty.pop(instance, None)
-    return loader.report
 
 
 def begun_afresh(before: Standing, after: Standing) -> Report:

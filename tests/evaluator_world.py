@@ -29,6 +29,7 @@ from reliable_rx.testing.steps import add, bounded, fails_on_four
 STEPS_MAX = 5_000
 RETAINED_MAX = 10_000
 OBSERVER = "whoever observes"
+HOSTILE = "hostile"
 GENERATED = 40
 
 POINTS = (
@@ -151,8 +152,10 @@ class World:
         LIVE.clear()
         outputs = take(turn)
         self.check_effects(engine, turn)
-        kept = [Output(out.name, out.first, list(out.values), *out[3:]) for out in outputs]
+        kept = [Output(out.name, out.first, list(out.values), *out[3:]) for out in outputs if is_judged(out.name)]
         number = engine.number
+        if not engine.replaying:  # what was taken under this number before a crash was not durable
+            self.turns = [each for each in self.turns if each[0] < number]
         known = next((each for each in self.turns if each[0] == number), None)
         if known is not None:
             assert plain(turn) == plain(known[1]), f"turn {number} was {known[1]}, its replay is {turn}"
@@ -169,12 +172,12 @@ class World:
 
     def hold(self, outputs: Sequence[Output]) -> None:
         """Have the streams keep what whoever observes has not acknowledged."""
-        for out in outputs:
+        for out in filter(is_output_judged, outputs):
             self.evaluator.stream(out.name).hold(OBSERVER, self.known.get(out.name, 0))
 
     def read_again(self) -> None:
         """Whoever observes has died: he reads from where he has acknowledged, and acknowledges what he knows now."""
-        for name, stream in self.evaluator.streams.items():
+        for name, stream in filter(is_item_judged, self.evaluator.streams.items()):
             known, seen = self.known.get(name, 0), self.seen.get(name, [])
             if len(seen) > known:
                 again = list(records(stream, known))
@@ -260,7 +263,7 @@ class World:
     def observe(self) -> None:
         """Note what can be seen from outside: from now on it must stay, whatever happens."""
         self.acknowledged = max(self.acknowledged, self.store.journal.last_turn)
-        for name, stream in self.evaluator.streams.items():
+        for name, stream in filter(is_item_judged, self.evaluator.streams.items()):
             seen = self.seen.setdefault(name, [])
             seen += records(stream, seen[-1][0] + 1 if seen else 0)
 
@@ -311,9 +314,22 @@ class World:
             engine.declare(source, ["0"])
         found: dict[str, list[tuple[int, Any]]] = {}
         for _, turn, _ in self.turns:
-            for out in engine.take(compiled(engine, turn)):
+            for out in filter(is_output_judged, engine.take(compiled(engine, turn))):
                 found.setdefault(out.name, []).extend(told(out.first, out.values, out.ended, out.error))
         return found
+
+
+def is_judged(name: str) -> bool:
+    """Whether the outputs of a query count: what a hostile one gives is its own affair."""
+    return not name.startswith(HOSTILE)
+
+
+def is_output_judged(out: Output) -> bool:
+    return is_judged(out.name)
+
+
+def is_item_judged(item: tuple[str, Any]) -> bool:
+    return is_judged(item[0])
 
 
 def plain(turn: Any) -> tuple[Any, ...]:

@@ -5,14 +5,19 @@ The expected outputs of the others are those of an app that never had the hostil
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any, NamedTuple
+
+from hypothesis import strategies as st
+from hypothesis.strategies import SearchStrategy
 
 import reliable_rx as rx
 from checkpoint import MemoryStore
 from hosting import ListSource, QueryEvaluator
 from reliable_rx import operators as ops
 from reliable_rx.testing import check_ledger
+from reliable_rx.testing.hostile import ACCUMULATORS, FUNCTIONS
 from reliable_rx.testing.steps import add, third
 
 NUMBERS = list(range(1, 21))
@@ -111,3 +116,49 @@ def expected_outputs() -> dict[str, Sequence[tuple[int, Any]]]:
             evaluator.create(name, query)
         evaluator.run()
         return {name: records(evaluator.stream(name), 0) for name in OTHERS}
+
+
+STATES: dict[str, Callable[[Any], Any]] = {
+    "buffer": lambda q: q.pipe(ops.buffer_with_count(50)),
+    "distinct": lambda q: q.pipe(ops.distinct()),
+    "changes": lambda q: q.pipe(ops.distinct_until_changed()),
+    "least": lambda q: q.pipe(ops.min()),
+    "groups": lambda q: q.pipe(ops.group_by(lambda v: v), ops.flat_map(lambda g: g.pipe(ops.count()))),
+    "kept": lambda q: q.pipe(ops.group_by(lambda v: v), ops.to_list()),
+    "notifications": lambda q: q.pipe(ops.materialize(), ops.to_list()),
+    "later": lambda q: q.pipe(ops.delay(1e9)),
+    "inner": lambda q: q.pipe(ops.flat_map(lambda v: rx.of(v).pipe(ops.delay(1e9)))),
+    "shared": lambda q: q.pipe(ops.share(), ops.pairwise()),
+    "windows": lambda q: q.pipe(ops.window_with_count(3), ops.flat_map(lambda w: w.pipe(ops.to_list()))),
+    "replayed": lambda q: q.pipe(ops.replay(buffer_size=5), ops.ref_count()),
+    "joined": lambda q: q.pipe(ops.combine_latest(q)),
+}
+"""Ways to keep what a query is given."""
+
+
+@dataclass(frozen=True)
+class HostileQuery:
+    """A query that does something hostile to what it is given, and keeps the outcome in some state."""
+
+    function: str
+    state: str
+    accumulates: bool = False
+
+    def __call__(self, query: Any) -> Any:
+        if self.accumulates:
+            accumulate, seed = _ACCUMULATORS[self.function].make()
+            return STATES[self.state](query.pipe(ops.scan(accumulate, seed)))
+        return STATES[self.state](query.pipe(ops.map(_FUNCTIONS[self.function].make())))
+
+
+_FUNCTIONS = {each.name: each for each in FUNCTIONS}
+_ACCUMULATORS = {each.name: each for each in ACCUMULATORS}
+
+
+def hostile_queries() -> SearchStrategy[HostileQuery]:
+    """Return a strategy for hostile queries."""
+    states = st.sampled_from(sorted(STATES))
+    return st.one_of(
+        st.builds(HostileQuery, st.sampled_from(sorted(_FUNCTIONS)), states),
+        st.builds(HostileQuery, st.sampled_from(sorted(_ACCUMULATORS)), states, st.just(True)),
+    )

@@ -7,12 +7,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from evaluator_world import POINTS, RETAINED_MAX, STATIC, World, full_at, query_of
+from evaluator_world import HOSTILE, POINTS, RETAINED_MAX, STATIC, World, full_at, query_of
+from hostile_world import hostile_queries
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule, run_state_machine_as_test
 from lanes import share_of
 
+import reliable_rx as rx
 from hosting import checkpointer
 from reliable_rx.probes import ARMED
 from reliable_rx.testing.faults import nth
@@ -74,6 +76,16 @@ class Machine(RuleBasedStateMachine):
     @rule(name=NAMES, recipe=RECIPES, policy=POLICIES)
     def create_or_edit(self, name: str, recipe: Any, policy: str) -> None:
         self.world.try_to(lambda: self.world.evaluator.create(name, query_of(recipe), policy=policy))
+
+    @rule(build=hostile_queries(), policy=POLICIES)
+    def host_something_hostile(self, build: Any, policy: str) -> None:
+        """Host a query beside the others of which nobody knows what it does, or edit it into another."""
+        self.world.try_to(lambda: self.world.evaluator.create(HOSTILE, build(rx.source("pushed")), policy=policy))
+
+    @rule()
+    def dispose_of_what_is_hostile(self) -> None:
+        if HOSTILE in self.world.evaluator.queries():
+            self.world.try_to(lambda: self.world.evaluator.dispose(HOSTILE))
 
     @rule(name=NAMES)
     def dispose(self, name: str) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from hostile_world import CLOSE, CRASH, FULL, KILL, HostileWorld, Life
+from hostile_world import CLOSE, CRASH, FULL, KILL, STATES, HostileWorld, Life
 
 import reliable_rx as rx
 from reliable_rx import operators as ops
@@ -34,23 +34,6 @@ def test_accumulators(accumulator: Hostile) -> None:
     accumulate, seed = accumulator.make()
     played(rx.source("n").pipe(ops.scan(accumulate, seed)))
     played(rx.source("n").pipe(ops.scan(accumulate, seed), ops.count()))
-
-
-STATES = {
-    "buffer": lambda q: q.pipe(ops.buffer_with_count(50)),
-    "distinct": lambda q: q.pipe(ops.distinct()),
-    "changes": lambda q: q.pipe(ops.distinct_until_changed()),
-    "least": lambda q: q.pipe(ops.min()),
-    "groups": lambda q: q.pipe(ops.group_by(lambda v: v), ops.flat_map(lambda g: g.pipe(ops.count()))),
-    "kept": lambda q: q.pipe(ops.group_by(lambda v: v), ops.to_list()),
-    "notifications": lambda q: q.pipe(ops.materialize(), ops.to_list()),
-    "later": lambda q: q.pipe(ops.delay(1e9)),
-    "inner": lambda q: q.pipe(ops.flat_map(lambda v: rx.of(v).pipe(ops.delay(1e9)))),
-    "shared": lambda q: q.pipe(ops.share(), ops.pairwise()),
-    "windows": lambda q: q.pipe(ops.window_with_count(3), ops.flat_map(lambda w: w.pipe(ops.to_list()))),
-    "replayed": lambda q: q.pipe(ops.replay(buffer_size=5), ops.ref_count()),
-    "joined": lambda q: q.pipe(ops.combine_latest(rx.source("sum"))),
-}
 
 
 @pytest.mark.parametrize("state", STATES)
