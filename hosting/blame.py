@@ -4,23 +4,18 @@ Whatever a function raises is its query's error, also `SystemExit` and what else
 take the evaluator down in the middle of a turn, at every start again. Only a real interrupt goes through: a
 `KeyboardInterrupt` that a signal's handler has raised between two byte codes of the function, or inside something that
 waits. Then the turn is neither taken nor journalled, and the next start takes it anew.
-
-A `KeyboardInterrupt` tells where it comes from: one that the function raised itself was raised by a `raise` in the
-innermost frame of its traceback; a handler written in Python has one too, but is given the frame that it interrupts.
 """
 
 from __future__ import annotations
 
-from opcode import opmap
 from typing import TYPE_CHECKING, Any
 
 from checkpoint.stored_errors import trace_of
 from reliable_rx.errors import StoredError, text_of, type_of
+from reliable_rx.interrupts import is_interrupt
 
 if TYPE_CHECKING:
     from hosting.evaluator import QueryEvaluator
-
-_RAISE = opmap["RAISE_VARARGS"]
 
 
 def blamed(raised: BaseException) -> Exception:
@@ -36,17 +31,6 @@ def blamed(raised: BaseException) -> Exception:
     if isinstance(raised, KeyboardInterrupt) and is_interrupt(raised):
         raise raised
     return StoredError(text_of(raised), type=type_of(raised), trace=trace_of(raised))
-
-
-def is_interrupt(raised: KeyboardInterrupt) -> bool:
-    """Whether a signal has raised it, and no function by itself."""
-    at = last = raised.__traceback__
-    while at is not None:
-        frame = at.tb_frame
-        if frame.f_back is not None and any(each is frame.f_back for each in frame.f_locals.values()):
-            return True
-        last, at = at, at.tb_next
-    return last is None or last.tb_frame.f_code.co_code[last.tb_lasti] != _RAISE
 
 
 class Guard:

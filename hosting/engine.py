@@ -456,7 +456,8 @@ class QueryEngine(Delivery, TimeMoves):
 
     def effect_failed(self, node: PlanNode, error: Exception) -> None:
         if self.news is None:
-            warnings.warn(f"{node.path} has ended, and its last effect failed: {error!r}", RuntimeWarning, stacklevel=2)
+            what = f"{node.path} has ended, and its last effect failed: {described(error)}"
+            warnings.warn(what, RuntimeWarning, stacklevel=2)
         else:
             self.effects[node.path] = error
 

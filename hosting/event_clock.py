@@ -124,8 +124,9 @@ class EventClock(Clock):
         self.engine.settle_immediate()
 
     def close(self) -> None:
-        """The query has ended."""
-        self.engine.watermarks.leave(self, self.watermark)
+        """The query has ended, or what is left of it goes."""
+        if "watermark" in self.__dict__:  # one that had ended before the store was opened has none
+            self.engine.watermarks.leave(self, self.watermark)
         self.waiting.clear()
 
     # -- what arrives

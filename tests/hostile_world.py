@@ -14,7 +14,7 @@ from hypothesis.strategies import SearchStrategy
 
 import reliable_rx as rx
 from checkpoint import MemoryStore
-from hosting import ListSource, QueryEvaluator
+from hosting import GeneratorSource, ListSource, QueryEvaluator
 from reliable_rx import operators as ops
 from reliable_rx.testing import check_ledger
 from reliable_rx.testing.hostile import ACCUMULATORS, FUNCTIONS
@@ -42,8 +42,18 @@ class Life(NamedTuple):
 class HostileWorld:
     """One store, one evaluator after the other on it, and what was seen of the queries that are not hostile."""
 
-    def __init__(self, hostile: Any, *, policy: str = "fail", strict: bool = True, batch: int = 3) -> None:
-        self.hostile, self.policy, self.strict, self.batch = hostile, policy, strict, batch
+    def __init__(
+        self,
+        hostile: Any,
+        *,
+        policy: str = "fail",
+        strict: bool = True,
+        batch: int = 3,
+        clock: Any = None,
+        made: Callable[[], Any] | None = None,
+    ) -> None:
+        self.hostile, self.policy, self.strict, self.batch, self.clock = hostile, policy, strict, batch, clock
+        self.made = made
         self.store: Any = MemoryStore()
         self.seen: dict[str, list[tuple[int, Any]]] = {name: [] for name in OTHERS}
 
@@ -53,10 +63,12 @@ class HostileWorld:
             self.store, background=False, batch_events_max=self.batch, strict=self.strict, checkpoint_interval_s=1e9
         )
         evaluator.source("n", ListSource(NUMBERS))
+        made = self.made
+        evaluator.source("made", GeneratorSource(lambda i, _: i if made is None or i % 5 else made(), count=20, seed=1))
         for name, query in OTHERS.items():
             evaluator.create(name, query)
         if with_hostile:
-            evaluator.create("hostile", self.hostile, policy=self.policy)
+            evaluator.create("hostile", self.hostile, policy=self.policy, clock=self.clock)
             evaluator.create("behind", rx.source("hostile").pipe(ops.count()))
         evaluator.start()
         return evaluator
