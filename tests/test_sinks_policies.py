@@ -11,12 +11,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from lanes import at_each_commit
+from sinks_world import SinkWorld
 
 import reliable_rx as rx
 from checkpoint import MemoryStore
 from hosting import App, CallbackSink, JsonLinesSink, ListSource, QueryEvaluator, SqliteTableSink
 from reliable_rx.errors import CheckpointRefused, LeaseLost, PositionUnavailable, StoreUnavailable, ValueRefused
 from reliable_rx.reliable import DeadLetter
+
+SEEDS = 16
 
 UNWRITABLE = (b"\xff", frozenset([object]), "\ud83d\ude00"[:1] + "\ud83d" + "\ude00", {(1, 2): 3})
 
@@ -487,3 +491,9 @@ def test_a_value_that_json_can_say_is_written(tmp_path: Path, make: Callable[[Pa
     again = make(tmp_path / "out")
     assert again.open("s") == 1
     again.close()
+
+
+@pytest.mark.parametrize("seed", [*range(SEEDS), *map(at_each_commit, range(SEEDS, 12 * SEEDS))])
+def test_whatever_happens_each_sink_has_each_id_once(tmp_path: Path, seed: int) -> None:
+    """Hostile values, places that fail, crashes, torn tails: by its policy each sink has all, the others all of it."""
+    SinkWorld(seed, tmp_path).check()

@@ -6,6 +6,7 @@ import itertools
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
@@ -13,10 +14,12 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 
 import pytest
 from every_case import CASES
+from sinks_world import SinkWorld
 from test_evaluator_machine import run
 from test_event_time import agree
 from test_map_async_hosted import run_machine
 from test_operators_again import check
+from test_sinks_policies import test_every_flipped_bit_of_a_flushed_file
 from test_snapshot_differential import ChainedRun
 
 import reliable_rx as rx
@@ -112,6 +115,18 @@ def begun_again() -> None:
             check(name, {"un-hosted": RUNNERS["un-hosted"]})
 
 
+def sinks() -> None:
+    """Sinks over hostile values, failing places and crashes; and a file of which any bit is flipped."""
+    with TemporaryDirectory() as folder:
+        for seed in range(20):
+            place = Path(folder, str(seed))
+            place.mkdir()
+            SinkWorld(seed, place).check()
+        place = Path(folder, "flipped")
+        place.mkdir()
+        test_every_flipped_bit_of_a_flushed_file(place)
+
+
 TIMES = 10
 
 
@@ -138,6 +153,7 @@ CHECKS: dict[str, Callable[[], None]] = {
     "evictions": evictions,
     "again": begun_again,
     "event time": event_time,
+    "sinks": sinks,
     "calls": lambda: run_machine(examples=100, steps=25),
     "machine": lambda: run(examples=60, steps=40),
     "nondeterminism": nondeterminism,

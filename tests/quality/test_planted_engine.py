@@ -18,6 +18,8 @@ from hosting import journaling
 from hosting.checkpointer import Checkpointer
 from hosting.intake import Intake
 from hosting.outlets import Outlets
+from hosting.sink_writer import SinkWriter
+from hosting.sinks import JsonLinesSink, json_lines
 from hosting.snapshot import Snapshot
 from hosting.stream import Stream
 from hosting.streams import Streams
@@ -198,6 +200,35 @@ def the_position_of_a_sink_ignored(patch: pytest.MonkeyPatch) -> None:
             outlet.position = outlet.flushed = self.held.get(outlet.stream, {}).get(outlet.holder, 0)
 
     patch.setattr(Outlets, "open", from_elsewhere)
+
+
+@planted("sinks")
+def a_sink_that_stops_the_evaluator(patch: pytest.MonkeyPatch) -> None:
+    def raises(self: SinkWriter, error: Exception, stream: Stream) -> None:
+        raise error
+
+    patch.setattr(SinkWriter, "_fail", raises)
+
+
+@planted("sinks")
+def an_id_left_out_without_a_word(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(JsonLinesSink, "skip", lambda self, n, until, why, letter: None)
+
+
+@planted("sinks")
+def the_rest_of_a_batch_forgotten(patch: pytest.MonkeyPatch) -> None:
+    tried = SinkWriter._tried
+
+    def forgets(self: SinkWriter, n: int, values: Any) -> Exception | None:
+        error = tried(self, n, values)
+        return error if len(values) == 1 else None
+
+    patch.setattr(SinkWriter, "_tried", forgets)
+
+
+@planted("sinks")
+def all_taken_for_torn(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(json_lines, "flushed_length", lambda path: 0)
 
 
 @planted("machine")
