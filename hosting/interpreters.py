@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from checkpoint.code import OtherCode
+from checkpoint.code import OtherCode, makers
 from reliable_rx.errors import CheckpointRefused
 
 if TYPE_CHECKING:
@@ -31,10 +31,16 @@ def check_clean(evaluator: QueryEvaluator, turn: int) -> None:
 def refusal(evaluator: QueryEvaluator, turn: int, error: OtherCode) -> CheckpointRefused:
     """Say that the turns behind *turn* cannot be taken again here, and what to do."""
     there, count = error.makers, evaluator.store.journal.last_turn - turn
+    if there.fits(makers()):
+        way = "put the old code back, start it once and stop it cleanly, then change the code"
+    else:
+        way = (
+            f"start it once with Python {there.minor} (reactivex {there.reactivex}, cloudpickle {there.cloudpickle}) "
+            f"and stop it cleanly, then start it with this one"
+        )
     return CheckpointRefused(
-        f"the store was not stopped cleanly, and its last {count:,} turns need {error.what}: start it once with "
-        f"Python {there.minor} (reactivex {there.reactivex}, cloudpickle {there.cloudpickle}) and stop it cleanly, "
-        f"then start it with this one; or give up what these turns did with 'reliable-rx store repair'",
+        f"the store was not stopped cleanly, and its last {count:,} turns need {error.what}: {way}; or give up what "
+        f"these turns did with 'reliable-rx store repair'",
         what=error.what,
         where="journal",
     )

@@ -13,6 +13,7 @@ from itertools import chain, islice
 from operator import attrgetter, itemgetter
 from typing import Any
 
+from checkpoint.code import makers
 from checkpoint.codec import decode, encode
 from hosting.engine import QueryEngine
 from hosting.event_clock import EventClock
@@ -295,7 +296,8 @@ def load_top(engine: QueryEngine, loader: Taking, top: TopRow, rows: dict[str, d
 
 def _load_top(engine: QueryEngine, loader: Taking, top: TopRow, rows: dict[str, dict[Any, Any]]) -> None:
     other = is_of_others(engine, top)
-    if other is not None:
+    is_here = other is not None and other.makers.fits(makers())
+    if other is not None and not (is_here and top.name in loader.spoilt):
         engine.suspended.other_code = other
         loader.spoilt.pop(top.name, None)  # what of it can be read is taken over, or kept
         if not take_over(engine, loader, top):

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from checkpoint.code import OtherCode
+from checkpoint.code import OtherCode, makers
 from checkpoint.codec import decode, encode
 from checkpoint.salvage import holds_unreadable
 from hosting.edit import load_forgiving
@@ -23,7 +23,7 @@ from hosting.reorder import WAITING
 from hosting.spoilt import unloadable
 from hosting.standing import RUNNING, Standing, TopRow
 from hosting.turn import Create
-from reliable_rx.errors import QueryDisposed
+from reliable_rx.errors import QueryDisposed, described
 from reliable_rx.event_time import EventTime
 from reliable_rx.limits import Limits
 from reliable_rx.rows import Loader, Report, Row, Signature, units
@@ -184,6 +184,11 @@ def is_of_others(engine: QueryEngine, top: TopRow) -> OtherCode | None:
             decode(engine.suspended.watermarks[top.clock[0]][0])
     except OtherCode as error:
         return error
+    except Exception as error:
+        if top.name not in engine.suspended.declared:
+            raise  # nobody else has its functions
+        what = f"code that cannot be loaded ({described(error)})"
+        return OtherCode(f"the store holds {what}", what=what, where=top.name, makers=makers())
     return None
 
 

@@ -18,7 +18,7 @@ import pytest
 
 from checkpoint import MemoryStore
 from hosting import ListSource, QueryEvaluator
-from reliable_rx.errors import NondeterminismDetected
+from reliable_rx.errors import NondeterminismDetected, ReliableRxError
 
 APP = """
 import functools
@@ -206,3 +206,25 @@ def test_without_a_change_nothing_is_edited(load: Callable[..., ModuleType], cle
         store = MemoryStore()
         for count in (3, 5, 5):
             assert run(store, load(begin).QUERY, count, cleanly=cleanly)[1] == {}
+
+
+@pytest.mark.parametrize("how", ["gone", "renamed"])
+def test_a_class_that_goes_is_an_edit_after_a_clean_stop(load: Callable[..., ModuleType], how: str) -> None:
+    """What a stored query names may be gone: what the app declares today goes on from the state."""
+    begin = using("lambda x: Rate().times(x)")
+    edits = (
+        [using("lambda x: x * 3")] if how == "gone" else [begin, ("return n * 2\n\n\n@data", "return n * 3\n\n\n@data")]
+    )
+    store = MemoryStore()
+    run(store, load(begin).QUERY, 3, cleanly=True)
+    held, reports = run(store, load(*edits, ("Rate", "Rater")).QUERY, 5, cleanly=True)
+    assert held == list(enumerate(EXPECTED))
+    assert reports == {"q": "kept: /scan"}
+
+
+def test_a_class_that_goes_behind_a_kill_is_named(load: Callable[..., ModuleType]) -> None:
+    """Behind a kill a replay needs it: the error names it."""
+    store = MemoryStore()
+    run(store, load(using("lambda x: Rate().times(x)")).QUERY, 3, cleanly=False)
+    with pytest.raises(ReliableRxError, match="Rate"):
+        run(store, load(using("lambda x: x * 3"), ("Rate", "Rater")).QUERY, 5, cleanly=False)
