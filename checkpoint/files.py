@@ -143,6 +143,12 @@ _HELD: weakref.WeakSet[DirectoryLock] = weakref.WeakSet()
 
 
 def _owned(directory: Path, pid: str) -> StoreOwned:
+    if pid == str(os.getpid()):
+        message = (
+            f"the store {directory} is open already in this very process ({pid}): close that store and its evaluator "
+            f"first (in a notebook, in a cell before this one), or use another directory"
+        )
+        return StoreOwned(message, owner=int(pid), directory=str(directory))
     who = f"process {pid}" if pid else "another process"
     message = f"the store {directory} is in use by {who}; stop that process first, or use another directory"
     return StoreOwned(message, owner=int(pid) if pid.isdigit() else None, directory=str(directory))

@@ -9,20 +9,37 @@ from __future__ import annotations
 
 from typing import Any
 
+from reactivex import Observable
+
 from hosting.plans import Plans
 from hosting.standing import POLICIES
+from reliable_rx.arguments import cut
 from reliable_rx.errors import QueryRefused
 from reliable_rx.limits import Limits
+from reliable_rx.operator import Operator
 from reliable_rx.plan import Plan
 from reliable_rx.query import Query
+from reliable_rx.refusal import foreign_message
+
+
+def no_query(name: str, what: Any) -> str:
+    """Say what is wrong with *what*, which should be a query."""
+    if isinstance(what, Observable):
+        return f"query {name!r}: {foreign_message(what, '/')}"
+    if isinstance(what, Operator):
+        return (
+            f"{name!r} is the operator {what.name} with nothing before it, not a query: write "
+            f"reliable_rx.source(...).pipe({what.name}(...)), with the operator's arguments"
+        )
+    return f"{name!r} is {type(what).__name__}, not a query: begin with reliable_rx.source(...)"
 
 
 def admit(plans: Plans, name: str, query: Any, policy: str, limits: Limits) -> tuple[Plan, tuple[Any, ...]]:
     """Return the plan of the query *name*, and its routing keys. *Raises* `QueryRefused` for what cannot be hosted."""
     if not isinstance(query, Query):
-        raise QueryRefused(
-            f"{name!r} is {type(query).__name__}, not a query: begin with reliable_rx.source(...)", path="/"
-        )
+        raise QueryRefused(no_query(name, query), path="/")
+    if not isinstance(limits, Limits):
+        raise TypeError(f"the limits of {name!r} must be Limits(...), got {cut(limits)}")
     if policy not in POLICIES:
         raise ValueError(f"error policy must be one of {', '.join(POLICIES)}, got {policy!r}")
     try:

@@ -14,13 +14,16 @@ from typing import Any, NamedTuple, TypedDict, Unpack
 
 import reliable_rx as rx
 from checkpoint.store import Store
+from hosting.admission import no_query
 from hosting.companions import StartCompanion
 from hosting.cycles import there_are
 from hosting.evaluator import QueryEvaluator
+from hosting.given import check_sink, check_source
 from hosting.retention import Retention
 from hosting.sink_writer import ON_ERROR
 from hosting.sources.bad_records import OnBadRecord, check_policy
 from hosting.sources.pushed import PushedStream
+from reliable_rx.errors import QueryRefused
 from reliable_rx.event_time import EventTime
 from reliable_rx.limits import Limits
 from reliable_rx.names import check_name, query_of
@@ -133,6 +136,8 @@ class App:
     def source(self, name: str, source: Source | Callable[[], Source]) -> rx.Query[Any]:
         """Declare an input; return it to build queries on. *Raises* `ValueError` for a name that is taken."""
         name = self._check_new("source", name)
+        if not callable(source):
+            check_source(name, source)
         self.sources[name] = source
         return rx.source(name)
 
@@ -164,6 +169,8 @@ class App:
         if scope not in SCOPES:
             raise ValueError(f"the scope of {name!r} must be one of {', '.join(SCOPES)}, got {scope!r}")
         name = self._check_new("query", name)
+        if not isinstance(query, rx.Query):
+            raise QueryRefused(no_query(name, query), path="/")
         self.queries[name] = Declared(query, policy, limits, clock, scope)
         return rx.source(name)
 
@@ -185,6 +192,8 @@ class App:
             raise KeyError(f"no query is called {stream!r}, so there is no such stream; {there}")
         if on_error not in ON_ERROR:
             raise ValueError(f"on_error of a sink must be one of {', '.join(ON_ERROR)}, got {on_error!r}")
+        if not callable(sink):
+            check_sink(stream, sink)
         self.sinks.append(DeclaredSink(stream, sink, on_error))
 
     def feed(self, function: Feed) -> Feed:

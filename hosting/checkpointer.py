@@ -17,6 +17,7 @@ from checkpoint.codec import encode
 from checkpoint.salvage import Unreadable
 from checkpoint.store import Checkpoint, GenerationInfo, Kind
 from checkpoint.store import Segment as Stored
+from hosting import emitted
 from hosting.background import Lend, Worker
 from hosting.collector import hold
 from hosting.failing import unstorable_state, unstorable_value
@@ -167,13 +168,16 @@ class Checkpointer:
         if full:
             evaluator.durable_plans &= set(snapshot.plans)  # no store has the others from now on
         meta = meta_of(evaluator, snapshot)
+        unstored = {name: stream.unstored() for name, stream in streams.items()}
+        for name, segments in unstored.items():
+            emitted.look(evaluator.incidents, name, segments)
         self.attempt = Attempt(
             snapshot,
             self.generation + 1,
             evaluator.engine.number,
             meta["positions"],
             meta,
-            {name: stream.unstored() for name, stream in streams.items()},
+            unstored,
             {name: stream.next_id for name, stream in streams.items()},
             {name: stream.kept_from() for name, stream in streams.items()} | expired,
             began,

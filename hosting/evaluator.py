@@ -27,6 +27,7 @@ from hosting.companions import Companions
 from hosting.cycles import there_are
 from hosting.edit import is_same
 from hosting.engine import QueryEngine
+from hosting.given import check_before_start, check_open, check_options, check_sink, check_source
 from hosting.growth import Growth
 from hosting.holders import StreamHolders
 from hosting.host_clock import HostClock
@@ -107,6 +108,7 @@ class QueryEvaluator(Looking):
     ) -> None:
         if delivery not in DELIVERIES:
             raise ValueError(f"delivery must be one of {', '.join(DELIVERIES)}, got {delivery!r}")
+        check_options(locals())
         self.store, self.delivery = store, delivery
         self.batch_events_max, self.strict = batch_events_max, strict
         self.lock, self.working, self.changed = Turnstile(), Working(), threading.Condition()
@@ -140,12 +142,15 @@ class QueryEvaluator(Looking):
 
     def source(self, name: str, source: Source, *, start: Start | None = None) -> None:
         """Declare an input under *name*; before the evaluator starts. *start* says where to begin it the first time."""
+        check_before_start(f"source {name!r}", started=self.started, closed=self.closed)
         name = self._check_new("source", name)
+        check_source(name, source)
         partitions = self.intake.add(name, source, start=start)
         self.engine.declare(name, partitions, timestamp=getattr(source, "timestamp", None))
 
     def push(self, name: str, *, on_bad_record: OnBadRecord = "fail") -> PushedStream:
         """Declare a durable pushed input; *on_bad_record*: what becomes of a stored value that cannot be loaded."""
+        check_before_start(f"pushed input {name!r}", started=self.started, closed=self.closed)
         name = self._check_new("pushed input", name)
         pushed = PushedStream(self.store.log(name), wake=self.wake, name=name, on_bad_record=on_bad_record)
         self.source(name, pushed)
@@ -157,6 +162,8 @@ class QueryEvaluator(Looking):
         *on_error* says what is done with what it cannot write: ``"fail"`` stops this sink, ``"skip"`` leaves it out,
         ``"dead_letter"`` sets it aside in the sink. *Raises* `ValueError` for a sink that cannot leave ids out.
         """
+        check_open(closed=self.closed)
+        check_sink(stream, sink)
         self.outlets.add(check_name("stream", stream), sink, on_error=on_error)
 
     def create(
@@ -185,6 +192,7 @@ class QueryEvaluator(Looking):
         clock: EventTime | None = None,
     ) -> None:
         """Host many queries, durable when this returns; far cheaper than one by one."""
+        check_open(closed=self.closed)
         self._raise_failures()
         with self.lock, self.working, no_collections():
             for name, query in queries.items():
@@ -207,6 +215,7 @@ class QueryEvaluator(Looking):
 
     def dispose(self, name: str) -> None:
         """End the query *name* and forget its state; its stream ends with `QueryDisposed` and stays readable."""
+        check_open(closed=self.closed)
         self._raise_failures()
         with self.lock:
             if name not in self.engine.standing and name not in self.engine.suspended:
@@ -239,6 +248,7 @@ class QueryEvaluator(Looking):
     def start(self) -> None:
         """Recover what the store has, then create what was declared and is not there yet."""
         with self.lock:
+            check_open(closed=self.closed)
             if self.started:
                 self._raise_failures()
                 return

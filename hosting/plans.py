@@ -15,7 +15,7 @@ from reliable_rx.identity import content_hash, lifted, recognise
 from reliable_rx.limits import Limits
 from reliable_rx.plan import NO_LIMITS, Plan
 from reliable_rx.query import Node
-from reliable_rx.refusal import refuse_foreign
+from reliable_rx.refusal import refuse_arguments, refuse_foreign
 from reliable_rx.rows import Signature, signature
 from reliable_rx.size import check_size
 
@@ -51,6 +51,7 @@ class Plans:
             shared = lifted(node) if keys else node
             plan = Plan(shared, limits=limits, symbolic=True)
             refuse_foreign(plan)
+            refuse_arguments(plan)
             code = code_of(plan)
             self._know(plan, (found, limits), plan_id(shared, limits))
             self._keep(plan, code)

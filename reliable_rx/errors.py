@@ -79,6 +79,10 @@ class QueryDisposed(ReliableRxError, LookupError):
     """The query was disposed of, and its stream ends here: wait until one is created under its name. Field: *query*."""
 
 
+class TooLate(ReliableRxError, RuntimeError):
+    """What is asked for had to be asked before: the evaluator has started, or is closed. Make another one."""
+
+
 class AnswerRefused(ReliableRxError, TypeError):
     """A call out of a query answered with what cannot be recorded: let it return plain data, or raise such an error."""
 

@@ -9,9 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import datetime
 from functools import lru_cache
 from math import inf, isfinite
+from numbers import Real
 from typing import Any
 
 Timestamp = Callable[[Any], Any]
@@ -69,6 +70,9 @@ def event_time(
     """
     if not (callable(timestamp) or isinstance(timestamp, Mapping)):
         raise TypeError(f"timestamp is a function from an event to its time, or a mapping of them, got {timestamp!r}")
+    for name, value in (("lateness_s", lateness_s), ("idle_s", idle_s), ("ahead_max_s", ahead_max_s)):
+        if not isinstance(value, Real):
+            raise TypeError(f"{name} must be a number of seconds, got {value!r}")
     if not (lateness_s >= 0 and isfinite(lateness_s)):
         raise ValueError(f"lateness_s must be a number of seconds, zero or more, got {lateness_s!r}")
     if not idle_s > 0:
@@ -82,14 +86,19 @@ def event_time(
 
 
 def seconds(time: Any) -> float:
-    """Read a time: seconds, or a date (in UTC if it does not say where).
+    """Read a time: seconds, or a date with its time zone.
 
-    >>> seconds(datetime(1970, 1, 2))
+    >>> from datetime import UTC
+    >>> seconds(datetime(1970, 1, 2, tzinfo=UTC))
     86400.0
     """
     if not isinstance(time, datetime):
+        if isinstance(time, str):
+            raise TypeError(f"the time of an event is a number of seconds or a datetime, got {time!r}: parse it")
         return float(time)
-    return (time if time.tzinfo is not None else time.replace(tzinfo=UTC)).timestamp()
+    if time.tzinfo is None:
+        raise ValueError(f"{time} says no time zone: give one, such as time.replace(tzinfo=timezone.utc)")
+    return time.timestamp()
 
 
 def check_finite(time: float) -> None:

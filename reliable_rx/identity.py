@@ -16,8 +16,9 @@ from typing import Any
 
 from reliable_rx.operator import Operator
 from reliable_rx.operators.linear import WhereKey
-from reliable_rx.query import Node, Query, SourceLeaf, parameters, rebuilt, walk
+from reliable_rx.query import Node, Query, SourceLeaf, parameters, walk
 from reliable_rx.reach import is_constant, is_constant_of, is_mutable, is_own, methods, plain_function, reached
+from reliable_rx.rebuilt import rebuilt
 from reliable_rx.symbols import shared_within
 
 REACH_DEPTH_MAX, REACHES_MAX = 8, 10_000

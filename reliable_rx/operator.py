@@ -326,4 +326,6 @@ def relative_seconds(time: Any) -> float:
     """
     if type(time) is float:
         return time
+    if isinstance(time, str) or not (hasattr(time, "__float__") or hasattr(time, "total_seconds")):
+        raise TypeError(f"a duration is a number of seconds or a timedelta, got {time!r}")
     return float(time.total_seconds() if hasattr(time, "total_seconds") else time)

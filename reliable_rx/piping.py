@@ -320,5 +320,11 @@ class Piped(reactivex.Observable[T_co]):
         """
         value: Any = self
         for operator in operators:
-            value = operator(value)
+            try:
+                value = operator(value)
+            except TypeError:
+                if callable(operator):
+                    raise
+                message = f"a pipe takes operators, such as reliable_rx.operators.map(...), got {operator!r}"
+                raise TypeError(message) from None
         return value

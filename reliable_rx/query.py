@@ -10,9 +10,10 @@ state of the ``scan`` behind it.
 from __future__ import annotations
 
 import threading
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
-from dataclasses import fields, is_dataclass, replace
+from collections.abc import Awaitable, Callable, Iterable, Iterator
+from dataclasses import fields, is_dataclass
 from functools import cache, cached_property
+from inspect import isawaitable
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, TypeVar
 
 import reactivex
@@ -187,6 +188,8 @@ class Query(Piped[T_co]):
         >>> rx.source("n").map(lambda n: n + 1).bind(n=rx.of(1, 2)).run()
         3
         """
+        from reliable_rx.rebuilt import bound
+
         return Query(bound(self.node, sources))
 
     def __add__(self, other: reactivex.Observable[Any]) -> Query[Any]:
@@ -288,7 +291,8 @@ def as_query(value: Any) -> Query[Any]:
         from reliable_rx.creation import from_iterable
 
         return from_iterable(value)
-    raise TypeError(f"expected an observable, a future or an iterable, got {value!r}")
+    hint = ": use map_async(...) for what is to be awaited" if isawaitable(value) else "; use map for a plain value"
+    raise TypeError(f"expected an observable, a future or an iterable, got {value!r}{hint}")
 
 
 def apply(op: Operator, *inputs: Any) -> Query[Any]:
@@ -326,43 +330,6 @@ def _grown(flat: list[tuple[Operator, int]]) -> Node:
         inputs = tuple([made.pop() for _ in range(count)])
         made.append(Node(op, inputs))
     return made[0]
-
-
-def rebuilt(
-    node: Node,
-    change: Callable[[Node], Node | None],
-    renew: Callable[[Operator, tuple[Node, ...]], Operator] = lambda op, inputs: op,
-) -> Node:
-    """Return the plan with other parts: what *change* gives for a node stands for all up to there, *renew* makes a new
-    operator over new inputs."""
-    chain: list[Node] = []
-    at = node
-    while (found := change(at)) is None and at.inputs:
-        chain.append(at)
-        at = at.inputs[0]
-    made = at if found is None else found
-    for each in reversed(chain):
-        inputs = (made, *[rebuilt(other, change, renew) for other in each.inputs[1:]])
-        made = Node(renew(each.op, inputs), inputs)
-    return made
-
-
-def bound(node: Node, sources: Mapping[str, reactivex.Observable[Any]]) -> Node:
-    """Return the plan with the named *sources* replaced; what was shared stays shared, but by its own readers only."""
-    hubs: dict[Operator, Operator] = {}
-
-    def given(at: Node) -> Node | None:
-        wanted = isinstance(at.op, SourceLeaf) and at.op.source in sources
-        return as_query(sources[at.op.source]).node if wanted else None  # type: ignore[attr-defined]
-
-    def over(op: Operator, inputs: tuple[Node, ...]) -> Operator:
-        if op.counts_readers:
-            op = hubs.setdefault(op, op.anew())  # type: ignore[attr-defined]
-        if hasattr(op, "_source"):  # what its user function is given as the sequence before it
-            op = replace(op, _source=Query(inputs[0]))  # type: ignore[type-var]
-        return op
-
-    return rebuilt(node, given, over)
 
 
 def hubs_of(node: Node) -> dict[str, Node]:

@@ -7,9 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 from reactivex import Observable
 
+from reliable_rx.arguments import fault_of
 from reliable_rx.errors import QueryRefused
 from reliable_rx.operator import Operator
 from reliable_rx.query import parameter_names
+from reliable_rx.symbols import yields_inner
 
 if TYPE_CHECKING:
     from reliable_rx.plan import Plan
@@ -19,6 +21,20 @@ def refuse_foreign(plan: Plan) -> None:
     """*Raises* `QueryRefused` for a part that only plain RxPY can run."""
     for node in plan.walk():
         refuse(node.op, node.path)
+
+
+def refuse_arguments(plan: Plan) -> None:
+    """*Raises* `QueryRefused` for an argument that can never work, and for a query that emits groups or windows."""
+    for node in plan.walk():
+        fault = fault_of(node.op)
+        if fault is not None:
+            raise QueryRefused(f"{node.path} cannot work: {fault}", path=node.path)
+    if yields_inner(plan.query):
+        raise QueryRefused(
+            f"{plan.root.path} emits groups or windows, which mean nothing outside of the query: put flat_map(lambda "
+            f"group: ...) behind it, with what is to become of each",
+            path=plan.root.path,
+        )
 
 
 def refuse(op: Operator, path: str) -> None:

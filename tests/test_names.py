@@ -165,7 +165,7 @@ def named(value: Any, stream: str) -> Callable[[Any], Any]:
     return lambda x: rx.source(stream) if x == value else rx.of(x)
 
 
-n, m = rx.source("n"), rx.source("m")
+n: Any = rx.source("n")
 RINGS: dict[str, dict[str, Any]] = {
     "itself": {"a": rx.source("a")},
     "two": {"a": n.merge(rx.source("b")), "b": rx.source("a")},

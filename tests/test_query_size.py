@@ -22,7 +22,7 @@ from reliable_rx.testing import run_hosted
 from reliable_rx.testing.marbles import COMPLETED, NEXT, Timed
 
 LONG = OPERATORS_MAX - 10
-n = rx.source("n")
+n: Any = rx.source("n")
 
 
 def more(x: int) -> int:

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 
 from hosting.cli import group_commands, holders, inspect_store, mend, run, tail
 from hosting.cli.wording import BadUsage, complain
+from hosting.partitioned.opening import is_on_a_server
 from reliable_rx.errors import ReliableRxError, described
 
 STORE_HELP = "the folder of the store"
@@ -78,6 +79,13 @@ if TYPE_CHECKING:
     Commands = argparse._SubParsersAction[argparse.ArgumentParser]
 
 
+def folder(text: str) -> Path:
+    """Read the folder of a store."""
+    if is_on_a_server(text):
+        raise argparse.ArgumentTypeError("a folder is wanted; PostgresStore.read_only(...) looks into a database")
+    return Path(text)
+
+
 def command(commands: Commands, name: str, help: str) -> argparse.ArgumentParser:
     each = commands.add_parser(name, help=help, description=help, allow_abbrev=False)
     each.add_argument("--traceback", action="store_true", help="show where an error was raised")
@@ -87,14 +95,15 @@ def command(commands: Commands, name: str, help: str) -> argparse.ArgumentParser
 def add_run(commands: Commands) -> None:
     each = command(commands, "run", "Host an app until its sources end, or until Ctrl-C or SIGTERM.")
     each.add_argument("app", metavar="MODULE:APP", help="such as flights:app, or path/to/flights.py:app")
-    each.add_argument("--store", type=Path, metavar="DIR", help=f"{STORE_HELP} (default: NAME.store)")
+    where = f"{STORE_HELP} (default: NAME.store), or the address of a database (postgresql://...)"
+    each.add_argument("--store", metavar="DIR", help=where)
     each.add_argument("--plain", action="store_true", help="print lines also on a terminal")
     each.set_defaults(call=lambda a: run.run(a.app, a.store, plain=a.plain))
 
 
 def add_inspect(commands: Commands) -> None:
     each = command(commands, "inspect", "Show what is in a store, also while a process runs on it.")
-    each.add_argument("store", type=Path, metavar="STORE", help=STORE_HELP)
+    each.add_argument("store", type=folder, metavar="STORE", help=STORE_HELP)
     each.add_argument("--state", metavar="QUERY", help="show the state of this query, row by row")
     each.add_argument("--app", metavar="MODULE:APP", help="where the classes and functions in the store come from")
     each.add_argument("--all", action="store_true", help="leave nothing out")
@@ -103,7 +112,7 @@ def add_inspect(commands: Commands) -> None:
 
 def add_tail(commands: Commands) -> None:
     each = command(commands, "tail", "Print a stream as of the last checkpoint: ids and values.")
-    each.add_argument("store", type=Path, metavar="STORE", help=STORE_HELP)
+    each.add_argument("store", type=folder, metavar="STORE", help=STORE_HELP)
     each.add_argument("stream", metavar="STREAM", help="the name of a query, or QUERY.dead_letters")
     each.add_argument("--from", dest="start", type=whole, metavar="N", help="begin at id N (default: the oldest)")
     each.add_argument("--follow", action="store_true", help="go on as checkpoints are taken, until the stream ends")
@@ -117,7 +126,7 @@ def add_mend(commands: Commands) -> None:
         ("dispose", mend.dispose, "End a query of a store and forget its state; its stream stays."),
     ):
         each = command(commands, name, f"{help} Nothing may run on the store.")
-        each.add_argument("store", type=Path, metavar="STORE", help=STORE_HELP)
+        each.add_argument("store", type=folder, metavar="STORE", help=STORE_HELP)
         each.add_argument("query", metavar="QUERY", help="the name of the query")
         each.add_argument("--app", metavar="MODULE:APP", help="needed behind a crash, and for code that is not stored")
         each.set_defaults(call=lambda a, act=act: act(a.store, a.query, app=a.app))
@@ -125,10 +134,10 @@ def add_mend(commands: Commands) -> None:
 
 def add_holders(commands: Commands) -> None:
     each = command(commands, "holders", "Show who keeps the streams of a store from being forgotten.")
-    each.add_argument("store", type=Path, metavar="STORE", help=STORE_HELP)
+    each.add_argument("store", type=folder, metavar="STORE", help=STORE_HELP)
     each.set_defaults(call=lambda a: holders.show(a.store))
     each = command(commands, "release", "Let one of those go, in a stopped store: what it has not had is forgotten.")
-    each.add_argument("store", type=Path, metavar="STORE", help=STORE_HELP)
+    each.add_argument("store", type=folder, metavar="STORE", help=STORE_HELP)
     each.add_argument("stream", metavar="STREAM", help="the name of a query, or QUERY.dead_letters")
     each.add_argument("holder", metavar="HOLDER", help="who holds it, as `holders` names it")
     each.set_defaults(call=lambda a: holders.release(a.store, a.stream, a.holder))

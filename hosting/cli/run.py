@@ -9,12 +9,14 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 from types import FrameType
 
-from checkpoint import SqliteStore
+from checkpoint import PostgresStore, SqliteStore
+from checkpoint.store import Store
 from hosting.cli.display import Monitor, best_view, known_end
 from hosting.cli.loading import load_app, name_of
 from hosting.cli.wording import FAILED, complain, log_to_stderr, plural, say, span
 from hosting.companions import LOOK_S
 from hosting.evaluator import QueryEvaluator
+from hosting.partitioned.opening import is_on_a_server
 from reliable_rx.errors import described
 
 
@@ -38,18 +40,26 @@ class Stop:
         self.asked.set()
 
 
-def run(where: str, directory: Path | None, *, plain: bool) -> int:
+def store_at(place: str | None, name: str) -> tuple[Store, str]:
+    """Open the store of an app that is called *name*, in a folder or in a database; return what to call it, too."""
+    if place is not None and is_on_a_server(place):
+        return PostgresStore(place, name), f"{name} in the database"
+    directory = Path(place or f"{name}.store")
+    return SqliteStore(directory), str(directory)
+
+
+def run(where: str, place: str | None, *, plain: bool) -> int:
     """Host the app named by *where*; return 0 when it has ended or was stopped, 3 if something in it has failed."""
     app = load_app(where)
-    directory = directory or Path(f"{name_of(where)}.store")
     log_to_stderr()
     errors: list[Exception] = []
+    opened, called = store_at(place, name_of(where))
     with (
-        Stop() as stop, SqliteStore(directory) as store, closing(app.evaluator(store)) as evaluator,
+        Stop() as stop, opened as store, closing(app.evaluator(store)) as evaluator,
         last_words(evaluator),
     ):  # fmt: skip
         evaluator.start()
-        greet(evaluator, directory)
+        greet(evaluator, called)
         feeds = app.start_feeds(evaluator, lambda error: tell(evaluator, "feed", error, errors))
         companions = evaluator.companions
         companions.start(app.companions, started=lambda: look_at_once(evaluator))
@@ -114,10 +124,10 @@ def look_at_once(evaluator: QueryEvaluator) -> None:
     evaluator.wake()
 
 
-def greet(evaluator: QueryEvaluator, directory: Path) -> None:
+def greet(evaluator: QueryEvaluator, store: str) -> None:
     """Say what is hosted, and where it goes on."""
     recovery = evaluator.recovery
-    say(f"{plural(len(evaluator.queries()), 'query', 'queries')} on the store {directory}")
+    say(f"{plural(len(evaluator.queries()), 'query', 'queries')} on the store {store}")
     if recovery is not None and (recovery.generation or recovery.replayed_turns):
         say(
             f"going on from checkpoint {recovery.generation:,}: replayed {plural(recovery.replayed_events, 'event')} "

@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar, TypeVar
 
 from reactivex import Observable
-from reactivex.internal import ArgumentOutOfRangeException
 
+from reliable_rx.arguments import check_count
 from reliable_rx.operator import Context, Linear, Stage, frozen
 from reliable_rx.operators.time_spans import check_list
 from reliable_rx.operators.window import check_gap
@@ -76,8 +76,9 @@ def buffer_with_count(count: int, skip: int | None = None) -> Callable[[Observab
 
     *State*: the open lists, at most ``ceil(count / skip)`` of them, bounded by `Limits.windows_max`.
     """
-    if count <= 0 or (skip is not None and skip <= 0):
-        raise ArgumentOutOfRangeException()
+    check_count("count", count, 1)
+    if skip is not None:
+        check_count("skip", skip, 1)
     return BufferWithCount(count, count if skip is None else skip)
 
 

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from reactivex import Observable
-from reactivex.internal import ArgumentOutOfRangeException
 
+from reliable_rx.arguments import check_count
 from reliable_rx.operator import Linear, frozen
 
 A = TypeVar("A")
@@ -53,8 +53,7 @@ def take(count: int) -> Callable[[Observable[A]], Observable[A]]:
     *State*: how many remain.
     *Raises* `ArgumentOutOfRangeException` for a negative count.
     """
-    if count < 0:
-        raise ArgumentOutOfRangeException()
+    check_count("count", count, 0)
     if count == 0:
         from reliable_rx.creation import empty
 
@@ -96,8 +95,7 @@ def skip(count: int) -> Callable[[Observable[A]], Observable[A]]:
     *State*: how many remain to be dropped.
     *Raises* `ArgumentOutOfRangeException` for a negative count.
     """
-    if count < 0:
-        raise ArgumentOutOfRangeException()
+    check_count("count", count, 0)
     return Skip(count)
 
 

@@ -13,6 +13,7 @@ from typing import Any, TypeVar, overload
 from reactivex import Observable
 from reactivex.internal import ArgumentOutOfRangeException, SequenceContainsNoElementsError
 
+from reliable_rx.arguments import check_count
 from reliable_rx.operator import Linear, frozen
 from reliable_rx.query import apply
 
@@ -62,8 +63,7 @@ def element_at(index: int) -> Callable[[Observable[A]], Observable[A]]:
     *State*: how many elements come before it.
     *Raises* `ArgumentOutOfRangeException` for a negative index.
     """
-    if index < 0:
-        raise ArgumentOutOfRangeException()
+    check_count("index", index, 0)
     return ElementAt(index)
 
 
@@ -92,8 +92,7 @@ def element_at_or_default(index: int, default_value: Any = None) -> Callable[[Ob
     *State*: how many elements come before it.
     *Raises* `ArgumentOutOfRangeException` for a negative index.
     """
-    if index < 0:
-        raise ArgumentOutOfRangeException()
+    check_count("index", index, 0)
     return ElementAtOrDefault(index, default_value)
 
 

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from reactivex import Observable
-from reactivex.internal import ArgumentOutOfRangeException
 
+from reliable_rx.arguments import check_count
 from reliable_rx.operator import Context, Stage, frozen
 from reliable_rx.query import apply, as_query
 
@@ -222,8 +222,9 @@ def window_with_count(count: int, skip: int | None = None) -> Callable[[Observab
 
     *State*: two counters, and one row per open window, bounded by `Limits.windows_max`.
     """
-    if count <= 0 or (skip is not None and skip <= 0):
-        raise ArgumentOutOfRangeException()
+    check_count("count", count, 1)
+    if skip is not None:
+        check_count("skip", skip, 1)
     return WindowWithCount(count, count if skip is None else skip)
 
 

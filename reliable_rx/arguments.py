@@ -1,0 +1,129 @@
+"""What the arguments of operators must be, read from the types that the operators declare for them.
+
+RxPY takes any argument and fails at the first event; un-hosted so do we. A host asks here before a query begins. It
+says no only to what can never work: the declared types are the ones that a type checker would have held the caller to.
+Rejected: checks in every operator (a selector may make one for each element), and all types checked at run time.
+"""
+
+from __future__ import annotations
+
+import inspect
+import math
+import operator
+import re
+from collections.abc import Callable
+from dataclasses import fields, is_dataclass
+from datetime import datetime, timedelta
+from functools import cache
+from numbers import Real
+from types import FunctionType, MethodType
+from typing import Any
+
+from reactivex.internal import ArgumentOutOfRangeException
+
+from reliable_rx.operator import Operator
+
+DURATIONS = frozenset(("Relative", "RelativeTime", "float"))
+FUNCTION = re.compile(r"Callable\[\[(.*?)\], ")
+Check = Callable[[Operator, str, Any], str | None]
+
+
+def fault_of(op: Operator) -> str | None:
+    """Say which argument of *op* can never work, and what to write; None if there is none.
+
+    >>> import reliable_rx as rx
+    >>> fault_of(rx.operators.map(5))
+    'its mapper must be a function, got 5'
+    """
+    kind: Any = type(op)
+    for name, check, optional in checks(kind):
+        value = getattr(op, name, None)
+        if value is None and optional:
+            continue
+        fault = check(op, name, value)
+        if fault is not None:
+            return fault
+    return None
+
+
+@cache
+def checks(kind: Any) -> tuple[tuple[str, Check, bool], ...]:
+    """Return for each parameter of a kind of operator how to look at it, and whether it may be None."""
+    found: list[tuple[str, Check, bool]] = []
+    for field in fields(kind) if is_dataclass(kind) else ():
+        plain = str(field.type).removesuffix(" | None")
+        check = check_for(plain)
+        if check is not None and not field.name.startswith("_"):
+            found.append((field.name, check, plain != field.type))
+    return tuple(found)
+
+
+def check_for(declared: str) -> Check | None:
+    arguments = FUNCTION.match(declared)
+    if arguments is not None:
+        count = arguments[1].count(",") + 1 - arguments[1].count("[Any, ") if arguments[1] else 0
+        return lambda op, name, value: fault_of_function(op, name, value, count)
+    if declared == "Time":
+        return lambda op, name, value: None if isinstance(value, datetime) else fault_of_duration(name, value)
+    if declared in DURATIONS:
+        return lambda op, name, value: fault_of_duration(name, value)
+    if declared == "int":
+        return lambda op, name, value: fault_of_count(name, value)
+    if declared == "Any":
+        return lambda op, name, value: fault_of_coroutine(op, name, value)
+    return None
+
+
+def fault_of_function(op: Operator, name: str, value: Any, count: int) -> str | None:
+    if not callable(value):
+        return f"its {name} must be a function, got {cut(value)}"
+    return fault_of_coroutine(op, name, value) or fault_of_arity(name, value, count)
+
+
+def fault_of_coroutine(op: Operator, name: str, value: Any) -> str | None:
+    if inspect.iscoroutinefunction(value) and not op.calls_out:
+        return f"its {name} is an async function, for which nobody waits: use map_async(...) to ask the world outside"
+    if inspect.isgeneratorfunction(value) or inspect.isasyncgenfunction(value):
+        return f"its {name} is a generator function, and what it makes can be read only once: let it return a list"
+    return None
+
+
+def fault_of_arity(name: str, value: Any, count: int) -> str | None:
+    if not isinstance(value, (FunctionType, MethodType)):
+        return None
+    signature = inspect.signature(value)
+    try:
+        signature.bind(*[None] * count)
+    except TypeError:
+        given = "no arguments" if not count else "one argument" if count == 1 else f"{count} arguments"
+        return f"its {name} is called with {given}, but {value.__name__}{signature} takes others: correct the function"
+    return None
+
+
+def fault_of_duration(name: str, value: Any) -> str | None:
+    is_number = isinstance(value, Real) and not math.isnan(value)
+    if is_number or isinstance(value, timedelta) or hasattr(value, "total_seconds"):
+        return None
+    return f"its {name} must be a number of seconds or a timedelta, got {cut(value)}"
+
+
+def fault_of_count(name: str, value: Any) -> str | None:
+    try:
+        operator.index(value)
+    except TypeError:
+        return f"its {name} must be a whole number, got {cut(value)}"
+    return None
+
+
+def check_count(name: str, count: Any, least: int) -> None:
+    """*Raises* `TypeError` for what is no whole number, `ArgumentOutOfRangeException` for one that is too small."""
+    fault = fault_of_count(name, count) if type(count) is not int else None
+    if fault is not None:
+        raise TypeError(fault.removeprefix("its "))
+    if count < least:
+        raise ArgumentOutOfRangeException(f"{name} must be {least} or more, got {count}")
+
+
+def cut(value: Any) -> str:
+    text = repr(value)
+    return text if len(text) <= 60 else f"{text[:57]}…"

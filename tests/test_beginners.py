@@ -1,0 +1,216 @@
+"""Mistakes of beginners: each is one sentence with a remedy, as early as it can be known."""
+
+from __future__ import annotations
+
+import os
+import re
+from pathlib import Path
+from textwrap import dedent
+from typing import Any
+
+import pytest
+
+from hosting.cli.command import main
+
+PROLOGUE = """
+from datetime import datetime, timedelta
+import reactivex
+from reactivex import operators as rxops
+import reliable_rx as rx
+from checkpoint import MemoryStore, SqliteStore
+from hosting import App, CallbackSink, ListSource, QueryEvaluator
+from reliable_rx import Limits, event_time, operators as ops
+
+async def ask(x): return x
+def twice(x): yield x; yield x
+class Later:
+    def __init__(self, x): ...
+    def __await__(self): yield
+n = rx.source("n")
+evaluator = QueryEvaluator(MemoryStore())
+app = App()
+def create(query, **how):
+    evaluator.source("n", ListSource([1, 2, 3]))
+    evaluator.create("q", query, **how)
+def run(query, **how):
+    create(query, **how)
+    evaluator.run()
+    if evaluator.query("q").error:
+        raise RuntimeError(evaluator.query("q").error)
+"""
+
+REFUSED = "QueryRefused"
+MISTAKES: list[tuple[str, str, str]] = [
+    # how a query is written
+    ('create(n.pipe(ops.debounce("2s")))', REFUSED, "/debounce duetime number of seconds timedelta '2s'"),
+    ('create(n.pipe(ops.debounce("2")))', REFUSED, "/debounce number of seconds '2'"),
+    ('create(n.pipe(ops.delay(float("nan"))))', REFUSED, "/delay number of seconds nan"),
+    ('create(n.pipe(ops.sample("1")))', REFUSED, "/sample number of seconds '1'"),
+    ('create(n.pipe(ops.window_with_time("1h"), ops.merge_all()))', "TypeError", "duration seconds timedelta '1h'"),
+    ('create(n.pipe(ops.timeout(datetime(2020, 1, 1))))', REFUSED, "time zone tzinfo"),
+    ("create(n.pipe(ops.map(5)))", REFUSED, "query 'q' /map mapper must be a function got 5"),
+    ("create(n.pipe(ops.filter(None)))", REFUSED, "/filter predicate must be a function got None"),
+    ('create(n.pipe(ops.scan("+")))', REFUSED, "/scan accumulator must be a function got '+'"),
+    ("create(n.pipe(ops.group_by(5), ops.merge_all()))", REFUSED, "/group_by key_mapper must be a function"),
+    ("create(n.pipe(ops.map(ask)))", REFUSED, "/map async function map_async"),
+    ("create(n.pipe(ops.filter(ask)))", REFUSED, "/filter async function map_async"),
+    ("create(n.pipe(ops.flat_map(ask)))", REFUSED, "/flat_map async function map_async"),
+    ("create(n.pipe(ops.map(twice)))", REFUSED, "/map generator function return a list"),
+    ("create(n.pipe(ops.map(lambda a, b: a)))", REFUSED, "/map one argument <lambda>(a, b)"),
+    ("create(n.pipe(ops.map(lambda: 1)))", REFUSED, "/map one argument <lambda>()"),
+    ("create(n.pipe(ops.scan(lambda a: a)))", REFUSED, "/scan 2 arguments <lambda>(a)"),
+    ("create(n.pipe(ops.map_indexed(lambda x: x)))", REFUSED, "/map_indexed 2 arguments <lambda>(x)"),
+    ('create(n.pipe(ops.take("3")))', "TypeError", "count whole number '3'"),
+    ("create(n.pipe(ops.skip(None)))", "TypeError", "count whole number None"),
+    ("create(n.pipe(ops.take(-1)))", "ArgumentOutOfRangeException", "count 0 or more -1"),
+    ('create(n.pipe(ops.buffer_with_count("2")))', "TypeError", "count whole number '2'"),
+    ("create(n.pipe(ops.buffer_with_count(0)))", "ArgumentOutOfRangeException", "count 1 or more 0"),
+    ('create(n.pipe(ops.retry("3")))', REFUSED, "/retry retry_count whole number '3'"),
+    ("create(n.pipe(ops.group_by(lambda x: x % 2)))", REFUSED, "/group_by emits groups flat_map"),
+    ("create(n.pipe(ops.window_with_count(2), ops.take(1)))", REFUSED, "emits groups or windows flat_map"),
+    ("n.pipe(5)", "TypeError", "pipe takes operators got 5"),
+    ("create(ops.map(str))", REFUSED, "operator map nothing before it reliable_rx.source"),
+    ("create(n.pipe(ops.map))", REFUSED, "operator map not a query arguments"),
+    ("n.pipe(ops.merge(5))", "TypeError", "expected an observable got 5"),
+    ("create(reactivex.of(1).pipe(ops.map(str)))", REFUSED, "query 'q' plain reactivex use reliable_rx.from_iterable"),
+    ("create(n.pipe(rxops.map(str)))", REFUSED, "query 'q' reactivex reliable_rx.operators.map"),
+    ("n.subscribe(print)", REFUSED, "host the query bind"),
+    ("run(n.pipe(ops.flat_map(lambda x: x)))", "RuntimeError", "observable iterable got 1 use map"),
+    ("run(n.pipe(ops.flat_map(Later)))", "RuntimeError", "Later map_async"),
+    ("run(n.pipe(ops.map_async(str)))", "RuntimeError", "coroutine function async def"),
+    # names and what there is
+    ('create(rx.source("m"))\nevaluator.start()', REFUSED, "'q' reads 'm' no source"),
+    ('evaluator.source("orders", ListSource([]))\nevaluator.create("q", rx.source("order"))\nevaluator.start()',
+     REFUSED, "did you mean 'orders'?"),
+    ('evaluator.query("x")', "KeyError", "no query is called 'x'"),
+    ('evaluator.stream("x")', "KeyError", "no stream is called 'x'"),
+    ('evaluator.create("q", n)\nevaluator.create("q", n)', "ValueError", "'q' is taken"),
+    ('rx.source("")', "ValueError", "empty"),
+    # what an evaluator is given
+    ('evaluator.source("n", [1, 2])', "TypeError", "'n' [1, 2] partitions ListSource([...])"),
+    ('evaluator.source("n", ListSource)', "TypeError", "'n' ListSource partitions"),
+    ('app.source("n", [1, 2])', "TypeError", "'n' [1, 2] ListSource([...])"),
+    ('app.source("n", 5)', "TypeError", "'n' 5 partitions"),
+    ('app.query("q", [1])', REFUSED, "'q' is list not a query reliable_rx.source"),
+    ('app.query("q", n)\napp.sink("q", 5)', "TypeError", "sink of 'q' 5 JsonLinesSink"),
+    ('app.query("orders", n)\napp.sink("order", CallbackSink(print))', "KeyError", "did you mean 'orders'?"),
+    ('evaluator.sink("q", print)', "TypeError", "sink of 'q' print CallbackSink(function)"),
+    ('QueryEvaluator("x.store")', "TypeError", "store SqliteStore('x.store')"),
+    ("QueryEvaluator(None)", "TypeError", "store got None SqliteStore"),
+    ('app.evaluator("x.store")', "TypeError", "store SqliteStore('x.store')"),
+    ('evaluator.create("q", "n")', REFUSED, "'q' is str not a query reliable_rx.source"),
+    ('evaluator.create("q", n, policy="ignore")', "ValueError", "policy fail skip dead_letter 'ignore'"),
+    ('evaluator.create("q", n, limits=5)', "TypeError", "limits of 'q' Limits(...) got 5"),
+    ('evaluator.create("q", n, clock=5)', "TypeError", "clock event_time got 5"),
+    ("App(checkpoint_intervall_s=3)", "TypeError", "no option 'checkpoint_intervall_s' checkpoint_interval_s"),
+    ('QueryEvaluator(MemoryStore(), checkpoint_interval_s="3")', "TypeError", "checkpoint_interval_s number '3'"),
+    ("QueryEvaluator(MemoryStore(), batch_events_max=0)", "ValueError", "batch_events_max positive 0"),
+    ('event_time("ts")', "TypeError", "timestamp is a function 'ts'"),
+    ('event_time(float, lateness_s="5")', "TypeError", "lateness_s number of seconds '5'"),
+    ("event_time(float, lateness_s=-1.0)", "ValueError", "lateness_s zero or more -1.0"),
+    ("run(n, clock=event_time(lambda x: datetime(2020, 1, 1)))", "RuntimeError", "no time zone tzinfo"),
+    ('run(n, clock=event_time(lambda x: "2020"))', "RuntimeError", "number of seconds datetime '2020' parse"),
+    # when it is asked
+    ('evaluator.start()\nevaluator.source("n", ListSource([1]))', "TooLate", "'n' has started before the start"),
+    ('evaluator.start()\nevaluator.push("n")', "TooLate", "'n' has started before the start"),
+    ('evaluator.close()\nevaluator.create("q", n)', "TooLate", "closed make another one"),
+    ('evaluator.close()\nevaluator.run()', "TooLate", "closed make another one"),
+    ('SqliteStore("s")\nSqliteStore("s")', "StoreOwned", f"this very process {os.getpid()} close notebook"),
+]  # fmt: skip
+"""What somebody writes, the error it ends in, and words that its one sentence has, in this order."""
+
+
+@pytest.mark.parametrize("program, kind, words", MISTAKES, ids=[each[0] for each in MISTAKES])
+def test_a_mistake_is_one_sentence(
+    program: str, kind: str, words: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A mistake raises at the line where it is made, says which part is wrong, and what to write."""
+    monkeypatch.chdir(tmp_path)
+    space: dict[str, Any] = {}
+    exec(PROLOGUE, space)
+    with pytest.raises(Exception) as raised:
+        exec(dedent(program), space)
+    assert type(raised.value).__name__ == kind, raised.value
+    message = str(raised.value)
+    assert all(re.escape(word) and word in message for word in words.split()), message
+    assert "\n" not in message and len(message) < 400
+    space["evaluator"].close()
+
+
+WORKS = [
+    "run(rx.of(1, 2))",
+    "run(n.pipe(ops.delay(-1.0)))",
+    "run(n.pipe(ops.throttle_first(True)))",
+    "run(n.pipe(ops.map(print)))",
+    "run(n.pipe(ops.map(lambda *a: a)))",
+    "run(n.pipe(ops.debounce(timedelta(seconds=0))))",
+    "run(n.pipe(ops.group_by(lambda x: x), ops.map(lambda g: g.key)))",
+    "run(n.pipe(ops.map_async(ask)))",
+    "create(n)\nevaluator.run()\nevaluator.run()",
+    'create(n)\nevaluator.run()\nevaluator.create("p", n)',
+]
+
+
+@pytest.mark.parametrize("program", WORKS)
+def test_what_works_is_not_refused(program: str) -> None:
+    """What RxPY takes and a host can run is taken, also where it is odd."""
+    space: dict[str, Any] = {}
+    exec(PROLOGUE, space)
+    exec(program, space)
+    space["evaluator"].close()
+
+
+EMITTED = {
+    "n.pipe(ops.scan(lambda acc, x: acc.append(x) or acc, []))": "changes it let the function return a new one",
+    "n.pipe(ops.map(Later))": "Later map_async",
+    "n.pipe(ops.map(lambda x: (y for y in [x])))": "generator list",
+}
+
+
+@pytest.mark.parametrize("query", EMITTED)
+def test_what_is_emitted_by_mistake_is_seen(query: str, caplog: pytest.LogCaptureFixture) -> None:
+    """A list that goes on changing and a coroutine that nobody awaits are reported at the first checkpoint."""
+    space: dict[str, Any] = {}
+    exec(PROLOGUE, space)
+    exec(f"create({query})\nevaluator.run()\nevaluator.checkpoint()", space)
+    (incident,) = [each for each in space["evaluator"].incidents.open() if each.kind == "emitted"]
+    assert incident.subject == "q"
+    assert all(word in incident.message for word in EMITTED[query].split())
+    assert incident.message in caplog.text
+    space["evaluator"].close()
+
+
+def test_a_new_list_each_time_is_no_mistake() -> None:
+    """Equal lists, and one and the same tuple again and again, are emitted without a word."""
+    for query in ("n.pipe(ops.map(lambda x: []))", "n.pipe(ops.map(lambda x: ()))"):
+        space: dict[str, Any] = {}
+        exec(PROLOGUE, space)
+        exec(f"create({query})\nevaluator.run()\nevaluator.checkpoint()", space)
+        assert space["evaluator"].incidents.open() == ()
+        space["evaluator"].close()
+
+
+COMMANDS = {
+    "run": "MODULE:APP",
+    "run nowhere:app": "no module 'nowhere'",
+    "run a.py:b": "no file a.py",
+    "inspect postgresql://x": "folder PostgresStore.read_only",
+    "tail postgresql://x q": "folder PostgresStore.read_only",
+    "inspect nowhere": "nowhere",
+}
+
+
+@pytest.mark.parametrize("line", COMMANDS)
+def test_a_command_that_is_wrong(
+    line: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A command that cannot work says so in a sentence, and makes no folder of an address."""
+    monkeypatch.chdir(tmp_path)
+    try:
+        code = main(line.split())
+    except SystemExit as ended:
+        code = int(ended.code or 0)
+    assert code != 0
+    said = capsys.readouterr().err
+    assert all(word in said for word in COMMANDS[line].split()), said
+    assert list(tmp_path.iterdir()) == []
