@@ -325,7 +325,7 @@ def test_a_sink_that_comes_late(tmp_path: Path) -> None:
     with QueryEvaluator(MemoryStore(), background=False, retain_events=1000) as evaluator:
         evaluator.source("n", ListSource(list(range(5000))))
         for name in ("few", "same"):
-            evaluator.create(name, rx.source("n").filter(lambda n, name=name: name == "same" or n < 3))
+            evaluator.create(name, rx.source("n").filter(lambda n: n < 3) if name == "few" else rx.source("n").map(abs))
         evaluator.run()
         evaluator.checkpoint()
         for name in ("few", "same"):

@@ -313,7 +313,10 @@ class SqliteTableSink:
         if self._database is None:
             raise sqlite3.ProgrammingError("the database is closed")
         query = f"SELECT next_id, ended_id, epoch FROM reliable_rx_sinks {self._mine}"
-        next_id, ended, newest = self._database.execute(query, self._key).fetchone()
+        found = self._database.execute(query, self._key).fetchone()
+        if found is None:
+            raise self._refused("has lost its entry in reliable_rx_sinks")
+        next_id, ended, newest = found
         self._check_epoch(newest)
         return next_id, ended
 

@@ -1,0 +1,161 @@
+"""The table sink and what SQLite refuses: a value is refused where it is written, a database in words of ours."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from hosting.sinks import SqliteTableSink, sqlite_table
+from reliable_rx.errors import CheckpointRefused, StoreUnavailable, ValueRefused
+from reliable_rx.reliable import DeadLetter
+
+
+def rows_of(path: Path, query: str) -> list[tuple[Any, ...]]:
+    database = sqlite3.connect(path)
+    try:
+        return database.execute(query).fetchall()
+    finally:
+        database.close()
+
+
+def change(path: Path, sql: str) -> None:
+    database = sqlite3.connect(path)
+    try:
+        database.executescript(sql)
+    finally:
+        database.close()
+
+
+def test_a_row_that_is_too_long(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is refused when it is written, by its cells or by all of them; the rows beside it go in."""
+    real = sqlite_table._connect
+
+    def connect(path: str) -> sqlite3.Connection:
+        database = real(path)
+        database.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, 300_000)
+        return database
+
+    monkeypatch.setattr(sqlite_table, "_connect", connect)
+    sink = SqliteTableSink(tmp_path / "o.db", "t")
+    sink.open("s")
+    fits = {"a": "x" * 100_000, "b": b"y" * 100_000}
+    half = "x" * 150_000
+    for long in ({"a": half * 2, "b": None}, {"a": "é" * 150_000, "b": 1}, {"a": half, "b": half.encode()}):
+        with pytest.raises(ValueRefused, match="SQLite takes 300,000") as caught:
+            sink.write(0, [fits, long])
+        assert caught.value.n == 1
+    sink.write(0, [fits, {"a": "x", "b": 1}])
+    sink.flush()
+    sink.close()
+    assert rows_of(tmp_path / "o.db", "SELECT id, length(a) FROM t") == [(0, 100_000), (1, 1)]
+
+
+@pytest.mark.parametrize("value", [{"a\0b": 1}, {"\ud800": 1}, {"id": 1}, {"a": 1, "A": 2}, {}], ids=ascii)
+def test_a_first_value_that_makes_no_table(tmp_path: Path, value: Any) -> None:
+    """It is refused as any other, and does not say which columns there are: the first that fits does."""
+    sink = SqliteTableSink(tmp_path / "o.db", "t")
+    sink.open("s")
+    with pytest.raises(ValueRefused, match="value 0 does not fit"):
+        sink.write(0, [value, {"ok": 1}])
+    sink.skip(0, 1, "why", None)
+    sink.write(1, [{"ok": 1}])
+    sink.flush()
+    sink.close()
+    assert rows_of(tmp_path / "o.db", "SELECT id, ok FROM t") == [(1, 1)]
+
+
+def test_subclasses_are_stored_as_what_they_are(tmp_path: Path) -> None:
+    """A number stays a number, whatever its class."""
+
+    class Number(int): ...
+
+    class Share(float): ...
+
+    class Name(str):
+        def __str__(self) -> str:
+            return "another"
+
+    sink = SqliteTableSink(tmp_path / "o.db", "t")
+    sink.open("s")
+    sink.write(0, [{"a": Number(7), "b": Share(0.5), "c": Name("name"), "d": True, "e": 10**5000}])
+    sink.flush()
+    sink.close()
+    found = rows_of(tmp_path / "o.db", "SELECT a, b, c, d, typeof(a), typeof(b), length(e) FROM t")
+    assert found == [(7, 0.5, "name", 1, "integer", "real", 5001)]
+
+
+def test_a_file_that_is_no_database(tmp_path: Path) -> None:
+    """It is refused and keeps every byte."""
+    path = tmp_path / "notes.txt"
+    path.write_text("my notes\n" * 1000)
+    with pytest.raises(CheckpointRefused, match="file is not a database"):
+        SqliteTableSink(path, "t").open("s")
+    assert path.read_text() == "my notes\n" * 1000
+
+
+CHANGES: dict[str, Callable[[Path], None]] = {
+    "its table is gone": lambda path: change(path, "DROP TABLE t"),
+    "a column is gone": lambda path: change(path, "ALTER TABLE t ADD COLUMN more"),
+    "its id is there": lambda path: change(path, "INSERT INTO t VALUES (1, 'mine')"),
+    "its position is gone": lambda path: change(path, "DELETE FROM reliable_rx_sinks"),
+    "the registry is gone": lambda path: change(path, "DROP TABLE reliable_rx_sinks"),
+    "a rule refuses the row": lambda path: change(
+        path, "CREATE TRIGGER never BEFORE INSERT ON t BEGIN SELECT raise(ABORT, 'not you'); END"
+    ),
+}
+
+
+@pytest.mark.parametrize("what", CHANGES)
+def test_a_database_that_somebody_has_changed(tmp_path: Path, what: str) -> None:
+    """Waiting mends nothing: the flush is refused in words of ours, and says which table."""
+    path = tmp_path / "o.db"
+    sink = SqliteTableSink(path, "t")
+    sink.open("s")
+    sink.write(0, ["a"])
+    sink.flush()
+    CHANGES[what](path)
+    sink.write(1, ["b"])
+    with pytest.raises(CheckpointRefused, match=r"table t of .*o.db"):
+        sink.flush()
+    sink.close()
+
+
+def test_a_database_that_others_write(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A lock passes: it is not available, and the same flush goes in afterwards."""
+    path = tmp_path / "o.db"
+    real = sqlite3.connect
+    monkeypatch.setattr(sqlite3, "connect", lambda *a, **k: real(*a, **{**k, "timeout": 0}))
+    sink = SqliteTableSink(path, "t")
+    sink.open("s")
+    sink.write(0, ["a"])
+    other = real(path, isolation_level=None)
+    other.execute("BEGIN IMMEDIATE")
+    with pytest.raises(StoreUnavailable, match="locked"):
+        sink.flush()
+    other.execute("ROLLBACK")
+    other.close()
+    sink.flush()
+    sink.close()
+    assert rows_of(path, "SELECT id FROM t") == [(0,)]
+
+
+def test_letters_and_positions_are_one_transaction(tmp_path: Path) -> None:
+    """What was set aside and not flushed is as if it had not been; it comes again, and is there once."""
+    path = tmp_path / "o.db"
+    for flushes in (False, True, True):
+        sink = SqliteTableSink(path, "t")
+        wanted = sink.open("s") or 0
+        if wanted < 2:
+            sink.write(0, ["a"])
+            with pytest.raises(ValueRefused):
+                sink.write(1, [b"b"])
+            sink.skip(1, 2, "why", DeadLetter("s", "", 1, b"b", "why"))
+        if flushes:
+            sink.flush()
+        sink.close()
+    assert rows_of(path, "SELECT id, error, value FROM reliable_rx_dead_letters") == [(1, "why", "b'b'")]
+    assert rows_of(path, "SELECT id FROM t") == [(0,)]
