@@ -229,8 +229,9 @@ class QueryEngine(Delivery, TimeMoves):
         if turn.name in self.suspended and self.suspended.resume(standing, turn):
             return
         before = self.standing.pop(turn.name, None)
-        if before is not None and before.status != RUNNING:
+        if before is not None:
             self.tell(turn.name)
+        if before is not None and before.status != RUNNING:
             self.reports[turn.name] = begun_afresh(before, standing)
             if before.error is not None:
                 self.revived[turn.name] = described(before.error)

@@ -194,22 +194,20 @@ class Reporter:
         self._ended = set(failures)
 
     def _tell_dropped(self, name: str, standing: Standing | None) -> None:
+        """Tell of events that a query has skipped, or that came too late, in all so far."""
         skipped = 0 if standing is None else standing.skipped
-        if skipped and standing is not None:
-            where = (
-                f"they are in the stream {name}.dead_letters" if standing.policy == "dead_letter" else "they are lost"
-            )
-            message = f"could not digest {skipped:,} events so far; {where}"
+        if standing is not None and skipped:
+            fate = f"put into the stream {name}.dead_letters" if standing.policy == "dead_letter" else "lost"
+            message = f"could not digest {counted(skipped)} so far: {fate}"
             self.incidents.report("skipped", name, message, level=logging.WARNING)
         else:
             self.incidents.resolve("skipped", name)
         clock = None if standing is None else standing.clock
         if clock is not None and clock.late:
-            done = {"side": f"they are in the stream {name}.late", "keep": "they are processed behind others"}
-            message = (
-                f"{clock.late:,} events so far came behind its clock; {done.get(clock.spec.late, 'they are dropped')}"
-            )
-            self.incidents.report("late", name, f"{message}; raise lateness_s to wait longer", level=logging.WARNING)
+            fates = {"side": f"put into the stream {name}.late", "keep": "processed behind others"}
+            fate = fates.get(clock.spec.late, "dropped")
+            message = f"{counted(clock.late)} so far came behind its clock: {fate}; raise lateness_s to wait longer"
+            self.incidents.report("late", name, message, level=logging.WARNING)
         else:
             self.incidents.resolve("late", name)
 
@@ -226,7 +224,9 @@ class Reporter:
         """A checkpoint could not be taken, or has been."""
         if trouble is None:
             self.incidents.resolve("checkpoint", "store")
-        elif self.evaluator.outlets.trouble is None:  # else it is the sink's, which tells of it
+        elif self.evaluator.outlets.trouble is not None:
+            self.incidents.report("checkpoint", "store", f"waits for a sink: {trouble}", level=logging.WARNING)
+        else:
             self.incidents.report("checkpoint", "store", f"{trouble}; it is tried again, and no turn is taken before")
 
     # -- what lasts
@@ -277,6 +277,10 @@ class Reporter:
         self.incidents.report("stall", "loop", message, level=logging.WARNING, trace=trace)
         if self._file is not None:
             self._file.write(self._status())
+
+
+def counted(events: int) -> str:
+    return f"{events:,} event{'' if events == 1 else 's'}"
 
 
 def shortened(told: dict[str, Any]) -> dict[str, Any]:

@@ -250,7 +250,20 @@ class World:
         for _ in range(steps_max):
             if not self.evaluator.step():
                 break
+        self.check_told()
         self.observe()
+
+    def check_told(self) -> None:
+        """Between two steps each thing that is wrong has an open incident, and nothing that is well has one."""
+        evaluator = self.evaluator
+        found = [(each.kind, each.subject) for each in evaluator.statistics().incidents]
+        told = {kind: {subject for each, subject in found if each == kind} for kind, _ in found}
+        standing = evaluator.engine.standing
+        assert told.get("query", set()) == {name for name, each in standing.items() if each.status == "failed"}
+        assert told.get("skipped", set()) <= {name for name, each in standing.items() if each.skipped}  # of this run
+        assert bool(told.get("journal")) is (evaluator.journal_worker.trouble is not None)
+        assert bool(told.get("sink")) is (evaluator.outlets.trouble is not None)
+        assert bool(told.get("checkpoint")) is (evaluator.checkpointer.trouble is not None)
 
     def try_to(self, act: Callable[[], Any]) -> None:
         """Do something that needs the store."""

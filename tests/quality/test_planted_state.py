@@ -18,6 +18,8 @@ from hosting.checkpointer import Checkpointer
 from hosting.engine import QueryEngine
 from hosting.evaluator import QueryEvaluator
 from hosting.event_clock import EventClock
+from hosting.incidents import Incidents
+from hosting.reporting import Reporter
 from hosting.snapshot import Snapshot
 from hosting.stream import Stream
 from hosting.streams import Streams
@@ -243,6 +245,29 @@ def a_late_event_set_aside_and_counted_all_the_same(patch: pytest.MonkeyPatch) -
             self.deliver(*entry[1], *entry[2:])
 
     patch.setattr(EventClock, "lose", both)
+
+
+# -- what is told
+
+
+@planted("machine")
+def a_query_whose_failure_is_told_to_nobody(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(Reporter, "_told_failed", lambda self, standing, what: None)
+
+
+@planted("machine")
+def a_revived_query_that_counts_as_failed(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(Incidents, "resolve", lambda self, kind, subject: None)
+
+
+@planted("machine")
+def a_disk_that_fails_unheard(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(Reporter, "told_journal", lambda self, trouble: None)
+
+
+@planted("machine")
+def a_checkpoint_that_fails_unheard(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(Reporter, "told_checkpoint", lambda self, trouble: None)
 
 
 @pytest.mark.parametrize("name", [at_each_commit(name) if name in DEAR else name for name in PLANTS])
