@@ -68,16 +68,23 @@ class Stream(Window):
     @property
     def first(self) -> int:
         """The oldest id that can be read."""
-        self._load()
-        segments = self.segments
+        segments = self.readable()
         return segments[0].first if segments else self.next_id
 
     @property
     def ended(self) -> bool:
         """Whether the terminal notification is in the buffer."""
-        self._load()
-        segments = self.segments
+        segments = self.readable()
         return bool(segments) and segments[-1].ended
+
+    def readable(self) -> list[Output]:
+        """Return what there is to read, also where the buffer is freed meanwhile."""
+        while True:
+            if self._store is None:
+                segments = self.segments
+                if self._store is None:  # so it had not been freed when it was looked at
+                    return segments
+            self._load()
 
     def _load(self) -> None:
         """Read what an earlier run has stored, the first time somebody looks."""
@@ -109,7 +116,8 @@ class Stream(Window):
 
     def unload(self, store: StoreReader | None) -> None:
         """Free the buffer, all of which is in *store*, to be read again if somebody looks."""
-        self._store, self.segments = store, []
+        self._store = store  # first, for those who read without the lock
+        self.segments = []
 
     def kept_from(self) -> int:
         """The oldest id that must still be there after a crash."""
@@ -157,7 +165,6 @@ class Stream(Window):
         It may be called from any thread: ids are consecutive whatever is forgotten meanwhile. *Raises*
         `PositionUnavailable` for what has been forgotten before.
         """
-        self._load()
         return super().read(start, count_max, end=self.visible if end is None else end)
 
     def subscribe(self, observer: ReliableObserver[Any], *, name: str | None = None) -> Subscription:

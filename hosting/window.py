@@ -102,12 +102,16 @@ class Window:
         if holder in self.holders:
             self.holders[holder] = max(self.holders[holder], n + 1)
 
+    def readable(self) -> list[Output]:
+        """Return what there is to read: a list that is appended to, and not otherwise changed."""
+        return self.segments
+
     def read(self, start: int, count_max: int, *, end: int | None = None) -> Iterator[Output]:
         """Yield what lies between ids *start* and *end*, at most about *count_max* values.
 
         *Raises* `PositionUnavailable` for what has been forgotten.
         """
-        segments = self.segments  # taken before the check, so it holds all that this allows, whatever is forgotten
+        segments = self.readable()  # before the check, so it holds all that this allows, whatever is forgotten
         self.check(start)
         if end is None:
             end = self.next_id

@@ -218,6 +218,9 @@ class World:
 
     def reopen(self) -> None:
         """Let the next process find what was committed."""
+        attempt = self.evaluator.checkpointer.attempt
+        if attempt is not None and attempt.release is not None:
+            attempt.release()  # a process that is killed holds off no garbage collector
         if self.folder is None:
             self.store = self.store.reopen()
         else:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import gc
 import threading
 import time
 from pathlib import Path
 from typing import Any
+
+import pytest
 
 import reliable_rx as rx
 from checkpoint import MemoryStore, SqliteStore
@@ -88,3 +91,26 @@ def evaluator_over(store: SqliteStore) -> QueryEvaluator:
     evaluator.source("n", ListSource(list(range(500))))
     evaluator.create("same", rx.source("n").map(lambda n: n))
     return evaluator
+
+
+def refuse(*args: Any, **options: Any) -> None:
+    raise StoreUnavailable("no disk")
+
+
+@pytest.mark.parametrize("ends", ["written", "closed", "failed"])
+def test_the_collector_is_on_again_after_a_full_checkpoint(ends: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is held off while very many rows are read, and comes back however the checkpoint ends."""
+    assert gc.isenabled()
+    evaluator = QueryEvaluator(MemoryStore(), background=False, checkpoint_interval_s=1e9)
+    evaluator.create_many({f"q{number}": rx.never() for number in range(300)})
+    evaluator.start()
+    assert evaluator.checkpointer._begin(full=True)
+    assert not gc.isenabled()
+    if ends == "written":
+        evaluator.checkpoint()
+    elif ends == "failed":
+        monkeypatch.setattr(evaluator.store, "commit", refuse)
+        with pytest.raises(StoreUnavailable):
+            evaluator.checkpoint()
+    evaluator.close()
+    assert gc.isenabled()

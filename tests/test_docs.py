@@ -86,6 +86,7 @@ def check_output(expected: str, actual: str, where: str) -> None:
     assert OUTPUT.check_output(expected, actual, flags), f"{where} says\n{expected}\nand what happens is\n{actual}"
 
 
+@pytest.mark.leaves  # what a reader's process ends with
 @pytest.mark.parametrize("document", having("python"))
 def test_python_in_documents_runs(
     document: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest

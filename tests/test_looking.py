@@ -12,6 +12,8 @@ from checkpoint import MemoryStore
 from hosting import ListSource, QueryEvaluator
 from hosting.looking import Looking
 
+HANGS_S = 60.0
+
 
 class Hanging:
     """An evaluator whose third event hangs until it is let go."""
@@ -41,7 +43,7 @@ def slow(n: int) -> int:
     """Hang at 2; found by the module's name, so that it is stored by reference."""
     if n == 2:
         Hanging.hangs.set()
-        Hanging.go_on.wait(60)
+        Hanging.go_on.wait(HANGS_S)
     return n
 
 

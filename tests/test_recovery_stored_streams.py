@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 import reliable_rx as rx
-from checkpoint import SqliteStore
+from checkpoint import MemoryStore, SqliteStore
 from hosting import CallbackSink, ListSource, QueryEvaluator, StoredStreamSource
 from reliable_rx import operators as ops
 
@@ -88,3 +88,19 @@ def test_the_end_comes_through_the_store(tmp_path: Path) -> None:
             reader.sink("count", CallbackSink(lambda n, value: ended.append((n, value))))
             reader.run()
         assert ended == [(0, 3)]
+
+
+@pytest.mark.parametrize("ends", [True, False])
+def test_whether_a_stream_has_ended_is_known_after_a_restart(ends: bool) -> None:
+    """`ended` reads what an earlier run has stored, if nobody has looked at the stream yet."""
+    store = MemoryStore()
+    for _ in range(2):
+        evaluator = QueryEvaluator(store, background=False)
+        evaluator.source("n", ListSource([1, 2, 3], follow=not ends))
+        evaluator.create("same", rx.source("n"))
+        while evaluator.step():
+            pass
+        assert evaluator.stream("same").ended == ends
+        evaluator.checkpoint()
+        evaluator.close()
+        store = store.reopen()

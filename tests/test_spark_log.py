@@ -22,6 +22,7 @@ from spark_bridge.log import LogFull, LogRefused, append, end, names, readers, r
 from spark_bridge.log.disk import log_directory, log_disk, new_log_disk
 from spark_bridge.log.parts import CHUNK_ROWS_MAX, write_part
 from spark_bridge.log.retention import Held, acknowledge, register, retain
+from spark_bridge.log.view import LogView
 from spark_bridge.log.writer import SWEEP_EVERY, LogWriter
 
 MANY = tuple(range(6000))  # too many for the manifest
@@ -379,3 +380,9 @@ def test_an_ended_log_knows_its_batches_and_takes_no_new_ones(tmp_path: Path) ->
     taken = reader.fetch(9)
     assert taken.ended and [row["n"] for row in taken.values] == [1, 2]
     assert len(list(tmp_path.glob("manifest-*"))) == 2
+
+
+def test_the_latest_of_an_empty_log_is_its_first_row(tmp_path: Path) -> None:
+    """Nothing lies in a log that nobody has written to: whoever begins at its end gets the first row that comes."""
+    view = LogView(new_log_disk(tmp_path), where="the log")
+    assert view.bounds(0, "rows") == (0, 0)

@@ -674,3 +674,19 @@ def test_misuse_is_refused() -> None:
     deliveries.subscribe("s", Taker(), name="me")
     with pytest.raises(ValueError, match="unsubscribe that one first"):
         deliveries.subscribe("s", Taker(), name="me")
+
+
+def test_a_start_is_not_overruled_by_a_consumer_that_knows_better() -> None:
+    """A consumer is asked where it is once for each reading; from then on who says `start(n)` gets what is at *n*."""
+
+    class Knows(Taker):
+        def resume(self) -> Resume:
+            return Resume(2, inclusive=True)
+
+    knows = Knows()
+    subscription, hands = delivering_to(knows, Growing("abcdefghij"), at=5)
+    hands.run()
+    assert knows.ids == list(range(2, 10))
+    subscription.start(7)
+    hands.run()
+    assert knows.ids == [*range(2, 10), *range(7, 10)]

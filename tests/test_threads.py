@@ -1,0 +1,190 @@
+"""Readers, pushers, lookers, creators and disposers at one evaluator, under a scheduler that switches often.
+
+Each reader keeps a ledger: ids are consecutive, and nothing is lost, doubled or put out of order. The number of
+operations is bounded, nothing is timed, and whatever any thread raises is a failure.
+"""
+
+from __future__ import annotations
+
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import partial
+from typing import Any
+
+import pytest
+from lanes import at_each_commit
+
+import reliable_rx as rx
+from checkpoint import MemoryStore
+from hosting import Deliveries, QueryEvaluator, StreamSource
+from hosting.stream import Stream
+from reliable_rx.errors import PositionUnavailable
+
+WAIT_S = 60.0
+
+
+@contextmanager
+def switching() -> Iterator[None]:
+    """Have threads take turns after a few instructions each."""
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        yield
+    finally:
+        sys.setswitchinterval(before)
+
+
+class Crowd:
+    """Threads that are all waited for, and what they raised."""
+
+    def __init__(self) -> None:
+        self.threads: list[threading.Thread] = []
+        self.errors: list[BaseException] = []
+
+    def start(self, act: Callable[[], Any]) -> None:
+        def run() -> None:
+            try:
+                act()
+            except BaseException as error:
+                self.errors.append(error)
+
+        thread = threading.Thread(target=run, daemon=True)
+        self.threads.append(thread)
+        thread.start()
+
+    def wait(self) -> None:
+        for thread in self.threads:
+            thread.join(WAIT_S)
+        if self.errors:
+            raise self.errors[0]
+        assert not any(thread.is_alive() for thread in self.threads)
+
+
+class Ledger:
+    """What one reader has seen of a stream: ids one after the other, and what each thread pushed in its order."""
+
+    def __init__(self, pushers: int, count: int) -> None:
+        self.next: list[int] = [0] * pushers
+        self.position, self.count = 0, count
+        self.ended = False
+
+    def take(self, first: int, values: Any) -> None:
+        assert first == self.position, f"id {first} follows {self.position}"
+        for pusher, number in values:
+            assert number == self.next[pusher], f"{pusher} pushed {number} behind {self.next[pusher] - 1}"
+            self.next[pusher] += 1
+        self.position += len(values)
+
+    def deliver(self, records: Any, after: int, /) -> None:
+        for n, value in records:
+            self.take(n, [value])
+
+    def end(self, n: int, error: Exception | None, /) -> None:
+        assert n == self.position and error is None
+        self.ended = True
+
+    def check(self) -> None:
+        assert self.ended and self.next == [self.count] * len(self.next)
+
+
+def read_all(stream: Stream, ledger: Ledger, holder: str | None) -> None:
+    """Read *stream* to its end; as a *holder* nothing is missing, else what is gone is said to be."""
+    news = threading.Event()
+    bell = StreamSource(stream, subscriber=None).open("0", stream.visible)
+    bell.on_available(news.set)
+    while not ledger.ended:
+        news.clear()
+        before = ledger.position
+        try:
+            for part in stream.read(ledger.position, 7):
+                ledger.take(part.first, part.values)
+                if holder is not None:
+                    stream.acknowledge(holder, ledger.position - 1)
+                if part.ended:
+                    ledger.end(part.next - 1, part.error)
+        except PositionUnavailable as gone:
+            assert holder is None, "what was held is gone"
+            assert gone.first > ledger.position
+            return
+        if ledger.position == before and not ledger.ended:
+            assert news.wait(WAIT_S)
+    bell.close()
+
+
+def come_and_go(evaluator: QueryEvaluator, name: str, count: int) -> None:
+    """Create a query and dispose of it, again and again; each life ends its stream with an id."""
+    for life in range(count):
+        evaluator.create(name, rx.source("pushed").map(second))
+        evaluator.query(name)
+        evaluator.dispose(name)
+        stream = evaluator.stream(name)
+        (*_, last) = stream.read(max(stream.first, stream.next_id - 1), 10)
+        assert last.ended and stream.next_id > life
+
+
+def second(pair: tuple[int, int]) -> int:
+    return pair[1]
+
+
+def look(evaluator: QueryEvaluator, count: int) -> None:
+    turns = -1
+    for _ in range(count):
+        figures = evaluator.statistics()
+        assert figures.turns >= turns and figures.events_out >= 0
+        turns = figures.turns
+        assert set(evaluator.queries()) >= {"all"}
+        assert evaluator.query("all").emitted >= 0
+
+
+SIZES = [(2, 150, 8), at_each_commit((3, 2000, 80))]
+
+
+@pytest.mark.parametrize("size", SIZES, ids=str)
+def test_a_crowd_at_one_evaluator(size: tuple[int, int, int]) -> None:
+    """Whoever pushes, reads, looks, creates and disposes when: every ledger is 0/0/0, and nobody raises."""
+    pushers, count, lives = size
+    crowd = Crowd()
+    with switching(), QueryEvaluator(
+        MemoryStore(), batch_events_max=5, retain_events=3, checkpoint_interval_s=0.0, buffer_events_max=50
+    ) as evaluator:  # fmt: skip
+        pushed = evaluator.push("pushed")
+        evaluator.create("all", rx.source("pushed"))
+        stream = evaluator.stream("all")
+        ledgers = [Ledger(pushers, count) for _ in range(5)]
+        holders = ["first", "second"]
+        for holder in holders:
+            stream.hold(holder, 0)
+        deliveries = Deliveries()
+        subscription = deliveries.subscribe("all", ledgers[2], name="third", at=0)
+        deliveries.offer("all", stream)
+        evaluator.start()
+        left = threading.Semaphore(0)
+
+        def push(pusher: int) -> None:
+            for number in range(count):
+                pushed.on_next((pusher, number))
+            left.release()
+
+        def finish() -> None:
+            for _ in range(pushers):
+                left.acquire()
+            pushed.on_completed()
+
+        crowd.start(evaluator.run)
+        for pusher in range(pushers):
+            crowd.start(partial(push, pusher))
+        crowd.start(finish)
+        for ledger, holder in zip(ledgers, holders, strict=False):
+            crowd.start(partial(read_all, stream, ledger, holder))
+        for ledger in ledgers[3:]:
+            crowd.start(partial(read_all, stream, ledger, None))
+        crowd.start(lambda: look(evaluator, lives * 5))
+        for name in ("x", "y"):
+            crowd.start(partial(come_and_go, evaluator, name, lives))
+        assert deliveries.wait(lambda: subscription.status == "ended" or crowd.errors, timeout_s=WAIT_S)
+        crowd.wait()
+        deliveries.close()
+        for ledger in ledgers[:3]:
+            ledger.check()
