@@ -18,7 +18,6 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 import reliable_rx as rx
 from checkpoint import SqliteStore
 from hosting import ListSource, QueryEvaluator, event_time
-from reliable_rx import operators as ops
 from reliable_rx.errors import ReliableRxError
 
 RATE = 3
@@ -58,7 +57,7 @@ def evaluator_of(store: str, count: int, *, undeclared: bool) -> QueryEvaluator:
     for name, query in queries().items():
         evaluator.create(name, query, policy="skip" if name == "skipping" else "fail")
     at: Any = rx.source("at")
-    timed = at.pipe(ops.buffer_with_time(4.0), ops.map(lambda b: [each["at"] for each in b]))
+    timed = at.buffer_with_time(4.0).map(lambda b: [each["at"] for each in b])
     evaluator.create("timed", timed, clock=event_time(lambda event: event["at"], lateness_s=2.0))
     if undeclared:
         evaluator.start()

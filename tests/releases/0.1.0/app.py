@@ -1,0 +1,107 @@
+"""One run of an app in a process of its own, under whatever interpreter: ``interpreter_process.py STORE COUNT END``.
+
+It hosts `queries` over the numbers below COUNT, takes all of them, and ends as END says: ``stop`` (with a checkpoint)
+or ``kill`` (everything is in the journal). With ``made`` behind it, it also creates a query once it runs. It writes
+what the streams hold as JSON.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from pathlib import Path
+from typing import Any
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
+import reliable_rx as rx
+from checkpoint import SqliteStore
+from hosting import ListSource, QueryEvaluator, event_time
+from reliable_rx.errors import ReliableRxError
+
+RATE = 3
+
+
+def rated(n: int) -> int:
+    return n * RATE
+
+
+def add_second(total: int, pair: tuple[int, int]) -> int:
+    return total + pair[1]
+
+
+def queries() -> dict[str, Any]:
+    """Return one query for each way in which functions and states get into a store."""
+    n: Any = rx.source("n")
+    return {
+        "map": n.map(lambda x: x * 2),
+        "scan": n.map(lambda x: rated(x) + 1).scan(lambda a, x: a + x, 0),
+        "named": n.map(rated).filter(bool),
+        "plain": n.count(),
+        "groups": n.group_by(lambda x: x % 3).flat_map(lambda g: g.map(lambda x: (g.key, x)).scan(add_second, 0)),
+        "windows": n.window_with_count(4).flat_map(lambda w: w.to_list()),
+        "inner": n.flat_map(lambda x: rx.source("n").take(2).map(lambda y: (x, y))).take(40),
+        "pairs": n.pairwise().map(lambda p: [p[1], p[0]]),
+        "functions": n.scan(lambda make, x: lambda y: y + x, None).map(lambda f: f(1)),
+        "failed": n.map(lambda x: 1 // (x - 5)),
+        "skipping": n.map(lambda x: 7 // (x % 4)),
+        "read": rx.source("scan").map(lambda x: -x),
+    }
+
+
+def evaluator_of(store: str, count: int, *, undeclared: bool) -> QueryEvaluator:
+    evaluator = QueryEvaluator(SqliteStore(store), checkpoint_interval_s=1e9, clock=lambda: 1000.0)
+    evaluator.source("n", ListSource(list(range(count)), follow=True))
+    evaluator.source("at", ListSource([{"at": float(i)} for i in range(count)], follow=True))
+    for name, query in queries().items():
+        evaluator.create(name, query, policy="skip" if name == "skipping" else "fail")
+    at: Any = rx.source("at")
+    timed = at.buffer_with_time(4.0).map(lambda b: [each["at"] for each in b])
+    evaluator.create("timed", timed, clock=event_time(lambda event: event["at"], lateness_s=2.0))
+    if undeclared:
+        evaluator.start()
+        if "made" not in evaluator.queries():
+            evaluator.create("made", rx.source("n").map(lambda x: x + 0.5).scan(lambda a, x: a + x))
+    return evaluator
+
+
+def held(evaluator: QueryEvaluator) -> dict[str, Any]:
+    names = [*queries(), "timed", "made"]
+    found: dict[str, Any] = {}
+    for name in names:
+        try:
+            stream = evaluator.stream(name)
+        except KeyError:
+            continue
+        parts = list(stream.read(stream.first, 10_000))
+        found[name] = [[part.first + i, value] for part in parts for i, value in enumerate(part.values)]
+    return found
+
+
+def main(store: str, count: str, end: str, *more: str) -> None:
+    try:
+        evaluator = evaluator_of(store, int(count), undeclared="made" in more)
+        evaluator.start()
+        events = 2 * int(count)
+        evaluator.run(until=lambda: sum(evaluator.statistics().positions.values()) >= events)
+    except ReliableRxError as error:
+        sys.stdout.write(json.dumps({"refused": type(error).__name__, "message": error.message}))
+        sys.exit(3)
+    said = {
+        "streams": held(evaluator),
+        "warnings": evaluator.warnings,
+        "incidents": [str(each) for each in evaluator.incidents.open()],
+        "status": {name: evaluator.query(name).status for name in evaluator.queries()},
+        "reports": {name: str(report) for name, report in evaluator.engine.reports.items()},
+    }
+    sys.stdout.write(json.dumps(said))
+    sys.stdout.flush()
+    if end == "kill":
+        os._exit(9)
+    evaluator.checkpoint()
+    evaluator.close()
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
