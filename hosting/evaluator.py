@@ -135,6 +135,7 @@ class QueryEvaluator(Looking):
         self.round_events = max(256, 2 * batch_events_max)
         self.fresh: list[Output] = []
         self.guard = Guard(self)
+        self.passes_over = False  # the turns behind the checkpoint, for a repair
         self.on_wake: Callable[[], None] | None = None  # for a host that calls `step` itself
         self.awake = self.started = self.closed = self.stopping = False
 

@@ -46,7 +46,8 @@ def _recover(evaluator: QueryEvaluator) -> RecoveryFigures:
         evaluator.time.go_on(
             -math.inf if evaluator.intake.event_time else evaluator.engine.clock, ahead_s=meta.get("ahead_s", 0.0)
         )
-        interpreters.check_clean(evaluator, turn)
+        if not evaluator.passes_over:
+            interpreters.check_clean(evaluator, turn)
         spoilt.check_names(evaluator)
         evaluator.durable_plans = set(evaluator.engine.plans.by_id) - set(evaluator.engine.plans.unsaved)
         evaluator.checkpointer.generation, evaluator.checkpointer.turn = generation, turn
@@ -62,8 +63,12 @@ def _recover(evaluator: QueryEvaluator) -> RecoveryFigures:
     evaluator.engine.replaying = True
     if journal.last_turn > turn:
         spoilt.spread(evaluator.engine)
-    with interpreters.explained(evaluator, turn):
-        turns, events = replay(evaluator, turn)
+    turns = events = 0
+    if evaluator.passes_over:
+        evaluator.warnings.extend(spoilt.pass_over(evaluator, turn))
+    else:
+        with interpreters.explained(evaluator, turn):
+            turns, events = replay(evaluator, turn)
     evaluator.checkpointer.replayed(events)
     evaluator.engine.replaying = False
     evaluator.engine.plans.stored = {}

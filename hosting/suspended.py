@@ -83,6 +83,8 @@ class SuspendedQueries(dict[str, Suspended]):
         self.watermarks: dict[str, Any] = {}
         self.spoilt: dict[str, Exception] = {}
         """The queries that cannot be had again, while a store is opened (`hosting.spoilt`)."""
+        self.ended: dict[str, Exception] = {}
+        """Those of both kinds that have ended when the store was opened."""
         self.differing: dict[str, Exception] = {}
         """Those that gave other outputs in the replay."""
 

@@ -97,7 +97,7 @@ def test_the_version_is_told(capsys: pytest.CaptureFixture[str]) -> None:
 def test_every_command_has_help() -> None:
     """The help of every command says what it is for."""
     commands = next(each for each in parser()._actions if isinstance(each, argparse._SubParsersAction))
-    looking, mending = ["inspect", "tail"], ["restart", "dispose", "holders", "release"]
+    looking, mending = ["inspect", "tail"], ["restart", "dispose", "holders", "release", "store"]
     assert list(commands.choices) == ["run", *looking, *mending, "demo", "export", "node", "status", "offsets"]
     assert all(each.description for each in commands.choices.values())
 

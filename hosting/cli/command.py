@@ -15,7 +15,7 @@ from importlib.metadata import PackageNotFoundError, entry_points, version
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from hosting.cli import group_commands, holders, inspect_store, mend, run, tail
+from hosting.cli import group_commands, holders, inspect_store, mend, repair, run, tail
 from hosting.cli.wording import BadUsage, complain
 from hosting.partitioned.opening import is_on_a_server
 from reliable_rx.errors import ReliableRxError, described
@@ -63,6 +63,7 @@ def parser() -> argparse.ArgumentParser:
     add_tail(commands)
     add_mend(commands)
     add_holders(commands)
+    add_store(commands)
     add_demo(commands)
     group_commands.add_export(command(commands, "export", "Load what a source holds into Parquet files; restartable."))
     group_commands.add_node(
@@ -141,6 +142,17 @@ def add_holders(commands: Commands) -> None:
     each.add_argument("stream", metavar="STREAM", help="the name of a query, or QUERY.dead_letters")
     each.add_argument("holder", metavar="HOLDER", help="who holds it, as `holders` names it")
     each.set_defaults(call=lambda a: holders.release(a.store, a.stream, a.holder))
+
+
+def add_store(commands: Commands) -> None:
+    on = command(commands, "store", "Look after a store on which nothing runs.").add_subparsers(
+        title="commands", metavar="COMMAND", required=True
+    )
+    each = command(on, "repair", "Say what keeps a store from starting and what can be done; ask, and do it.")
+    each.add_argument("store", type=Path, metavar="STORE", help=STORE_HELP)
+    each.add_argument("--app", metavar="MODULE:APP", help="where the sources, classes and functions come from")
+    each.add_argument("--yes", action="store_true", help="do not ask")
+    each.set_defaults(call=lambda a: repair.repair(a.store, app=a.app, yes=a.yes))
 
 
 def add_demo(commands: Commands) -> None:

@@ -91,9 +91,11 @@ def opened(directory: Path, where: str | None) -> Iterator[QueryEvaluator]:
         yield evaluator
 
 
-def bare(app: App, store: SqliteStore) -> QueryEvaluator:
-    """Build what takes the turns of this app, without its queries and sinks."""
+def bare(app: App, store: SqliteStore, *, strict: bool | None = None) -> QueryEvaluator:
+    """Build what takes the turns of this app, without its queries and sinks; *strict* overrules the app."""
     options: Options = {**app.options, "buffer_events_max": NEVER_FULL}
+    if strict is not None:
+        options["strict"] = strict
     evaluator = QueryEvaluator(store, **options)
     for name, source in app.sources.items():
         evaluator.source(name, made(source, "partitions"))
