@@ -19,7 +19,7 @@ from hosting.sources.kafka_offsets import Offsets
 from hosting.sources.kafka_reader import Decode, KafkaReader, Limits, runs_of
 from reliable_rx import PositionUnavailable, SourceFailed
 from reliable_rx.reliable import Bounded, Findable, Listed, Listing, Waking
-from reliable_rx.testing import check_source
+from reliable_rx.testing import check_source, hostile
 
 
 def test_the_source_keeps_the_promises_of_a_source(cluster: Cluster) -> None:
@@ -409,3 +409,44 @@ def test_records_that_cannot_be_decoded_are_passed_over(cluster: Cluster, policy
     assert rejected[0].value.value == b"zero" and "invalid literal" in rejected[0].error
     assert reader.held_events == 0
     reader.close()
+
+
+@pytest.mark.parametrize("name", [each.name for each in hostile.ERRORS])
+def test_whatever_decode_raises(cluster: Cluster, name: str) -> None:
+    """It spoils its record alone: under `fail` in our words, again and again, and else at its offset."""
+    owner, raises = cluster.source("never-connected")._link, hostile.Raises(name)
+    records: Any = [Written(n) for n in range(10)]
+    for fails in (True, False):
+        decode = cast("Decode", lambda record: raises(record.offset()))
+        reader = KafkaReader("0", 0, 0, end=10, decode=decode, limits=Limits(100, 100), owner=owner, fails=fails)
+        reader.add(records)
+        assert reader.fetch(100).values == [0, 1, 2, 3]
+        if fails:
+            for _ in range(2):
+                with pytest.raises(SourceFailed, match="decode failed on the record at 4") as caught:
+                    reader.fetch(100)
+                assert caught.value.position == 4
+            continue
+        batches = [reader.fetch(100), reader.fetch(100)]
+        assert [list(batch.values) for batch in batches] == [[5, 6, 7, 8], []]
+        assert [each.position for batch in batches for each in batch.rejected] == [4, 9]
+        assert reader.held_events == 0
+
+
+class Written(Record):
+    """A message with what a record is made of."""
+
+    def timestamp(self) -> tuple[int, int]:
+        return 0, 0
+
+    def headers(self) -> None:
+        return None
+
+    def key(self) -> None:
+        return None
+
+    def value(self) -> bytes:
+        return b"value"
+
+    def partition(self) -> int:
+        return 0
