@@ -23,8 +23,13 @@ CELLS: dict[str, Any] = {
 
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A store with something in every table."""
     folder = tmp_path_factory.mktemp("whole") / "store"
+    make_whole(folder)
+    return folder
+
+
+def make_whole(folder: Path) -> None:
+    """Make a store with something in every table."""
     with SqliteStore(folder) as store:
         log = store.log("orders")
         log.append([b"one", b"two"])
@@ -42,7 +47,6 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
         )
         store.journal.truncate(1)
         store.acknowledge("s", "reader", 1)
-    return folder
 
 
 def cells(folder: Path) -> Iterator[tuple[str, str, str]]:
