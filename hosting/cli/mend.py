@@ -36,15 +36,22 @@ def restart(directory: Path, query: str, *, app: str | None) -> int:
                 f"{query!r} is suspended, as its code cannot be loaded here; declare it in an app and start that"
             )
         before = standing.status if standing.error is None else f"{standing.status} with {described(standing.error)}"
+        failed = ended_with_an_error(evaluator)
         evaluator.restart(query)
         after = evaluator.query(query)
+        others = sorted(failed - ended_with_an_error(evaluator) - {query})
         if after.status == FAILED:
             return f"{query} was {before}; it has failed again at once: {after.error}"
         if after.status == COMPLETED:
             return f"{query} was {before}; it has completed at once, since its sources have ended"
-        return f"{query} was {before}; it runs again, without state, and its next notification has id {after.emitted:,}"
+        also = f"; so do those that failed with it: {', '.join(others)}" if others else ""
+        return f"{query} was {before}; it runs again, without state, from id {after.emitted:,} on{also}"
 
     return change(directory, query, app, act)
+
+
+def ended_with_an_error(evaluator: QueryEvaluator) -> set[str]:
+    return {name for name, each in evaluator.engine.standing.items() if each.status == FAILED}
 
 
 def dispose(directory: Path, query: str, *, app: str | None) -> int:
