@@ -1,0 +1,85 @@
+"""Sinks of partitions: one that cannot be made, fenced, opened or written fails alone, and the group sees it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from conditions import until
+from node_world import Logs, World
+from test_failing import row
+
+from hosting import App, CallbackSink, JsonLinesSink, SqliteTableSink
+from hosting.partitioned.places import Place
+
+
+def refuses(place: Place | None) -> Any:
+    raise KeyError("no such folder")
+
+
+def refuse(n: int, value: Any) -> None:
+    raise KeyError("no such customer")
+
+
+def unfenced(folder: Path) -> Callable[[Place], Any]:
+    def make(place: Place) -> Any:
+        (folder / "out.jsonl.epoch").write_text("seven")
+        return JsonLinesSink(folder / "out.jsonl")
+
+    return make
+
+
+def foreign(folder: Path) -> Callable[[Place], Any]:
+    def make(place: Place) -> Any:
+        (folder / "notes.db").write_text("my notes\n" * 1000)
+        return SqliteTableSink(folder / "notes.db", "t")
+
+    return make
+
+
+CASES: dict[str, tuple[Callable[[Path], Callable[[Place], Any]], str]] = {
+    "made": (lambda folder: refuses, "no such folder"),
+    "fenced": (unfenced, "holds no epoch"),
+    "opened": (foreign, "file is not a database"),
+    "written": (lambda folder: lambda place: CallbackSink(refuse), "no such customer"),
+}
+
+
+@pytest.mark.parametrize("what", CASES)
+def test_a_sink_that_fails_stops_no_partition(tmp_path: Path, what: str) -> None:
+    """The partition runs under its first epoch, its other sinks have everything, and its row says why it fails."""
+    make, why = CASES[what]
+    logs = Logs("a")
+
+    def declare(app: App, world: World) -> None:
+        source = app.source("logs", logs)
+        app.query("same", source)
+        app.sink("same", make(tmp_path))
+        app.sink("same", world.sink("same", world.name))
+
+    world = World(tmp_path, declare)
+    with world.node():
+        logs.add("a", 1, 2, 3)
+        until(lambda: len(world.came.get(("same", "a"), ())) == 3)
+        until(lambda: row(tmp_path, "a").status == "failing")
+        found = row(tmp_path, "a")
+        assert found.lease == "open" and found.epoch == 1 and why in found.error
+
+
+def test_a_partition_leaves_out_what_its_sink_refuses(tmp_path: Path) -> None:
+    """Policies hold on nodes, too."""
+    logs = Logs("a")
+    path = tmp_path / "out.jsonl"
+
+    def declare(app: App, world: World) -> None:
+        app.query("same", app.source("logs", logs).map(lambda n: n if n != 2 else b"two"))
+        app.sink("same", lambda place: JsonLinesSink(path), on_error="skip")
+
+    world = World(tmp_path, declare)
+    with world.node():
+        logs.add("a", 1, 2, 3)
+        until(lambda: path.exists() and path.read_bytes().count(b"\n") == 3)
+    assert [json.loads(line).get("value") for line in path.read_text().splitlines()] == [1, None, 3]
