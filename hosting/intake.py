@@ -251,7 +251,10 @@ class Intake:
         except LogUnavailable as error:
             self.outage.begin(error)
             return None
-        if self.outage.error is not None:
+        except SourceFailed as error:
+            self.outage.fail(error)
+            raise
+        if self.outage.lasts:
             self.outage.over()
         return turn
 

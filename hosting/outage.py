@@ -1,4 +1,8 @@
-"""The time during which pushed inputs cannot be read: no turn is taken, and it is tried again with growing pauses."""
+"""The time during which inputs cannot be read.
+
+While the log of a pushed one cannot, no turn is taken, and it is tried again with growing pauses. A source that fails
+ends the run; what the register says of it stays until inputs are read again.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +10,7 @@ from time import monotonic
 
 from hosting.background import RETRY_S, RETRY_S_MAX
 from hosting.incidents import Incidents
-from reliable_rx.errors import StoreUnavailable
+from reliable_rx.errors import SourceFailed, StoreUnavailable
 
 
 class Outage:
@@ -14,6 +18,8 @@ class Outage:
 
     def __init__(self, incidents: Incidents) -> None:
         self.error: StoreUnavailable | None = None
+        self.lasts = False
+        self._failed: set[str] = set()
         self._incidents = incidents
         self._pause_s = RETRY_S
         self._retry_at = 0.0
@@ -25,12 +31,21 @@ class Outage:
 
     def begin(self, error: StoreUnavailable) -> None:
         """They cannot be read, or still not."""
-        self.error = error
+        self.error, self.lasts = error, True
         self._retry_at = monotonic() + self._pause_s
         self._pause_s = min(2 * self._pause_s, RETRY_S_MAX)
         self._incidents.report("reading", "pushed inputs", f"{error}; no turn is taken until they can be read")
 
+    def fail(self, error: SourceFailed) -> None:
+        """A source cannot be read: the run ends."""
+        subject = str(error.fields.get("source") or "unknown")
+        self._failed.add(subject)
+        self.lasts = True
+        self._incidents.report("source", subject, str(error), error=error)
+
     def over(self) -> None:
         """They can be read again."""
-        self.error, self._pause_s = None, RETRY_S
+        self.error, self.lasts, self._pause_s = None, False, RETRY_S
         self._incidents.resolve("reading", "pushed inputs")
+        while self._failed:
+            self._incidents.resolve("source", self._failed.pop())

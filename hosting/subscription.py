@@ -193,6 +193,11 @@ class Subscription:
         before = self._fetched
         for _ in range(AHEAD):
             batch = reader.fetch(AHEAD - len(self._ahead))
+            if batch.rejected:
+                LOG.warning(
+                    "%r passes over %d records that could not be read, the last at %d: %s",
+                    self.name, len(batch.rejected), batch.rejected[-1].position, batch.rejected[-1].error,
+                )  # fmt: skip
             if batch.first > self._fetched + batch.skipped:
                 raise PositionUnavailable(
                     f"{self.name!r} wants id {self._fetched:,}, but the source goes on at {batch.first:,}",
