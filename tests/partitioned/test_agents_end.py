@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -49,7 +50,8 @@ class CountedLogs(Logs):
         reader: Any = super().open(partition, at)
         self.counted.opened("reader", reader)
         reader.close = lambda: self.counted.closed("reader", reader)
-        return reader
+        opened: Reader = reader
+        return opened
 
 
 class CountedSink(CallbackSink):
@@ -202,7 +204,7 @@ def test_a_crew_that_closes_calls_what_was_woken() -> None:
 
     crew.task(first).wake()
     assert begun.wait(DEADLINE_S)
-    tasks = [crew.task(lambda number=number: restless(number)) for number in range(5)]
+    tasks = [crew.task(partial(restless, number)) for number in range(5)]
     tasks[4].patient = True
     for task in tasks:
         task.wake()
