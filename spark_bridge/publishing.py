@@ -13,7 +13,6 @@ order of the rows. Spark sorts batches, of any size, and no streams: hence `fore
 from __future__ import annotations
 
 import os
-import pickle
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -24,6 +23,7 @@ from spark_bridge.log.bells import ring
 from spark_bridge.log.columns import PARTITION
 from spark_bridge.log.disk import log_directory, log_disk, new_log_disk
 from spark_bridge.log.identity import Identity, check_sharing, claim
+from spark_bridge.log.manifest import part_told, told_part
 from spark_bridge.log.noted import Noted
 from spark_bridge.log.parts import write_part
 from spark_bridge.log.refusal import LogRefused
@@ -153,7 +153,7 @@ def batch_writer(
         with interruptions_told(place):
             ordered = _sorted(shared, order, identity.partitions)
             rows = ordered.mapInArrow(_task(place, identity, query, batch), "part binary").collect()
-        parts = [pickle.loads(row.part) for row in rows]
+        parts = [told_part(bytes(row.part)) for row in rows]
         disk = log_disk(place)
         writer = LogWriter(
             disk,
@@ -213,7 +213,7 @@ def _task(place: str, identity: Identity, query: str, batch: int) -> Callable[[I
         task = 0 if context is None else context.partitionId()
         part = write_part(log_disk(place), identity, batches, query=query, batch=batch, task=task)
         if part is not None:
-            yield pa.record_batch({"part": [pickle.dumps(part)]})
+            yield pa.record_batch({"part": [part_told(part)]})
 
     return write
 

@@ -356,10 +356,10 @@ def test_a_bucket_of_another_query_is_refused() -> None:
     wrong = {
         "query": (KeyedQuery(S.sum(), per_key=True), blob),
         "version": (bucket.query, blob[:5] + b"\x09" + blob[6:]),
-        "checksum": (bucket.query, blob[:-1] + b"\0"),
+        "its seal does not match": (bucket.query, blob[:-1] + bytes([blob[-1] ^ 1])),
         "format": (bucket.query, b"\x80" + blob),
     }
     for what, (query, data) in wrong.items():
         with pytest.raises(CheckpointRefused) as refused:
             Bucket(query, data)
-        assert refused.value.what == what
+        assert str(refused.value.what).startswith(what)

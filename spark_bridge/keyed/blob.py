@@ -1,4 +1,4 @@
-"""A bucket as bytes: a format version, the query it is of, a checksum, and what the bucket holds."""
+"""A bucket as bytes: a format version, and under a seal the query it is of and what the bucket holds."""
 
 from __future__ import annotations
 
@@ -10,10 +10,11 @@ from typing import Any
 from checkpoint.codec import decode, encode
 from reliable_rx.errors import CheckpointRefused
 from reliable_rx.rows import Signature
+from spark_bridge.keyed.seals import Seals
 
-MAGIC, VERSION = b"RRXK", 2
+MAGIC, VERSION = b"RRXK", 3
+HEAD = MAGIC + VERSION.to_bytes(2, "big")
 DIGEST_BYTES = 16
-HEAD_BYTES = len(MAGIC) + 2 + 2 * DIGEST_BYTES
 Waiting = tuple[float, int, str, Any]
 """An event whose time has not come: its time, its sequence id, its source, its value."""
 
@@ -37,29 +38,27 @@ class Content:
     signatures: dict[int, Signature] = field(default_factory=dict)
 
 
-def sealed(content: Content, identity: str) -> bytes:
+def sealed(content: Content, identity: str, seals: Seals) -> bytes:
     """Return *content* as the blob of a bucket of the query *identity*."""
     fields = (getattr(content, name) for name in content.__dataclass_fields__)
-    data = encode(tuple(fields))
-    return MAGIC + VERSION.to_bytes(2, "big") + short(identity.encode()) + short(data) + data
+    return HEAD + seals.sealed(short(identity.encode()) + encode(tuple(fields)), kind="bucket")
 
 
 def short(data: bytes) -> bytes:
     return blake2b(data, digest_size=DIGEST_BYTES).digest()
 
 
-def opened(blob: bytes, identity: str) -> tuple[Content, bool]:
+def opened(blob: bytes, identity: str, seals: Seals) -> tuple[Content, bool]:
     """Return what is in a blob, and whether it is of the query *identity*.
 
-    *Raises* `CheckpointRefused` before anything of it is read, if it is damaged or of another format.
+    *Raises* `CheckpointRefused` before anything of it is read, if it is damaged, of another format, or sealed with
+    another key.
     """
     blob = bytes(blob)
-    if blob[: len(MAGIC)] != MAGIC or len(blob) < HEAD_BYTES:
+    if blob[: len(MAGIC)] != MAGIC or len(blob) < len(HEAD):
         raise CheckpointRefused("the state of a bucket does not begin as one does", what="format", where="bucket")
-    version = int.from_bytes(blob[len(MAGIC) : len(MAGIC) + 2], "big")
+    version = int.from_bytes(blob[len(MAGIC) : len(HEAD)], "big")
     if version != VERSION:
         raise CheckpointRefused(f"the bucket has format {version}, not {VERSION}", what="version", where="bucket")
-    digests, data = blob[len(MAGIC) + 2 : HEAD_BYTES], blob[HEAD_BYTES:]
-    if digests[DIGEST_BYTES:] != short(data):
-        raise CheckpointRefused("the state of a bucket is damaged", what="checksum", where="bucket")
-    return Content(*decode(data)), digests[:DIGEST_BYTES] == short(identity.encode())
+    data = seals.unsealed(blob[len(HEAD) :], kind="bucket")
+    return Content(*decode(data[DIGEST_BYTES:])), data[:DIGEST_BYTES] == short(identity.encode())

@@ -19,6 +19,7 @@ from spark_bridge.keyed.emitted import Emitted
 from spark_bridge.keyed.forms import flattened, revived
 from spark_bridge.keyed.general import NAME, General
 from spark_bridge.keyed.query import KeyedQuery
+from spark_bridge.keyed.seals import PUBLIC, Seals
 from spark_bridge.keyed.straight import Step, Straight
 
 
@@ -45,15 +46,23 @@ class Bucket:
     [(1, 2, 'next', 9)]
 
     *placed* says what else must be as it was when the bucket was begun. An edited query goes on with what it can keep.
+    *seals* has the key of the blob.
 
     *State*: one row per key that has been seen; a query that has ended is a number. *Raises* `CheckpointRefused` for a
     blob of another query or format, or one that is damaged.
     """
 
-    def __init__(self, query: KeyedQuery, blob: bytes | None = None, *, placed: editing.Manner | None = None) -> None:
-        self.query = query
+    def __init__(
+        self,
+        query: KeyedQuery,
+        blob: bytes | None = None,
+        *,
+        placed: editing.Manner | None = None,
+        seals: Seals = PUBLIC,
+    ) -> None:
+        self.query, self.seals = query, seals
         manner = {**query.manner, **(placed or {})}
-        content, same = (Content(), True) if blob is None else opened(blob, query.identity)
+        content, same = (Content(), True) if blob is None else opened(blob, query.identity, seals)
         editing.check_manner(content.manner, manner, where="bucket")
         self.content = content
         content.manner = manner
@@ -81,7 +90,7 @@ class Bucket:
 
     def blob(self) -> bytes:
         """Return the bucket as bytes."""
-        return sealed(self.content, self.query.identity)
+        return sealed(self.content, self.query.identity, self.seals)
 
     def next_wake(self) -> float | None:
         """Return the time at which something will be due if no event comes."""

@@ -33,6 +33,7 @@ from spark_bridge.keyed.forms import instances_of, revived
 from spark_bridge.keyed.general import NAME, General, KeyEngine
 from spark_bridge.keyed.moving import KeyMapper, for_key, name_for, refuse_hidden
 from spark_bridge.keyed.query import KeyedQuery, first_other
+from spark_bridge.keyed.seals import PUBLIC, Seals
 
 Positions = Mapping[str, Mapping[str, int]]
 
@@ -52,6 +53,7 @@ class Joined:
 def put_together(
     blobs: Iterable[bytes], store: Store, name: str, query: KeyedQuery, *, positions: Positions,
     clock: EventTime | None = None, key_mapper: KeyMapper | None = None, placed: Mapping[str, Any] | None = None,
+    seals: Seals = PUBLIC,
 ) -> Joined:  # fmt: skip
     """Begin an empty *store* with the rows of all keys in *blobs*, so that an evaluator goes on with *query* as *name*.
 
@@ -73,7 +75,7 @@ def put_together(
         engine.declare(source, sorted(positions[source]))
     together = Queries(engine, name, query, clock, key_mapper) if query.per_key else Groups(engine, name, query, clock)
     for blob in blobs:
-        together.add(Bucket(query, blob, placed=placed))
+        together.add(Bucket(query, blob, placed=placed, seals=seals))
     together.write(store, positions)
     return together.joined
 

@@ -138,6 +138,27 @@ def _part_body(part: Part, offset: int) -> dict[str, Any]:
     return body | ({"offset": offset} if part.inline is not None else {})
 
 
+def part_told(part: Part) -> bytes:
+    """Return what a task tells its driver: data, not a pickle, since loading that would run what a worker says."""
+    return (
+        json.dumps({**_part_body(part, 0), "inline": part.inline is not None}).encode() + b"\n" + (part.inline or b"")
+    )
+
+
+def told_part(data: bytes) -> Part:
+    """Return what a task has told.
+
+    >>> part = Part(1, "a", digest_of(b"rows"), 4, ((0, 2),), inline=b"rows")
+    >>> told_part(part_told(part)) == part
+    True
+    """
+    line, _, blob = data.partition(b"\n")
+    body = json.loads(line)
+    chunks = tuple((int(partition), int(rows)) for partition, rows in body["chunks"])
+    inline = blob if body["inline"] else None
+    return Part(body["task"], body["attempt"], body["digest"], body["bytes"], chunks, inline=inline)
+
+
 def digest_of(data: Any) -> str:
     return hashlib.blake2b(data, digest_size=16).hexdigest()
 

@@ -15,6 +15,7 @@ from spark_bridge.keyed import Bucket, KeyedQuery
 from spark_bridge.keyed.editing import Manner
 from spark_bridge.keyed.joining import Joined, put_together
 from spark_bridge.keyed.moving import KeyMapper, cut_out, for_key, name_for
+from spark_bridge.keyed.seals import Seals
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -34,7 +35,7 @@ class KeyedState:
 
 def to_spark(
     spark: SparkSession, store: Store, name: str, query: Any, *, key: str, event_time: bool = False,
-    key_mapper: KeyMapper | None = None, limits: Limits = NO_LIMITS,
+    key_mapper: KeyMapper | None = None, limits: Limits = NO_LIMITS, seal_key: str | None = None,
 ) -> KeyedState:  # fmt: skip
     """Return what an evaluator's *store* has of the query *name*, for ``run_on_spark(initial=...)``.
 
@@ -45,15 +46,16 @@ def to_spark(
     A query with groups has one stream, and on Spark every key has ids of its own: those of all keys, also of new ones,
     go on at the id with which that stream would have gone on. With *key_mapper* the query is one written for one key,
     and what moves are the queries `for_key` under names that begin with ``name/``, each with its own ids.
+    *seal_key* is that of `run_on_spark`.
 
     *Raises* `CheckpointRefused` if the store has more than its checkpoint, or another query under that name.
     """
     keyed = KeyedQuery(query, per_key=key_mapper is not None, event_time=event_time, limits=limits)
     bucket = cut_out(store, name, keyed, key_mapper=key_mapper)
     keys = dict.fromkeys((*bucket.rows, *bucket.waiting))
-    rows = [(*parts(each), encode(one(bucket, each))) for each in keys]
-    content = bucket.content
-    common = encode((content.clock, content.first_id, content.signatures))
+    seals, content = Seals(seal_key), bucket.content
+    rows = [(*parts(each), seals.sealed(encode(one(bucket, each)), kind="key")) for each in keys]
+    common = seals.sealed(encode((content.clock, content.first_id, content.signatures)), kind="state")
     return KeyedState(spark.createDataFrame(rows, f"{key}, {ROW} binary"), common)
 
 
@@ -67,7 +69,7 @@ def one(bucket: Bucket, key: Hashable) -> tuple[Any, ...]:
 
 
 def blobs_of(
-    state: KeyedState, query: KeyedQuery, columns: Sequence[str], placed: Manner, *, buckets: int
+    state: KeyedState, query: KeyedQuery, columns: Sequence[str], placed: Manner, *, buckets: int, seals: Seals
 ) -> DataFrame:
     """Return *state* as a blob for each bucket, also for those that have no key yet."""
     import cloudpickle
@@ -76,13 +78,14 @@ def blobs_of(
     from spark_bridge.on_spark.placing import BUCKET, bucket_of
 
     rows = state.rows
-    code = cloudpickle.dumps((query, dict(placed), state.common))
+    code = seals.sealed(cloudpickle.dumps((query, dict(placed), state.common)), kind="query")
 
     def gather(part: Any) -> Any:
         import pandas as pd  # type: ignore[import-untyped]
 
-        query, placed, common = cloudpickle.loads(code)
-        bucket = filled(Bucket(query, placed=placed), common, [bytes(row) for row in part[ROW] if row is not None])
+        query, placed, common = cloudpickle.loads(seals.unsealed(code, kind="query"))
+        rows = [bytes(row) for row in part[ROW] if row is not None]
+        bucket = filled(Bucket(query, placed=placed, seals=seals), common, rows)
         return pd.DataFrame({BUCKET: [part[BUCKET].iloc[0]], "blob": [bucket.blob()]})
 
     every = rows.sparkSession.range(buckets).select(f.col("id").cast("int").alias(BUCKET), f.lit(None).cast("binary"))
@@ -91,10 +94,10 @@ def blobs_of(
 
 
 def filled(bucket: Bucket, common: bytes, rows: Sequence[bytes]) -> Bucket:
-    content = bucket.content
-    content.clock, content.first_id, signatures = decode(common)
+    content, seals = bucket.content, bucket.seals
+    content.clock, content.first_id, signatures = decode(seals.unsealed(common, kind="state"))
     content.signatures.update(signatures)
-    for key, row, due, waiting in map(decode, rows):
+    for key, row, due, waiting in (decode(seals.unsealed(row, kind="key")) for row in rows):
         if row is not None:
             bucket.rows[key] = row
         if waiting is not None:
@@ -106,18 +109,21 @@ def filled(bucket: Bucket, common: bytes, rows: Sequence[bytes]) -> Bucket:
 def from_spark(
     spark: SparkSession, checkpoint: str, store: Store, name: str, query: Any, *,
     positions: Mapping[str, Mapping[str, int]], clock: EventTime | None = None, key_mapper: KeyMapper | None = None,
-    limits: Limits = NO_LIMITS,
+    limits: Limits = NO_LIMITS, seal_key: str | None = None,
 ) -> Joined:  # fmt: skip
     """Begin an empty *store* with the state that a query on Spark has in its *checkpoint*.
 
     An evaluator that opens the store and creates *query* as *name* goes on with every key, reading its sources from
     *positions* on: the next id for each partition. A query on event time is created with that *clock*; one written for
     one key (*key_mapper*) goes on as a query `for_key` each, under the names of `name_for`. Stop the query on Spark
-    first. Returns which keys had ended, and the id that the stream goes on with. Raises as `put_together` does.
+    first. *seal_key* is that of `run_on_spark`. Returns which keys had ended, and the id that the stream goes on with.
+    Raises as `put_together` does.
     """
     keyed = KeyedQuery(query, per_key=key_mapper is not None, event_time=clock is not None, limits=limits)
     found = blobs(spark, checkpoint)
-    return put_together(found, store, name, keyed, positions=positions, clock=clock, key_mapper=key_mapper)
+    return put_together(
+        found, store, name, keyed, positions=positions, clock=clock, key_mapper=key_mapper, seals=Seals(seal_key)
+    )  # fmt: skip
 
 
 def blobs(spark: SparkSession, checkpoint: str) -> Iterator[bytes]:

@@ -11,6 +11,7 @@ from pyspark.sql.streaming.stateful_processor import StatefulProcessor
 
 from spark_bridge.keyed import Arrivals, Bucket, Emitted, KeyedQuery
 from spark_bridge.keyed.editing import Manner
+from spark_bridge.keyed.seals import PUBLIC, Seals
 from spark_bridge.on_spark.layout import Layout
 
 STATE, STATE_SCHEMA = "bucket", "blob binary"
@@ -22,8 +23,12 @@ PACKET, SOURCE, NOW = 1, 2, 3
 class BucketProcessor(StatefulProcessor):
     """Runs the buckets of one query; Spark pickles it to its workers and calls it once per bucket and batch."""
 
-    def __init__(self, query: KeyedQuery, layout: Layout, *, placed: Manner, streaming: bool) -> None:
-        self.code = cloudpickle.dumps(query)  # the query's own pickler: what it holds are functions
+    def __init__(
+        self, query: KeyedQuery, layout: Layout, *, placed: Manner, streaming: bool, seals: Seals = PUBLIC
+    ) -> None:
+        self.seals = seals
+        code = cloudpickle.dumps(query)  # the query's own pickler: what it holds are functions
+        self.code = seals.sealed(code, kind="query")
         self.layout = layout
         self.placed = placed
         self.streaming = streaming
@@ -31,7 +36,7 @@ class BucketProcessor(StatefulProcessor):
     def init(self, handle: Any) -> None:
         self.handle = handle
         self.state = handle.getValueState(STATE, STATE_SCHEMA)
-        self.query: KeyedQuery = cloudpickle.loads(self.code)
+        self.query: KeyedQuery = cloudpickle.loads(self.seals.unsealed(self.code, kind="query"))
 
     def handleInputRows(self, key: Any, rows: Iterator[Any], timerValues: Any) -> Iterator[Any]:
         frames = list(rows)
@@ -71,7 +76,7 @@ class BucketProcessor(StatefulProcessor):
         return pd.DataFrame({"packet": [self.layout.packet(out)]})
 
     def bucket(self, blob: bytes | None) -> Bucket:
-        return Bucket(self.query, blob, placed=self.placed)
+        return Bucket(self.query, blob, placed=self.placed, seals=self.seals)
 
     def watermark(self, timers: Any) -> float:
         """Return the time before which all has come; Spark says 0 as long as it knows none."""

@@ -18,6 +18,7 @@ from reliable_rx.plan import NO_LIMITS
 from reliable_rx.rows import Report
 from spark_bridge.checkpoints import check_keyed
 from spark_bridge.keyed import KeyedQuery
+from spark_bridge.keyed.seals import Seals
 from spark_bridge.on_spark.layout import Rows
 from spark_bridge.on_spark.moving import KeyedState, blobs_of
 from spark_bridge.on_spark.packets import unpacking
@@ -59,6 +60,7 @@ def run_on_spark(
     buckets: int | None = None,
     checkpoint: str | None = None,
     initial: KeyedState | None = None,
+    seal_key: str | None = None,
 ) -> DataFrame:
     """Run *query* once per key of *frames*, and return what it emits as a frame: key, id, kind, value, error.
 
@@ -82,7 +84,9 @@ def run_on_spark(
     *State*: one value per bucket in Spark's state store. There are 8 *buckets* per shuffle partition; their number is
     part of the state and cannot change. *checkpoint* is the directory that the query will be started with: it is marked
     as this query's, and looked into before anything is started. An edited query goes on with what it can keep of the
-    state there, as in an evaluator. *initial* is what `spark_bridge.on_spark.moving.to_spark` returns.
+    state there, as in an evaluator. *initial* is what `spark_bridge.on_spark.moving.to_spark` returns. *seal_key* says
+    where driver and workers find the key that seals the state, ``env:NAME`` or ``file:PATH``
+    (`spark_bridge.keyed.seals.Seals`); without, whoever can write the checkpoint's directory can run code on workers.
 
     *Raises* `QueryRefused` with the operator's path; `ValueError` for columns and settings that are not there;
     `TypeError` for column types that no event can hold; `CheckpointRefused` if *checkpoint* belongs to another query,
@@ -90,6 +94,8 @@ def run_on_spark(
     """
     from spark_bridge.on_spark.processor import BucketProcessor
 
+    seals = Seals(seal_key)
+    seals.ring()  # a key that is not there is told of here, not by a worker
     given = dict[str, Any](frames) if isinstance(frames, Mapping) else {}
     keyed = KeyedQuery(query, per_key=per_key, event_time=time is not None, limits=limits, reads=tuple(given))
     named = given or dict.fromkeys(keyed.sources, frames)
@@ -110,10 +116,10 @@ def run_on_spark(
     placed = placed_as(layout, count)
     if checkpoint is not None:
         tell_edit(check_keyed(checkpoint, keyed, placed), checkpoint)
-    given_state = None if initial is None else blobs_of(initial, keyed, columns, placed, buckets=count)
+    given_state = None if initial is None else blobs_of(initial, keyed, columns, placed, buckets=count, seals=seals)
     grouped = united(packets).groupBy(BUCKET)
     emitted = grouped.transformWithStateInPandas(
-        BucketProcessor(keyed, layout, placed=placed, streaming=streaming),
+        BucketProcessor(keyed, layout, placed=placed, streaming=streaming, seals=seals),
         "packet binary",
         "append",
         "eventTime" if streaming and time is not None else "none",
