@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from reliable_rx.limits import Limits
@@ -94,8 +95,7 @@ def run_on_spark(
     """
     from spark_bridge.on_spark.processor import BucketProcessor
 
-    seals = Seals(seal_key)
-    seals.ring()  # a key that is not there is told of here, not by a worker
+    seals = found_seals(seal_key)
     given = dict[str, Any](frames) if isinstance(frames, Mapping) else {}
     keyed = KeyedQuery(query, per_key=per_key, event_time=time is not None, limits=limits, reads=tuple(given))
     named = given or dict.fromkeys(keyed.sources, frames)
@@ -106,10 +106,8 @@ def run_on_spark(
     count = buckets or BUCKETS_PER_PARTITION * int(spark.conf.get("spark.sql.shuffle.partitions") or 200)
     output, emitted_columns = output_columns(first, columns, emits)
     layout = lay_out(named, columns, value, rows, output, emitted_columns, event_time=time is not None)
-    packets = [
-        packets_of(named[each.name], n, each, key=columns, seq=seq, time=time, lateness_s=lateness_s, buckets=count)
-        for n, each in enumerate(layout.sources)
-    ]
+    pack = partial(packets_of, key=columns, seq=seq, time=time, lateness_s=lateness_s, buckets=count)
+    packets = [pack(named[each.name], n, each) for n, each in enumerate(layout.sources)]
     if tick_s is not None:
         check_ticks(on_event_time=time is not None, streaming=streaming)
         packets.append(ticks(spark, tick_s, count))
@@ -126,6 +124,13 @@ def run_on_spark(
         None if given_state is None else given_state.groupBy(BUCKET),
     )
     return emitted.mapInArrow(unpacking(layout.output), output)
+
+
+def found_seals(seal_key: str | None) -> Seals:
+    """Return what seals with the key at that place. *Raises* `ValueError` here, not on a worker, if none is there."""
+    seals = Seals(seal_key)
+    seals.ring()
+    return seals
 
 
 def tell_edit(report: Report | None, checkpoint: str) -> None:
