@@ -1,27 +1,33 @@
 """Where and why a query failed, as data that is stored with it: the event at work, the clock, the traceback as text.
 
 A list of events is handed over at once, so the event at which a function raised is not known from a position that was
-counted. It is read off the traceback: the innermost step of an operator has the value in its hand. Where that value was
-made by an operator before it, the failure lies somewhere in the list, and is given as its bounds. Rejected: counting
-every event, which would cost each of them what only a failure needs; taking the list again one by one, since states
-have moved on.
+counted. It is read off the stack: the engine's frame has what is handed over and from where, and on the traceback the
+step of an operator has the value in its hand. Where that value was made by an operator before it, the failure lies
+somewhere in the list, and is given as its bounds. Rejected: counting every event, which would cost each of them what
+only a failure needs; taking the list again one by one, since states have moved on.
 """
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 from itertools import groupby
+from types import FrameType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from checkpoint.stored_errors import trace_of
-from hosting.turn import Events
 
 if TYPE_CHECKING:
     from hosting.engine import QueryEngine
     from hosting.standing import Standing
 
+LISTS = ("Delivery.deliver", "Delivery.deliver_keyed")
+SINGLY = ("Delivery.deliver_singly", "EventClock.deliver", "EventClock.refuse", "QueryEngine.take_answer")
+ENDS = ("QueryEngine.end_route", "EventClock.finish_source")
+"""Where an engine hands events over, and where it tells of their end, by the qualified names of its functions."""
 STEPS = ("on_next", "on_batch", "deliver")
-NOTHING: Any = object()
+SHARED = frozenset((int, float, str, bytes, bool, type(None)))
+"""Values of these types may be one object without being one event."""
 
 
 class FailedAt(NamedTuple):
@@ -38,7 +44,7 @@ class FailedAt(NamedTuple):
 
     def __str__(self) -> str:
         if not self.source:
-            return "no event: a timer, an answer, its creation or its state"
+            return "no event: a timer, an answer, its creation or the end of its input"
         where = f"{self.source}/{self.partition} event {self.position:,}"
         return where if self.last == self.position else f"{where} to {self.last:,}"
 
@@ -70,18 +76,28 @@ def read_failure(stored: Any) -> Failure | None:
 
 
 def _place(engine: QueryEngine, standing: Standing, error: Exception) -> tuple[str, str, int, int] | None:
-    clock, turn = standing.clock, engine.turn
-    if (engine if clock is None else clock).in_timers:
+    """Return the event at work; None if it is a timer, or if nothing is handed over."""
+    if (engine if standing.clock is None else standing.clock).in_timers:
         return None
-    if engine.event is not None:
-        source, partition, position, _ = engine.event
-        return source, partition, position, position
-    if clock is not None:
-        source, entries = clock.playing
-        return _among([each for each in entries if each[1][0] == source], error)
-    if isinstance(turn, Events) and turn.values:
-        first, last = _found(turn.values, error)
-        return turn.source, turn.partition, turn.first + first, turn.first + last
+    frame: FrameType | None = sys._getframe()
+    while frame is not None:
+        where, found = frame.f_code.co_qualname, frame.f_locals
+        if where in ENDS:
+            return None
+        if where in SINGLY and engine.event is not None:
+            source, partition, position, _ = engine.event
+            return source, partition, position, position
+        if where == "EventClock.play_lists":
+            source, entries = found["self"].playing
+            return _among([each for each in entries if each[1][0] == source], error)
+        if where == "Delivery.deliver_run":
+            turn, offset = found["turn"], found["offset"]
+            return turn.source, turn.partition, turn.first + offset, turn.first + offset
+        if where in LISTS:
+            source, partition, start = found["origin"]
+            first, last = _found(found["values"], error)
+            return source, partition, start + first, start + last
+        frame = frame.f_back
     return None
 
 
@@ -95,20 +111,32 @@ def _among(entries: Sequence[Any], error: Exception) -> tuple[str, str, int, int
     return (*channel, min(positions), max(positions))
 
 
-def _found(values: Sequence[Any], error: Exception) -> tuple[int, int]:
-    """Return between which places of *values* the one is that the step which raised had in its hand."""
-    hand = _in_hand(error)
-    places = [place for place, value in enumerate(values) if value is hand]
-    return (places[0], places[-1]) if places else (0, len(values) - 1)
+def _found(events: Sequence[Any], error: Exception) -> tuple[int, int]:
+    """Return between which places of *events* the one is that the step which raised had in its hand.
+
+    That is known if what it had is an event, and not what others have made of one: if all that the step was given are
+    events, or if it is of a type whose values are not shared.
+    """
+    values, value = _in_hand(error)
+    if type(value) not in SHARED or _are_among(values, events):
+        places = [place for place, each in enumerate(events) if each is value]
+        if places:
+            return places[0], places[-1]
+    return 0, len(events) - 1
 
 
-def _in_hand(error: Exception) -> Any:
-    """Return the value at which the outermost step on the way of *error* was."""
+def _in_hand(error: Exception) -> tuple[Sequence[Any], Any]:
+    """Return what the outermost step on the way of *error* was given, as far as that is known, and the value it had."""
     at = error.__traceback__
     while at is not None:
-        if at.tb_frame.f_code.co_name in STEPS:
-            value = at.tb_frame.f_locals.get("value", NOTHING)
-            if value is not NOTHING:
-                return value
+        found = at.tb_frame.f_locals if at.tb_frame.f_code.co_name in STEPS else {}
+        if "value" in found:
+            return found.get("values", ()), found["value"]
         at = at.tb_next
-    return NOTHING
+    return (), None
+
+
+def _are_among(values: Sequence[Any], events: Sequence[Any]) -> bool:
+    """Whether *values* are some of *events*, in their order."""
+    left = iter(events)
+    return bool(values) and all(any(each is value for each in left) for value in values)

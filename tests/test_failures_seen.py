@@ -36,7 +36,6 @@ QUERIES: dict[str, Callable[[rx.Query[Any]], Any]] = {
     "behind a filter": lambda n: n.filter(lambda x: x % 2).map(fails_on_seven),
     "in a fold": lambda n: n.scan(lambda total, x: total + fails_on_seven(x), 0),
     "in a stage": lambda n: n.pipe(ops.flat_map(lambda x: rx.of(fails_on_seven(x)))),
-    "in a group": lambda n: n.group_by(lambda x: x % 3).flat_map(lambda g: g.map(fails_on_seven)),
     "beside others": lambda n: n.pipe(ops.merge(n), ops.map(fails_on_seven)),
 }
 
@@ -61,6 +60,85 @@ def test_the_event_at_which_a_query_failed_is_named(name: str, batch: int, caplo
     (line,) = [each for each in caplog.records if each.levelno == logging.ERROR]
     assert line.getMessage().startswith("query 'q': has failed at n/0 event 7: ValueError: seven cannot be had;")
     assert "fails_on_seven" in line.getMessage()
+
+
+KINDS: dict[str, dict[str, Any]] = {
+    "on the source's time": {"timestamp": float},
+    "on its own time": {"clock": rx.event_time(float)},
+    "on its own time, with an operator of time": {"clock": rx.event_time(float), "timed": True},
+    "by a key": {"keyed": True},
+    "behind another query": {"between": True},
+}
+
+
+@pytest.mark.parametrize("batch", [1, 6, 1000])
+@pytest.mark.parametrize("kind", KINDS)
+def test_however_events_come_the_right_one_is_named(kind: str, batch: int) -> None:
+    """On any clock, by a key and behind another query: the event of the source, from the partition that it is in."""
+    options = KINDS[kind]
+    evaluator = QueryEvaluator(MemoryStore(), background=False, batch_events_max=batch)
+    evaluator.source("n", ListSource(list(range(20)), timestamp=options.get("timestamp")))
+    query = rx.source("n")
+    if options.get("keyed"):
+        query = query.pipe(ops.where_key(odd, 1))
+    if options.get("between"):
+        evaluator.create("between", query)
+        query = rx.source("between")
+    query = query.map(fails_on_seven)
+    query = query.buffer_with_time(3.0) if options.get("timed") else query
+    evaluator.create("q", query, clock=options.get("clock"))
+    evaluator.run()
+    at = evaluator.query("q").failed_at
+    assert at is not None and at.position == at.last == SEVEN, at
+    assert at[:2] in [("n", "0"), ("between", "0")]
+    evaluator.close()
+
+
+def odd(value: int) -> int:
+    return value % 2
+
+
+@pytest.mark.parametrize("batch", [1, 1000])
+def test_an_event_of_another_query_is_not_blamed(batch: int) -> None:
+    """Queries that are fed one by one, before and behind it, leave nothing by which a query of lists is misled."""
+    evaluator = QueryEvaluator(MemoryStore(), background=False, batch_events_max=batch)
+    evaluator.source("n", ListSource(list(range(20))))
+    for name in ("a", "z"):
+        evaluator.create(name, rx.source("n").map(lambda x: x), policy="skip")
+        evaluator.create(f"{name} fails", rx.source("n").map(fails_on_seven))
+        evaluator.create(f"{name} ends", rx.source("n").filter(lambda x: x > 99).first())
+    evaluator.run()
+    for name in ("a", "z"):
+        at = evaluator.query(f"{name} fails").failed_at
+        assert at is not None and at[:4] == ("n", "0", 7, 7)
+        at = evaluator.query(f"{name} ends").failed_at
+        assert at is not None and at.source == ""
+    evaluator.close()
+
+
+@pytest.mark.parametrize("batch", [1, 1000])
+def test_in_a_group_an_event_is_known_by_itself(batch: int) -> None:
+    """Behind `group_by` values come one by one; an event that is an object of its own is known all the same."""
+    query = rx.source("n").group_by(lambda x: x[0] % 3).flat_map(lambda g: g.map(lambda x: fails_on_seven(x[0])))
+    with hosted(MemoryStore(), [(number,) for number in range(20)], query, batch_events_max=batch) as evaluator:
+        evaluator.run()
+        at = evaluator.query("q").failed_at
+    assert at is not None and at[:4] == ("n", "0", 7, 7)
+
+
+@pytest.mark.parametrize("batch", [1, 1000])
+def test_a_value_that_looks_like_another_event_misleads_nobody(batch: int) -> None:
+    """What an operator made of one event may be equal to another event, and is not taken for it."""
+    query = rx.source("n").map(lambda x: 14 - x).map(fails_on_seven)
+    with hosted(MemoryStore(), [14, 13, 0, 7, 12], query, batch_events_max=batch) as evaluator:
+        evaluator.run()
+        at = evaluator.query("q").failed_at
+    assert at is not None and at.position <= 3 <= at.last
+    query = rx.source("n").map(lambda x: 14 - x).map(lambda x: fails_on_seven(7 if x == 14 else x))
+    with hosted(MemoryStore(), [13, 14, 0, 5], query, batch_events_max=batch) as evaluator:
+        evaluator.run()
+        at = evaluator.query("q").failed_at
+    assert at is not None and at.position <= 2 <= at.last
 
 
 def test_what_was_made_of_an_event_names_the_list_it_was_in() -> None:
@@ -124,7 +202,7 @@ def test_late_events_are_told_once(caplog: pytest.LogCaptureFixture) -> None:
 def test_a_timer_is_no_event() -> None:
     """What fails when a timer is due names no event."""
     at = FailedAt("", "", -1, -1, 3.0)
-    assert str(at) == "no event: a timer, an answer, its creation or its state"
+    assert str(at) == "no event: a timer, an answer, its creation or the end of its input"
 
 
 class Brokers(ListSource):
