@@ -62,6 +62,7 @@ class Attempt:
     changed: dict[str, None] = field(default_factory=dict)
     retired: dict[str, None] = field(default_factory=dict)
     expired: dict[str, int] = field(default_factory=dict)
+    sizes: dict[str, int] = field(default_factory=dict)
     spoilt: dict[str, QueryRefused] = field(default_factory=dict)
     """The queries that emitted what cannot be stored, and what is wrong with it."""
 
@@ -245,6 +246,7 @@ class Checkpointer:
             for name, segments in attempt.outputs.items()
         }
         attempt.info = evaluator.store.commit(checkpoint, outputs=outputs, kept_from=attempt.kept_from)
+        attempt.sizes = evaluator.streams.retired.measured(attempt.retired)
         probe("checkpoint.before_truncate")
         try:
             evaluator.store.journal.truncate(evaluator.store.generations()[0].turn)
@@ -271,7 +273,7 @@ class Checkpointer:
             if stream is not None:
                 stream.stored = max(stream.stored, next_id)
         evaluator.durable_plans.update(attempt.snapshot.plans)
-        evaluator.streams.retired.stored(attempt.retired, evaluator.engine)
+        evaluator.streams.retired.stored(attempt.sizes, evaluator.engine)
         evaluator.streams.retired.forgotten(attempt.expired)
         probe("checkpoint.before_acknowledge")
         evaluator.intake.acknowledge(attempt.positions, attempt.meta["ended"])

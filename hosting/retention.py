@@ -63,7 +63,7 @@ class RetiredStreams:
             if not any(name in each for each in alive) and retired.get(name)
         ]
         for name in sorted(found, key=lambda name: (retired.ended_at(name), name)):
-            self._add(name, retired.ended_at(name))
+            self._add(name, retired.ended_at(name), self._size(name))
 
     def begin(self, engine: QueryEngine) -> tuple[dict[str, None], dict[str, int]]:
         """A checkpoint begins: return what has ended since the last one, and what it may delete, up to which ids."""
@@ -90,11 +90,15 @@ class RetiredStreams:
                 count, size = count - 1, size - kept.bytes
         return expired
 
-    def stored(self, fresh: dict[str, None], engine: QueryEngine) -> None:
+    def measured(self, fresh: dict[str, None]) -> dict[str, int]:
+        """Return how many bytes the store has of each; to be called beside the loop."""
+        return {name: self._size(name) for name in fresh}
+
+    def stored(self, sizes: dict[str, int], engine: QueryEngine) -> None:
         """A checkpoint has all of the streams that had ended when it began: free their buffers."""
-        for name in fresh:
+        for name, size in sizes.items():
             if name not in engine.standing and name not in self.kept and engine.retired.get(name):
-                self._add(name, engine.retired.ended_at(name))
+                self._add(name, engine.retired.ended_at(name), size)
                 self.streams.unload(name)
 
     def forgotten(self, expired: dict[str, int]) -> None:
@@ -103,11 +107,13 @@ class RetiredStreams:
             self._remove(name)
             self.streams.drop(name)
 
-    def _add(self, name: str, ended_at: float) -> None:
+    def _size(self, name: str) -> int:
         try:
-            size = self.streams.store.size(name)
+            return self.streams.store.size(name)
         except StoreUnavailable:  # it counts as small; the other limits hold
-            size = 1
+            return 1
+
+    def _add(self, name: str, ended_at: float, size: int) -> None:
         if size:
             self.kept[name] = Kept(ended_at, size)
             self.bytes += size

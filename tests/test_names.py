@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable
+from contextlib import closing
 from enum import StrEnum
 from pathlib import Path
 from typing import Any
@@ -82,6 +83,16 @@ GIVEN: dict[str, Callable[[Any], Any]] = {
     "App.query": lambda name: App().query(name, rx.source("n")),
 }
 """What declares a name."""
+
+
+TAKER: Any = None
+
+
+def delivering(act: Callable[[Deliveries], Any]) -> None:
+    with closing(Deliveries()) as deliveries:
+        act(deliveries)
+
+
 NAMED: dict[str, Callable[[Any], Any]] = {
     "rx.source": rx.source,
     "sink": lambda name: QueryEvaluator(MemoryStore()).sink(name, CallbackSink(noop)),
@@ -91,9 +102,9 @@ NAMED: dict[str, Callable[[Any], Any]] = {
     "log": lambda name: MemoryStore().log(name),
     "acknowledged stream": lambda name: MemoryStore().acknowledge(name, "me", 1),
     "acknowledging": lambda name: MemoryStore().acknowledge("q", name, 1),
-    "deliveries, stream": lambda name: Deliveries().subscribe(name, Any, name="me"),  # type: ignore[arg-type]
-    "deliveries, subscriber": lambda name: Deliveries().subscribe("q", Any, name=name),  # type: ignore[arg-type]
-    "deliveries, rule": lambda name: Deliveries().implicit(name, bool, Any),  # type: ignore[arg-type]
+    "deliveries, stream": lambda name: delivering(lambda each: each.subscribe(name, TAKER, name="me")),
+    "deliveries, subscriber": lambda name: delivering(lambda each: each.subscribe("q", TAKER, name=name)),
+    "deliveries, rule": lambda name: delivering(lambda each: each.implicit(name, bool, TAKER)),
     "shared": lambda name: SharedSource(ListSource([1])).named(name),
     "group": lambda name: open_group("", name),
     "offsets": lambda name: MemoryOffsets(lambda *_: None).reset(name, {}),
