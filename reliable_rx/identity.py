@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Hashable, Iterator
+from contextvars import ContextVar
 from dataclasses import fields, is_dataclass
 from functools import partial
 from operator import attrgetter
@@ -109,12 +110,15 @@ Reached = list[tuple[dict[str, Any], str, Any]]
 """Where names were resolved: namespace, name, and what was found there."""
 
 
+AT_WORK: ContextVar[frozenset[tuple[int, int, int]]] = ContextVar("what is being written", default=frozenset())
+"""Of this thread: another one writes the same whole."""
+
+
 class Reaches:
     """What was written of what functions reach by name, for as long as the names mean the same."""
 
     def __init__(self) -> None:
         self.known: dict[tuple[int, int, int], tuple[Any, Reached, str]] = {}
-        self.at_work: set[tuple[int, int, int]] = set()
         self.unsure = 0
         """How often something was written that is another text elsewhere or later, and must not be kept."""
 
@@ -125,14 +129,15 @@ class Reaches:
         kept = self.known.get(key)
         if kept is not None and all(space.get(name) is value for space, name, value in kept[1]):
             return kept[2]
-        if key in self.at_work:
+        at_work = AT_WORK.get()
+        if key in at_work:
             self.unsure += 1
             return "…"
-        self.at_work.add(key)
+        token = AT_WORK.set(at_work | {key})
         try:
             return self._walk(root, depth, key)
         finally:
-            self.at_work.discard(key)
+            AT_WORK.reset(token)
 
     def _walk(self, root: FunctionType | type, depth: int, key: tuple[int, int, int]) -> str:
         parts: list[str] = []

@@ -9,6 +9,7 @@ import subprocess
 import sys
 import textwrap
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -17,6 +18,7 @@ import pytest
 
 from checkpoint.by_value import encode_query
 from checkpoint.codec import decode
+from reliable_rx.identity import REACHES
 
 APP = """
 import enum, json, math, re
@@ -206,3 +208,19 @@ def answers(query: Any) -> list[Any]:
     query.bind(n=rx.of(1, 7)).subscribe(lambda value: got.append(getattr(value, "name", value)), got.append)
     got = [str(each) for each in got]
     return got
+
+
+def test_threads_agree(load: Callable[..., ModuleType]) -> None:
+    """Many evaluators of one process declare the same app at once, and each gives its queries the same identity."""
+    app = load()
+    expected = hashes(app)
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        with ThreadPoolExecutor(4) as pool:
+            for _ in range(20):
+                REACHES.known.clear()
+                found = [future.result() for future in [pool.submit(hashes, app) for _ in range(4)]]
+                assert found == [expected] * 4
+    finally:
+        sys.setswitchinterval(interval)
