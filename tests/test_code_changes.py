@@ -10,6 +10,7 @@ from __future__ import annotations
 import importlib
 import sys
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -20,6 +21,8 @@ from checkpoint import MemoryStore
 from hosting import ListSource, QueryEvaluator
 from reliable_rx.errors import NondeterminismDetected, ReliableRxError
 
+NAMES = ("changed_app", "changed_helping")
+Load = Callable[..., ModuleType]
 APP = """
 import functools
 from dataclasses import dataclass
@@ -126,27 +129,34 @@ BY_NAME = {
 }
 
 
-@pytest.fixture
-def load(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., ModuleType]]:
-    """Return what writes the modules with replacements, and imports them as the next process would."""
-    monkeypatch.syspath_prepend(str(tmp_path))
-    monkeypatch.setattr(sys, "dont_write_bytecode", True)
+@contextmanager
+def modules(folder: Path) -> Iterator[Load]:
+    """Give what writes the modules into *folder*, with replacements, and imports them as the next process would."""
 
     def load(*replaced: tuple[str, str], helping: str = HELPING) -> ModuleType:
         text = APP
         for before, after in replaced:
             assert before in text
             text = text.replace(before, after)
-        (tmp_path / "changed_app.py").write_text(text)
-        (tmp_path / "changed_helping.py").write_text(helping)
-        for name in ("changed_app", "changed_helping"):
+        (folder / "changed_app.py").write_text(text)
+        (folder / "changed_helping.py").write_text(helping)
+        for name in NAMES:
             sys.modules.pop(name, None)
         importlib.invalidate_caches()
         return importlib.import_module("changed_app")
 
-    yield load
-    for name in ("changed_app", "changed_helping"):
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(str(folder))
+        patch.setattr(sys, "dont_write_bytecode", True)
+        yield load
+    for name in NAMES:
         sys.modules.pop(name, None)
+
+
+@pytest.fixture
+def load(tmp_path: Path) -> Iterator[Load]:
+    with modules(tmp_path) as loading:
+        yield loading
 
 
 def run(store: MemoryStore, query: Any, count: int, *, cleanly: bool) -> tuple[list[tuple[int, Any]], dict[str, str]]:
@@ -168,7 +178,7 @@ EXPECTED = [2, 6, 12, 12 + 3 * 4, 12 + 3 * 4 + 3 * 5]
 
 @pytest.mark.parametrize("cleanly", [True, False], ids=["stopped", "killed"])
 @pytest.mark.parametrize("change", CHANGES)
-def test_the_change_comes_behind_what_was_done(load: Callable[..., ModuleType], change: str, cleanly: bool) -> None:
+def test_the_change_comes_behind_what_was_done(load: Load, change: str, cleanly: bool) -> None:
     """What was done stays done, what comes is done by the new code, the sum goes on, and the report says so."""
     begin, edit = CHANGES[change]
     store = MemoryStore()
@@ -185,7 +195,7 @@ def test_the_change_comes_behind_what_was_done(load: Callable[..., ModuleType], 
 
 
 @pytest.mark.parametrize("change", BY_NAME)
-def test_classes_go_by_name_and_are_blamed_by_name(load: Callable[..., ModuleType], change: str) -> None:
+def test_classes_go_by_name_and_are_blamed_by_name(load: Load, change: str) -> None:
     """After a clean stop a changed class is an edit like others; behind a kill the error says that it has changed."""
     begin, edit = BY_NAME[change]
     store = MemoryStore()
@@ -200,7 +210,7 @@ def test_classes_go_by_name_and_are_blamed_by_name(load: Callable[..., ModuleTyp
 
 
 @pytest.mark.parametrize("cleanly", [True, False], ids=["stopped", "killed"])
-def test_without_a_change_nothing_is_edited(load: Callable[..., ModuleType], cleanly: bool) -> None:
+def test_without_a_change_nothing_is_edited(load: Load, cleanly: bool) -> None:
     """The same code, imported again, is the same code."""
     for begin, _ in (*CHANGES.values(), *BY_NAME.values()):
         store = MemoryStore()
@@ -209,7 +219,7 @@ def test_without_a_change_nothing_is_edited(load: Callable[..., ModuleType], cle
 
 
 @pytest.mark.parametrize("how", ["gone", "renamed"])
-def test_a_class_that_goes_is_an_edit_after_a_clean_stop(load: Callable[..., ModuleType], how: str) -> None:
+def test_a_class_that_goes_is_an_edit_after_a_clean_stop(load: Load, how: str) -> None:
     """What a stored query names may be gone: what the app declares today goes on from the state."""
     begin = using("lambda x: Rate().times(x)")
     edits = (
@@ -222,7 +232,7 @@ def test_a_class_that_goes_is_an_edit_after_a_clean_stop(load: Callable[..., Mod
     assert reports == {"q": "kept: /scan"}
 
 
-def test_a_class_that_goes_behind_a_kill_is_named(load: Callable[..., ModuleType]) -> None:
+def test_a_class_that_goes_behind_a_kill_is_named(load: Load) -> None:
     """Behind a kill a replay needs it: the error names it."""
     store = MemoryStore()
     run(store, load(using("lambda x: Rate().times(x)")).QUERY, 3, cleanly=False)

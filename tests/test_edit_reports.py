@@ -77,6 +77,11 @@ def inside(instance: Any) -> Iterator[Any]:
 @pytest.mark.parametrize("name", lanes(HOSTABLE, fast=1, every=2))
 def test_an_edit_before_it_is_neither_felt_nor_misreported(name: str, edit: str) -> None:
     """What stands before an operator is edited: the operator goes on with its state, and the report says kept."""
+    check_edits(name, edit)
+
+
+def check_edits(name: str, edit: str) -> None:
+    """*Raises* `AssertionError` for an edit that is felt, or a report that is not true."""
     case = CASES[name]
     plain = EditedRun(case.build, case.sources, edit=None).play()
     edited = EditedRun(case.build, case.sources, edit=EDITS[edit])

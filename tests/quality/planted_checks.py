@@ -15,6 +15,8 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 import pytest
 from every_case import CASES
 from sinks_world import SinkWorld
+from test_code_changes import CHANGES, modules, test_the_change_comes_behind_what_was_done
+from test_edit_reports import check_edits
 from test_evaluator_machine import run
 from test_event_time import agree
 from test_map_async_hosted import run_machine
@@ -115,6 +117,21 @@ def begun_again() -> None:
             check(name, {"un-hosted": RUNNERS["un-hosted"]})
 
 
+def edits() -> None:
+    """What stands before an operator is edited after every turn: nobody feels it, and the report is true."""
+    for name in ("zip: operator", "start_with: one", "switch_latest: the source", "group_by: take of groups"):
+        for edit in ("a function", "an operator"):
+            check_edits(name, edit)
+
+
+def code_changes() -> None:
+    """The app's code changes between two runs, behind a kill: the change comes behind what was done."""
+    for change in ("a helper of a lambda", "a named function", "a table", "a helper of another module"):
+        assert change in CHANGES
+        with TemporaryDirectory() as folder, modules(Path(folder)) as load:
+            test_the_change_comes_behind_what_was_done(load, change, cleanly=False)
+
+
 def sinks() -> None:
     """Sinks over hostile values, failing places and crashes; and a file of which any bit is flipped."""
     with TemporaryDirectory() as folder:
@@ -157,4 +174,6 @@ CHECKS: dict[str, Callable[[], None]] = {
     "calls": lambda: run_machine(examples=100, steps=25),
     "machine": lambda: run(examples=60, steps=40),
     "nondeterminism": nondeterminism,
+    "edits": edits,
+    "code changes": code_changes,
 }

@@ -14,6 +14,9 @@ from planted_checks import CHECKS, must_find
 
 import hosting.edit
 import hosting.snapshot
+import hosting.storable
+from checkpoint import by_value
+from checkpoint.codec import encode
 from hosting import journaling
 from hosting.checkpointer import Checkpointer
 from hosting.intake import Intake
@@ -23,7 +26,7 @@ from hosting.sinks import JsonLinesSink, json_lines
 from hosting.snapshot import Snapshot
 from hosting.stream import Stream
 from hosting.streams import Streams
-from reliable_rx import rows
+from reliable_rx import identity, rows
 from reliable_rx.instance import Instance
 from reliable_rx.operator import Operator
 
@@ -39,6 +42,39 @@ def planted(check: str) -> Callable[[Plant], Plant]:
         return plant
 
     return register
+
+
+@planted("edits")
+def what_ran_does_not_run_on(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(rows, "align", lambda instance, active, saved: [])
+
+
+@planted("edits")
+def places_among_readers_lost(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(rows, "take_places", lambda instance, orders: None)
+
+
+@planted("edits")
+def a_report_that_leaves_out_what_is_kept(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(hosting.edit.Editor, "tells", False)
+
+
+@planted("code changes")
+def functions_stored_by_name(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(hosting.storable, "encode_query", encode)
+
+
+@planted("code changes")
+def helpers_that_do_not_count(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(identity, "described_reach", lambda root, depth: "")
+
+
+@planted("code changes")
+def helpers_stored_by_name(patch: pytest.MonkeyPatch) -> None:
+    def by_name(self: Any, function: Any, name: str, value: Any) -> Any:
+        return by_value.Global(function.__globals__["__name__"], name)
+
+    patch.setattr(by_value._ByValue, "_global", by_name)
 
 
 pytestmark = pytest.mark.usefixtures("unshrunk")
