@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import json
 import os
 from collections.abc import Callable
 from contextlib import closing, suppress
@@ -363,3 +364,36 @@ def test_files_of_hostile_records(
         assert repr(events(FileSource(path, on_bad_record="dead_letter"))) == whole
         with suppress(SourceFailed):
             assert repr(events(FileSource(path))) == whole
+
+
+def changed_and_parsed(row: Any) -> int:
+    """Read a record as many do: out of the dictionary that one is given."""
+    number = row.pop("n")
+    inner = row.setdefault("seen", [])
+    assert not inner, "each record is read once"
+    inner.append(number)
+    if row.get("bad"):
+        raise KeyError(number)
+    return int(number)
+
+
+@pytest.mark.parametrize("keyed", [False, True])
+def test_functions_that_change_what_they_are_given(tmp_path: Path, keyed: bool) -> None:
+    """A bad record spoils none of those around it, and is told as it is in the file, though functions changed it."""
+    path = tmp_path / "rows.jsonl"
+    path.write_text("".join(json.dumps({"n": n, "bad": n % 5 == 4}) + "\n" for n in range(20)))
+    options: dict[str, Any] = {"partition_by": lambda n: "all", "partitions": ["all"]} if keyed else {}
+
+    def make(policy: Any) -> FileSource:
+        return FileSource(path, parse=changed_and_parsed, on_bad_record=policy, **options)
+
+    found = events(make("dead_letter"))
+    assert [value for _, value in found if not isinstance(value, Rejected)] == [n for n in range(20) if n % 5 != 4]
+    assert [value.value for _, value in found if isinstance(value, Rejected)] == [
+        {"n": n, "bad": True} for n in range(4, 20, 5)
+    ]
+    reader = make("fail").open(make("fail").partitions()[0], 0)
+    assert reader.fetch(100).values == [0, 1, 2, 3]
+    with pytest.raises(SourceFailed, match=r"line 5 .*KeyError: 4"):
+        reader.fetch(100)
+    reader.close()

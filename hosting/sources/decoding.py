@@ -16,8 +16,6 @@ from hosting.blame import blamed
 from hosting.sources.bad_records import reason_of
 from reliable_rx.errors import SourceFailed
 
-Bad = tuple[int, Exception]
-"""The index of the first record that cannot be decoded, and why."""
 SHOWN_MAX = 200
 
 
@@ -54,20 +52,43 @@ class Decoder:
             self._check_columns(names)
         self._plan = self._make_plan(names)
 
-    def split(self, rows: Sequence[Any]) -> tuple[Mapping[str, Sequence[Any]], Bad | None]:
-        """Return the rows of each key; with a key function, the rows of the result are already values."""
+    def split(self, rows: Sequence[Any]) -> Mapping[str, Sequence[Any]] | None:
+        """Return the rows of each key, None if one has none; with a key function, they are already values."""
         key = self._reading.partition_by
         if key is None:
-            return {"": rows}, None
-        if isinstance(key, str):
-            return self._split_by(rows, self._key_of_raw(key))
-        values, bad = self._decode(rows)
-        split, bad_key = self._split_by(values, key)
-        return split, bad_key or bad
+            return {"": rows}
+        key_of, values = (self._key_of_raw(key), rows) if isinstance(key, str) else (key, self._decoded(rows))
+        if values is None:
+            return None
+        split: defaultdict[str, list[Any]] = defaultdict(list)
+        try:
+            for value in values:
+                split[str(key_of(value))].append(value)
+        except BaseException as raised:
+            blamed(raised)
+            return None
+        return split
 
-    def decode(self, rows: Sequence[Any]) -> tuple[Sequence[Any], Bad | None]:
-        """Return the values of the rows of one key, up to the first that cannot be decoded."""
-        return (rows, None) if callable(self._reading.partition_by) else self._decode(rows)
+    def decode(self, rows: Sequence[Any]) -> Sequence[Any] | None:
+        """Return the values of the rows of one key, None if one cannot be decoded."""
+        return rows if callable(self._reading.partition_by) else self._decoded(rows)
+
+    def keyed(self, row: Any) -> tuple[str, Any, str]:
+        """Return the key of a row, and the row (with a key function its value), or why it has none."""
+        key = self._reading.partition_by
+        if key is None:
+            return "", row, ""
+        item, reason = (row, "") if isinstance(key, str) else self._one(row)
+        if reason:
+            return "", item, reason
+        try:
+            return str((self._key_of_raw(key) if isinstance(key, str) else key)(item)), item, ""
+        except BaseException as raised:
+            return "", item, reason_of(blamed(raised))
+
+    def value(self, item: Any) -> tuple[Any, str]:
+        """Return the value of what `keyed` has returned, or why it cannot be decoded."""
+        return (item, "") if callable(self._reading.partition_by) else self._one(item)
 
     def _check_columns(self, names: tuple[str, ...]) -> None:
         key = self._reading.partition_by
@@ -87,33 +108,19 @@ class Decoder:
         index: Any = column if self._names is None else self._names.index(column)
         return lambda row: row[index]
 
-    def _split_by(
-        self, rows: Sequence[Any], key_of: Callable[[Any], Any]
-    ) -> tuple[Mapping[str, Sequence[Any]], Bad | None]:
-        split: defaultdict[str, list[Any]] = defaultdict(list)
-        index = 0
+    def _decoded(self, rows: Sequence[Any]) -> Sequence[Any] | None:
         try:
-            for index, row in enumerate(rows):  # noqa: B007 (the failing index is read below)
-                split[str(key_of(row))].append(row)
-        except BaseException as raised:
-            return split, (index, blamed(raised))
-        return split, None
-
-    def _decode(self, rows: Sequence[Any]) -> tuple[Sequence[Any], Bad | None]:
-        try:
-            return self._values(rows), None
+            return self._values(rows)
         except BaseException as raised:
             blamed(raised)
-            return self._decode_until_bad(rows)
+            return None
 
-    def _decode_until_bad(self, rows: Sequence[Any]) -> tuple[Sequence[Any], Bad | None]:
-        values: list[Any] = []
-        for index, row in enumerate(rows):
-            try:
-                values += self._values([row])
-            except BaseException as raised:
-                return values, (index, self._explain(row, blamed(raised)))
-        return values, None
+    def _one(self, row: Any) -> tuple[Any, str]:
+        try:
+            (value,) = self._values([row])
+        except BaseException as raised:
+            return None, reason_of(self._explain(row, blamed(raised)))
+        return value, ""
 
     def _values(self, rows: Sequence[Any]) -> list[Any]:
         values = self._converted(rows)

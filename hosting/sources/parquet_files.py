@@ -66,6 +66,9 @@ class ParquetFile:
             return 1, () if skip else rows
         return count, rows[skip:] if skip else rows
 
+    def again(self, rows: Sequence[Any], skipped: int, /) -> Sequence[Any]:
+        return rows
+
     def where(self, index: int, /) -> str:
         return f"{self.path}, row {self._chunk + index + 1}"
 

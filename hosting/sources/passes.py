@@ -17,8 +17,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from hosting.sources.bad_records import BadRecord, reason_of
-from hosting.sources.decoding import Bad, Decoder, Reading
+from hosting.sources.bad_records import BadRecord
+from hosting.sources.decoding import Decoder, Reading, shown
 from hosting.sources.lanes import BUFFERED_MAX, Lane, Marks
 from hosting.sources.parquet_files import ParquetFile
 from hosting.sources.text_files import CsvFile, JsonLinesFile, RecordFile
@@ -150,57 +150,60 @@ class Pass:
         if decoder is None:
             path = self._paths[self._file_index]
             decoder = self._decoder = Decoder(self._reading, path, file.names)
-        split, bad = decoder.split(rows)
-        values = {key: self._decode(key, part, decoder) for key, part in split.items()}
-        if not self._reading.fails and (bad or any(each and each[1] for each in values.values()) or self._odd(split)):
-            self._distribute_singly(file, rows, skipped, decoder)
+        split = decoder.split(rows)
+        values: dict[str, Sequence[Any]] = {}
+        whole = split is not None and not self._odd(split)
+        for key, part in split.items() if split is not None and whole else ():
+            lane = self._lanes.get(key)
+            if lane is not None and lane.failure is None:
+                found = decoder.decode(part[lane.skip :] if lane.skip else part)
+                if found is None:
+                    whole = False
+                    break
+                values[key] = found
+        if split is None or not whole:
+            self._distribute_singly(file, file.again(rows, skipped), skipped, decoder)
             return
         for key, part in split.items():
             self._count(key, len(part))
-            found, lane = values[key], self._lanes.get(key)
-            if found is None or lane is None:
-                continue
-            start = min(lane.skip, len(part))
-            lane.skip -= start
-            lane.values += found[0]
-            if found[1] is not None:
-                index = next(i for i, row in enumerate(rows) if row is part[start + found[1][0]])
-                lane.failure = self._failed(file.where(skipped + index), reason_of(found[1][1]))
-        if bad is not None:
-            self._failure = self._failed(file.where(skipped + bad[0]), reason_of(bad[1]))
-        self._check_keys(split)
-
-    def _decode(self, key: str, part: Sequence[Any], decoder: Decoder) -> tuple[Sequence[Any], Bad | None] | None:
-        """Return the values of those rows of a key that its reader still wants."""
-        lane = self._lanes.get(key)
-        if lane is None or lane.failure is not None:
-            return None
-        return decoder.decode(part[lane.skip :] if lane.skip else part)
+            if key in values:
+                lane = self._lanes[key]
+                lane.skip -= min(lane.skip, len(part))
+                lane.values += values[key]
+        self._check_count()
 
     # -- records that cannot be read
 
     def _distribute_singly(self, file: RecordFile, rows: Sequence[Any], skipped: int, decoder: Decoder) -> None:
-        """Take rows one by one, in their order: some are none, or nobody's."""
+        """Take rows one by one, in their order: some are none, or nobody's.
+
+        They come fresh from the file: the functions that read them may have changed the ones they were given.
+        """
+        raws: Sequence[Any] = ()
         for index, row in enumerate(rows):
-            split, bad = decoder.split([row])
-            key = next(iter(split), None)
-            reason = "" if bad is None else reason_of(bad[1])
-            if key is not None and self._keys is not None and key not in self._keys:
-                key, reason = None, f"{key!r} is no declared partition"
-            lane = self._lanes.get(self._odd_key if key is None else key)
-            self._count(self._odd_key if key is None else key, 1)
-            if lane is None:
+            key, item, reason = decoder.keyed(row)
+            if not reason and self._keys is not None and key not in self._keys:
+                reason = f"{shown(key)} is no declared partition, add it to `partitions`"
+            if reason and self._reading.fails:
+                self._failure = self._failed(file.where(skipped + index), reason)
+                return
+            key = self._odd_key if reason else key
+            self._count(key, 1)
+            lane = self._lanes.get(key)
+            if lane is None or lane.failure is not None:
                 continue
             if lane.skip:
                 lane.skip -= 1
                 continue
-            if key is not None:
-                values, bad = decoder.decode(split[key])
-                reason = "" if bad is None else reason_of(bad[1])
-            if key is not None and bad is None:
-                lane.values += values
+            if not reason:
+                item, reason = decoder.value(item)
+            if not reason:
+                lane.values.append(item)
+            elif self._reading.fails:
+                lane.failure = self._failed(file.where(skipped + index), reason)
             else:
-                lane.reject(decoder.raw(row), f"{file.place(skipped + index)}: {reason}")
+                raws = raws or file.again(rows, skipped)
+                lane.reject(decoder.raw(raws[index]), f"{file.place(skipped + index)}: {reason}")
         self._check_count()
 
     def _take_bad(self, file: RecordFile, record: BadRecord) -> None:
@@ -227,13 +230,6 @@ class Pass:
 
     def _count(self, key: str, count: int) -> None:
         self.counts[key] = self.counts.get(key, 0) + count
-
-    def _check_keys(self, split: Mapping[str, Sequence[Any]]) -> None:
-        if self._keys is not None and self._odd(split):
-            path = self._paths[self._file_index]
-            key = min(split.keys() - self._keys)
-            self._failure = f"{path} holds a record of {key!r}, which is no declared partition; add it to `partitions`"
-        self._check_count()
 
     def _check_count(self) -> None:
         if len(self.counts) > PARTITIONS_MAX:

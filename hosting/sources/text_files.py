@@ -57,6 +57,9 @@ class RecordFile(Protocol):
         A record that cannot be read is a chunk of its own.
         """
 
+    def again(self, rows: Sequence[Any], skipped: int, /) -> Sequence[Any]:
+        """Return *rows*, those of the last chunk after the first *skipped*, as they are in the file."""
+
     def where(self, index: int, /) -> str:
         """Name the place of record *index* of the last chunk, for people."""
 
@@ -126,6 +129,9 @@ class TextFile:
 
     def close(self) -> None:
         self._lines.close()
+
+    def again(self, rows: Sequence[Any], skipped: int, /) -> Sequence[Any]:
+        return rows
 
     def where(self, index: int, /) -> str:
         """Name file, line and byte."""
@@ -227,6 +233,14 @@ class JsonLinesFile(TextFile):
                 yield Piece(line, f"not a line of JSON ({error})")
                 good, rows = [], []
         yield Piece(b"".join(good), rows)
+
+    def again(self, rows: Sequence[Any], skipped: int, /) -> Sequence[Any]:
+        """Parse them again: functions are given these values themselves, and may have changed them."""
+        data = self._chunk[1]
+        found = self._parse(data)
+        if found is None:
+            found = [row for piece in self._cut(data) if not isinstance(piece.rows, str) for row in piece.rows]
+        return found[skipped:]
 
     def _record(self, line: bytes) -> Any:
         """Return the value of a line. What nests deeply is read on a stack of its own: the same wherever it is read."""
