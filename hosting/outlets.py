@@ -79,7 +79,8 @@ class Outlets:
 
     def _open(self, writer: SinkWriter, *, starting: bool = False) -> None:
         stream = self._stream(writer.stream)
-        if not self._is_known(stream):
+        writer.lacks_stream = not self._is_there(stream) and stream.name not in self.evaluator.store.streams()
+        if writer.lacks_stream:
             self._wait_for_stream(writer)
             return
         try:
@@ -92,12 +93,11 @@ class Outlets:
                 raise
             writer.take(tamed(error), stream)
 
-    def _is_known(self, stream: Stream) -> bool:
-        """Whether there is such a stream, or was one."""
-        evaluator, name = self.evaluator, stream.name
-        sources, queries = evaluator.intake.sources, evaluator.engine.standing
-        query = query_of(name)
-        return stream.next_id > 0 or query in queries or query in sources or name in evaluator.store.streams()
+    def _is_there(self, stream: Stream) -> bool:
+        """Whether somebody writes to *stream*, or something is in it."""
+        sources, queries = self.evaluator.intake.sources, self.evaluator.engine.standing
+        query = query_of(stream.name)
+        return stream.next_id > 0 or query in queries or query in sources
 
     def _wait_for_stream(self, writer: SinkWriter) -> None:
         there = there_are(self.evaluator.engine.standing, writer.stream)
@@ -121,11 +121,11 @@ class Outlets:
     def pump(self) -> bool:
         """Write what has become visible everywhere; return whether anything was."""
         moved = False
-        streams = self.evaluator.streams
         for writer in self.all:
-            if writer.is_new:
+            stream = self._stream(writer.stream)
+            if writer.is_new and (not writer.lacks_stream or self._is_there(stream)):
                 self._open(writer)
-            moved = writer.pump(streams[writer.stream]) or moved
+            moved = writer.pump(stream) or moved
         return moved
 
     @property
@@ -142,7 +142,7 @@ class Outlets:
         """Make everything written durable. *Raises* `StoreUnavailable`."""
         self.pump()
         for writer in self.all:
-            writer.flush(self.evaluator.streams[writer.stream])
+            writer.flush(self._stream(writer.stream))
         if self.trouble is not None:
             raise self.trouble
 

@@ -53,7 +53,7 @@ class SinkWriter:
         self.subject = f"{stream}, {holder}"
         self.position = self.flushed = 0
         self.skipped = 0
-        self.is_open = self.is_closed = False
+        self.is_open = self.is_closed = self.lacks_stream = False
         self.trouble: StoreUnavailable | None = None
         self.failure: Exception | None = None
         self._holders, self._incidents, self._unflushed_max = holders, holders.incidents, unflushed_max

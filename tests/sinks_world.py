@@ -11,6 +11,7 @@ from typing import Any
 import reliable_rx as rx
 from checkpoint import MemoryStore
 from hosting import CallbackSink, JsonLinesSink, ListSource, QueryEvaluator
+from hosting.sinks.flushed_mark import flushed_length
 from reliable_rx.testing.hostile import STORABLE, VALUES
 
 HOSTILE = [each for each in VALUES if each.kind == STORABLE and each.name != "long"]
@@ -105,9 +106,10 @@ class SinkWorld:
     def _tear(self) -> None:
         """Do to what was not flushed what a power cut may do."""
         for policy in ("fail", "skip", "dead_letter"):
-            path, mark = self.folder / f"{policy}.jsonl", self.folder / f"{policy}.jsonl.flushed"
-            if mark.exists() and self.draw.random() < 0.5:
-                data, flushed = path.read_bytes(), int(mark.read_text())
+            path = self.folder / f"{policy}.jsonl"
+            flushed = flushed_length(path)
+            if flushed is not None and self.draw.random() < 0.5:
+                data = path.read_bytes()
                 end = self.draw.randrange(flushed, len(data) + 1)
                 path.write_bytes(data[:end] + self.draw.choice([b"", b"\0" * (len(data) - end)]))
 

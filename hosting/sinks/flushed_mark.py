@@ -34,11 +34,16 @@ class FlushedMark:
 
 
 def flushed_length(path: Path) -> int | None:
-    """Return how much of the file *path* is known to be durable; None if nothing is known."""
+    """Return how much of the file *path* is known to be durable; None if nothing is known.
+
+    A mark without its content was made before a power cut, and never synced: nothing was flushed, as far as is known.
+    """
     try:
         text = _beside(path).read_bytes()
     except FileNotFoundError:
         return None
+    if not text.strip(b"\0"):
+        return 0
     return int(text) if len(text) == DIGITS + 1 and text[:-1].isdigit() else None
 
 

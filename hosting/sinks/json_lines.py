@@ -134,9 +134,10 @@ class JsonLinesSink:
         found = recover(self._file, self._path, flushed)
         self._length, self._next, self.remark = found.length, found.next_id, found.remark
         self._mark = FlushedMark(self._path)
-        if flushed != found.length:
+        if found.length != (flushed or 0):
             os.fsync(self._file.fileno())
-            self._mark.write(found.length, sync=True)
+            self._mark.write(found.length, sync=flushed is None)
+        if flushed is None or not found.length:  # then the one or the other is new
             _sync_directory(self._path.parent)
 
     def _own(self) -> None:
@@ -304,13 +305,10 @@ class JsonLinesSink:
 
 
 def _open(path: Path) -> Any:
-    """Open for reading and writing; the directory of a new file is synced, so that the name is durable too."""
-    new = not path.exists()
+    """Open for reading and writing; who makes a new file syncs its directory, so that the name is durable too."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    file = os.fdopen(os.open(path, os.O_RDWR | os.O_CREAT | getattr(os, "O_CLOEXEC", 0), 0o644), "r+b", buffering=0)
-    if new:
-        _sync_directory(path.parent)
-    return file
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | getattr(os, "O_CLOEXEC", 0), 0o644)
+    return os.fdopen(descriptor, "r+b", buffering=0)
 
 
 def _sync_directory(path: Path) -> None:
