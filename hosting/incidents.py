@@ -108,6 +108,10 @@ class Incidents:
         self._logged[key] = now
         return True
 
+    def share_log(self, logged: dict[tuple[str, str], float]) -> None:
+        """Remember in *logged* what was logged when: a host that is made anew after each failure repeats nothing."""
+        self._logged = logged
+
     def resolve(self, kind: str, subject: str) -> None:
         """Close an incident, if it is open: what it was about is well again."""
         key = (kind, printable(subject, SUBJECT_MAX))

@@ -12,9 +12,10 @@ from __future__ import annotations
 
 import logging
 import time
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol
 
 from checkpoint.offsets.store import Committed
@@ -30,7 +31,7 @@ from hosting.partitioned.readers import Readers
 from hosting.partitioned.room import Room
 from hosting.partitioned.sections import Section
 from hosting.partitioned.sleeper import Sleeper
-from hosting.partitioned.words import Failure, Lease
+from hosting.partitioned.words import Failure, Lease, Partition
 from hosting.positions import Point
 from hosting.rewinding import rewind
 from hosting.starting import Start
@@ -70,6 +71,8 @@ class Means:
     lend: Lend
     room: Room
     readers: Readers
+    logged: defaultdict[Partition, dict[tuple[str, str], float]] = field(default_factory=lambda: defaultdict(dict))
+    """What the evaluators of each partition have logged, over its epochs."""
 
 
 class Agent:
@@ -168,6 +171,7 @@ class Agent:
             undo.pop_all()
             undo.callback(store.close)
             undo.callback(evaluator.abandon)
+            evaluator.incidents.share_log(self.means.logged[self.lease.partition])
             evaluator.on_wake = self.wake
             self.means.readers.hold(evaluator)
             evaluator.start()

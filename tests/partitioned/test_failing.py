@@ -14,6 +14,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from node_world import GROUP, Logs, World
 
+from checkpoint import SqliteStore
+from checkpoint.sqlite_parts import SqliteJournal
 from hosting import App
 from hosting.cli import status as status_command
 from hosting.partitioned.beats import Beat
@@ -78,7 +80,10 @@ def test_a_failing_partition_is_seen_everywhere(
         line = next(each for each in capsys.readouterr().out.splitlines() if "logs/a" in each)
         assert "FAILING" in line and "times, last: SourceFailed: the disk is on fire" in line
         lines = [each for each in caplog.records if "logs/a" in each.message]
-        assert len(lines) == 1 and lines[0].levelno == logging.ERROR and "Traceback" in lines[0].message
+        starts = [each.message.split(":")[0] for each in lines]
+        assert sorted(set(starts)) == sorted(starts), "each of those who tell of it has told once"
+        assert all(each.levelno == logging.ERROR and "Traceback" in each.message for each in lines)
+        assert "partition 'logs/a'" in starts
         assert [each.subject for each in node.incidents.open()] == ["logs/a"]
         assert row(tmp_path, "b").status == "open"
         del logs.broken["a"]
@@ -250,3 +255,30 @@ def test_the_pause_grows_over_epochs() -> None:
         member.failed(lease, now, "x")
         assert member.beat(now).failing == {A: Failure(epoch, "x")}
     assert pauses[-1] > 20 and sorted(pauses) == pauses
+
+
+def test_a_disk_that_fills_up_under_a_running_partition(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A store that stays unavailable while its partition runs counts as a failure of it, seen as one, so that another
+    node may have it; the positions and ids go on there."""
+    monkeypatch.setattr("hosting.partitioned.agent.TROUBLED_S", 0.1)
+    monkeypatch.setattr("hosting.partitioned.agent.TELL_S", 0.02)
+    real, stuck = SqliteJournal._insert, set[str]()
+
+    def insert(self: SqliteJournal, *row: Any) -> None:
+        if str(self._database.path) in stuck:
+            raise StoreUnavailable("no space left on device")
+        real(self, *row)
+
+    logs = Logs("a")
+    world = World(tmp_path, sums(logs))
+    with world.node("full", pauses=QUICKLY) as first:
+        until(lambda: [each for each in first.agents.values() if each.opened])
+        path = next(iter(first.agents.values()))._store
+        assert isinstance(path, SqliteStore)
+        monkeypatch.setattr(SqliteJournal, "_insert", insert)
+        stuck.add(str(path.directory / "journal.sqlite"))
+        logs.add("a", 1, 2)
+        until(lambda: row(tmp_path, "a").failures >= 1 or "no space" in row(tmp_path, "a").error, "its being seen")
+        with world.node("well"):
+            until(lambda: len(world.came.get(("sums", "a"), ())) == 2)
+    assert world.values("sums", "a") == [1, 3]
