@@ -88,7 +88,7 @@ def test_what_nobody_there_knows_waits_and_says_so(tmp_path: Path) -> None:
         status = status_of(document(tmp_path), {}, {})
         waiting = next(each for each in status.partitions if each.source == "more")
         assert waiting.lease == "wait" and waiting.target is not None and waiting.target.startswith("new")
-        assert "not in the app of old-1" in waiting.why
+        assert "not in the app of old-" in waiting.why
         until(lambda: ("more", "x") not in {(e.source, e.name) for e in document(tmp_path).shards}, "its session's end")
         assert {each.name for each in old.agents} <= set("ab")
 
@@ -245,3 +245,26 @@ def test_others_are_given_a_moment_to_list_the_same() -> None:
     held = told.beat(1, more, {}).keys() | told.beat(0, None, {}).keys()
     assert held == set(PARTITIONS) and not told.coordinator.group.listing
     assert sorted(len(list(told.coordinator.group.held_by(each))) for each in told.ids.values()) == [2, 2]
+
+
+def test_a_query_of_the_newer_app_goes_on_at_the_older_node(tmp_path: Path) -> None:
+    """A partition that goes from the newer app to the older and back: the query that only the newer one declares runs
+    on as it is stored, what it emits waits for a node that has its sink, and nothing of either is lost or doubled."""
+    logs = Logs("a")
+
+    def declare(app: App, world: World) -> None:
+        source = app.source("logs", logs)
+        app.query("sums", source.scan(lambda total, each: total + each, 0))
+        app.sink("sums", world.sink("sums", world.name))
+        if world.name.startswith("new"):
+            app.query("counts", source.scan(lambda count, each: count + 1, 0))
+            app.sink("counts", world.sink("counts", world.name))
+
+    world = World(tmp_path, declare)
+    for number, name in enumerate(("new 1", "old 1", "new 2", "old 2", "new 3"), 1):
+        with world.node(name):
+            logs.add("a", 1, 1)
+            until(lambda number=number: len(world.came.get(("sums", "a"), ())) == 2 * number)
+            if name.startswith("new"):
+                until(lambda number=number: len(world.came.get(("counts", "a"), ())) == 2 * number)
+    assert world.values("sums", "a") == world.values("counts", "a") == list(range(1, 11))
