@@ -25,7 +25,7 @@ from hosting.snapshot import Snapshot
 from hosting.statistics import CheckpointFigures
 from hosting.storable import loss
 from hosting.turn import Output
-from reliable_rx.errors import QueryRefused, StoreUnavailable, described
+from reliable_rx.errors import QueryRefused, StoreUnavailable, described, invariant
 from reliable_rx.probes import probe
 from reliable_rx.reliable import DeadLetter, LateEvent
 
@@ -35,6 +35,8 @@ if TYPE_CHECKING:
 SLICE_ROWS = 128
 RETRY_S = 0.2
 SEGMENT_VALUES = 1000
+GIVEN_UP_MAX = 100
+"""Checkpoints that may be given up one after the other; each ends a query at least."""
 SIDE_OUTPUTS = (".dead_letters", ".late")
 
 
@@ -87,7 +89,7 @@ class Checkpointer:
         self.events_before = self.events_kept = 0
         self.turn = 0
         self.last_at = wall.monotonic()
-        self.is_overdue = False
+        self.is_overdue, self.given_up = False, 0
         self.last: tuple[GenerationInfo, float, float] | None = None
 
     def advance(self) -> bool:
@@ -216,8 +218,10 @@ class Checkpointer:
 
     def _drop(self, attempt: Attempt) -> None:
         """Give up a checkpoint that cannot be written: the queries to blame end, and the next one has the rest."""
-        self.attempt, self.is_overdue = None, True
+        self.attempt, self.is_overdue, self.given_up = None, True, self.given_up + 1
         self._give_back(attempt)
+        names = ", ".join(map(repr, attempt.snapshot.spoilt))
+        invariant(self.given_up <= GIVEN_UP_MAX, f"a query that has ended can be stored, but {names} cannot")
         for name, error in attempt.snapshot.spoilt.items():
             self.evaluator._fail(name, unstorable_state(error))
 
@@ -259,7 +263,7 @@ class Checkpointer:
         if self.trouble is not None:
             self.trouble = None
             evaluator.reporter.told_checkpoint(None)
-        self.is_overdue = False
+        self.is_overdue, self.given_up = False, 0
         self.generation, self.turn, self.last_at = attempt.generation, attempt.turn, wall.monotonic()
         self.events_kept = attempt.events
         self.last = (info, attempt.pause_s, attempt.seconds)

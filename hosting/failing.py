@@ -24,6 +24,8 @@ def take_fail(engine: QueryEngine, turn: Fail) -> None:
         return
     if standing.status == RUNNING:
         engine.finish(standing, turn.error)
+    elif standing.error is not None:  # it had failed before, with what may be what cannot be stored
+        standing.error, standing.failure = turn.error, None
     forget_state(engine, standing)
 
 

@@ -51,9 +51,10 @@ class HostileWorld:
         batch: int = 3,
         clock: Any = None,
         made: Callable[[], Any] | None = None,
+        is_pure: bool = True,
     ) -> None:
         self.hostile, self.policy, self.strict, self.batch, self.clock = hostile, policy, strict, batch, clock
-        self.made = made
+        self.made, self.is_pure = made, is_pure
         self.store: Any = MemoryStore()
         self.seen: dict[str, list[tuple[int, Any]]] = {name: [] for name in OTHERS}
 
@@ -81,6 +82,8 @@ class HostileWorld:
         if life.end in (CRASH, FULL):
             evaluator.checkpoint(full=life.end == FULL)
         self.look(evaluator)
+        if self.is_pure:
+            assert not [each for each in evaluator.warnings if "gave other outputs" in each], evaluator.warnings
         if life.end in (KILL, CRASH):
             evaluator.abandon()
         else:

@@ -36,8 +36,13 @@ def sampled(draws: Sequence[Hostile]) -> list[Any]:
 
 
 def played(query: Any, **options: Any) -> None:
+    """Host *query* among the others through some lives; one that is refused when it is created harms nobody."""
     world = HostileWorld(query, **options)
-    for life in LIVES:
+    try:
+        world.live(LIVES[0])
+    except QueryRefused:
+        return
+    for life in LIVES[1:]:
         world.live(life)
     world.finish()
 
@@ -83,7 +88,9 @@ PLACES: dict[str, Callable[[Any, Any], Any]] = {
     "a factory": lambda q, f: q.pipe(ops.flat_map(lambda n: rx.defer(lambda _: rx.of(f(n))))),
     "an effect": lambda q, f: q.pipe(ops.do_action(f)),
     "an effect at the end": lambda q, f: q.pipe(ops.take(3), ops.finally_action(lambda: f(4))),
-    "a duration": lambda q, f: q.pipe(ops.group_by_until(third, None, lambda g: rx.timer(f(4)))),
+    "a duration": lambda q, f: q.pipe(
+        ops.group_by_until(third, None, lambda g: rx.timer(f(4))), ops.flat_map(ops.count())
+    ),
     "a delay": lambda q, f: q.pipe(ops.delay_with_mapper(lambda n: rx.timer(float(f(n))))),
     "boundaries": lambda q, f: q.pipe(ops.buffer_when(lambda: rx.timer(float(f(4))))),
     "a key of a dict": lambda q, f: q.pipe(ops.to_dict(f)),

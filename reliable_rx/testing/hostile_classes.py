@@ -5,11 +5,13 @@ They lie at the top of a module, so that they pickle by name wherever they pickl
 
 from __future__ import annotations
 
+import itertools
 import threading
 from enum import Enum
 from typing import Any
 
 DEEP = 10_000
+_ADDRESSES = itertools.count(0x7F0000000000, 16)
 
 # -- values
 
@@ -205,10 +207,10 @@ class LeavingError(Exception):
 
 
 class Telling(Exception):
-    """Its text tells an address, which is another one in each process."""
+    """Its text is another one each time, as if it told an address."""
 
     def __init__(self) -> None:
-        super().__init__(object())
+        super().__init__(f"<object at {next(_ADDRESSES):#x}>")
 
 
 class Deadly(BaseException):

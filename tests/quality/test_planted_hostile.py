@@ -1,0 +1,230 @@
+"""The tests are tested: ways in which one query could poison a store again are found by hostile draws.
+
+Each is a defect that was there once. The check is a small share of what is drawn elsewhere: every kind of hostile
+function and state in an app of other queries, killed and opened again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import planted_checks  # noqa: F401  # which makes the tests importable
+import pytest
+from hostile_world import STATES
+from test_hostile_queries import played
+from test_poison import (
+    test_a_class_that_is_gone,
+    test_a_state_that_does_not_pickle_fails_its_query_alone,
+    test_an_interrupt_stops_the_evaluator_and_takes_no_turn_half,
+    test_what_does_not_pickle_is_not_created,
+    test_what_reads_a_query_that_is_lost_before_a_crash_ends_with_it,
+)
+
+import hosting.blame
+import hosting.plans
+import hosting.recovery
+import hosting.snapshot
+import reliable_rx as rx
+from checkpoint import codec, plain, stored_errors
+from checkpoint.code import OtherCode
+from checkpoint.codec import encode
+from hosting import journaling, spoilt
+from hosting.checkpointer import Checkpointer
+from hosting.delivery import Delivery
+from hosting.records import read_records
+from hosting.snapshot import Snapshot
+from reliable_rx import operators as ops
+from reliable_rx.errors import described
+from reliable_rx.testing.hostile import Emits, Raises
+
+Plant = Callable[[pytest.MonkeyPatch], None]
+
+
+def errors() -> None:
+    """Errors of every kind, kept in states and as the ends of queries."""
+    for name in ("Refused", "Holding", "Wordless", "Telling", "LeavingError"):
+        played(rx.source("n").pipe(ops.map(Raises(name))))
+        played(rx.source("n").pipe(ops.map(Raises(name)), ops.materialize(), ops.to_list()), policy="dead_letter")
+
+
+def exits() -> None:
+    """What is no `Exception`, and raised by a function."""
+    for name in ("SystemExit", "GeneratorExit", "KeyboardInterrupt", "Deadly"):
+        played(rx.source("n").pipe(ops.map(Raises(name))))
+
+
+def states() -> None:
+    """Values that cannot be stored, or not be read again, in states."""
+    for name in ("a lock", "never stored", "never read", "leaves when read"):
+        for state in ("buffer", "groups", "later"):
+            played(STATES[state](rx.source("n").pipe(ops.map(Emits(name)))))
+
+
+def values() -> None:
+    """Values that cannot be stored, or not be read again, as outputs."""
+    for name in ("a lock", "never stored", "never read", "deep"):
+        played(rx.source("n").pipe(ops.map(Emits(name))))
+
+
+def creations() -> None:
+    """Queries that cannot be stored."""
+    test_what_does_not_pickle_is_not_created()
+
+
+def rows() -> None:
+    """A state that cannot be stored, beside others whose rows are written with it."""
+    test_a_state_that_does_not_pickle_fails_its_query_alone()
+
+
+def readers() -> None:
+    """Queries that read what cannot be had again."""
+    test_what_reads_a_query_that_is_lost_before_a_crash_ends_with_it()
+
+
+def interrupts() -> None:
+    """A real Ctrl-C in a function."""
+    test_an_interrupt_stops_the_evaluator_and_takes_no_turn_half(hosting_default)
+
+
+def classes() -> None:
+    """A class that is not there for a while."""
+    with pytest.MonkeyPatch.context() as patch:
+        test_a_class_that_is_gone(True, patch)
+
+
+def hosting_default(signum: int, frame: Any) -> None:
+    raise KeyboardInterrupt
+
+
+CHECKS: dict[str, Callable[[], None]] = {
+    each.__name__: each for each in (errors, exits, states, values, creations, rows, readers, interrupts, classes)
+}
+PLANTS: dict[str, tuple[Plant, str]] = {}
+
+
+def planted(check: str) -> Callable[[Plant], Plant]:
+    """Register a bug under its function's name, and the check that must find it."""
+
+    def register(plant: Plant) -> Plant:
+        PLANTS[plant.__name__.replace("_", " ")] = (plant, check)
+        return plant
+
+    return register
+
+
+@planted("errors")
+def errors_pickled_as_they_are(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(stored_errors, "reduced", lambda error: error.__reduce_ex__(5))
+    patch.setattr(codec._Pickler, "dispatch_table", codec._Reducers())
+
+
+@planted("errors")
+def the_text_of_an_error_in_the_digest(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(journaling, "type_of", described)
+
+
+@planted("errors")
+def the_text_of_an_error_in_a_value_in_the_digest(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(plain, "type_of", described)
+    plain._named_road.cache_clear()
+
+
+@planted("exits")
+def an_exit_that_goes_through(patch: pytest.MonkeyPatch) -> None:
+    def through(raised: BaseException) -> Exception:
+        if isinstance(raised, Exception):
+            return raised
+        raise raised
+
+    patch.setattr(Delivery, "blame", staticmethod(through))
+
+
+@planted("interrupts")
+def an_interrupt_taken_for_the_error_of_a_query(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(hosting.blame, "is_interrupt", lambda raised: False)
+
+
+@planted("states")
+def a_row_that_cannot_be_written_stops_the_checkpoint(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(Snapshot, "_encode", lambda self, records: self.blobs.append(encode(records)))
+
+
+@planted("rows")
+def rows_lost_with_a_checkpoint_that_is_given_up(patch: pytest.MonkeyPatch) -> None:
+    give_back = Checkpointer._give_back
+
+    def forgets(self: Checkpointer, attempt: Any) -> None:
+        attempt.snapshot.taken = {}
+        give_back(self, attempt)
+
+    patch.setattr(Checkpointer, "_give_back", forgets)
+
+
+@planted("states")
+def a_row_that_cannot_be_read_stops_the_start(patch: pytest.MonkeyPatch) -> None:
+    def strictly(chunks: Any, loader: Any, **options: Any) -> Any:
+        return read_records(chunks, loader, bears=OtherCode)
+
+    patch.setattr(hosting.snapshot, "read_records", strictly)
+
+
+@planted("values")
+def a_value_that_cannot_be_stored_stops_the_checkpoint(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(hosting.checkpointer, "storable", lambda segment, n, value, spoilt: value)
+
+
+@planted("creations")
+def a_query_created_that_cannot_be_stored(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(hosting.plans, "code_of", lambda plan: encode(None))
+
+
+@planted("readers")
+def readers_of_what_is_lost_go_on(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(spoilt, "spread", lambda engine: None)
+
+
+@planted("readers")
+def the_ids_of_what_is_lost_used_again(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(spoilt, "fill", lambda *args: None)
+
+
+@planted("readers")
+def what_cannot_be_had_again_begins_anew(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(spoilt, "settle", lambda evaluator: evaluator.engine.suspended.spoilt.clear())
+
+
+@planted("classes")
+def a_state_given_up_for_a_missing_import(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(spoilt, "check_names", lambda evaluator: None)
+
+
+@planted("errors")
+def a_replay_that_differs_stops_the_start(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(journaling, "type_of", described)
+
+    def refuses(*args: Any, **named: Any) -> Any:
+        raise journaling.NondeterminismDetected("refused", query="", turn=0)
+
+    patch.setattr(journaling, "nondeterminism", refuses)
+
+
+@pytest.mark.parametrize("name", CHECKS)
+def test_passes_without_a_bug(name: str) -> None:
+    """The checks that find the bugs are content without them."""
+    CHECKS[name]()
+
+
+@pytest.mark.parametrize("name", PLANTS)
+def test_a_planted_bug_is_found(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The check named beside the bug fails under it."""
+    plant, check = PLANTS[name]
+    plant(monkeypatch)
+    try:
+        CHECKS[check]()
+    except BaseException:
+        return
+    finally:
+        monkeypatch.undo()
+        plain._named_road.cache_clear()
+    pytest.fail(f"nobody found: {name}")
