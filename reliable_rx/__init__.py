@@ -67,6 +67,7 @@ from reliable_rx.errors import (
     SourceFailed,
     StoreOwned,
     StoreUnavailable,
+    ValueRefused,
 )
 from reliable_rx.event_time import EventTime, event_time
 from reliable_rx.fluent import install
@@ -91,8 +92,8 @@ __all__ = [
     "GroupedObservable", "Inner", "InternalError", "LeaseLost", "LimitExceeded", "Limits", "NondeterminismDetected",
     "Notification", "Observable", "Observer", "OffsetsLoading", "OffsetsMoved", "PositionUnavailable", "Query",
     "QueryDisposed", "QueryRefused", "Reader", "ReliableObservable", "ReliableObserver", "ReliableRxError",
-    "ReliableSubscription", "Sink", "Source", "SourceFailed", "StoreOwned", "StoreUnavailable", "Subject", "abc",
-    "amb", "case", "catch", "catch_with_iterable", "cold", "combine_latest", "compose", "concat",
+    "ReliableSubscription", "Sink", "Source", "SourceFailed", "StoreOwned", "StoreUnavailable", "Subject",
+    "ValueRefused", "abc", "amb", "case", "catch", "catch_with_iterable", "cold", "combine_latest", "compose", "concat",
     "concat_with_iterable", "create", "defer", "empty", "event_time", "for_in", "fork_join", "from_",
     "from_callable", "from_callback", "from_future", "from_iterable", "from_list", "from_marbles", "generate",
     "generate_with_relative_time", "hot", "if_then", "interval", "just", "merge", "never", "of",
