@@ -28,8 +28,10 @@ _APPLICATION_ID = 0x52525831  # "RRX1"
 _BUSY_TIMEOUT_S = 10.0
 _WAL_KEPT_BYTES_MAX = 64 << 20  # what one large commit may leave lying on the disk
 KINDS: Mapping[str, type] = {
-    **dict.fromkeys(("generation", "base", "number", "first", "count", "turn", "n", "end"), int),
-    **dict.fromkeys(("manifest", "blob", "seal"), bytes),
+    **dict.fromkeys(
+        ("generation", "base", "number", "first", "count", "turn", "n", "end", "whole", "version", "notices"), int
+    ),
+    **dict.fromkeys(("manifest", "blob", "seal", "document"), bytes),
     **dict.fromkeys(("stream", "subscriber", "log", "name"), str),
 }
 NUMBER_MIN, NUMBER_MAX = -1, 1 << 62
@@ -46,6 +48,18 @@ def is_of_kind(column: str, cells: Sequence[Any]) -> bool:
     if set(map(type, cells)) != {kind}:
         return False
     return kind is not int or (min(cells) >= NUMBER_MIN and max(cells) <= NUMBER_MAX)
+
+
+def checked(cursor: sqlite3.Cursor, where: str) -> list[Any]:
+    """Return the rows of *cursor*. *Raises* `CheckpointRefused` for a cell that is of another kind than its column."""
+    names = [column[0] for column in cursor.description]
+    rows = cursor.fetchall()
+    for name, cells in zip(names, zip(*rows)):  # noqa: B905 (without rows there are no cells)
+        if not is_of_kind(name, cells):
+            odd = next(cell for cell in cells if not is_of_kind(name, (cell,)))
+            what = f"a cell of column {name!r} holds {repr(odd)[:SHOWN_MAX]}, which was never written there"
+            raise CheckpointRefused(f"{where}: {what}; restore the file", what=what, where=where)
+    return rows
 
 
 class Database:
@@ -145,15 +159,7 @@ class Database:
         """Return the rows of a query, as last committed. *Raises* `CheckpointRefused` for a cell of another kind."""
         self._process.check()
         with self._read_lock, self._free() as connection:
-            cursor = connection.execute(sql, parameters)
-            names = [column[0] for column in cursor.description]
-            rows = cursor.fetchall()
-        for name, cells in zip(names, zip(*rows)):  # noqa: B905 (without rows there are no cells)
-            if not is_of_kind(name, cells):
-                odd = next(cell for cell in cells if not is_of_kind(name, (cell,)))
-                what = f"a cell of column {name!r} holds {repr(odd)[:SHOWN_MAX]}, which was never written there"
-                raise CheckpointRefused(f"{self.path}: {what}; restore the file", what=what, where=str(self.path))
-        return rows
+            return checked(connection.execute(sql, parameters), str(self.path))
 
     @contextmanager
     def snapshot(self) -> Iterator[None]:

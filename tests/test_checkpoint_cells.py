@@ -5,13 +5,17 @@ from __future__ import annotations
 import shutil
 import sqlite3
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from checkpoint import SqliteStore, failures
+from checkpoint.offsets import SqliteOffsets
+from checkpoint.offsets.store import Lease, Partition
 from checkpoint.store import Checkpoint
+from hosting.partitioned.sqlite_registry import SqliteRegistry
 from reliable_rx.errors import LimitExceeded, ReliableRxError
 
 CELLS: dict[str, Any] = {
@@ -141,3 +145,59 @@ def test_a_row_that_is_too_large(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
             log.append([b"x" * 600])
         assert log.append([b"y"]) == 1
         assert log.read(0, 10) == (0, [b"x", b"y"])
+
+
+def held(group: str, partition: Partition) -> Lease:
+    return "a", 1
+
+
+PLACE = ("log", "0")
+
+
+def use_offsets(folder: Path) -> None:
+    with SqliteOffsets(folder, held) as store:
+        store.fetch("g")
+        store.groups()
+        store.commit("g", {PLACE: 20}, {PLACE: ("a", 1)})
+        store.delete("g")
+
+
+def use_registry(folder: Path) -> None:
+    registry = SqliteRegistry(folder / "registry.sqlite", "g")
+    try:
+        version, _ = registry.load()
+        registry.swap(version, b"new", notice=True)
+        assert isinstance(registry._notices(), int | None)
+    finally:
+        registry.close()
+
+
+@pytest.mark.parametrize("value", CELLS)
+@pytest.mark.parametrize("kind", ["offsets", "registry"])
+def test_any_cell_of_what_groups_share(tmp_path: Path, kind: str, value: str) -> None:
+    """Positions of groups and their registries are refused in our words too, and never end a node in a raw error."""
+    whole = tmp_path / "whole"
+    whole.mkdir()
+    use = use_offsets if kind == "offsets" else use_registry
+    if kind == "offsets":
+        with SqliteOffsets(whole, held) as store:
+            store.commit("g", {PLACE: 12}, {PLACE: ("a", 1)})
+            store.commit("g", {PLACE: 14}, {PLACE: ("a", 1)})
+    else:
+        use(whole)
+    connection = sqlite3.connect(whole / f"{kind}.sqlite")
+    tables = [table for (table,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")]
+    columns = [(table, row[1]) for table in tables for row in connection.execute(f"PRAGMA table_info({table})")]
+    connection.close()
+    assert len(columns) >= 3
+    for number, (table, column) in enumerate(columns):
+        folder = tmp_path / str(number)
+        shutil.copytree(whole, folder)
+        connection = sqlite3.connect(folder / f"{kind}.sqlite")
+        with suppress(sqlite3.IntegrityError), connection:
+            connection.execute(f"UPDATE {table} SET {column} = ?", (CELLS[value],))
+        connection.close()
+        try:
+            refused(use, folder)
+        except Exception as error:
+            raise AssertionError(f"{table}.{column} as {value}") from error

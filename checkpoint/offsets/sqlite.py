@@ -20,7 +20,7 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
-from checkpoint.database import Database
+from checkpoint.database import Database, checked
 from checkpoint.envelope import KEY_BYTES_MAX, KEY_BYTES_MIN, KeyRing
 from checkpoint.failures import unavailable
 from checkpoint.files import RealDisk, make_directory, read_or_create
@@ -45,8 +45,8 @@ class _Reading:
 
 
 class _Writing(_Reading):
-    def __init__(self, connection: sqlite3.Connection) -> None:
-        super().__init__(lambda sql, parameters: connection.execute(sql, parameters).fetchall())
+    def __init__(self, connection: sqlite3.Connection, where: str) -> None:
+        super().__init__(lambda sql, parameters: checked(connection.execute(sql, parameters), where))
         self._connection = connection
 
     def append(self, row: Row) -> None:
@@ -63,7 +63,7 @@ class _SqliteRows:
     @contextmanager
     def writing(self) -> Iterator[_Writing]:
         with self._database.transaction() as connection:
-            yield _Writing(connection)
+            yield _Writing(connection, str(self._database.path))
 
     @contextmanager
     def reading(self) -> Iterator[_Reading]:

@@ -13,6 +13,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
+from checkpoint.database import checked
 from checkpoint.failures import unavailable
 from checkpoint.ownership import Ownership, keep_for_parent, tell_of_forks
 from hosting.partitioned.registry import Cancel, Subscribers
@@ -54,7 +55,8 @@ class SqliteRegistry:
         self._ownership.check_process()
         with self._lock, unavailable(self._where):
             sql = "SELECT version, document FROM registry WHERE name = ?"
-            return self._open().execute(sql, (self._name,)).fetchone() or (0, None)
+            rows = checked(self._open().execute(sql, (self._name,)), self._where)
+            return rows[0] if rows else (0, None)
 
     def swap(self, expected_version: int, document: bytes, *, notice: bool) -> bool:
         self._ownership.check()
@@ -102,7 +104,7 @@ class SqliteRegistry:
                 self._subscribers.call()
 
     def _notices(self) -> int | None:
-        with suppress(sqlite3.Error, StoreUnavailable):
+        with suppress(sqlite3.Error, StoreUnavailable, ValueError, TypeError, OverflowError):
             sql = "SELECT notices FROM registry WHERE name = ?"
             (count,) = self._open().execute(sql, (self._name,)).fetchone() or (0,)
             return int(count)
