@@ -46,6 +46,17 @@ def refusal(evaluator: QueryEvaluator, turn: int, error: OtherCode) -> Checkpoin
     )
 
 
+def needs_its_own(error: OtherCode) -> CheckpointRefused:
+    """Say that a store cannot be used here, as its code is another interpreter's."""
+    there = error.makers
+    return CheckpointRefused(
+        f"the store holds {error.what}, which is not loaded here: use Python {there.minor} (reactivex "
+        f"{there.reactivex}, cloudpickle {there.cloudpickle}), or start its app once with this one and stop it cleanly",
+        what=error.what,
+        where="code",
+    )
+
+
 @contextmanager
 def explained(evaluator: QueryEvaluator, turn: int) -> Iterator[None]:
     """Let a replay that meets code of another interpreter say what to do."""

@@ -14,6 +14,7 @@ from typing import Any
 
 from checkpoint.codec import decode, encode
 from checkpoint.store import Store
+from hosting import interpreters
 from hosting.engine import QueryEngine
 from hosting.reorder import END, Entry
 from hosting.snapshot import load
@@ -101,6 +102,8 @@ def recovered(store: Store) -> QueryEngine:
         )
     engine = QueryEngine()
     load(engine, found.chunks, decode(found.meta)["engine"])
+    if engine.suspended.other_code is not None:
+        raise interpreters.needs_its_own(engine.suspended.other_code)
     return engine
 
 

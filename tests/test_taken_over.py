@@ -1,0 +1,127 @@
+"""Every operator is taken over from a store of another interpreter: its state goes on with the functions of today.
+
+Another interpreter is played by other `Makers`: what was stored under them is not loaded. After every turn the engine
+is turned into bytes and loaded by the next such interpreter, whose app declares the same query.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from every_case import CASES, lanes
+from test_edit_reports import EDITS, HOSTABLE, STREAMS
+
+import checkpoint.code
+import reliable_rx as rx
+from checkpoint import MemoryStore
+from checkpoint.codec import decode, encode
+from hosting import ListSource, QueryEvaluator
+from hosting.snapshot import Snapshot, load
+from reliable_rx import operators as ops
+from reliable_rx.errors import CheckpointRefused
+from reliable_rx.limits import Limits
+from reliable_rx.testing import parse_marbles
+from reliable_rx.testing.hosted import HostedRun
+from reliable_rx.testing.oracle import comparable
+from spark_bridge.keyed.moving import recovered
+
+HOLDS_CODE = (
+    "switch_latest:", "switch_map", "merge_all:", "concat_all:", "exclusive:", "merge: max_concurrent",
+    "flat_map: list of sequences", "window_with_count: numbered", "shared with two sources",
+)  # fmt: skip
+"""Cases whose state holds functions, or queries with functions in them, as elements: they stay behind."""
+REAL = checkpoint.code.makers()
+
+
+class Interpreters:
+    """Whose turn it is."""
+
+    def __init__(self, patch: pytest.MonkeyPatch) -> None:
+        self.number = 0
+        patch.setattr(
+            checkpoint.code, "makers", lambda: REAL._replace(bytecode=self.number, python=f"3.{self.number}.0")
+        )
+
+    def change(self) -> None:
+        self.number += 1
+
+
+@pytest.fixture
+def interpreters(monkeypatch: pytest.MonkeyPatch) -> Interpreters:
+    return Interpreters(monkeypatch)
+
+
+class TakenOverRun(HostedRun):
+    """A run that goes on in another interpreter after every turn."""
+
+    def __init__(self, case: Any, sources: int, interpreters: Interpreters | None) -> None:
+        streams = [parse_marbles(STREAMS[n % 2]) for n in range(sources)]
+        super().__init__(lambda ops, rx, *s: self.made(), streams, 40.0, crash=False)
+        self.case, self.interpreters = case, interpreters
+        self.number = 0
+        self.told = False
+
+    def made(self) -> Any:
+        """Return the query, with another function before it in every interpreter, as its code is another one there."""
+        sources = [EDITS["a function"](rx.source(f"s{n}"), self.number % 2) for n in range(len(self.streams))]
+        return self.case(ops, rx, *sources)
+
+    def take(self, turn: Any) -> None:
+        super().take(turn)
+        if self.interpreters is not None:
+            snapshot = Snapshot(self.engine, full=True)
+            while not snapshot.write_some(1000):
+                pass
+            chunks, head = snapshot.chunks(), encode(snapshot.header)
+            self.interpreters.change()
+            self.number += 1
+            self.engine = self.new_engine()
+            self.engine.suspended.declare("query", self.made(), "fail", Limits(), None)
+            load(self.engine, chunks, decode(head))
+            self.told = self.told or any(each.dropped or each.fresh for each in self.engine.reports.values())
+            assert not self.engine.suspended
+
+
+@pytest.mark.parametrize("name", lanes(HOSTABLE, fast=1, every=3))
+def test_every_operator_is_taken_over(name: str, interpreters: Interpreters) -> None:
+    """All that an operator keeps and that is data is there for the functions of today; of the rest the report tells."""
+    case = CASES[name]
+    plain = TakenOverRun(case.build, case.sources, None).play()
+    run = TakenOverRun(case.build, case.sources, interpreters)
+    record = run.play()
+    assert run.told or [comparable(each) for each in record] == [comparable(each) for each in plain]
+    assert not run.told or any(part in name for part in HOLDS_CODE), name
+
+
+def evaluator_on(store: MemoryStore, query: Any) -> QueryEvaluator:
+    evaluator = QueryEvaluator(store, background=False)
+    evaluator.source("n", ListSource([1, 2, 3], follow=True))
+    evaluator.create("q", query)
+    return evaluator
+
+
+def test_a_checkpoint_comes_before_all_else(interpreters: Interpreters) -> None:
+    """Killed at once after it was taken over, a store needs the new interpreter, and nothing of the old one."""
+    store = MemoryStore()
+    with evaluator_on(store, rx.source("n").map(lambda n: n * 2).scan(lambda a, n: a + n)) as evaluator:
+        evaluator.run(until=lambda: evaluator.events_in == 3)
+    interpreters.change()
+    evaluator = evaluator_on(store, rx.source("n").map(lambda n: n * 3).scan(lambda a, n: a + n))
+    evaluator.start()
+    assert evaluator.store.generations()[-1].generation == 2
+    evaluator.close()
+    again = evaluator_on(store, rx.source("n").map(lambda n: n * 3).scan(lambda a, n: a + n))
+    again.start()
+    assert again.warnings == []
+    again.close()
+
+
+def test_spark_is_told_too(interpreters: Interpreters) -> None:
+    """State that is to move to Spark is not taken out of a store whose code is another interpreter's."""
+    store = MemoryStore()
+    with evaluator_on(store, rx.source("n").map(lambda n: n * 2)) as evaluator:
+        evaluator.run(until=lambda: evaluator.events_in == 3)
+    interpreters.change()
+    with pytest.raises(CheckpointRefused, match=r"code of Python 3\.0 \(this is 3\.1\)"):
+        recovered(store)
