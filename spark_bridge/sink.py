@@ -13,6 +13,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from checkpoint.failures import unavailable
+from hosting.sinks.text import shown
 from reliable_rx.errors import InternalError, SourceFailed, ValueRefused, described, invariant
 from spark_bridge.feeds import record_batch
 from spark_bridge.log.bells import ring
@@ -87,7 +88,7 @@ class MicroBatchSink:
             return
         self.flush()
         invariant(n == self._durable, f"the end has id {self._durable}, not {n}")
-        text = "" if error is None else repr(error)
+        text = "" if error is None else shown(error)
         with unavailable(self._where):
             newest = self._writer.check_query(self._query)
             if newest is not None and newest.ended == text:  # to write it has failed, behind the manifest

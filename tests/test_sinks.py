@@ -27,6 +27,7 @@ from hosting.sinks.flushed_mark import FlushedMark
 from reliable_rx import probes
 from reliable_rx.errors import CheckpointRefused, InternalError, PositionUnavailable, StoreOwned, StoreUnavailable
 from reliable_rx.testing import check_sink
+from reliable_rx.testing.hostile import ERRORS, Hostile
 
 
 class Price(NamedTuple):
@@ -658,3 +659,18 @@ def test_killed_while_writing(tmp_path: Path, kind: str) -> None:
 def test_killed_while_writing_many_times(tmp_path: Path, kind: str) -> None:
     """The same, fifty times over."""
     check_kills(kind, tmp_path / "out", 50, 2)
+
+
+@pytest.mark.parametrize("hostile", ERRORS, ids=repr)
+@pytest.mark.parametrize("which", [0, 1])
+def test_any_error_may_be_the_end(tmp_path: Path, which: int, hostile: Hostile) -> None:
+    """Whatever it says of itself, the end is written, and the sink knows it."""
+    sink = makers(tmp_path)[which]()
+    sink.open("s")
+    sink.write(0, ["a"])
+    sink.end(1, hostile.make())
+    sink.flush()
+    sink.close()
+    sink = makers(tmp_path)[which]()
+    assert sink.open("s") == 2
+    sink.close()

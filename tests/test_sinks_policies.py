@@ -336,6 +336,25 @@ def test_a_sink_that_comes_late(tmp_path: Path) -> None:
     assert [line.get("value") for line in lines_of(path.with_stem("few"))] == [0, 1, 2, None]
 
 
+def test_a_sink_of_a_query_that_only_the_journal_has(tmp_path: Path) -> None:
+    """A query created while running, a crash, and a sink that is declared before the replay has made it again."""
+    path = tmp_path / "out.jsonl"
+    store = MemoryStore()
+    for start in range(2):
+        evaluator = QueryEvaluator(store, background=False, checkpoint_interval_s=1e9, retain_events=1)
+        evaluator.source("n", ListSource([1, 2, 3]))
+        if start:
+            evaluator.sink("late", JsonLinesSink(path))
+        evaluator.start()
+        if not start:
+            evaluator.create("late", rx.source("n").map(lambda n: -n))
+        evaluator.run()
+        evaluator.close()
+        store.crash()
+        store = store.reopen()
+    assert [line.get("value") for line in lines_of(path)] == [-1, -2, -3, None]
+
+
 class Plain:
     """A sink that cannot leave ids out."""
 

@@ -20,6 +20,7 @@ from hosting import ListSource, QueryEvaluator
 from reliable_rx import operators as ops
 from reliable_rx.errors import StoreUnavailable, ValueRefused
 from reliable_rx.testing import check_sink
+from reliable_rx.testing.hostile import ERRORS, Hostile
 from spark_bridge import LogFull, LogRefused, MicroBatchSink, MicroBatchSource
 from spark_bridge.log import names
 from spark_bridge.log.parts import CHUNK_ROWS_MAX
@@ -42,6 +43,19 @@ def test_it_keeps_the_promises_of_a_sink(tmp_path: Path) -> None:
     """Restarts at every id, ids that come again, a gap, the end with an id of its own."""
     values = [(n,) for n in range(3)]
     check_sink(lambda: MicroBatchSink(tmp_path, SCHEMA), lambda: read_back(tmp_path), values=values)
+
+
+@pytest.mark.parametrize("hostile", [each for each in ERRORS if each.name != "long"], ids=repr)
+def test_any_error_may_be_the_end(tmp_path: Path, hostile: Hostile) -> None:
+    """Whatever it says of itself, the log has an end behind the last row, and the sink knows it."""
+    error = hostile.make()
+    sink = MicroBatchSink(tmp_path, SCHEMA)
+    sink.open("numbers")
+    sink.write(0, [Number(1)])
+    sink.end(1, error)
+    batch = MicroBatchSource(tmp_path).open("0", 0).fetch(10)
+    assert batch.ended and batch.error is not None
+    assert MicroBatchSink(tmp_path, SCHEMA).open("numbers") == 2
 
 
 @pytest.mark.parametrize("error", [None, ValueError("no more")])
