@@ -8,7 +8,7 @@ ones count, so that the document does not grow for ever and yet no epoch is used
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any, TypeVar
 
@@ -104,6 +104,7 @@ class Group:
 
     def to_bytes(self) -> bytes:
         """Return the document as it is stored."""
+        catalogs = list(self.catalogs.values())
         document = {
             "format": FORMAT,
             "group": self.name,
@@ -117,18 +118,19 @@ class Group:
             "catalogs": list(self.catalogs),
             "stale": self.stale,
             "members": {name: _seat_row(seat) for name, seat in self.members.items()},
-            "partitions": [self._row(partition) for partition in self.holds],
+            "partitions": [self._row(partition, catalogs) for partition in self.holds],
         }
         return json.dumps(document, separators=(",", ":")).encode()
 
-    def _row(self, partition: Partition) -> list[Any]:
+    def _row(self, partition: Partition, catalogs: Sequence[Mapping[Partition, Shard]]) -> list[Any]:
         hold, target = self.holds[partition], self.target.get(partition)
-        listed = [
-            [place, [_pair(each) for each in shard.parents], shard.base, shard.room, shard.weight]
-            for place, catalog in enumerate(self.catalogs.values())
-            if (shard := catalog.get(partition)) is not None
-        ]
-        return [*_pair(partition), hold.status.value, hold.owner, hold.epoch, target, listed]
+        listed = []
+        for place, catalog in enumerate(catalogs):
+            shard = catalog.get(partition)
+            if shard is not None:
+                parents = [_pair(each) for each in shard.parents] if shard.parents else ()
+                listed.append((place, parents, shard.base, shard.room, shard.weight))
+        return [partition.source, partition.name, hold.status.value, hold.owner, hold.epoch, target, listed]
 
 
 def _seat_row(seat: Seat) -> dict[str, Any]:
