@@ -22,6 +22,8 @@ import reactivex
 import typing_extensions
 from lanes import at_each_commit, left_to_commits
 
+from hosting.cli.command import main
+
 ROOT = Path(__file__).parent.parent
 PROCESS = Path(__file__).parent / "interpreter_process.py"
 HERE = ".".join(map(str, sys.version_info[:2]))
@@ -167,3 +169,14 @@ def test_looking_needs_no_code(app: App) -> None:
         assert "value = 145" in state.stdout, state.stdout + state.stderr
         tail = app.python(version, "-m", "hosting.cli", "tail", str(app.store), "scan")
         assert tail.stdout.splitlines()[-1] == "9\t145", tail.stderr
+
+
+@left_to_commits
+def test_a_repair_passes_over_what_another_interpreter_did(app: App, capsys: pytest.CaptureFixture[str]) -> None:
+    """Turns that only another interpreter could take again are passed over once that is agreed to."""
+    app.run(others()[0], 5)
+    app.run(others()[0], 10, "kill")
+    assert main(["store", "repair", str(app.store), "--yes"]) == 0
+    assert "they cannot be taken again" in capsys.readouterr().out
+    said = app.run(HERE, 15)
+    assert said["status"]["scan"] == "running"

@@ -14,7 +14,7 @@ from checkpoint.salvage import Unreadable
 from hosting import ListSource, QueryEvaluator
 from reliable_rx import operators as ops
 from reliable_rx.errors import CheckpointRefused, QueryRefused
-from reliable_rx.testing.hostile import Emits
+from reliable_rx.testing.hostile import STORABLE, VALUES, Emits, Hostile
 
 
 def add(total: int, n: int) -> int:
@@ -331,3 +331,34 @@ def test_what_reads_a_query_that_is_lost_before_a_crash_ends_with_it() -> None:
 
 def len_and(total: int, text: str) -> int:
     return total + 1
+
+
+@pytest.mark.parametrize("value", VALUES, ids=repr)
+def test_pushed_values(value: Hostile) -> None:
+    """What cannot be had again is refused when it is pushed; everything else is taken, kills and all."""
+    store = MemoryStore()
+
+    def opened() -> tuple[QueryEvaluator, Any]:
+        evaluator = evaluator_on(store, [1, 2, 3])
+        pushed = evaluator.push("pushed")
+        evaluator.create("pairs", rx.source("pushed").pipe(ops.pairwise()))
+        evaluator.start()
+        return evaluator, pushed
+
+    evaluator, pushed = opened()
+    if value.kind == STORABLE:
+        pushed.push([1, value.make(), 2])
+    else:
+        with pytest.raises(TypeError, match="cannot be pushed"):
+            pushed.push([1, value.make(), 2])
+        pushed.push([1, 2])
+    for _ in range(3):
+        work(evaluator)
+        evaluator.flush()
+        evaluator.abandon()
+        store = store.reopen()
+        evaluator, pushed = opened()
+        work(evaluator)
+        assert values(evaluator, "sum") == [1, 3, 6]
+        assert len(values(evaluator, "pairs")) == pushed.end - 1
+        evaluator.checkpoint()

@@ -13,7 +13,7 @@ from checkpoint.codec import decode, encode
 from checkpoint.log import Log
 from hosting.blame import blamed
 from hosting.sources.bad_records import RAW_MAX, OnBadRecord, check_policy, reason_of
-from reliable_rx.errors import PositionUnavailable, SourceFailed, StoreUnavailable
+from reliable_rx.errors import PositionUnavailable, SourceFailed, StoreUnavailable, described
 from reliable_rx.reliable import Batch, Rejected
 
 VALUE, COMPLETED, ERROR, UNREADABLE = 0, 1, 2, 3
@@ -21,6 +21,25 @@ VALUE, COMPLETED, ERROR, UNREADABLE = 0, 1, 2, 3
 
 class LogUnavailable(StoreUnavailable):
     """A pushed input cannot be read now: wait until it can, as until one can write."""
+
+
+NAMES_A_CLASS = b"\x93"  # the opcode of pickle that looks a name up; data may hold the byte too
+
+
+def stored(value: Any) -> bytes:
+    """Return *value* as it lies in the log; refuse one that could not be read again, before it is durable."""
+    try:
+        data = encode((VALUE, value))
+        if NAMES_A_CLASS in data:  # plain data cannot fail
+            decode(data)
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:  # a value's own code may raise anything
+        raise TypeError(
+            f"a value of type {type(value).__name__} cannot be pushed: it does not survive pickling "
+            f"({described(error)}); push plain data"
+        ) from error
+    return data
 
 
 class PushedStream:
@@ -35,12 +54,15 @@ class PushedStream:
         self._wakers: tuple[Callable[[], None], ...] = (wake,)
 
     def on_next(self, value: Any) -> int:
-        """Append *value*; return its id once it is durable. *Raises* `StoreUnavailable`, and then it is not in."""
+        """Append *value*; return its id once it is durable.
+
+        *Raises* `StoreUnavailable`, and then it is not in; `TypeError` for what does not go into bytes and back.
+        """
         return self.push((value,))
 
     def push(self, values: Sequence[Any]) -> int:
         """Append several values at the price of one; return the id of the first."""
-        first = self._log.append([encode((VALUE, value)) for value in values])
+        first = self._log.append([stored(value) for value in values])
         self._wake()
         return first
 
