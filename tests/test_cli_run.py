@@ -12,6 +12,9 @@ import pytest
 from cli_process import cli, running, wait_for, write
 from conditions import until
 from lanes import at_each_commit
+from postgres_server import PostgresServer
+
+from checkpoint import PostgresStore
 
 ENDLESS = """
 from hosting import App, GeneratorSource, JsonLinesSink
@@ -89,6 +92,18 @@ def test_a_finite_app_runs_to_its_end_and_stays_there(tmp_path: Path) -> None:
     assert "all sources have ended: 6 events in and 6 out" in first.stdout
     again = cli("run", "finite:app", "--store", "here", cwd=tmp_path)
     assert "0 events in and 0 out" in again.stdout
+
+
+def test_an_app_is_hosted_in_a_database(tmp_path: Path, postgres: PostgresServer) -> None:
+    """With the address of a database the store is there, under the app's name, and no folder is made of the address."""
+    name = f"finite_{tmp_path.name}"
+    write(tmp_path, f"{name}.py", FINITE)
+    first, second = (cli("run", f"{name}.py:app", "--store", postgres.dsn, cwd=tmp_path) for _ in range(2))
+    assert "in the database" in first.stdout
+    assert "going on from checkpoint" in second.stdout
+    assert [each.name for each in tmp_path.iterdir() if each.name != "__pycache__"] == [f"{name}.py"]
+    with PostgresStore.read_only(postgres.dsn, name) as reader:
+        assert reader.streams() == ["counts", "twice"]
 
 
 def test_a_second_process_is_refused(tmp_path: Path) -> None:
