@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
+import leftovers
 import pytest
 from hypothesis import Phase, settings
 from hypothesis.internal.conjecture import engine
@@ -38,6 +39,16 @@ def pytest_ignore_collect(collection_path: Path) -> bool | None:
     return True if Lane.fast_alone and collection_path == SPARK else None
 
 
+@pytest.fixture(autouse=True)
+def nothing_left(request: pytest.FixtureRequest) -> Iterator[None]:
+    """No test leaves the collector off; and none of the fast lane a thread, an open file or a child process."""
+    before = leftovers.now()
+    yield
+    left = [] if request.node.get_closest_marker("leaves") else leftovers.left(before)
+    if left and (Lane.fast_alone or leftovers.COLLECTOR in left):
+        pytest.fail(f"the test has left behind: {'; '.join(left)}", pytrace=False)
+
+
 @pytest.fixture
 def unshrunk() -> Iterator[None]:
     """Have Hypothesis look for a failure, and not make it small: that takes most of the time where one is planted."""
@@ -51,7 +62,9 @@ def unshrunk() -> Iterator[None]:
 @pytest.fixture(scope="session")
 def postgres() -> Iterator[PostgresServer]:
     """A server for the whole run, which does not sync: what it has acknowledged it loses only with the machine."""
-    yield from _server(durable=False)
+    for server in _server(durable=False):
+        leftovers.KEPT |= leftovers.children()
+        yield server
 
 
 @pytest.fixture

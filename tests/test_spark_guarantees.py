@@ -137,6 +137,7 @@ def test_an_evaluator_may_come_before_its_log(tmp_path: Path) -> None:
     evaluator.create("sum", rx.merge(rx.source("rows"), rx.source("others")).map(lambda row: row["n"]).pipe(ops.sum()))
     evaluator.run(until=look)
     assert [value for part in evaluator.stream("sum").read(0, 9) for value in part.values] == [100 + sum(range(10))]
+    evaluator.close()
 
 
 def test_a_lost_log_is_found_out_by_its_readers(tmp_path: Path) -> None:

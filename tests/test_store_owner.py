@@ -217,7 +217,7 @@ def test_a_folder_that_comes_back_is_gone_on_with(tmp_path: Path) -> None:
     """A folder that was moved, or whose disk was away, stops an evaluator without loss, and seen; it goes on when it is
     there again."""
     folder, came = tmp_path / "store", list[int]()
-    with QueryEvaluator(SqliteStore(folder), checkpoint_interval_s=0.05) as evaluator:
+    with SqliteStore(folder) as store, QueryEvaluator(store, checkpoint_interval_s=0.05) as evaluator:
         pushed = evaluator.push("n")
         evaluator.create("all", rx.source("n"))
         evaluator.start()

@@ -1,0 +1,122 @@
+"""What a test may not leave behind: the garbage collector off, a thread, an open file, a child process.
+
+Whoever comes next would pay for it, or fail in its place. Looked at before and after every test, cheaply: only where
+something is left the cycles are collected and threads that are ending are waited for.
+"""
+
+from __future__ import annotations
+
+import gc
+import os
+import sys
+import threading
+import time
+from pathlib import Path
+from typing import NamedTuple
+
+from reliable_rx.loop import SHARED
+
+PACKAGES = ("reliable_rx", "checkpoint", "hosting", "spark_bridge")
+COLLECTOR = "the garbage collector, which is off"
+ENDING_S = 2.0
+FILES = Path("/proc/self/fd")
+TASKS = Path("/proc/self/task")
+SERVANTS = ("multiprocessing.resource_tracker", "multiprocessing.forkserver")
+KEPT = set[str]()
+"""Processes that a whole run has in common."""
+LIBRARIES = (sys.prefix, sys.base_prefix, "/usr/", "/dev/", "/proc/", "/sys/")
+"""Files below these are read once and kept by whoever has read them: time zones, fonts, shared objects."""
+
+
+class State(NamedTuple):
+    """What there is at one moment."""
+
+    collects: bool
+    threads: frozenset[threading.Thread]
+    descriptors: frozenset[str]
+    children: frozenset[str]
+
+
+def now() -> State:
+    """Look at this process."""
+    return State(gc.isenabled(), frozenset(filter(counts, threading.enumerate())), descriptors(), children())
+
+
+def counts(thread: threading.Thread) -> bool:
+    """Whether *thread* is one that somebody must end: of the library, or one that keeps the process alive."""
+    if not thread.daemon:
+        return True
+    if thread is SHARED.thread:  # which all un-hosted queries of a process have in common
+        return False
+    target = getattr(thread, "_target", None)
+    where = getattr(target, "__module__", None) or type(thread).__module__
+    return where.partition(".")[0] in PACKAGES
+
+
+def descriptors() -> frozenset[str]:
+    """Return the file descriptors that are open here, where the system tells."""
+    try:
+        return frozenset(filter(is_open, os.listdir(FILES)))
+    except OSError:
+        return frozenset()
+
+
+def is_open(descriptor: str) -> bool:
+    """Whether *descriptor* is open: the one that was used to list them is not any more."""
+    try:
+        os.fstat(int(descriptor))
+    except OSError:
+        return False
+    return True
+
+
+def path_of(descriptor: str) -> str:
+    """Return the path of the regular file that *descriptor* is open for; empty for others, and for a library's."""
+    try:
+        path = os.readlink(f"{FILES}/{descriptor}")
+    except OSError:  # the one that listed them
+        return ""
+    return path if path.startswith("/") and not path.startswith(LIBRARIES) else ""
+
+
+def children() -> frozenset[str]:
+    """Return the ids of child processes of the thread that runs the tests."""
+    try:
+        return frozenset((TASKS / str(os.getpid()) / "children").read_text().split())
+    except OSError:
+        return frozenset()
+
+
+def is_servant(process: str) -> bool:
+    """Whether *process* is one that is started once and kept: by the run, or by `multiprocessing`."""
+    return process in KEPT or any(each in command(process) for each in SERVANTS)
+
+
+def left(before: State) -> list[str]:
+    """Say what is there that was not there *before*, and put the collector right."""
+    found = [] if gc.isenabled() or not before.collects else [COLLECTOR]
+    if found:
+        gc.enable()
+    if _more(before, now()):
+        gc.collect()
+        deadline = time.monotonic() + ENDING_S
+        for thread in now().threads - before.threads:
+            thread.join(max(0.0, deadline - time.monotonic()))
+    return found + _more(before, now())
+
+
+def _more(before: State, after: State) -> list[str]:
+    processes = [each for each in sorted(after.children - before.children) if not is_servant(each)]
+    return [
+        *(f"thread {each.name!r}" for each in after.threads - before.threads),
+        *(f"open file {path}" for path in sorted(filter(None, map(path_of, after.descriptors - before.descriptors)))),
+        *(f"process {each} ({command(each)})" for each in processes),
+    ]
+
+
+def command(process: str) -> str:
+    """Return the command line of a process."""
+    try:
+        return Path(f"/proc/{process}/cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")[:100].strip()
+    except OSError:
+        return "gone"
