@@ -36,7 +36,7 @@ def test_single_outputs_are_stored_in_large_segments() -> None:
 def test_the_last_outputs_are_flushed_though_nothing_follows(tmp_path: Path) -> None:
     """What becomes visible while a checkpoint is under way goes out with another one, also where no event comes."""
     begun = threading.Event()
-    with SqliteStore(tmp_path / "store") as store, QueryEvaluator(store, checkpoint_interval_s=0.0) as evaluator:
+    with SqliteStore(tmp_path / "store") as store, QueryEvaluator(store, checkpoint_interval_s=1e-6) as evaluator:
         pushed = evaluator.push("n")
         evaluator.create("same", rx.source("n").map(lambda n: {"n": n}))
         evaluator.sink("same", SqliteTableSink(tmp_path / "out.db", "same"))

@@ -181,7 +181,7 @@ def test_sinks_get_all_without_more_events_after_a_kill(tmp_path: Path, steps: i
     back = MicroBatchSource(tmp_path / "back")
     for life in range(2):
         with SqliteStore(tmp_path / "store") as store:
-            evaluator = QueryEvaluator(store, checkpoint_interval_s=0.0, batch_events_max=4)
+            evaluator = QueryEvaluator(store, checkpoint_interval_s=1e-6, batch_events_max=4)
             evaluator.source("rows", MicroBatchSource(tmp_path / "log"))
             evaluator.create("numbers", rx.source("rows").map(lambda row: {"n": row["n"]}))
             evaluator.sink("numbers", JsonLinesSink(tmp_path / "out"))

@@ -147,7 +147,7 @@ def test_a_crowd_at_one_evaluator(size: tuple[int, int, int]) -> None:
     pushers, count, lives = size
     crowd = Crowd()
     with switching(), QueryEvaluator(
-        MemoryStore(), batch_events_max=5, retain_events=3, checkpoint_interval_s=0.0, buffer_events_max=50
+        MemoryStore(), batch_events_max=5, retain_events=3, checkpoint_interval_s=1e-6, buffer_events_max=50
     ) as evaluator:  # fmt: skip
         pushed = evaluator.push("pushed")
         evaluator.create("all", rx.source("pushed"))

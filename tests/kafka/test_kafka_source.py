@@ -317,6 +317,7 @@ def test_a_refused_commit_is_due_again_unless_a_newer_one_is(caplog: pytest.LogC
 # -- brokers that do not answer
 
 
+@pytest.mark.leaves  # a thread that waits for brokers that are gone
 def test_brokers_that_go_away_are_waited_for_and_named(
     caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
