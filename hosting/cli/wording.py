@@ -7,7 +7,7 @@ import logging
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, datetime
-from typing import Any, TextIO
+from typing import Any
 
 from hosting.sinks.plain import to_plain
 
@@ -30,19 +30,15 @@ def complain(text: str) -> None:
     sys.stderr.write(f"reliable-rx: {text}\n")
 
 
-class _Stderr(logging.StreamHandler[TextIO]):
+class _Stderr(logging.Handler):
     """Writes to what stderr is now: a live display puts lines above itself that way."""
 
-    def __init__(self) -> None:
-        logging.Handler.__init__(self)
-
-    @property
-    def stream(self) -> TextIO:
-        return sys.stderr
-
-    @stream.setter
-    def stream(self, stream: TextIO) -> None:
-        """Nothing is kept."""
+    def emit(self, record: logging.LogRecord) -> None:
+        try:
+            sys.stderr.write(f"{self.format(record)}\n")
+            sys.stderr.flush()
+        except Exception:
+            self.handleError(record)
 
 
 def log_to_stderr() -> None:
