@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import pytest
+from lanes import at_each_commit, share_of
 
 from checkpoint.codec import decode, digest, encode
 from checkpoint.plain import shown
 from reliable_rx.errors import described, text_of, type_of
+from reliable_rx.testing import check_query, hostile
 from reliable_rx.testing.hostile import ERRORS, STORABLE, UNREADABLE, VALUES, Hostile
+
+QUICK = ("Refused", "Holding", "Wordless")
 
 
 @pytest.mark.parametrize("value", VALUES, ids=repr)
@@ -41,3 +45,31 @@ def test_each_error_can_be_stored(error: Hostile) -> None:
     if error.name != "Telling":
         assert (text_of(again), described(again)) == (text_of(error.make()), described(error.make()))
     assert digest([again]) == digest([error.make()])
+
+
+QUERIES = {
+    "pairwise": lambda ops, rx, s: s.pipe(ops.pairwise()),
+    "buffers": lambda ops, rx, s: s.pipe(ops.buffer_with_count(2)),
+    "the last": lambda ops, rx, s: s.pipe(ops.scan(lambda before, value: value), ops.last()),
+    "delayed": lambda ops, rx, s: s.pipe(ops.delay(1.5)),
+    "windows": lambda ops, rx, s: s.pipe(ops.window_with_count(2), ops.flat_map(lambda each: each.pipe(ops.to_list()))),
+    "replayed": lambda ops, rx, s: s.pipe(ops.start_with(0), ops.take_last(3)),
+}
+
+
+@pytest.mark.parametrize("name", QUERIES)
+def test_queries_over_hostile_values(name: str) -> None:
+    """Hostile values pass operators as they pass those of `reactivex`, crashed anywhere and read from bytes."""
+    check_query(QUERIES[name], values=hostile.values(STORABLE), events_max=6, examples=share_of(40))
+
+
+@pytest.mark.parametrize("error", [each if each.name in QUICK else at_each_commit(each) for each in ERRORS], ids=repr)
+def test_queries_that_raise(error: Hostile) -> None:
+    """Errors of every kind end a query as they end it on `reactivex`, and come out of bytes as what they were."""
+    if not isinstance(error.make(), Exception) or error.name in ("Telling", "StopIteration"):
+        pytest.skip("goes through plain reactivex, or says something else each time")
+    check_query(
+        lambda ops, rx, s: s.pipe(ops.map(hostile.Raises(error.name)), ops.pairwise()),
+        examples=share_of(20),
+        events_max=6,
+    )

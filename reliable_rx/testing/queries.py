@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from reliable_rx.errors import NondeterminismDetected
+from reliable_rx.errors import NondeterminismDetected, text_of, type_of
 from reliable_rx.testing.hosted import HostedRun
 from reliable_rx.testing.marbles import COMPLETED, ERROR, NEXT, Timed
 from reliable_rx.testing.oracle import SourceError, compare
@@ -124,7 +124,7 @@ def facts(engine: QueryEngine) -> dict[str, Any]:
         "number": engine.number,
         "orders": engine.orders,
         "live": engine.live,
-        "failures": {source: str(error) for source, error in engine.failures.items()},
+        "failures": {source: text_of(error) for source, error in engine.failures.items()},
         "drained": engine.drained,
         "next ids": {name: each.emitted for name, each in engine.standing.items()},
     }
@@ -153,8 +153,10 @@ def check_repeated(turn: Turn, first_time: Sequence[Output], again: Sequence[Out
 
 
 def plain_output(out: Output) -> tuple[Any, ...]:
-    error = None if out.error is None else (type(out.error), str(out.error))
-    return (out.name, out.first, list(out.values), out.ended, error)
+    from checkpoint.codec import digest
+
+    error = None if out.error is None else (type_of(out.error), text_of(out.error))
+    return (out.name, out.first, len(out.values), digest(list(out.values)), out.ended, error)
 
 
 def run_stored(build: Build, streams: Streams, until_s: float, script: Script) -> list[Timed]:
