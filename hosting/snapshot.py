@@ -65,6 +65,7 @@ class Snapshot:
         self.pending = everything(engine) if full else iter(list(self.taken))
         if not full and self.gone:
             self._encode([(key, None) for key in self.gone])
+            self.spoilt.clear()  # under a key that cannot be written no row ever was
 
     def _guard(self, unit: Any) -> None:
         """Write the row of *unit* if it is still to be written, since it is about to change.

@@ -7,6 +7,7 @@ from signal import SIGINT, default_int_handler, raise_signal, signal
 from typing import Any
 
 import pytest
+from hostile_world import STATES
 
 import reliable_rx as rx
 from checkpoint import MemoryStore
@@ -362,3 +363,24 @@ def test_pushed_values(value: Hostile) -> None:
         assert values(evaluator, "sum") == [1, 3, 6]
         assert len(values(evaluator, "pairs")) == pushed.end - 1
         evaluator.checkpoint()
+
+
+@pytest.mark.parametrize("value", [each.name for each in VALUES if each.kind != STORABLE])
+@pytest.mark.parametrize("state", STATES)
+def test_between_two_checkpoints(state: str, value: str) -> None:
+    """What is hostile comes into a state behind a checkpoint: the next one has the rows of the others all the same."""
+    store, numbers = MemoryStore(), [1, 2]
+    with evaluator_on(store, numbers) as evaluator:
+        evaluator.create("holds", STATES[state](rx.source("n").pipe(ops.map(Emits(value, 100, 3)))))
+        work(evaluator)
+        evaluator.checkpoint()
+        numbers.append(3)
+        work(evaluator)
+        evaluator.checkpoint()
+        numbers.append(4)
+        work(evaluator)
+        evaluator.checkpoint()
+    numbers.append(5)
+    with evaluator_on(store.reopen(), numbers) as evaluator:
+        work(evaluator)
+        assert values(evaluator, "sum")[-1] == 15
