@@ -45,10 +45,27 @@ def unhosted_only(name: str) -> Callable[..., Any]:
     return method
 
 
+def do(self: Query[Any], on_next: Any = None, *args: Any, **kwargs: Any) -> Any:
+    """Call functions with each notification before it is passed on, as `do_action`; an observer serves as well.
+
+    RxPY's method takes functions, and its operator an observer.
+
+    >>> import reliable_rx as rx
+    >>> rx.of(1, 2).do(print).run()
+    1
+    2
+    2
+    """
+    if on_next is not None and not callable(on_next):
+        return operators.do(on_next, *args, **kwargs)(self)
+    return operators.do_action(on_next, *args, **kwargs)(self)
+
+
 def install() -> None:
     """Give `Query` its methods."""
     for name in operators.__all__:
         setattr(Query, name, fluent(name))
+    Query.do = do  # type: ignore[method-assign, assignment]
     for name in plain.__all__:
         if name not in operators.__all__ and hasattr(reactivex.Observable, name):
             setattr(Query, name, unhosted_only(name))

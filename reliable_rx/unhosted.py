@@ -285,16 +285,15 @@ def rebuild(instance: Instance) -> None:
 
 
 class LivePickler(pickle.Pickler):
-    """Pickles state, and refers to what cannot leave the process (observables, code) by number."""
+    """Pickles state, and refers to what cannot leave the process (observables, code, local classes) by number."""
 
     def __init__(self, file: io.BytesIO, live: list[Any]) -> None:
         super().__init__(file, protocol=5)
         self.live = live
 
     def persistent_id(self, value: Any) -> int | None:
-        if isinstance(value, (abc.ObservableBase, abc.DisposableBase)) or (
-            isinstance(value, BaseException) or (callable(value) and not isinstance(value, type))
-        ):
+        stays = "<locals>" in value.__qualname__ if isinstance(value, type) else callable(value)
+        if stays or isinstance(value, (abc.ObservableBase, abc.DisposableBase, BaseException)):
             self.live.append(value)
             return len(self.live) - 1
         return None

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 import reactivex
 from reactivex import operators as plain_ops
+from reactivex.observer import Observer
 
 import reliable_rx as rx
 from reliable_rx import operators as ops
@@ -17,7 +20,7 @@ def test_every_operator_is_a_method() -> None:
     for name in ops.__all__:
         method = getattr(rx.Query, name)
         assert method.__name__ == name
-        assert method.__doc__ == getattr(ops, name).__doc__
+        assert method.__doc__ == getattr(ops, name).__doc__ or name == "do"  # which takes more, as RxPY's method does
 
 
 def test_fluent_is_pipe() -> None:
@@ -61,3 +64,13 @@ def test_the_names_are_those_of_rxpy_and_few_more() -> None:
     assert set(ops.__all__) - set(plain_ops.__all__) == BEYOND_RXPY
     assert set(plain_ops.__all__) <= set(ops.__all__)
     assert set(reactivex.__all__) - {"__version__"} <= set(rx.__all__)
+
+
+def test_do_takes_functions_and_an_observer() -> None:
+    """The method `do` takes what RxPY's takes, functions by place or by name, and what the operator `do` takes."""
+    seen: list[Any] = []
+    rx.of(1).do(seen.append).run()
+    rx.of(2).do(on_next=seen.append, on_completed=lambda: seen.append("over")).run()
+    rx.of(3).do(Observer(seen.append)).run()  # type: ignore[arg-type]
+    rx.empty().do(None, None, lambda: seen.append("none")).subscribe()
+    assert seen == [1, 2, "over", 3, "none"]

@@ -95,3 +95,20 @@ def test_unpicklable_state_is_an_error() -> None:
         source.on_next(1)
         with pytest.raises(TypeError, match="generator"):
             source.on_next(2)
+
+
+def test_values_of_local_classes_are_rebuilt() -> None:
+    """A state may hold a value of a class inside a function, as in a store: the value goes through bytes."""
+
+    class Local:
+        def __init__(self, at: int) -> None:
+            self.at = at
+
+    made, source, pairs = [Local(1), Local(2)], Subject[Local](), list[Any]()
+    with rebuild_state(True):
+        source.pipe(ops.pairwise()).subscribe(pairs.append)
+    for each in made:
+        source.on_next(each)
+    ((first, second),) = pairs
+    assert (type(first), first.at, second.at) == (Local, 1, 2)
+    assert first is not made[0]
