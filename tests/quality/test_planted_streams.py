@@ -152,7 +152,7 @@ def ids_that_are_forgotten_when_they_are_packed(patch: pytest.MonkeyPatch) -> No
 
 @planted("ends")
 def a_disposal_that_nobody_is_told_of(patch: pytest.MonkeyPatch) -> None:
-    def silent(self: QueryEngine, standing: Any) -> None:
+    def silent(self: QueryEngine, standing: Any, *, anew: bool = False) -> None:
         standing.dispose()
         self.forget(standing)
         self.retired.put(standing.name, standing.emitted)
