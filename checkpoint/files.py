@@ -145,7 +145,7 @@ _HELD: weakref.WeakSet[DirectoryLock] = weakref.WeakSet()
 def _owned(directory: Path, pid: str) -> StoreOwned:
     if pid == str(os.getpid()):
         message = (
-            f"the store {directory} is open already in this very process ({pid}): close that store and its evaluator "
+            f"the store {directory} is open already in this very process {pid}: close that store and its evaluator "
             f"first (in a notebook, in a cell before this one), or use another directory"
         )
         return StoreOwned(message, owner=int(pid), directory=str(directory))

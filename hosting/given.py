@@ -15,6 +15,8 @@ from reliable_rx.reliable import Sink, Source
 
 POSITIVE = ("checkpoint_interval_s", "checkpoint_events", "full_every", "batch_events_max", "buffer_events_max")
 """Options of an evaluator that are numbers."""
+MAY_BE_ZERO = frozenset(("checkpoint_interval_s", "full_every"))
+"""Whose zero means: whenever there is something new, and never."""
 
 
 def check_store(store: Any) -> None:
@@ -47,7 +49,7 @@ def check_options(options: Mapping[str, Any]) -> None:
         value = options[name]
         if not isinstance(value, (int, float)):
             raise TypeError(f"{name} must be a number, got {cut(value)}")
-        if not value > 0:
+        if not (value >= 0 if name in MAY_BE_ZERO else value > 0):
             raise ValueError(f"{name} must be positive, got {cut(value)}")
 
 

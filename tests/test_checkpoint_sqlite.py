@@ -37,7 +37,7 @@ def start_writer(directory: Path, faults: str = "") -> Forked:
 def test_a_second_owner_is_refused_by_name(tmp_path: Path) -> None:
     """While a process has the store, another one and the same one are refused, naming pid and directory."""
     with SqliteStore(tmp_path):
-        with pytest.raises(StoreOwned, match=f"{tmp_path}.*this very process .{os.getpid()}") as caught:
+        with pytest.raises(StoreOwned, match=f"{tmp_path}.*this very process {os.getpid()}") as caught:
             SqliteStore(tmp_path)
         assert caught.value.owner == os.getpid()
         done = subprocess.run([sys.executable, WRITER, str(tmp_path)], capture_output=True, text=True)
