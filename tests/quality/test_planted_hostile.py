@@ -6,6 +6,7 @@ function and state in an app of other queries, killed and opened again.
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Callable
 from typing import Any
 
@@ -227,4 +228,5 @@ def test_a_planted_bug_is_found(name: str, monkeypatch: pytest.MonkeyPatch) -> N
     finally:
         monkeypatch.undo()
         plain._named_road.cache_clear()
+        gc.enable()  # an evaluator that the bug stops within a checkpoint is not closed here
     pytest.fail(f"nobody found: {name}")
