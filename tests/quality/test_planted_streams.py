@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
+sys.path.insert(0, str(Path(__file__).parents[1] / "partitioned"))
 
 import pytest
 import test_looking
-from lanes import at_each_commit
 from test_checkpointer_outputs import test_the_collector_is_on_again_after_a_full_checkpoint as collects
 from test_disposed_streams import test_dispose_ends_the_stream_once_in_every_replay as ends
 from test_holders import WAYS
@@ -22,7 +22,7 @@ from test_host_clock import test_timers_keep_their_distances_whatever_the_clock_
 from test_looking import test_statistics_answer_while_a_turn_hangs as answers
 from test_retention import test_no_id_is_used_twice_whatever_was_packed as ids_go_on
 from test_retention import test_what_is_gone_leaves_nothing_that_grows as bounded
-from test_threads import test_a_crowd_at_one_evaluator as crowd
+from test_window import test_who_reads_while_all_is_forgotten_skips_nothing as skips_nothing
 
 from hosting.checkpointer import Attempt
 from hosting.engine import QueryEngine
@@ -71,7 +71,7 @@ CHECKS: dict[str, Callable[[], Any]] = {
     "ids": ids_go_on,
     "ends": ends_once,
     "looks": answers,
-    "crowd": lambda: crowd((2, 150, 8)),
+    "reader": skips_nothing,
     "collector": always_collects,
 }
 
@@ -163,7 +163,7 @@ def a_disposal_that_nobody_is_told_of(patch: pytest.MonkeyPatch) -> None:
 # -- who reads and who looks
 
 
-@planted("crowd")
+@planted("reader")
 def a_reader_that_counts_places_in_a_list_that_is_cut(patch: pytest.MonkeyPatch) -> None:
     def by_index(self: Any, start: int, count_max: int, *, end: int | None = None) -> Iterator[Output]:
         self.check(start)
@@ -196,11 +196,7 @@ def a_checkpoint_that_never_lets_the_collector_go(patch: pytest.MonkeyPatch) -> 
     patch.setattr(Attempt, "release", property(lambda self: None, lambda self, release: None))
 
 
-DEAR = ("a reader that counts places in a list that is cut",)
-"""What is found only by chance."""
-
-
-@pytest.mark.parametrize("name", [at_each_commit(name) if name in DEAR else name for name in PLANTS])
+@pytest.mark.parametrize("name", PLANTS)
 def test_a_planted_bug_is_found(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """The generic check named beside the bug fails under it."""
     plant, check = PLANTS[name]
