@@ -340,6 +340,7 @@ def nothing_is_lost(world: World) -> None:
     """The store opens again, and each stream has every value once, in order."""
     tried(lambda world: world.evaluator.close(), world)
     tried(lambda world: world.store.close(), world)
+    world.lines.close()  # which may have been opened again to fence it
     with SqliteStore(world.folder / "store") as store:
         app = App()
         app.source("n", ListSource(VALUES))
