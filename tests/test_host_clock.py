@@ -153,6 +153,10 @@ def test_a_leap_is_told() -> None:
     assert run.incidents() == ["ahead"]
 
 
+def following(n: Any) -> Any:
+    return n + 1
+
+
 TICKING: dict[str, Any] = {
     "interval": rx.interval(1.0),
     "interval once": rx.interval(1.0, catch_up="once"),
@@ -163,7 +167,7 @@ TICKING: dict[str, Any] = {
     "buffer or count": rx.source("n").buffer_with_time_or_count(1.0, 5),
     "window": rx.source("n").window_with_time(1.0).flat_map(lambda w: w.count()),
     "repeat": rx.timer(1.0).repeat(),
-    "generate": rx.creation.generate_with_relative_time(0, lambda n: True, lambda n: n + 1, lambda n: 1.0),
+    "generate": rx.generate_with_relative_time(0, lambda n: True, following, lambda n: 1.0),
 }
 
 

@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
-sys.path.insert(0, str(Path(__file__).parents[1] / "partitioned"))
 
 import pytest
 import test_looking
+from partitioned.test_window import test_who_reads_while_all_is_forgotten_skips_nothing as skips_nothing
 from test_checkpointer_outputs import test_the_collector_is_on_again_after_a_full_checkpoint as collects
 from test_disposed_streams import test_dispose_ends_the_stream_once_in_every_replay as ends
 from test_holders import WAYS
@@ -22,7 +22,6 @@ from test_host_clock import test_timers_keep_their_distances_whatever_the_clock_
 from test_looking import test_statistics_answer_while_a_turn_hangs as answers
 from test_retention import test_no_id_is_used_twice_whatever_was_packed as ids_go_on
 from test_retention import test_what_is_gone_leaves_nothing_that_grows as bounded
-from test_window import test_who_reads_while_all_is_forgotten_skips_nothing as skips_nothing
 
 from hosting.checkpointer import Attempt
 from hosting.engine import QueryEngine
@@ -167,13 +166,13 @@ def a_disposal_that_nobody_is_told_of(patch: pytest.MonkeyPatch) -> None:
 def a_reader_that_counts_places_in_a_list_that_is_cut(patch: pytest.MonkeyPatch) -> None:
     def by_index(self: Any, start: int, count_max: int, *, end: int | None = None) -> Iterator[Output]:
         self.check(start)
-        end = self.next_id if end is None else end
+        last: int = self.next_id if end is None else end
         index = max(0, sum(each.first <= start for each in self.segments) - 1)
-        while start < end and count_max > 0 and index < len(self.segments):
+        while start < last and count_max > 0 and index < len(self.segments):
             whole = self.segments[index]
             index += 1
             start = max(start, whole.first)
-            segment = part(whole, start, min(end, start + count_max))
+            segment = part(whole, start, min(last, start + count_max))
             if segment is not None:
                 yield segment
                 start, count_max = segment.next, count_max - len(segment.values)
