@@ -1,4 +1,4 @@
-"""What a test may not leave behind: the garbage collector off, a thread, an open file, a child process.
+"""What a test may not leave behind: the collector off, a log that is silent, a thread, an open file, a child process.
 
 Whoever comes next would pay for it, or fail in its place. Looked at before and after every test, cheaply: only where
 something is left the cycles are collected and threads that are ending are waited for.
@@ -7,6 +7,7 @@ something is left the cycles are collected and threads that are ending are waite
 from __future__ import annotations
 
 import gc
+import logging
 import os
 import sys
 import threading
@@ -17,6 +18,7 @@ from typing import NamedTuple
 from reliable_rx.loop import SHARED
 
 PACKAGES = ("reliable_rx", "checkpoint", "hosting", "spark_bridge")
+LOG = logging.getLogger("reliable_rx")
 COLLECTOR = "the garbage collector, which is off"
 ENDING_S = 2.0
 FILES = Path("/proc/self/fd")
@@ -32,6 +34,7 @@ class State(NamedTuple):
     """What there is at one moment."""
 
     collects: bool
+    log_level: int
     threads: frozenset[threading.Thread]
     descriptors: frozenset[str]
     children: frozenset[str]
@@ -39,7 +42,7 @@ class State(NamedTuple):
 
 def now() -> State:
     """Look at this process."""
-    return State(gc.isenabled(), frozenset(filter(counts, threading.enumerate())), descriptors(), children())
+    return State(gc.isenabled(), LOG.level, frozenset(filter(counts, threading.enumerate())), descriptors(), children())
 
 
 def counts(thread: threading.Thread) -> bool:
@@ -97,6 +100,9 @@ def left(before: State) -> list[str]:
     found = [] if gc.isenabled() or not before.collects else [COLLECTOR]
     if found:
         gc.enable()
+    if before.log_level != LOG.level:
+        found.append(f"the level of the log, which is {LOG.level}")
+        LOG.setLevel(before.log_level)
     if _more(before, now()):
         gc.collect()
         deadline = time.monotonic() + ENDING_S

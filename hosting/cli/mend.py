@@ -7,7 +7,6 @@ nor sinks: what sinks still are to have stays held for them.
 
 from __future__ import annotations
 
-import logging
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
@@ -16,13 +15,12 @@ from pathlib import Path
 from checkpoint import SqliteStore
 from hosting.app import App, Options, made
 from hosting.cli.loading import load_app, reach
-from hosting.cli.wording import BadUsage, say
+from hosting.cli.wording import BadUsage, log_nothing, say
 from hosting.cycles import there_are
 from hosting.evaluator import QueryEvaluator
 from hosting.standing import COMPLETED, FAILED
 from reliable_rx.errors import SourceFailed, described
 
-LOG = logging.getLogger("reliable_rx")
 NEVER_FULL = sys.maxsize
 
 
@@ -81,9 +79,8 @@ def opened(directory: Path, where: str | None) -> Iterator[QueryEvaluator]:
     if not (directory / "checkpoint.sqlite").is_file():
         raise BadUsage(f"there is no store in {directory}; give the directory of one")
     reach(str(Path.cwd()))
-    LOG.setLevel(logging.CRITICAL)  # what had failed before is what this is about; what fails now is raised
     app = App() if where is None else load_app(where)
-    with SqliteStore(directory) as store, closing(bare(app, store)) as evaluator:
+    with log_nothing(), SqliteStore(directory) as store, closing(bare(app, store)) as evaluator:
         try:
             evaluator.start()
             evaluator.declared.update(

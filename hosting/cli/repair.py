@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import shutil
 import tempfile
 from collections.abc import Iterator
@@ -12,8 +11,8 @@ from pathlib import Path
 from checkpoint import SqliteStore
 from hosting.app import App
 from hosting.cli.loading import load_app, reach
-from hosting.cli.mend import LOG, bare
-from hosting.cli.wording import BadUsage, plural, say
+from hosting.cli.mend import bare
+from hosting.cli.wording import BadUsage, log_nothing, plural, say
 from hosting.evaluator import QueryEvaluator
 from hosting.repair import Diagnosis, diagnose
 from hosting.repair import repair as repair_store
@@ -24,9 +23,8 @@ def repair(directory: Path, *, app: str | None, yes: bool) -> int:
     if not (directory / "checkpoint.sqlite").is_file():
         raise BadUsage(f"there is no store in {directory}; give the directory of one")
     reach(str(Path.cwd()))
-    LOG.setLevel(logging.CRITICAL)  # what fails here is told as a finding
     declared = App() if app is None else load_app(app)
-    with SqliteStore(directory) as store:
+    with log_nothing(), SqliteStore(directory) as store:
         diagnosis = looked_at(directory, declared)
         if not diagnosis.findings:
             say(f"{directory} starts as it is; there is nothing to repair")

@@ -6,6 +6,7 @@ import json
 import logging
 import sys
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from typing import Any
 
@@ -51,6 +52,18 @@ def log_to_stderr() -> None:
     log.addHandler(handler)
     if log.level == logging.NOTSET:
         log.setLevel(logging.INFO)
+
+
+@contextmanager
+def log_nothing() -> Iterator[None]:
+    """Keep the log silent: the command itself says what it finds."""
+    log = logging.getLogger("reliable_rx")
+    before = log.level
+    log.setLevel(logging.CRITICAL)
+    try:
+        yield
+    finally:
+        log.setLevel(before)
 
 
 def plural(count: int, noun: str, nouns: str | None = None) -> str:
