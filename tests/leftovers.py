@@ -12,6 +12,7 @@ import os
 import sys
 import threading
 import time
+import warnings
 from pathlib import Path
 from typing import NamedTuple
 
@@ -109,6 +110,14 @@ def left(before: State) -> list[str]:
         for thread in now().threads - before.threads:
             thread.join(max(0.0, deadline - time.monotonic()))
     return found + _more(before, now())
+
+
+def drop() -> None:
+    """Let go now of what a test may leave behind, so that nobody is warned of it in the next."""
+    gc.enable()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ResourceWarning)
+        gc.collect()
 
 
 def _more(before: State, after: State) -> list[str]:

@@ -372,7 +372,8 @@ CASES = [(table, name) for table, (_, calls, _) in TABLES.items() for name in ca
 
 def lane(state: str, origin: str) -> Any:
     """Where the loop runs and nothing else goes on is for each change, the rest for each commit and for the night."""
-    marks = () if origin == "here" else COMMIT if state == "running" else (pytest.mark.slow,)
+    each_commit = COMMIT if state == "running" or origin == "here" else (pytest.mark.slow,)
+    marks = () if (state, origin) == ("running", "here") else each_commit
     return pytest.param(state, origin, marks=marks)
 
 

@@ -12,6 +12,7 @@ import pytest
 from conditions import until
 from hypothesis import given
 from hypothesis import strategies as st
+from lanes import left_to_commits
 from node_world import GROUP, Logs, World
 
 from checkpoint import SqliteStore
@@ -92,6 +93,7 @@ def test_a_failing_partition_is_seen_everywhere(
         assert status_command.status(str(tmp_path), GROUP, new_offsets=None, app=None, as_json=True, watch=False) == 0
 
 
+@left_to_commits  # it waits out the half minute
 def test_what_fails_inside_a_partition_is_seen(tmp_path: Path) -> None:
     """A query that has failed leaves its partition running; status says that the partition fails, and which query."""
     logs = Logs("a")

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from conditions import until
+from lanes import at_each_commit
 from node_world import Logs, World
 from test_failing import row
 
@@ -48,7 +49,7 @@ CASES: dict[str, tuple[Callable[[Path], Callable[[Place], Any]], str]] = {
 }
 
 
-@pytest.mark.parametrize("what", CASES)
+@pytest.mark.parametrize("what", [at_each_commit(each) if each == "written" else each for each in CASES])
 def test_a_sink_that_fails_stops_no_partition(tmp_path: Path, what: str) -> None:
     """The partition runs under its first epoch, its other sinks have everything, and its row says why it fails."""
     make, why = CASES[what]

@@ -77,7 +77,7 @@ def helpers_stored_by_name(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(by_value._ByValue, "_global", by_name)
 
 
-pytestmark = pytest.mark.usefixtures("unshrunk")
+pytestmark = [pytest.mark.usefixtures("unshrunk"), pytest.mark.leaves]  # what a check leaves that has failed
 QUICK = ("again", "nondeterminism")
 DEAR = ("the order of subscriptions not saved", "dirty rows lost on a failed commit", "a forgotten state field",
         "a timer not saved", "the position of a sink ignored")  # fmt: skip

@@ -216,6 +216,7 @@ def test_passes_without_a_bug(name: str) -> None:
     CHECKS[name]()
 
 
+@pytest.mark.leaves  # what a check leaves that has failed
 @pytest.mark.parametrize("name", PLANTS)
 def test_a_planted_bug_is_found(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """The check named beside the bug fails under it."""

@@ -208,6 +208,7 @@ def test_passes_without_a_bug(name: str, tmp_path: Path, monkeypatch: pytest.Mon
     CHECKS[name](tmp_path, monkeypatch)
 
 
+@pytest.mark.leaves  # what a check leaves that has failed
 @pytest.mark.parametrize("name", PLANTS)
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning", "ignore::ResourceWarning")
 def test_a_planted_bug_is_found(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -29,7 +29,7 @@ from reliable_rx.push import States
 from reliable_rx.rows import Loader
 from reliable_rx.stage import Cx
 
-pytestmark = pytest.mark.usefixtures("unshrunk")
+pytestmark = [pytest.mark.usefixtures("unshrunk"), pytest.mark.leaves]  # what a check leaves that has failed
 DEAR = ("positions saved after the rows and not with them", "a replay buffer dropped before the consumer has it",
         "a tick that is not taken again", "the order of eviction not saved")  # fmt: skip
 """What is found only after many examples."""
