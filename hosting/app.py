@@ -73,7 +73,8 @@ class Pushed:
     """A durable input declared by an app: to be pushed into while the app is hosted."""
 
     def __init__(self, name: str, on_bad_record: OnBadRecord = "fail") -> None:
-        self.name, self.on_bad_record = name, on_bad_record
+        self.name = name
+        self.on_bad_record: OnBadRecord = on_bad_record
         self._stream: PushedStream | None = None
 
     @property

@@ -114,8 +114,10 @@ class Incidents:
 
     def resolve(self, kind: str, subject: str) -> None:
         """Close an incident, if it is open: what it was about is well again."""
+        if not self._open:  # the usual case costs no lock, and next to nothing
+            return
         key = (kind, printable(subject, SUBJECT_MAX))
-        if key not in self._open:  # the usual case costs no lock
+        if key not in self._open:
             return
         with self._lock:
             closed = self._open.pop(key, None)

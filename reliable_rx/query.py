@@ -131,17 +131,16 @@ class Query(Piped[T_co]):
     @cached_property
     def node(self) -> Node:
         """The plan as data; most queries that a selector makes are run by the plan of another and need none."""
-        waiting: list[Query[Any]] = [self]
-        while waiting:  # a long pipe is too deep to recur into
-            at = waiting[-1]
-            fresh = [each for each in at.inputs if not isinstance(each, Node) and "node" not in each.__dict__]
-            if fresh:
-                waiting += fresh
-                continue
-            waiting.pop()
-            inputs = tuple([each if isinstance(each, Node) else each.node for each in at.inputs])
-            made = at.__dict__["node"] = Node(at.op, inputs)
-        return made
+        order: list[Query[Any]] = [self]
+        seen: set[Query[Any]] = {self}
+        for at in order:  # a long pipe is too deep to recur into
+            for each in at.inputs:
+                if not isinstance(each, Node) and each not in seen and "node" not in each.__dict__:
+                    seen.add(each)
+                    order.append(each)
+        for at in reversed(order):
+            vars(at)["node"] = Node(at.op, tuple([e if isinstance(e, Node) else e.node for e in at.inputs]))
+        return self.node
 
     @cached_property
     def lock(self) -> threading.RLock:  # type: ignore[override, unused-ignore]

@@ -41,11 +41,14 @@ def check_size(node: Node) -> None:
 
 
 def is_small(node: Node) -> bool:
-    waiting = [node]
+    inputs = node.inputs
     for _ in range(SMALL):
-        if not waiting:
+        if len(inputs) == 1:
+            inputs = inputs[0].inputs
+        elif inputs:
+            inputs = inputs[0].inputs + inputs[1:]
+        else:
             return True
-        waiting += waiting.pop().inputs
     return False
 
 
