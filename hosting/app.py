@@ -18,7 +18,7 @@ from hosting.admission import no_query
 from hosting.companions import StartCompanion
 from hosting.cycles import there_are
 from hosting.evaluator import QueryEvaluator
-from hosting.given import check_sink, check_source
+from hosting.given import check_options, check_sink, check_source
 from hosting.retention import Retention
 from hosting.sink_writer import ON_ERROR
 from hosting.sources.bad_records import OnBadRecord, check_policy
@@ -123,6 +123,7 @@ class App:
         unknown = sorted(options.keys() - Options.__annotations__.keys())
         if unknown:
             raise TypeError(f"App has no option {unknown[0]!r}; it has {', '.join(Options.__annotations__)}")
+        check_options(options)
         self.options = options
         self.sources: dict[str, Source | Callable[[], Source]] = {}
         self.queries: dict[str, Declared] = {}

@@ -54,7 +54,6 @@ from reliable_rx.names import check_name
 from reliable_rx.plan import NO_LIMITS
 from reliable_rx.reliable import Sink, Source
 
-DELIVERIES = ("exactly_once", "at_least_once")
 PENDING_GROUPS_MAX = 16
 ROUND_TURNS_MAX = 256
 GROUP_TURNS_MAX = 8192
@@ -106,8 +105,6 @@ class QueryEvaluator(Looking):
         background: bool = True,
         lend: Lend | None = None,
     ) -> None:
-        if delivery not in DELIVERIES:
-            raise ValueError(f"delivery must be one of {', '.join(DELIVERIES)}, got {delivery!r}")
         check_options(locals())
         self.store, self.delivery = store, delivery
         self.batch_events_max, self.strict = batch_events_max, strict

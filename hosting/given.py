@@ -9,14 +9,24 @@ from collections.abc import Mapping
 from os import PathLike
 from typing import Any
 
-from reliable_rx.arguments import cut
+from hosting.retention import Retention
+from reliable_rx.arguments import check_number, cut
 from reliable_rx.errors import TooLate
 from reliable_rx.reliable import Sink, Source
 
-POSITIVE = ("checkpoint_interval_s", "checkpoint_events", "full_every", "batch_events_max", "buffer_events_max")
+DELIVERIES = ("exactly_once", "at_least_once")
+POSITIVE = (
+    "checkpoint_interval_s",
+    "checkpoint_events",
+    "full_every",
+    "batch_events_max",
+    "buffer_events_max",
+    "retain_events",
+    "idle_s",
+)
 """Options of an evaluator that are numbers."""
-MAY_BE_ZERO = frozenset(("checkpoint_interval_s", "full_every"))
-"""Whose zero means: whenever there is something new, and never."""
+MAY_BE_ZERO = frozenset(("checkpoint_interval_s", "full_every", "retain_events", "idle_s"))
+"""Whose zero means: whenever there is something new, never, none, at once."""
 
 
 def check_store(store: Any) -> None:
@@ -30,7 +40,7 @@ def check_store(store: Any) -> None:
 def check_source(name: str, source: Source | Any) -> None:
     """*Raises* `TypeError` for what is no source."""
     if isinstance(source, type) or not (hasattr(source, "partitions") and hasattr(source, "open")):
-        made = "ListSource([...])" if isinstance(source, (list, tuple, set, range)) else "one such as CsvSource(...)"
+        made = "ListSource([...])" if isinstance(source, (list, tuple, set, range)) else "one such as FileSource(...)"
         raise TypeError(f"source {name!r} is {cut(source)}, which has no methods `partitions` and `open`: give {made}")
 
 
@@ -42,15 +52,20 @@ def check_sink(stream: str, sink: Sink | Any) -> None:
 
 
 def check_options(options: Mapping[str, Any]) -> None:
-    """*Raises* `TypeError` for a store that is none and an option that is no number, `ValueError` for one that is too
-    small."""
-    check_store(options["store"])
+    """Check those options of an evaluator that are in *options*. *Raises* `TypeError` or `ValueError`."""
+    if "store" in options:
+        check_store(options["store"])
+    delivery = options.get("delivery", DELIVERIES[0])
+    if delivery not in DELIVERIES:
+        raise ValueError(f"delivery must be one of {', '.join(DELIVERIES)}, got {cut(delivery)}")
     for name in POSITIVE:
-        value = options[name]
-        if not isinstance(value, (int, float)):
-            raise TypeError(f"{name} must be a number, got {cut(value)}")
-        if not (value >= 0 if name in MAY_BE_ZERO else value > 0):
-            raise ValueError(f"{name} must be positive, got {cut(value)}")
+        if name in options:
+            check_number(name, options[name], least=0 if name in MAY_BE_ZERO else None)
+    retention = options.get("retention")
+    if not (retention is None or isinstance(retention, Retention)):
+        raise TypeError(f"retention must be one such as Retention(streams=100, age_s=3600.0), got {cut(retention)}")
+    if not callable(options.get("clock", check_number)):
+        raise TypeError(f"clock must be a function that returns seconds, got {cut(options['clock'])}")
 
 
 def check_before_start(what: str, *, started: bool, closed: bool) -> None:

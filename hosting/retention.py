@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 from hosting.cycles import there_are
+from reliable_rx.arguments import check_number
 from reliable_rx.errors import StoreUnavailable
 
 if TYPE_CHECKING:
@@ -32,6 +33,10 @@ class Retention:
     streams: int = 1000
     bytes: int = 64 << 20
     age_s: float = 7 * 86_400.0
+
+    def __post_init__(self) -> None:
+        for name in ("streams", "bytes", "age_s"):
+            check_number(name, getattr(self, name), least=0)
 
 
 class Kept(NamedTuple):

@@ -124,6 +124,15 @@ def check_count(name: str, count: Any, least: int) -> None:
         raise ArgumentOutOfRangeException(f"{name} must be {least} or more, got {count}")
 
 
+def check_number(name: str, value: Any, *, least: float | None = None) -> None:
+    """*Raises* `TypeError` for what is no number, `ValueError` for one below *least*; without it, it is positive."""
+    if not isinstance(value, (int, float)):
+        raise TypeError(f"{name} must be a number, got {cut(value)}")
+    if not (value > 0 if least is None else value >= least):
+        wanted = "positive" if least is None else f"{least:g} or more"
+        raise ValueError(f"{name} must be {wanted}, got {cut(value)}")
+
+
 def cut(value: Any) -> str:
     text = repr(value)
     return text if len(text) <= 60 else f"{text[:57]}…"

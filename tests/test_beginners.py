@@ -19,6 +19,7 @@ from reactivex import operators as rxops
 import reliable_rx as rx
 from checkpoint import MemoryStore, SqliteStore
 from hosting import App, CallbackSink, ListSource, QueryEvaluator
+from hosting.retention import Retention
 from reliable_rx import Limits, event_time, operators as ops
 
 async def ask(x): return x
@@ -105,6 +106,15 @@ MISTAKES: list[tuple[str, str, str]] = [
     ("App(checkpoint_intervall_s=3)", "TypeError", "no option 'checkpoint_intervall_s' checkpoint_interval_s"),
     ('QueryEvaluator(MemoryStore(), checkpoint_interval_s="3")', "TypeError", "checkpoint_interval_s number '3'"),
     ("QueryEvaluator(MemoryStore(), batch_events_max=0)", "ValueError", "batch_events_max positive 0"),
+    ("App(checkpoint_interval_s=-1)", "ValueError", "checkpoint_interval_s 0 or more -1"),
+    ('App(retention="7d")', "TypeError", "retention Retention(streams=100, age_s=3600.0) '7d'"),
+    ("App(retention=7)", "TypeError", "retention Retention( 7"),
+    ('App(delivery="once")', "ValueError", "delivery exactly_once at_least_once 'once'"),
+    ('App(retain_events="all")', "TypeError", "retain_events number 'all'"),
+    ('App(idle_s="1s")', "TypeError", "idle_s number '1s'"),
+    ("Retention(streams=-1)", "ValueError", "streams 0 or more -1"),
+    ('Retention(age_s="7d")', "TypeError", "age_s number '7d'"),
+    ("QueryEvaluator(MemoryStore(), clock=5.0)", "TypeError", "clock function seconds 5.0"),
     ('event_time("ts")', "TypeError", "timestamp is a function 'ts'"),
     ('event_time(float, lateness_s="5")', "TypeError", "lateness_s number of seconds '5'"),
     ("event_time(float, lateness_s=-1.0)", "ValueError", "lateness_s zero or more -1.0"),
