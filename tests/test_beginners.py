@@ -120,6 +120,18 @@ MISTAKES: list[tuple[str, str, str]] = [
     ("event_time(float, lateness_s=-1.0)", "ValueError", "lateness_s zero or more -1.0"),
     ("run(n, clock=event_time(lambda x: datetime(2020, 1, 1)))", "RuntimeError", "no time zone tzinfo"),
     ('run(n, clock=event_time(lambda x: "2020"))', "RuntimeError", "number of seconds datetime '2020' parse"),
+    # pushed inputs
+    ('evaluator.push("p").push({"a": 1})', "TypeError", "push list {'a': 1} on_next(value) pushes one value"),
+    ('evaluator.push("p").push("abc")', "TypeError", "push list 'abc' on_next(value) pushes one value"),
+    ('evaluator.push("p").push(b"abc")', "TypeError", "push list b'abc' on_next(value)"),
+    ('evaluator.push("p").push(5)', "TypeError", "push list 5 on_next(value)"),
+    ('p = evaluator.push("p")\np.on_completed()\np.on_next(5)', "TooLate", "'p' ended on_completed()"),
+    ('p = evaluator.push("p")\np.on_error(ValueError("x"))\np.push([5])', "TooLate", "'p' ended on_error()"),
+    ('p = evaluator.push("p")\np.on_completed()\np.on_error(ValueError("x"))', "TooLate", "'p' ended"),
+    ('store = MemoryStore()\nwith QueryEvaluator(store) as e: e.push("p").on_completed()\n'
+     'with QueryEvaluator(store) as e: e.push("p").on_next(5)', "TooLate", "'p' ended"),
+    ('evaluator.push("p").on_error("boom")', "TypeError", "on_error exception 'boom' RuntimeError('why')"),
+    ('evaluator.push("p").on_error(ValueError)', "TypeError", "on_error exception ValueError RuntimeError('why')"),
     # when it is asked
     ('evaluator.start()\nevaluator.source("n", ListSource([1]))', "TooLate", "'n' has started before the start"),
     ('evaluator.start()\nevaluator.push("n")', "TooLate", "'n' has started before the start"),
@@ -149,6 +161,7 @@ def test_a_mistake_is_one_sentence(
 
 
 WORKS = [
+    'p = evaluator.push("p")\np.push(range(3))\np.push({1, 2})\np.on_next("abc")\np.on_completed()\np.on_completed()',
     "run(rx.of(1, 2))",
     "run(n.pipe(ops.delay(-1.0)))",
     "run(n.pipe(ops.throttle_first(True)))",

@@ -6,14 +6,15 @@ that was stored and cannot be loaded any more, because its class is gone, is a b
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from checkpoint.codec import decode, encode
 from checkpoint.log import Log
 from hosting.blame import blamed
 from hosting.sources.bad_records import RAW_MAX, OnBadRecord, check_policy, reason_of
-from reliable_rx.errors import PositionUnavailable, SourceFailed, StoreUnavailable, described
+from reliable_rx.arguments import cut
+from reliable_rx.errors import PositionUnavailable, ReliableRxError, SourceFailed, StoreUnavailable, TooLate, described
 from reliable_rx.reliable import Batch, Rejected
 
 VALUE, COMPLETED, ERROR, UNREADABLE = 0, 1, 2, 3
@@ -42,6 +43,12 @@ def stored(value: Any) -> bytes:
     return data
 
 
+def check_values(values: Any) -> None:
+    """*Raises* `TypeError` for what is one value, and not several."""
+    if isinstance(values, (str, bytes, bytearray, memoryview, Mapping)) or not isinstance(values, Iterable):
+        raise TypeError(f"push takes a list of values, got {cut(values)}: on_next(value) pushes one value")
+
+
 class PushedStream:
     """A durable stream that application code pushes into, from any thread."""
 
@@ -52,30 +59,58 @@ class PushedStream:
         self.name, self.on_bad_record = name, on_bad_record
         self._log = log
         self._wakers: tuple[Callable[[], None], ...] = (wake,)
+        self._ended: bool | None = None
 
     def on_next(self, value: Any) -> int:
         """Append *value*; return its id once it is durable.
 
-        *Raises* `StoreUnavailable`, and then it is not in; `TypeError` for what does not go into bytes and back.
+        *Raises* `StoreUnavailable`, and then it is not in; `TypeError` for what does not go into bytes and back;
+        `TooLate` when the stream has ended.
         """
         return self.push((value,))
 
     def push(self, values: Sequence[Any]) -> int:
         """Append several values at the price of one; return the id of the first."""
+        if not isinstance(values, (tuple, list)):
+            check_values(values)
+        self._check_open("a value")
         first = self._log.append([stored(value) for value in values])
         self._wake()
         return first
 
     def on_completed(self) -> None:
         """End the stream; durable when this returns."""
-        self._end((COMPLETED, None))
+        if not self._has_ended():
+            self._end((COMPLETED, None))
 
     def on_error(self, error: Exception) -> None:
         """End the stream with *error*; durable when this returns."""
+        if not isinstance(error, Exception):
+            raise TypeError(f"on_error takes an exception, got {cut(error)}: give one such as RuntimeError('why')")
+        self._check_open("an error")
         self._end((ERROR, error))
+
+    def _check_open(self, what: str) -> None:
+        if self._has_ended():
+            raise TooLate(
+                f"{what} pushed into {self.name!r} comes too late, since this stream has ended and is read no further: "
+                f"push before on_completed() or on_error(), or into another stream"
+            )
+
+    def _has_ended(self) -> bool:
+        """Whether its end is in the log; looked for once, where nothing has been pushed by this process yet."""
+        if self._ended is None:
+            first, end = self._log.first, self._log.end
+            try:
+                last = self._log.read(end - 1, 1)[1] if end > first else []
+            except ReliableRxError:  # whoever reads the log says so
+                return False
+            self._ended = bool(last) and loaded(last[0])[0] in (COMPLETED, ERROR)
+        return self._ended
 
     def _end(self, entry: tuple[int, Any]) -> None:
         self._log.append([encode(entry)])
+        self._ended = True
         self._wake()
 
     def _wake(self) -> None:
