@@ -14,6 +14,7 @@ import sys
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from importlib.util import MAGIC_NUMBER
+from operator import attrgetter
 from typing import Any, NamedTuple
 
 import cloudpickle
@@ -102,10 +103,24 @@ def wrapped(data: bytes) -> bytes:
 
 
 class CodePickler(cloudpickle.Pickler):  # type: ignore[misc]
+    """Pickles what has no name to be found by as code; classes of a script have one, as those of a module do."""
+
     def reducer_override(self, obj: Any) -> Any:
         if issubclass(type(obj), BaseException):
             return stored_errors.reduced(obj)
+        if isinstance(obj, type) and _is_of_script(obj):
+            return NotImplemented  # by name, as plain pickle writes its instances: a copy would be another class
         return super().reducer_override(obj)
+
+
+def _is_of_script(kind: type) -> bool:
+    """Whether a class is the one that its name leads to in ``__main__``."""
+    if kind.__module__ != "__main__":
+        return False
+    try:
+        return attrgetter(kind.__qualname__)(sys.modules["__main__"]) is kind
+    except AttributeError:
+        return False
 
 
 class Wrapped:

@@ -5,6 +5,8 @@ What one of them cannot do is its own affair: see `hosting.sink_writer`.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from hosting.cycles import there_are
@@ -27,6 +29,7 @@ class Outlets:
         self.buffer_events_max = buffer_events_max
         self.all: list[SinkWriter] = []
         self.held: dict[str, dict[str, int]] = {}
+        self.is_writing = False
 
     def add(self, stream: str, sink: Sink, *, on_error: str = "fail") -> None:
         """Send *stream* to *sink*. *Raises* `ValueError` for a policy it cannot keep, or if it is a sink already."""
@@ -119,14 +122,28 @@ class Outlets:
         stream.skip_to(position)
 
     def pump(self) -> bool:
-        """Write what has become visible everywhere; return whether anything was."""
+        """Write what has become visible everywhere; return whether anything was.
+
+        A sink may call the evaluator: then nothing is written until its call has returned.
+        """
+        if self.is_writing:
+            return False
         moved = False
-        for writer in self.all:
-            stream = self._stream(writer.stream)
-            if writer.is_new and (not writer.lacks_stream or self._is_there(stream)):
-                self._open(writer)
-            moved = writer.pump(stream) or moved
+        with self._writing():
+            for writer in self.all:
+                stream = self._stream(writer.stream)
+                if writer.is_new and (not writer.lacks_stream or self._is_there(stream)):
+                    self._open(writer)
+                moved = writer.pump(stream) or moved
         return moved
+
+    @contextmanager
+    def _writing(self) -> Iterator[None]:
+        self.is_writing = True
+        try:
+            yield
+        finally:
+            self.is_writing = False
 
     @property
     def trouble(self) -> StoreUnavailable | None:
@@ -139,10 +156,12 @@ class Outlets:
         return any(writer.has_unflushed for writer in self.all)
 
     def flush(self) -> None:
-        """Make everything written durable. *Raises* `StoreUnavailable`."""
-        self.pump()
-        for writer in self.all:
-            writer.flush(self._stream(writer.stream))
+        """Make everything written durable, but not from within a call of a sink. *Raises* `StoreUnavailable`."""
+        if not self.is_writing:
+            self.pump()
+            with self._writing():
+                for writer in self.all:
+                    writer.flush(self._stream(writer.stream))
         if self.trouble is not None:
             raise self.trouble
 

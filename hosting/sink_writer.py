@@ -35,6 +35,7 @@ from reliable_rx.errors import (
     ValueRefused,
     invariant,
 )
+from reliable_rx.interrupts import is_interrupt
 from reliable_rx.probes import probe
 from reliable_rx.reliable import DeadLetter, Sink, Skipping
 
@@ -273,10 +274,10 @@ def _cut(first: int, count: int, error: Exception) -> int:
 
 
 def tamed(error: BaseException) -> Exception:
-    """Return *error*; what a user's code raised to end the process is an error of the sink. *Raises* Ctrl-C."""
+    """Return *error*; what a user's code raised to end the process is an error of the sink. *Raises* interrupts."""
     if isinstance(error, Exception):
         return error
-    if isinstance(error, KeyboardInterrupt):
+    if isinstance(error, KeyboardInterrupt) and is_interrupt(error):
         raise error
     found = ValueRefused(f"the sink raised {error_text(error)}", n=None)
     found.__cause__ = error
