@@ -11,18 +11,32 @@ from collections.abc import Callable, Hashable, Iterator
 from contextvars import ContextVar
 from dataclasses import fields, is_dataclass
 from functools import partial
+from inspect import CO_ASYNC_GENERATOR, CO_COROUTINE, CO_GENERATOR, CO_VARARGS, CO_VARKEYWORDS
+from math import copysign
 from operator import attrgetter
-from types import CodeType, FunctionType, ModuleType
+from types import BuiltinMethodType, CodeType, FunctionType, MappingProxyType, MethodType, MethodWrapperType, ModuleType
 from typing import Any
 
 from reliable_rx.operator import Operator
 from reliable_rx.operators.linear import WhereKey
 from reliable_rx.query import Node, Query, SourceLeaf, parameters, walk
-from reliable_rx.reach import is_constant, is_constant_of, is_mutable, is_own, methods, plain_function, reached
+from reliable_rx.reach import (
+    ATOMS,
+    FIXED,
+    is_constant,
+    is_constant_of,
+    is_mutable,
+    is_own,
+    methods,
+    plain_function,
+    reached,
+)
 from reliable_rx.rebuilt import rebuilt
 from reliable_rx.symbols import shared_within
 
 REACH_DEPTH_MAX, REACHES_MAX = 8, 10_000
+METHODS = (MethodType, BuiltinMethodType, MethodWrapperType)
+TAKES = CO_VARARGS | CO_VARKEYWORDS | CO_GENERATOR | CO_COROUTINE | CO_ASYNC_GENERATOR
 
 
 def content_hash(node: Node) -> str:
@@ -71,9 +85,14 @@ def describe(value: Any, depth: int, hubs: dict[str, int]) -> Iterator[str]:
     elif isinstance(value, FunctionType):
         yield value.__qualname__
         yield from describe_code(value.__code__)
-        for each in (*(value.__defaults__ or ()), *contents(value)):
+        for each in given(value):
             yield from describe(each, depth + 1, hubs)
         yield described_reach(value, depth)
+        yield from dispatched(value, depth, hubs)
+    elif isinstance(value, METHODS) and not isinstance(value.__self__, (ModuleType, type(None))):
+        yield value.__name__
+        yield from describe(getattr(value, "__func__", None), depth + 1, hubs)
+        yield from describe(value.__self__, depth + 1, hubs)
     elif plain_function(value) is not value:
         yield from describe(plain_function(value), depth + 1, hubs)
     elif isinstance(value, partial):
@@ -99,11 +118,40 @@ def describe(value: Any, depth: int, hubs: dict[str, int]) -> Iterator[str]:
         yield f"{getattr(value, '__module__', None)}.{value.__qualname__}"  # str.upper has no module
         if isinstance(value, type) and is_own(value):
             yield described_reach(value, depth)
-    elif " at 0x" in (text := repr(value)):  # the repr tells an address, so what the object holds must tell it apart
-        yield type(value).__qualname__
-        yield from describe(held(value), depth + 5, hubs)  # what is reached from there may be the whole process
+    elif type(value) in ATOMS or isinstance(value, FIXED):
+        yield f"{type(value).__qualname__}:{value!r}"
     else:
-        yield f"{type(value).__qualname__}:{text}"
+        yield from describe_object(value, depth, hubs)
+
+
+def describe_object(value: Any, depth: int, hubs: dict[str, int]) -> Iterator[str]:
+    """Write an object by its class and by what it holds: its text may tell an address, or not tell it apart."""
+    kind = type(value)
+    yield f"{kind.__module__}.{kind.__qualname__}"
+    if is_own(kind):
+        yield described_reach(kind, depth)
+    if isinstance(value, BaseException):  # its other attributes tell where it was raised and stored
+        yield from describe(value.args, depth + 1, hubs)
+        return
+    yield from describe(
+        held(value) or pieces(value), depth + 5, hubs
+    )  # what is reached from there may be the whole process
+
+
+def pieces(value: Any) -> Any:
+    """Return what pickle would make *value* of; its text if that cannot be had."""
+    try:
+        made = value.__reduce_ex__(4)
+    except Exception:
+        made = None
+    if not isinstance(made, tuple):
+        return None if " at 0x" in (text := repr(value)) else text
+    function, arguments, *more = made
+    return [
+        getattr(function, "__qualname__", ""),
+        arguments,
+        *(list(each) if isinstance(each, Iterator) else each for each in more),
+    ]
 
 
 Reached = list[tuple[dict[str, Any], str, Any]]
@@ -166,34 +214,62 @@ def walk_reach(root: Any, depth: int, parts: list[str], resolved: Reached) -> bo
     waiting: list[Any] = [root]
     fixed = True
     for at in waiting:
-        for name, value in reached(at) if isinstance(at, FunctionType) else methods(at):
-            if isinstance(at, FunctionType):
+        for name, value in parts_of(at, is_root=at is root):
+            if isinstance(at, FunctionType) and name:
                 fixed = fixed and "." not in name  # what another module has under a name is not looked up again
                 resolved.append((at.__globals__, name, value))
             parts.append(name)
             if not is_own(value):
                 constant = is_constant_of(at, value) if isinstance(at, FunctionType) else is_constant(value)
-                known = constant or isinstance(value, Query)
+                known = constant or not name or isinstance(value, Query)
                 fixed = fixed and not (known and is_mutable(value))
                 parts.extend(describe(value, depth + 4, {}) if known else [named_only(value)])
+                kind = type(value)
+                if not known and is_own(kind) and id(kind) not in places:
+                    places[id(kind)] = len(places)
+                    waiting.append(kind)  # an object of the module: its data may change while it is used
             elif id(value) in places:
                 parts.append(f"#{places[id(value)]}")
             else:
                 places[id(value)] = len(places)
-                parts.extend(shallow(value, depth))
+                parts.extend(shallow(value))
                 waiting.append(value)
     return fixed
 
 
-def shallow(value: Any, depth: int) -> Iterator[str]:
-    """Write a function or class of the user's without what it reaches by name."""
+def parts_of(at: Any, *, is_root: bool) -> Iterator[tuple[str, Any]]:
+    """Yield what a function or class is made of: what it names; without a name what it was given, and bases."""
+    if not isinstance(at, FunctionType):
+        yield from methods(at)
+        yield from (("", each) for each in at.__bases__ if is_own(each))
+        return
+    yield from reached(at)
+    if not is_root:  # of the root it has been written
+        yield from (("", plain_function(each)) for each in given(at))
+
+
+def shallow(value: Any) -> Iterator[str]:
+    """Write a function or class of the user's without what it reaches and holds."""
     yield value.__qualname__
     if isinstance(value, FunctionType):
         yield from describe_code(value.__code__)
-        for each in (*(value.__defaults__ or ()), *contents(value)):
-            yield from describe(each, depth + 4, {})
     else:
         yield from (each.__qualname__ for each in value.__mro__)
+
+
+def given(function: FunctionType) -> list[Any]:
+    """Return what a function was given when it was made: its defaults, and what it closes over."""
+    by_name = sorted((function.__kwdefaults__ or {}).items())
+    return [*(function.__defaults__ or ()), *by_name, *contents(function)]
+
+
+def dispatched(function: FunctionType, depth: int, hubs: dict[str, int]) -> Iterator[str]:
+    """Write the functions that `functools.singledispatch` chooses from."""
+    registry = getattr(function, "registry", None)
+    if isinstance(registry, MappingProxyType):
+        for kind, each in sorted(registry.items(), key=lambda item: item[0].__qualname__):
+            yield kind.__qualname__
+            yield from describe(each, depth + 1, hubs)
 
 
 def named_only(value: Any) -> str:
@@ -213,7 +289,10 @@ def held(value: Any) -> dict[str, Any]:
 
 
 def describe_code(code: CodeType) -> Iterator[str]:
-    yield code.co_code.hex()
+    yield code.co_code.hex() + code.co_exceptiontable.hex()
+    yield f"{code.co_argcount} {code.co_posonlyargcount} {code.co_kwonlyargcount} {code.co_flags & TAKES}"
+    if code.co_kwonlyargcount:  # by which names they are given
+        yield " ".join(code.co_varnames[: code.co_argcount + code.co_kwonlyargcount])
     yield " ".join(code.co_names)
     for constant in code.co_consts[:]:
         if isinstance(constant, CodeType):
@@ -334,9 +413,11 @@ def parameter(value: Any, inside: tuple[int, ...] = ()) -> Hashable:
             return (Same, id(value))
         within = (*inside, id(value))
         cells = tuple([parameter(each, within) for each in contents(value)]) if value.__closure__ else ()
-        return (id(value.__code__), id(value.__globals__), cells, id(value.__defaults__))
+        return (id(value.__code__), id(value.__globals__), cells, id(value.__defaults__), id(value.__kwdefaults__))
     if kind in PLAIN:
         return (kind, value)
+    if kind is float:
+        return (kind, value, copysign(1.0, value))  # the two zeros are equal and not the same
     if kind is tuple:
         return tuple([parameter(each, inside) for each in value])
     return (Same, id(value))
@@ -346,4 +427,4 @@ class Same:
     """Marks a parameter that is compared by identity."""
 
 
-PLAIN = frozenset((int, float, str, bytes, bool, type(None)))
+PLAIN = frozenset((int, str, bytes, bool, type(None)))

@@ -17,9 +17,9 @@ from decimal import Decimal
 from dis import get_instructions
 from enum import Enum
 from fractions import Fraction
-from functools import _lru_cache_wrapper, lru_cache, partial
+from functools import _lru_cache_wrapper, cached_property, lru_cache, partial
 from re import Pattern
-from types import CodeType, FunctionType, ModuleType
+from types import CodeType, FunctionType, MethodType, ModuleType
 from typing import Any
 
 from reliable_rx.query import Node, Query, parameters
@@ -170,13 +170,16 @@ def _within(value: Any) -> Iterator[Any]:
         yield value.node
     elif isinstance(value, FunctionType) and is_own(value):
         cells = [each.cell_contents for each in value.__closure__ or () if not empty(each)]
-        yield from (*cells, *(value.__defaults__ or ()), *(each for _, each in reached(value)))
+        defaults = (*(value.__defaults__ or ()), *(value.__kwdefaults__ or {}).values())
+        yield from (*cells, *defaults, *(each for _, each in reached(value)))
     elif isinstance(value, type) and is_own(value):
         yield from (*value.__bases__, *(each for _, each in methods(value)))
     elif isinstance(value, partial):
         yield from (value.func, *value.args, *value.keywords.values())
     elif isinstance(value, (tuple, list)):
         yield from value
+    elif isinstance(value, MethodType):
+        yield from (value.__func__, value.__self__)
     elif is_own(type(value)):
         yield type(value)
 
@@ -196,6 +199,8 @@ def methods(kind: type) -> Iterator[tuple[str, Any]]:
             parts = [value.__func__]
         elif isinstance(value, property):
             parts = [each for each in (value.fget, value.fset) if each is not None]
+        elif isinstance(value, cached_property):
+            parts = [value.func]
         for each in parts:
             if isinstance(each, FunctionType) or is_constant(each):
                 yield name, each

@@ -1,0 +1,146 @@
+"""Functions that differ in what they hold, take or were given are different queries, here and after a restart."""
+
+from __future__ import annotations
+
+import collections
+import functools
+import operator
+import re
+import types
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+import reliable_rx as rx
+from checkpoint import MemoryStore
+from checkpoint.by_value import encode_query
+from checkpoint.codec import decode
+from hosting import ListSource, QueryEvaluator
+
+
+class Scale:
+    """An object with a method that depends on what it holds."""
+
+    def __init__(self, k: Any) -> None:
+        self.k = k
+
+    def __repr__(self) -> str:
+        return "Scale"
+
+    def times(self, x: Any) -> Any:
+        return str((self.k, x))
+
+    @classmethod
+    def of_class(cls, x: Any) -> Any:
+        return cls.__name__, x
+
+    __call__ = times
+
+
+class Slotted:
+    """The same with slots."""
+
+    __slots__ = ("k",)
+
+    def __init__(self, k: Any) -> None:
+        self.k = k
+
+    def times(self, x: Any) -> Any:
+        return str((self.k, x))
+
+
+def wrapped(function: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    @functools.wraps(function)
+    def around(x: Any) -> Any:
+        return function(x)
+
+    return around
+
+
+def by_default(k: Any) -> Callable[[Any], Any]:
+    return lambda x, k=k: str((k, x))
+
+
+def by_keyword(k: Any) -> Callable[[Any], Any]:
+    return lambda x, *, k=k: str((k, x))
+
+
+def closing(k: Any) -> Callable[[Any], Any]:
+    return lambda x: str((k, x))
+
+
+def holding(thing: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    return lambda x: thing(x)
+
+
+MAKERS: dict[str, Callable[[Any], Callable[[Any], Any]]] = {
+    "a bound method": lambda k: Scale(k).times,
+    "a callable object": lambda k: Scale(k),
+    "an object with slots": lambda k: Slotted(k).times,
+    "a bound builtin": lambda k: {1: k, 2: k, 3: k}.get,
+    "a method of a text": lambda k: f"<{k!r}{{}}>".format,
+    "a compiled pattern": lambda k: re.compile(f"{k!r}").match if isinstance(k, int) else Scale(k).times,
+    "a partial of a method": lambda k: functools.partial(Scale(k).times),
+    "a default": by_default,
+    "a keyword-only default": by_keyword,
+    "a closure": closing,
+    "a closure over a method": lambda k: holding(Scale(k).times),
+    "a wrapper": lambda k: wrapped(Scale(k).times),
+    "wrappers of wrappers": lambda k: wrapped(wrapped(wrapped(wrapped(closing(k))))),
+    "a namespace": lambda k: closing(types.SimpleNamespace(k=k)),
+    "a deque": lambda k: closing(collections.deque([k])),
+    "a deque of functions": lambda k: closing(collections.deque([closing(k)])),
+    "a deep list": lambda k: closing([[[[[[[[k]]]]]]]]),
+    "an operator": lambda k: operator.itemgetter(k) if isinstance(k, int) else by_default(k),
+}
+PAIRS: dict[str, tuple[Any, Any]] = {"ints": (1, 2), "zeros": (0.0, -0.0), "an int and a bool": (1, True)}
+SHAPES: dict[str, tuple[Callable[..., Any], Callable[..., Any]]] = {
+    "one and all": (lambda a: a, lambda *a: a),
+    "keywords": (lambda a, **b: a, lambda a, *b: a),
+    "a generator": (lambda a: [a], lambda a: (yield a)),
+}
+
+
+def query(function: Callable[..., Any]) -> Any:
+    return rx.source("n").map(function)
+
+
+@pytest.mark.parametrize("pair", PAIRS)
+@pytest.mark.parametrize("maker", MAKERS)
+def test_what_a_function_holds_tells_it_apart(maker: str, pair: str) -> None:
+    """Two that differ in it have two hashes; two that do not have one, also out of their bytes."""
+    make, (one, other) = MAKERS[maker], PAIRS[pair]
+    assert query(make(one)).content_hash != query(make(other)).content_hash
+    assert query(make(one)).content_hash == query(make(one)).content_hash
+    again = decode(encode_query(query(make(one)).node))
+    assert rx.Query(again).content_hash == query(make(one)).content_hash
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_what_a_function_takes_tells_it_apart(shape: str) -> None:
+    """The code may be the same where the signature is not."""
+    one, other = SHAPES[shape]
+    assert query(one).content_hash != query(other).content_hash
+
+
+@pytest.mark.parametrize("pair", PAIRS)
+@pytest.mark.parametrize(
+    "maker", [name for name in MAKERS if name not in ("an operator", "a compiled pattern", "a deque of functions")]
+)
+def test_each_query_runs_its_own_function(maker: str, pair: str) -> None:
+    """Beside each other, in one process and after a restart: none runs the code of another."""
+    store, make = MemoryStore(), MAKERS[maker]
+    expected = {f"q{place}": [make(k)(x) for x in (1, 2, 3)] for place, k in enumerate(PAIRS[pair])}
+    for upto in (1, 2, 3):
+        with QueryEvaluator(store, background=False) as evaluator:
+            evaluator.source("n", ListSource([1, 2, 3][:upto], follow=True))
+            for place, k in enumerate(PAIRS[pair]):
+                evaluator.create(f"q{place}", query(make(k)))
+            while evaluator.step():
+                pass
+            assert not evaluator.statistics().reports
+            for name, values in expected.items():
+                got = [value for part in evaluator.stream(name).read(0, 9) for value in part.values]
+                assert got == values[:upto], name
+        store = store.reopen()
