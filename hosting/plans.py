@@ -11,9 +11,10 @@ from typing import Any
 from checkpoint.codec import decode
 from hosting.storable import check_storable, code_of
 from reliable_rx.event_time import EventTime
-from reliable_rx.identity import content_hash, lifted, recognise
+from reliable_rx.identity import content_hash
 from reliable_rx.limits import Limits
 from reliable_rx.plan import NO_LIMITS, Plan
+from reliable_rx.plan_keys import lifted, recognise
 from reliable_rx.query import Node
 from reliable_rx.refusal import refuse_arguments, refuse_foreign
 from reliable_rx.rows import Signature, signature

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from reliable_rx.identity import lower_keys
 from reliable_rx.instance import Instance
 from reliable_rx.operator import Stage
 from reliable_rx.plan import Plan, PlanNode
+from reliable_rx.plan_keys import lower_keys
 from reliable_rx.query import Query
 
 if TYPE_CHECKING:

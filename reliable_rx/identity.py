@@ -7,19 +7,16 @@ name. It covers also what a function reaches by name in the user's own modules: 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Hashable, Iterator
+from collections.abc import Iterator
 from contextvars import ContextVar
 from dataclasses import fields, is_dataclass
 from functools import partial
 from inspect import CO_ASYNC_GENERATOR, CO_COROUTINE, CO_GENERATOR, CO_VARARGS, CO_VARKEYWORDS
-from math import copysign
-from operator import attrgetter
 from types import BuiltinMethodType, CodeType, FunctionType, MappingProxyType, MethodType, MethodWrapperType, ModuleType
 from typing import Any
 
 from reliable_rx.operator import Operator
-from reliable_rx.operators.linear import WhereKey
-from reliable_rx.query import Node, Query, SourceLeaf, parameters, walk
+from reliable_rx.query import Node, Query, parameters
 from reliable_rx.reach import (
     ATOMS,
     FIXED,
@@ -31,8 +28,6 @@ from reliable_rx.reach import (
     plain_function,
     reached,
 )
-from reliable_rx.rebuilt import rebuilt
-from reliable_rx.symbols import shared_within
 
 REACH_DEPTH_MAX, REACHES_MAX = 8, 10_000
 METHODS = (MethodType, BuiltinMethodType, MethodWrapperType)
@@ -310,121 +305,3 @@ def contents(function: FunctionType) -> list[Any]:
         except ValueError:
             found.append(None)
     return found
-
-
-def recognise(node: Node) -> tuple[Hashable, tuple[Any, ...]]:
-    """Return a key equal for plans that may be shared in this process, and the routing keys that are not part of it.
-
-    A `where_key` directly behind the plan's only source is no operator but an address: queries that differ in nothing
-    else share one plan, and a host finds them by their keys.
-    """
-    keys: list[Any] = []
-    sources: list[str] = []
-    hubs: dict[str, int] = {}
-    found = structure(node, keys, sources, hubs)
-    if hubs and reaches_hubs(node):
-        return (structure(node, None, [], {}), *hubs), ()
-    if len(sources) == 1 or not keys:
-        return found, tuple(keys)
-    return structure(node, None, [], {}), ()
-
-
-def reaches_hubs(node: Node) -> bool:
-    """Whether a function in the plan reaches a shared part, so that it matters which one it is."""
-    return any(True for each in walk(node) for _ in shared_within(each.op))
-
-
-def structure(node: Node, keys: list[Any] | None, sources: list[str], hubs: dict[str, int]) -> Hashable:
-    """Return the key of a plan; what it compares by id is kept alive by the plan that is stored under it.
-
-    It is flat: the kinds say how the operators hang together, and to compare a deep tuple recurs.
-    """
-    found: list[Hashable] = []
-    waiting = [node]
-    while waiting:
-        op, inputs = waiting.pop()
-        kind: Any = type(op)
-        if op.counts_readers:
-            known = len(hubs)
-            number = hubs.setdefault(op.token, known)  # type: ignore[attr-defined]
-            if number < known:
-                found.append(number)
-                continue
-        if kind is SourceLeaf:
-            sources.append(op.source)  # type: ignore[attr-defined]
-        elif kind is WhereKey and keys is not None and is_plain_source(inputs[0]):
-            keys.append(op.key)  # type: ignore[attr-defined]
-            sources.append(inputs[0].op.source)  # type: ignore[attr-defined]
-            found += ("keyed", sources[-1], parameter(op.key_mapper))  # type: ignore[attr-defined]
-            continue
-        found += (kind, len(inputs), *[parameter(value) for value in read_parameters(op)])
-        waiting += inputs if len(inputs) < 2 else inputs[::-1]
-    return tuple(found)
-
-
-READERS: dict[type[Operator], Callable[[Any], tuple[Any, ...]]] = {}
-
-
-def read_parameters(op: Operator) -> tuple[Any, ...]:
-    """Return the parameters of *op* in order, without what its inputs say too."""
-    reader = READERS.get(type(op))
-    if reader is None:
-        told: list[str] = [f.name for f in fields(op)] if is_dataclass(op) else []
-        names = [name for name in told if name not in ("_token", "_source")]
-        get = attrgetter(*names) if names else None
-        reader = READERS[type(op)] = (
-            (lambda op: ()) if get is None else get if len(names) > 1 else (lambda op: (get(op),))
-        )
-    return reader(op)
-
-
-def is_plain_source(node: Node) -> bool:
-    return type(node.op) is SourceLeaf and node.op.key_mapper is None
-
-
-def lifted(node: Node) -> Node:
-    """Return the plan as it is shared: with `where_key` behind the source moved into the source."""
-
-    def lift(at: Node) -> Node | None:
-        if not isinstance(at.op, WhereKey) or not is_plain_source(at.inputs[0]):
-            return None
-        source: SourceLeaf = at.inputs[0].op  # type: ignore[assignment]
-        return Node(SourceLeaf(source.source, at.op.key_mapper))
-
-    return rebuilt(node, lift)
-
-
-def lower_keys(node: Node, keys: tuple[Any, ...]) -> Node:
-    """Undo `lifted`: return the query as it was written."""
-
-    def lower(at: Node) -> Node | None:
-        if not isinstance(at.op, SourceLeaf) or at.op.key_mapper is None or not keys:
-            return None
-        return Node(WhereKey(at.op.key_mapper, keys[0]), (Node(SourceLeaf(at.op.source)),))
-
-    return rebuilt(node, lower)
-
-
-def parameter(value: Any, inside: tuple[int, ...] = ()) -> Hashable:
-    """Return a key for one parameter: functions made by the same code over the same values are the same."""
-    kind = type(value)
-    if kind is FunctionType:
-        if id(value) in inside:  # it calls for itself by a variable of the function around it
-            return (Same, id(value))
-        within = (*inside, id(value))
-        cells = tuple([parameter(each, within) for each in contents(value)]) if value.__closure__ else ()
-        return (id(value.__code__), id(value.__globals__), cells, id(value.__defaults__), id(value.__kwdefaults__))
-    if kind in PLAIN:
-        return (kind, value)
-    if kind is float:
-        return (kind, value, copysign(1.0, value))  # the two zeros are equal and not the same
-    if kind is tuple:
-        return tuple([parameter(each, inside) for each in value])
-    return (Same, id(value))
-
-
-class Same:
-    """Marks a parameter that is compared by identity."""
-
-
-PLAIN = frozenset((int, str, bytes, bool, type(None)))

@@ -14,11 +14,11 @@ from test_operators_values import Touchy
 import reliable_rx as rx
 from reliable_rx import operators as ops
 from reliable_rx.errors import LimitExceeded
-from reliable_rx.identity import recognise
 from reliable_rx.instance import Instance
 from reliable_rx.limits import Limits
 from reliable_rx.operators.distinct import Distinct
 from reliable_rx.plan import Plan
+from reliable_rx.plan_keys import recognise
 from reliable_rx.query import ForeignLeaf, Node
 from reliable_rx.unhosted import PlainWorld, rebuild_state
 from reliable_rx.wiring import bounded

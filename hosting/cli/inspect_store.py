@@ -24,7 +24,7 @@ from hosting.standing import TopRow
 from hosting.suspended import SUSPENDED
 from reliable_rx import Limits, Query
 from reliable_rx.errors import described
-from reliable_rx.identity import lower_keys
+from reliable_rx.plan_keys import lower_keys
 from reliable_rx.query import Inner
 from reliable_rx.rows import Loader
 
