@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Protocol
 
 from checkpoint.ownership import tell_of_forks
-from reliable_rx.errors import StoreOwned
+from reliable_rx.errors import CheckpointRefused, StoreOwned
 
 
 class Disk(Protocol):
@@ -91,7 +91,11 @@ def read_or_create(disk: Disk, name: str, make: Callable[[], bytes]) -> bytes:
 
 
 def make_directory(directory: Path) -> None:
-    """Create *directory* and its missing parents, durably."""
+    """Create *directory* and its missing parents, durably. *Raises* `CheckpointRefused` where there is a file."""
+    for path in (directory, *directory.parents):
+        if path.exists() and not path.is_dir():
+            what = f"{path} is a file, and a store is a folder: give a folder"
+            raise CheckpointRefused(what, what=what, where=str(directory))
     missing = [path for path in (directory, *directory.parents) if not path.exists()]
     for path in reversed(missing):
         path.mkdir(exist_ok=True)

@@ -34,14 +34,19 @@ def no_query(name: str, what: Any) -> str:
     return f"{name!r} is {type(what).__name__}, not a query: begin with reliable_rx.source(...)"
 
 
+def check_how(name: str, policy: str, limits: Limits | Any) -> None:
+    """*Raises* `ValueError` for a policy and `TypeError` for limits that are none, by the name of their query."""
+    if not isinstance(limits, Limits):
+        raise TypeError(f"the limits of {name!r} must be Limits(...), got {cut(limits)}")
+    if policy not in POLICIES:
+        raise ValueError(f"the error policy of {name!r} must be one of {', '.join(POLICIES)}, got {policy!r}")
+
+
 def admit(plans: Plans, name: str, query: Any, policy: str, limits: Limits) -> tuple[Plan, tuple[Any, ...]]:
     """Return the plan of the query *name*, and its routing keys. *Raises* `QueryRefused` for what cannot be hosted."""
     if not isinstance(query, Query):
         raise QueryRefused(no_query(name, query), path="/")
-    if not isinstance(limits, Limits):
-        raise TypeError(f"the limits of {name!r} must be Limits(...), got {cut(limits)}")
-    if policy not in POLICIES:
-        raise ValueError(f"error policy must be one of {', '.join(POLICIES)}, got {policy!r}")
+    check_how(name, policy, limits)
     try:
         return plans.compile(query.node, limits)
     except QueryRefused as refused:

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple, TypedDict, Unpack
 
 import reliable_rx as rx
 from checkpoint.store import Store
-from hosting.admission import no_query
+from hosting.admission import check_how, no_query
 from hosting.companions import StartCompanion
 from hosting.cycles import there_are
 from hosting.evaluator import QueryEvaluator
@@ -173,6 +173,7 @@ class App:
         name = self._check_new("query", name)
         if not isinstance(query, rx.Query):
             raise QueryRefused(no_query(name, query), path="/")
+        check_how(name, policy, limits)
         self.queries[name] = Declared(query, policy, limits, clock, scope)
         return rx.source(name)
 

@@ -111,8 +111,8 @@ class Outlets:
         """A sink knows ids that the evaluator does not: only possible where outputs were visible before the journal."""
         if self.evaluator.delivery == "exactly_once":
             raise PositionUnavailable(
-                f"a sink of stream {stream.name!r} already has ids up to {position - 1:,}, but this store has emitted "
-                f"only {stream.next_id:,}: the sink belongs to another store, or the store was set back; use a fresh "
+                f"a sink of stream {stream.name!r} already has {position:,} ids, but this store has emitted only "
+                f"{stream.next_id:,}: the sink belongs to another store, or the store was set back; use a fresh "
                 f"sink",
                 wanted=position,
                 first=stream.first,

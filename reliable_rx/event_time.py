@@ -95,6 +95,8 @@ def seconds(time: Any) -> float:
     if not isinstance(time, datetime):
         if isinstance(time, str):
             raise TypeError(f"the time of an event is a number of seconds or a datetime, got {time!r}: parse it")
+        if time is None:
+            raise TypeError("the time of an event is a number of seconds or a datetime, got None: return one")
         return float(time)
     if time.tzinfo is None:
         raise ValueError(f"{time} says no time zone: give one, such as time.replace(tzinfo=timezone.utc)")

@@ -20,6 +20,7 @@ import reliable_rx as rx
 from checkpoint import MemoryStore, SqliteStore
 from hosting import App, CallbackSink, ListSource, QueryEvaluator
 from hosting.retention import Retention
+from hosting.sinks import SqliteTableSink
 from reliable_rx import Limits, event_time, operators as ops
 
 async def ask(x): return x
@@ -79,6 +80,8 @@ MISTAKES: list[tuple[str, str, str]] = [
     ("run(n.pipe(ops.flat_map(lambda x: x)))", "RuntimeError", "observable iterable got 1 use map"),
     ("run(n.pipe(ops.flat_map(Later)))", "RuntimeError", "Later map_async"),
     ("run(n.pipe(ops.map_async(str)))", "RuntimeError", "coroutine function async def"),
+    ('create(n.pipe(ops.tumbling_window("1 min"), ops.merge_all()))', "TypeError", "seconds timedelta '1 min'"),
+    ('create(n.pipe(ops.sliding_window(2, "1"), ops.merge_all()))', "TypeError", "duration seconds timedelta '1'"),
     # names and what there is
     ('create(rx.source("m"))\nevaluator.start()', REFUSED, "'q' reads 'm' no source"),
     ('evaluator.source("orders", ListSource([]))\nevaluator.create("q", rx.source("order"))\nevaluator.start()',
@@ -100,7 +103,7 @@ MISTAKES: list[tuple[str, str, str]] = [
     ("QueryEvaluator(None)", "TypeError", "store got None SqliteStore"),
     ('app.evaluator("x.store")', "TypeError", "store SqliteStore('x.store')"),
     ('evaluator.create("q", "n")', REFUSED, "'q' is str not a query reliable_rx.source"),
-    ('evaluator.create("q", n, policy="ignore")', "ValueError", "policy fail skip dead_letter 'ignore'"),
+    ('evaluator.create("q", n, policy="ignore")', "ValueError", "policy 'q' fail skip dead_letter 'ignore'"),
     ('evaluator.create("q", n, limits=5)', "TypeError", "limits of 'q' Limits(...) got 5"),
     ('evaluator.create("q", n, clock=5)', "TypeError", "clock event_time got 5"),
     ("App(checkpoint_intervall_s=3)", "TypeError", "no option 'checkpoint_intervall_s' checkpoint_interval_s"),
@@ -120,6 +123,17 @@ MISTAKES: list[tuple[str, str, str]] = [
     ("event_time(float, lateness_s=-1.0)", "ValueError", "lateness_s zero or more -1.0"),
     ("run(n, clock=event_time(lambda x: datetime(2020, 1, 1)))", "RuntimeError", "no time zone tzinfo"),
     ('run(n, clock=event_time(lambda x: "2020"))', "RuntimeError", "number of seconds datetime '2020' parse"),
+    ("run(n, clock=event_time(lambda x: None))", "RuntimeError", "the time of an event is number of seconds got None"),
+    ('CallbackSink("x")', "TypeError", "on_next called with (id, value) got 'x'"),
+    ("CallbackSink(lambda v: v)", "TypeError", "on_next (id, value) <lambda>(v)"),
+    ("CallbackSink(print, lambda: 1)", "TypeError", "on_end (id, error) <lambda>()"),
+    ("CallbackSink(print, on_dead_letter=5)", "TypeError", "on_dead_letter (letter) 5"),
+    ('app.query("q", n, policy="retry")', "ValueError", "policy 'q' fail skip dead_letter 'retry'"),
+    ('app.query("q", n, limits=5)', "TypeError", "limits 'q' Limits(...) 5"),
+    ('open("a.py", "w").close()\nSqliteStore("a.py")', "CheckpointRefused", "a.py is a file give a folder"),
+    ('open("a.py", "w").close()\nSqliteStore("a.py/s")', "CheckpointRefused", "a.py is a file give a folder"),
+    ('s = SqliteTableSink("x.db", "t", columns=["valeu"])\ns.open("q")\ns.write(0, [{"time": 1, "value": 2}])',
+     "ValueRefused", "'valeu' value has time, value did you mean 'value'?"),
     # pushed inputs
     ('evaluator.push("p").push({"a": 1})', "TypeError", "push list {'a': 1} on_next(value) pushes one value"),
     ('evaluator.push("p").push("abc")', "TypeError", "push list 'abc' on_next(value) pushes one value"),
@@ -161,6 +175,8 @@ def test_a_mistake_is_one_sentence(
 
 
 WORKS = [
+    "create(n.pipe(ops.tumbling_window(timedelta(minutes=1)), ops.merge_all()))",
+    "CallbackSink({}.__setitem__), CallbackSink(print)",
     'p = evaluator.push("p")\np.push(range(3))\np.push({1, 2})\np.on_next("abc")\np.on_completed()\np.on_completed()',
     "run(rx.of(1, 2))",
     "run(n.pipe(ops.delay(-1.0)))",

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from reliable_rx.arguments import cut
 from reliable_rx.reliable import DeadLetter
 
 
@@ -33,6 +35,11 @@ class CallbackSink:
         *,
         on_dead_letter: Callable[[DeadLetter], None] | None = None,
     ) -> None:
+        check_function("on_next", on_next, "id", "value")
+        if on_end is not None:
+            check_function("on_end", on_end, "id", "error")
+        if on_dead_letter is not None:
+            check_function("on_dead_letter", on_dead_letter, "letter")
         self._on_next = on_next
         self._on_end = on_end
         self._on_dead_letter = on_dead_letter
@@ -69,3 +76,19 @@ class CallbackSink:
         """Do nothing: what the function did is its own affair."""
 
     def close(self) -> None: ...
+
+
+def check_function(name: str, function: Any, *arguments: str) -> None:
+    """*Raises* `TypeError` for what cannot be called with *arguments*, where that can be known."""
+    called = f"{name} is called with ({', '.join(arguments)})"
+    if not callable(function):
+        raise TypeError(f"{called}, got {cut(function)}: give a function")
+    try:
+        signature = inspect.signature(function)
+    except (TypeError, ValueError):  # it does not say
+        return
+    try:
+        signature.bind(*arguments)
+    except TypeError as error:
+        takes = f"{getattr(function, '__name__', 'this one')}{signature}"
+        raise TypeError(f"{called}, but {takes} takes others: correct the function") from error

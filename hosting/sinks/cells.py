@@ -6,6 +6,7 @@ value it is: text that UTF-8 cannot hold, and rows longer than SQLite takes.
 
 from __future__ import annotations
 
+import difflib
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -15,6 +16,7 @@ from hosting.sinks.text import digits, to_json
 Get = Callable[[Any], Any]
 Columns = Mapping[str, Get] | Sequence[str] | None
 
+NAMED_MAX = 20
 LONG = 1 << 16
 """Cells of at most so many characters never make a row too long: SQLite has at most 2,000 columns by default."""
 _CELL_OVERHEAD = 9
@@ -114,9 +116,23 @@ def field(name: str) -> Get:
     """Return what gets the field or key *name* of a value."""
 
     def get(value: Any) -> Any:
-        return value[name] if isinstance(value, Mapping) else getattr(value, name)
+        try:
+            return value[name] if isinstance(value, Mapping) else getattr(value, name)
+        except (KeyError, AttributeError):
+            check_has(value, name)
+            raise
 
     return get
+
+
+def check_has(value: Any, name: str) -> None:
+    """*Raises* `TypeError` for a value whose fields are known, and have not this *name*."""
+    names = field_names(value)
+    if names is not None and name not in names:
+        known = [str(each) for each in names]
+        close = difflib.get_close_matches(name, known, n=1)
+        guess = f"; did you mean {close[0]!r}?" if close else ""
+        raise TypeError(f"no {name!r}, the value has {', '.join(known[:NAMED_MAX]) or 'none'}{guess}")
 
 
 def as_json(value: Any) -> str:

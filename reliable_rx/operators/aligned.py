@@ -8,16 +8,18 @@ microseconds, in which ``0.1 + 0.2`` is ``0.3``.
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
+from datetime import timedelta
 from typing import Any, TypeVar
 
 from reactivex import Observable
 from reactivex.observable.groupedobservable import GroupedObservable
 
-from reliable_rx.operator import Context, Stage, frozen
+from reliable_rx.operator import Context, Stage, frozen, relative_seconds
 from reliable_rx.operators.window import feed_windows
 
 A = TypeVar("A")
 Span = tuple[float, float]
+Relative = float | timedelta
 
 
 @frozen
@@ -68,8 +70,13 @@ def microseconds(time_s: float) -> int:
     return round(time_s * 1_000_000)
 
 
+def span_us(duration: Relative) -> int:
+    """Read a duration. *Raises* `TypeError` for what is neither seconds nor a `timedelta`."""
+    return microseconds(relative_seconds(duration))
+
+
 def tumbling_window(
-    size_s: float, *, offset_s: float = 0.0
+    size_s: Relative, *, offset_s: Relative = 0.0
 ) -> Callable[[Observable[A]], Observable[GroupedObservable[Span, A]]]:
     """Split the sequence into windows of the clock: *size_s* long, beginning at its multiples (plus *offset_s*).
 
@@ -92,7 +99,7 @@ def tumbling_window(
 
 
 def sliding_window(
-    size_s: float, slide_s: float, *, offset_s: float = 0.0
+    size_s: Relative, slide_s: Relative, *, offset_s: Relative = 0.0
 ) -> Callable[[Observable[A]], Observable[GroupedObservable[Span, A]]]:
     """Split the sequence into windows of the clock: *size_s* long, one beginning every *slide_s* (plus *offset_s*).
 
@@ -109,7 +116,7 @@ def sliding_window(
 
     *Raises* `ValueError` for a size or slide that is not positive.
     """
-    size_us, slide_us = microseconds(size_s), microseconds(slide_s)
+    size_us, slide_us = span_us(size_s), span_us(slide_s)
     if size_us <= 0 or slide_us <= 0:
         raise ValueError(f"size_s and slide_s must be at least a microsecond, got {size_s!r} and {slide_s!r}")
-    return AlignedWindow(size_us, slide_us, microseconds(offset_s))
+    return AlignedWindow(size_us, slide_us, span_us(offset_s))
