@@ -120,7 +120,7 @@ def compare(
         changed = changed_code(evaluator, differing)
         error = journaling.nondeterminism(differing, first, last, strict=evaluator.strict, changed=changed)
         if changed and evaluator.strict:
-            raise error
+            raise error  # nothing is written yet: with the old code back nothing is lost, behind an end it would be
         evaluator.warnings.append(error.message)
         for name in differing if evaluator.strict else ():
             engine.suspended.differing.setdefault(query_of(name), error)

@@ -9,7 +9,7 @@ from, see `checkpoint`; what is repaired here is whole, and cannot be used as it
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from hosting.evaluator import QueryEvaluator
@@ -20,11 +20,15 @@ Make = Callable[[], QueryEvaluator]
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """Something that is wrong with *subject*, what a repair does about it, and what that gives up."""
+    """Something that is wrong with *subject*, what a repair does about it, and what that gives up.
+
+    What *depends_on_app* may only be wrong because the sources and classes of the app are not there.
+    """
 
     subject: str
     wrong: str
     remedy: str
+    depends_on_app: bool = True
 
     def __str__(self) -> str:
         return f"{self.subject}: {self.wrong}\n    repair: {self.remedy}"
@@ -36,6 +40,11 @@ class Diagnosis:
 
     findings: tuple[Finding, ...]
     replays: bool
+
+    def of(self, copy: str, original: str) -> Diagnosis:
+        """Return what was found in a copy as what is wrong with the original."""
+        found = (replace(each, wrong=each.wrong.replace(copy, original)) for each in self.findings)
+        return replace(self, findings=tuple(found))
 
 
 def diagnose(make: Make) -> Diagnosis:
@@ -85,7 +94,7 @@ def behind(make: Make, cause: Exception) -> Finding:
 def fallen_back(evaluator: QueryEvaluator) -> list[Finding]:
     figures = evaluator.recovery
     return [
-        Finding("checkpoint", each, "the one before is used, and a whole one is written")
+        Finding("checkpoint", each, "the one before is used, and a whole one is written", depends_on_app=False)
         for each in (() if figures is None else figures.fallbacks)
     ]
 

@@ -24,14 +24,14 @@ from hosting.cli.command import parser
         (["run", ":app"], 2, "no module is named"),
         (["run", "hosting:nothing"], 2, "hosting has no 'nothing'"),
         (["run", "hosting.app:Options"], 2, "not an App"),
-        (["inspect", "nowhere"], 1, "there is no store in nowhere"),
-        (["tail", "nowhere", "x"], 1, "there is no store in nowhere"),
+        (["inspect", "nowhere"], 2, "there is no store in nowhere"),
+        (["tail", "nowhere", "x"], 2, "there is no store in nowhere"),
         (["inspect", "empty"], 0, ""),
         (["tail", "empty", "x"], 2, "the store has no stream 'x'; it has none yet"),
         (["demo", "--out", "full"], 2, "full is not empty"),
         (["export", "no_such_module:app", "x", "out"], 2, "there is no module 'no_such_module'"),
-        (["status", "--store", "nowhere"], 2, "there is no group in nowhere"),
-        (["offsets", "show", "--store", "nowhere"], 2, "there is no group in nowhere"),
+        (["status", "--store", "nowhere"], 2, "there is neither a store nor a group in nowhere"),
+        (["offsets", "show", "--store", "nowhere"], 2, "there is neither a store nor a group in nowhere"),
         (["offsets", "migrate", "--from", "x", "--to", "x"], 2, "the same place"),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else None,
@@ -126,3 +126,34 @@ def test_a_pushed_input_says_that_nobody_hosts_it() -> None:
     """Pushing before hosting is refused with the remedy."""
     with pytest.raises(RuntimeError, match=r"call app\.evaluator"):
         App().push("x").on_next(1)
+
+
+NO_STORE = {
+    "restart": ["restart", "{}", "q"],
+    "dispose": ["dispose", "{}", "q"],
+    "repair": ["store", "repair", "{}"],
+    "release": ["release", "{}", "q", "me"],
+    "holders": ["holders", "{}"],
+    "inspect": ["inspect", "{}"],
+    "tail": ["tail", "{}", "q"],
+    "status": ["status", "--store", "{}"],
+}
+
+
+@pytest.mark.parametrize("kind", ["missing", "empty", "file"])
+@pytest.mark.parametrize("name", NO_STORE)
+def test_where_no_store_is_none_is_made(
+    name: str, kind: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Every command that works on a store refuses another place with exit code 2, and leaves it as it was."""
+    place = tmp_path / "place"
+    if kind == "empty":
+        place.mkdir()
+    elif kind == "file":
+        place.write_text("text")
+    assert main([each.format(place) for each in NO_STORE[name]]) == 2
+    told = capsys.readouterr().err
+    assert ("neither a store nor a group in" if name == "status" else "there is no store in") in told
+    assert str(place) in told
+    assert [each for each in tmp_path.rglob("*") if each != place] == []
+    assert place.exists() == (kind != "missing")

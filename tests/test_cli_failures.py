@@ -99,3 +99,19 @@ def test_behind_a_crash_the_app_is_asked_for(tmp_path: Path) -> None:
     assert "is in use by process" in owned
     cli("restart", "s", "bad", "--app", "app.py:app", cwd=tmp_path)
     assert status_of(tmp_path, 0)["failed"] == []
+
+
+def test_the_state_of_a_query_that_runs_is_not_dropped_unasked(tmp_path: Path) -> None:
+    """`restart` of a query that has not ended asks; declined, or with nobody to ask, the state is still there."""
+    endless = APP.format(end="")
+    write(tmp_path, "app.py", endless)
+    with running("run", "app.py:app", "--store", "s", cwd=tmp_path) as process:
+        wait_for(process, "checkpoint")
+        process.send_signal(signal.SIGTERM)
+        process.communicate(timeout=60)
+    before = cli("inspect", "s", "--state", "sums", cwd=tmp_path).stdout
+    for answer in ("", "n\n"):
+        assert "--yes" in cli("restart", "s", "sums", cwd=tmp_path, code=2, stdin=answer).stderr
+    assert cli("inspect", "s", "--state", "sums", cwd=tmp_path).stdout == before
+    assert "runs again, without state" in cli("restart", "s", "sums", "--yes", cwd=tmp_path).stdout
+    assert cli("inspect", "s", "--state", "sums", cwd=tmp_path).stdout != before

@@ -207,6 +207,10 @@ def test_classes_go_by_name_and_are_blamed_by_name(load: Load, change: str) -> N
     run(store, load(begin).QUERY, 3, cleanly=False)
     with pytest.raises(NondeterminismDetected, match=r"changed_app\.Rate .*changed since"):
         run(store, load(begin, edit).QUERY, 5, cleanly=False)
+    before = run(store.reopen(), load(begin).QUERY, 5, cleanly=True)
+    other = MemoryStore()
+    run(other, load(begin).QUERY, 3, cleanly=False)
+    assert before == run(other, load(begin).QUERY, 5, cleanly=True), "with the old code back nothing is lost"
 
 
 @pytest.mark.parametrize("cleanly", [True, False], ids=["stopped", "killed"])

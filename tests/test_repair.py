@@ -145,3 +145,24 @@ def test_no_store(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """A folder without a store is a wrong use."""
     assert main(["store", "repair", str(tmp_path)]) == 2
     assert "there is no store" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("how", ["behind a kill", "a class of the app"])
+def test_without_the_app_nothing_is_given_up(
+    how: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What may only come from the missing app is no finding: the app is asked for, and nothing is changed."""
+    folder = tmp_path / "s"
+    if how == "behind a kill":
+        hosting()
+        work(folder, clean=False)
+    else:
+        hosting(rx.source("n").pipe(ops.map(leaving), ops.buffer_with_count(9)))
+        work(folder, clean=True)
+        monkeypatch.delattr(f"{__name__}.Leaving")
+    before = content(folder)
+    assert main(["store", "repair", str(folder), "--yes"]) == 2
+    told = capsys.readouterr()
+    assert "give --app MODULE:APP" in told.err
+    assert ".repair-" not in told.err + told.out
+    assert content(folder) == before

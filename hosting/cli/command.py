@@ -122,15 +122,22 @@ def add_tail(commands: Commands) -> None:
 
 
 def add_mend(commands: Commands) -> None:
-    for name, act, help in (
-        ("restart", mend.restart, "Run a query again that has failed: without its state, under the ids that follow."),
-        ("dispose", mend.dispose, "End a query of a store and forget its state; its stream stays."),
+    restart = "Run a query again: without its state, under the ids that follow."
+    for name, help in (
+        ("restart", restart),
+        ("dispose", "End a query of a store and forget its state; its stream stays."),
     ):
         each = command(commands, name, f"{help} Nothing may run on the store.")
         each.add_argument("store", type=folder, metavar="STORE", help=STORE_HELP)
         each.add_argument("query", metavar="QUERY", help="the name of the query")
         each.add_argument("--app", metavar="MODULE:APP", help="needed behind a crash, and for code that is not stored")
-        each.set_defaults(call=lambda a, act=act: act(a.store, a.query, app=a.app))
+        if help is restart:
+            each.add_argument(
+                "--yes", action="store_true", help="do not ask before the state of one that runs is dropped"
+            )
+            each.set_defaults(call=lambda a: mend.restart(a.store, a.query, app=a.app, yes=a.yes))
+        else:
+            each.set_defaults(call=lambda a: mend.dispose(a.store, a.query, app=a.app))
 
 
 def add_holders(commands: Commands) -> None:

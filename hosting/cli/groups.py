@@ -75,7 +75,9 @@ def found_group(where: str, name: str | None, *, new_offsets: str | None = None)
     With *new_offsets*, where its positions are being moved to or have been, both stores are asked.
     """
     if not is_on_a_server(where) and not (Path(where) / "registry.sqlite").is_file():
-        raise BadUsage(f"there is no group in {where}; give the --store that its nodes were started with")
+        is_store = (Path(where) / "checkpoint.sqlite").is_file()
+        there = f"a store and no group in {where}" if is_store else f"neither a store nor a group in {where}"
+        raise BadUsage(f"there is {there}; give the --store that a store's app or a group's nodes were started with")
     if name is None:
         names = group_names(where)
         if len(names) != 1:

@@ -13,13 +13,14 @@ from typing import Any
 from checkpoint import SqliteStore
 from checkpoint.codec import decode, decode_data, encode
 from checkpoint.store import Checkpoint, StoreReader
+from hosting.cli.loading import stored_in
 from hosting.cli.wording import BadUsage, plural, say, table
 from hosting.holders import STORED
 
 
 def show(directory: Path) -> int:
     """Print who holds which stream from which id on."""
-    with SqliteStore.read_only(directory) as store:
+    with SqliteStore.read_only(stored_in(directory)) as store:
         found = sorted(holders(store))
         if not found:
             say("nobody holds a stream")
@@ -49,7 +50,7 @@ def holders(store: StoreReader) -> Iterator[tuple[str, str, int]]:
 
 def release(directory: Path, stream: str, holder: str) -> int:
     """Let *holder* of *stream* go. *Raises* `BadUsage` if nobody of that name holds it, `StoreOwned` while it runs."""
-    with SqliteStore(directory) as store:
+    with SqliteStore(stored_in(directory)) as store:
         found = {name: position for each, name, position in holders(store) if each == stream}
         if holder not in found:
             there = ", ".join(map(repr, sorted(found))) or "nobody"

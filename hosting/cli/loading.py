@@ -91,6 +91,13 @@ def load_module(place: str) -> ModuleType:
     return module
 
 
+def stored_in(directory: Path) -> Path:
+    """Return *directory* if it is the folder of a store. *Raises* `BadUsage`, so that looking never makes one."""
+    if not (directory / "checkpoint.sqlite").is_file():
+        raise BadUsage(f"there is no store in {directory}; give the folder of one")
+    return directory
+
+
 def reach(folder: str) -> None:
     """Let modules in *folder* be imported."""
     if folder not in sys.path:

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from checkpoint import SqliteStore
 from hosting.app import App, Options, made
-from hosting.cli.loading import load_app, reach
+from hosting.cli.loading import load_app, reach, stored_in
 from hosting.cli.wording import BadUsage, log_nothing, say
 from hosting.cycles import there_are
 from hosting.evaluator import QueryEvaluator
@@ -24,8 +24,11 @@ from reliable_rx.errors import SourceFailed, described
 NEVER_FULL = sys.maxsize
 
 
-def restart(directory: Path, query: str, *, app: str | None) -> int:
-    """Run *query* again from here on: without its state, and under the ids that follow."""
+def restart(directory: Path, query: str, *, app: str | None, yes: bool) -> int:
+    """Run *query* again from here on: without its state, and under the ids that follow.
+
+    One that has not ended has a state to lose: then it is asked, and *Raises* `BadUsage` without consent.
+    """
 
     def act(evaluator: QueryEvaluator) -> str:
         standing = evaluator.engine.standing.get(query)
@@ -33,6 +36,8 @@ def restart(directory: Path, query: str, *, app: str | None) -> int:
             raise BadUsage(
                 f"{query!r} is suspended, as its code cannot be loaded here; declare it in an app and start that"
             )
+        if standing.status not in (FAILED, COMPLETED) and not yes and not agreed(f"drop the state of {query!r}?"):
+            raise BadUsage(f"{query!r} is {standing.status}, with a state that a restart drops; say --yes to drop it")
         before = standing.status if standing.error is None else f"{standing.status} with {described(standing.error)}"
         failed = ended_with_an_error(evaluator)
         evaluator.restart(query)
@@ -46,6 +51,14 @@ def restart(directory: Path, query: str, *, app: str | None) -> int:
         return f"{query} was {before}; it runs again, without state, from id {after.emitted:,} on{also}"
 
     return change(directory, query, app, act)
+
+
+def agreed(question: str) -> bool:
+    """Ask whether to go on. Someone who cannot be asked has not agreed."""
+    try:
+        return input(f"{question} [y/N] ").strip().lower() in ("y", "yes")
+    except EOFError:
+        return False
 
 
 def ended_with_an_error(evaluator: QueryEvaluator) -> set[str]:
@@ -76,8 +89,7 @@ def change(directory: Path, query: str, app: str | None, act: Callable[[QueryEva
 @contextmanager
 def opened(directory: Path, where: str | None) -> Iterator[QueryEvaluator]:
     """Open the store in *directory* with nothing but its sources. *Raises* `BadUsage`, `StoreOwned`."""
-    if not (directory / "checkpoint.sqlite").is_file():
-        raise BadUsage(f"there is no store in {directory}; give the directory of one")
+    stored_in(directory)
     reach(str(Path.cwd()))
     app = App() if where is None else load_app(where)
     with log_nothing(), SqliteStore(directory) as store, closing(bare(app, store)) as evaluator:

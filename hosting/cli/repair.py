@@ -10,18 +10,18 @@ from pathlib import Path
 
 from checkpoint import SqliteStore
 from hosting.app import App
-from hosting.cli.loading import load_app, reach
-from hosting.cli.mend import bare
+from hosting.cli.loading import load_app, reach, stored_in
+from hosting.cli.mend import agreed, bare
 from hosting.cli.wording import BadUsage, log_nothing, plural, say
 from hosting.evaluator import QueryEvaluator
 from hosting.repair import Diagnosis, diagnose
 from hosting.repair import repair as repair_store
+from reliable_rx.errors import ReliableRxError
 
 
 def repair(directory: Path, *, app: str | None, yes: bool) -> int:
     """Look at the store in *directory*, and repair it if that is wanted."""
-    if not (directory / "checkpoint.sqlite").is_file():
-        raise BadUsage(f"there is no store in {directory}; give the directory of one")
+    stored_in(directory)
     reach(str(Path.cwd()))
     declared = App() if app is None else load_app(app)
     with log_nothing(), SqliteStore(directory) as store:
@@ -29,9 +29,15 @@ def repair(directory: Path, *, app: str | None, yes: bool) -> int:
         if not diagnosis.findings:
             say(f"{directory} starts as it is; there is nothing to repair")
             return 0
+        if app is None and any(each.depends_on_app for each in diagnosis.findings):
+            found = "; ".join(f"{each.subject}: {each.wrong}" for each in diagnosis.findings)
+            raise BadUsage(
+                f"whether {directory} is well can only be said with its app, which has its sources and classes; give "
+                f"--app MODULE:APP, or start the script that runs it; without it: {found}"
+            )
         for each in diagnosis.findings:
             say(str(each))
-        if not yes and not agreed(len(diagnosis.findings)):
+        if not yes and not agreed(f"do {'this' if len(diagnosis.findings) == 1 else 'these'}?"):
             say("nothing was changed")
             return 1
         with closing(bare(declared, store, strict=False)) as evaluator:
@@ -54,7 +60,9 @@ def looked_at(directory: Path, declared: App) -> Diagnosis:
             return bare(declared, stores[0], strict=False)
 
         try:
-            return diagnose(make)
+            return diagnose(make).of(str(copy), str(directory))
+        except ReliableRxError as error:
+            raise type(error)(error.message.replace(str(copy), str(directory)), **error.fields) from error
         finally:
             for each in stores:
                 each.close()
@@ -67,11 +75,3 @@ def copied(directory: Path) -> Iterator[Path]:
         copy = Path(beside, "store")
         shutil.copytree(directory, copy, ignore=shutil.ignore_patterns("*.lock", "lock"))
         yield copy
-
-
-def agreed(count: int) -> bool:
-    """Ask whether to go on. Whoever cannot be asked has not agreed."""
-    try:
-        return input(f"do {'this' if count == 1 else 'these'}? [y/N] ").strip().lower() in ("y", "yes")
-    except EOFError:
-        return False

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from checkpoint import SqliteStore
 from checkpoint.store import StoreReader
-from hosting.cli.loading import load_app, reach
+from hosting.cli.loading import load_app, reach, stored_in
 from hosting.cli.wording import BadUsage, in_json, say
 from hosting.stream import stored_segments
 from hosting.turn import Output
@@ -21,7 +21,7 @@ def tail(directory: Path, stream: str, *, start: int | None, follow: bool, app: 
     reach(str(Path.cwd()))
     if app is not None:
         load_app(app)
-    with SqliteStore.read_only(directory) as store:
+    with SqliteStore.read_only(stored_in(directory)) as store:
         position = first_id(store, stream, start, follow=follow)
         while True:
             before = position
