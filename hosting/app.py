@@ -226,7 +226,7 @@ class App:
         for name, each in self.queries.items():
             evaluator.create(name, each.query, policy=each.policy, limits=each.limits, clock=each.clock)
         for stream, sink, on_error in self.sinks:
-            evaluator.sink(stream, sink_at(None, sink), on_error=on_error)
+            evaluator.sink(stream, sink_nowhere(stream, sink), on_error=on_error)
         return evaluator
 
     def start_feeds(self, evaluator: QueryEvaluator, failed: Callable[[Exception], object]) -> list[threading.Thread]:
@@ -257,6 +257,20 @@ def sink_at(place: object, sink: Sink | Callable[..., Sink]) -> Sink:
         made_sink: Sink = sink(place) if takes_place else sink()
         return made_sink
     return made(sink, "flush")  # type: ignore[no-any-return]
+
+
+def sink_nowhere(stream: str, sink: Sink | Callable[..., Sink]) -> Sink:
+    """Return the sink where there are no places. *Raises* `QueryRefused` for one that needs a place."""
+    try:
+        return sink_at(None, sink)
+    except AttributeError as error:
+        if error.obj is not None or hasattr(sink, "flush"):
+            raise
+        raise QueryRefused(
+            f"the sink of {stream!r} needs the place of a partition, which only a node has ({error}): host this app "
+            f"with `reliable-rx node`, or let the function do with None",
+            path="/",
+        ) from error
 
 
 def made(what: Any, method: str) -> Any:

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from hosting.cli.command import main
+from hosting.partitioned.opening import open_group
 
 PROLOGUE = """
 from datetime import datetime, timedelta
@@ -19,6 +20,7 @@ from reactivex import operators as rxops
 import reliable_rx as rx
 from checkpoint import MemoryStore, SqliteStore
 from hosting import App, CallbackSink, ListSource, QueryEvaluator
+from hosting.partitioned.sections import sections_of
 from hosting.retention import Retention
 from hosting.sinks import SqliteTableSink
 from reliable_rx import Limits, event_time, operators as ops
@@ -134,6 +136,11 @@ MISTAKES: list[tuple[str, str, str]] = [
     ('open("a.py", "w").close()\nSqliteStore("a.py/s")', "CheckpointRefused", "a.py is a file give a folder"),
     ('s = SqliteTableSink("x.db", "t", columns=["valeu"])\ns.open("q")\ns.write(0, [{"time": 1, "value": 2}])',
      "ValueRefused", "'valeu' value has time, value did you mean 'value'?"),
+    # nodes
+    ('app.source("n", ListSource([1]))\napp.query("q", n)\napp.sink("q", CallbackSink(print))\nsections_of(app)',
+     REFUSED, "sink of 'q' CallbackSink function of its place lambda place: CallbackSink(...)"),
+    ('app.source("n", ListSource([1]))\napp.query("q", n)\napp.sink("q", lambda place: print(place.partition))\n'
+     "app.evaluator(MemoryStore())", REFUSED, "sink of 'q' needs place reliable-rx node"),
     # pushed inputs
     ('evaluator.push("p").push({"a": 1})', "TypeError", "push list {'a': 1} on_next(value) pushes one value"),
     ('evaluator.push("p").push("abc")', "TypeError", "push list 'abc' on_next(value) pushes one value"),
@@ -254,3 +261,15 @@ def test_a_command_that_is_wrong(
     said = capsys.readouterr().err
     assert all(word in said for word in COMMANDS[line].split()), said
     assert list(tmp_path.iterdir()) == []
+
+
+def test_run_makes_no_store_where_a_group_lives(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any) -> None:
+    """The folder that nodes share is not taken for the store of one process."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    (tmp_path / "lonely_app.py").write_text("from hosting import App\napp = App()\n")
+    open_group("shared", "g").close()
+    before = sorted(Path("shared").iterdir())
+    assert main(["run", "lonely_app.py:app", "--store", "shared"]) != 0
+    assert "shared is shared by a group of nodes" in capsys.readouterr().err
+    assert sorted(Path("shared").iterdir()) == before

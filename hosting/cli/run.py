@@ -13,7 +13,7 @@ from checkpoint import PostgresStore, SqliteStore
 from checkpoint.store import Store
 from hosting.cli.display import Monitor, best_view, known_end
 from hosting.cli.loading import load_app, name_of
-from hosting.cli.wording import FAILED, complain, log_to_stderr, plural, say, span
+from hosting.cli.wording import FAILED, BadUsage, complain, log_to_stderr, plural, say, span
 from hosting.companions import LOOK_S
 from hosting.evaluator import QueryEvaluator
 from hosting.partitioned.opening import is_on_a_server
@@ -45,6 +45,8 @@ def store_at(place: str | None, name: str) -> tuple[Store, str]:
     if place is not None and is_on_a_server(place):
         return PostgresStore(place, name), f"{name} in the database"
     directory = Path(place or f"{name}.store")
+    if (directory / "registry.sqlite").is_file():
+        raise BadUsage(f"{directory} is shared by a group of nodes: give a folder of its own, or use reliable-rx node")
     return SqliteStore(directory), str(directory)
 
 

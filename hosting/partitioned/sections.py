@@ -192,6 +192,8 @@ def sections_of(app: App) -> list[Section]:
             "`reliable-rx run`, or run what it starts in a process of its own",
             path="/",
         )
+    for each in app.sinks:
+        check_made_for_place(each)
     reads = {name: sources_of(each.query, name) for name, each in app.queries.items()}
     for name, read in reads.items():
         refuse_cycle(name, read, lambda each: made_of(each, reads))
@@ -199,6 +201,17 @@ def sections_of(app: App) -> list[Section]:
     _check_scopes(app, reads)
     sources = {name: made(source, "partitions") for name, source in app.sources.items()}
     return [_section(app, names, roots, sources) for names in _together(app, roots)]
+
+
+def check_made_for_place(declared: DeclaredSink) -> None:
+    """*Raises* `QueryRefused` for a sink that is there already: each lease of each partition opens one of its own."""
+    sink = declared.sink
+    if not callable(sink) or (hasattr(sink, "flush") and not isinstance(sink, type)):
+        raise QueryRefused(
+            f"the sink of {declared.stream!r} is one {type(sink).__name__} for all partitions, but on a node a sink is "
+            f"a function of its place: write lambda place: {type(sink).__name__}(...)",
+            path="/",
+        )
 
 
 def sources_of(query: object, name: str) -> frozenset[str]:
