@@ -65,15 +65,19 @@ def test_a_sink_may_call_the_evaluator_and_is_called_once_for_each_id(name: str)
 def test_a_checkpoint_from_within_a_sink_keeps_what_the_sink_has_not_had(name: str) -> None:
     """A process that dies behind such a checkpoint gives the sink of the next one what it lacks."""
     had: list[int] = []
+    called: list[int] = []
     store = MemoryStore()
 
     def dies(n: int, value: Any) -> None:
+        called.append(value)
         CALLS[name](evaluator, value)
         raise OSError("the process dies here")
 
     evaluator = watched(store, CallbackSink(dies))
-    for _ in range(4):
-        evaluator.step()
+    evaluator.step()
+    evaluator.flush()
+    assert called == [10]
+    assert evaluator.checkpointer.generation > 0
     evaluator.abandon()
     store = store.reopen()
     with watched(store, CallbackSink(lambda n, value: had.append(value))) as evaluator:
