@@ -10,6 +10,8 @@ from typing import Any
 from cli_process import cli, running, wait_for, write
 from conditions import until
 
+from checkpoint import SqliteStore
+from hosting.cli.tail import goes_on
 from hosting.cli.wording import FAILED
 
 APP = """
@@ -81,6 +83,13 @@ def test_a_failed_query_is_run_again_and_disposed_of(tmp_path: Path) -> None:
     lines = [json.loads(line) for line in (tmp_path / "bad.jsonl").read_text().splitlines()]
     assert [each["id"] for each in lines] == list(range(len(lines)))
     assert status_of(tmp_path, 0)["failed"] == []
+    for follow in ([], ["--follow"]):
+        shown = cli("tail", "s", "bad", *follow, cwd=tmp_path).stdout.splitlines()
+        assert [int(line.split("\t")[0]) for line in shown] == list(range(len(lines))), "it stops at no end in between"
+        assert shown[-1].endswith("\tcompleted")
+        for start in (8, len(shown)):  # behind the first end, and where nothing is left
+            rest = cli("tail", "s", "bad", "--from", str(start), *follow, cwd=tmp_path).stdout.splitlines()
+            assert rest == shown[start:]
     told = cli("dispose", "s", "bad", cwd=tmp_path).stdout
     assert "is disposed of" in told
     assert "bad" not in cli("inspect", "s", cwd=tmp_path).stdout.split("standing quer")[1].splitlines()[2]
@@ -97,7 +106,11 @@ def test_behind_a_crash_the_app_is_asked_for(tmp_path: Path) -> None:
         process.kill()
         process.communicate()
     assert "is in use by process" in owned
+    with SqliteStore.read_only(tmp_path / "s") as store:
+        assert not goes_on(store, "bad"), "who follows its stream need not wait behind the end"
     cli("restart", "s", "bad", "--app", "app.py:app", cwd=tmp_path)
+    with SqliteStore.read_only(tmp_path / "s") as store:
+        assert goes_on(store, "bad"), "its ids will go on behind the end"
     assert status_of(tmp_path, 0)["failed"] == []
 
 

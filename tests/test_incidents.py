@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import logging
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -53,22 +54,33 @@ def test_incidents_are_bounded(caplog: pytest.LogCaptureFixture) -> None:
     assert len(caplog.records) == OPEN_MAX + 1
 
 
+def kinds_in(module: ast.Module) -> Iterator[str]:
+    """Yield each kind that *module* reports, written out or by the name of a constant of the module."""
+    constants = {
+        target.id: each.value.value
+        for each in module.body
+        if isinstance(each, ast.Assign) and isinstance(each.value, ast.Constant)
+        for target in each.targets
+        if isinstance(target, ast.Name)
+    }
+    for call in ast.walk(module):
+        if isinstance(call, ast.Call) and isinstance(call.func, ast.Attribute) and call.func.attr == "report":
+            match call.args:
+                case [ast.Constant(value=str(kind)), *_]:
+                    yield kind
+                case [ast.Name(id=name), *_] if name in constants:
+                    yield str(constants[name])
+                case _:
+                    pass
+
+
 def test_every_kind_is_explained() -> None:
     """Each kind of incident that the code reports has its row on the page that says what to do."""
     root = Path(__file__).parent.parent
     page = (root / "docs/how-to/see-what-is-wrong.md").read_text()
     explained = [line.split("|")[1] for line in page.splitlines() if line.startswith("| `")]
-    kinds = {
-        str(call.args[0].value)
-        for path in (root / "hosting").rglob("*.py")
-        for call in ast.walk(ast.parse(path.read_text()))
-        if isinstance(call, ast.Call)
-        and isinstance(call.func, ast.Attribute)
-        and call.func.attr == "report"
-        and call.args
-        and isinstance(call.args[0], ast.Constant)
-    }
-    assert {"query", "journal", "watermark"} <= kinds
+    kinds = {kind for path in (root / "hosting").rglob("*.py") for kind in kinds_in(ast.parse(path.read_text()))}
+    assert {"query", "journal", "watermark", "emitted"} <= kinds
     assert not sorted(kind for kind in kinds if not any(f"`{kind}`" in each for each in explained))
 
 

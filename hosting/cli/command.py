@@ -116,7 +116,7 @@ def add_tail(commands: Commands) -> None:
     each.add_argument("store", type=folder, metavar="STORE", help=STORE_HELP)
     each.add_argument("stream", metavar="STREAM", help="the name of a query, or QUERY.dead_letters")
     each.add_argument("--from", dest="start", type=whole, metavar="N", help="begin at id N (default: the oldest)")
-    each.add_argument("--follow", action="store_true", help="go on as checkpoints are taken, until the stream ends")
+    each.add_argument("--follow", action="store_true", help="go on as checkpoints are taken, until the query has ended")
     each.add_argument("--app", metavar="MODULE:APP", help="where the classes in the stream come from")
     each.set_defaults(call=lambda a: tail.tail(a.store, a.stream, start=a.start, follow=a.follow, app=a.app))
 

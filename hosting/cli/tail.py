@@ -1,4 +1,8 @@
-"""`reliable-rx tail`: the values of a stream, one a line, as of the last checkpoint."""
+"""`reliable-rx tail`: the values of a stream, one a line, as of the last checkpoint.
+
+An end is a line like the others: where a query was edited, restarted or created anew its ids go on behind it. Following
+ends when the newest notification is an end and no query runs that would go on behind it.
+"""
 
 from __future__ import annotations
 
@@ -7,11 +11,15 @@ from pathlib import Path
 
 from checkpoint import SqliteStore
 from checkpoint.store import StoreReader
+from hosting.cli.inspect_store import tops
 from hosting.cli.loading import load_app, reach, stored_in
 from hosting.cli.wording import BadUsage, in_json, say
+from hosting.records import read_records
+from hosting.standing import RUNNING
 from hosting.stream import stored_segments
 from hosting.turn import Output
 from reliable_rx.errors import PositionUnavailable, described
+from reliable_rx.rows import Loader
 
 POLL_S = 0.25
 
@@ -23,18 +31,31 @@ def tail(directory: Path, stream: str, *, start: int | None, follow: bool, app: 
         load_app(app)
     with SqliteStore.read_only(stored_in(directory)) as store:
         position = first_id(store, stream, start, follow=follow)
+        last = next(stored_segments(store, stream, max(0, position - 1)), None)  # what lies before, if anything
+        has_ended = last is not None and last.ended
         while True:
             before = position
             for segment in stored_segments(store, stream, position):
                 if segment.next > position:
                     show(segment, position)
                     position = segment.next
-                if segment.ended:
-                    return 0
+                    has_ended = segment.ended
             if not follow:
                 return 0
             if position == before:
+                if has_ended and not goes_on(store, stream):
+                    return 0
                 time.sleep(POLL_S)
+
+
+def goes_on(store: StoreReader, stream: str) -> bool:
+    """Whether the query runs, as of the last checkpoint, that the *stream* (or side stream) belongs to."""
+    recovered = store.recover()
+    if recovered is None:
+        return False
+    queries = tops(read_records(recovered.chunks, Loader({}), bears=Exception))
+    running = {each.name for each in queries if each.status == RUNNING}
+    return stream in running or stream.rpartition(".")[0] in running
 
 
 def first_id(store: StoreReader, stream: str, start: int | None, *, follow: bool) -> int:
