@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -165,4 +166,20 @@ def test_without_the_app_nothing_is_given_up(
     told = capsys.readouterr()
     assert "give --app MODULE:APP" in told.err
     assert ".repair-" not in told.err + told.out
+    assert content(folder) == before
+
+
+def test_a_store_of_a_script_is_not_judged_without_the_script(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Classes of ``__main__`` are found by the script alone, whatever app is named: their states are not given up."""
+    folder = tmp_path / "s"
+    monkeypatch.setattr(Leaving, "__module__", "__main__")
+    monkeypatch.setattr(sys.modules["__main__"], "Leaving", Leaving, raising=False)
+    hosting(rx.source("n").pipe(ops.map(leaving), ops.buffer_with_count(9)))
+    work(folder, clean=True)
+    monkeypatch.delattr(sys.modules["__main__"], "Leaving")
+    before = content(folder)
+    assert main(["store", "repair", str(folder), "--app", APP, "--yes"]) == 2
+    assert "start the script" in capsys.readouterr().err
     assert content(folder) == before

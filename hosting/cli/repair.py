@@ -29,11 +29,11 @@ def repair(directory: Path, *, app: str | None, yes: bool) -> int:
         if not diagnosis.findings:
             say(f"{directory} starts as it is; there is nothing to repair")
             return 0
-        if app is None and any(each.depends_on_app for each in diagnosis.findings):
+        if any(each.depends_on_app and (app is None or "__main__." in each.wrong) for each in diagnosis.findings):
             found = "; ".join(f"{each.subject}: {each.wrong}" for each in diagnosis.findings)
             raise BadUsage(
                 f"whether {directory} is well can only be said with its app, which has its sources and classes; give "
-                f"--app MODULE:APP, or start the script that runs it; without it: {found}"
+                f"--app MODULE:APP, or, if classes of __main__ are missed, start the script that has them: {found}"
             )
         for each in diagnosis.findings:
             say(str(each))
