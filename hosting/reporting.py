@@ -19,8 +19,9 @@ from typing import TYPE_CHECKING, Any
 from hosting.held_back import HeldBackWatch
 from hosting.standing import FAILED, Standing
 from hosting.status_file import StatusFile
+from hosting.suspended import disposed
 from hosting.turn import Events
-from reliable_rx.errors import StoreUnavailable, described
+from reliable_rx.errors import QueryDisposed, StoreUnavailable, described
 
 if TYPE_CHECKING:
     from hosting.evaluator import QueryEvaluator
@@ -171,9 +172,22 @@ class Reporter:
         }
         self.incidents.report(
             "query", standing.name,
-            f"{what} {at}: {why}; mend its function (an edited query runs again), or give it a policy",
+            f"{what} {at}: {why}; {self._remedy(standing)}",
             trace="" if failure is None else failure.trace,
         )  # fmt: skip
+
+    def _remedy(self, standing: Standing) -> str:
+        """Say what to do about a query that has failed: where a query that it reads has ended it, mend that one."""
+        name, error, standings = standing.name, standing.error, self.evaluator.engine.standing
+        again = f"`reliable-rx restart STORE {name}`"
+        for source in sorted(standing.plan.sources):
+            if isinstance(error, QueryDisposed) and error.message == disposed(source).message:
+                return f"it reads the stream of {source!r}, which was disposed of; {again} once that is there again"
+            upstream = standings.get(source)
+            theirs = None if upstream is None else upstream.error
+            if theirs is not None and error is not None and described(theirs) == described(error):
+                return f"it reads the stream of {source!r}, which has failed; mend that one, then {again}"
+        return f"mend its function (an edited query runs again) or give it a policy; if the world was wrong, {again}"
 
     def _tell_effects(self) -> None:
         effects = self.evaluator.engine.effects

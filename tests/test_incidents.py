@@ -9,6 +9,9 @@ from pathlib import Path
 
 import pytest
 
+import reliable_rx as rx
+from checkpoint import MemoryStore
+from hosting import ListSource, QueryEvaluator
 from hosting.incidents import OPEN_MAX, REPEAT_S, Incidents
 
 
@@ -93,3 +96,15 @@ def test_whatever_is_reported_can_be_written_down(caplog: pytest.LogCaptureFixtu
         assert len(text.encode()) < 200_000
     incidents.resolve("query", "q\ud800")
     assert incidents.open() == ()
+
+
+def test_a_query_whose_upstream_has_ended_is_told_to_look_there() -> None:
+    """The remedy names the query that is to be mended, and how to run this one again."""
+    with QueryEvaluator(MemoryStore()) as evaluator:
+        evaluator.source("n", ListSource([0]))
+        evaluator.create("bad", rx.source("n").map(lambda n: 1 // n))
+        evaluator.create("reader", rx.source("bad").map(str))
+        evaluator.run()
+        told = {each.subject: each.message for each in evaluator.statistics().incidents}
+    assert "mend its function" in told["bad"] and "`reliable-rx restart STORE bad`" in told["bad"]
+    assert "it reads the stream of 'bad', which has failed; mend that one" in told["reader"]
