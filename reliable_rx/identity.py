@@ -7,12 +7,22 @@ name. It covers also what a function reaches by name in the user's own modules: 
 from __future__ import annotations
 
 import hashlib
+from collections import deque
 from collections.abc import Iterator
 from contextvars import ContextVar
 from dataclasses import fields, is_dataclass
 from functools import partial
 from inspect import CO_ASYNC_GENERATOR, CO_COROUTINE, CO_GENERATOR, CO_VARARGS, CO_VARKEYWORDS
-from types import BuiltinMethodType, CodeType, FunctionType, MappingProxyType, MethodType, MethodWrapperType, ModuleType
+from types import (
+    BuiltinMethodType,
+    CodeType,
+    FunctionType,
+    MappingProxyType,
+    MethodType,
+    MethodWrapperType,
+    ModuleType,
+    SimpleNamespace,
+)
 from typing import Any
 
 from reliable_rx.operator import Operator
@@ -30,6 +40,8 @@ from reliable_rx.reach import (
 )
 
 REACH_DEPTH_MAX, REACHES_MAX = 8, 10_000
+HOLD = (SimpleNamespace, deque)
+"""Of the standard library, what is written by its text and holds what has another text elsewhere: sets, functions."""
 METHODS = (MethodType, BuiltinMethodType, MethodWrapperType)
 TAKES = CO_VARARGS | CO_VARKEYWORDS | CO_GENERATOR | CO_COROUTINE | CO_ASYNC_GENERATOR
 
@@ -128,9 +140,12 @@ def describe_object(value: Any, depth: int, hubs: dict[str, int]) -> Iterator[st
     if isinstance(value, BaseException):  # its other attributes tell where it was raised and stored
         yield from describe(value.args, depth + 1, hubs)
         return
-    yield from describe(
-        held(value) or pieces(value), depth + 5, hubs
-    )  # what is reached from there may be the whole process
+    # what is reached from an object may be the whole process, so that a library's is written by its text if it has one
+    holds = is_own(kind) or isinstance(value, HOLD) or kind.__module__.partition(".")[0] == "numpy"
+    if holds or " at 0x" in (text := repr(value)):
+        yield from describe(held(value) or pieces(value), depth + 5, hubs)
+    else:
+        yield text
 
 
 def pieces(value: Any) -> Any:
