@@ -18,7 +18,6 @@ import uuid
 from collections.abc import Callable
 from pathlib import Path
 
-from checkpoint.files import make_directory
 from spark_bridge.log.names import BELLS, UNFINISHED
 
 LOOK_S, LOOK_FAR_S = 0.25, 1.0
@@ -89,7 +88,7 @@ def _pipe(path: Path) -> int | None:
     """Make a named pipe and open it; None where the file system has no such thing."""
     beside = path.with_name(path.name + UNFINISHED)
     try:
-        make_directory(path.parent)
+        path.parent.mkdir(parents=True, exist_ok=True)
         os.mkfifo(beside, 0o600)
         # Also for writing, by which it is never at its end; and opened before others can see it and find nobody there.
         descriptor = os.open(beside, os.O_RDWR | os.O_NONBLOCK | os.O_CLOEXEC)
