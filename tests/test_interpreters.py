@@ -173,10 +173,17 @@ def test_looking_needs_no_code(app: App) -> None:
 
 @left_to_commits
 def test_a_repair_passes_over_what_another_interpreter_did(app: App, capsys: pytest.CaptureFixture[str]) -> None:
-    """Turns that only another interpreter could take again are passed over once that is agreed to."""
+    """Turns of another interpreter are passed over once the app is named and that is agreed to."""
     app.run(others()[0], 5)
     app.run(others()[0], 10, "kill")
-    assert main(["store", "repair", str(app.store), "--yes"]) == 0
+    assert main(["store", "repair", str(app.store), "--yes"]) == 2
+    assert "--app" in capsys.readouterr().err
+    declared = app.store.with_name("declared_sources.py")
+    declared.write_text(
+        "from hosting import App, ListSource\napp = App()\napp.source('n', ListSource(list(range(10)), follow=True))\n"
+        "app.source('at', ListSource([{'at': float(i)} for i in range(10)], follow=True))\n"
+    )
+    assert main(["store", "repair", str(app.store), "--app", f"{declared}:app", "--yes"]) == 0
     assert "they cannot be taken again" in capsys.readouterr().out
     said = app.run(HERE, 15)
     assert said["status"]["scan"] == "running"
