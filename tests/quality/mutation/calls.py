@@ -1,7 +1,7 @@
-"""Which test calls which function of the library: a plugin of pytest that is loaded when mutants are to be hunted.
+"""Plugin of pytest that records which functions of the library each test calls, or which tests there are.
 
 It sees the processes of the tests themselves, not those that tests start. What a module does when it is imported is
-nobody's call; its mutants are looked for by the tests of its functions.
+no test's call; its mutants are looked for by the tests of its functions.
 """
 
 from __future__ import annotations
@@ -19,6 +19,8 @@ from typing import Any
 import pytest
 
 TO = "MUTATION_CALLS"
+"""Names the folder of the record: a file of each worker, or with `--collect-only` the list of all tests."""
+LISTED = "listed"
 ROOT = str(Path(__file__).parents[3]) + os.sep
 
 
@@ -29,6 +31,7 @@ class Calls:
         self.folder = folder
         self.codes: set[Any] = set()
         self.tests: dict[str, tuple[float, list[str]]] = {}
+        self.failed: set[str] = set()
 
     def note(self, frame: FrameType, event: str, argument: object) -> None:
         if event == "call":
@@ -54,12 +57,17 @@ class Calls:
             self.tests[item.nodeid] = (took, sorted(each for each in ours if not each.startswith("tests/")))
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        if report.outcome == "failed":
-            self.tests.pop(report.nodeid, None)
+        if report.failed:  # without a mutant, too: its failures say nothing of one
+            self.failed.add(report.nodeid)
+
+    def pytest_collection_finish(self, session: pytest.Session) -> None:
+        if session.config.option.collectonly:
+            (self.folder / LISTED).write_text(json.dumps([item.nodeid for item in session.items]))
 
     def pytest_sessionfinish(self) -> None:
         name = os.environ.get("PYTEST_XDIST_WORKER", "alone")
-        (self.folder / f"{name}.json").write_text(json.dumps(self.tests))
+        passed = {test: called for test, called in self.tests.items() if test not in self.failed}
+        (self.folder / f"{name}.json").write_text(json.dumps(passed))
 
 
 def pytest_configure(config: pytest.Config) -> None:

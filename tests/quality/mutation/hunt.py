@@ -1,11 +1,15 @@
-"""Hunt mutants: make a seeded sample of small wrong changes, and see which of them the tests notice.
+"""Hunt for mutants: make a seeded sample of small wrong changes, and see which of them the tests notice.
 
-    python tests/quality/mutation/hunt.py --count 300 --seed 1
+    make mutants ARGS="--count 300 --seed 1"
 
-First the fast and the commit lane run once, with a note of which test calls which function (kept in .mutation/ for the
-commit at hand). Then each mutant is written into a copy of the tree, and the tests that call its function run there,
-the quickest first, until one fails. A mutant that survives them all is printed with its key; `explained.toml` has the
-keys of those that change nothing a user could see. The end says how many of the others were noticed.
+First the fast and the commit lane run once, with a record of which test calls which function. Then each mutant is
+written into a copy of the tree, and the tests that call its function run there, those of the fast lane first, the
+quickest first, until one fails that passes without the mutant. A run that takes ten times as long as it should, or more
+memory than a test may, has failed. A mutant that survives all is printed with its key; `explained.toml` has the keys of
+those that change nothing a user could see. The last line says how many of the others were noticed.
+
+It takes a night, and can be stopped: the record and all verdicts are kept in `.mutation/`, and the next call goes on.
+The sample is drawn by the digest of each mutant's key, so that an edit changes little of it.
 
 Rejected: mutmut and cosmic-ray. The first swaps functions for trampolines, and this library hashes and inspects the
 code of functions; the second runs one command per mutant, which is the whole suite each time.
@@ -15,141 +19,116 @@ from __future__ import annotations
 
 import argparse
 import hashlib
-import json
 import os
-import random
-import signal
-import subprocess
 import sys
 import tempfile
 import time
 import tomllib
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from pathlib import Path
 
 from mutants import Mutant, every_mutant
+from suite import Suite, Wave, recorded
+from trees import ROOT, TIMED_OUT, copy_of_tree, pytest
+from verdicts import Verdict, Verdicts
 
 HERE = Path(__file__).parent
-ROOT = HERE.parents[2]
+KEPT = ROOT / ".mutation"
 CORE = ("reliable_rx", "checkpoint", "hosting")
 LEFT_OUT = ("hosting/demo/", "hosting/cli/display.py", "reliable_rx/testing/", "reliable_rx/drawing.py")
-LANES = ("not slow", "commit")
-WAVES_S = (5.0, 30.0, 120.0, float("inf"))
-"""The tests of a mutant run in waves of about this length, the quickest first: most mutants die in the first."""
 TEST_S_MAX = 120
+RUN_S_MIN, RUN_SLOWER = 60, 10
+"""The limit of a run: so many seconds, and so many times what its tests took without a mutant."""
+LEAST = 0.97
 
 
-@dataclass(frozen=True)
-class Found:
-    """What became of a mutant: *test* is the first that failed, None if none did."""
+def sample_of(everything: Iterable[Mutant], count: int, seed: int) -> list[Mutant]:
+    """Draw *count* mutants; the same ones again where others have come or gone."""
 
-    mutant: Mutant
-    test: str | None
-    tests: int
-    seconds: float
+    def drawn(mutant: Mutant) -> bytes:
+        return hashlib.blake2b(f"{seed} {mutant.key}".encode(), digest_size=16).digest()
 
-
-class Suite:
-    """The tests by what they call."""
-
-    def __init__(self, tests: dict[str, tuple[float, list[str]]]) -> None:
-        self.seconds = {name: took for name, (took, _) in tests.items()}
-        self.callers: dict[str, list[str]] = {}
-        self.of_module: dict[str, set[str]] = {}
-        for name, (_, functions) in tests.items():
-            for function in functions:
-                self.callers.setdefault(function, []).append(name)
-                self.of_module.setdefault(function.partition("::")[0], set()).add(name)
-
-    def waves(self, mutant: Mutant) -> list[list[str]]:
-        """Return the tests that may notice *mutant*, in waves."""
-        callers = self.callers.get(f"{mutant.path}::{mutant.function}")
-        found = sorted(callers or self.of_module.get(mutant.path) or self.seconds, key=self.seconds.__getitem__)
-        waves: list[list[str]] = []
-        for length_s in WAVES_S:
-            wave: list[str] = []
-            spent = 0.0
-            while found and spent <= length_s:
-                wave.append(found.pop(0))
-                spent += self.seconds[wave[-1]]
-            if wave:
-                waves.append(wave)
-        return waves
+    return sorted(everything, key=drawn)[:count]
 
 
-def copy_of_tree(folder: Path) -> Path:
-    """Write what git tracks into *folder*, as it is in the work tree."""
-    files = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, check=True).stdout
-    archive = subprocess.run(["tar", "cf", "-", "--null", "-T", "-"], cwd=ROOT, input=files, capture_output=True)
-    subprocess.run(["tar", "xf", "-"], cwd=folder, input=archive.stdout, check=True)
-    return folder
+class Judge:
+    """Says of each mutant which test notices it."""
+
+    def __init__(self, suite: Suite, verdicts: Verdicts) -> None:
+        self.suite = suite
+        self.verdicts = verdicts
+        self.reliable: set[str] = set()
+
+    def judge(self, mutant: Mutant, tree: Path) -> Verdict:
+        """Return the verdict on *mutant*: the one that was kept, or what its tests say in *tree*."""
+        known = self.verdicts.of(mutant)
+        if known is not None:
+            return known
+        began, tests = time.monotonic(), 0
+        for wave in self.suite.waves(mutant):
+            tests += len(wave.tests)
+            failed = self.noticed(mutant, wave, tree)
+            if failed is not None:
+                return self.verdicts.add(mutant, failed, tests, time.monotonic() - began)
+        return self.verdicts.add(mutant, None, tests, time.monotonic() - began)
+
+    def noticed(self, mutant: Mutant, wave: Wave, tree: Path) -> str | None:
+        """Return the first test of *wave* that fails with *mutant* and passes without."""
+        target = tree / mutant.path
+        text = target.read_text()
+        while tests := [test for test in wave.tests if test not in self.suite.unreliable]:
+            target.write_text(mutant.apply(text))
+            try:
+                code, output = self.run(tree, wave, tests)
+            finally:
+                target.write_text(text)
+            if code == 0:
+                return None
+            failed = first_failure(output, tests)
+            if failed is None:
+                return "(it takes too long)" if code == TIMED_OUT else "(pytest crashes)"
+            if failed in self.reliable or self.run(tree, wave, [failed])[0] == 0:
+                self.reliable.add(failed)
+                return failed
+            self.suite.unreliable.add(failed)
+            print(f"fails without a mutant: {failed}", flush=True)
+        return None
+
+    def run(self, tree: Path, wave: Wave, tests: Sequence[str]) -> tuple[int, str]:
+        """Run *tests* until one fails."""
+        names = tree / "mutation-tests.txt"
+        names.write_text("\n".join(tests))
+        return pytest(
+            tree, "-n", "0", "-x", "-m", wave.lane, "--timeout", str(TEST_S_MAX), f"@{names}",
+            timeout_s=RUN_S_MIN + RUN_SLOWER * wave.seconds,
+        )  # fmt: skip
 
 
-def pytest(tree: Path, *arguments: str, timeout_s: float | None = None, **env: str) -> tuple[int, str]:
-    """Run pytest in *tree*; return its exit code and its output. One that takes too long has failed."""
-    command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", *arguments]
-    environment = {**os.environ, "PYTHONPATH": str(tree), "PYTHONDONTWRITEBYTECODE": "1", **env}
-    with subprocess.Popen(
-        command, cwd=tree, env=environment, text=True, start_new_session=True,
-        stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-    ) as process:  # fmt: skip
-        try:
-            output, _ = process.communicate(timeout=timeout_s)
-        except subprocess.TimeoutExpired:
-            os.killpg(process.pid, signal.SIGKILL)
-            output, _ = process.communicate()
-            return 1, f"{output}\nFAILED (takes for ever)"
-        return process.returncode, output
-
-
-def calls(cache: Path, workers: int) -> dict[str, tuple[float, list[str]]]:
-    """Return which test calls what, from *cache* or by running both lanes once."""
-    if not cache.exists():
-        tests: dict[str, tuple[float, list[str]]] = {}
-        with tempfile.TemporaryDirectory() as folder:
-            tree = copy_of_tree(made(Path(folder, "tree")))
-            for lane in LANES:
-                to = Path(folder, lane.replace(" ", "-"))
-                to.mkdir()
-                pytest(
-                    tree, "-n", str(workers), "-p", "tests.quality.mutation.calls", "-m", lane, MUTATION_CALLS=str(to)
-                )
-                for part in to.glob("gw*.json"):
-                    tests.update(json.loads(part.read_text()))
-        cache.parent.mkdir(exist_ok=True)
-        cache.write_text(json.dumps(tests))
-    known: dict[str, tuple[float, list[str]]] = json.loads(cache.read_text())
-    return known
-
-
-def judge(mutant: Mutant, suite: Suite, tree: Path) -> Found:
-    """Say which test notices *mutant*."""
-    target = tree / mutant.path
-    text = target.read_text()
-    began, tests = time.monotonic(), 0
-    target.write_text(mutant.apply(text))
-    try:
-        for wave in suite.waves(mutant):
-            tests += len(wave)
-            names = tree / "mutation-tests.txt"
-            names.write_text("\n".join(wave))
-            limit_s = 60 + 10 * sum(suite.seconds[name] for name in wave)
-            code, output = pytest(
-                tree, "-n", "0", "-x", "-q", "--timeout", str(TEST_S_MAX), f"@{names}", timeout_s=limit_s
-            )
-            if code != 0:
-                return Found(mutant, reason(output), tests, time.monotonic() - began)
-    finally:
-        target.write_text(text)
-    return Found(mutant, None, tests, time.monotonic() - began)
-
-
-def reason(output: str) -> str:
+def first_failure(output: str, tests: Sequence[str]) -> str | None:
     """Return the test that failed, out of what pytest printed."""
-    lines = [line for line in output.splitlines() if line.startswith(("FAILED", "ERROR"))]
-    return lines[0] if lines else "(pytest itself)"
+    for line in output.splitlines():
+        word, _, rest = line.partition(" ")
+        if word in ("FAILED", "ERROR"):
+            return max((test for test in tests if rest.startswith(test)), key=len, default=None)
+    return None
+
+
+def hunt(sample: Sequence[Mutant], judge: Judge, jobs: int) -> list[Verdict]:
+    """Judge every mutant of *sample*, printing as it goes."""
+    with tempfile.TemporaryDirectory() as folder, ThreadPoolExecutor(jobs) as pool:
+        free = [copy_of_tree(Path(folder, str(number))) for number in range(jobs)]
+
+        def one(mutant: Mutant) -> Verdict:
+            tree = free.pop()
+            try:
+                verdict = judge.judge(mutant, tree)
+            finally:
+                free.append(tree)
+            print(verdict, flush=True)
+            return verdict
+
+        return list(pool.map(one, sample))
 
 
 def explained() -> dict[str, str]:
@@ -157,29 +136,18 @@ def explained() -> dict[str, str]:
     return tomllib.loads((HERE / "explained.toml").read_text())
 
 
-def hunt(sample: Sequence[Mutant], suite: Suite, jobs: int) -> list[Found]:
-    """Judge every mutant of *sample*, printing as it goes."""
-    found: list[Found] = []
-    with tempfile.TemporaryDirectory() as folder, ThreadPoolExecutor(jobs) as pool:
-        free = [copy_of_tree(made(Path(folder, str(number)))) for number in range(jobs)]
-
-        def one(mutant: Mutant) -> Found:
-            tree = free.pop()
-            try:
-                return judge(mutant, suite, tree)
-            finally:
-                free.append(tree)
-
-        for each in pool.map(one, sample):
-            found.append(each)
-            verdict = "survives" if each.test is None else "noticed"
-            print(f"{verdict:9} {each.seconds:6.1f} s {each.tests:5} tests  {each.mutant.key}", flush=True)
-    return found
-
-
-def made(folder: Path) -> Path:
-    folder.mkdir()
-    return folder
+def tell(sample: Sequence[Mutant], verdicts: Sequence[Verdict]) -> float:
+    """Print the survivors and how many are noticed; return that part."""
+    survivors = {each.key for each in verdicts if each.test is None}
+    for each in sample:
+        if each.key in survivors:
+            print(f"\n{each.path}:{each.line} {each.old!r} -> {each.new!r}\n{each.key}")
+    part = 1 - len(survivors) / max(1, len(verdicts))
+    print(
+        f"\n{len(verdicts) - len(survivors)} of {len(verdicts)} mutants are noticed: {part:.1%} "
+        f"(at least {LEAST:.0%}); {len(sample) - len(verdicts)} more are explained"
+    )
+    return part
 
 
 def main() -> int:
@@ -188,22 +156,15 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
     parser.add_argument("--only", default="", help="modules whose path begins so")
-    parser.add_argument("--least", type=float, default=0.97, help="the part that must be noticed")
     a = parser.parse_args()
     everything = [each for each in every_mutant(ROOT, CORE, LEFT_OUT) if each.path.startswith(a.only)]
-    sample = random.Random(a.seed).sample(everything, min(a.count, len(everything)))
-    tracked = subprocess.run(["git", "rev-parse", "HEAD"], cwd=ROOT, capture_output=True, check=True).stdout
-    cache = ROOT / ".mutation" / f"{hashlib.blake2b(tracked, digest_size=8).hexdigest()}.json"
-    suite = Suite(calls(cache, a.jobs))
-    print(f"{len(everything):,} mutants, a sample of {len(sample)} (seed {a.seed}), {len(suite.seconds):,} tests")
+    sample = sample_of(everything, a.count, a.seed)
+    suite = Suite(recorded(KEPT / "calls.json", a.jobs))
+    print(f"{len(everything):,} mutants, a sample of {len(sample)} (seed {a.seed}), {len(suite):,} tests", flush=True)
     reasons = explained()
-    found = [each for each in hunt(sample, suite, a.jobs) if each.mutant.key not in reasons]
-    survivors = [each for each in found if each.test is None]
-    for each in survivors:
-        print(f"\n{each.mutant.path}:{each.mutant.line} {each.mutant.old!r} -> {each.mutant.new!r}\n{each.mutant.key}")
-    part = 1 - len(survivors) / max(1, len(found))
-    print(f"\n{len(found) - len(survivors)} of {len(found)} are noticed: {part:.1%} (at least {a.least:.0%})")
-    return 0 if part >= a.least else 1
+    judge = Judge(suite, Verdicts(ROOT, KEPT / "verdicts.jsonl"))
+    verdicts = hunt([each for each in sample if each.key not in reasons], judge, a.jobs)
+    return 0 if tell(sample, verdicts) >= LEAST else 1
 
 
 if __name__ == "__main__":
