@@ -327,7 +327,7 @@ def meta_of(evaluator: QueryEvaluator, snapshot: Snapshot) -> dict[str, Any]:
         "delivery": evaluator.delivery,
         "ahead_s": evaluator.time.ahead_s,
         "makers": tuple(makers()),
-        "failed": evaluator.reporter.failed_queries(),
+        **evaluator.reporter.for_checkpoint(),
     }
 
 

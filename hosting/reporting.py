@@ -10,12 +10,13 @@ from __future__ import annotations
 import logging
 import sys
 import traceback
-from dataclasses import asdict
+from collections.abc import Iterable
 from itertools import islice
 from pathlib import Path
 from time import monotonic
 from typing import TYPE_CHECKING, Any
 
+from hosting.failure_summary import INCIDENTS_MAX, in_checkpoint, of_incidents, of_queries, own, shortened
 from hosting.held_back import HeldBackWatch
 from hosting.standing import FAILED, Standing
 from hosting.status_file import StatusFile
@@ -28,11 +29,6 @@ if TYPE_CHECKING:
 
 LOG = logging.getLogger("reliable_rx")
 LOOK_S = 0.25
-TRACES_MAX = 20
-"""How many failed queries a checkpoint's summary has with their traceback: the others are in their rows."""
-SUMMARY_MAX = 1000
-INCIDENTS_MAX, TRACE_MAX = 100, 2000
-"""What a status file has at most: so many incidents, the newest, and so many characters of each traceback."""
 STATUS_S, STATUS_IDLE_S = 1.0, 10.0
 JOURNAL_S, COMMIT_S = 5.0, 60.0
 """How long the journal makes no turn durable, and a checkpoint is being committed, before that is told."""
@@ -50,7 +46,8 @@ class Reporter:
         self._held_back = HeldBackWatch(self.incidents)
         self._failed: dict[str, dict[str, Any]] = {}
         self._ended: set[str] = set()
-        self._has_last_words = False
+        self._has_begun = self._has_last_words = self._hands_on = False
+        self._earlier: list[dict[str, Any]] = []
         directory = getattr(evaluator.store, "directory", None)
         is_alone = bool(evaluator.threads)  # those of a node have a status of their own
         self._file = StatusFile(directory) if is_alone and isinstance(directory, Path) else None
@@ -70,6 +67,13 @@ class Reporter:
         self._tell_sources("had ended in an earlier run")
         for number, warning in enumerate(self.evaluator.warnings, 1):
             self.incidents.report("recovery", f"warning {number}", warning, level=logging.WARNING)
+        self._has_begun = True
+        if self._file is not None and not self._hands_on:
+            self._write(self._file, monotonic())
+
+    def hand_on(self, earlier: Iterable[dict[str, Any]]) -> None:
+        """Keep what an *earlier* run has left open: this one has neither the sinks nor the records that it is about."""
+        self._hands_on, self._earlier = True, list(earlier)
 
     def look(self) -> None:
         """Tell what has happened since the last time."""
@@ -88,14 +92,22 @@ class Reporter:
             self._tell_stall(now)
             self._tell_waiting()
             self.evaluator.time.tell(self.evaluator.engine)
-            if self._file is not None and now >= self._write_at:
+            if self._file is not None and now >= self._write_at and not self._hands_on:
                 self._write(self._file, now)
             self._held_back.look(now, self.evaluator.engine.watermarks.by_name, self.evaluator.intake)
 
     def close(self) -> None:
-        """The evaluator ends."""
-        if self._file is not None and not self._has_last_words:
-            self._file.remove()
+        """The evaluator ends: leave what is open where `status` finds it until the next start."""
+        broken = self.evaluator.broken
+        if self._file is None or self._has_last_words:
+            return
+        if broken is not None:
+            if not self._hands_on:
+                self._file.write({**self._status(), "ended": described(broken)})
+        elif self._has_begun:
+            if self.news:
+                self._tell_queries()
+            self._file.write({**self._status(), "stopped": True})
 
     def last_words(self, error: BaseException) -> None:
         """The process ends because of *error*: log it, and leave it where `status` finds it until the next start."""
@@ -109,15 +121,19 @@ class Reporter:
         """What the clocks of queries wait for that stand still."""
         return self._held_back.still
 
-    def failed_queries(self) -> list[dict[str, Any]]:
-        """Return which queries have failed, as plain data, for those who cannot load what is stored with them."""
+    def summary(self) -> dict[str, Any]:
+        """Return what has failed and what is open, as plain data, for those who cannot load what is stored."""
+        found = own(self.incidents.open()) if self._hands_on else self.incidents.open()
+        return {
+            "failed": of_queries(self._failed.values()),
+            **of_incidents(found, self.incidents.left_out, self._earlier),
+        }
+
+    def for_checkpoint(self) -> dict[str, Any]:
+        """Return what a checkpoint remembers of it."""
         if self.news:
             self._tell_queries()
-        return self._summary()
-
-    def _summary(self) -> list[dict[str, Any]]:
-        failed = list(self._failed.values())[:SUMMARY_MAX]
-        return [each if number < TRACES_MAX else {**each, "trace": ""} for number, each in enumerate(failed)]
+        return in_checkpoint(self.summary())
 
     def _write(self, file: StatusFile, now: float) -> None:
         """Tell other processes, if there is anything new."""
@@ -130,19 +146,21 @@ class Reporter:
         file.write(self._status())
 
     def _status(self) -> dict[str, Any]:
-        evaluator, incidents = self.evaluator, self.incidents.open()
+        evaluator, summary = self.evaluator, self.summary()
         checkpoint, trouble = evaluator.checkpointer.figures(), evaluator.trouble or evaluator.holders.trouble
-        return {
+        figures = {
             "turns": evaluator.engine.number,
             "events_in": evaluator.events_in,
             "events_out": evaluator.streams.events_out,
             "queries": len(evaluator.engine.standing),
+        }
+        return {
+            **({} if self._hands_on else figures),
             "checkpoint": 0 if checkpoint is None else checkpoint.generation,
             "trouble": str(trouble),
             "waits": dict(islice(self.waits.items(), INCIDENTS_MAX)),
-            "failed": [shortened(each) for each in self._summary()],
-            "incidents": [shortened(asdict(each)) for each in incidents[-INCIDENTS_MAX:]],
-            "incidents_left_out": max(0, len(incidents) - INCIDENTS_MAX) + self.incidents.left_out,
+            **summary,
+            "failed": [shortened(each) for each in summary["failed"]],
         }
 
     # -- queries
@@ -295,7 +313,3 @@ class Reporter:
 
 def counted(events: int) -> str:
     return f"{events:,} event{'' if events == 1 else 's'}"
-
-
-def shortened(told: dict[str, Any]) -> dict[str, Any]:
-    return {**told, "trace": told["trace"][-TRACE_MAX:]}

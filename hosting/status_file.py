@@ -1,9 +1,9 @@
-"""What a running evaluator tells other processes: a small file beside its store, written once a second.
+"""What an evaluator tells other processes: a small file beside its store, written once a second and at the end.
 
 It is overwritten in place, with its length and checksum in front: the space it needs is there before a disk is full,
-and a full disk is what it has to tell of. Whoever reads it between two writes reads again. Nothing relies on it: it is
-not synced, ignored when its process is gone, and removed by a clean stop. Rejected: a file renamed into place (needs
-space), a socket (a thread per evaluator), the checkpoint (what is wrong may be that none can be taken).
+and a full disk is what it has to tell of. Whoever reads it between two writes reads again. Nothing relies on it, and it
+is not synced. It stays when the process ends, and says whether that was in order. Rejected: a file renamed into place
+(needs space), a socket (a thread per evaluator), the checkpoint alone (what is wrong may be that none can be taken).
 """
 
 from __future__ import annotations
@@ -15,8 +15,9 @@ import zlib
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
+State = Literal["running", "stopped", "ended", "killed"]
 NAME = "status.json"
 BYTES_MAX = 1 << 16
 READS_MAX = 50
@@ -32,11 +33,11 @@ class StatusFile:
     >>> with tempfile.TemporaryDirectory() as directory:
     ...     file = StatusFile(Path(directory))
     ...     file.write({"turns": 7})
-    ...     read_status(Path(directory))["turns"]
-    ...     file.remove()
-    ...     read_status(Path(directory)) is None
-    7
-    True
+    ...     read_status(Path(directory))["state"]
+    ...     file.write({"turns": 7, "stopped": True})
+    ...     read_status(Path(directory))["state"]
+    'running'
+    'stopped'
     """
 
     def __init__(self, directory: Path) -> None:
@@ -49,7 +50,8 @@ class StatusFile:
         if os.getpid() != self._owner:
             return
         where = inode(self._path.parent)
-        payload = json.dumps({"pid": self._owner, "folder": where, "at": time.time(), **status}).encode()
+        who = {"pid": self._owner, "began": began(self._owner), "folder": where, "at": time.time()}
+        payload = json.dumps({**who, **status}).encode()
         content = b"%08d %08x \n" % (len(payload), zlib.crc32(payload)) + payload
         with suppress(OSError):
             descriptor = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
@@ -61,17 +63,12 @@ class StatusFile:
             finally:
                 os.close(descriptor)
 
-    def remove(self) -> None:
-        """The process ends in order: what is left to say is in the store."""
-        if os.getpid() == self._owner:
-            with suppress(OSError):
-                self._path.unlink()
-
 
 def read_status(directory: Path) -> dict[str, Any] | None:
-    """Return what the process that runs on the store in *directory* says, or the last one said when an error ended it.
+    """Return what the process that runs on the store in *directory* says, or what the last one has said.
 
-    None if none runs, or it says nothing; *ended* is what ended it.
+    Its *state* is ``running``; ``stopped`` if it ended in order; ``ended`` if an error ended it, which *ended* names;
+    ``killed`` if it is gone without a word. None if none has said anything.
     """
     for _ in range(READS_MAX):
         try:
@@ -81,9 +78,26 @@ def read_status(directory: Path) -> dict[str, Any] | None:
         found = _parsed(content)
         if found is not None:
             is_here = found.get("folder") == inode(directory)  # a copy of the store has a copy of this
-            return found if is_here and (_is_alive(found["pid"]) or "ended" in found) else None
+            return {**found, "state": _state(found)} if is_here else None
         time.sleep(READ_AGAIN_S)
     return None
+
+
+def _state(found: Mapping[str, Any]) -> State:
+    if "ended" in found:
+        return "ended"
+    if "stopped" in found:
+        return "stopped"
+    is_same = _is_alive(found["pid"]) and found.get("began") == began(found["pid"])
+    return "running" if is_same else "killed"
+
+
+def began(pid: int) -> int:
+    """Return when a process began, in ticks, by which it is told from a later one of its number; 0 if not known."""
+    try:
+        return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[19])
+    except (OSError, ValueError, IndexError):
+        return 0
 
 
 def inode(directory: Path) -> list[int]:

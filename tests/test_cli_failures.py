@@ -67,7 +67,8 @@ def test_a_running_store_says_what_has_failed(tmp_path: Path) -> None:
         assert (failed["failed_at"]["source"], failed["failed_at"]["position"]) == ("numbers", 7)
         assert "in seven" in failed["trace"]
     assert now["pid"] is not None and [each["kind"] for each in now["incidents"]] == ["query"]
-    assert after["pid"] is None and stopped["pid"] is None and not file.exists()
+    assert [each["state"] for each in (now, after, stopped)] == ["running", "killed", "stopped"]
+    assert after["pid"] is None and stopped["pid"] is None
     assert "numbers/0 event 7" in shown and 'raise ValueError("seven cannot be had")' in shown
 
 

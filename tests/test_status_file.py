@@ -35,7 +35,7 @@ def test_whoever_reads_has_the_whole_of_one_write(tmp_path: Path) -> None:
 
 
 def test_a_status_is_that_of_a_process_that_runs_here(tmp_path: Path) -> None:
-    """A copy of the folder, a process that is gone and a file of something else say nothing; last words stay."""
+    """A copy of the folder and a file of something else say nothing; of one that is gone it is told how it ended."""
     here, copy = tmp_path / "here", tmp_path / "copy"
     here.mkdir()
     StatusFile(here).write({"turns": 1})
@@ -46,16 +46,24 @@ def test_a_status_is_that_of_a_process_that_runs_here(tmp_path: Path) -> None:
         StatusFile(here).write({"turns": 2})
         os._exit(0)
     os.waitpid(pid, 0)
-    assert read_status(here) is None
-    pid = os.fork()
-    if pid == 0:
-        StatusFile(here).write({"ended": "why"})
-        os._exit(0)
-    os.waitpid(pid, 0)
-    found = read_status(here)
-    assert found is not None and found["ended"] == "why"
+    assert state(here) == "killed"
+    for word, value in (("ended", "why"), ("stopped", True)):
+        pid = os.fork()
+        if pid == 0:
+            StatusFile(here).write({word: value})
+            os._exit(0)
+        os.waitpid(pid, 0)
+        found = read_status(here)
+        assert found is not None and (found["state"], found[word]) == (word, value)
+    StatusFile(here).write({"began": 1})
+    assert state(here) == "killed", "another process has its number"
     (here / NAME).write_bytes(b"anything")
     assert read_status(here) is None
+
+
+def state(directory: Path) -> str | None:
+    found = read_status(directory)
+    return None if found is None else found["state"]
 
 
 def test_a_full_disk_is_told_of(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,7 +1,7 @@
 """Each fault is seen in four places: the log, `statistics()`, `status`, and the exit code; and so is that it is over.
 
 The table is of faults that are injected into a real `reliable-rx run`. A fault that is only survived is not enough:
-whoever runs an app must be told of it while it lasts, by name.
+whoever runs an app must be told of it while it lasts, by name, and find it in `status` when nothing runs any more.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import json
 import re
 import signal
 import sqlite3
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +21,7 @@ from forked import Forked
 from lanes import at_each_commit, left_to_commits
 
 from checkpoint import SqliteStore
+from hosting.cli.store_status import look
 from hosting.cli.wording import FAILED
 from hosting.status_file import read_status
 
@@ -320,7 +321,8 @@ def test_what_ends_a_run_is_seen_afterwards(fault: Fault, tmp_path: Path) -> Non
         until(lambda: "ended" not in (read_status(tmp_path / "s") or {"ended": ""}), "it runs again")
         process.send_signal(signal.SIGTERM)
         process.communicate(timeout=60)
-    assert "nothing has failed" in cli("status", "--store", "s", cwd=tmp_path).stdout
+    told = cli("status", "--store", "s", cwd=tmp_path).stdout
+    assert "the last one stopped in order" in told and "nothing has failed" in told
 
 
 @left_to_commits
@@ -384,6 +386,48 @@ def test_a_fault_is_seen_everywhere(fault: Fault, tmp_path: Path) -> None:
     assert process.returncode == (FAILED if is_error and not fault.heals else 0), complaint
     well = f"INFO {fault.kind} '{fault.subject}' is well again"
     assert (well in complaint) is fault.heals, complaint
+    found = afterwards(tmp_path, process.returncode)
+    assert found["state"] == "stopped" and named_in(found, fault) is not fault.heals, found
+    assert sinks_of(found) == sinks_of(stored_only(tmp_path)), "a checkpoint knows what the status file does"
+
+
+@pytest.mark.parametrize("fault", [*map(at_each_commit, FAULTS)], ids=lambda fault: fault.name)
+def test_a_fault_is_seen_after_a_kill(fault: Fault, tmp_path: Path) -> None:
+    """`status` says that nothing was stopped in order, and what was open when the process last said so."""
+    write(tmp_path, "app.py", f"OPTIONS = {fault.options}\n{PRELUDE}\n{fault.code}")
+    with running("run", "app.py:app", "--store", "s", "--plain", cwd=tmp_path) as process:
+        until(lambda: named(status(tmp_path), fault), "the status file names it")
+        process.send_signal(signal.SIGKILL)
+        process.communicate(timeout=60)
+    code = FAILED if fault.level == "error" else 0
+    found = afterwards(tmp_path, code)
+    assert found["state"] == "killed" and named_in(found, fault), found
+    told = cli("status", "--store", "s", cwd=tmp_path, code=code).stdout
+    assert "was not stopped in order" in told and fault.subject in told and "nothing has failed" not in told
+
+
+def afterwards(folder: Path, code: int) -> Any:
+    """Return what `status` says of the store when nothing runs on it."""
+    return json.loads(cli("status", "--store", "s", "--json", cwd=folder, code=code).stdout)
+
+
+def stored_only(folder: Path) -> Any:
+    """Return what `status` says of a store of which only the checkpoint is left."""
+    (folder / "s" / "status.json").unlink()
+    return asdict(look(folder / "s"))
+
+
+def sinks_of(found: Any) -> Any:
+    """Return what is wrong for good: what only waits may have ended with the last checkpoint."""
+    durable = ("sink", "sink skips", "skipped", "late", "bad records", "source")
+    wrong = {(each["kind"], each["subject"], each["message"]) for each in found["incidents"] if each["kind"] in durable}
+    return wrong, [(each["name"], each["error"]) for each in found["failed"]]
+
+
+def named_in(found: Any, fault: Fault) -> bool:
+    """Whether *found* names the fault; a query's is in the list of those that have failed."""
+    failed = [["query", each["name"], "error"] for each in found["failed"]]
+    return named([*failed, *([each["kind"], each["subject"], each["level"]] for each in found["incidents"])], fault)
 
 
 def seen(folder: Path, process: Forked) -> Any:

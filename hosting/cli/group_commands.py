@@ -46,7 +46,8 @@ def export(a: argparse.Namespace) -> int:
 
 
 def add_status(each: argparse.ArgumentParser) -> None:
-    add_group(each)
+    each.add_argument("--store", required=True, metavar="WHERE", help=f"a store's folder, or {STORE_HELP}")
+    each.add_argument("--group", metavar="G", help="the group, or in a database the store (default: the only one)")
     each.add_argument("--new-offsets", metavar="WHERE", help=NEW_OFFSETS_HELP)
     each.add_argument("--app", metavar="MODULE:APP", help="whose sources say how far behind the group is")
     each.add_argument("--json", action="store_true", help="print it for machines")
@@ -145,7 +146,12 @@ def offsets() -> ModuleType:
 def status(a: argparse.Namespace) -> int:
     if is_store(a.store):
         return store_status(a.store, as_json=a.json, watch=a.watch)
+    from hosting.cli.groups import store_in_database
     from hosting.cli.status import status as show
+
+    name = store_in_database(a.store, a.group)
+    if name is not None:
+        return store_status(a.store, name=name, as_json=a.json, watch=a.watch)
 
     return show(a.store, a.group, new_offsets=a.new_offsets, app=a.app, as_json=a.json, watch=a.watch)
 

@@ -15,6 +15,7 @@ from pathlib import Path
 from checkpoint import SqliteStore
 from hosting.app import App, Options, made
 from hosting.cli.loading import load_app, reach, stored_in
+from hosting.cli.store_status import left_open
 from hosting.cli.wording import BadUsage, log_nothing, say
 from hosting.cycles import there_are
 from hosting.evaluator import QueryEvaluator
@@ -92,7 +93,9 @@ def opened(directory: Path, where: str | None) -> Iterator[QueryEvaluator]:
     stored_in(directory)
     reach(str(Path.cwd()))
     app = App() if where is None else load_app(where)
+    earlier = left_open(directory)
     with log_nothing(), SqliteStore(directory) as store, closing(bare(app, store)) as evaluator:
+        evaluator.reporter.hand_on(earlier)
         try:
             evaluator.start()
             evaluator.declared.update(

@@ -12,6 +12,7 @@ from checkpoint import SqliteStore
 from hosting.app import App
 from hosting.cli.loading import load_app, reach, stored_in
 from hosting.cli.mend import agreed, bare
+from hosting.cli.store_status import left_open
 from hosting.cli.wording import BadUsage, log_nothing, plural, say
 from hosting.evaluator import QueryEvaluator
 from hosting.repair import Diagnosis, diagnose
@@ -24,6 +25,7 @@ def repair(directory: Path, *, app: str | None, yes: bool) -> int:
     stored_in(directory)
     reach(str(Path.cwd()))
     declared = App() if app is None else load_app(app)
+    earlier = left_open(directory)
     with log_nothing(), SqliteStore(directory) as store:
         diagnosis = looked_at(directory, declared)
         if not diagnosis.findings:
@@ -41,6 +43,7 @@ def repair(directory: Path, *, app: str | None, yes: bool) -> int:
             say("nothing was changed")
             return 1
         with closing(bare(declared, store, strict=False)) as evaluator:
+            evaluator.reporter.hand_on(earlier)
             queries = repair_store(evaluator, diagnosis)
     say(f"repaired: the store has {plural(len(queries), 'query', 'queries')}")
     for name, status in queries.items():

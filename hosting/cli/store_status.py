@@ -1,7 +1,9 @@
 """`reliable-rx status` of one evaluator's store: what has failed in it, why, where and since when.
 
 What is durable is read from the newest checkpoint, without loading any code; what is so at this moment from what the
-process that runs on it says (`hosting/status_file.py`). So it works on a store whose app cannot be imported here.
+process that runs on it says (`hosting/status_file.py`), or has said last. So it works on a store whose app cannot be
+imported here, and on one on which nothing runs any more. What is only in the journal is not looked at: that needs the
+sources and the code. It is counted.
 """
 
 from __future__ import annotations
@@ -13,11 +15,14 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from checkpoint import SqliteStore
+from checkpoint import PostgresStore, SqliteStore
 from checkpoint.salvage import salvage
+from checkpoint.store import StoreReader
 from hosting.cli.wording import FAILED, moment, plural, say, span, table
 from hosting.failure import FailedAt
+from hosting.failure_summary import newest, to_hand_on
 from hosting.status_file import SILENT_S, read_status
+from reliable_rx.errors import ReliableRxError
 
 WATCH_S = 1.0
 SHOWN_MAX = 20
@@ -27,16 +32,21 @@ A_LONG_TIME_AGO = 1e8
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoreStatus:
-    """A store at one moment: *pid* is the process that runs on it, None if none does; it wrote *reported_s* ago.
+    """A store at one moment: *pid* is the process that runs on it, None if none does; the last wrote *reported_s* ago.
 
-    If an error has *ended* the last one, that is what it said.
+    *state* is ``running``; ``stopped``, in order; ``ended``, by the error *ended*; ``killed``, without a word; or
+    ``unknown``, if no process says anything here: it is that of a database, or of a copy. What has failed and what is
+    open is as of *told_s* ago. *behind* counts the turns of the journal behind the checkpoint.
     """
 
     store: str
+    state: str
     generation: int
     committed_s: float | None
     pid: int | None
     reported_s: float | None
+    told_s: float | None
+    behind: int
     trouble: str
     running: dict[str, int]
     failed: list[dict[str, Any]]
@@ -55,10 +65,13 @@ def is_store(where: str) -> bool:
     return (Path(where) / "checkpoint.sqlite").is_file() and not (Path(where) / "registry.sqlite").is_file()
 
 
-def store_status(where: str, *, as_json: bool, watch: bool) -> int:
-    """Show a store, once or until Ctrl-C; return 3 if something in it has failed, else 0."""
+def store_status(where: str, *, as_json: bool, watch: bool, name: str | None = None) -> int:
+    """Show a store, once or until Ctrl-C; return 3 if something in it has failed, else 0.
+
+    It is the one in the folder *where*, or the one called *name* in the database there.
+    """
     while True:
-        status = look(Path(where))
+        status = look(Path(where)) if name is None else look_in_database(where, name)
         for line in [json.dumps(asdict(status), default=str)] if as_json else lines(status):
             say(line)
         if not watch:
@@ -71,26 +84,53 @@ def store_status(where: str, *, as_json: bool, watch: bool) -> int:
 
 def look(directory: Path) -> StoreStatus:
     """Read everything. *Raises* `CheckpointRefused`, `StoreUnavailable`."""
-    now, live = time.time(), read_status(directory)
+    said = read_status(directory)
     with SqliteStore.read_only(directory) as store:
-        recovered = store.recover(strict=False)
-        generations = store.generations()
+        return status_of(store, str(directory), said)
+
+
+def look_in_database(dsn: str, name: str) -> StoreStatus:
+    """Read everything of a store that has no folder. *Raises* `CheckpointRefused`, `StoreUnavailable`."""
+    with PostgresStore.read_only(dsn, name) as store:
+        return status_of(store, f"{name} in the database", None)
+
+
+def status_of(store: StoreReader, called: str, said: dict[str, Any] | None) -> StoreStatus:
+    """Put together what a store has and what a process has *said* of it."""
+    now = time.time()
+    recovered = store.recover(strict=False)
+    generations = store.generations()
     meta = {} if recovered is None else salvage(recovered.meta, code=False).value
-    told = live or {}
+    told, at = newest(said, meta)
+    said = said or {}
+    incidents = list(told.get("incidents", ()))
+    if said.get("state") != "running" and recovered is not None:
+        incidents += fallbacks(recovered.fallbacks)
     return StoreStatus(
-        store=str(directory),
+        store=called,
+        state=said.get("state", "unknown"),
         generation=0 if recovered is None else recovered.generation,
         committed_s=max(0.0, now - generations[-1].committed_at) if generations else None,
-        pid=None if "ended" in told else told.get("pid"),
-        reported_s=max(0.0, now - told["at"]) if live else None,
-        trouble=told.get("trouble", ""),
-        running={key: told[key] for key in ("queries", "turns", "events_in", "events_out") if key in told},
-        failed=list(told.get("failed", meta.get("failed", ()))),
-        incidents=list(told.get("incidents", fallbacks(() if recovered is None else recovered.fallbacks))),
+        pid=said["pid"] if said.get("state") == "running" else None,
+        reported_s=max(0.0, now - said["at"]) if said else None,
+        told_s=None if at is None else max(0.0, now - at),
+        behind=max(0, store.journal.last_turn - (0 if recovered is None else recovered.turn)),
+        trouble=said.get("trouble", ""),
+        running={key: said[key] for key in ("queries", "turns", "events_in", "events_out") if key in said},
+        failed=list(told.get("failed", ())),
+        incidents=incidents,
         incidents_left_out=told.get("incidents_left_out", 0),
-        ended=told.get("ended", ""),
-        waits=told.get("waits", {}),
+        ended=said.get("ended", ""),
+        waits=said.get("waits", {}),
     )
+
+
+def left_open(directory: Path) -> list[dict[str, Any]]:
+    """Return what the last run has left open that a command which only changes a query cannot tell."""
+    try:
+        return to_hand_on(look(directory).incidents)
+    except ReliableRxError:
+        return []
 
 
 def fallbacks(warnings: Any) -> Iterator[dict[str, Any]]:
@@ -112,7 +152,13 @@ def lines(status: StoreStatus) -> Iterator[str]:
         yield "no checkpoint yet"
     if status.running:
         queries, taken, out = (status.running[key] for key in ("queries", "events_in", "events_out"))
-        yield f"{plural(queries, 'query', 'queries')}; {plural(taken, 'event')} in and {out:,} out in this run"
+        which = "this run" if status.state == "running" else "the last run"
+        yield f"{plural(queries, 'query', 'queries')}; {plural(taken, 'event')} in and {out:,} out in {which}"
+    if status.behind and status.state != "running":
+        yield f"{plural(status.behind, 'turn')} behind the checkpoint: the next start takes them again"
+    has_failed = bool(status.failed or status.incidents or status.ended)
+    if status.state in ("killed", "unknown") and has_failed and status.told_s is not None:
+        yield f"what was known {span(status.told_s)} ago:"
     if status.trouble:
         yield f"waiting: {status.trouble}"
     yield from (f"waiting: {name} waits for {what}" for name, what in status.waits.items())
@@ -120,17 +166,29 @@ def lines(status: StoreStatus) -> Iterator[str]:
     yield from incident_lines([each for each in status.incidents if each["kind"] != "query"])
     if status.incidents_left_out:
         yield f"… and {status.incidents_left_out:,} more"
-    if not (status.failed or status.incidents or status.ended):
+    yield from verdict(status, has_failed=has_failed)
+
+
+def verdict(status: StoreStatus, *, has_failed: bool) -> Iterator[str]:
+    """Say that nothing has failed, as far as that is known."""
+    if status.state in ("killed", "unknown") and status.behind:
+        yield "whether something has failed in the turns behind the checkpoint is not known: start it to see"
+    elif not has_failed:
         yield "nothing has failed"
 
 
 def runs(status: StoreStatus) -> str:
-    if status.ended and status.reported_s is not None:
-        return f"the last process ended {span(status.reported_s)} ago: {status.ended}"
-    if status.pid is None or status.reported_s is None:
+    ago = "" if status.reported_s is None else f"{span(status.reported_s)} ago"
+    if status.state == "ended":
+        return f"the last process ended {ago}: {status.ended}"
+    if status.state == "stopped":
+        return f"no process runs on it; the last one stopped in order {ago}"
+    if status.state == "killed":
+        return f"no process runs on it, and the last one was not stopped in order; it said something last {ago}"
+    if status.state == "unknown" or status.reported_s is None:
         return "no process says that it runs on it"
     silent = ", which is stopped or hangs" if status.reported_s > SILENT_S else ""
-    return f"process {status.pid} runs on it, and wrote this {span(status.reported_s)} ago{silent}"
+    return f"process {status.pid} runs on it, and wrote this {ago}{silent}"
 
 
 def failed_lines(failed: list[dict[str, Any]]) -> Iterator[str]:
