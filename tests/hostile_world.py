@@ -33,7 +33,7 @@ OTHERS = {
 
 
 class Life(NamedTuple):
-    """How many steps an evaluator takes, and how it ends."""
+    """How many steps an evaluator takes at most, where there is something to do, and how it ends."""
 
     steps: int
     end: str
@@ -78,7 +78,8 @@ class HostileWorld:
         """Have one life after the other end as it may."""
         evaluator = self.begin(with_hostile=with_hostile)
         for _ in range(life.steps):
-            evaluator.step()
+            if not evaluator.step():
+                break
         if life.end in (CRASH, FULL):
             evaluator.checkpoint(full=life.end == FULL)
         self.look(evaluator)

@@ -98,9 +98,7 @@ def is_servant(process: str) -> bool:
 
 def left(before: State) -> list[str]:
     """Say what is there that was not there *before*, and put the collector right."""
-    found = [] if gc.isenabled() or not before.collects else [COLLECTOR]
-    if found:
-        gc.enable()
+    found = _collector(before)
     if before.log_level != LOG.level:
         found.append(f"the level of the log, which is {LOG.level}")
         LOG.setLevel(before.log_level)
@@ -112,12 +110,21 @@ def left(before: State) -> list[str]:
     return found + _more(before, now())
 
 
-def drop() -> None:
-    """Let go now of what a test may leave behind, so that nobody is warned of it in the next."""
-    gc.enable()
+def drop(before: State) -> list[str]:
+    """Let go now of what a test may leave behind, without a warning in the next one; say what no test may leave."""
+    found = _collector(before)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ResourceWarning)
         gc.collect()
+    return found
+
+
+def _collector(before: State) -> list[str]:
+    """Say that the collector is off where it was on *before*, and put it right."""
+    if gc.isenabled() or not before.collects:
+        return []
+    gc.enable()
+    return [COLLECTOR]
 
 
 def _more(before: State, after: State) -> list[str]:
