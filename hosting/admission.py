@@ -12,8 +12,8 @@ from typing import Any
 from reactivex import Observable
 
 from hosting.plans import Plans
-from hosting.standing import POLICIES
 from reliable_rx.arguments import cut
+from reliable_rx.choices import Policy, check_choice
 from reliable_rx.errors import QueryRefused
 from reliable_rx.limits import Limits
 from reliable_rx.operator import Operator
@@ -38,8 +38,7 @@ def check_how(name: str, policy: str, limits: Limits | Any) -> None:
     """*Raises* `ValueError` for a policy and `TypeError` for limits that are none, by the name of their query."""
     if not isinstance(limits, Limits):
         raise TypeError(f"the limits of {name!r} must be Limits(...), got {cut(limits)}")
-    if policy not in POLICIES:
-        raise ValueError(f"the error policy of {name!r} must be one of {', '.join(POLICIES)}, got {policy!r}")
+    check_choice(f"the policy of {name!r}", policy, Policy)
 
 
 def admit(plans: Plans, name: str, query: Any, policy: str, limits: Limits) -> tuple[Plan, tuple[Any, ...]]:

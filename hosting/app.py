@@ -20,9 +20,17 @@ from hosting.cycles import there_are
 from hosting.evaluator import QueryEvaluator
 from hosting.given import check_options, check_sink, check_source
 from hosting.retention import Retention
-from hosting.sink_writer import ON_ERROR
-from hosting.sources.bad_records import OnBadRecord, check_policy
 from hosting.sources.pushed import PushedStream
+from reliable_rx.choices import (
+    Delivery,
+    OnBadRecord,
+    OnError,
+    Policy,
+    Scope,
+    check_choice,
+    names_keywords,
+    unknown_keyword,
+)
 from reliable_rx.errors import QueryRefused
 from reliable_rx.event_time import EventTime
 from reliable_rx.limits import Limits
@@ -33,17 +41,14 @@ from reliable_rx.reliable import Sink, Source
 Feed = Callable[[QueryEvaluator], None]
 
 
-SCOPES = ("partition", "all")
-
-
 class Declared(NamedTuple):
     """A query of an app. *scope* says what of its sources it must see, when the app is hosted by several nodes."""
 
     query: rx.Observable[Any]
-    policy: str
+    policy: Policy
     limits: Limits
     clock: EventTime | None
-    scope: str
+    scope: Scope
 
 
 class DeclaredSink(NamedTuple):
@@ -51,13 +56,13 @@ class DeclaredSink(NamedTuple):
 
     stream: str
     sink: Sink | Callable[..., Sink]
-    on_error: str
+    on_error: OnError
 
 
 class Options(TypedDict, total=False):
     """How an app is hosted; see `QueryEvaluator`."""
 
-    delivery: str
+    delivery: Delivery
     checkpoint_interval_s: float
     checkpoint_events: int
     full_every: int
@@ -122,7 +127,7 @@ class App:
     def __init__(self, **options: Unpack[Options]) -> None:
         unknown = sorted(options.keys() - Options.__annotations__.keys())
         if unknown:
-            raise TypeError(f"App has no option {unknown[0]!r}; it has {', '.join(Options.__annotations__)}")
+            raise TypeError(unknown_keyword("App", unknown[0], Options.__annotations__))
         check_options(options)
         self.options = options
         self.sources: dict[str, Source | Callable[[], Source]] = {}
@@ -135,6 +140,7 @@ class App:
     def __repr__(self) -> str:
         return f"App(sources={[*self.sources, *self.pushed]}, queries={list(self.queries)})"
 
+    @names_keywords
     def source(self, name: str, source: Source | Callable[[], Source]) -> rx.Query[Any]:
         """Declare an input; return it to build queries on. *Raises* `ValueError` for a name that is taken."""
         name = self._check_new("source", name)
@@ -143,33 +149,34 @@ class App:
         self.sources[name] = source
         return rx.source(name)
 
+    @names_keywords
     def push(self, name: str, *, on_bad_record: OnBadRecord = "fail") -> Pushed:
         """Declare a durable input that application code pushes into; queries read it as `reliable_rx.source(name)`.
 
         *on_bad_record* says what becomes of a value that was stored and cannot be loaded any more.
         """
         name = self._check_new("pushed input", name)
-        check_policy(on_bad_record)
+        check_choice("on_bad_record", on_bad_record, OnBadRecord)
         self.pushed[name] = Pushed(name, on_bad_record)
         return self.pushed[name]
 
+    @names_keywords
     def query(
         self,
         name: str,
         query: rx.Observable[Any],
         *,
-        policy: str = "fail",
+        policy: Policy = "fail",
         limits: Limits = NO_LIMITS,
         clock: EventTime | None = None,
-        scope: str = "partition",
+        scope: Scope = "partition",
     ) -> rx.Query[Any]:
         """Declare a standing query; return its stream to build further queries on.
 
         Its clock is the computer's, or follows its events with *clock* `event_time(...)`. On nodes that share the
         partitions of its sources it is hosted once per partition; with *scope* ``"all"`` once, over all of them.
         """
-        if scope not in SCOPES:
-            raise ValueError(f"the scope of {name!r} must be one of {', '.join(SCOPES)}, got {scope!r}")
+        check_choice(f"the scope of {name!r}", scope, Scope)
         name = self._check_new("query", name)
         if not isinstance(query, rx.Query):
             raise QueryRefused(no_query(name, query), path="/")
@@ -177,7 +184,8 @@ class App:
         self.queries[name] = Declared(query, policy, limits, clock, scope)
         return rx.source(name)
 
-    def sink(self, stream: str, sink: Sink | Callable[..., Sink], *, on_error: str = "fail") -> None:
+    @names_keywords
+    def sink(self, stream: str, sink: Sink | Callable[..., Sink], *, on_error: OnError = "fail") -> None:
         """Send the stream of a query (or its dead letters, its late events, or a source's dead letters) to *sink*.
 
         A function that makes the sink may take one argument: on nodes that share partitions it is the `Place` at which
@@ -193,8 +201,7 @@ class App:
         if query not in self.queries and not is_source:
             there = there_are(self.queries, stream)
             raise KeyError(f"no query is called {stream!r}, so there is no such stream; {there}")
-        if on_error not in ON_ERROR:
-            raise ValueError(f"on_error of a sink must be one of {', '.join(ON_ERROR)}, got {on_error!r}")
+        check_choice(f"on_error of the sink of {stream!r}", on_error, OnError)
         if not callable(sink):
             check_sink(stream, sink)
         self.sinks.append(DeclaredSink(stream, sink, on_error))

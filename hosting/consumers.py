@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from typing import Any, Protocol, runtime_checkable
 
+from reactivex.abc import ObserverBase
+
+from reliable_rx.arguments import check_methods, cut
 from reliable_rx.reliable import DeadLetter
 
 Record = tuple[int, Any]
@@ -51,6 +54,28 @@ class Failing(Protocol):
     """A consumer that is told when its subscription has been stopped or faulted."""
 
     def failed(self, error: Exception, /) -> None: ...
+
+
+Methods = Mapping[str, tuple[str, ...]]
+OBSERVER: Methods = {"on_next": ("id", "value"), "on_error": ("id", "error"), "on_completed": ("id",)}
+CONSUMER: Methods = {"deliver": ("records", "after"), "end": ("id", "error")}
+
+
+def check_observer(observer: Any) -> None:
+    """*Raises* `TypeError` for what is no `ReliableObserver`: those of RxPY get no ids."""
+    if isinstance(observer, ObserverBase) or not hasattr(observer, "on_next"):
+        raise TypeError(
+            f"an observer with on_next(id, value), on_error(id, error) and on_completed(id) is wanted, got "
+            f"{cut(observer)}: for values without ids, as in RxPY, write stream.observable(0).subscribe(...)"
+        )
+    check_methods("the observer", observer, OBSERVER)
+
+
+def check_consumer(consumer: Any) -> None:
+    """*Raises* `TypeError` for what is no `Consumer`."""
+    if isinstance(consumer, type):
+        raise TypeError(f"the consumer is the class {cut(consumer)}: give an instance of it")
+    check_methods("the consumer", consumer, CONSUMER)
 
 
 class Verdict(Enum):

@@ -147,7 +147,7 @@ def there_are(names: Iterable[str], wanted: str) -> str:
     "did you mean 'orders'? There are: orders, prices"
     """
     known = sorted(names)
-    close = difflib.get_close_matches(wanted, known, n=1)
+    close = difflib.get_close_matches(wanted, known, n=1) if isinstance(wanted, str) else []
     guess = f"did you mean {close[0]!r}? There" if close else "there"
     more = ", …" if len(known) > NAMED_MAX else ""
     return f"{guess} are: {', '.join(known[:NAMED_MAX]) or 'none'}{more}"

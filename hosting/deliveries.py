@@ -22,7 +22,7 @@ from collections.abc import Callable
 from typing import Any
 
 from checkpoint.store import Store
-from hosting.consumers import Consumer, Delivering, Verdict
+from hosting.consumers import Consumer, Delivering, Verdict, check_consumer
 from hosting.holders import Patience
 from hosting.offers import Entry, Offer, Rule
 from hosting.partitioned.crew import DONE, Crew
@@ -99,6 +99,7 @@ class Deliveries:
         `StoreUnavailable`, and then it is not subscribed.
         """
         stream, name = check_name("stream", stream), check_name("subscriber", name)
+        check_consumer(consumer)
         with self._lock:
             if name in self._entries.get(stream, {}):
                 raise ValueError(

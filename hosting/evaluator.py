@@ -40,13 +40,14 @@ from hosting.recovery import recover
 from hosting.reporting import Reporter
 from hosting.restarting import follow, restart
 from hosting.retention import Retention, forget
-from hosting.sources.bad_records import OnBadRecord
 from hosting.sources.pushed import PushedStream
 from hosting.starting import Start
 from hosting.statistics import RecoveryFigures
 from hosting.streams import Streams
 from hosting.turn import Create, Dispose, Events, Fail, Output, Resume, Tick, Turn
 from hosting.turnstile import Turnstile
+from reliable_rx.arguments import check_function
+from reliable_rx.choices import Delivery, OnBadRecord, OnError, Policy, names_keywords
 from reliable_rx.errors import StoreUnavailable
 from reliable_rx.event_time import EventTime
 from reliable_rx.limits import Limits
@@ -87,11 +88,12 @@ class QueryEvaluator(Looking):
     stalled_since: float | None = -math.inf
     events_in = 0
 
+    @names_keywords
     def __init__(
         self,
         store: Store,
         *,
-        delivery: str = "exactly_once",
+        delivery: Delivery = "exactly_once",
         checkpoint_interval_s: float = 1.0,
         checkpoint_events: int = 1_000_000,
         full_every: int = 20,
@@ -124,7 +126,7 @@ class QueryEvaluator(Looking):
             self, interval_s=checkpoint_interval_s, events=checkpoint_events, full_every=full_every, lend=checkpoint
         )
         self.reporter = Reporter(self)
-        self.declared: dict[str, tuple[Any, str, Limits, EventTime | None]] = {}
+        self.declared: dict[str, tuple[Any, Policy, Limits, EventTime | None]] = {}
         self.durable_plans: set[str] = set()
         self.committed: deque[journaling.Group] = deque()
         self.warnings: list[str] = []
@@ -138,6 +140,7 @@ class QueryEvaluator(Looking):
 
     # -- declaring
 
+    @names_keywords
     def source(self, name: str, source: Source, *, start: Start | None = None) -> None:
         """Declare an input under *name*; before the evaluator starts. *start* says where to begin it the first time."""
         check_before_start(f"source {name!r}", started=self.started, closed=self.closed)
@@ -146,6 +149,7 @@ class QueryEvaluator(Looking):
         partitions = self.intake.add(name, source, start=start)
         self.engine.declare(name, partitions, timestamp=getattr(source, "timestamp", None))
 
+    @names_keywords
     def push(self, name: str, *, on_bad_record: OnBadRecord = "fail") -> PushedStream:
         """Declare a durable pushed input; *on_bad_record*: what becomes of a stored value that cannot be loaded."""
         check_before_start(f"pushed input {name!r}", started=self.started, closed=self.closed)
@@ -154,22 +158,25 @@ class QueryEvaluator(Looking):
         self.source(name, pushed)
         return pushed
 
-    def sink(self, stream: str, sink: Sink, *, on_error: str = "fail") -> None:
+    @names_keywords
+    def sink(self, stream: str, sink: Sink, *, on_error: OnError = "fail") -> None:
         """Send *stream* to *sink*, from the first id that it wants on. Several sinks may share a stream.
 
         *on_error* says what is done with what it cannot write: ``"fail"`` stops this sink, ``"skip"`` leaves it out,
         ``"dead_letter"`` sets it aside in the sink. *Raises* `ValueError` for a sink that cannot leave ids out.
         """
         check_open(closed=self.closed)
+        stream = check_name("stream", stream)
         check_sink(stream, sink)
-        self.outlets.add(check_name("stream", stream), sink, on_error=on_error)
+        self.outlets.add(stream, sink, on_error=on_error)
 
+    @names_keywords
     def create(
         self,
         name: str,
         query: Any,
         *,
-        policy: str = "fail",
+        policy: Policy = "fail",
         limits: Limits = NO_LIMITS,
         clock: EventTime | None = None,
     ) -> None:
@@ -181,11 +188,12 @@ class QueryEvaluator(Looking):
         """
         self.create_many({name: query}, policy=policy, limits=limits, clock=clock)
 
+    @names_keywords
     def create_many(
         self,
         queries: Mapping[str, Any],
         *,
-        policy: str = "fail",
+        policy: Policy = "fail",
         limits: Limits = NO_LIMITS,
         clock: EventTime | None = None,
     ) -> None:
@@ -204,7 +212,7 @@ class QueryEvaluator(Looking):
         if self.started:
             self.flush()
 
-    def _create(self, name: str, query: Any, policy: str, limits: Limits, clock: EventTime | None) -> None:
+    def _create(self, name: str, query: Any, policy: Policy, limits: Limits, clock: EventTime | None) -> None:
         turn = self.engine.creation(name, query, time=self._now(), policy=policy, limits=limits, clock=clock)
         there = self.engine.standing.get(name)
         if there is None or not is_same(self.engine, there, turn):
@@ -305,6 +313,8 @@ class QueryEvaluator(Looking):
 
     def run(self, *, until: Callable[[], bool] | None = None) -> None:
         """Run until the sources have ended and all is durable, until *until* says so, or until `stop`."""
+        if until is not None:
+            check_function("until", until)
         self.start()
         while not self.stopping and not (until is not None and until()):
             if self.step():

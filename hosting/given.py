@@ -5,16 +5,20 @@ These are protocols, so that nothing is checked by Python, and what does not fit
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from os import PathLike
+from collections.abc import Iterable, Iterator, Mapping
+from io import IOBase
+from os import PathLike, fspath
 from typing import Any
 
+from reactivex import Observable
+from reactivex.abc import ObserverBase
+
 from hosting.retention import Retention
-from reliable_rx.arguments import check_number, cut
+from reliable_rx.arguments import check_function, check_methods, check_number, cut
+from reliable_rx.choices import Delivery, check_choice
 from reliable_rx.errors import TooLate
 from reliable_rx.reliable import Sink, Source
 
-DELIVERIES = ("exactly_once", "at_least_once")
 POSITIVE = (
     "checkpoint_interval_s",
     "checkpoint_events",
@@ -25,6 +29,14 @@ POSITIVE = (
     "idle_s",
 )
 """Options of an evaluator that are numbers."""
+SINK_METHODS: Mapping[str, tuple[str, ...]] = {
+    "open": ("stream",),
+    "write": ("first", "values"),
+    "end": ("id", "error"),
+    "flush": (),
+    "close": (),
+}
+"""What is called of a sink, and with what."""
 MAY_BE_ZERO = frozenset(("checkpoint_interval_s", "full_every", "retain_events", "idle_s"))
 """Whose zero means: whenever there is something new, never, none, at once."""
 
@@ -38,34 +50,62 @@ def check_store(store: Any) -> None:
 
 
 def check_source(name: str, source: Source | Any) -> None:
-    """*Raises* `TypeError` for what is no source."""
+    """*Raises* `TypeError` for what is no source, and for a `timestamp` that reads no time."""
     if isinstance(source, type) or not (hasattr(source, "partitions") and hasattr(source, "open")):
-        made = "ListSource([...])" if isinstance(source, (list, tuple, set, range)) else "one such as FileSource(...)"
-        raise TypeError(f"source {name!r} is {cut(source)}, which has no methods `partitions` and `open`: give {made}")
+        what = f"source {name!r} is {cut(source)}, which has no methods `partitions` and `open`"
+        raise TypeError(f"{what}: give {source_of(source)}")
+    if getattr(source, "timestamp", None) is not None:
+        check_function(f"timestamp of source {name!r}", source.timestamp, "value")  # type: ignore[union-attr]
+
+
+def source_of(what: Any) -> str:
+    """Say how *what*, which is no source, becomes one."""
+    if isinstance(what, (str, PathLike)):
+        return f"FileSource({cut(fspath(what))})"
+    if isinstance(what, IOBase):
+        return "FileSource(path), which opens the file itself, again after a crash"
+    if isinstance(what, Observable):
+        return "its name to reliable_rx.source(name), or push into evaluator.push(name) what an observable emits"
+    if isinstance(what, type):
+        return f"{what.__name__}(...), an instance of it"
+    if isinstance(what, Iterator):
+        return "ListSource(list(...)) or GeneratorSource(function of an id), as a source is read again after a crash"
+    return "ListSource([...])" if isinstance(what, (Iterable, Mapping)) else "one such as FileSource(...)"
 
 
 def check_sink(stream: str, sink: Sink | Any) -> None:
-    """*Raises* `TypeError` for what is no sink."""
+    """*Raises* `TypeError` for what is no sink, or has methods that cannot be called as a sink's are."""
     if isinstance(sink, type) or not all(hasattr(sink, name) for name in ("open", "write", "flush")):
-        made = "CallbackSink(function)" if callable(sink) else "one such as JsonLinesSink(path)"
-        raise TypeError(f"the sink of {stream!r} is {cut(sink)}, which has no `open`, `write`, `flush`: give {made}")
+        raise TypeError(
+            f"the sink of {stream!r} is {cut(sink)}, which has no `open`, `write`, `flush`: give {sink_of(sink)}"
+        )
+    check_methods(f"the sink of {stream!r}", sink, SINK_METHODS)
+
+
+def sink_of(what: Any) -> str:
+    """Say how *what*, which is no sink, becomes one."""
+    if isinstance(what, (str, PathLike)):
+        return f"JsonLinesSink({cut(fspath(what))})"
+    if isinstance(what, type) and all(hasattr(what, name) for name in SINK_METHODS):
+        return f"{what.__name__}(...), an instance of it"
+    if isinstance(what, (ObserverBase, type)) or not callable(what):
+        return "one such as CallbackSink(function) or JsonLinesSink(path)"
+    return "CallbackSink(function), whose function takes (id, value)"
 
 
 def check_options(options: Mapping[str, Any]) -> None:
     """Check those options of an evaluator that are in *options*. *Raises* `TypeError` or `ValueError`."""
     if "store" in options:
         check_store(options["store"])
-    delivery = options.get("delivery", DELIVERIES[0])
-    if delivery not in DELIVERIES:
-        raise ValueError(f"delivery must be one of {', '.join(DELIVERIES)}, got {cut(delivery)}")
+    check_choice("delivery", options.get("delivery", "exactly_once"), Delivery)
     for name in POSITIVE:
         if name in options:
             check_number(name, options[name], least=0 if name in MAY_BE_ZERO else None)
     retention = options.get("retention")
     if not (retention is None or isinstance(retention, Retention)):
         raise TypeError(f"retention must be one such as Retention(streams=100, age_s=3600.0), got {cut(retention)}")
-    if not callable(options.get("clock", check_number)):
-        raise TypeError(f"clock must be a function that returns seconds, got {cut(options['clock'])}")
+    if "clock" in options:
+        check_function("clock (a function that returns seconds)", options["clock"])
 
 
 def check_before_start(what: str, *, started: bool, closed: bool) -> None:

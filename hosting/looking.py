@@ -87,7 +87,8 @@ class Looking:
             query = query_of(check_name("stream", name))
             known = (self.declared, self.engine.standing, self.intake.sources if query != name else ())
             if not any(query in names for names in known) and name not in self.store.streams():
-                raise KeyError(f"no stream is called {name!r}; {there_are(self.queries(), name)}")
+                is_source = name in self.intake.sources and "that is a source, and streams are of queries; "
+                raise KeyError(f"no stream is called {name!r}; {is_source or ''}{there_are(self.queries(), name)}")
             return self.streams.open(name, self.engine.emitted(name))
 
     def queries(self) -> list[str]:

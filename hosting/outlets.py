@@ -13,6 +13,7 @@ from hosting.cycles import there_are
 from hosting.sink_writer import SinkWriter, checked_policy, tamed
 from hosting.statistics import SinkFigures
 from hosting.stream import Stream
+from reliable_rx.choices import OnError
 from reliable_rx.errors import PositionUnavailable, StoreUnavailable
 from reliable_rx.names import query_of
 from reliable_rx.reliable import Sink
@@ -31,13 +32,13 @@ class Outlets:
         self.held: dict[str, dict[str, int]] = {}
         self.is_writing = False
 
-    def add(self, stream: str, sink: Sink, *, on_error: str = "fail") -> None:
+    def add(self, stream: str, sink: Sink, *, on_error: OnError = "fail") -> None:
         """Send *stream* to *sink*. *Raises* `ValueError` for a policy it cannot keep, or if it is a sink already."""
         with self.evaluator.lock:
             self._add(stream, sink, on_error)
         self.evaluator.wake()
 
-    def _add(self, stream: str, sink: Sink, on_error: str) -> None:
+    def _add(self, stream: str, sink: Sink, on_error: OnError) -> None:
         before = next((each.stream for each in self.all if each.sink is sink), None)
         if before is not None:
             raise ValueError(f"this sink is that of stream {before!r} already; make another one for {stream!r}")

@@ -12,6 +12,7 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from datetime import datetime
 from typing import Any
 
 from hosting.blame import blamed
@@ -228,9 +229,13 @@ class Partition:
 def time_of(timestamp: Callable[[Any], float], value: Any) -> float:
     """Return the time of an event. *Raises* `ValueError` for what is no time, and what *timestamp* raises."""
     found = timestamp(value)
-    if not float("-inf") <= found <= float("inf"):
-        raise ValueError(f"{found!r} is no time")
-    return found
+    try:
+        if float("-inf") <= found <= float("inf"):
+            return found
+    except TypeError:
+        how = "return time.timestamp()" if isinstance(found, datetime) else "let it return a float"
+        raise TypeError(f"it is a number of seconds, got {found!r}: {how}") from None
+    raise ValueError(f"{found!r} is no time")
 
 
 def sift(batch: Batch, timestamp: Callable[[Any], float]) -> Iterator[Batch]:

@@ -26,6 +26,7 @@ from hosting.holders import Patience, StreamHolders
 from hosting.sinks.text import error_text
 from hosting.stream import Stream
 from hosting.turn import Output
+from reliable_rx.choices import OnError, check_choice
 from reliable_rx.errors import (
     LeaseLost,
     PositionUnavailable,
@@ -40,7 +41,6 @@ from reliable_rx.probes import probe
 from reliable_rx.reliable import DeadLetter, Sink, Skipping
 
 READ_MAX = 10_000
-ON_ERROR = ("fail", "skip", "dead_letter")
 LOG = logging.getLogger("reliable_rx")
 
 
@@ -48,7 +48,7 @@ class SinkWriter:
     """One sink of one stream, flushed at the latest when *unflushed_max* notifications wait for that."""
 
     def __init__(
-        self, stream: str, sink: Sink, holder: str, *, on_error: str, holders: StreamHolders, unflushed_max: int
+        self, stream: str, sink: Sink, holder: str, *, on_error: OnError, holders: StreamHolders, unflushed_max: int
     ) -> None:
         self.stream, self.sink, self.holder, self.on_error = stream, sink, holder, on_error
         self.subject = f"{stream}, {holder}"
@@ -289,10 +289,9 @@ def told(error: BaseException) -> str:
     return error.message if isinstance(error, ReliableRxError) else error_text(error)
 
 
-def checked_policy(stream: str, sink: Any, on_error: str) -> str:
+def checked_policy(stream: str, sink: Any, on_error: OnError) -> OnError:
     """Return *on_error*. *Raises* `ValueError` if there is no such policy, or if the sink cannot leave ids out."""
-    if on_error not in ON_ERROR:
-        raise ValueError(f"on_error of a sink must be one of {', '.join(ON_ERROR)}, got {on_error!r}")
+    check_choice(f"on_error of the sink of {stream!r}", on_error, OnError)
     if on_error != "fail" and not isinstance(sink, Skipping):
         kind = type(sink).__name__
         raise ValueError(

@@ -18,7 +18,6 @@ if TYPE_CHECKING:
 
 RUNNING, COMPLETED, FAILED = "running", "completed", "failed"
 NO_KEY: Any = object()
-POLICIES = ("fail", "skip", "dead_letter")
 
 
 class TopRow(NamedTuple):

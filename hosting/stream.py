@@ -18,11 +18,12 @@ from reactivex.disposable import Disposable
 
 from checkpoint.codec import decode_data
 from checkpoint.store import StoreReader
-from hosting.consumers import ONCE, Delivering, Record
+from hosting.consumers import ONCE, Delivering, Record, check_observer
 from hosting.holders import Absence, Patience, StreamHolders
 from hosting.subscription import Subscription
 from hosting.turn import Output
 from hosting.window import FIRST, Window, part
+from reliable_rx.arguments import check_count
 from reliable_rx.names import check_name
 from reliable_rx.reliable import Batch, ReliableObserver
 
@@ -165,6 +166,9 @@ class Stream(Window):
         It may be called from any thread: ids are consecutive whatever is forgotten meanwhile. *Raises*
         `PositionUnavailable` for what has been forgotten before.
         """
+        if type(start) is not int or type(count_max) is not int or count_max < 0:
+            check_count("start", start, 0)
+            check_count("count_max", count_max, 0)
         return super().read(start, count_max, end=self.visible if end is None else end)
 
     def subscribe(self, observer: ReliableObserver[Any], *, name: str | None = None) -> Subscription:
@@ -174,6 +178,7 @@ class Stream(Window):
         out after its first error, which is an incident: for code that may be slow or fail there is
         `hosting.deliveries.Deliveries`. `Subscription.dispose` lets the name go, `Subscription.detach` keeps it.
         """
+        check_observer(observer)
         name = None if name is None else check_name("subscriber", name)
         who = name or f"an observer of {self.name}"
 

@@ -11,7 +11,7 @@ import inspect
 import math
 import operator
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import fields, is_dataclass
 from datetime import datetime, timedelta
 from functools import cache
@@ -122,6 +122,39 @@ def check_count(name: str, count: Any, least: int) -> None:
         raise TypeError(fault.removeprefix("its "))
     if count < least:
         raise ArgumentOutOfRangeException(f"{name} must be {least} or more, got {count}")
+
+
+def check_function(name: str, function: Any, *arguments: str) -> None:
+    """*Raises* `TypeError` for what cannot be called with *arguments*, where that can be known, or is asynchronous."""
+    called = f"{name} is called with ({', '.join(arguments)})"
+    if not callable(function):
+        raise TypeError(f"{called}, got {cut(function)}: give a function")
+    if is_async(function):
+        raise TypeError(f"{called} and not awaited, got the async function {cut(function)}: give a plain function")
+    try:
+        signature = inspect.signature(function)
+    except (TypeError, ValueError):  # it does not say
+        return
+    try:
+        signature.bind(*arguments)
+    except TypeError as error:
+        takes = f"{getattr(function, '__name__', 'this one')}{signature}"
+        raise TypeError(f"{called}, but {takes} takes others: correct the function") from error
+
+
+def check_methods(what: str, thing: Any, methods: Mapping[str, tuple[str, ...]]) -> None:
+    """*Raises* `TypeError` where *thing* has not all of *methods*, or one that cannot be called with its arguments."""
+    for name, arguments in methods.items():
+        if not hasattr(thing, name):
+            wanted = f"{name}({', '.join(arguments)})"
+            raise TypeError(f"{what} is {cut(thing)}, which has no method {wanted}: give it one")
+        check_function(f"{name} of {what}", getattr(thing, name), *arguments)
+
+
+def is_async(function: Any) -> bool:
+    """Whether a call of *function* only makes a coroutine or a generator."""
+    kinds = (inspect.iscoroutinefunction, inspect.isasyncgenfunction, inspect.isgeneratorfunction)
+    return any(each(function) or each(type(function).__call__) for each in kinds)
 
 
 def check_number(name: str, value: Any, *, least: float | None = None) -> None:

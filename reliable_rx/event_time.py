@@ -15,8 +15,9 @@ from math import inf, isfinite
 from numbers import Real
 from typing import Any
 
+from reliable_rx.choices import Late, check_choice, names_keywords
+
 Timestamp = Callable[[Any], Any]
-LATE = ("drop", "keep", "side")
 
 
 @dataclass(frozen=True, eq=False)
@@ -26,7 +27,7 @@ class EventTime:
     timestamp: Timestamp | Mapping[str, Timestamp]
     lateness_s: float
     idle_s: float
-    late: str
+    late: Late
     ahead_max_s: float = inf
 
     def of(self, source: str) -> Timestamp | None:
@@ -47,12 +48,13 @@ class EventTime:
         return found
 
 
+@names_keywords
 def event_time(
     timestamp: Timestamp | Mapping[str, Timestamp],
     *,
     lateness_s: float = 5.0,
     idle_s: float = 60.0,
-    late: str = "drop",
+    late: Late = "drop",
     ahead_max_s: float = inf,
 ) -> EventTime:
     """Let the clock of a query follow its events.
@@ -79,8 +81,7 @@ def event_time(
         raise ValueError(f"idle_s must be a positive number of seconds, got {idle_s!r}")
     if not ahead_max_s >= 0:
         raise ValueError(f"ahead_max_s must be a number of seconds, zero or more, got {ahead_max_s!r}")
-    if late not in LATE:
-        raise ValueError(f"late must be one of {', '.join(LATE)}, got {late!r}")
+    check_choice("late", late, Late)
     read = dict(timestamp) if isinstance(timestamp, Mapping) else timestamp
     return EventTime(read, float(lateness_s), float(idle_s), late, float(ahead_max_s))
 

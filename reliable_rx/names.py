@@ -18,6 +18,8 @@ ENDINGS = (".dead_letters", ".late")
 EVERYTHING = "*"
 DECLARED = frozenset(("source", "query", "pushed input", "app"))
 """What gives a stream its name, which must not be that of a stream beside another query's."""
+FIRST = DECLARED | {"stream"}
+"""What is declared as name and thing."""
 BREAKS = frozenset("\u2028\u2029")
 
 
@@ -39,7 +41,8 @@ def check_name(kind: str, name: Any) -> str:
             raise _refusal(kind, name, *_reserved(name))
         return name
     if not isinstance(name, str):
-        raise TypeError(f"{_article(kind)} is named by a string, got {type(name).__name__}: {_cut(name)}")
+        first = "; the name comes first" if kind in FIRST else ""
+        raise TypeError(f"{_article(kind)} is named by a string, got {type(name).__name__}: {_cut(name)}{first}")
     plain = str.__str__(name)
     for what, remedy in _faults(kind, plain):
         raise _refusal(kind, plain, what, remedy)

@@ -191,6 +191,12 @@ class Query(Piped[T_co]):
 
         return Query(bound(self.node, sources))
 
+    def __iter__(self) -> NoReturn:
+        raise TypeError(
+            f"{str(self)[:60]} cannot be iterated over, as its values are yet to come: host it and read its stream, or "
+            f"un-hosted write query.pipe(to_list()).run()"
+        )
+
     def __add__(self, other: reactivex.Observable[Any]) -> Query[Any]:
         from reliable_rx.creation import concat
 

@@ -27,6 +27,17 @@ from reliable_rx import Limits, event_time, operators as ops
 
 async def ask(x): return x
 def twice(x): yield x; yield x
+async def ask2(n, x): ...
+class Half:
+    def open(self, stream): ...
+    def write(self, first, values): ...
+    def flush(self): ...
+class Async:
+    async def open(self, stream): ...
+    async def write(self, first, values): ...
+    async def flush(self): ...
+    async def end(self, n, error): ...
+    async def close(self): ...
 class Later:
     def __init__(self, x): ...
     def __await__(self): yield
@@ -78,6 +89,7 @@ MISTAKES: list[tuple[str, str, str]] = [
     ("n.pipe(ops.merge(5))", "TypeError", "expected an observable got 5"),
     ("create(reactivex.of(1).pipe(ops.map(str)))", REFUSED, "query 'q' plain reactivex use reliable_rx.from_iterable"),
     ("create(n.pipe(rxops.map(str)))", REFUSED, "query 'q' reactivex reliable_rx.operators.map"),
+    ("list(n)", "TypeError", "source('n') iterated to_list()"),
     ("n.subscribe(print)", REFUSED, "host the query bind"),
     ("run(n.pipe(ops.flat_map(lambda x: x)))", "RuntimeError", "observable iterable got 1 use map"),
     ("run(n.pipe(ops.flat_map(Later)))", "RuntimeError", "Later map_async"),
@@ -108,7 +120,7 @@ MISTAKES: list[tuple[str, str, str]] = [
     ('evaluator.create("q", n, policy="ignore")', "ValueError", "policy 'q' fail skip dead_letter 'ignore'"),
     ('evaluator.create("q", n, limits=5)', "TypeError", "limits of 'q' Limits(...) got 5"),
     ('evaluator.create("q", n, clock=5)', "TypeError", "clock event_time got 5"),
-    ("App(checkpoint_intervall_s=3)", "TypeError", "no option 'checkpoint_intervall_s' checkpoint_interval_s"),
+    ("App(checkpoint_intervall_s=3)", "TypeError", "'checkpoint_intervall_s' did you mean 'checkpoint_interval_s'?"),
     ('QueryEvaluator(MemoryStore(), checkpoint_interval_s="3")', "TypeError", "checkpoint_interval_s number '3'"),
     ("QueryEvaluator(MemoryStore(), batch_events_max=0)", "ValueError", "batch_events_max positive 0"),
     ("App(checkpoint_interval_s=-1)", "ValueError", "checkpoint_interval_s 0 or more -1"),
@@ -136,6 +148,53 @@ MISTAKES: list[tuple[str, str, str]] = [
     ('open("a.py", "w").close()\nSqliteStore("a.py/s")', "CheckpointRefused", "a.py is a file give a folder"),
     ('s = SqliteTableSink("x.db", "t", columns=["valeu"])\ns.open("q")\ns.write(0, [{"time": 1, "value": 2}])',
      "ValueRefused", "'valeu' value has time, value did you mean 'value'?"),
+    # a keyword that is another's, or none
+    ('create(n, on_error="skip")', "TypeError", "create 'on_error' a sink here policy, fail, skip"),
+    ('app.query("q", n, on_bad_record="skip")', "TypeError", "'on_bad_record' a source (FileSource here policy, fail"),
+    ('evaluator.sink("q", CallbackSink(print), policy="skip")', "TypeError", "'policy' a query here on_error, fail"),
+    ('evaluator.source("n", ListSource([1]), on_bad_record="skip")', "TypeError", "'on_bad_record' FileSource there"),
+    ('evaluator.push("n", policy="skip")', "TypeError", "'policy' a query here on_bad_record, fail"),
+    ('event_time(float, policy="skip")', "TypeError", "'policy' a query here late, drop, keep, side"),
+    ('event_time(float, lateness=5)', "TypeError", "'lateness' did you mean 'lateness_s'? takes timestamp"),
+    ('create(n, polcy="skip")', "TypeError", "create 'polcy' did you mean 'policy'? takes name, query"),
+    ('QueryEvaluator(MemoryStore(), checkpoint_interval=5)', "TypeError", "did you mean 'checkpoint_interval_s'?"),
+    ('event_time(float, late="skip")', "ValueError", "late drop, keep, side 'skip'"),
+    ('create(n)\nevaluator.sink("q", CallbackSink(print), on_error="raise")', "ValueError", "'q' fail, skip 'raise'"),
+    ('evaluator.push("p", on_bad_record="raise")', "ValueError", "on_bad_record fail, skip, dead_letter 'raise'"),
+    ('app.query("q", n, scope="every")', "ValueError", "scope 'q' partition, all 'every'"),
+    # the wrong order, and what is no source, no sink, no observer
+    ('evaluator.create(n, "q")', "TypeError", "a query is named by a string Query the name comes first"),
+    ('evaluator.source(ListSource([1]), "n")', "TypeError", "a source is named by string ListSource name comes first"),
+    ('evaluator.sink(CallbackSink(print), "q")', "TypeError", "a stream is named CallbackSink the name comes first"),
+    ('evaluator.source("n", (i for i in range(3)))', "TypeError", "'n' generator ListSource(list(...)) read again"),
+    ('evaluator.source("n", "data.csv")', "TypeError", "'n' 'data.csv' FileSource('data.csv')"),
+    ('evaluator.source("n", {"a": [1]})', "TypeError", "'n' {'a': [1]} ListSource"),
+    ('evaluator.source("n", reactivex.of(1))', "TypeError", "'n' evaluator.push(name) observable"),
+    ('ListSource("data.csv")', "TypeError", "letters 'data.csv' a list FileSource(path)"),
+    ('evaluator.source("n", ListSource([1], timestamp="ts"))', "TypeError", "timestamp 'n' (value) got 'ts' function"),
+    ('evaluator.source("n", ListSource([1], timestamp=lambda: 1))', "TypeError", "timestamp 'n' (value) <lambda>()"),
+    ('evaluator.source("n", ListSource([1], timestamp=ask))', "TypeError", "timestamp 'n' async plain function"),
+    ('evaluator.source("n", ListSource([1], timestamp=str))\nevaluator.create("q", n)\nevaluator.run()',
+     "SourceFailed", "time of id 0 number of seconds '1' float"),
+    ('evaluator.source("n", ListSource([1], timestamp=lambda x: datetime(2020, 1, 1)))\nevaluator.create("q", n)\n'
+     "evaluator.run()", "SourceFailed", "number of seconds datetime return time.timestamp()"),
+    ('evaluator.sink("q", CallbackSink)', "TypeError", "'q' CallbackSink(...), an instance"),
+    ('evaluator.sink("q", "out.jsonl")', "TypeError", "'q' JsonLinesSink('out.jsonl')"),
+    ('evaluator.sink("q", Half())', "TypeError", "sink of 'q' no method end(id, error) give it one"),
+    ('evaluator.sink("q", Async())', "TypeError", "open sink of 'q' (stream) async plain function"),
+    ('CallbackSink(ask2)', "TypeError", "on_next (id, value) async plain function"),
+    ('create(n)\nevaluator.run()\nevaluator.stream("q").subscribe(print)',
+     "TypeError", "observer on_next(id, value) print stream.observable(0).subscribe(...)"),
+    ('create(n)\nevaluator.run()\nevaluator.stream("q").subscribe(reactivex.Observer(print))',
+     "TypeError", "observer on_next(id, value) Observer stream.observable(0).subscribe(...)"),
+    # what is asked of an evaluator and its streams
+    ('create(n)\nevaluator.run(until=5)', "TypeError", "until got 5 give a function"),
+    ('create(n)\nevaluator.run(until=lambda e: True)', "TypeError", "until () <lambda>(e) correct"),
+    ('create(n)\nevaluator.stream("n")', "KeyError", "'n' a source streams queries q"),
+    ('create(n)\nevaluator.run()\nevaluator.stream("q").read("0", 5)', "TypeError", "start whole number '0'"),
+    ('create(n)\nevaluator.run()\nevaluator.stream("q").read(0, -5)', "ArgumentOutOfRangeException", "count_max 0 -5"),
+    ('create(n)\nevaluator.run()\nevaluator.stream("q").read(0, None)', "TypeError", "count_max whole number None"),
+    ('evaluator.dispose(n)', "KeyError", "no query is called source('n')"),
     # nodes
     ('app.source("n", ListSource([1]))\napp.query("q", n)\napp.sink("q", CallbackSink(print))\nsections_of(app)',
      REFUSED, "sink of 'q' CallbackSink function of its place lambda place: CallbackSink(...)"),

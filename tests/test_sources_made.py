@@ -56,9 +56,9 @@ def test_a_function_for_each_partition() -> None:
 
 def test_the_script_of_faults() -> None:
     """Each fault strikes at its record, as often as it says, also over readers opened again."""
-    source = FaultySource(ListSource("abcdef"), [Fail(at=2, times=2), Stall(at=3), Stall(at=4), End(at=5)])
+    source = FaultySource(ListSource([*"abcdef"]), [Fail(at=2, times=2), Stall(at=3), Stall(at=4), End(at=5)])
     reader = source.open("0", 0)
-    assert reader.fetch(9) == Batch(0, "ab")
+    assert reader.fetch(9) == Batch(0, [*"ab"])
     for _ in range(2):
         with pytest.raises(SourceFailed, match="scripted failure before record 2"):
             reader.fetch(9)

@@ -25,6 +25,7 @@ from hosting.partitioned.places import Place
 from hosting.partitioned.words import Partition, Shard
 from hosting.sink_writer import checked_policy
 from hosting.starting import Start
+from reliable_rx.choices import OnError
 from reliable_rx.errors import QueryRefused, SourceFailed
 from reliable_rx.names import query_of
 from reliable_rx.plan import Plan
@@ -134,10 +135,10 @@ class OpenSink(NamedTuple):
 
     stream: str
     sink: Guarded
-    on_error: str
+    on_error: OnError
 
 
-def fenced_at(place: Place, stream: str, declared: Any, on_error: str) -> Sink:
+def fenced_at(place: Place, stream: str, declared: Any, on_error: OnError) -> Sink:
     """Make a sink for *place* and fence it; in place of one that refuses that, return one that refuses to open."""
     sink: Sink | None = None
     try:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from reliable_rx.arguments import cut
+from reliable_rx.arguments import check_function
+from reliable_rx.choices import names_keywords
 from reliable_rx.reliable import DeadLetter
 
 
@@ -28,6 +28,7 @@ class CallbackSink:
     8 b
     """
 
+    @names_keywords
     def __init__(
         self,
         on_next: Callable[[int, Any], None],
@@ -76,19 +77,3 @@ class CallbackSink:
         """Do nothing: what the function did is its own affair."""
 
     def close(self) -> None: ...
-
-
-def check_function(name: str, function: Any, *arguments: str) -> None:
-    """*Raises* `TypeError` for what cannot be called with *arguments*, where that can be known."""
-    called = f"{name} is called with ({', '.join(arguments)})"
-    if not callable(function):
-        raise TypeError(f"{called}, got {cut(function)}: give a function")
-    try:
-        signature = inspect.signature(function)
-    except (TypeError, ValueError):  # it does not say
-        return
-    try:
-        signature.bind(*arguments)
-    except TypeError as error:
-        takes = f"{getattr(function, '__name__', 'this one')}{signature}"
-        raise TypeError(f"{called}, but {takes} takes others: correct the function") from error

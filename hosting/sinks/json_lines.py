@@ -31,6 +31,7 @@ from hosting.sinks.flushed_mark import FlushedMark, flushed_length
 from hosting.sinks.line_recovery import recover
 from hosting.sinks.plain import to_plain
 from hosting.sinks.text import JSON, error_text, shown, to_json
+from reliable_rx.choices import names_keywords
 from reliable_rx.errors import (
     PositionUnavailable,
     ReliableRxError,
@@ -79,6 +80,7 @@ class JsonLinesSink:
     a value that JSON cannot hold, `LeaseLost` if a later epoch writes the file.
     """
 
+    @names_keywords
     def __init__(self, path: str | os.PathLike[str], *, encode: Callable[[Any], Any] = to_plain) -> None:
         self._path = Path(path)
         self._encode = encode

@@ -25,6 +25,7 @@ from hosting.sinks.cells import Cells, Columns, Get, as_json, field, fields_of, 
 from hosting.sinks.fencing import lost
 from hosting.sinks.sqlite_errors import guard
 from hosting.sinks.text import error_text, shown
+from reliable_rx.choices import names_keywords
 from reliable_rx.errors import CheckpointRefused, PositionUnavailable, ValueRefused, invariant
 from reliable_rx.probes import probe
 from reliable_rx.reliable import DeadLetter
@@ -79,6 +80,7 @@ class SqliteTableSink:
     fit the columns, `LeaseLost` if a later epoch writes the table, or this partition of it.
     """
 
+    @names_keywords
     def __init__(
         self, path: str | os.PathLike[str], table: str, *, columns: Columns = None, partition: str | None = None
     ) -> None:

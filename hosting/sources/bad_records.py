@@ -9,12 +9,10 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
 from reliable_rx.errors import described, text_of
 
-OnBadRecord = Literal["fail", "skip", "dead_letter"]
-POLICIES = ("fail", "skip", "dead_letter")
 RAW_MAX = 65_536
 REASON_MAX = 2_000
 ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+")
@@ -27,12 +25,6 @@ class BadRecord:
     place: str
     raw: Any
     reason: str
-
-
-def check_policy(policy: str) -> None:
-    """*Raises* `ValueError` for a policy that there is not."""
-    if policy not in POLICIES:
-        raise ValueError(f"on_bad_record must be one of {', '.join(POLICIES)}, got {policy!r}")
 
 
 def raw_text(data: bytes) -> str:

@@ -57,7 +57,7 @@ class FaultySource:
     """Let *source* go wrong as the script of *faults* says.
 
     >>> from hosting.sources import ListSource
-    >>> reader = FaultySource(ListSource("abc"), [Stall(at=1, fetches=1)]).open("0", 0)
+    >>> reader = FaultySource(ListSource([*"abc"]), [Stall(at=1, fetches=1)]).open("0", 0)
     >>> [list(reader.fetch(10).values) for _ in range(3)]
     [['a'], [], ['b', 'c']]
     """

@@ -17,7 +17,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal
 
-from hosting.sources.bad_records import OnBadRecord, check_policy
 from hosting.sources.decoding import Reading
 from hosting.sources.finding import first_at
 from hosting.sources.lanes import BUFFERED_MAX, Lane, Marks
@@ -25,6 +24,7 @@ from hosting.sources.lines import not_a_file
 from hosting.sources.passes import NO_KEY, Pass
 from hosting.sources.sorted_reader import Sorted, SortedReader, Sorting
 from hosting.starting import ENDLESS
+from reliable_rx.choices import OnBadRecord, check_choice, names_keywords
 from reliable_rx.errors import PositionUnavailable, SourceFailed
 from reliable_rx.reliable import Batch, Reader
 
@@ -75,6 +75,7 @@ class FileSource:
     fit together, and `PositionUnavailable` for a position behind the end.
     """
 
+    @names_keywords
     def __init__(
         self,
         paths: Paths,
@@ -90,7 +91,7 @@ class FileSource:
         follow: bool = False,
         on_bad_record: OnBadRecord = "fail",
     ) -> None:
-        check_policy(on_bad_record)
+        check_choice("on_bad_record", on_bad_record, OnBadRecord)
         self.paths = _find(paths)
         self.timestamp = timestamp
         self.on_bad_record = on_bad_record

@@ -21,6 +21,7 @@ from hosting.sources.faults import Fault, FaultySource
 from hosting.sources.finding import first_at
 from hosting.sources.script import Change, Script, made_by
 from hosting.starting import ENDLESS
+from reliable_rx.choices import names_keywords
 from reliable_rx.errors import PositionUnavailable, SourceFailed, described
 from reliable_rx.reliable import Batch, Listing, Reader
 
@@ -50,6 +51,7 @@ class GeneratorSource:
     [('0', ()), ('a', ('0',)), ('b', ('0',))]
     """
 
+    @names_keywords
     def __init__(
         self,
         function: Function | Mapping[str, Function],

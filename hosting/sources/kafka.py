@@ -12,13 +12,13 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from hosting.sources.bad_records import OnBadRecord, check_policy
 from hosting.sources.kafka_ask import Asker
 from hosting.sources.kafka_link import Link
 from hosting.sources.kafka_offsets import Offsets
 from hosting.sources.kafka_reader import KafkaReader, Limits
 from hosting.sources.kafka_record import KafkaRecord, record_of
 from hosting.sources.kafka_settings import client_settings
+from reliable_rx.choices import OnBadRecord, check_choice, names_keywords
 from reliable_rx.errors import PositionUnavailable, SourceFailed
 from reliable_rx.reliable import Listing
 
@@ -69,6 +69,7 @@ class KafkaSource:
     `PositionUnavailable` for an offset that has been deleted or not yet written.
     """
 
+    @names_keywords
     def __init__(
         self,
         topic: str,
@@ -89,7 +90,7 @@ class KafkaSource:
         settings: Mapping[str, Any] | None = None,
         on_bad_record: OnBadRecord = "fail",
     ) -> None:
-        check_policy(on_bad_record)
+        check_choice("on_bad_record", on_bad_record, OnBadRecord)
         if events_max < POLLS_MIN:
             raise ValueError(f"events_max is {events_max}; a partition holds {POLLS_MIN} events or more")
         self.topic = topic

@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from hosting.sources.finding import first_at
+from reliable_rx.choices import names_keywords
 from reliable_rx.errors import PositionUnavailable, SourceFailed
 from reliable_rx.reliable import Batch, Reader
 
@@ -26,6 +27,7 @@ class ListSource:
     *Raises* `TypeError` for what can be read only once, `PositionUnavailable` for a position behind the end.
     """
 
+    @names_keywords
     def __init__(
         self,
         values: Sequence[Any] | Mapping[str, Sequence[Any]],
@@ -33,6 +35,9 @@ class ListSource:
         timestamp: Callable[[Any], float] | None = None,
         follow: bool = False,
     ) -> None:
+        if isinstance(values, (str, bytes)):
+            what = f"the values would be the letters of {values[:60]!r}"
+            raise TypeError(f"{what}: give a list, or FileSource(path) for a file")
         self.timestamp = timestamp
         self._follow = follow
         self._sequences = dict(values) if isinstance(values, Mapping) else {"0": values}

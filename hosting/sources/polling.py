@@ -165,7 +165,7 @@ class PolledSource:
     *bytes_of* gives the size of a value where it is known, instead of a sample; *clock* steady seconds.
 
     >>> from hosting import ListSource
-    >>> reader = PolledSource(ListSource("abcdefg"), Want(count_max=3)).open("0", 0)
+    >>> reader = PolledSource(ListSource([*"abcdefg"]), Want(count_max=3)).open("0", 0)
     >>> [reader.fetch(100).values for _ in range(3)]
     [['a', 'b', 'c'], ['d', 'e', 'f'], ['g']]
     """

@@ -12,8 +12,9 @@ from typing import Any
 from checkpoint.codec import decode, encode
 from checkpoint.log import Log
 from hosting.blame import blamed
-from hosting.sources.bad_records import RAW_MAX, OnBadRecord, check_policy, reason_of
+from hosting.sources.bad_records import RAW_MAX, reason_of
 from reliable_rx.arguments import cut
+from reliable_rx.choices import OnBadRecord, check_choice
 from reliable_rx.errors import PositionUnavailable, ReliableRxError, SourceFailed, StoreUnavailable, TooLate, described
 from reliable_rx.reliable import Batch, Rejected
 
@@ -55,7 +56,7 @@ class PushedStream:
     def __init__(
         self, log: Log, *, wake: Callable[[], None], name: str = "pushed", on_bad_record: OnBadRecord = "fail"
     ) -> None:
-        check_policy(on_bad_record)
+        check_choice("on_bad_record", on_bad_record, OnBadRecord)
         self.name, self.on_bad_record = name, on_bad_record
         self._log = log
         self._wakers: tuple[Callable[[], None], ...] = (wake,)

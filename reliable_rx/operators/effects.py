@@ -8,20 +8,19 @@ Values are taken one by one, so that nothing is done for an element that the que
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, Literal, TypeVar
+from typing import Any, TypeVar
 
 from reactivex import Observable
 from reactivex.abc import ObserverBase
 
+from reliable_rx.choices import Effects, check_choice
 from reliable_rx.operator import Context, Stage, frozen
 
 A = TypeVar("A")
-Effects = Literal["always", "live"]
 
 
-def check_effects(effects: str) -> None:
-    if effects not in ("always", "live"):
-        raise ValueError(f'effects must be "always" or "live", got {effects!r}')
+def check_effects(effects: Effects) -> None:
+    check_choice("effects", effects, Effects)
 
 
 @frozen

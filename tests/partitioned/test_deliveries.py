@@ -326,7 +326,7 @@ def test_a_filter_that_raises_delivers() -> None:
 def test_the_end_is_delivered_behind_everything() -> None:
     """A stream that ends says so once, with the id behind its last event."""
     consumer = Taker()
-    subscription, hands = delivering_to(consumer, ListSource("abc"), batch=2)
+    subscription, hands = delivering_to(consumer, ListSource([*"abc"]), batch=2)
     hands.run()
     assert (consumer.ids, consumer.ends, consumer.sizes) == ([0, 1, 2], [(3, None)], [2, 1])
     assert subscription.status == "ended"
