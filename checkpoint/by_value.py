@@ -12,15 +12,27 @@ from __future__ import annotations
 import importlib
 import io
 import pickle
-from functools import _lru_cache_wrapper, lru_cache
-from types import FunctionType, ModuleType
+from functools import _lru_cache_wrapper, lru_cache, singledispatch
+from types import CellType, FunctionType, ModuleType
 from typing import Any
 
 import cloudpickle.cloudpickle as dynamic
 
+from checkpoint import stored_imports
 from checkpoint.code import CodePickler, wrapped
+from reliable_rx.imports import imported, stored_as
 from reliable_rx.query import Query
-from reliable_rx.reach import attribute, is_constant_of, is_own, names_of, plain_function
+from reliable_rx.reach import (
+    attribute,
+    dispatched,
+    is_around_own,
+    is_code,
+    is_constant_of,
+    is_own,
+    names_of,
+    plain_function,
+)
+from reliable_rx.symbols import empty
 
 
 def encode_query(value: Any) -> bytes:
@@ -83,13 +95,32 @@ class _ByValue(CodePickler):
         return reduced
 
     def _function(self, function: FunctionType) -> Any:
+        if is_around_own(function):
+            if not is_code(function):  # a library's function with more than functions and constants inside
+                return self._named(function)
+            if among := dispatched(function):
+                self.holds_code = True
+                state = (function.__name__, function.__qualname__, function.__module__, among)
+                return (_chooser, (), state, None, None, _set_choice)
         self.holds_code = True
-        make, arguments, (state, slots), *rest = self._dynamic_function_reduce(function)
+        _, arguments, (state, slots), *_ = self._dynamic_function_reduce(function)
         slots["__annotations__"] = {}
         slots["__globals__"] = {
             name: self._global(function, name, value) for name, value in slots["__globals__"].items()
         }
-        return (make, arguments, (state, slots), *rest)
+        modules = imported(function)
+        for module in modules:
+            slots["__globals__"][stored_as(module.__name__)] = self._view(module, function)
+        if function.__closure__:
+            slots["__closure__"] = tuple([self._cell(each, function) for each in function.__closure__])
+        make = stored_imports.importing if modules else stored_imports.function
+        return (make, arguments, (state, slots), None, None, stored_imports.set_state)
+
+    def _cell(self, cell: CellType, function: FunctionType) -> CellType:
+        """Return a cell as it is stored: a module of the user's in it goes with what is wanted of it."""
+        if not empty(cell) and isinstance(cell.cell_contents, ModuleType) and is_own(cell.cell_contents):
+            return CellType(self._view(cell.cell_contents, function))
+        return cell
 
     def _global(self, function: FunctionType, name: str, value: Any) -> Any:
         """Return what stands for a global that *function* names."""
@@ -171,6 +202,18 @@ def _set_parts(module: StoredModule, parts: dict[str, Any]) -> None:
 def global_of(module: str, name: str) -> Any:
     """Return what *module* has under *name* now."""
     return getattr(importlib.import_module(module), name)
+
+
+def _chooser() -> Any:
+    """Return a `functools.singledispatch` without functions."""
+    return singledispatch(lambda value: None)
+
+
+def _set_choice(chooser: Any, state: Any) -> None:
+    chooser.__name__, chooser.__qualname__, chooser.__module__, among = state
+    for kind, function in among:
+        chooser.register(kind, function)
+    chooser.__wrapped__ = chooser.registry[object]
 
 
 def _cached(function: FunctionType, maxsize: int | None, typed: bool) -> Any:

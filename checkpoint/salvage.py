@@ -19,6 +19,7 @@ from typing import Any, BinaryIO, ClassVar, NamedTuple
 
 import cloudpickle.cloudpickle as dynamic
 
+from checkpoint import stored_imports
 from checkpoint.code import Makers, _code, makers
 from reliable_rx.subject import Subject
 
@@ -26,8 +27,14 @@ _CODE_MAKERS = (
     "_make_function", "_make_skeleton_class", "_make_skeleton_enum", "_function_setstate", "_class_setstate",
     "dynamic_subimport",
 )  # fmt: skip
-_MAKES_CODE = {CodeType, FunctionType, *(getattr(dynamic, name) for name in _CODE_MAKERS if hasattr(dynamic, name))}
-_PARTS_OF_CODE = {CodeType, *(getattr(dynamic, name, None) for name in ("_function_setstate", "_class_setstate"))}
+_MAKES_FUNCTIONS = {stored_imports.function, stored_imports.importing, getattr(dynamic, "_make_function", None)}
+_MAKES_CODE = {CodeType, FunctionType, stored_imports.set_state, *_MAKES_FUNCTIONS}
+_MAKES_CODE |= {getattr(dynamic, name) for name in _CODE_MAKERS if hasattr(dynamic, name)}
+_PARTS_OF_CODE = {
+    CodeType,
+    stored_imports.set_state,
+    *(getattr(dynamic, name, None) for name in ("_function_setstate", "_class_setstate")),
+}
 _FAILURES = (Exception, SystemExit)
 OTHER_CODE = "it holds code that is not loaded"
 _STOPS = (type, ModuleType, FunctionType, CodeType, Subject)
@@ -245,6 +252,6 @@ def _made_by(function: Any, arguments: Any) -> str:
     if function is CodeType:
         names = [each for each in arguments[_CODE_NAME:] if isinstance(each, str)]
         return names[1] if len(names) > 1 else names[0]
-    if function is getattr(dynamic, "_make_function", None):
+    if function in _MAKES_FUNCTIONS:
         return f"function {_named(arguments[0])}"
     return next((f"class {each}" for each in arguments if isinstance(each, str)), "code")

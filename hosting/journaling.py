@@ -92,9 +92,9 @@ def nondeterminism(
     names = ", ".join(repr(name) for name in queries)
     if changed:
         why = (
-            f"{', '.join(changed)} may have changed since, and go by name (functions are stored, classes are not): put "
-            f"the old code back, start, stop cleanly, and change it then, or run with strict=False to go on with what "
-            f"the replay gave"
+            f"{', '.join(changed)} may have changed since, and go by name (functions and constants are stored, classes "
+            f"and other objects are not): put the old code back, start, stop cleanly, and change it then, or run with "
+            f"strict=False to go on with what the replay gave"
         )
     else:
         what = "it has ended" if strict else "it goes on with what the replay gave"

@@ -21,7 +21,7 @@ from hosting.statistics import RecoveryFigures
 from hosting.turn import Appear, Create, Turn
 from reliable_rx.errors import invariant
 from reliable_rx.names import query_of
-from reliable_rx.reach import classes_in
+from reliable_rx.reach import by_name
 
 if TYPE_CHECKING:
     from hosting.evaluator import QueryEvaluator
@@ -101,12 +101,12 @@ def replay(evaluator: QueryEvaluator, after_turn: int) -> tuple[int, int]:
 
 
 def changed_code(evaluator: QueryEvaluator, queries: Sequence[str]) -> list[str]:
-    """Name the classes that *queries* reach, if their code is not what it was when they were created."""
+    """Name what *queries* reach by name only, if their code is not what it was when they were created."""
     engine, found = evaluator.engine, set[str]()
     for name in queries:
         standing = engine.standing.get(query_of(name))
         if standing is not None and engine.plans.has_changed(standing.plan):
-            found |= classes_in(standing.plan.query)
+            found |= by_name(standing.plan.query)
     return sorted(found)
 
 

@@ -1,23 +1,28 @@
-"""When two queries are the same: a content hash that survives the process, and a fast key for sharing plans within it.
+"""When two queries are the same: a content hash that survives the process.
 
 The hash covers operators, parameters and code (bytecode, constants, names, closures), because a lambda has no better
 name. It covers also what a function reaches by name in the user's own modules: a mended helper is an edited query.
+
+Whatever holds something else is written once, in the order in which it is met, and told by its number thereafter. So
+depth, rings and sharing cost nothing, and nothing is left out: two queries of one identity run one another's code after
+a restart. Rejected: a limit of depth (what lies beyond it is the same for all), writing what is shared each time it is
+met (a graph has more paths than nodes).
 """
 
 from __future__ import annotations
 
 import hashlib
+from argparse import Namespace
 from collections import deque
 from collections.abc import Iterator
-from contextvars import ContextVar
 from dataclasses import fields, is_dataclass
+from enum import Enum
 from functools import partial
 from inspect import CO_ASYNC_GENERATOR, CO_COROUTINE, CO_GENERATOR, CO_VARARGS, CO_VARKEYWORDS
 from types import (
     BuiltinMethodType,
     CodeType,
     FunctionType,
-    MappingProxyType,
     MethodType,
     MethodWrapperType,
     ModuleType,
@@ -25,298 +30,347 @@ from types import (
 )
 from typing import Any
 
+from reliable_rx.errors import QueryRefused
+from reliable_rx.held import held, is_computed, pieces
 from reliable_rx.operator import Operator
 from reliable_rx.query import Node, Query, parameters
 from reliable_rx.reach import (
     ATOMS,
     FIXED,
-    is_constant,
-    is_constant_of,
+    GETTERS,
+    INITS,
+    ITEMS_MAX,
+    assigned,
+    attributes,
+    contents,
+    dispatched,
+    found,
+    given,
+    is_around_own,
     is_mutable,
     is_own,
     methods,
+    mutates,
+    names_of,
     plain_function,
-    reached,
 )
 
-REACH_DEPTH_MAX, REACHES_MAX = 8, 10_000
+__all__ = ["content_hash", "contents", "given", "hash_of"]
+REACHES_MAX = 10_000
+PLACES_MAX = 1_000_000
 HOLD = (SimpleNamespace, deque)
 """Of the standard library, what is written by its text and holds what has another text elsewhere: sets, functions."""
+RECORDS = (SimpleNamespace, Namespace)
+"""Of the standard library, what is nothing but its attributes."""
 METHODS = (MethodType, BuiltinMethodType, MethodWrapperType)
 TAKES = CO_VARARGS | CO_VARKEYWORDS | CO_GENERATOR | CO_COROUTINE | CO_ASYNC_GENERATOR
 
 
 def content_hash(node: Node) -> str:
-    """Return a hex digest of what the plan does."""
-    return joined(described(node, {}))
+    """Return a hex digest of what the plan does. *Raises* `QueryRefused` for what reaches a million objects."""
+    writing = Writing()
+    writing.plan(node)
+    return writing.digest()
 
 
 def hash_of(value: Any) -> str:
-    """Return a hex digest of a parameter: equal for equal values and equal code."""
-    return joined(describe(value, 0, {}))
+    """Return a hex digest of a parameter: equal for equal values and equal code. *Raises* as `content_hash` does."""
+    writing = Writing()
+    writing.put(value)
+    return writing.digest()
 
 
-def joined(parts: Iterator[str]) -> str:
-    digest = hashlib.blake2b(digest_size=16)
-    for part in parts:
-        digest.update(part.encode())
-        digest.update(b"\0")
-    return digest.hexdigest()
+def joined(parts: Iterator[str] | list[str]) -> str:
+    return hashlib.blake2b("\0".join(parts).encode(errors="backslashreplace"), digest_size=16).hexdigest()
 
 
-def described(node: Node, hubs: dict[str, int]) -> Iterator[str]:
-    """Write a plan; what is shared is told by when it first occurred, in *hubs*, and written there only."""
-    waiting: list[Node | str] = [node]
-    while waiting:
-        at = waiting.pop()
-        if isinstance(at, str):
-            yield at
-            continue
-        if at.op.counts_readers:
-            known = len(hubs)
-            number = hubs.setdefault(at.op.token, known)  # type: ignore[attr-defined]
-            yield f"hub {number}"
-            if number < known:
+class Writing:
+    """A text that is equal for equal queries in any process: a list of parts, and what is still to be written.
+
+    What functions name is written as a digest that is kept (`Reaches`); *inline*, as its parts: for such a digest.
+    """
+
+    def __init__(self, *, inline: bool = False, shallow: bool = False) -> None:
+        self.parts: list[str] = []
+        self.inline, self.shallow = inline, shallow
+        self.fixed = True
+        """Whether what is written cannot become another text while all names mean the same."""
+        self.resolved: list[tuple[dict[str, Any], str, Any]] = []
+        """Where names were resolved: namespace, name, and what was found there."""
+        self._hubs: dict[str, int] = {}
+        self._places: dict[int, int] = {}
+        self._kept: list[Any] = []  # what is known by its id must stay alive
+        self._waiting: deque[tuple[Any, bool]] = deque()
+        self._later: deque[Any] = deque()
+        self._wanted: set[str] = set()
+        self._assigned: set[str] = set()
+        self._mutated: set[str] = set()
+
+    def digest(self) -> str:
+        """Write what is waiting, and all that comes of it."""
+        while self._waiting or self._later:
+            if self._waiting:
+                self._write(*self._waiting.popleft())
+            else:  # by now it is known which attributes are wanted, and which are set
+                self._attributes(self._later.popleft())
+        return joined(self.parts)
+
+    def plan(self, node: Node) -> None:
+        """Write a plan; what is shared is told by when it first occurred, and written there only."""
+        waiting: list[Node | str] = [node]
+        put = self.parts.append
+        while waiting:
+            at = waiting.pop()
+            if isinstance(at, str):
+                put(at)
                 continue
-        yield f"{at.op.name}/{at.op.version}("
-        for name, value in parameters(at.op).items():
-            yield name
-            yield from describe(value, 0, hubs)
-        waiting += (")", *at.inputs[::-1])
+            if at.op.counts_readers:
+                known = len(self._hubs)
+                number = self._hubs.setdefault(at.op.token, known)  # type: ignore[attr-defined]
+                put(f"hub {number}")
+                if number < known:
+                    continue
+            put(f"{at.op.name}/{at.op.version}(")
+            for name, value in parameters(at.op).items():
+                put(name)
+                self.put(value)
+            waiting += (")", *at.inputs[::-1])
+
+    def put(self, value: Any, *, named: bool = False) -> None:
+        """Write *value*: an atom at once, all else by its number. What is *named* by a function may be the world's."""
+        kind = type(value)
+        if kind is int:
+            self.parts.append(f"int:{value:x}")
+        elif kind in ATOMS or (isinstance(value, FIXED) and not is_own(kind)):
+            self.parts.append(f"{kind.__qualname__}:{value!r}")
+        else:
+            value = plain_function(value)
+            place = self._places.get(id(value))
+            if place is None:
+                place = self._places[id(value)] = len(self._places)
+                self._kept.append(value)
+                self._waiting.append((value, named))
+                if place >= PLACES_MAX:
+                    what = f"what a function holds reaches over {PLACES_MAX:,} objects"
+                    raise QueryRefused(f"{what}; give it plain data, or a file's name", path="/")
+            self.parts.append(f"#{place}")
+
+    def _all(self, values: Any, *, named: bool = False) -> None:
+        for each in values:
+            self.put(each, named=named)
+
+    def _write(self, value: Any, named: bool) -> None:
+        """Write what *value* is made of."""
+        kind = type(value)
+        self.parts.append("=")
+        if kind is FunctionType:
+            self._function(value, named)
+        elif isinstance(value, METHODS) and not isinstance(value.__self__, (ModuleType, type(None))):
+            self.parts.append(value.__name__)
+            self.put(getattr(value, "__func__", None))
+            self.put(value.__self__, named=named)
+        elif isinstance(value, partial):
+            self._all((value.func, value.args, dict(sorted(value.keywords.items()))), named=named)
+        elif isinstance(value, Query):
+            self.plan(value.node)
+        elif isinstance(value, ModuleType):
+            self.parts.append(value.__name__)
+        elif isinstance(value, (list, tuple, set, frozenset, dict)):
+            self._container(value, named)
+        elif isinstance(value, type):
+            self._class(value)
+        elif is_dataclass(value) and not isinstance(value, Operator) and not (named and not _is_frozen(kind)):
+            self._put_class(kind)
+            for each in fields(value):
+                self.parts.append(each.name)
+                self.put(getattr(value, each.name, None), named=named)
+        elif callable(value) and hasattr(value, "__qualname__"):
+            self.parts.append(f"{getattr(value, '__module__', None)}.{value.__qualname__}")  # str.upper has no module
+        elif named and not isinstance(value, (*FIXED, *GETTERS)):
+            self._named_object(value)
+        else:
+            self._object(value)
+
+    def _container(self, value: Any, named: bool) -> None:
+        kind = type(value)
+        self.parts.append(f"{len(value)}")
+        self._put_class(kind)
+        self.fixed = self.fixed and isinstance(value, (tuple, frozenset))
+        if named and len(value) > ITEMS_MAX:
+            return
+        if isinstance(value, dict):
+            self._all(value, named=named)
+            self._all(value.values(), named=named)
+        elif isinstance(value, (set, frozenset)):
+            self._all(sorted(value, key=_apart), named=named)
+        else:
+            self._all(value, named=named)
+
+    def _put_class(self, kind: type) -> None:
+        self.parts.append(f"{kind.__module__}.{kind.__qualname__}")
+        if is_own(kind):
+            self.put(kind)
+
+    def _object(self, value: Any) -> None:
+        """Write an object by its class and by what it holds: its text may tell an address, or not tell it apart."""
+        kind = type(value)
+        self._put_class(kind)
+        if isinstance(value, Enum):
+            self._all((value.name, value.value))
+            return
+        self.fixed = False
+        if isinstance(value, BaseException):  # its other attributes tell where it was raised and stored
+            self.put(value.args)
+        # what is reached from an object may be the whole process, so that a library's is written by its text, or by
+        # what pickle makes of it
+        elif is_own(kind) or isinstance(value, HOLD) or kind.__module__.partition(".")[0] == "numpy":
+            self.put(held(value) or pieces(value))
+        elif " at 0x" in (text := repr(value)):
+            self.put(pieces(value))
+        else:
+            self.parts.append(text)
+
+    def _named_object(self, value: Any) -> None:
+        """Write an object that a function names: by its class now, and by its attributes when all code is known."""
+        self._put_class(type(value))
+        if is_own(type(value)) or isinstance(value, RECORDS):
+            self.fixed = False
+            self._later.append(value)
+
+    def _attributes(self, value: Any) -> None:
+        """Write the data of a class, or of an object that is named, that the code at hand names and does not set."""
+        is_class = isinstance(value, type)
+        data = dict(methods(value)) if is_class else held(value)
+        for name in sorted(data):
+            each = data[name]
+            told = is_class or (name in self._wanted and not is_computed(type(value), name))
+            if told and name not in self._assigned and not (name in self._mutated and is_mutable(each)):
+                self.parts.append(name)
+                self.put(each, named=True)
+
+    def _function(self, function: FunctionType, named: bool) -> None:
+        self.parts.append(function.__qualname__)
+        among = dispatched(function)
+        if among:
+            for kind, each in among:
+                self._all((kind, each), named=True)
+            return
+        around = is_around_own(function)
+        if named and not around and not is_own(function):
+            self.parts.append(str(function.__module__))
+            return
+        self.parts.append(function.__module__ if around else code_digest(function.__code__))
+        self._all(given(function))
+        if around:
+            self.put(getattr(function, "__wrapped__", None))
+        elif is_own(function) and not self.shallow:
+            self.reach(function) if self.inline else self.parts.append(described_reach(function))
+
+    def _class(self, kind: type) -> None:
+        self.parts.append(f"{kind.__module__}.{kind.__qualname__}")
+        if is_own(kind) and not self.shallow:
+            self.reach(kind) if self.inline else self.parts.append(described_reach(kind))
+
+    def reach(self, root: FunctionType | type) -> None:
+        """Write what *root* reaches by name in the user's modules."""
+        if isinstance(root, type):
+            self._within_class(root)
+            return
+        names = names_of(root)
+        self._notes(root, names)
+        for path, raw, space, key in found(root):
+            value = plain_function(raw)
+            self.resolved.append((space, key, raw))
+            self.parts.append(path)
+            changes = key in assigned(root.__code__) or (is_mutable(value) and mutates(root.__code__))
+            if changes:  # its data may change while it is used
+                self.parts.append(f"{space.get('__name__')}: {type(value).__qualname__}")
+            else:
+                self.put(value, named=True)
+        for value in (each for each in contents(root) if isinstance(each, ModuleType) and is_own(each)):
+            for path, raw, _, _ in attributes(value.__name__, value, names, 0):
+                self.fixed = False
+                self.parts.append(path)
+                self.put(raw, named=True)
+
+    def _notes(self, function: FunctionType, names: tuple[str, ...]) -> None:
+        if function.__name__ not in INITS:
+            self._wanted.update(names)
+            self._assigned |= assigned(function.__code__)
+            if mutates(function.__code__):
+                self._mutated.update(names)
+
+    def _within_class(self, kind: type) -> None:
+        self.parts.extend(each.__qualname__ for each in kind.__mro__)
+        self._all(each for each in (*kind.__bases__, type(kind)) if is_own(each))
+        for name, each in methods(kind):
+            if isinstance(each, (FunctionType, type)):
+                self.parts.append(name)
+                self.put(each, named=True)
+        self._later.append(kind)
 
 
-def describe(value: Any, depth: int, hubs: dict[str, int]) -> Iterator[str]:
-    """Write a parameter as text that is equal for equal parameters in any process."""
-    if depth > 16:
-        yield "…"
-    elif isinstance(value, FunctionType):
-        yield value.__qualname__
-        yield from describe_code(value.__code__)
-        for each in given(value):
-            yield from describe(each, depth + 1, hubs)
-        yield described_reach(value, depth)
-        yield from dispatched(value, depth, hubs)
-    elif isinstance(value, METHODS) and not isinstance(value.__self__, (ModuleType, type(None))):
-        yield value.__name__
-        yield from describe(getattr(value, "__func__", None), depth + 1, hubs)
-        yield from describe(value.__self__, depth + 1, hubs)
-    elif plain_function(value) is not value:
-        yield from describe(plain_function(value), depth + 1, hubs)
-    elif isinstance(value, partial):
-        for each in (value.func, *value.args, *sorted(value.keywords.items())):
-            yield from describe(each, depth + 1, hubs)
-    elif isinstance(value, Query):
-        yield from described(value.node, hubs)
-    elif isinstance(value, (list, tuple)):
-        yield f"{type(value).__name__}{len(value)}"
-        for each in value:
-            yield from describe(each, depth + 1, hubs)
-    elif isinstance(value, (set, frozenset)):
-        yield from sorted("".join(describe(each, depth + 1, hubs)) for each in value)
-    elif isinstance(value, dict):
-        for item in value.items():
-            yield from describe(item, depth + 1, hubs)
-    elif is_dataclass(value) and not isinstance(value, (type, Operator)):
-        yield type(value).__qualname__
-        for each in fields(value):
-            yield each.name
-            yield from describe(getattr(value, each.name, None), depth + 1, hubs)
-    elif isinstance(value, type) or (callable(value) and hasattr(value, "__qualname__")):
-        yield f"{getattr(value, '__module__', None)}.{value.__qualname__}"  # str.upper has no module
-        if isinstance(value, type) and is_own(value):
-            yield described_reach(value, depth)
-    elif type(value) in ATOMS or isinstance(value, FIXED):
-        yield f"{type(value).__qualname__}:{value!r}"
-    else:
-        yield from describe_object(value, depth, hubs)
+def _is_frozen(kind: Any) -> bool:
+    return bool(kind.__dataclass_params__.frozen)
 
 
-def describe_object(value: Any, depth: int, hubs: dict[str, int]) -> Iterator[str]:
-    """Write an object by its class and by what it holds: its text may tell an address, or not tell it apart."""
-    kind = type(value)
-    yield f"{kind.__module__}.{kind.__qualname__}"
-    if is_own(kind):
-        yield described_reach(kind, depth)
-    if isinstance(value, BaseException):  # its other attributes tell where it was raised and stored
-        yield from describe(value.args, depth + 1, hubs)
-        return
-    # what is reached from an object may be the whole process, so that a library's is written by its text if it has one
-    holds = is_own(kind) or isinstance(value, HOLD) or kind.__module__.partition(".")[0] == "numpy"
-    if holds or " at 0x" in (text := repr(value)):
-        yield from describe(held(value) or pieces(value), depth + 5, hubs)
-    else:
-        yield text
-
-
-def pieces(value: Any) -> Any:
-    """Return what pickle would make *value* of; its text if that cannot be had."""
-    try:
-        made = value.__reduce_ex__(4)
-    except Exception:
-        made = None
-    if not isinstance(made, tuple):
-        return None if " at 0x" in (text := repr(value)) else text
-    function, arguments, *more = made
-    return [
-        getattr(function, "__qualname__", ""),
-        arguments,
-        *(list(each) if isinstance(each, Iterator) else each for each in more),
-    ]
-
-
-Reached = list[tuple[dict[str, Any], str, Any]]
-"""Where names were resolved: namespace, name, and what was found there."""
-
-
-AT_WORK: ContextVar[frozenset[tuple[int, int, int]]] = ContextVar("what is being written", default=frozenset())
-"""Of this thread: another one writes the same whole."""
+def _apart(value: Any) -> str:
+    """Return by what the elements of a set are put in order: another process has them in another."""
+    writing = Writing(shallow=True)
+    writing.put(value)
+    return writing.digest()
 
 
 class Reaches:
     """What was written of what functions reach by name, for as long as the names mean the same."""
 
     def __init__(self) -> None:
-        self.known: dict[tuple[int, int, int], tuple[Any, Reached, str]] = {}
-        self.unsure = 0
-        """How often something was written that is another text elsewhere or later, and must not be kept."""
+        self.known: dict[tuple[int, int], tuple[Any, list[tuple[dict[str, Any], str, Any]], str]] = {}
 
-    def text(self, root: FunctionType | type, depth: int) -> str:
+    def text(self, root: FunctionType | type) -> str:
         """Write what *root* reaches by name in the user's modules, as a digest; empty if that is nothing."""
         space = root.__globals__ if isinstance(root, FunctionType) else {}
-        key = (id(root.__code__ if isinstance(root, FunctionType) else root), id(space), depth)
-        kept = self.known.get(key)
-        if kept is not None and all(space.get(name) is value for space, name, value in kept[1]):
-            return kept[2]
-        at_work = AT_WORK.get()
-        if key in at_work:
-            self.unsure += 1
-            return "…"
-        token = AT_WORK.set(at_work | {key})
-        try:
-            return self._walk(root, depth, key)
-        finally:
-            AT_WORK.reset(token)
-
-    def _walk(self, root: FunctionType | type, depth: int, key: tuple[int, int, int]) -> str:
-        parts: list[str] = []
-        resolved: Reached = []
-        before = self.unsure
-        if not walk_reach(root, depth, parts, resolved):
-            self.unsure += 1
-        text = joined(iter(parts)) if parts else ""
-        if self.unsure == before:
+        kept: Any = root.__code__ if isinstance(root, FunctionType) else root
+        key = (id(kept), id(space) if space else 0)
+        there = self.known.get(key)
+        if there is not None and all(space.get(name) is value for space, name, value in there[1]):
+            return there[2]
+        writing = Writing(inline=True)
+        writing.reach(root)
+        text = writing.digest()
+        text = text if writing.parts else ""
+        if writing.fixed:
             if len(self.known) >= REACHES_MAX:
                 self.known.clear()
-            self.known[key] = (root.__code__ if isinstance(root, FunctionType) else root, resolved, text)
+            self.known[key] = ((kept, space), writing.resolved, text)
         return text
 
 
 REACHES = Reaches()
 
 
-def described_reach(root: FunctionType | type, depth: int) -> str:
-    return "" if depth > REACH_DEPTH_MAX or not is_own(root) else REACHES.text(root, depth)
+def described_reach(root: FunctionType | type) -> str:
+    return REACHES.text(root)
 
 
-def walk_reach(root: Any, depth: int, parts: list[str], resolved: Reached) -> bool:
-    """Write all that is reached from *root*, each once; return whether nothing of it can change by itself."""
-    places = {id(root): 0}
-    waiting: list[Any] = [root]
-    fixed = True
-    for at in waiting:
-        for name, value in parts_of(at, is_root=at is root):
-            if isinstance(at, FunctionType) and name:
-                fixed = fixed and "." not in name  # what another module has under a name is not looked up again
-                resolved.append((at.__globals__, name, value))
-            parts.append(name)
-            if not is_own(value):
-                constant = is_constant_of(at, value) if isinstance(at, FunctionType) else is_constant(value)
-                known = constant or not name or isinstance(value, Query)
-                fixed = fixed and not (known and is_mutable(value))
-                parts.extend(describe(value, depth + 4, {}) if known else [named_only(value)])
-                kind = type(value)
-                if not known and is_own(kind) and id(kind) not in places:
-                    places[id(kind)] = len(places)
-                    waiting.append(kind)  # an object of the module: its data may change while it is used
-            elif id(value) in places:
-                parts.append(f"#{places[id(value)]}")
-            else:
-                places[id(value)] = len(places)
-                parts.extend(shallow(value))
-                waiting.append(value)
-    return fixed
+CODES: dict[int, tuple[CodeType, str]] = {}
 
 
-def parts_of(at: Any, *, is_root: bool) -> Iterator[tuple[str, Any]]:
-    """Yield what a function or class is made of: what it names; without a name what it was given, and bases."""
-    if not isinstance(at, FunctionType):
-        yield from methods(at)
-        yield from (("", each) for each in at.__bases__ if is_own(each))
-        return
-    yield from reached(at)
-    if not is_root:  # of the root it has been written
-        yield from (("", plain_function(each)) for each in given(at))
+def code_digest(code: CodeType) -> str:
+    """Return a digest of what *code* does, without where it stands."""
+    known = CODES.get(id(code))
+    if known is None:
+        if len(CODES) >= REACHES_MAX:
+            CODES.clear()
+        known = CODES[id(code)] = (code, joined(described_code(code)))
+    return known[1]
 
 
-def shallow(value: Any) -> Iterator[str]:
-    """Write a function or class of the user's without what it reaches and holds."""
-    yield value.__qualname__
-    if isinstance(value, FunctionType):
-        yield from describe_code(value.__code__)
-    else:
-        yield from (each.__qualname__ for each in value.__mro__)
-
-
-def given(function: FunctionType) -> list[Any]:
-    """Return what a function was given when it was made: its defaults, and what it closes over."""
-    by_name = sorted((function.__kwdefaults__ or {}).items())
-    return [*(function.__defaults__ or ()), *by_name, *contents(function)]
-
-
-def dispatched(function: FunctionType, depth: int, hubs: dict[str, int]) -> Iterator[str]:
-    """Write the functions that `functools.singledispatch` chooses from."""
-    registry = getattr(function, "registry", None)
-    if isinstance(registry, MappingProxyType):
-        for kind, each in sorted(registry.items(), key=lambda item: item[0].__qualname__):
-            yield kind.__qualname__
-            yield from describe(each, depth + 1, hubs)
-
-
-def named_only(value: Any) -> str:
-    """Name what is not followed: what it holds is the world's, or may change while it is used."""
-    if isinstance(value, ModuleType):
-        return value.__name__
-    if isinstance(value, type) or hasattr(value, "__qualname__"):
-        return f"{getattr(value, '__module__', None)}.{value.__qualname__}"
-    return type(value).__qualname__
-
-
-def held(value: Any) -> dict[str, Any]:
-    """Return the attributes of an object, by name."""
-    slots = [name for kind in type(value).__mro__ for name in getattr(kind, "__slots__", ())]
-    plain = {name: getattr(value, name) for name in slots if not name.startswith("__") and hasattr(value, name)}
-    return {**plain, **getattr(value, "__dict__", {})}
-
-
-def describe_code(code: CodeType) -> Iterator[str]:
+def described_code(code: CodeType) -> Iterator[str]:
     yield code.co_code.hex() + code.co_exceptiontable.hex()
     yield f"{code.co_argcount} {code.co_posonlyargcount} {code.co_kwonlyargcount} {code.co_flags & TAKES}"
     if code.co_kwonlyargcount:  # by which names they are given
         yield " ".join(code.co_varnames[: code.co_argcount + code.co_kwonlyargcount])
     yield " ".join(code.co_names)
-    for constant in code.co_consts[:]:
-        if isinstance(constant, CodeType):
-            yield from describe_code(constant)
-        else:
-            yield from describe(constant, 1, {})
-
-
-def contents(function: FunctionType) -> list[Any]:
-    """Return what a function closes over."""
-    found = []
-    for cell in function.__closure__ or ():
-        try:
-            found.append(cell.cell_contents)
-        except ValueError:
-            found.append(None)
-    return found
+    for constant in code.co_consts:
+        yield code_digest(constant) if isinstance(constant, CodeType) else hash_of(constant)

@@ -2,60 +2,65 @@
 
 What a function does is in its own code and in that of the helpers that it calls. Those of an installed package change
 with its version; those of the user's modules change with every edit, so that identity (`reliable_rx.identity`) and
-stored code (`checkpoint.by_value`) follow them. Names are resolved in the module of the function, and one step further
-where they are attributes of another module of the user's. Rejected: following attributes of objects (they would have to
-be run to be known), hashing whole modules (an edited comment would be an edited query).
+stored code (`checkpoint.by_value`) follow them. Names are resolved in the module of the function, and further where
+they are attributes of other modules of the user's, named at the top or imported in the function's body. Rejected:
+hashing whole modules (an edited comment would be an edited query).
 """
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import fields, is_dataclass
 from datetime import date, time, timedelta, tzinfo
 from decimal import Decimal
 from dis import get_instructions
 from enum import Enum
 from fractions import Fraction
-from functools import _lru_cache_wrapper, cached_property, lru_cache, partial
+from functools import _lru_cache_wrapper, cached_property, lru_cache, partial, partialmethod, singledispatchmethod
+from operator import attrgetter, itemgetter, methodcaller
 from re import Pattern
-from types import CodeType, FunctionType, MethodType, ModuleType
-from typing import Any
+from types import BuiltinFunctionType, CodeType, FunctionType, MappingProxyType, MethodType, ModuleType
+from typing import Any, NamedTuple
 
+from reliable_rx.imports import imported, is_own_module
 from reliable_rx.query import Node, Query, parameters
 from reliable_rx.symbols import empty, named
 
-OURS = frozenset(("reliable_rx", "checkpoint", "hosting", "spark_bridge"))
-INSTALLED = ("site-packages", "dist-packages")
 ATOMS = frozenset((int, float, complex, str, bytes, bool, type(None), range, type(...)))
 FIXED = (date, time, timedelta, tzinfo, Decimal, Fraction, Pattern, Enum)
+GETTERS = (attrgetter, itemgetter, methodcaller)
 CONTAINERS = frozenset((tuple, list, dict, set, frozenset))
-ITEMS_MAX, DEPTH_MAX = 1000, 5
-
-
-@lru_cache(maxsize=4096)
-def is_own_module(name: str | None) -> bool:
-    """Whether a module is the user's: neither the standard library's, nor installed, nor ours.
-
-    >>> is_own_module("json"), is_own_module("reliable_rx.query")
-    (False, False)
-    """
-    if not name:
-        return False
-    top = name.partition(".")[0]
-    if top in OURS or (top in sys.stdlib_module_names and top != "__main__"):
-        return False
-    file = getattr(sys.modules.get(name), "__file__", None)
-    return file is None or not any(each in file for each in INSTALLED)
+ITEMS_MAX, DEPTH_MAX, WRAPPERS_MAX = 1000, 5, 20
 
 
 def is_own(value: Any) -> bool:
-    """Whether a function, class or module is the user's."""
+    """Whether a function, class or module is the user's, or a library's function around one of the user's."""
     if isinstance(value, ModuleType):
         return is_own_module(value.__name__)
     if isinstance(value, FunctionType):
-        return is_own_module(value.__globals__.get("__name__"))
+        return is_own_module(value.__globals__.get("__name__")) or is_around_own(value)
     return isinstance(value, type) and is_own_module(value.__module__)
+
+
+def is_around_own(function: FunctionType) -> bool:
+    """Whether a library's function stands before one of the user's: a decorator made it, or `singledispatch`."""
+    if is_own_module(function.__globals__.get("__name__")) or not (hasattr(function, "__wrapped__")):
+        return False
+    at: Any = function
+    for _ in range(WRAPPERS_MAX):
+        at = getattr(at, "__wrapped__", None)
+        if isinstance(at, FunctionType) and is_own_module(at.__globals__.get("__name__")):
+            return True
+    return False
+
+
+def dispatched(function: Any) -> list[tuple[type, Any]]:
+    """Return the functions among which a `functools.singledispatch` chooses, by class; none if it is none."""
+    registry = getattr(function, "registry", None)
+    if not isinstance(registry, MappingProxyType) or not hasattr(function, "dispatch"):
+        return []
+    return sorted(registry.items(), key=lambda item: f"{item[0].__module__}.{item[0].__qualname__}")
 
 
 def names_of(function: FunctionType) -> tuple[str, ...]:
@@ -68,26 +73,43 @@ def _names(code: CodeType) -> tuple[str, ...]:
     return tuple(dict.fromkeys(named(code)))
 
 
-def reached(function: FunctionType) -> Iterator[tuple[str, Any]]:
-    """Yield what *function* names of its module, and of modules of the user's that it names: dotted name, value."""
-    names = names_of(function)
+class Found(NamedTuple):
+    """What a name leads to: its path, the value, and the namespace and key under which it stands."""
+
+    path: str
+    value: Any
+    space: dict[str, Any]
+    key: str
+
+
+def found(function: FunctionType) -> Iterator[Found]:
+    """Yield what *function* names of its module, of modules of the user's that it names, and of those it imports."""
+    names, space = names_of(function), function.__globals__
     for name in names:
-        if name in function.__globals__:
-            value = function.__globals__[name]
+        if name in space:
+            value = space[name]
             if isinstance(value, ModuleType) and is_own(value):
                 yield from attributes(name, value, names, 0)
             else:
-                yield name, plain_function(value)
+                yield Found(name, value, space, name)
+    for module in imported(function):
+        yield from attributes(module.__name__, module, names, 0)
 
 
-def attributes(path: str, module: ModuleType, names: tuple[str, ...], depth: int) -> Iterator[tuple[str, Any]]:
+def reached(function: FunctionType) -> Iterator[tuple[str, Any]]:
+    """Yield what *function* names, as `found` does: dotted name, value."""
+    for each in found(function):
+        yield each.path, plain_function(each.value)
+
+
+def attributes(path: str, module: ModuleType, names: tuple[str, ...], depth: int) -> Iterator[Found]:
     """Yield what *module* has under *names*."""
     for name in names:
         value = attribute(module, name)
         if isinstance(value, ModuleType) and is_own(value) and depth < DEPTH_MAX:
             yield from attributes(f"{path}.{name}", value, names, depth + 1)
         elif value is not None:
-            yield f"{path}.{name}", plain_function(value)
+            yield Found(f"{path}.{name}", value, vars(module), name)
 
 
 def attribute(module: ModuleType, name: str) -> Any:
@@ -117,7 +139,29 @@ def is_constant(value: Any, depth: int = 0) -> bool:
         return all(is_constant(each, depth + 1) for each in value)
     if is_dataclass(value) and not isinstance(value, type) and kind.__dataclass_params__.frozen:
         return all(is_constant(getattr(value, f.name, None), depth + 1) for f in fields(value))
-    return isinstance(value, FunctionType) and is_own(value)
+    return is_code(value, depth + 1)
+
+
+def is_code(value: Any, depth: int = 0) -> bool:
+    """Whether *value* is a function or class, or one of them with arguments that are constants.
+
+    >>> is_code(len), is_code(partial(len, "abc")), is_code(open)
+    (True, True, True)
+    """
+    value = plain_function(value)
+    if isinstance(value, FunctionType):
+        return (
+            not is_around_own(value)
+            or bool(dispatched(value))
+            or all(is_constant(each, depth) for each in given(value))
+        )
+    if isinstance(value, partial):
+        return is_code(value.func, depth) and is_constant((value.args, value.keywords), depth)
+    if isinstance(value, MethodType):
+        return isinstance(value.__self__, type) or is_constant(value.__self__, depth)
+    if isinstance(value, BuiltinFunctionType):
+        return value.__self__ is None or isinstance(value.__self__, ModuleType)
+    return isinstance(value, (type, *GETTERS))
 
 
 MUTATORS = frozenset((
@@ -140,6 +184,18 @@ def is_constant_of(function: FunctionType, value: Any) -> bool:
     return is_constant(value) and not (is_mutable(value) and mutates(function.__code__))
 
 
+INITS = frozenset(("__init__", "__new__", "__post_init__", "__setstate__", "__init_subclass__", "__set_name__"))
+"""Methods that make an object what it is: what they set does not change later."""
+SETS = frozenset(("STORE_ATTR", "DELETE_ATTR", "STORE_GLOBAL", "DELETE_GLOBAL"))
+
+
+@lru_cache(maxsize=4096)
+def assigned(code: CodeType) -> frozenset[str]:
+    """Return the globals and attributes that *code* sets, so that they are no constants."""
+    names = {each.argval for each in get_instructions(code) if each.opname in SETS}
+    return frozenset(names).union(*(assigned(each) for each in code.co_consts if isinstance(each, CodeType)))
+
+
 def is_mutable(value: Any) -> bool:
     """Whether a constant may be another one later although it is the same object."""
     kind = type(value)
@@ -148,18 +204,29 @@ def is_mutable(value: Any) -> bool:
     return isinstance(value, tuple) and any(is_mutable(each) for each in value)
 
 
-def classes_in(node: Any) -> set[str]:
-    """Name the user's classes that a plan reaches: code that goes by name."""
-    found: dict[int, Any] = {}
+def by_name(node: Any) -> set[str]:
+    """Name what a plan reaches of the user's that goes by name into a store: classes, and data that is no constant."""
+    known: dict[int, Any] = {}
+    names = set[str]()
     waiting = [node]
     while waiting:
         at = waiting.pop()
-        if id(at) not in found:
-            found[id(at)] = at
-            waiting.extend(_within(at))
-    return {
-        f"{each.__module__}.{each.__qualname__}" for each in found.values() if isinstance(each, type) and is_own(each)
-    }
+        if id(at) in known:
+            continue
+        known[id(at)] = at
+        waiting.extend(_within(at))
+        if isinstance(at, type) and is_own(at):
+            names.add(f"{at.__module__}.{at.__qualname__}")
+        elif isinstance(at, FunctionType) and is_own(at):
+            names.update(f"{each.space.get('__name__')}.{each.key}" for each in found(at) if _is_data(at, each.value))
+    return names
+
+
+def _is_data(function: FunctionType, value: Any) -> bool:
+    is_held = isinstance(value, tuple(CONTAINERS)) or not (
+        hasattr(value, "__qualname__") or isinstance(value, ModuleType)
+    )
+    return is_held and not isinstance(value, Query) and not is_constant_of(function, plain_function(value))
 
 
 def _within(value: Any) -> Iterator[Any]:
@@ -169,15 +236,13 @@ def _within(value: Any) -> Iterator[Any]:
     elif isinstance(value, Query):
         yield value.node
     elif isinstance(value, FunctionType) and is_own(value):
-        cells = [each.cell_contents for each in value.__closure__ or () if not empty(each)]
-        defaults = (*(value.__defaults__ or ()), *(value.__kwdefaults__ or {}).values())
-        yield from (*cells, *defaults, *(each for _, each in reached(value)))
+        yield from (*given(value), *(each for _, each in dispatched(value)), *(each for _, each in reached(value)))
     elif isinstance(value, type) and is_own(value):
-        yield from (*value.__bases__, *(each for _, each in methods(value)))
+        yield from (*value.__bases__, type(value), *(each for _, each in methods(value)))
     elif isinstance(value, partial):
         yield from (value.func, *value.args, *value.keywords.values())
-    elif isinstance(value, (tuple, list)):
-        yield from value
+    elif type(value) in CONTAINERS:
+        yield from (*value, *value.values()) if isinstance(value, dict) else value
     elif isinstance(value, MethodType):
         yield from (value.__func__, value.__self__)
     elif is_own(type(value)):
@@ -189,18 +254,34 @@ def plain_function(value: Any) -> Any:
     return value.__wrapped__ if isinstance(value, _lru_cache_wrapper) else value
 
 
+def given(function: FunctionType) -> list[Any]:
+    """Return what a function was given when it was made: its defaults, and what it closes over."""
+    by_name = sorted((function.__kwdefaults__ or {}).items())
+    return [*(function.__defaults__ or ()), *by_name, *contents(function)]
+
+
+def contents(function: FunctionType) -> list[Any]:
+    """Return what a function closes over."""
+    return [None if empty(each) else each.cell_contents for each in function.__closure__ or ()]
+
+
 def methods(kind: type) -> Iterator[tuple[str, Any]]:
-    """Yield the functions and constants that a class of the user's has itself, by name."""
+    """Yield the functions, classes and data that a class of the user's has itself, by name."""
     for name, value in sorted(vars(kind).items()):
         if name.startswith("__") and not isinstance(value, (FunctionType, staticmethod, classmethod)):
             continue
-        parts = [value]
-        if isinstance(value, (staticmethod, classmethod)):
-            parts = [value.__func__]
-        elif isinstance(value, property):
-            parts = [each for each in (value.fget, value.fset) if each is not None]
-        elif isinstance(value, cached_property):
-            parts = [value.func]
-        for each in parts:
-            if isinstance(each, FunctionType) or is_constant(each):
-                yield name, each
+        for each in parts_of_method(value):
+            yield name, plain_function(each)
+
+
+def parts_of_method(value: Any) -> Iterable[Any]:
+    """Return the functions in what stands in a class, or what stands there."""
+    if isinstance(value, (staticmethod, classmethod)):
+        return (value.__func__,)
+    if isinstance(value, property):
+        return [each for each in (value.fget, value.fset, value.fdel) if each is not None]
+    if isinstance(value, (cached_property, partialmethod)):
+        return (value.func, *getattr(value, "args", ()), *getattr(value, "keywords", {}).items())
+    if isinstance(value, singledispatchmethod):
+        return (value.func, value.dispatcher)
+    return (value,)

@@ -17,6 +17,8 @@ from checkpoint import MemoryStore
 from checkpoint.by_value import encode_query
 from checkpoint.codec import decode
 from hosting import ListSource, QueryEvaluator
+from reliable_rx import identity
+from reliable_rx.errors import QueryRefused
 
 
 class Scale:
@@ -74,6 +76,29 @@ def holding(thing: Callable[[Any], Any]) -> Callable[[Any], Any]:
     return lambda x: thing(x)
 
 
+def nested(times: int, around: Callable[[Any], Any], within: Any) -> Any:
+    for _ in range(times):
+        within = around(within)
+    return within
+
+
+def applied(function: Callable[[Any], Any], x: Any) -> Any:
+    return function(x)
+
+
+def ring(k: Any) -> list[Any]:
+    found: list[Any] = [k]
+    found.append(found)
+    return found
+
+
+def recursive(k: Any) -> Callable[[Any], Any]:
+    def down(x: int) -> Any:
+        return down(x - 1) if x else str(k)
+
+    return down
+
+
 MAKERS: dict[str, Callable[[Any], Callable[[Any], Any]]] = {
     "a bound method": lambda k: Scale(k).times,
     "a callable object": lambda k: Scale(k),
@@ -91,7 +116,14 @@ MAKERS: dict[str, Callable[[Any], Callable[[Any], Any]]] = {
     "a namespace": lambda k: closing(types.SimpleNamespace(k=k)),
     "a deque": lambda k: closing(collections.deque([k])),
     "a deque of functions": lambda k: closing(collections.deque([closing(k)])),
-    "a deep list": lambda k: closing([[[[[[[[k]]]]]]]]),
+    "a deep list": lambda k: closing(nested(40, lambda within: [within], k)),
+    "a deep tuple": lambda k: closing(nested(40, lambda within: (within,), k)),
+    "a deep dict": lambda k: closing(nested(40, lambda within: {"in": within}, k)),
+    "an object in objects": lambda k: nested(20, Scale, k).times,
+    "many wrappers": lambda k: nested(40, wrapped, closing(k)),
+    "many partials": lambda k: nested(40, lambda within: functools.partial(applied, within), closing(k)),
+    "a list that holds itself": lambda k: closing(ring(k)),
+    "a function that calls itself": lambda k: recursive(k),
     "an operator": lambda k: operator.itemgetter(k) if isinstance(k, int) else by_default(k),
 }
 PAIRS: dict[str, tuple[Any, Any]] = {"ints": (1, 2), "zeros": (0.0, -0.0), "an int and a bool": (1, True)}
@@ -144,3 +176,18 @@ def test_each_query_runs_its_own_function(maker: str, pair: str) -> None:
                 got = [value for part in evaluator.stream(name).read(0, 9) for value in part.values]
                 assert got == values[:upto], name
         store = store.reopen()
+
+
+def test_a_graph_is_written_once() -> None:
+    """What is met by many ways is written once: there are more ways through a graph than can be gone."""
+    level: list[Any] = []
+    for _ in range(200):
+        level = [level, level]
+    assert query(closing(level)).content_hash == query(closing(level)).content_hash
+
+
+def test_what_reaches_too_much_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    """There is a limit, beyond which a query has no name, rather than that of another one."""
+    monkeypatch.setattr(identity, "PLACES_MAX", 1000)
+    with pytest.raises(QueryRefused, match="reaches over 1,000 objects"):
+        _ = query(closing([[n] for n in range(1000)])).content_hash

@@ -66,7 +66,7 @@ def functions_stored_by_name(patch: pytest.MonkeyPatch) -> None:
 
 @planted("code changes")
 def helpers_that_do_not_count(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(identity, "described_reach", lambda root, depth: "")
+    patch.setattr(identity, "described_reach", lambda root: "")
 
 
 @planted("code changes")
