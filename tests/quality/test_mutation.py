@@ -16,7 +16,7 @@ sys.path.insert(0, str(HERE))
 from hunt import explained, first_failure, sample_of  # noqa: E402
 from mutants import mutants  # noqa: E402
 from suite import Suite  # noqa: E402
-from trees import ROOT, TIMED_OUT  # noqa: E402
+from trees import ROOT, TIMED_OUT, changed  # noqa: E402
 from trees import pytest as run_pytest  # noqa: E402
 from verdicts import Verdicts  # noqa: E402
 
@@ -78,6 +78,25 @@ def test_verdicts_are_kept_while_they_hold(tmp_path: Path, monkeypatch: pytest.M
     assert again.of(one) is not None and again.of(two) is None
     module.write_text(TEXT + "\nmore = 1\n")
     assert again.of(one) is None
+
+
+def test_a_change_is_not_hidden_by_bytecode(tmp_path: Path) -> None:
+    """A change of the same size in the same second is run, and so is what was there before: both are compiled."""
+    module = tmp_path / "changing.py"
+    module.write_text("value = 1 == 1\n")
+    said = []
+    for text in ("value = 1 == 1\n", "value = 1 != 1\n", "value = 1 == 2\n"):
+        with changed(module, text):
+            said.append(value_in(tmp_path))
+    assert [*said, value_in(tmp_path)] == ["True", "False", "False", "True"]
+
+
+def value_in(folder: Path) -> str:
+    command = [sys.executable, "-c", "import changing; print(changing.value)"]
+    environment = {"PYTHONPATH": str(folder)}
+    return subprocess.run(
+        command, cwd=folder, env=environment, capture_output=True, text=True, check=True
+    ).stdout.strip()
 
 
 @left_to_commits

@@ -25,13 +25,17 @@ ROOT = str(Path(__file__).parents[3]) + os.sep
 
 
 class Calls:
-    """The functions that a test called, by file and name, and how long the test took."""
+    """Recorder of the functions that a test called, by file and name, and how long the test took.
+
+    Written line by line, a function's name once, so that a run which was ended has recorded what it has come to.
+    """
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.codes: set[Any] = set()
-        self.tests: dict[str, tuple[float, list[str]]] = {}
-        self.failed: set[str] = set()
+        self.numbers: dict[str, int] = {}
+        self.failed = False
+        self.began = time.time_ns()
 
     def note(self, frame: FrameType, event: str, argument: object) -> None:
         if event == "call":
@@ -40,6 +44,7 @@ class Calls:
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_protocol(self, item: pytest.Item) -> Iterator[None]:
         self.codes.clear()
+        self.failed = False
         began = time.perf_counter()
         threading.setprofile(self.note)
         sys.setprofile(self.note)
@@ -48,26 +53,42 @@ class Calls:
         finally:
             sys.setprofile(None)
             threading.setprofile(None)  # type: ignore[arg-type]
-            took = time.perf_counter() - began
-            ours = {
-                f"{code.co_filename.removeprefix(ROOT)}::{code.co_qualname.replace('.<locals>', '')}"
-                for code in self.codes
-                if code.co_filename.startswith(ROOT)
-            }
-            self.tests[item.nodeid] = (took, sorted(each for each in ours if not each.startswith("tests/")))
+            if not self.failed:  # without a mutant, too: a failure would say nothing of one
+                self.write(item.nodeid, time.perf_counter() - began)
+
+    def write(self, test: str, took: float) -> None:
+        """Record what *test* called, with the names of functions that are new."""
+        new: list[str] = []
+        called: set[int] = set()
+        for code in self.codes.copy():  # at once: threads may add to it
+            if code.co_filename.startswith(ROOT):
+                name = f"{code.co_filename.removeprefix(ROOT)}::{code.co_qualname.replace('.<locals>', '')}"
+                if name not in self.numbers:
+                    self.numbers[name] = len(self.numbers)
+                    new.append(name)
+                called.add(self.numbers[name])
+        with (self.folder / f"{os.getpid()}-{self.began}.jsonl").open("a") as file:
+            file.write(json.dumps({"test": test, "took": round(took, 3), "new": new, "called": sorted(called)}) + "\n")
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        if report.failed:  # without a mutant, too: its failures say nothing of one
-            self.failed.add(report.nodeid)
+        self.failed = self.failed or report.failed
 
     def pytest_collection_finish(self, session: pytest.Session) -> None:
         if session.config.option.collectonly:
             (self.folder / LISTED).write_text(json.dumps([item.nodeid for item in session.items]))
 
-    def pytest_sessionfinish(self) -> None:
-        name = os.environ.get("PYTEST_XDIST_WORKER", "alone")
-        passed = {test: called for test, called in self.tests.items() if test not in self.failed}
-        (self.folder / f"{name}.json").write_text(json.dumps(passed))
+
+def read(folder: Path) -> dict[str, tuple[float, list[str]]]:
+    """Return what the workers of a run have recorded in *folder*."""
+    found: dict[str, tuple[float, list[str]]] = {}
+    for part in folder.glob("*.jsonl"):
+        names: list[str] = []
+        for line in part.read_text().splitlines():
+            each = json.loads(line)
+            names += each["new"]
+            ours = [names[number] for number in each["called"]]
+            found[each["test"]] = (each["took"], [sys.intern(name) for name in ours if not name.startswith("tests/")])
+    return found
 
 
 def pytest_configure(config: pytest.Config) -> None:

@@ -30,7 +30,7 @@ from pathlib import Path
 
 from mutants import Mutant, every_mutant
 from suite import Suite, Wave, recorded
-from trees import ROOT, TIMED_OUT, copy_of_tree, pytest
+from trees import ROOT, TIMED_OUT, changed, copy_of_tree, pytest
 from verdicts import Verdict, Verdicts
 
 HERE = Path(__file__).parent
@@ -78,11 +78,8 @@ class Judge:
         target = tree / mutant.path
         text = target.read_text()
         while tests := [test for test in wave.tests if test not in self.suite.unreliable]:
-            target.write_text(mutant.apply(text))
-            try:
+            with changed(target, mutant.apply(text)):
                 code, output = self.run(tree, wave, tests)
-            finally:
-                target.write_text(text)
             if code == 0:
                 return None
             failed = first_failure(output, tests)
@@ -159,7 +156,7 @@ def main() -> int:
     a = parser.parse_args()
     everything = [each for each in every_mutant(ROOT, CORE, LEFT_OUT) if each.path.startswith(a.only)]
     sample = sample_of(everything, a.count, a.seed)
-    suite = Suite(recorded(KEPT / "calls.json", a.jobs))
+    suite = Suite(recorded(KEPT / "calls", a.jobs))
     print(f"{len(everything):,} mutants, a sample of {len(sample)} (seed {a.seed}), {len(suite):,} tests", flush=True)
     reasons = explained()
     judge = Judge(suite, Verdicts(ROOT, KEPT / "verdicts.jsonl"))

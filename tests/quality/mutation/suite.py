@@ -1,18 +1,19 @@
 """The tests of the fast and the commit lane by the functions that they call, recorded once and kept.
 
 The record is brought up to date by what has come and gone since: tests that are new are run once to see what they call,
-those that are no more are forgotten. Tests that fail without a mutant are not in it, since they say nothing.
+those that are no more are left out. Tests that fail without a mutant are not in it, since they say nothing.
 """
 
 from __future__ import annotations
 
 import json
 import tempfile
+from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from calls import LISTED, TO
+from calls import LISTED, TO, read
 from mutants import Mutant
 from trees import copy_of_tree, pytest
 
@@ -38,13 +39,13 @@ class Suite:
 
     def __init__(self, record: Record) -> None:
         self.lanes = {lane: {test: took for test, (took, _) in record[lane].items()} for lane in record}
-        self.callers: dict[str, set[str]] = {}
-        self.of_module: dict[str, set[str]] = {}
+        self.callers: dict[str, list[str]] = defaultdict(list)
+        self.of_module: dict[str, set[str]] = defaultdict(set)
         for tests in record.values():
             for test, (_, functions) in tests.items():
                 for function in functions:
-                    self.callers.setdefault(function, set()).add(test)
-                    self.of_module.setdefault(function.partition("::")[0], set()).add(test)
+                    self.callers[function].append(test)
+                    self.of_module[function.partition("::")[0]].add(test)
         self.unreliable: set[str] = set()
 
     def __len__(self) -> int:
@@ -52,7 +53,8 @@ class Suite:
 
     def waves(self, mutant: Mutant) -> Iterator[Wave]:
         """Yield the tests that may notice *mutant*: those of the fast lane first, in each lane the quickest."""
-        callers = self.callers.get(f"{mutant.path}::{mutant.function}") or self.of_module.get(mutant.path)
+        known = self.callers.get(f"{mutant.path}::{mutant.function}") or self.of_module.get(mutant.path)
+        callers = None if known is None else set(known)
         for lane, seconds in self.lanes.items():
             found = sorted(
                 (test for test in seconds if callers is None or test in callers), key=lambda test: (seconds[test], test)
@@ -68,40 +70,28 @@ class Suite:
 
 
 def recorded(kept: Path, workers: int) -> Record:
-    """Return which test calls what: what was *kept*, brought up to date, or of a run of both lanes."""
-    record: Record = json.loads(kept.read_text()) if kept.exists() else {}
+    """Return which test calls what: what is *kept* in that folder, and what those call that are not."""
+    record: Record = {}
     with tempfile.TemporaryDirectory() as folder:
         tree = copy_of_tree(Path(folder, "tree"))
-        for number, lane in enumerate(LANES):
-            known = record.get(lane, {})
-            tests = listed(tree, lane, Path(folder, f"list{number}"))
-            new = [] if not known else [test for test in tests if test not in known]
-            if new or not known:
-                known |= run(tree, lane, new, workers, Path(folder, f"run{number}"))
+        for lane in LANES:
+            to = kept / lane.replace(" ", "-")
+            to.mkdir(parents=True, exist_ok=True)
+            tests, known = listed(tree, lane, Path(folder)), read(to)
+            if new := [test for test in tests if test not in known]:
+                names = Path(folder, "new.txt")
+                names.write_text("\n".join(new))
+                which = [f"@{names}"] if known else []
+                pytest(tree, "-n", str(workers), "-p", PLUGIN, "-m", lane, *which, **{TO: str(to)})
+                known = read(to)
             record[lane] = {test: known[test] for test in tests if test in known}
-    kept.parent.mkdir(exist_ok=True)
-    kept.write_text(json.dumps(record))
     return record
 
 
 def listed(tree: Path, lane: str, to: Path) -> list[str]:
     """Return the names of all tests of a lane."""
-    to.mkdir()
     code, output = pytest(tree, "-n", "0", "--collect-only", "-p", PLUGIN, "-m", lane, **{TO: str(to)})
     if code != 0:
         raise SystemExit(f"the tests cannot be listed:\n{output}")
     tests: list[str] = json.loads((to / LISTED).read_text())
     return tests
-
-
-def run(tree: Path, lane: str, tests: list[str], workers: int, to: Path) -> dict[str, tuple[float, list[str]]]:
-    """Run *tests* of a lane, all where none are named, and return what those that pass call."""
-    to.mkdir()
-    names = to / "tests.txt"
-    names.write_text("\n".join(tests))
-    which = [f"@{names}"] if tests else []
-    pytest(tree, "-n", str(workers), "-p", PLUGIN, "-m", lane, *which, **{TO: str(to)})
-    found: dict[str, tuple[float, list[str]]] = {}
-    for part in to.glob("gw*.json"):
-        found.update(json.loads(part.read_text()))
-    return found

@@ -6,6 +6,7 @@ run has started and not ended is known by a variable of its environment, and end
 
 from __future__ import annotations
 
+import itertools
 import os
 import shutil
 import signal
@@ -13,7 +14,8 @@ import subprocess
 import sys
 import time
 import uuid
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 ROOT = Path(__file__).parents[3]
@@ -21,6 +23,8 @@ MEMORY_MAX_KB = 6_000_000
 MARK = "MUTATION_RUN"
 TIMED_OUT = 124
 OUTPUT_MAX = 20_000
+SECONDS = itertools.count(1_000_000_000)
+"""Times of changes, each of its own, long before those of the files."""
 ROUNDS_MAX, ROUND_S = 200, 0.05
 """What is killed may take a while to be gone, and may have started more before."""
 
@@ -36,12 +40,25 @@ def copy_of_tree(folder: Path) -> Path:
     return folder
 
 
+@contextmanager
+def changed(file: Path, text: str) -> Iterator[None]:
+    """Have *file* hold *text* for a while, with a time of its own: bytecode is known by the second and the size."""
+    before, times = file.read_text(), file.stat()
+    file.write_text(text)
+    os.utime(file, (times.st_atime, next(SECONDS)))
+    try:
+        yield
+    finally:
+        file.write_text(before)
+        os.utime(file, ns=(times.st_atime_ns, times.st_mtime_ns))
+
+
 def pytest(tree: Path, *arguments: str, timeout_s: float | None = None, **env: str) -> tuple[int, str]:
     """Run pytest in *tree*; return its exit code, and the end of its output."""
     mark = uuid.uuid4().hex
     limited = ["sh", "-c", 'ulimit -v "$0"; exec "$@"', str(MEMORY_MAX_KB)]
     command = [*limited, sys.executable, "-m", "pytest", "-p", "no:cacheprovider", *arguments]
-    environment = {**os.environ, "PYTHONPATH": str(tree), "PYTHONDONTWRITEBYTECODE": "1", MARK: mark, **env}
+    environment = {**os.environ, "PYTHONPATH": str(tree), "PYTHONDONTWRITEBYTECODE": "", MARK: mark, **env}
     output = tree.with_name(f"{tree.name}.output")
     with output.open("wb") as file:
         process = subprocess.Popen(
