@@ -31,6 +31,7 @@ from checkpoint import stored_errors
 from checkpoint.code import encode_code
 from checkpoint.plain import shown
 from checkpoint.salvage import Unreadable, salvage
+from reliable_rx.interrupts import let_through
 
 _MARSHAL_VERSION = 2
 _DEPTH_USUAL, _DEPTH_MAX = 4, 100
@@ -91,7 +92,8 @@ def decode_data(data: bytes) -> tuple[Any, tuple[Unreadable, ...]]:
     """
     try:
         return decode(data), ()
-    except Exception:
+    except BaseException as raised:
+        let_through(raised)
         return salvage(data, code=True)
 
 

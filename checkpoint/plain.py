@@ -24,6 +24,7 @@ from typing import Any
 from uuid import UUID
 
 from reliable_rx.errors import LimitExceeded, type_of
+from reliable_rx.interrupts import let_through
 
 _SCALARS = frozenset((type(None), bool, int, float, complex, str, bytes, type(...)))
 _BY_TEXT = frozenset((date, timedelta, Decimal, Fraction, UUID, range))
@@ -48,9 +49,8 @@ def shown(value: Any) -> bytes:
     """Return *value* as plain values in bytes; of what cannot be taken apart the name of its type. It never raises."""
     try:
         return marshal.dumps(plain(value), 2)
-    except KeyboardInterrupt:
-        raise
-    except BaseException:  # a `__reduce__` may raise anything
+    except BaseException as raised:  # a `__reduce__` may raise anything
+        let_through(raised)
         return marshal.dumps(("opaque", type.__repr__(type(value))), 2)
 
 

@@ -21,6 +21,8 @@ import cloudpickle.cloudpickle as dynamic
 
 from checkpoint import stored_imports
 from checkpoint.code import Makers, _code, makers
+from reliable_rx.errors import text_of
+from reliable_rx.interrupts import let_through
 from reliable_rx.subject import Subject
 
 _CODE_MAKERS = (
@@ -35,7 +37,6 @@ _PARTS_OF_CODE = {
     stored_imports.set_state,
     *(getattr(dynamic, name, None) for name in ("_function_setstate", "_class_setstate")),
 }
-_FAILURES = (Exception, SystemExit)
 OTHER_CODE = "it holds code that is not loaded"
 _STOPS = (type, ModuleType, FunctionType, CodeType, Subject)
 _REASON_CHARACTERS_MAX = 200
@@ -123,11 +124,7 @@ def _parts(value: Any) -> Iterator[Any]:
 
 
 def _why(error: BaseException) -> str:
-    try:
-        text = f"{type(error).__name__}: {error}"
-    except Exception:
-        text = type(error).__name__
-    return text[:_REASON_CHARACTERS_MAX]
+    return f"{type(error).__name__}: {text_of(error)}"[:_REASON_CHARACTERS_MAX]
 
 
 def _named(thing: Any) -> str:
@@ -163,7 +160,8 @@ class _Salvager(_Base):  # type: ignore[misc]
     def find_class(self, module: str, name: str) -> Any:
         try:
             return super().find_class(module, name)
-        except _FAILURES as error:
+        except BaseException as error:
+            let_through(error)
             return self.lose(f"{module}.{name}", _why(error))
 
     def make(self, function: Any, arguments: Any, call: Callable[[], Any]) -> Any:
@@ -179,7 +177,8 @@ class _Salvager(_Base):  # type: ignore[misc]
                     self.lost.append(lost)
                 return lost
             return call()
-        except _FAILURES as error:
+        except BaseException as error:  # a constructor may raise anything
+            let_through(error)
             unread = next((each for each in arguments if isinstance(each, Unreadable)), None)
             return self.lose(_named(function), _why(error) if unread is None else unread.reason, arguments)
 
@@ -229,7 +228,8 @@ def _filling(usual: _Step, parts: int) -> _Step:
             return
         try:
             usual(reader)
-        except _FAILURES as error:
+        except BaseException as error:
+            let_through(error)
             reader.replace(error)
 
     return load

@@ -17,6 +17,7 @@ import traceback
 from typing import Any
 
 from reliable_rx.errors import StoredError, text_of, type_of
+from reliable_rx.interrupts import let_through
 
 Stored = tuple[str, str, str, bytes | None]
 """Qualified type, text, traceback, and the exception as bytes that are known to load."""
@@ -46,10 +47,8 @@ def from_data(kind: str, text: str, trace: str, surviving: bytes | None) -> Base
             if trace:
                 error.__dict__[_TRACE] = trace
             return error
-        except KeyboardInterrupt:
-            raise
-        except BaseException:  # its class is gone since, or another one: its data stands for it
-            pass
+        except BaseException as raised:  # its class is gone since, or another one: its data stands for it
+            let_through(raised)
     return StoredError(text, type=kind, trace=trace)
 
 
@@ -65,9 +64,8 @@ def trace_of(error: BaseException) -> str:
         if known is not None:
             return str(known)
         text = "".join(traceback.format_exception(error))
-    except KeyboardInterrupt:
-        raise
-    except BaseException:
+    except BaseException as raised:
+        let_through(raised)
         return ""
     half = TRACE_CHARACTERS_MAX // 2
     return text if len(text) <= TRACE_CHARACTERS_MAX else f"{text[:half]}\n…\n{text[-half:]}"
@@ -80,9 +78,8 @@ def _surviving(error: BaseException) -> bytes | None:
             data = pickle.dumps(made, 5)
             if _is_like(pickle.loads(data), error):
                 return data
-        except KeyboardInterrupt:
-            raise
-        except BaseException:
+        except BaseException as raised:
+            let_through(raised)
             continue
     return None
 

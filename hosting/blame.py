@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from checkpoint.stored_errors import trace_of
 from reliable_rx.errors import StoredError, text_of, type_of
-from reliable_rx.interrupts import is_interrupt
+from reliable_rx.interrupts import let_through
 
 if TYPE_CHECKING:
     from hosting.evaluator import QueryEvaluator
@@ -28,8 +28,7 @@ def blamed(raised: BaseException) -> Exception:
     """
     if isinstance(raised, Exception):
         return raised
-    if isinstance(raised, KeyboardInterrupt) and is_interrupt(raised):
-        raise raised
+    let_through(raised)
     return StoredError(text_of(raised), type=type_of(raised), trace=trace_of(raised))
 
 

@@ -26,6 +26,7 @@ from hosting.statistics import CheckpointFigures
 from hosting.storable import loss
 from hosting.turn import Output
 from reliable_rx.errors import QueryRefused, StoreUnavailable, described, invariant
+from reliable_rx.interrupts import let_through
 from reliable_rx.probes import probe
 from reliable_rx.reliable import DeadLetter, LateEvent
 
@@ -350,9 +351,8 @@ def stored(segment: Output, spoilt: dict[str, QueryRefused]) -> Stored:
     rest = segment.ended, segment.error
     try:
         payload = encode((list(segment.values), *rest))
-    except KeyboardInterrupt:
-        raise
-    except BaseException:  # values are the user's, and so is what they raise
+    except BaseException as raised:  # values are the user's, and so is what they raise
+        let_through(raised)
         values = [storable(segment, n, value, spoilt) for n, value in enumerate(segment.values, segment.first)]
         payload = encode((values, *rest))
     return segment.first, segment.next - segment.first, payload

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from hosting.blame import blamed
+from hosting.failing import strike
 from hosting.routes import Entry, Route
 from hosting.turn import Events
 from reliable_rx.instance import Instance, Timer
@@ -26,6 +27,7 @@ class Delivery:
     """The part of an engine that hands events over."""
 
     blame = staticmethod(blamed)
+    struck = strike
 
     routes: dict[str, Route]
     watermarks: Watermarks

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from checkpoint.codec import decode, digest, encode
 from reliable_rx.errors import ReliableRxError, described
 from reliable_rx.event_time import clock_id
+from reliable_rx.interrupts import let_through
 from reliable_rx.rows import Loader, Report, Row, save_instance, save_unit, signature, units
 from reliable_rx.subject import Address
 
@@ -50,9 +51,8 @@ def edit(engine: QueryEngine, before: Standing, after: Standing) -> Report:
     loader.signatures = dict(enumerate(engine.plans.signatures, 1))
     try:
         state = loader.reading(lambda: decode(encode((save_instance(before), inside))))
-    except KeyboardInterrupt:
-        raise
-    except BaseException:  # values are the user's, and so is what they raise
+    except BaseException as raised:  # values are the user's, and so is what they raise
+        let_through(raised)
         state = None
         loader.report.dropped += [node.path for node in before.plan.nodes if node.slot >= 0]
     engine.moving = True

@@ -6,7 +6,7 @@ notification has the next id, and its state is dropped: it is what could not be 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from hosting.standing import RUNNING, Standing
 from hosting.turn import Fail
@@ -14,6 +14,7 @@ from reliable_rx.errors import QueryRefused, described
 
 if TYPE_CHECKING:
     from hosting.engine import QueryEngine
+    from reliable_rx.instance import Instance
 
 
 def take_fail(engine: QueryEngine, turn: Fail) -> None:
@@ -27,6 +28,26 @@ def take_fail(engine: QueryEngine, turn: Fail) -> None:
     elif standing.error is not None:  # it had failed before, with what may be what cannot be stored
         standing.error, standing.failure = turn.error, None
     forget_state(engine, standing)
+
+
+class Strike:
+    """In the place of a timer that is due at once: ends a query of which a row was left half done."""
+
+    def __init__(self, engine: QueryEngine, standing: Standing, error: Exception) -> None:
+        self.engine, self.standing, self.error, self.plan = engine, standing, error, standing.plan
+
+    def fire(self, node: None, tag: None) -> None:
+        if self.standing.status == RUNNING:
+            self.engine.finish(self.standing, self.error)
+            forget_state(self.engine, self.standing)
+
+
+def strike(engine: QueryEngine, instance: Instance, error: Exception) -> None:
+    """End the query of *instance* as soon as there is room for it: *error* has struck where no operator was at work."""
+    while instance.parent is not None:
+        instance = instance.parent
+    strike: Any = Strike(engine, instance, error)  # type: ignore[arg-type]
+    engine.immediate.append([0.0, 0, strike, None, None])
 
 
 def forget_state(engine: QueryEngine, standing: Standing) -> None:

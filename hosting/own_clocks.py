@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from hosting.standing import RUNNING, Standing
 from reliable_rx.errors import QueryRefused
 from reliable_rx.event_time import EventTime
+from reliable_rx.interrupts import let_through
 from reliable_rx.operator import Stage
 from reliable_rx.plan import Plan, PlanNode
 from reliable_rx.query import Query, Symbol
@@ -60,8 +61,8 @@ def sources_of(plan: Plan) -> frozenset[str]:
                 inner: Any = node.op.inner(Symbol())
                 if isinstance(inner, Query):
                     found |= sources_of(Plan(inner.node, limits=plan.limits, symbolic=True))
-            except Exception:  # it depends on the value: what it names is added when it is subscribed to
-                continue
+            except BaseException as raised:  # it depends on the value: what it names is added when it is subscribed to
+                let_through(raised)
     return frozenset(found)
 
 

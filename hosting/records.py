@@ -13,6 +13,7 @@ from typing import Any
 
 from checkpoint.code import OtherCode
 from checkpoint.salvage import salvage
+from reliable_rx.interrupts import let_through
 from reliable_rx.rows import Loader
 
 Record = tuple[Any, Any]  # key, row or None for a row that is gone
@@ -47,9 +48,8 @@ def unpacked(chunk: bytes, loader: Loader, bears: type[BaseException]) -> Iterat
     while (start := stream.tell()) < end:
         try:
             yield pickle.load(stream)
-        except KeyboardInterrupt:
-            raise
-        except bears:
+        except bears as raised:
+            let_through(raised)
             stream.seek(start)
             loader.lenient = True
             yield salvage(stream, code=True).value

@@ -20,6 +20,7 @@ from hosting.snapshot import load
 from hosting.statistics import RecoveryFigures
 from hosting.turn import Appear, Create, Turn
 from reliable_rx.errors import invariant
+from reliable_rx.interrupts import let_through
 from reliable_rx.names import query_of
 from reliable_rx.reach import by_name
 
@@ -150,9 +151,10 @@ def turn_of(evaluator: QueryEvaluator, entry: journaling.Entry) -> Turn:
             if plan is None:
                 plan = evaluator.engine.plans.compile_stored(identity, decode(code), limits)
             event_time = None if clock is None else decode(clock)
-        except (OtherCode, KeyboardInterrupt):
+        except OtherCode:
             raise
         except BaseException as error:  # reading a query calls what its author wrote
+            let_through(error)
             evaluator.engine.suspended.spoilt[name] = spoilt.unloadable(error)
             spoilt.check_names(evaluator)
             return Create(name, identity, spoilt.idle_plan(evaluator.engine), (), policy, limits, time)

@@ -36,7 +36,7 @@ from reliable_rx.errors import (
     ValueRefused,
     invariant,
 )
-from reliable_rx.interrupts import is_interrupt
+from reliable_rx.interrupts import let_through
 from reliable_rx.probes import probe
 from reliable_rx.reliable import DeadLetter, Sink, Skipping
 
@@ -277,8 +277,7 @@ def tamed(error: BaseException) -> Exception:
     """Return *error*; what a user's code raised to end the process is an error of the sink. *Raises* interrupts."""
     if isinstance(error, Exception):
         return error
-    if isinstance(error, KeyboardInterrupt) and is_interrupt(error):
-        raise error
+    let_through(error)
     found = ValueRefused(f"the sink raised {error_text(error)}", n=None)
     found.__cause__ = error
     return found

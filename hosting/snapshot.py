@@ -25,6 +25,7 @@ from hosting.spoilt import blank, silence, unloadable, unreadable_rows
 from hosting.standing import Standing, TopRow
 from hosting.suspended import SUSPENDED, Suspended, Taking, is_of_others, load_suspended, suspend, take_over
 from reliable_rx.errors import CheckpointRefused
+from reliable_rx.interrupts import let_through
 from reliable_rx.plan import Plan
 from reliable_rx.rows import Loader, save_instance, save_unit, units
 from reliable_rx.subject import SNAPSHOT, Subject
@@ -115,9 +116,8 @@ class Snapshot:
         token = SNAPSHOT.set(self.engine.epoch)
         try:
             self.blobs.append(encode(records))
-        except KeyboardInterrupt:
-            raise
         except BaseException as error:  # values are the user's, and so is what they raise
+            let_through(error)
             if len(records) == 1:
                 self.spoilt.setdefault(query_of(records[0][0]), error)
             else:
@@ -287,9 +287,8 @@ def load_top(engine: QueryEngine, loader: Taking, top: TopRow, rows: dict[str, d
     """Put one standing query back."""
     try:
         _load_top(engine, loader, top, rows)
-    except KeyboardInterrupt:
-        raise
     except BaseException as error:  # its functions are called, and what they raise is its own
+        let_through(error)
         loader.spoilt.setdefault(top.name, unloadable(error))
     if top.name not in engine.standing and top.name not in engine.suspended:
         blank(engine, top)

@@ -26,6 +26,7 @@ from hosting.reorder import WAITING
 from hosting.standing import RUNNING, Standing, TopRow
 from hosting.turn import Fail, Output
 from reliable_rx.errors import CheckpointRefused, described
+from reliable_rx.interrupts import let_through
 from reliable_rx.names import query_of
 from reliable_rx.plan import NO_LIMITS, Plan
 
@@ -51,7 +52,8 @@ def unreadable_rows(rows: Mapping[str, Mapping[Any, Any]]) -> dict[str, Exceptio
 def first_lost(value: Any) -> Unreadable | None:
     try:
         return next(unreadable_in(value), None)
-    except Exception:  # a value that was read may still refuse to be looked into
+    except BaseException as raised:  # a value that was read may still refuse to be looked into
+        let_through(raised)
         return None
 
 

@@ -14,6 +14,7 @@ from checkpoint.by_value import encode_query
 from checkpoint.codec import decode, encode
 from reliable_rx.errors import QueryRefused, described
 from reliable_rx.identity import contents
+from reliable_rx.interrupts import let_through
 from reliable_rx.plan import Plan
 from reliable_rx.query import parameters
 
@@ -23,9 +24,8 @@ def code_of(plan: Plan) -> bytes:
     try:
         code = encode_query(plan.query)
         decode(code)
-    except KeyboardInterrupt:
-        raise
     except BaseException as error:
+        let_through(error)
         path, what = culprit(plan)
         raise QueryRefused(
             f"{path} cannot be stored: {what or 'the query'} does not survive pickling ({described(error)}); make it "
@@ -81,8 +81,7 @@ def loss(value: Any, *, read: bool = True) -> BaseException | None:
         data = encode(value)
         if read:
             decode(data)
-    except KeyboardInterrupt:
-        raise
     except BaseException as error:
+        let_through(error)
         return error
     return None

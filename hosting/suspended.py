@@ -25,6 +25,7 @@ from hosting.standing import RUNNING, Standing, TopRow
 from hosting.turn import Create
 from reliable_rx.errors import QueryDisposed, described
 from reliable_rx.event_time import EventTime
+from reliable_rx.interrupts import let_through
 from reliable_rx.limits import Limits
 from reliable_rx.rows import Loader, Report, Row, Signature, units
 from reliable_rx.subject import Address
@@ -149,9 +150,8 @@ class Taking(Loader):
     def _load_whole(self, address: Address, row: Row) -> bool:
         try:
             return super()._load(address, row)
-        except KeyboardInterrupt:
-            raise
         except BaseException as error:  # a selector may raise anything
+            let_through(error)
             self.spoilt[address[0]] = unloadable(error)
             return True
 
@@ -186,7 +186,8 @@ def is_of_others(engine: QueryEngine, top: TopRow) -> OtherCode | None:
             decode(engine.suspended.watermarks[top.clock[0]][0])
     except OtherCode as error:
         return error
-    except Exception as error:
+    except BaseException as error:
+        let_through(error)
         if top.name not in engine.suspended.declared:
             raise  # nobody else has its functions
         what = f"code that cannot be loaded ({described(error)})"

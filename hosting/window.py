@@ -21,6 +21,7 @@ from typing import Any
 from hosting.pressure import Pressure, Weights
 from hosting.turn import Output
 from reliable_rx.errors import PositionUnavailable, invariant
+from reliable_rx.interrupts import let_through
 from reliable_rx.reliable import Batch
 
 FIRST = attrgetter("first")
@@ -249,7 +250,8 @@ class Cache(Window):
     def _stream(self, value: Any) -> str:
         try:
             return self.stream_of(value) if self.stream_of is not None else UNKNOWN
-        except Exception:  # what has been fetched is in, whatever it is
+        except BaseException as raised:  # what has been fetched is in, whatever it is
+            let_through(raised)
             LOG.exception("`stream_of` failed: the value is put into stream %r of %s %r", UNKNOWN, self.kind, self.name)
             return UNKNOWN
 

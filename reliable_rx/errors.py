@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from reliable_rx.interrupts import let_through
+
 
 class ReliableRxError(Exception):
     """The common base: catch it to catch everything this library raises on purpose."""
@@ -124,9 +126,8 @@ def text_of(error: BaseException) -> str:
     """Return what *error* says; that of a user may fail at it."""
     try:
         return str.__str__(str(error))
-    except KeyboardInterrupt:
-        raise
     except BaseException as failed:
+        let_through(failed)
         return f"<its text cannot be had: {type(failed).__name__}>"
 
 

@@ -6,12 +6,15 @@ from collections.abc import Iterator
 from functools import cached_property
 from typing import Any
 
+from reliable_rx.interrupts import let_through
+
 
 def pieces(value: Any) -> Any:
     """Return what pickle would make *value* of; its text if that cannot be had."""
     try:
         made = value.__reduce_ex__(4)
-    except Exception:
+    except BaseException as raised:  # a `__reduce__` may raise anything
+        let_through(raised)
         made = None
     if not isinstance(made, tuple):
         return None if " at 0x" in (text := repr(value)) else text

@@ -12,7 +12,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from reliable_rx.alike import Alike
-from reliable_rx.interrupts import is_interrupt
+from reliable_rx.interrupts import let_through
 from reliable_rx.limits import Limits
 from reliable_rx.operator import Linear, Operator, Stage, state_saver
 from reliable_rx.query import (
@@ -262,8 +262,7 @@ class Plan:
         try:
             inner = op.inner(symbol)
         except BaseException as raised:  # what it raises for a symbol counts for nothing: it is called again per value
-            if isinstance(raised, KeyboardInterrupt) and is_interrupt(raised):
-                raise
+            let_through(raised)
             return None
         if not isinstance(inner, Query) or not only_reads(inner.node, symbol):
             return None

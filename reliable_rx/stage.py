@@ -180,6 +180,10 @@ def context(instance: Instance, node: PlanNode) -> Cx:
     return cx
 
 
+ANYWHERE = (RecursionError, MemoryError)
+"""What the interpreter raises wherever it happens to be, and no function by itself."""
+
+
 def exceeded(node: PlanNode, limit: str) -> LimitExceeded:
     """Say which operator grew past which limit."""
     most = getattr(node.plan.limits, limit)
@@ -234,6 +238,12 @@ def end_outer(instance: Instance, node: PlanNode, error: Exception | None) -> No
 
 
 def fail_node(instance: Instance, node: PlanNode, error: Exception) -> None:
-    """End *node* with an error that its step raised, unless the host goes on without the event."""
-    if not instance.world.absorb(instance, node, error):
+    """End *node* with an error that its step raised, unless the host goes on without the event.
+
+    A node that has ended is not told of errors, as in Rx. But what strikes anywhere may have struck between two nodes,
+    or while an error was dealt with: then the row is half done, and what is downstream would wait for ever.
+    """
+    if isinstance(error, ANYWHERE) and (not instance.active & node.bit or isinstance(error.__context__, ANYWHERE)):
+        instance.world.struck(instance, error)
+    elif not instance.world.absorb(instance, node, error):
         finish_node(instance, node, error)

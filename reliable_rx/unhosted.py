@@ -249,6 +249,10 @@ class PlainWorld:
     def effect_failed(self, node: PlanNode, error: Exception) -> None:
         raise Escaped(error) from error
 
+    def struck(self, instance: Instance, error: Exception) -> None:
+        """As with RxPY, it goes to who called."""
+        raise error
+
     def resume(self, instance: Instance, leaf: PlanNode, order: int) -> None:
         raise InternalError("an un-hosted subscription has no checkpoint")
 

@@ -58,6 +58,9 @@ class World(Protocol):
     def blame(self, raised: BaseException, /) -> Exception:
         """Return what a user function has raised as the error of its query; raise what is none."""
 
+    def struck(self, instance: Instance, error: Exception, /) -> None:
+        """The interpreter raised *error* where no operator could deal with it: *instance* cannot go on."""
+
     def effect_failed(self, node: PlanNode, error: Exception, /) -> None:
         """An effect of a part that has ended raised *error*, which nobody in the query can hear any more."""
 

@@ -15,6 +15,7 @@ from typing import Any
 from checkpoint.failures import unavailable
 from hosting.sinks.text import shown
 from reliable_rx.errors import InternalError, SourceFailed, ValueRefused, described, invariant
+from reliable_rx.interrupts import let_through
 from spark_bridge.feeds import record_batch
 from spark_bridge.log.bells import ring
 from spark_bridge.log.columns import canonical
@@ -146,17 +147,15 @@ class MicroBatchSink:
         """Return *values* as rows. *Raises* `ValueRefused`, naming the first that does not have the columns."""
         try:
             return [record_batch(values, self._schema)]
-        except KeyboardInterrupt:
-            raise
-        except BaseException:
+        except BaseException as raised:
+            let_through(raised)
             return [self._batch(n, value) for n, value in enumerate(values, first)]
 
     def _batch(self, n: int, value: Any) -> Any:
         try:
             return record_batch([value], self._schema)
-        except KeyboardInterrupt:
-            raise
         except BaseException as error:
+            let_through(error)
             why = error.message if isinstance(error, SourceFailed) else described(error)
             message = f"value {n:,} cannot be written to {self._where}: {why}; map it to the columns of the log"
             raise ValueRefused(message, n=n) from error

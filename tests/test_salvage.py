@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import pickle
+import signal
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,8 +14,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import reliable_rx as rx
-from checkpoint.codec import encode
+from checkpoint.codec import decode_data, encode
 from checkpoint.salvage import Unreadable, holds_unreadable, salvage
+from hosting import journaling
+from reliable_rx.testing import hostile
 
 
 class RaisesInSetState:
@@ -33,6 +36,16 @@ class TwoArguments(Exception):
 class Exits:
     def __reduce__(self) -> Any:
         return (SystemExit.__init__, (1, 2))
+
+
+class Interrupted:
+    """Is interrupted by a real Ctrl-C while it is read."""
+
+    def __init__(self) -> None:
+        self.x = 1
+
+    def __setstate__(self, state: Any) -> None:
+        signal.raise_signal(signal.SIGINT)
 
 
 class RefusesItems(list[Any]):
@@ -62,7 +75,12 @@ def test_what_can_be_read_is_read_as_ever(value: Any) -> None:
         assert salvage(data, code=False) == (value, ())
 
 
-@pytest.mark.parametrize("bad", [RaisesInSetState(), TwoArguments(1, 2), Exits(), RefusesItems([1, 2]), Trade(1.0)])
+ANYTHING = [each.make() for each in hostile.VALUES if each.kind == hostile.UNREADABLE]
+
+
+@pytest.mark.parametrize(
+    "bad", [RaisesInSetState(), TwoArguments(1, 2), Exits(), RefusesItems([1, 2]), Trade(1.0), *ANYTHING]
+)
 def test_the_rest_survives(bad: Any) -> None:
     """Whatever raises in one part, its neighbours are there, and all references to the part see the same."""
     data = pickle.dumps([bad, [bad], {"k": bad}, 7], 5).replace(b"Trade", b"Trape")
@@ -70,6 +88,17 @@ def test_the_rest_survives(bad: Any) -> None:
     assert isinstance(first, Unreadable)
     assert second[0] is third["k"] is first
     assert seven == 7
+
+
+@pytest.mark.parametrize("read", [lambda data: salvage(data, code=True), decode_data, journaling.leniently])
+def test_an_interrupt_is_no_unreadable_part(read: Any) -> None:
+    """Ctrl-C while something is read ends the process, and is not taken for what a value raises."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            read(pickle.dumps([Interrupted(), 7], 5))
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 def test_no_code_is_loaded() -> None:

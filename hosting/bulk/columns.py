@@ -22,6 +22,7 @@ from hosting.sinks.plain import field_names, to_plain
 from hosting.sinks.text import error_text, to_json
 from hosting.sinks.text import shown as shown_text
 from reliable_rx.errors import InternalError, SourceFailed
+from reliable_rx.interrupts import let_through
 
 PARTITION, POSITION, VALUE = "_partition", "_position", "value"
 FORMAT = 1
@@ -63,7 +64,8 @@ def kind_of(value: Any) -> Kind:
         return native
     try:
         plain = to_plain(value)
-    except Exception:
+    except BaseException as raised:
+        let_through(raised)
         return "json"  # which does not take it either, and says where it stands
     return "json" if isinstance(plain, (list, dict)) else kind_of(plain)
 
@@ -213,7 +215,8 @@ def _fitted(rule: Rule, name: str, index: int, cell: Any) -> Any:
         return None
     try:
         return rule.fit(cell)
-    except Exception as error:  # values are the user's, and so is what they raise
+    except BaseException as error:  # values are the user's, and so is what they raise
+        let_through(error)
         why = str(error) if isinstance(error, (TypeError, ValueError)) else error_text(error)
         raise Misfit(index, f"column {name!r}: {why}") from error
 

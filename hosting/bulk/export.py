@@ -30,6 +30,7 @@ from hosting.bulk.partition import Exported, Order, PartitionExport
 from hosting.positions import Point, bounds_of, position_of
 from hosting.starting import ENDLESS
 from reliable_rx.errors import PositionUnavailable, ReliableRxError, SourceFailed
+from reliable_rx.interrupts import let_through
 from reliable_rx.reliable import Source
 
 EVENTS_PER_FILE = 100_000
@@ -142,7 +143,8 @@ def _at_once(source: Source | Make, order: Order, ends: Mapping[str, int | None]
 def _packed(source: Source | Make) -> bytes:
     try:
         return encode(source)
-    except Exception as error:  # whatever a pickler raises
+    except BaseException as error:  # whatever a pickler raises
+        let_through(error)
         message = (
             f"the source cannot be sent to worker processes ({error}); give a function that makes it, or workers=1"
         )

@@ -22,6 +22,7 @@ import os
 import shutil
 import sys
 from collections.abc import Callable, Sequence
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -40,6 +41,7 @@ from reliable_rx.errors import (
     ValueRefused,
     invariant,
 )
+from reliable_rx.interrupts import let_through
 from reliable_rx.probes import probe
 from reliable_rx.reliable import DeadLetter
 
@@ -91,42 +93,41 @@ class JsonLinesSink:
         self._unsynced_bytes = 0
         self._suspect = False
         self._process = OwnProcess(f"the sink {self._path}")
+        self._epoch: int | None = None
         self._epochs: EpochFile | None = None
         self._mark: FlushedMark | None = None
         self.remark = ""
         """What was found when the file was opened, if that was not as it should be."""
 
     def fence(self, epoch: int, /) -> None:
-        """Take the file from every earlier epoch."""
-        invariant(self._file is None and self._epochs is None, f"the sink {self._path} is fenced once, before it opens")
+        """Take the file from every earlier epoch. Nothing is open behind it."""
+        invariant(self._file is None and self._epoch is None, f"the sink {self._path} is fenced once, before it opens")
         try:
             self._path.parent.mkdir(parents=True, exist_ok=True)
-            self._epochs = EpochFile(self._path, epoch)
-            self._epochs.claim()
-            _sync_directory(self._path.parent)
-        except OSError as error:
-            self.close()
-            if isinstance(error, ReliableRxError):
-                raise
-            raise self._unavailable("fenced", error) from error
-        except BaseException:
-            self.close()
+            with closing(EpochFile(self._path, epoch)) as epochs:
+                epochs.claim()
+                _sync_directory(self._path.parent)
+        except ReliableRxError:
             raise
+        except OSError as error:
+            raise self._unavailable("fenced", error) from error
+        self._epoch = epoch
 
     def open(self, stream: str, /) -> int | None:
         """Lock the file, cut off a torn tail, and return the id behind the last line."""
         invariant(self._file is None, f"the sink {self._path} is opened once")
         try:
             self._file = _open(self._path)
+            self._epochs = None if self._epoch is None else EpochFile(self._path, self._epoch)
             self._own()
             self._recover()
         except OSError as error:
-            self.close()
+            self._release()
             if isinstance(error, ReliableRxError):
                 raise
             raise self._unavailable("opened", error) from error
         except BaseException:
-            self.close()
+            self._release()
             raise
         return self._next
 
@@ -186,9 +187,8 @@ class JsonLinesSink:
         try:
             lines = [f'{{"id":{n},"value":{text(encode(v))}}}\n' for n, v in enumerate(values[skip:], self._next)]
             data = "".join(lines).encode()
-        except KeyboardInterrupt:
-            raise
-        except BaseException:  # `encode` is somebody else's
+        except BaseException as raised:  # `encode` is somebody else's
+            let_through(raised)
             lines = [self._line(n, value) for n, value in enumerate(values[skip:], self._next)]
             data = "".join(lines).encode()
         if len(data) <= UNSYNCED_BYTES_MAX:
@@ -203,9 +203,8 @@ class JsonLinesSink:
         """Write one value with whatever JSON can say. *Raises* `ValueRefused`."""
         try:
             return f'{{"id":{n},"value":{to_json(self._encode(value))}}}\n'
-        except KeyboardInterrupt:
-            raise
         except BaseException as error:
+            let_through(error)
             why = error_text(error)
             remedy = "" if "encode=" in why else "; map it to what JSON has, or give the sink encode="
             message = (
@@ -246,6 +245,14 @@ class JsonLinesSink:
         probe("sink.after_flush")
 
     def close(self) -> None:
+        """Let go of the file; whoever opens the sink again begins anew, and fences it anew."""
+        self._release()
+        self._epoch = None
+
+    def _release(self) -> None:
+        """Close all that is open. What is in the file is found there again."""
+        self._unsynced.clear()
+        self._unsynced_bytes, self._suspect = 0, False
         if self._file is not None:
             self._file.close()
             self._file = None

@@ -27,6 +27,7 @@ from hosting.sinks.sqlite_errors import guard
 from hosting.sinks.text import error_text, shown
 from reliable_rx.choices import names_keywords
 from reliable_rx.errors import CheckpointRefused, PositionUnavailable, ValueRefused, invariant
+from reliable_rx.interrupts import let_through
 from reliable_rx.probes import probe
 from reliable_rx.reliable import DeadLetter
 
@@ -110,7 +111,13 @@ class SqliteTableSink:
         """Take the table, or this partition of it, from every earlier epoch."""
         invariant(not self._open and not self._epoch, f"the sink {self._path} is fenced once, before it opens")
         self._epoch = epoch
-        self._connected("fenced", "")
+        try:
+            self._connected("fenced", "")
+        except BaseException:
+            self._epoch = 0
+            raise
+        finally:
+            self._disconnect()
 
     def open(self, stream: str, /) -> int | None:
         """Return the next id wanted."""
@@ -127,7 +134,7 @@ class SqliteTableSink:
                 self._cells = Cells(self._database.getlimit(sqlite3.SQLITE_LIMIT_LENGTH))
                 return self._register(stream)
         except BaseException:
-            self.close()
+            self._disconnect()
             raise
 
     def write(self, first: int, values: Sequence[Any], /) -> None:
@@ -169,10 +176,17 @@ class SqliteTableSink:
             self._database = None
 
     def close(self) -> None:
+        """Let go of the database; whoever opens the sink again begins anew, and fences it anew."""
+        self._disconnect()
+        self._epoch = 0
+
+    def _disconnect(self) -> None:
+        """Close the connection, and forget what waits for a flush: whoever opens the sink again is asked for it."""
         if self._database is not None:
             self._database.close()
             self._database = None
-        self._open, self._epoch = False, 0
+        self._rows, self._letters, self._end, self._doubtful = [], [], None, False
+        self._open = False
 
     def _check_gap(self, first: int) -> None:
         self._process.check()
@@ -244,15 +258,13 @@ class SqliteTableSink:
         """Return the rows of *values*, and the columns. *Raises* `ValueRefused`, naming the first that does not fit."""
         try:
             return self._rows_of(self._next, values)
-        except KeyboardInterrupt:
-            raise
-        except BaseException:  # a column may be somebody else's function
+        except BaseException as raised:  # a column may be somebody else's function
+            let_through(raised)
             for n, value in enumerate(values, self._next):
                 try:
                     self._rows_of(n, [value])
-                except KeyboardInterrupt:
-                    raise
                 except BaseException as error:
+                    let_through(error)
                     raise self._misfit(n, error) from error
             raise
 

@@ -14,6 +14,7 @@ from decimal import Decimal
 from typing import Any
 
 from reliable_rx.errors import described
+from reliable_rx.interrupts import let_through
 
 ERROR_CHARACTERS_MAX = 10_000
 VALUE_CHARACTERS_MAX = 1_000
@@ -95,9 +96,8 @@ def shown(value: Any, *, most: int = VALUE_CHARACTERS_MAX) -> str:
     """
     try:
         text = digits(value) if type(value) is int else repr(value)
-    except KeyboardInterrupt:
-        raise
-    except BaseException:  # whatever a `__repr__` raises
+    except BaseException as raised:  # whatever a `__repr__` raises
+        let_through(raised)
         text = f"<{type(value).__module__}.{type(value).__qualname__} without a repr>"
     return _safe(text, most)
 

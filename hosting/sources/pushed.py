@@ -16,6 +16,7 @@ from hosting.sources.bad_records import RAW_MAX, reason_of
 from reliable_rx.arguments import cut
 from reliable_rx.choices import OnBadRecord, check_choice
 from reliable_rx.errors import PositionUnavailable, ReliableRxError, SourceFailed, StoreUnavailable, TooLate, described
+from reliable_rx.interrupts import let_through
 from reliable_rx.reliable import Batch, Rejected
 
 VALUE, COMPLETED, ERROR, UNREADABLE = 0, 1, 2, 3
@@ -34,9 +35,8 @@ def stored(value: Any) -> bytes:
         data = encode((VALUE, value))
         if NAMES_A_CLASS in data:  # plain data cannot fail
             decode(data)
-    except KeyboardInterrupt:
-        raise
     except BaseException as error:  # a value's own code may raise anything
+        let_through(error)
         raise TypeError(
             f"a value of type {type(value).__name__} cannot be pushed: it does not survive pickling "
             f"({described(error)}); push plain data"

@@ -28,8 +28,16 @@ from reliable_rx.testing.hostile_classes import (
     Bare,
     Colour,
     Deadly,
+    DeadlyError,
+    DeadlyWhenFilled,
+    DeadlyWhenStored,
     Falsely,
     Holding,
+    InterruptingError,
+    InterruptsWhenCompared,
+    InterruptsWhenFilled,
+    InterruptsWhenRead,
+    InterruptsWhenStored,
     LeavesWhenRead,
     LeavesWhenStored,
     LeavingError,
@@ -43,6 +51,7 @@ from reliable_rx.testing.hostile_classes import (
     Refused,
     Slotted,
     Speechless,
+    StopsWhenRead,
     Telling,
     Text,
     Unequal,
@@ -121,8 +130,15 @@ VALUES: tuple[Hostile, ...] = (
     Hostile("never judged", Falsely),
     Hostile("never read", NeverRead, UNREADABLE),
     Hostile("leaves when read", LeavesWhenRead, UNREADABLE),
+    Hostile("interrupts when compared", InterruptsWhenCompared),
+    Hostile("interrupts when read", InterruptsWhenRead, UNREADABLE),
+    Hostile("interrupts when filled", InterruptsWhenFilled, UNREADABLE),
+    Hostile("stops when read", StopsWhenRead, UNREADABLE),
+    Hostile("deadly when filled", DeadlyWhenFilled, UNREADABLE),
     Hostile("never stored", NeverStored, UNSTORABLE),
     Hostile("leaves when stored", LeavesWhenStored, UNSTORABLE),
+    Hostile("interrupts when stored", InterruptsWhenStored, UNSTORABLE),
+    Hostile("deadly when stored", DeadlyWhenStored, UNSTORABLE),
     Hostile("a lock", threading.Lock, UNSTORABLE),
     Hostile("a lock inside", lambda: {"a": [(threading.Lock(),)]}, UNSTORABLE),
     Hostile("a generator", counting, UNSTORABLE),
@@ -139,6 +155,8 @@ ERRORS: tuple[Hostile, ...] = (
     Hostile("Wordless", Wordless),
     Hostile("Unequal", Unequal),
     Hostile("LeavingError", LeavingError, UNSTORABLE),
+    Hostile("InterruptingError", InterruptingError, UNSTORABLE),
+    Hostile("DeadlyError", DeadlyError, UNREADABLE),
     Hostile("Telling", Telling),
     Hostile("chained", chained),
     Hostile("round about", round_about),
@@ -323,7 +341,7 @@ def keys() -> SearchStrategy[Hashable]:
 def _is_key(value: Any) -> bool:
     try:
         hash(value)
-    except Exception:
+    except (Exception, KeyboardInterrupt):
         return False
     return True
 

@@ -106,6 +106,69 @@ class LeavesWhenRead:
         return leave, ()
 
 
+class InterruptsWhenStored:
+    """Raises what a Ctrl-C raises when it is pickled."""
+
+    def __reduce__(self) -> Any:
+        raise KeyboardInterrupt
+
+
+class InterruptsWhenRead:
+    """Pickles, and raises what a Ctrl-C raises when it is made again."""
+
+    def __reduce__(self) -> Any:
+        return interrupt, ()
+
+
+class InterruptsWhenFilled:
+    """Pickles, and raises what a Ctrl-C raises when it is given its state."""
+
+    def __init__(self) -> None:
+        self.inside = 1
+
+    def __setstate__(self, state: Any) -> None:
+        raise KeyboardInterrupt
+
+
+class InterruptsWhenCompared:
+    """Raises what a Ctrl-C raises when it is compared or hashed, and what is no `Exception` when it is shown."""
+
+    def __repr__(self) -> str:
+        raise Deadly("not to be shown")
+
+    __str__ = __repr__
+
+    def __eq__(self, other: object) -> bool:
+        raise KeyboardInterrupt
+
+    def __hash__(self) -> int:
+        raise KeyboardInterrupt
+
+
+class StopsWhenRead:
+    """Pickles, and raises what closes a generator when it is made again."""
+
+    def __reduce__(self) -> Any:
+        return stop, ()
+
+
+class DeadlyWhenFilled:
+    """Pickles, and raises what is no `Exception` when it is given its state."""
+
+    def __init__(self) -> None:
+        self.inside = 1
+
+    def __setstate__(self, state: Any) -> None:
+        raise Deadly("not to be read")
+
+
+class DeadlyWhenStored:
+    """Raises what is no `Exception` when it is pickled."""
+
+    def __reduce__(self) -> Any:
+        raise Deadly("not to be stored")
+
+
 class NeverCopied:
     """Raises when it is copied, and pickles."""
 
@@ -131,6 +194,14 @@ class Falsely:
 
 def leave() -> Any:
     raise SystemExit(3)
+
+
+def interrupt() -> Any:
+    raise KeyboardInterrupt
+
+
+def stop() -> Any:
+    raise GeneratorExit
 
 
 def itself() -> list[Any]:
@@ -204,6 +275,25 @@ class LeavingError(Exception):
 
     def __reduce__(self) -> Any:
         raise SystemExit(3)
+
+
+class InterruptingError(Exception):
+    """Raises what a Ctrl-C raises when it is pickled, and what is no `Exception` when it is asked for its text."""
+
+    def __reduce__(self) -> Any:
+        raise KeyboardInterrupt
+
+    def __str__(self) -> str:
+        raise Deadly("no words")
+
+    __repr__ = __str__
+
+
+class DeadlyError(Exception):
+    """Raises what is no `Exception` when it is made again."""
+
+    def __reduce__(self) -> Any:
+        return stop, ()
 
 
 class Telling(Exception):

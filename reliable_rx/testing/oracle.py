@@ -81,7 +81,7 @@ class Content:
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Content):
             return NotImplemented
-        with suppress(Exception):
+        with suppress(Exception, KeyboardInterrupt):
             if self.value == other.value:
                 return True
         from checkpoint.plain import shown

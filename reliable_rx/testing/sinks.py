@@ -13,6 +13,7 @@ from contextlib import closing
 from typing import Any
 
 from reliable_rx.errors import ReliableRxError, ValueRefused
+from reliable_rx.interrupts import let_through
 from reliable_rx.reliable import DeadLetter, Sink, Skipping
 from reliable_rx.testing.hostile import VALUES
 
@@ -83,7 +84,8 @@ def _check_nasty(
             expected.append((n, good))
         try:
             sink.flush()
-        except Exception as error:
+        except BaseException as error:
+            let_through(error)
             raise AssertionError(f"check_sink: what `write` has taken can be flushed, also {_named(value)}") from error
 
 
@@ -106,7 +108,8 @@ def _takes(sink: Sink, n: int, values: Sequence[Any], value: Any) -> bool:
         n_said = error.fields.get("n")
         _claim(n_said == n + len(values) // 2, f"`ValueRefused` names the id {n + len(values) // 2}, not {n_said}")
         return False
-    except Exception as error:
+    except BaseException as error:
+        let_through(error)
         kind = "another of our errors" if isinstance(error, ReliableRxError) else "a raw one"
         message = f"check_sink: {_named(value)} is refused with `ValueRefused`, not with {kind}, {type(error).__name__}"
         raise AssertionError(message) from error
@@ -116,7 +119,8 @@ def _takes(sink: Sink, n: int, values: Sequence[Any], value: Any) -> bool:
 def _named(value: Any) -> str:
     try:
         return repr(value)[:80]
-    except Exception:
+    except BaseException as raised:
+        let_through(raised)
         return f"a {type(value).__name__}"
 
 

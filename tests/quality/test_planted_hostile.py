@@ -14,6 +14,7 @@ import planted_checks  # noqa: F401  # which makes the tests importable
 import pytest
 from hostile_world import STATES
 from test_hostile_queries import played
+from test_little_stack import played as stack_played
 from test_poison import (
     test_a_class_that_is_gone,
     test_a_state_that_does_not_pickle_fails_its_query_alone,
@@ -27,12 +28,14 @@ import hosting.plans
 import hosting.recovery
 import hosting.snapshot
 import reliable_rx as rx
+import reliable_rx.interrupts
 from checkpoint import codec, plain, stored_errors
 from checkpoint.code import OtherCode
 from checkpoint.codec import encode
 from hosting import journaling, spoilt
 from hosting.checkpointer import Checkpointer
 from hosting.delivery import Delivery
+from hosting.engine import QueryEngine
 from hosting.records import read_records
 from hosting.snapshot import Snapshot
 from reliable_rx import operators as ops
@@ -88,6 +91,19 @@ def interrupts() -> None:
     test_an_interrupt_stops_the_evaluator_and_takes_no_turn_half(hosting_default)
 
 
+def interruptions() -> None:
+    """Values that raise what a Ctrl-C raises, or what is no `Exception`, when they are stored or read."""
+    for name in ("interrupts when stored", "interrupts when read", "interrupts when filled", "deadly when filled"):
+        played(STATES["buffer"](rx.source("n").pipe(ops.map(Emits(name)))))
+        played(rx.source("n").pipe(ops.map(Emits(name))))
+
+
+def stacks() -> None:
+    """Turns that are taken with little of the stack left."""
+    for headroom in range(15, 30):
+        stack_played(headroom)
+
+
 def classes() -> None:
     """A class that is not there for a while."""
     with pytest.MonkeyPatch.context() as patch:
@@ -99,7 +115,8 @@ def hosting_default(signum: int, frame: Any) -> None:
 
 
 CHECKS: dict[str, Callable[[], None]] = {
-    each.__name__: each for each in (errors, exits, states, values, creations, rows, readers, interrupts, classes)
+    each.__name__: each
+    for each in (errors, exits, states, values, creations, rows, readers, interrupts, classes, interruptions, stacks)
 }
 PLANTS: dict[str, tuple[Plant, str]] = {}
 
@@ -143,7 +160,17 @@ def an_exit_that_goes_through(patch: pytest.MonkeyPatch) -> None:
 
 @planted("interrupts")
 def an_interrupt_taken_for_the_error_of_a_query(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(hosting.blame, "is_interrupt", lambda raised: False)
+    patch.setattr(hosting.blame, "let_through", lambda raised: None)
+
+
+@planted("interruptions")
+def what_a_value_raises_taken_for_an_interrupt(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(reliable_rx.interrupts, "is_interrupt", lambda raised: True)
+
+
+@planted("stacks")
+def an_error_of_a_row_half_done_that_nobody_hears(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(QueryEngine, "struck", lambda self, instance, error: None)
 
 
 @planted("states")
