@@ -92,6 +92,8 @@ class QueryEngine(Delivery, TimeMoves):
         self.effects: dict[str, Exception] = {}  # by path, what the last effect of a part that has ended failed with
         self.news: dict[str, None] | None = None
         """Queries that have failed, were revived, skipped or dropped an event; kept for a host that asks."""
+        self.mishaps: dict[str, tuple[tuple[str, str, int, Any], Exception]] = {}
+        """The last event that a query has skipped, and why, until that host has looked; a replay knows it again."""
 
     @property
     def orders(self) -> int:
@@ -445,7 +447,9 @@ class QueryEngine(Delivery, TimeMoves):
             return False
         self.touch(top)
         top.skipped += 1  # type: ignore[attr-defined]
-        self.tell(top.key)  # type: ignore[arg-type]
+        if self.news is not None:
+            self.news[top.key] = None  # type: ignore[index]
+            self.mishaps[top.key] = self.event, error  # type: ignore[index]
         if policy == "dead_letter":
             bury(self, top, error)  # type: ignore[arg-type]
         return True

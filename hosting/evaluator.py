@@ -24,7 +24,7 @@ from hosting.checkpointer import Checkpointer
 from hosting.closing import close_all
 from hosting.collector import no_collections
 from hosting.companions import Companions
-from hosting.cycles import there_are
+from hosting.disposing import dispose
 from hosting.edit import is_same
 from hosting.engine import QueryEngine
 from hosting.given import check_before_start, check_open, check_options, check_sink, check_source
@@ -44,7 +44,7 @@ from hosting.sources.pushed import PushedStream
 from hosting.starting import Start
 from hosting.statistics import RecoveryFigures
 from hosting.streams import Streams
-from hosting.turn import Create, Dispose, Events, Fail, Output, Resume, Tick, Turn
+from hosting.turn import Create, Events, Fail, Output, Resume, Tick, Turn
 from hosting.turnstile import Turnstile
 from reliable_rx.arguments import check_function
 from reliable_rx.choices import Delivery, OnBadRecord, OnError, Policy, names_keywords
@@ -218,17 +218,15 @@ class QueryEvaluator(Looking):
         if there is None or not is_same(self.engine, there, turn):
             self._take(turn)
             interpreters.resolve(self, name)
+        elif there.error is not None:
+            self.reporter.told_unchanged(name)
 
     def dispose(self, name: str) -> None:
-        """End the query *name* and forget its state; its stream ends with `QueryDisposed` and stays readable."""
-        check_open(closed=self.closed)
-        self._raise_failures()
-        with self.lock:
-            if name not in self.engine.standing and name not in self.engine.suspended:
-                raise KeyError(f"no query is called {name!r}; {there_are(self.engine.standing, name)}")
-            self._take(Dispose(name, self._now()))
-            interpreters.resolve(self, name)
-        self.flush()
+        """End the query *name* and forget its state; its stream ends with `QueryDisposed` and stays readable.
+
+        Queries that read it fail with that, and are named in the log.
+        """
+        dispose(self, name)
 
     def forget(self, stream: str) -> None:
         """Delete the *stream* of a disposed query; durable when this returns. Its ids are not used again."""

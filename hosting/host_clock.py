@@ -23,7 +23,7 @@ from hosting.incidents import Incidents
 
 if TYPE_CHECKING:
     from hosting.engine import QueryEngine
-    from hosting.watermark import Watermark
+    from hosting.watermark import Ahead
 
 SHOWN_MAX = 5
 TOLERANCE_S = 1.0
@@ -82,19 +82,17 @@ class HostClock:
         if engine.timestamps and (ahead_s := engine.clock - self._clock()) > LEAP_S:
             sources = ", ".join(sorted(engine.timestamps)[:SHOWN_MAX])
             what = f"those of {sources} have moved time {span(ahead_s)} ahead of the computer's clock"
-            self._say("events", f"{what}; timers wait for later ones")
-        for mark in list(engine.watermarks.by_name.values()):
-            if mark.ahead is not None:
-                self._tell_ahead(mark, mark.ahead, engine.clock)
+            remedy = "mend `timestamp` (is it in seconds?), or leave it out and give queries a clock with ahead_max_s"
+            self._say("events", f"{what}; timers wait for later ones; {remedy}")
+        while engine.watermarks.ahead:
+            self._tell_ahead(engine.watermarks.ahead.popleft())
 
-    def _tell_ahead(self, mark: Watermark, ahead: tuple[str, str, int, float], now: float) -> None:
-        source, partition, position, time = ahead
-        names = ", ".join(sorted(clock.standing.name for clock in list(mark.members))[:SHOWN_MAX])
+    def _tell_ahead(self, found: Ahead) -> None:
         self._say(
-            f"events of {source}/{partition}",
-            f"the event at position {position:,} has the time {time:,.0f}, {span(time - now)} ahead of the computer's "
-            f"clock; it moves the clock of {names} there, and what comes before is late; refuse such events with "
-            f"ahead_max_s",
+            f"events of {found.source}/{found.partition}",
+            f"the event at position {found.position:,} has the time {found.time:,.0f}, {span(found.ahead_s)} ahead of "
+            f"the computer's clock; it moves the clock of {', '.join(found.queries)} there, and what comes before is "
+            f"late; refuse such events with ahead_max_s",
         )
 
     def _corrected(self, host: float, reached: float) -> float:

@@ -112,8 +112,8 @@ class Incidents:
         """Remember in *logged* what was logged when: a host that is made anew after each failure repeats nothing."""
         self._logged = logged
 
-    def resolve(self, kind: str, subject: str) -> None:
-        """Close an incident, if it is open: what it was about is well again."""
+    def resolve(self, kind: str, subject: str, *, now: str = "is well again") -> None:
+        """Close an incident, if it is open: what it was about is well again, or whatever it is *now*."""
         if not self._open:  # the usual case costs no lock, and next to nothing
             return
         key = (kind, printable(subject, SUBJECT_MAX))
@@ -123,7 +123,7 @@ class Incidents:
             closed = self._open.pop(key, None)
             self._logged.pop(key, None)
         if closed is not None:
-            LOG.info("%s %r is well again", kind, subject)
+            LOG.info("%s %r %s", kind, subject, now)
 
     def open(self) -> tuple[Incident, ...]:
         """Return what still fails or waits, oldest first."""

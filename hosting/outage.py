@@ -10,6 +10,8 @@ from time import monotonic
 
 from hosting.background import RETRY_S, RETRY_S_MAX
 from hosting.incidents import Incidents
+from hosting.lineage import Lineage
+from hosting.partition import Partition
 from reliable_rx.errors import SourceFailed, StoreUnavailable
 
 
@@ -38,7 +40,7 @@ class Outage:
 
     def fail(self, error: SourceFailed) -> None:
         """A source cannot be read: the run ends."""
-        subject = str(error.fields.get("source") or "unknown")
+        subject = declared_name(error) or str(error.fields.get("source") or "unknown")
         self._failed.add(subject)
         self.lasts = True
         self._incidents.report("source", subject, str(error), error=error)
@@ -49,3 +51,14 @@ class Outage:
         self._incidents.resolve("reading", "pushed inputs")
         while self._failed:
             self._incidents.resolve("source", self._failed.pop())
+
+
+def declared_name(error: SourceFailed) -> str | None:
+    """Return the name under which the source is declared that *error* came from; it names itself by a path or topic."""
+    at = error.__traceback__
+    while at is not None:
+        found = at.tb_frame.f_locals.get("self")
+        if isinstance(found, (Partition, Lineage)):
+            return found.source
+        at = at.tb_next
+    return None

@@ -16,19 +16,21 @@ from pathlib import Path
 from time import monotonic
 from typing import TYPE_CHECKING, Any
 
+from checkpoint.stored_errors import trace_of
+from hosting.causes import readers_of, sentence, upstream_of
 from hosting.failure_summary import INCIDENTS_MAX, in_checkpoint, of_incidents, of_queries, own, shortened
 from hosting.held_back import HeldBackWatch
 from hosting.standing import FAILED, Standing
 from hosting.status_file import StatusFile
-from hosting.suspended import disposed
 from hosting.turn import Events
-from reliable_rx.errors import QueryDisposed, StoreUnavailable, described
+from reliable_rx.errors import StoreUnavailable, described
 
 if TYPE_CHECKING:
     from hosting.evaluator import QueryEvaluator
 
 LOG = logging.getLogger("reliable_rx")
 LOOK_S = 0.25
+NAMED_MAX = 20
 STATUS_S, STATUS_IDLE_S = 1.0, 10.0
 JOURNAL_S, COMMIT_S = 5.0, 60.0
 """How long the journal makes no turn durable, and a checkpoint is being committed, before that is told."""
@@ -42,6 +44,9 @@ class Reporter:
         self.incidents = evaluator.incidents
         self.news: dict[str, None] = {}
         evaluator.engine.news = self.news
+        self._unchanged: set[str] = set()
+        self._skips: dict[str, tuple[str, str]] = {}
+        """Of each query that has skipped events the last one, in words, and the traceback."""
         evaluator.journal_worker.told = self.told_journal
         self._held_back = HeldBackWatch(self.incidents)
         self._failed: dict[str, dict[str, Any]] = {}
@@ -61,9 +66,10 @@ class Reporter:
         """After a start: tell once what was so before it."""
         self.news.clear()
         self.evaluator.engine.effects.clear()
+        self.evaluator.engine.mishaps.clear()
         for each in self.evaluator.engine.standing.values():
             if each.status == FAILED:
-                self._told_failed(each, "has failed in an earlier run, at")
+                self._told_failed(each, earlier=True)
         self._tell_sources("had ended in an earlier run")
         for number, warning in enumerate(self.evaluator.warnings, 1):
             self.incidents.report("recovery", f"warning {number}", warning, level=logging.WARNING)
@@ -131,6 +137,7 @@ class Reporter:
 
     def for_checkpoint(self) -> dict[str, Any]:
         """Return what a checkpoint remembers of it."""
+        self.evaluator.time.tell(self.evaluator.engine)  # a short run ends before it is looked for
         if self.news:
             self._tell_queries()
         return in_checkpoint(self.summary())
@@ -174,38 +181,39 @@ class Reporter:
                 self.incidents.resolve("query", name)
                 self._failed.pop(name, None)
             else:
-                self._told_failed(standing, "has failed at")
+                self._told_failed(standing)
             self._tell_dropped(name, standing)
 
-    def _told_failed(self, standing: Standing, what: str) -> None:
-        failure, error = standing.failure, standing.error
-        at = "an event that is not known" if failure is None else failure.at
-        why = "" if error is None else described(error)
+    def _told_failed(self, standing: Standing, *, earlier: bool = False) -> None:
+        engine, failure, error = self.evaluator.engine, standing.failure, standing.error
+        upstream = upstream_of(engine, standing)
+        trace = "" if failure is None or upstream is not None else failure.trace
         self._failed[standing.name] = {
             "name": standing.name,
-            "error": why,
+            "error": "" if error is None else described(error),
             "emitted": standing.emitted,
             "failed_at": None if failure is None else failure.at._asdict(),
-            "trace": "" if failure is None else failure.trace,
+            "upstream": "" if upstream is None else upstream.name,
+            "trace": trace,
         }
-        self.incidents.report(
-            "query", standing.name,
-            f"{what} {at}: {why}; {self._remedy(standing)}",
-            trace="" if failure is None else failure.trace,
-        )  # fmt: skip
+        message = sentence(engine, standing, earlier=earlier, unchanged=standing.name in self._unchanged)
+        self.incidents.report("query", standing.name, message, trace=trace)
 
-    def _remedy(self, standing: Standing) -> str:
-        """Say what to do about a query that has failed: where a query that it reads has ended it, mend that one."""
-        name, error, standings = standing.name, standing.error, self.evaluator.engine.standing
-        again = f"`reliable-rx restart STORE {name}`"
-        for source in sorted(standing.plan.sources):
-            if isinstance(error, QueryDisposed) and error.message == disposed(source).message:
-                return f"it reads the stream of {source!r}, which was disposed of; {again} once that is there again"
-            upstream = standings.get(source)
-            theirs = None if upstream is None else upstream.error
-            if theirs is not None and error is not None and described(theirs) == described(error):
-                return f"it reads the stream of {source!r}, which has failed; mend that one, then {again}"
-        return f"mend its function (an edited query runs again) or give it a policy; if the world was wrong, {again}"
+    def told_unchanged(self, name: str) -> None:
+        """A query that has failed was declared as it is: it does not run again by that."""
+        self._unchanged.add(name)
+        if self._has_begun:
+            LOG.warning(
+                "query %r was created as it is, and has failed: edit it, or restart(%r) runs it again", name, name
+            )
+
+    def told_disposed(self, name: str) -> None:
+        """A query is about to be disposed of: its stream ends for those that read it."""
+        if found := readers_of(self.evaluator.engine, name):
+            more = f" and {len(found) - NAMED_MAX:,} more" if len(found) > NAMED_MAX else ""
+            LOG.warning(
+                "query %r is disposed of, and its stream ends for %s%s", name, ", ".join(found[:NAMED_MAX]), more
+            )
 
     def _tell_effects(self) -> None:
         effects = self.evaluator.engine.effects
@@ -231,8 +239,14 @@ class Reporter:
         if standing is not None and skipped:
             fate = f"put into the stream {name}.dead_letters" if standing.policy == "dead_letter" else "lost"
             message = f"could not digest {counted(skipped)} so far: {fate}"
-            self.incidents.report("skipped", name, message, level=logging.WARNING)
+            if (mishap := self.evaluator.engine.mishaps.pop(name, None)) is not None:
+                (source, partition, position, _), error = mishap
+                where = f"; the last, {source}/{partition} event {position:,}: {described(error)}"
+                self._skips[name] = where, trace_of(error)
+            where, trace = self._skips.get(name, ("", ""))
+            self.incidents.report("skipped", name, f"{message}{where}", trace=trace, level=logging.WARNING)
         else:
+            self._skips.pop(name, None)
             self.incidents.resolve("skipped", name)
         clock = None if standing is None else standing.clock
         if clock is not None and clock.late:

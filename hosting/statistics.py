@@ -6,6 +6,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from hosting.causes import upstream_of
 from hosting.companions import CompanionFigures
 from hosting.cycles import there_are
 from hosting.failure import FailedAt
@@ -46,7 +47,8 @@ class QueryFigures:
     """One standing query: *emitted* counts notifications, *waiting* those its slowest holder has not acknowledged.
 
     *holders* gives the next id of each holder of its stream.
-    A failed one has its *error*, the event at which it *failed_at* and the traceback as text in *trace*; *skipped*
+    A failed one has its *error*, the event at which it *failed_at* and the traceback as text in *trace*, or the query
+    or source that it reads and has failed with in *upstream*; *skipped*
     counts the events that its policy has skipped. On event time *clock* is the query's own, *held* counts the events
     that wait for it, *late* those that came behind; *held_back* says for which partition they wait.
     """
@@ -66,6 +68,7 @@ class QueryFigures:
     skipped: int = 0
     held_back: HeldBack | None = None
     holders: dict[str, int] = field(default_factory=dict)
+    upstream: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,6 +143,7 @@ def query_figures(evaluator: QueryEvaluator, name: str) -> QueryFigures:
         standing.skipped,
         None if clock is None else held_back(clock),
         {} if stream is None else dict(stream.holders),
+        "" if (upstream := upstream_of(engine, standing)) is None else upstream.name,
     )
 
 

@@ -7,12 +7,13 @@ timer on the engine's own clock is due. It never goes back.
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import accumulate
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from checkpoint.by_value import encode_query
 from checkpoint.code import OtherCode
@@ -26,6 +27,8 @@ if TYPE_CHECKING:
     from reliable_rx.instance import Timer
 
 INFINITE = float("inf")
+NAMED_MAX = 5
+AHEAD_MAX = 100
 AHEAD_S = 7 * 86_400.0
 """How far ahead of the computer's clock an event is worth a word."""
 Saved = tuple[bytes, list[str], float, list[Any], Any, dict[str, Any]]
@@ -39,6 +42,17 @@ class Mark:
     high: float
     seen: float
     ended: bool = False
+
+
+class Ahead(NamedTuple):
+    """An event far ahead of the computer's clock, and the queries whose clock it moves there."""
+
+    source: str
+    partition: str
+    position: int
+    time: float
+    ahead_s: float
+    queries: list[str]
 
 
 class Watermark:
@@ -130,6 +144,8 @@ class Watermark:
             mark.high = high
             if high > self.engine.clock + AHEAD_S and self.ahead is None and not self.engine.timestamps:
                 self.ahead = (source, partition, positions[stamps.index(high)], high)
+                names = sorted(clock.standing.name for clock in self.members)[:NAMED_MAX]
+                self.engine.watermarks.ahead.append(Ahead(*self.ahead, high - self.engine.clock, names))
         channel = (source, partition)
         for clock in list(self.members):
             if clock.mapper is None:
@@ -277,6 +293,8 @@ class Watermarks:
         self.engine = engine
         self.by_name: dict[str, Watermark] = {}
         self.by_source: dict[str, list[Watermark]] = {}
+        self.ahead: deque[Ahead] = deque(maxlen=AHEAD_MAX)
+        """What a host has still to tell, also of queries that have ended since."""
 
     def __bool__(self) -> bool:
         return bool(self.by_name)

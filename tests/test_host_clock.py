@@ -239,6 +239,20 @@ def test_an_event_far_ahead_is_told_with_its_position() -> None:
     assert evaluator.query("q").late == 2
 
 
+@pytest.mark.parametrize("stamped", [False, True], ids=["the query's clock", "the source's timestamp"])
+def test_an_event_far_ahead_is_told_by_a_run_that_is_over_at_once(stamped: bool) -> None:
+    """Also where the query has ended before anybody looked, and where the source says the times."""
+    with QueryEvaluator(MemoryStore(), clock=lambda: 100.0) as evaluator:
+        timestamp = float if stamped else None
+        evaluator.source("n", ListSource([100.0, 100.0 + CENTURY, 102.0], timestamp=timestamp))
+        evaluator.create("q", rx.source("n"), clock=event_time(float, ahead_max_s=math.inf))
+        evaluator.run()
+        evaluator.checkpoint()
+        (incident,) = [each for each in evaluator.statistics().incidents if each.kind == "clock"]
+        assert evaluator.query("q").status == "completed"
+    assert "ahead of the computer's clock" in incident.message and "ahead_max_s" in incident.message
+
+
 @pytest.mark.parametrize("policy", ["skip", "dead_letter"])
 def test_events_too_far_ahead_are_refused(policy: str) -> None:
     """With `ahead_max_s` such an event goes to the query's policy and moves no clock; those around it are taken."""

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from importlib.util import find_spec
 from typing import Any, Protocol
 
+from hosting.causes import short_cause
 from hosting.cli.wording import moment, plural, say, size, span, table
 from hosting.companions import CompanionFigures
 from hosting.evaluator import QueryEvaluator
@@ -24,6 +25,8 @@ PLAIN_INTERVAL_S = 2.0
 SHOWN_MAX = 16
 HANG_S = 10.0
 """How long one step of the loop is at work before that is told."""
+ASK_S = 0.25
+"""How long the display waits for a sample: a longer turn is shown at the next line."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -253,7 +256,7 @@ def query_lines(now: Sample, before: Sample) -> Iterator[str]:
 def remark(query: QueryFigures) -> str:
     """Say why a query has failed, or what it waits for."""
     if query.error:
-        return query.error if query.failed_at is None else f"{query.error} (at {query.failed_at})"
+        return short_cause(query.error, query.failed_at, query.upstream)
     return "" if query.held_back is None else f"{query.held_back.waiting:,} events wait for {query.held_back}"
 
 
@@ -267,7 +270,8 @@ class Monitor:
     """Shows an evaluator for as long as it is entered.
 
     It is made in the thread of the loop, which takes the samples itself, between two turns and when asked: a thread
-    that waits for the lock of a busy loop waits long. A loop that is in one step for `HANG_S` is told of.
+    that waits for the lock of a busy loop waits long. What is shown was taken just then, or as soon as the turn at work
+    is over. A loop that is in one step for `HANG_S` is told of.
     """
 
     def __init__(self, evaluator: QueryEvaluator, view: View) -> None:
@@ -275,7 +279,7 @@ class Monitor:
         self.view = view
         self.wanted = False
         self.latest = self.shown = sample(evaluator)
-        self.done = threading.Event()
+        self.done, self.taken = threading.Event(), threading.Event()
         self.loop = threading.get_ident()
         self.thread = threading.Thread(target=self._watch, name="display", daemon=True)
 
@@ -284,24 +288,32 @@ class Monitor:
         if self.wanted:
             self.latest = sample(self.evaluator)
             self.wanted = False
+            self.taken.set()
 
     def _watch(self) -> None:
         while not self.done.wait(min(self.view.interval_s, HANG_S)):
             since = self.evaluator.working.since
             if since is not None and (at_work_s := time.time() - since) >= HANG_S:
                 self.evaluator.reporter.tell_hang(at_work_s, self.loop)
-            if not self.wanted and self.latest is not self.shown:
+            self._ask()
+            if self.latest is not self.shown and not self.done.is_set():
                 self.view.show(self.latest, self.shown)
                 self.shown = self.latest
-            self.wanted = True
+
+    def _ask(self) -> None:
+        """Have the loop take a sample, and wait for it for a moment."""
+        self.taken.clear()
+        self.wanted = True
+        self.evaluator.wake()
+        self.taken.wait(ASK_S)
 
     def __enter__(self) -> Monitor:
-        self.wanted = True
         self.thread.start()
         return self
 
     def __exit__(self, *error: object) -> None:
         self.done.set()
+        self.taken.set()
         self.thread.join()
         last = sample(self.evaluator)
         self.view.close(last, self.shown)

@@ -14,6 +14,7 @@ from pathlib import Path
 
 from checkpoint import SqliteStore
 from hosting.app import App, Options, made
+from hosting.causes import readers_of
 from hosting.cli.loading import load_app, reach, stored_in
 from hosting.cli.store_status import left_open
 from hosting.cli.wording import BadUsage, log_nothing, say
@@ -70,8 +71,11 @@ def dispose(directory: Path, query: str, *, app: str | None) -> int:
     """End *query* and forget its state; its stream stays readable."""
 
     def act(evaluator: QueryEvaluator) -> str:
+        readers = readers_of(evaluator.engine, query)
         evaluator.dispose(query)
-        return f"{query} is disposed of, its stream stays; an app that still declares it creates it anew when it starts"
+        ends = f"; it has ended for those that read it: {', '.join(readers)}" if readers else ""
+        anew = "an app that still declares it creates it anew when it starts"
+        return f"{query} is disposed of, its stream stays{ends}; {anew}"
 
     return change(directory, query, app, act)
 

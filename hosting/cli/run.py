@@ -152,7 +152,9 @@ def farewell(evaluator: QueryEvaluator, *, stopped: bool) -> int:
     )
     failures = [figures for name in evaluator.queries() if (figures := evaluator.query(name)).error]
     for figures in failures[:10]:
-        at = "" if figures.failed_at is None else f" at {figures.failed_at}"
+        at = f" with {figures.upstream!r}" if figures.upstream else ""
+        if figures.failed_at is not None and not at:
+            at = f" at {figures.failed_at}"
         complain(f"query {figures.name!r} has failed{at}: {figures.error}")
     others = [each for each in statistics.incidents if each.kind != "query"]
     for incident in others[:10]:

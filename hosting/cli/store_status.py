@@ -210,7 +210,9 @@ def where(failed: dict[str, Any]) -> tuple[str, str]:
     if failed["failed_at"] is None:
         return "", ""
     at = FailedAt(**failed["failed_at"])
-    return str(at), moment(at.time) if at.time > A_LONG_TIME_AGO else ""
+    return f"with {failed['upstream']!r}" if failed.get("upstream") else str(at), moment(
+        at.time
+    ) if at.time > A_LONG_TIME_AGO else ""
 
 
 def incident_lines(incidents: list[dict[str, Any]]) -> Iterator[str]:

@@ -150,11 +150,14 @@ class Leases:
     def look(self) -> None:
         """Close the incidents of partitions that have run for long enough, or are at work elsewhere."""
         with self.lock:
+            here = {str(each) for each in self.membership.channels}
             held = self.membership.failures.failing(self.membership.channels.keys())
             over = {} if self.membership.leaving else {str(each): each for each in self.broken.keys() - set(held)}
         for each in self.incidents.open():
             if each.kind == "partition" and each.subject in over:
-                self.incidents.resolve(each.kind, each.subject)
+                passed_on = "is not tried here any more: another node is to have it"
+                now = "is well again" if each.subject in here else passed_on
+                self.incidents.resolve(each.kind, each.subject, now=now)
                 self.broken.pop(over[each.subject], None)
 
     def fenced(self, lease: Lease) -> None:

@@ -120,8 +120,9 @@ class SmallDisk(FolderStores):
         raise StoreUnavailable("the disk is full")
 
 
-def test_a_full_disk_on_one_node_moves_its_partitions(tmp_path: Path) -> None:
-    """What one node cannot open goes to one that can, within a few attempts; status says who could not."""
+def test_a_full_disk_on_one_node_moves_its_partitions(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """What one node cannot open goes to one that can, within a few attempts, and the one does not say it is well."""
+    caplog.set_level(logging.INFO, "reliable_rx")
     logs = Logs("abcd")
     world = World(tmp_path, sums(logs))
     with world.node("full", pauses=QUICKLY) as full:
@@ -129,6 +130,10 @@ def test_a_full_disk_on_one_node_moves_its_partitions(tmp_path: Path) -> None:
         until(lambda: len(full.agents) == 4 or full.incidents.open())
         with world.node("well") as well:
             until(lambda: len(well.agents) == 4, "all partitions on the node that can")
+            until(lambda: not full.incidents.open(), "the other one has nothing to tell of them any more")
+            said = [each.getMessage() for each in caplog.records]
+            assert not [each for each in said if each.startswith("partition 'logs/") and "is well again" in each]
+            assert [each for each in said if "is not tried here any more: another node" in each]
             for name in logs.values:
                 logs.add(name, 1, end=True)
             until(lambda: all(len(world.came.get(("sums", name), ())) == 1 for name in "abcd"))

@@ -1,0 +1,89 @@
+"""Why a query has failed and what to do about it, in a sentence: by itself, or with what it reads.
+
+A query ends with the error of the stream or source that it reads. Then neither an event of its own nor the traceback
+says anything: the other one is named, which has both. Which it was is read off the errors, not stored: after a restart
+the two are different objects, with the same text.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, NamedTuple
+
+from hosting.cycles import name_of
+from hosting.suspended import disposed
+from reliable_rx.errors import QueryDisposed, described
+from reliable_rx.names import ENDINGS
+
+if TYPE_CHECKING:
+    from hosting.engine import QueryEngine
+    from hosting.standing import Standing
+
+
+class Upstream(NamedTuple):
+    """What a failed query reads and has failed with: a query, one that was disposed of, or a source."""
+
+    name: str
+    kind: str
+
+
+def upstream_of(engine: QueryEngine, standing: Standing) -> Upstream | None:
+    """Return what *standing* has failed with; None if it has failed by itself, or not at all."""
+    error, failure = standing.error, standing.failure
+    if error is None or (failure is not None and failure.at.source):
+        return None
+    why = described(error)
+    for name in sorted(standing.plan.sources):
+        if isinstance(error, QueryDisposed) and error.message == disposed(name).message:
+            return Upstream(name, "disposed")
+        upstream = engine.standing.get(name)
+        theirs = engine.failures.get(name) if upstream is None else upstream.error
+        if theirs is not None and described(theirs) == why:
+            return Upstream(name, "source" if upstream is None else "query")
+    return None
+
+
+def sentence(engine: QueryEngine, standing: Standing, *, earlier: bool, unchanged: bool) -> str:
+    """Say what *standing* has failed with, and what to do; *earlier*: in a run before, *unchanged*: as it is declared.
+
+    A query that is edited runs again, and so do those that have failed with it.
+    """
+    name, failure = standing.name, standing.failure
+    why = "" if standing.error is None else described(standing.error)
+    again, when = f"`reliable-rx restart STORE {name}`", "has failed in an earlier run" if earlier else "has failed"
+    match upstream_of(engine, standing):
+        case Upstream(source, "query"):
+            remedy = "it reads that one's stream; mend that one, and this one runs again with it"
+            return f"{when} with {source!r} ({why}): {remedy}"
+        case Upstream(source, "disposed"):
+            return f"{when} with {source!r}, which was disposed of; {again} once that one is there again"
+        case Upstream(source, _):
+            return f"{when} with the source {source!r} ({why}): mend that and read it anew, then {again}"
+    at = "an event that is not known" if failure is None else failure.at
+    where = f"{when}, at {at}" if earlier else f"{when} at {at}"
+    mend = "mend its function (an edited query runs again) or give it a policy; if the world was wrong"
+    return f"{where}: {why}; {'its declaration is unchanged: ' if unchanged else ''}{mend}, {again}"
+
+
+def short_cause(error: str, failed_at: object, upstream: str) -> str:
+    """Return *error* and where it was, in short.
+
+    >>> short_cause("KeyError: 'price'", None, "orders"), short_cause("KeyError: 'price'", "n/0 event 7", "")
+    ("KeyError: 'price' (with 'orders')", "KeyError: 'price' (at n/0 event 7)")
+    """
+    if upstream:
+        return f"{error} (with {upstream!r})"
+    return error if failed_at is None else f"{error} (at {failed_at})"
+
+
+def readers_of(engine: QueryEngine, name: str) -> list[str]:
+    """Name the queries that read the stream of *name*, or what it sets aside, at the moment."""
+    return sorted({each for stream in (name, *(name + ending for ending in ENDINGS)) for each in _read(engine, stream)})
+
+
+def _read(engine: QueryEngine, stream: str) -> Iterator[str]:
+    route = engine.routes.get(stream)
+    if route is not None:
+        yield from (name_of(instance) for instance, _ in route.readers())
+    for mark in engine.watermarks.by_source.get(stream, ()):
+        yield from (clock.standing.name for clock in mark.members)

@@ -1,0 +1,27 @@
+"""Disposing of a query: its state is forgotten, and its stream ends for those that read it, who are named."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from hosting import interpreters
+from hosting.cycles import there_are
+from hosting.given import check_open
+from hosting.turn import Dispose
+
+if TYPE_CHECKING:
+    from hosting.evaluator import QueryEvaluator
+
+
+def dispose(evaluator: QueryEvaluator, name: str) -> None:
+    """End the query *name*. *Raises* `KeyError` if there is none."""
+    check_open(closed=evaluator.closed)
+    evaluator._raise_failures()
+    with evaluator.lock:
+        engine = evaluator.engine
+        if name not in engine.standing and name not in engine.suspended:
+            raise KeyError(f"no query is called {name!r}; {there_are(engine.standing, name)}")
+        evaluator.reporter.told_disposed(name)
+        evaluator._take(Dispose(name, evaluator._now()))
+        interpreters.resolve(evaluator, name)
+    evaluator.flush()
