@@ -1,19 +1,17 @@
-"""The generic checks, each with a bounded number of examples, as the planted bugs meet them."""
+"""The generic checks, each with a bounded number of examples, and the planted bugs that each of them must find."""
 
 from __future__ import annotations
 
+import gc
 import itertools
-import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-sys.path.insert(0, str(Path(__file__).parents[2]))
-sys.path.insert(0, str(Path(__file__).parents[1]))
-
 import pytest
 from every_case import CASES
+from lanes import at_each_commit
 from sinks_world import SinkWorld
 from test_code_changes import CHANGES, modules, test_the_change_comes_behind_what_was_done
 from test_edit_reports import check_edits
@@ -144,21 +142,6 @@ def sinks() -> None:
         test_every_flipped_bit_of_a_flushed_file(place)
 
 
-TIMES = 10
-
-
-def must_find(check: str) -> None:
-    """Hold that a check fails, run a bounded number of times: by chance one of them may miss the bug that is there.
-
-    A plant whose parameters are no longer those of what it replaces is no bug, and is not found but reported.
-    """
-    with pytest.raises(Exception) as caught:
-        for _ in range(TIMES):
-            CHECKS[check]()
-    if isinstance(caught.value, TypeError) and "<locals>" in str(caught.value):
-        raise caught.value
-
-
 CHECKS: dict[str, Callable[[], None]] = {
     "queries": queries,
     "windows": lambda: check_query(WINDOWS, examples=60),
@@ -177,3 +160,52 @@ CHECKS: dict[str, Callable[[], None]] = {
     "edits": edits,
     "code changes": code_changes,
 }
+
+Plant = Callable[[pytest.MonkeyPatch], None]
+TIMES = 10
+
+
+class Plants:
+    """Planted bugs under the names of their functions, each with the check that must find it."""
+
+    def __init__(
+        self,
+        checks: Mapping[str, Callable[..., Any]] = CHECKS,
+        *,
+        times: int = 1,
+        raises: type[BaseException] | tuple[type[BaseException], ...] = Exception,
+    ) -> None:
+        self.checks, self.times, self.raises = checks, times, raises
+        self.bugs: dict[str, tuple[Plant, str]] = {}
+
+    def __call__(self, check: str) -> Callable[[Plant], Plant]:
+        """Register a bug under its function's name, and the check that must find it."""
+
+        def register(plant: Plant) -> Plant:
+            self.bugs[plant.__name__.replace("_", " ")] = (plant, check)
+            return plant
+
+        return register
+
+    def names(self, *, dear: Sequence[str] = ()) -> list[Any]:
+        """Return a parameter for each; those that are *dear* are found at each commit only."""
+        assert set(dear) <= set(self.bugs), dear
+        return [at_each_commit(name) if name in dear else name for name in self.bugs]
+
+    def must_be_found(self, name: str, patch: pytest.MonkeyPatch, *given: Any) -> None:
+        """Plant a bug and hold that its check fails, run a bounded number of times: by chance one may miss the bug.
+
+        A plant whose parameters are no longer those of what it replaces is no bug, and is not found but reported.
+        """
+        plant, check = self.bugs[name]
+        plant(patch)
+        collects = gc.isenabled()
+        try:
+            with pytest.raises(self.raises) as caught:
+                for _ in range(self.times):
+                    self.checks[check](*given)
+        finally:
+            if collects:
+                gc.enable()  # an evaluator that the bug stops within a checkpoint is not closed
+        if isinstance(caught.value, TypeError) and "<locals>" in str(caught.value):
+            raise caught.value

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 from lanes import at_each_commit
-from planted_checks import CHECKS, must_find
+from planted_checks import CHECKS, TIMES, Plants
 
 import hosting.edit
 import hosting.snapshot
@@ -30,18 +30,7 @@ from reliable_rx import identity, rows
 from reliable_rx.instance import Instance
 from reliable_rx.operator import Operator
 
-Plant = Callable[[pytest.MonkeyPatch], None]
-PLANTS: dict[str, tuple[Plant, str]] = {}
-
-
-def planted(check: str) -> Callable[[Plant], Plant]:
-    """Register a bug under its function's name, and the check that must find it."""
-
-    def register(plant: Plant) -> Plant:
-        PLANTS[plant.__name__.replace("_", " ")] = (plant, check)
-        return plant
-
-    return register
+planted = Plants(times=TIMES)
 
 
 @planted("edits")
@@ -293,9 +282,7 @@ def digests_not_compared(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(journaling, "compare", lambda *args: [])
 
 
-@pytest.mark.parametrize("name", [at_each_commit(name) if name in DEAR else name for name in PLANTS])
+@pytest.mark.parametrize("name", planted.names(dear=DEAR))
 def test_a_planted_bug_is_found(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """The generic check named beside the bug fails under it."""
-    plant, check = PLANTS[name]
-    plant(monkeypatch)
-    must_find(check)
+    planted.must_be_found(name, monkeypatch)

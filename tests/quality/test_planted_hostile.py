@@ -6,13 +6,12 @@ function and state in an app of other queries, killed and opened again.
 
 from __future__ import annotations
 
-import gc
 from collections.abc import Callable
 from typing import Any
 
-import planted_checks  # noqa: F401  # which makes the tests importable
 import pytest
 from hostile_world import STATES
+from planted_checks import Plants
 from test_hostile_queries import played
 from test_little_stack import played as stack_played
 from test_poison import (
@@ -41,8 +40,6 @@ from hosting.snapshot import Snapshot
 from reliable_rx import operators as ops
 from reliable_rx.errors import described
 from reliable_rx.testing.hostile import Emits, Raises
-
-Plant = Callable[[pytest.MonkeyPatch], None]
 
 
 def errors() -> None:
@@ -118,17 +115,7 @@ CHECKS: dict[str, Callable[[], None]] = {
     each.__name__: each
     for each in (errors, exits, states, values, creations, rows, readers, interrupts, classes, interruptions, stacks)
 }
-PLANTS: dict[str, tuple[Plant, str]] = {}
-
-
-def planted(check: str) -> Callable[[Plant], Plant]:
-    """Register a bug under its function's name, and the check that must find it."""
-
-    def register(plant: Plant) -> Plant:
-        PLANTS[plant.__name__.replace("_", " ")] = (plant, check)
-        return plant
-
-    return register
+planted = Plants(CHECKS, raises=BaseException)
 
 
 @planted("errors")
@@ -244,17 +231,11 @@ def test_passes_without_a_bug(name: str) -> None:
 
 
 @pytest.mark.leaves  # what a check leaves that has failed
-@pytest.mark.parametrize("name", PLANTS)
+@pytest.mark.parametrize("name", planted.names())
 def test_a_planted_bug_is_found(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """The check named beside the bug fails under it."""
-    plant, check = PLANTS[name]
-    plant(monkeypatch)
     try:
-        CHECKS[check]()
-    except BaseException:
-        return
+        planted.must_be_found(name, monkeypatch)
     finally:
         monkeypatch.undo()
         plain._named_road.cache_clear()
-        gc.enable()  # an evaluator that the bug stops within a checkpoint is not closed here
-    pytest.fail(f"nobody found: {name}")

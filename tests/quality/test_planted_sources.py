@@ -17,6 +17,7 @@ import test_checkpoint_cells as cells
 import test_reading_fails as reading
 import test_sources_hostile as hostile_files
 from lanes import at_each_commit
+from planted_checks import Plants
 
 import checkpoint.database
 import hosting.evaluator
@@ -29,20 +30,6 @@ from hosting.sources.lanes import Lane
 from hosting.sources.text_files import JsonLinesFile, TextFile
 from hosting.turn import Rejects
 from reliable_rx.reliable import Batch
-
-Plant = Callable[[pytest.MonkeyPatch], None]
-PLANTS: dict[str, tuple[Plant, str]] = {}
-
-
-def planted(check: str) -> Callable[[Plant], Plant]:
-    """Register a bug under its function's name, and the check that must find it."""
-
-    def register(plant: Plant) -> Plant:
-        PLANTS[plant.__name__.replace("_", " ")] = (plant, check)
-        return plant
-
-    return register
-
 
 # -- the generic checks
 
@@ -110,6 +97,7 @@ CHECKS: dict[str, Callable[[Path, pytest.MonkeyPatch], None]] = {
     "stores": stores,
     "disks": disks,
 }
+planted = Plants(CHECKS, raises=(Exception, pytest.fail.Exception))
 
 
 # -- the bugs
@@ -209,13 +197,9 @@ def test_passes_without_a_bug(name: str, tmp_path: Path, monkeypatch: pytest.Mon
 
 
 @pytest.mark.leaves  # what a check leaves that has failed
-@pytest.mark.parametrize("name", PLANTS)
+@pytest.mark.parametrize("name", planted.names())
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning", "ignore::ResourceWarning")
 def test_a_planted_bug_is_found(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The generic check named beside the bug fails under it."""
-    plant, check = PLANTS[name]
-    plant(monkeypatch)
-    with pytest.raises((Exception, pytest.fail.Exception)) as caught:
-        CHECKS[check](tmp_path, monkeypatch)
-    assert not isinstance(caught.value, TypeError) or "<locals>" not in str(caught.value)
+    planted.must_be_found(name, monkeypatch, tmp_path, monkeypatch)
     shutil.rmtree(tmp_path)

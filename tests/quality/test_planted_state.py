@@ -8,9 +8,8 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from lanes import at_each_commit
-from planted_checks import must_find
-from test_planted_engine import Plant, changed_header, changed_rows
+from planted_checks import TIMES, Plants
+from test_planted_engine import changed_header, changed_rows
 
 import hosting.snapshot
 from hosting import journaling, recovery
@@ -31,19 +30,10 @@ from reliable_rx.stage import Cx
 
 pytestmark = [pytest.mark.usefixtures("unshrunk"), pytest.mark.leaves]  # what a check leaves that has failed
 DEAR = ("positions saved after the rows and not with them", "a replay buffer dropped before the consumer has it",
-        "a tick that is not taken again", "the order of eviction not saved")  # fmt: skip
+        "a tick that is not taken again", "the order of eviction not saved",
+        "a query whose failure is told to nobody", "a revived query that counts as failed")  # fmt: skip
 """What is found only after many examples."""
-PLANTS: dict[str, tuple[Plant, str]] = {}
-
-
-def planted(check: str) -> Any:
-    """Register a bug under its function's name, and the check that must find it."""
-
-    def register(plant: Plant) -> Plant:
-        PLANTS[plant.__name__.replace("_", " ")] = (plant, check)
-        return plant
-
-    return register
+planted = Plants(times=TIMES)
 
 
 # -- the journal and what it refers to
@@ -270,9 +260,7 @@ def a_checkpoint_that_fails_unheard(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Reporter, "told_checkpoint", lambda self, trouble: None)
 
 
-@pytest.mark.parametrize("name", [at_each_commit(name) if name in DEAR else name for name in PLANTS])
+@pytest.mark.parametrize("name", planted.names(dear=DEAR))
 def test_a_planted_bug_is_found(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """The generic check named beside the bug fails under it."""
-    plant, check = PLANTS[name]
-    plant(monkeypatch)
-    must_find(check)
+    planted.must_be_found(name, monkeypatch)

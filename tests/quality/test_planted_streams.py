@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-import gc
 import math
-import sys
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import Any
-
-sys.path.insert(0, str(Path(__file__).parents[1]))
 
 import pytest
 import test_looking
 from partitioned.test_window import test_who_reads_while_all_is_forgotten_skips_nothing as skips_nothing
+from planted_checks import Plants
 from test_checkpointer_outputs import test_the_collector_is_on_again_after_a_full_checkpoint as collects
 from test_disposed_streams import test_dispose_ends_the_stream_once_in_every_replay as ends
 from test_holders import WAYS
@@ -36,10 +32,7 @@ from hosting.turn import Output
 from hosting.window import Window, part
 from reliable_rx.errors import ReliableRxError
 
-Plant = Callable[[pytest.MonkeyPatch], None]
 pytestmark = [pytest.mark.usefixtures("unshrunk"), pytest.mark.leaves]  # what a check leaves that has failed
-TIMES = 5
-PLANTS: dict[str, tuple[Plant, str]] = {}
 
 
 def all_ways() -> None:
@@ -73,16 +66,9 @@ CHECKS: dict[str, Callable[[], Any]] = {
     "reader": skips_nothing,
     "collector": always_collects,
 }
-
-
-def planted(check: str) -> Any:
-    """Register a bug under its function's name, and the check that must find it."""
-
-    def register(plant: Plant) -> Plant:
-        PLANTS[plant.__name__.replace("_", " ")] = (plant, check)
-        return plant
-
-    return register
+DEAR = ("ids that are forgotten when they are packed",)
+"""What is found only after many examples."""
+planted = Plants(CHECKS, times=5, raises=(AssertionError, ReliableRxError))
 
 
 # -- holders
@@ -195,16 +181,7 @@ def a_checkpoint_that_never_lets_the_collector_go(patch: pytest.MonkeyPatch) -> 
     patch.setattr(Attempt, "release", property(lambda self: None, lambda self, release: None))
 
 
-@pytest.mark.parametrize("name", PLANTS)
+@pytest.mark.parametrize("name", planted.names(dear=DEAR))
 def test_a_planted_bug_is_found(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """The generic check named beside the bug fails under it."""
-    plant, check = PLANTS[name]
-    plant(monkeypatch)
-    collects = gc.isenabled()
-    try:
-        with pytest.raises((AssertionError, ReliableRxError)):
-            for _ in range(TIMES):
-                CHECKS[check]()
-    finally:
-        if collects:
-            gc.enable()
+    planted.must_be_found(name, monkeypatch)
