@@ -145,6 +145,8 @@ class Agent:
             return DONE
         probe("agent.admitted")
         self._wake_up()
+        if self._evaluator is not None:
+            self._tell_inside(self._evaluator)
         self.opened = True
         self.held.opened(self.lease)
         self._phase = self._run

@@ -23,6 +23,7 @@ from hosting.partitioned.words import (
     Assignment,
     Assignor,
     Epoch,
+    Failure,
     Lease,
     Member,
     MemberId,
@@ -34,6 +35,8 @@ from reliable_rx.errors import LimitExceeded, invariant
 
 MEMBERS_MAX = 1_000
 PARTITIONS_MAX = 100_000
+FAILURES_MAX = 1_000
+"""Of so many partitions that nobody has a document says what failed in them."""
 AVOIDED_AFTER = 3
 """So often in a row a member fails to run a partition before it is given to one that may be able to."""
 _OVER = {Status.CLOSED: Status.WAIT, Status.TERMINATED: Status.TERMINATED}
@@ -93,7 +96,7 @@ class Coordinator:
             if kind == "member":
                 self._remove(MemberId(rest[0]))
             elif kind == "closing":
-                self._release(Partition(*rest))
+                self._release_late(Partition(*rest))
             elif kind == "listing":
                 self.group.listing = False
             else:
@@ -188,7 +191,9 @@ class Coordinator:
             self._change_catalog(seat, beat.catalog)
         for partition, (epoch, status) in beat.holds.items():
             if status in _OVER and self.guards(Lease(partition, member, epoch)):
-                self._release(partition, status=_OVER[status])
+                self._release(partition, status=_OVER[status], failure=beat.failing.get(partition))
+            elif status is Status.OPEN and self.guards(Lease(partition, member, epoch)):
+                self.group.holds[partition].failure = None  # what fails in it now the beat says
 
     def _change_catalog(self, seat: Seat, catalog: Catalog) -> None:
         """Take what a member's app lists. If that is new, the others are given a moment to find the same."""
@@ -201,9 +206,10 @@ class Coordinator:
         self.group.listing = differ and (self.group.listing or (is_new and self.group.timing.gather_s > 0))
 
     def _remove(self, member: MemberId) -> None:
-        if self.group.members.pop(member, None) is not None:
-            for partition, _ in list(self.group.held_by(member)):
-                self._release(partition)
+        seat = self.group.members.pop(member, None)
+        if seat is not None:
+            for partition, hold in list(self.group.held_by(member)):
+                self._release(partition, failure=seat.failing.get(partition, hold.failure))
             self._happened(stale=True)
 
     # ---- partitions
@@ -222,11 +228,23 @@ class Coordinator:
     def _ask_back(self, partition: Partition, hold: Hold) -> None:
         hold.status = Status.CLOSING
 
-    def _release(self, partition: Partition, *, status: Status = Status.WAIT) -> None:
-        """Nobody holds *partition* any longer. Its epoch stays: the next one is greater."""
+    def _release(self, partition: Partition, *, status: Status = Status.WAIT, failure: Failure | None = None) -> None:
+        """Nobody holds *partition* any longer. Its epoch stays: the next one is greater. So does what failed in it."""
         hold = self.group.holds[partition]
-        hold.status, hold.owner = status, None
+        hold.status, hold.owner, hold.failure = status, None, self._kept(failure)
         self._happened(stale=status is Status.TERMINATED)
+
+    def _release_late(self, partition: Partition) -> None:
+        """Take back what was not closed in time; what its owner said of it last stays."""
+        hold = self.group.holds[partition]
+        seat = self.group.members.get(hold.owner or _NOBODY)
+        self._release(partition, failure=hold.failure if seat is None else seat.failing.get(partition, hold.failure))
+
+    def _kept(self, failure: Failure | None) -> Failure | None:
+        """Return what is kept of *failure*, of which a document has so many whole."""
+        if failure is None or sum(each.failure is not None for each in self.group.holds.values()) < FAILURES_MAX:
+            return failure
+        return replace(failure, message="look into its store")
 
     def _settle(self) -> None:
         """Forget what the source no longer lists and nobody holds; then say anew who is to have what, if need be."""

@@ -18,7 +18,7 @@ from hosting.partitioned.words import Epoch, Failure, Member, MemberId, Partitio
 from reliable_rx.errors import CheckpointRefused
 
 T = TypeVar("T")
-FORMAT = 2
+FORMAT = 3
 _NEVER = Epoch(0)
 
 
@@ -57,11 +57,12 @@ class Seat:
 
 @dataclass(slots=True)
 class Hold:
-    """The coordinator's side of one partition."""
+    """The coordinator's side of one partition. *failure* is what its last owner said when it let it go."""
 
     status: Status = Status.WAIT
     owner: MemberId | None = None
     epoch: Epoch = _NEVER
+    failure: Failure | None = None
 
 
 @dataclass(slots=True)
@@ -130,7 +131,8 @@ class Group:
             if shard is not None:
                 parents = [_pair(each) for each in shard.parents] if shard.parents else ()
                 listed.append((place, parents, shard.base, shard.room, shard.weight))
-        return [partition.source, partition.name, hold.status.value, hold.owner, hold.epoch, target, listed]
+        failure = () if hold.failure is None else _failure_row(hold.failure)
+        return [partition.source, partition.name, hold.status.value, hold.owner, hold.epoch, target, listed, *failure]
 
 
 def _seat_row(seat: Seat) -> dict[str, Any]:
@@ -220,9 +222,9 @@ def _group(found: dict[str, Any]) -> Group:
     )
     group.members = {MemberId(name): _seat(row) for name, row in found["members"].items()}
     catalogs: list[dict[Partition, Shard]] = [{} for _ in found["catalogs"]]
-    for source, name, status, owner, epoch, target, listed in found["partitions"]:
+    for source, name, status, owner, epoch, target, listed, *failure in found["partitions"]:
         partition = Partition(source, name)
-        group.holds[partition] = Hold(Status(status), owner, Epoch(epoch))
+        group.holds[partition] = Hold(Status(status), owner, Epoch(epoch), Failure(*failure) if failure else None)
         if target is not None:
             group.target[partition] = target
         for place, *shard in listed:

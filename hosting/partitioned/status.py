@@ -62,8 +62,9 @@ class PartitionStatus:
     """A partition. *why* says in words what it waits for, where it is going, or what is odd.
 
     Its *status* is that of its *lease*, or ``failing``: its owner could not run it *failures* times in a row, or (0
-    times) something in it fails; *error* is the last one, or what it waits for. *without* are the members that cannot
-    have it, as their apps do not list it.
+    times) something in it fails; *error* is the last one, or what it waits for. That of a partition which nobody has,
+    or which has ended, is what its last owner said. *without* are the members that cannot have it, as their apps do not
+    list it.
     """
 
     source: str
@@ -182,9 +183,10 @@ def _partition(
 
 
 def _failure(group: Group, partition: Partition, hold: Hold) -> Failure | None:
-    """Return what its owner reports of a partition, or who is to have it next."""
+    """Return what its owner reports of a partition, or who is to have it next, or else what its last owner said."""
     seat = group.members.get(hold.owner or group.target.get(partition, _NOBODY))
-    return None if seat is None or hold.status is Status.TERMINATED else seat.failing.get(partition)
+    said = None if seat is None or hold.status is Status.TERMINATED else seat.failing.get(partition)
+    return hold.failure if said is None else said
 
 
 # ---- in words
@@ -199,13 +201,16 @@ def _why(group: Group, partition: Partition, hold: Hold) -> Iterator[str]:
         yield from _moves(group, partition, hold)
     if hold.status is not Status.TERMINATED:
         yield from _fails(group, partition, hold)
+    elif hold.failure is not None:
+        yield f"when it ended: {hold.failure.message}"
 
 
 def _fails(group: Group, partition: Partition, hold: Hold) -> Iterator[str]:
     """Say what fails where it is, who has failed to run it before, and who cannot have it."""
     here = _failure(group, partition, hold)
     if here is not None:
-        often = f"failed {_times(here.count)}, last: " if here.count else "waits: " if here.warning else ""
+        when = "when it was let go: " if here is hold.failure else ""
+        often = f"failed {_times(here.count)}, last: " if here.count else when or ("waits: " if here.warning else "")
         yield f"{often}{here.message}"
     for name, seat in sorted(group.members.items()):
         failure = seat.failing.get(partition)

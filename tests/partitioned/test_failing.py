@@ -113,6 +113,45 @@ def test_what_fails_inside_a_partition_is_seen(tmp_path: Path) -> None:
         assert found.lease == "open" and not found.failures and "bad" in found.error
 
 
+def declared(divide: Any) -> Any:
+    """Return an app with a query that fails at 0, as long as it divides, and one that has no trouble."""
+
+    def declare(app: App, world: World) -> None:
+        source = app.source("logs", declared.logs)  # type: ignore[attr-defined]
+        app.query("bad", source.map(divide))
+        app.query("good", source)
+        app.sink("good", world.sink("good", world.name))
+
+    return declare
+
+
+@pytest.mark.parametrize("end", ["read to the end", "given back"])
+def test_what_had_failed_is_seen_when_all_nodes_have_stopped(
+    end: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Of a partition that has ended, and of one that nobody has: with the same exit code, until it runs without it."""
+    declared.logs = logs = Logs("a")  # type: ignore[attr-defined]
+    world = World(tmp_path, declared(lambda n: 1 // n))
+    with world.node(pauses=QUICKLY) as node:
+        logs.add("a", 1, 0, 2, end=end == "read to the end")
+        until(lambda: len(world.came.get(("good", "a"), ())) == 3)
+        if end == "read to the end":
+            until(lambda: row(tmp_path, "a").lease == "terminated", "it has ended")
+        else:
+            until(lambda: row(tmp_path, "a").status == "failing", "it is told")
+        del node
+    found = row(tmp_path, "a")
+    assert (found.status, found.owner) == ("failing", None) and "query 'bad'" in found.error
+    assert status_command.status(str(tmp_path), GROUP, new_offsets=None, app=None, as_json=False, watch=False) == 3
+    assert "query 'bad': has failed" in capsys.readouterr().out
+    if end == "given back":
+        mended = World(tmp_path, declared(lambda n: n))
+        with mended.node(pauses=QUICKLY):
+            until(lambda: row(tmp_path, "a").status == "open")
+            until(lambda: not seen(tmp_path).is_failing)
+        assert not seen(tmp_path).is_failing
+
+
 class SmallDisk(FolderStores):
     """Stores on the disk of one node, which is full."""
 
