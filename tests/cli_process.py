@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import json
+import signal
 import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 from forked import Forked
 
@@ -38,6 +41,23 @@ def running(*arguments: str | Path, cwd: Path, stdin: str = "") -> Iterator[Fork
         finally:
             if process.returncode is None:
                 process.kill()
+
+
+def status_of(folder: Path, code: int = 0) -> Any:
+    """Return what `status` says of the store ``s`` in *folder*, and hold it to its exit code."""
+    return json.loads(cli("status", "--store", "s", "--json", cwd=folder, code=code).stdout)
+
+
+def stop(process: Forked) -> str:
+    """Have *process* stop in order; return what it said in the log."""
+    process.send_signal(signal.SIGTERM)
+    return process.communicate(timeout=60)[1]
+
+
+def kill(process: Forked) -> None:
+    """Have *process* end at once."""
+    process.kill()
+    process.communicate(timeout=60)
 
 
 def wait_for(process: Forked, text: str) -> None:

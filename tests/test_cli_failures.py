@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import json
-import signal
 from pathlib import Path
-from typing import Any
 
-from cli_process import cli, running, wait_for, write
+from cli_process import cli, kill, running, status_of, stop, wait_for, write
 from conditions import until
 
 from checkpoint import SqliteStore
@@ -39,11 +37,6 @@ app.sink("bad", lambda: JsonLinesSink("bad.jsonl"))
 """
 
 
-def status_of(folder: Path, code: int) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads(cli("status", "--store", "s", "--json", cwd=folder, code=code).stdout)
-    return found
-
-
 def test_a_running_store_says_what_has_failed(tmp_path: Path) -> None:
     """`status` names query, error, event and traceback while the process runs, when it is killed, when it stopped."""
     write(tmp_path, "app.py", APP.format(end=""))
@@ -52,13 +45,11 @@ def test_a_running_store_says_what_has_failed(tmp_path: Path) -> None:
         until(lambda: file.exists() and b'"query"' in file.read_bytes(), "what has failed is told")
         now = status_of(tmp_path, FAILED)
         shown = cli("status", "--store", "s", cwd=tmp_path, code=FAILED).stdout
-        process.kill()
-        process.communicate()
+        kill(process)
     after = status_of(tmp_path, FAILED)
     with running("run", "app.py:app", "--store", "s", cwd=tmp_path) as process:
         wait_for(process, "going on from checkpoint")
-        process.send_signal(signal.SIGTERM)
-        process.communicate(timeout=60)
+        stop(process)
     assert process.returncode == FAILED
     stopped = status_of(tmp_path, FAILED)
     for each in (now, after, stopped):
@@ -97,21 +88,30 @@ def test_a_failed_query_is_run_again_and_disposed_of(tmp_path: Path) -> None:
     assert "the store has no query 'bad'; " in cli("restart", "s", "bad", cwd=tmp_path, code=2).stderr
 
 
+def checkpointed(folder: Path) -> bool:
+    with SqliteStore.read_only(folder) as store:
+        return bool(store.generations())
+
+
+def runs(folder: Path) -> bool:
+    """Whether the query runs that fails, as the last checkpoint has it."""
+    with SqliteStore.read_only(folder) as store:
+        return goes_on(store, "bad")
+
+
 def test_behind_a_crash_the_app_is_asked_for(tmp_path: Path) -> None:
     """The journal's events are in the sources, which only the app has; with it the query is run again."""
     write(tmp_path, "app.py", APP.format(end=""))
     with running("run", "app.py:app", "--store", "s", cwd=tmp_path) as process:
         file = tmp_path / "s" / "status.json"
         until(lambda: file.exists() and b'"query"' in file.read_bytes(), "it has failed")
+        until(lambda: checkpointed(tmp_path / "s") and not runs(tmp_path / "s"), "a checkpoint has its end")
         owned = cli("restart", "s", "bad", cwd=tmp_path, code=1).stderr
-        process.kill()
-        process.communicate()
+        kill(process)
     assert "is in use by process" in owned
-    with SqliteStore.read_only(tmp_path / "s") as store:
-        assert not goes_on(store, "bad"), "who follows its stream need not wait behind the end"
+    assert not runs(tmp_path / "s"), "who follows its stream need not wait behind the end"
     cli("restart", "s", "bad", "--app", "app.py:app", cwd=tmp_path)
-    with SqliteStore.read_only(tmp_path / "s") as store:
-        assert goes_on(store, "bad"), "its ids will go on behind the end"
+    assert runs(tmp_path / "s"), "its ids will go on behind the end"
     assert status_of(tmp_path, 0)["failed"] == []
 
 
@@ -121,8 +121,7 @@ def test_the_state_of_a_query_that_runs_is_not_dropped_unasked(tmp_path: Path) -
     write(tmp_path, "app.py", endless)
     with running("run", "app.py:app", "--store", "s", cwd=tmp_path) as process:
         wait_for(process, "checkpoint")
-        process.send_signal(signal.SIGTERM)
-        process.communicate(timeout=60)
+        stop(process)
     before = cli("inspect", "s", "--state", "sums", cwd=tmp_path).stdout
     for answer in ("", "n\n"):
         assert "--yes" in cli("restart", "s", "sums", cwd=tmp_path, code=2, stdin=answer).stderr

@@ -9,7 +9,7 @@ from itertools import accumulate
 from pathlib import Path
 
 import pytest
-from cli_process import cli, running, wait_for, write
+from cli_process import cli, running, stop, wait_for, write
 from conditions import until
 from lanes import at_each_commit
 from postgres_server import PostgresServer
@@ -76,8 +76,7 @@ def test_a_stopped_or_killed_app_goes_on_where_it_was(tmp_path: Path, number: si
     with running("run", "endless.py:app", cwd=tmp_path) as process:
         wait_for(process, "going on from checkpoint")
         wait_for(process, "far enough")
-        process.send_signal(signal.SIGTERM)
-        process.communicate(timeout=60)
+        stop(process)
     assert process.returncode == 0
     after = records(sums)
     assert len(after) > before
@@ -113,8 +112,7 @@ def test_a_second_process_is_refused(tmp_path: Path) -> None:
         wait_for(process, "far enough")
         refused = cli("run", "endless.py:app", cwd=tmp_path, code=1)
         assert "endless.store" in refused.stderr
-        process.send_signal(signal.SIGTERM)
-        process.communicate(timeout=60)
+        stop(process)
     assert process.returncode == 0
 
 

@@ -6,7 +6,7 @@ import signal
 from pathlib import Path
 
 import pytest
-from cli_process import cli, running, wait_for, write
+from cli_process import cli, running, stop, wait_for, write
 
 import reliable_rx as rx
 from hosting import App, ListSource
@@ -103,8 +103,7 @@ def test_the_plain_view_tells_of_companions(tmp_path: Path) -> None:
     with running("run", "filled.py:app", cwd=tmp_path) as process:
         wait_for(process, " · lag ")
         wait_for(process, ", 1/s, 500 ms, 7 rows of state")
-        process.send_signal(signal.SIGTERM)
-        process.communicate(timeout=60)
+        stop(process)
 
 
 def test_a_start_that_fails_is_an_error_and_the_others_are_stopped() -> None:

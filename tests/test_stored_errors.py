@@ -4,19 +4,13 @@ from __future__ import annotations
 
 import re
 import threading
-from typing import Any
 
 import pytest
 
 from checkpoint.codec import decode, digest, encode
 from checkpoint.stored_errors import trace_of
 from reliable_rx.errors import QueryRefused, StoredError, described, text_of, type_of
-
-
-class TwoArguments(ValueError):
-    def __init__(self, place: str, amount: int) -> None:
-        super().__init__(f"{place}: {amount}")
-        self.amount = amount
+from reliable_rx.testing.hostile_classes import Holding, LeavingError, Refused, Wordless
 
 
 class WithDefault(ValueError):
@@ -24,24 +18,6 @@ class WithDefault(ValueError):
 
     def __init__(self, place: str, amount: int = 7) -> None:
         super().__init__(f"{place}: {amount}")
-
-
-class Locked(RuntimeError):
-    def __init__(self) -> None:
-        super().__init__("held")
-        self.lock = threading.Lock()
-
-
-class Speechless(Exception):
-    def __str__(self) -> str:
-        raise ZeroDivisionError("no words")
-
-    __repr__ = __str__
-
-
-class Leaves(Exception):
-    def __reduce__(self) -> Any:
-        raise SystemExit(3)
 
 
 class Untrue(Exception):
@@ -56,7 +32,7 @@ def raised(error: BaseException) -> BaseException:
 
 
 ITSELF = (
-    ValueError("no", 3), KeyError("k"), OSError(2, "gone"), TwoArguments("here", 3), WithDefault("there", 8),
+    ValueError("no", 3), KeyError("k"), OSError(2, "gone"), Refused("here", 3), WithDefault("there", 8),
     QueryRefused("no", path="/map"), ExceptionGroup("both", [OSError(2, "gone"), KeyError(1)]), SystemExit(2),
     UnicodeDecodeError("utf-8", b"\xff", 0, 1, "bad"), ValueError(float("nan")),
 )  # fmt: skip
@@ -78,13 +54,13 @@ local = type("Local", (ValueError,), {})
 
 
 @pytest.mark.parametrize(
-    "error", [Locked(), Speechless(), Leaves("gone"), Untrue("x"), local("here"), ValueError(threading.Lock())]
+    "error", [Holding(), Wordless(), LeavingError("gone"), Untrue("x"), local("here"), ValueError(threading.Lock())]
 )
 def test_what_does_not_is_what_it_said(error: BaseException) -> None:
     """An exception that cannot be stored comes back as its type's name, text and traceback."""
     again = decode(encode({"deep": (raised(error),)}))["deep"][0]
     twice = decode(encode(again))
-    if type(error) in (Leaves, Speechless):  # pickled without its constructor or text, these are whole
+    if type(error) in (LeavingError, Wordless):  # pickled without its constructor or text, these are whole
         assert type(again) is type(error)
     else:
         assert type(again) is StoredError
@@ -94,14 +70,14 @@ def test_what_does_not_is_what_it_said(error: BaseException) -> None:
 
 def test_a_class_that_is_gone() -> None:
     """An exception whose class is not there any more still says what it was."""
-    data = encode(TwoArguments("here", 3)).replace(b"TwoArguments", b"TooArguments")
+    data = encode(Refused("here", 3)).replace(b"Refused", b"Refuses")
     again = decode(data)
     assert (type(again), str(again)) == (StoredError, "here: 3")
 
 
 def test_shared_stays_shared() -> None:
     """An exception that is in two places of a value is one when it comes back."""
-    error = TwoArguments("here", 3)
+    error = Refused("here", 3)
     again = decode(encode([error, {"too": error}]))
     assert again[0] is again[1]["too"]
 
@@ -110,9 +86,9 @@ def test_the_digest_is_that_of_the_type() -> None:
     """What an error says may differ from run to run, what it is does not: also when it comes out of a store."""
     one, other = digest([ValueError(object())]), digest([ValueError("other")])
     assert one == other != digest([KeyError("other")])
-    stored = decode(encode(raised(Locked())))
+    stored = decode(encode(raised(Holding())))
     assert type(stored) is StoredError
-    assert digest([stored]) == digest([Locked()])
+    assert digest([stored]) == digest([Holding()])
 
 
 def test_pickle_itself_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:

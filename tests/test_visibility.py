@@ -8,14 +8,13 @@ from __future__ import annotations
 
 import json
 import re
-import signal
 import sqlite3
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
-from cli_process import cli, running, write
+from cli_process import cli, kill, running, status_of, stop, write
 from conditions import until
 from forked import Forked
 from lanes import at_each_commit, left_to_commits
@@ -307,7 +306,7 @@ app.query("q", n)
 
 @left_to_commits
 @pytest.mark.parametrize("fault", ENDINGS, ids=lambda fault: fault.name)
-def test_what_ends_a_run_is_seen_afterwards(fault: Fault, tmp_path: Path) -> None:
+def test_what_ends_a_run_is_seen_status_of(fault: Fault, tmp_path: Path) -> None:
     """The log has a line, the exit code is 1, and `status` says what ended the last process until the next start."""
     write(tmp_path, "app.py", f"OPTIONS = {fault.options}\n{PRELUDE}\n{fault.code}")
     complaint = cli("run", "app.py:app", "--store", "s", "--plain", cwd=tmp_path, code=1).stderr
@@ -319,8 +318,7 @@ def test_what_ends_a_run_is_seen_afterwards(fault: Fault, tmp_path: Path) -> Non
     with running("run", "app.py:app", "--store", "s", "--plain", cwd=tmp_path) as process:
         until(lambda: "pid" in (read_status(tmp_path / "s") or {}), "it runs")
         until(lambda: "ended" not in (read_status(tmp_path / "s") or {"ended": ""}), "it runs again")
-        process.send_signal(signal.SIGTERM)
-        process.communicate(timeout=60)
+        stop(process)
     told = cli("status", "--store", "s", cwd=tmp_path).stdout
     assert "the last one stopped in order" in told and "nothing has failed" in told
 
@@ -344,8 +342,7 @@ def test_a_recovery_that_fell_back_is_seen(tmp_path: Path) -> None:
                 assert "warning 1" in cli("status", "--store", "s", cwd=tmp_path).stdout
             else:
                 until(lambda: generations(tmp_path) > 2, "there is something to fall back to")
-            process.send_signal(signal.SIGTERM)
-            _, complaint = process.communicate(timeout=60)
+            complaint = stop(process)
         assert process.returncode == 0
         assert ("WARNING recovery 'warning 1': " in complaint) is damaged
 
@@ -379,14 +376,13 @@ def test_a_fault_is_seen_everywhere(fault: Fault, tmp_path: Path) -> None:
             (tmp_path / "healed").touch()
             until(lambda: not named(seen(tmp_path, process), fault), "the statistics say that it is over")
             until(lambda: not named(status(tmp_path), fault), "the status says so too")
-        process.send_signal(signal.SIGTERM)
-        _, complaint = process.communicate(timeout=60)
+        complaint = stop(process)
     line = rf"^[-\d]+ [:,\d]+ {fault.level.upper()} {fault.kind} '{re.escape(fault.subject)}': "
     assert re.search(line, complaint, re.MULTILINE), complaint
     assert process.returncode == (FAILED if is_error and not fault.heals else 0), complaint
     well = f"INFO {fault.kind} '{fault.subject}' is well again"
     assert (well in complaint) is fault.heals, complaint
-    found = afterwards(tmp_path, process.returncode)
+    found = status_of(tmp_path, process.returncode)
     assert found["state"] == "stopped" and named_in(found, fault) is not fault.heals, found
     assert sinks_of(found) == sinks_of(stored_only(tmp_path)), "a checkpoint knows what the status file does"
 
@@ -397,18 +393,12 @@ def test_a_fault_is_seen_after_a_kill(fault: Fault, tmp_path: Path) -> None:
     write(tmp_path, "app.py", f"OPTIONS = {fault.options}\n{PRELUDE}\n{fault.code}")
     with running("run", "app.py:app", "--store", "s", "--plain", cwd=tmp_path) as process:
         until(lambda: named(status(tmp_path), fault), "the status file names it")
-        process.send_signal(signal.SIGKILL)
-        process.communicate(timeout=60)
+        kill(process)
     code = FAILED if fault.level == "error" else 0
-    found = afterwards(tmp_path, code)
+    found = status_of(tmp_path, code)
     assert found["state"] == "killed" and named_in(found, fault), found
     told = cli("status", "--store", "s", cwd=tmp_path, code=code).stdout
     assert "was not stopped in order" in told and fault.subject in told and "nothing has failed" not in told
-
-
-def afterwards(folder: Path, code: int) -> Any:
-    """Return what `status` says of the store when nothing runs on it."""
-    return json.loads(cli("status", "--store", "s", "--json", cwd=folder, code=code).stdout)
 
 
 def stored_only(folder: Path) -> Any:

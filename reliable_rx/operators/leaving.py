@@ -73,7 +73,7 @@ def to_marbles(
     """Draw the sequence in real time and emit the drawing at its end; un-hosted only.
 
     >>> import reliable_rx as rx
-    >>> rx.of(1, 2).pipe(to_marbles()).run()
+    >>> rx.of(1, 2).pipe(to_marbles(60.0)).run()
     '12|'
     >>> from reliable_rx.testing import diagram
     >>> diagram(to_marbles(1.0), "-1-2-|")

@@ -6,19 +6,23 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 from conditions import DEADLINE_S
 
 from hosting import App, CallbackSink
 from hosting.partitioned.beats import Profile
+from hosting.partitioned.group import Group, read_group
 from hosting.partitioned.node import Node
 from hosting.partitioned.opening import Opened, open_group
 from hosting.partitioned.places import Place
+from hosting.partitioned.status import GroupStatus, status_of
 from hosting.partitioned.timing import Timing
 from reliable_rx.reliable import Batch, Listing, Reader
 
 GROUP = "group"
+NOTHING = SimpleNamespace(failures=0, status="", lease="", error="")
 QUICK = Timing(session_s=2.0, closing_s=5.0, gather_s=0.0)
 
 
@@ -141,3 +145,33 @@ class World:
             thread.join(DEADLINE_S)
             shared.close()
             assert not thread.is_alive(), f"node {name} does not leave: {node.agents}"
+
+
+def sums(logs: Logs) -> Callable[[App, World], None]:
+    """Return an app with a running sum of each log."""
+
+    def declare(app: App, world: World) -> None:
+        app.query("sums", app.source("logs", logs).scan(lambda total, each: total + each, 0))
+        app.sink("sums", world.sink("sums", world.name))
+
+    return declare
+
+
+def group_in(folder: Path) -> Group:
+    """Return what the group in *folder* has in common, as it is stored; a new one where there is nothing yet."""
+    shared = open_group(folder, GROUP)
+    try:
+        _, found = shared.registry.load()
+        return read_group(found, name=GROUP) if found else Group(GROUP)
+    finally:
+        shared.close()
+
+
+def status_in(folder: Path) -> GroupStatus:
+    """Return what `status` makes of the group in *folder*."""
+    return status_of(group_in(folder), {}, {})
+
+
+def row(folder: Path, name: str) -> Any:
+    """Return what `status` says of a partition; of one that is not there, nothing."""
+    return next((each for each in status_in(folder).partitions if each.partition == name), NOTHING)

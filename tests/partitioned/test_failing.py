@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import logging
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -13,7 +12,7 @@ from conditions import until
 from hypothesis import given
 from hypothesis import strategies as st
 from lanes import left_to_commits
-from node_world import GROUP, Logs, World
+from node_world import GROUP, Logs, World, row, status_in, sums
 
 from checkpoint import SqliteStore
 from checkpoint.sqlite_parts import SqliteJournal
@@ -23,39 +22,14 @@ from hosting.partitioned.beats import Beat
 from hosting.partitioned.coordinator import AVOIDED_AFTER, Coordinator
 from hosting.partitioned.failures import FORGET_S, STEADY_S, Failures, in_a_line
 from hosting.partitioned.folder_stores import FolderStores
-from hosting.partitioned.group import Group, read_group
 from hosting.partitioned.member import Membership, Pauses
-from hosting.partitioned.opening import open_group
 from hosting.partitioned.places import Place
-from hosting.partitioned.status import GroupStatus, status_of
 from hosting.partitioned.timing import Timing
 from hosting.partitioned.words import Failure, MemberId, Partition, Shard, Status
 from reliable_rx.errors import SourceFailed, StoreUnavailable
 
 A = Partition("logs", "a")
-NOTHING = SimpleNamespace(failures=0, status="", lease="", error="")
 QUICKLY = Pauses(open_s=0.02, most_s=0.2)
-
-
-def sums(logs: Logs) -> Any:
-    def declare(app: App, world: World) -> None:
-        app.query("sums", app.source("logs", logs).scan(lambda total, each: total + each, 0))
-        app.sink("sums", world.sink("sums", world.name))
-
-    return declare
-
-
-def seen(folder: Path) -> GroupStatus:
-    shared = open_group(folder, GROUP)
-    try:
-        _, found = shared.registry.load()
-        return status_of(read_group(found, name=GROUP) if found else Group(GROUP), {}, {})
-    finally:
-        shared.close()
-
-
-def row(folder: Path, name: str) -> Any:
-    return next((each for each in seen(folder).partitions if each.partition == name), NOTHING)
 
 
 def test_a_failing_partition_is_seen_everywhere(
@@ -88,7 +62,7 @@ def test_a_failing_partition_is_seen_everywhere(
         assert row(tmp_path, "b").status == "open"
         monkeypatch.setattr("hosting.partitioned.failures.STEADY_S", 0.1)  # not before: attempts may be further apart
         del logs.broken["a"]
-        until(lambda: not seen(tmp_path).is_failing)
+        until(lambda: not status_in(tmp_path).is_failing)
         assert not node.incidents.open()
         assert status_command.status(str(tmp_path), GROUP, new_offsets=None, app=None, as_json=True, watch=False) == 0
 

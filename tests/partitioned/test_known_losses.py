@@ -17,11 +17,11 @@ from typing import Any
 import pytest
 from conditions import until
 from node_harness import Cluster, cluster, is_over
-from node_world import GROUP, Logs, World
+from node_world import GROUP, Logs, World, sums
 from test_points import is_there
 
 from checkpoint.offsets import MemoryOffsets
-from hosting import App, SharedSource
+from hosting import SharedSource
 from hosting.partitioned.keys import Key
 from hosting.partitioned.node import Node
 from hosting.partitioned.opening import open_group
@@ -112,14 +112,6 @@ def has_agents(node: Node, count: int) -> bool:
 
 def is_member(nodes: Cluster, tag: str) -> bool:
     return tag in nodes.tags()
-
-
-def sums(logs: Logs) -> Any:
-    def declare(app: App, world: World) -> None:
-        app.query("sums", app.source("logs", logs).scan(lambda total, each: total + each, 0))
-        app.sink("sums", world.sink("sums", world.name))
-
-    return declare
 
 
 def test_the_event_that_comes_as_a_reader_runs_dry() -> None:

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from conditions import until
-from node_world import GROUP, Logs, World
+from node_world import GROUP, Logs, World, sums
 
 from checkpoint.offsets import SqliteOffsets
 from hosting import App, CallbackSink
@@ -21,16 +21,6 @@ from hosting.partitioned.sections import sections_of
 from hosting.partitioned.words import Epoch, Lease, MemberId, Partition, Status
 from reliable_rx.errors import LeaseLost, QueryRefused, SourceFailed
 from reliable_rx.reliable import Listing
-
-
-def sums(logs: Logs) -> Any:
-    """An app with a running sum of each log."""
-
-    def declare(app: App, world: World) -> None:
-        app.query("sums", app.source("logs", logs).scan(lambda total, each: total + each, 0))
-        app.sink("sums", world.sink("sums", world.name))
-
-    return declare
 
 
 def totals(values: list[int]) -> list[int]:

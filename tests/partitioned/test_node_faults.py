@@ -10,12 +10,11 @@ from typing import Any
 
 import pytest
 from conditions import until
-from node_world import GROUP, Logs, World
+from node_world import GROUP, Logs, World, group_in, sums
 
 from checkpoint.offsets import SqliteOffsets
 from checkpoint.offsets.store import lag
 from hosting import App, CallbackSink
-from hosting.partitioned.group import Group, read_group
 from hosting.partitioned.member import Pauses
 from hosting.partitioned.node import Node
 from hosting.partitioned.opening import Opened, lease_authority, open_group
@@ -40,22 +39,6 @@ def slow(value: int) -> int:
         INSIDE.set()
         GO_ON.wait(20.0)
     return value
-
-
-def sums(logs: Logs) -> Any:
-    def declare(app: App, world: World) -> None:
-        app.query("sums", app.source("logs", logs).scan(lambda total, each: total + each, 0))
-        app.sink("sums", world.sink("sums", world.name))
-
-    return declare
-
-
-def group_in(folder: Path) -> Group:
-    shared = open_group(folder, GROUP)
-    _, document = shared.registry.load()
-    shared.close()
-    assert document is not None
-    return read_group(document, name=GROUP)
 
 
 def status(folder: Path, name: str) -> Status:

@@ -10,8 +10,7 @@ from typing import Any
 import pytest
 from conditions import until
 from lanes import at_each_commit
-from node_world import Logs, World
-from test_failing import row
+from node_world import Logs, World, row
 
 from hosting import App, CallbackSink, JsonLinesSink, SqliteTableSink
 from hosting.partitioned.places import Place

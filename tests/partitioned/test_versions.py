@@ -11,14 +11,13 @@ import pytest
 from conditions import until
 from hypothesis import given
 from hypothesis import strategies as st
-from node_world import GROUP, Logs, World
+from node_world import Logs, World, group_in
 
 from hosting import App
 from hosting.partitioned.assign.named import assignor_named
 from hosting.partitioned.beats import Beat, Catalog, Profile, catalog_of
 from hosting.partitioned.coordinator import Coordinator
 from hosting.partitioned.group import Group, read_group
-from hosting.partitioned.opening import open_group
 from hosting.partitioned.status import status_of
 from hosting.partitioned.timing import Timing
 from hosting.partitioned.words import Assignment, MemberId, Partition, Shard, Status
@@ -48,30 +47,21 @@ def two_versions(logs: Logs, more: Logs) -> Any:
     return declare
 
 
-def document(folder: Path) -> Group:
-    shared = open_group(folder, GROUP)
-    try:
-        _, found = shared.registry.load()
-        return read_group(found, name=GROUP) if found else Group(GROUP)
-    finally:
-        shared.close()
-
-
 def test_partitions_go_to_nodes_that_know_them(tmp_path: Path) -> None:
     """With a second node of a newer app both go on, all is read to its end, and what is new runs on the newer node."""
     logs, more = Logs("abc"), Logs("xyz")
     world = World(tmp_path, two_versions(logs, more))
     with world.node("old", period_s=0.05) as old, world.node("new", period_s=0.05) as new:
         until(lambda: len(old.agents) + len(new.agents) == 6, "six leases on two nodes")
-        heard = document(tmp_path).listed
-        status = status_of(document(tmp_path), {}, {})
+        heard = group_in(tmp_path).listed
+        status = status_of(group_in(tmp_path), {}, {})
         without = {(each.source, each.partition): each.without for each in status.partitions}
         for each in (logs, more):
             for name in each.listed:
                 each.add(name, 1, 2, 3, end=True)
         until(lambda: all(len(world.came.get(("sums", name), ())) == 3 for name in "abc"))
         until(lambda: all(len(world.came.get(("new", name), ())) == 3 for name in "xyz"))
-        assert document(tmp_path).listed == heard, "the lists are written over each other"
+        assert group_in(tmp_path).listed == heard, "the lists are written over each other"
     (member,) = {each for names in without.values() for each in names}
     assert member.startswith("old-")
     assert {each for each, names in without.items() if names} == {("logs", "c"), *(("more", each) for each in "xyz")}
@@ -85,11 +75,11 @@ def test_what_nobody_there_knows_waits_and_says_so(tmp_path: Path) -> None:
     with world.node("old", period_s=0.05) as old:
         with world.node("new", period_s=0.05, profile=Profile(tag="new", instance="new")) as new:
             until(lambda: len(old.agents) + len(new.agents) == 4)
-        status = status_of(document(tmp_path), {}, {})
+        status = status_of(group_in(tmp_path), {}, {})
         waiting = next(each for each in status.partitions if each.source == "more")
         assert waiting.lease == "wait" and waiting.target is not None and waiting.target.startswith("new")
         assert "not in the app of old-" in waiting.why
-        until(lambda: ("more", "x") not in {(e.source, e.name) for e in document(tmp_path).shards}, "its session's end")
+        until(lambda: ("more", "x") not in {(e.source, e.name) for e in group_in(tmp_path).shards}, "its session's end")
         assert {each.name for each in old.agents} <= set("ab")
 
 
@@ -106,7 +96,7 @@ def test_a_lease_that_the_app_does_not_have_fails_and_no_more(tmp_path: Path, mo
         until(lambda: any(each.subject == "more/x" for each in old.incidents.open()))
         found = next(each for each in old.incidents.open() if each.subject == "more/x")
         assert "this node's app has no queries over 'more'" in found.message
-        until(lambda: status_of(document(tmp_path), {}, {}).is_failing)
+        until(lambda: status_of(group_in(tmp_path), {}, {}).is_failing)
         logs.add("a", 1)
         until(lambda: world.came.get(("sums", "a")) == [(0, 1)])
 
@@ -136,13 +126,13 @@ def test_a_failed_listing_is_unknown_not_empty(tmp_path: Path, caplog: pytest.Lo
     world = World(tmp_path, declare)
     with world.node("one", period_s=0.05) as one:
         until(lambda: len(one.agents) == 3)
-        epochs = {each: hold.epoch for each, hold in document(tmp_path).holds.items()}
+        epochs = {each: hold.epoch for each, hold in group_in(tmp_path).holds.items()}
         logs.away = True
         others.list_also("y")
         until(lambda: len(one.agents) == 4, "what another source lists meanwhile")
         until(lambda: "the broker cannot be reached" in str(one.incidents.open()))
-        assert epochs.items() <= {each: hold.epoch for each, hold in document(tmp_path).holds.items()}.items()
-        until(lambda: status_of(document(tmp_path), {}, {}).is_failing)
+        assert epochs.items() <= {each: hold.epoch for each, hold in group_in(tmp_path).holds.items()}.items()
+        until(lambda: status_of(group_in(tmp_path), {}, {}).is_failing)
     assert any(each.levelno == logging.ERROR and "broker" in each.message for each in caplog.records)
     with world.node("two", period_s=0.05) as two:
         until(lambda: len(two.agents) == 4, "a node that could never list takes what the group knows")
@@ -150,7 +140,7 @@ def test_a_failed_listing_is_unknown_not_empty(tmp_path: Path, caplog: pytest.Lo
         until(lambda: world.came.get(("sums", "a")) == [(0, 1)])
         logs.away = False
         until(lambda: not two.incidents.open())
-        until(lambda: not status_of(document(tmp_path), {}, {}).is_failing)
+        until(lambda: not status_of(group_in(tmp_path), {}, {}).is_failing)
 
 
 # ---- the machine alone
