@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from hosting.routes import top_of
+from hosting.side_outputs import why_never, why_never_of_source, with_side_outputs
 from reliable_rx.errors import QueryRefused
 from reliable_rx.names import query_of
 
@@ -35,6 +36,8 @@ class Readers:
         """What queries read that are yet to be created."""
         self.chosen: dict[str, Counter[str]] = {}
         """The streams that selectors read at the moment, by the query that they are in."""
+        self.unknown: dict[str, str] = {}
+        """By query, the last stream that a selector has named and that was not there."""
 
     def reads(self, name: str) -> Iterable[str]:
         """Name what the stream *name* is made of."""
@@ -54,19 +57,47 @@ class Readers:
             if source in self.live:
                 continue
             refuse_cycle(name, sources, self.reads)
-            if query_of(source) not in self.standing and query_of(source) not in self.suspended:
-                there = there_are(self.names(), source)
-                message = f"{name!r} reads {source!r}, but no source or query has that name; {there}"
-                raise QueryRefused(message, path=f"/{source}")
+            missing = self.missing(source)
+            if missing is not None:
+                raise QueryRefused(f"{name!r} reads {source!r}, but {missing}", path=f"/{source}")
+
+    def missing(self, stream: str) -> str | None:
+        """Say why *stream* will never have anything; None if it may have."""
+        query = query_of(stream)
+        if stream in self.live or stream in self.standing or query in self.suspended:
+            return None
+        standing = self.standing.get(query)
+        if standing is not None:
+            return why_never(stream, policy=standing.policy, clock=getattr(standing.clock, "spec", None))
+        if query in self.live:
+            return why_never_of_source(stream)
+        return f"no source or query has that name; {there_are(self.names(), stream)}"
 
     def names(self) -> list[str]:
         """Name all that can be read."""
-        return sorted({*self.live, *self.standing})
+        there = [(each.name, each.policy, getattr(each.clock, "spec", None)) for each in self.standing.values()]
+        queries = (each for each in there if query_of(each[0]) == each[0])
+        return sorted({*self.live, *with_side_outputs(queries), *self.standing})
 
     def choose(self, instance: Instance, source: str) -> None:
         """*instance* reads *source* from now on; if it is inside a query, a selector has named that."""
         if instance.parent is not None and source not in self.live:
-            self.chosen.setdefault(name_of(instance), Counter())[source] += 1
+            self.chosen.setdefault(name := name_of(instance), Counter())[source] += 1
+            self.note(name, (source,))
+
+    def note(self, name: str, sources: Iterable[str]) -> None:
+        """The selectors of *name* name *sources*: remember one that is not there."""
+        for source in sources:
+            if source not in self.live and source not in self.standing and self.missing(source) is not None:
+                self.unknown[name] = source
+
+    def waits_for(self, name: str, stream: str) -> bool:
+        """Whether the query *name* runs and has a selector that reads *stream*, or whose clock waits for it."""
+        standing = self.standing.get(name)
+        if standing is None or standing.status != "running":
+            return False
+        mark = getattr(standing.clock, "watermark", None) if standing.clock is not None else None
+        return stream in self.chosen.get(name, ()) or (mark is not None and stream in mark.sources)
 
     def leave(self, instance: Instance, source: str) -> None:
         """It no longer does."""

@@ -20,7 +20,7 @@ from hosting.edit import begun_afresh, edit
 from hosting.event_clock import EventClock
 from hosting.failing import take_fail
 from hosting.failure import failure_of
-from hosting.letters import bury, take_rejects
+from hosting.letters import begin_anew, bury, complete, has_ended, take_rejects
 from hosting.own_clocks import check_clock, sources_of
 from hosting.plans import Plans
 from hosting.retired import Retired
@@ -87,6 +87,7 @@ class QueryEngine(Delivery, TimeMoves):
         self.touch: Callable[[Any], Any] = self.dirty.setdefault
         self.outputs: dict[str, Output] = {}
         self.cascade: deque[Cascade] = deque()
+        self.over: list[str] = []  # queries and sources that have ended in this turn
         self.event: tuple[str, str, int, Any] | None = None
         self.turn: Turn | None = None
         self.effects: dict[str, Exception] = {}  # by path, what the last effect of a part that has ended failed with
@@ -159,6 +160,8 @@ class QueryEngine(Delivery, TimeMoves):
         TAKE[type(turn)](self, turn)
         if self.immediate or self.cascade:
             self.settle()
+        if self.over:
+            complete(self)
         self.event = None
         return list(self.outputs.values())
 
@@ -196,6 +199,7 @@ class QueryEngine(Delivery, TimeMoves):
             self.failures[turn.source] = turn.error
         if turn.error is not None or not live:
             live.clear()
+            self.over.append(turn.source)
             self.end_route(turn.source, turn.error)
         else:
             self.move_clocks(turn.source)
@@ -239,6 +243,7 @@ class QueryEngine(Delivery, TimeMoves):
                 self.revived[turn.name] = described(before.error)
             self.retired.put(turn.name, before.emitted)
             self.forget(before)
+            begin_anew(self, turn.name)
             before = None
         if turn.clock is not None:
             if before is not None:
@@ -312,6 +317,7 @@ class QueryEngine(Delivery, TimeMoves):
         self.touch(standing)
         standing.emitted = self.end_stream(name, standing.emitted, error)
         standing.status, standing.error = (COMPLETED, None) if error is None else (FAILED, error)
+        self.over.append(name)
         if error is not None:
             standing.failure = failure_of(self, standing, error)
             self.tell(name)
@@ -379,7 +385,9 @@ class QueryEngine(Delivery, TimeMoves):
         if source in self.live:
             return None if self.live[source] or source in self.awaited else (self.failures.get(source),)
         read = self.standing.get(source)
-        return None if read is None or read.status == RUNNING else (read.error,)
+        if read is None:
+            return (None,) if has_ended(self, source) else None
+        return None if read.status == RUNNING else (read.error,)
 
     def partitions_of(self, source: str) -> set[str]:
         """Return the partitions of a source that go on; a query's stream has one."""

@@ -101,6 +101,7 @@ class EventClock(Clock):
         before = self.__dict__.get("watermark")
         self.spec, self.watermark = spec, self.engine.watermarks.of(spec, sources)
         self.name = self.watermark.name
+        self.engine.readers.note(self.standing.name, sources)
         if before is not None and before is not self.watermark:
             self.watermark.follow(before)
             self.engine.watermarks.leave(self, before)
@@ -394,5 +395,6 @@ class EventClock(Clock):
         if standing.status == RUNNING:
             self.watermark = self.engine.watermarks.by_name[self.name]
             self.spec = self.watermark.spec
+            self.engine.readers.note(self.standing.name, self.watermark.sources)
             self.clock = max(self.floor, self.watermark.time)
             self.watermark.add(self)

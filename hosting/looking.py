@@ -8,12 +8,14 @@ waiting for the loop (who looks because nothing moves would see nothing).
 
 from __future__ import annotations
 
+import logging
 import time as wall
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from checkpoint.store import Store
 from hosting.cycles import there_are
+from hosting.side_outputs import why_never, why_never_of_source, with_side_outputs
 from hosting.statistics import QueryFigures, Statistics, figures, query_figures
 from hosting.stream import Stream
 from hosting.streams import Streams
@@ -28,6 +30,7 @@ if TYPE_CHECKING:
     from hosting.intake import Intake
     from hosting.outlets import Outlets
 
+LOG = logging.getLogger("reliable_rx")
 LOOK_S = 0.1
 TRIES_MAX = 50
 T = TypeVar("T")
@@ -86,10 +89,28 @@ class Looking:
         with self.lock:
             query = query_of(check_name("stream", name))
             known = (self.declared, self.engine.standing, self.intake.sources if query != name else ())
-            if not any(query in names for names in known) and name not in self.store.streams():
-                is_source = name in self.intake.sources and "that is a source, and streams are of queries; "
-                raise KeyError(f"no stream is called {name!r}; {is_source or ''}{there_are(self.queries(), name)}")
+            why = None if any(query in names for names in known) else self._no_stream(name)
+            is_there = name in self.engine.standing or name in self.store.streams()
+            if why is not None and not is_there:
+                raise KeyError(f"no stream is called {name!r}; {why}")
+            if query != name and not is_there and (never := self._never(query, name)) is not None:
+                LOG.warning("the stream %r, which is asked for, will never have anything: %s", name, never)
             return self.streams.open(name, self.engine.emitted(name))
+
+    def _no_stream(self, name: str) -> str:
+        if name in self.intake.sources:
+            return f"that is a source, and streams are of queries; {there_are(self.queries(), name)}"
+        made = [(each, how[1], how[3]) for each, how in self.declared.items()]
+        return there_are({*self.engine.readers.names(), *with_side_outputs(made)} - {*self.intake.sources}, name)
+
+    def _never(self, query: str, name: str) -> str | None:
+        """Say why nothing will ever be in *name*, a stream beside *query*; None if there may be."""
+        if query in self.intake.sources:
+            return why_never_of_source(name)
+        if query in self.engine.standing:
+            return self.engine.readers.missing(name)
+        declared = self.declared.get(query)
+        return None if declared is None else why_never(name, policy=declared[1], clock=declared[3])
 
     def queries(self) -> list[str]:
         """Name the standing queries."""

@@ -7,9 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from logging import WARNING
 from typing import TYPE_CHECKING
 
 from hosting.cycles import there_are
+from hosting.side_outputs import why_never_of_source
 from hosting.sink_writer import SinkWriter, checked_policy, tamed
 from hosting.statistics import SinkFigures
 from hosting.stream import Stream
@@ -92,6 +94,7 @@ class Outlets:
             if position > stream.next_id:
                 self._skip_to(stream, position)
             writer.begin(stream, position)
+            self._warn_if_never(writer, stream)
         except BaseException as error:
             if starting and isinstance(error, PositionUnavailable) and error.fields.get("wanted", 0) > stream.next_id:
                 raise
@@ -104,9 +107,18 @@ class Outlets:
         return stream.next_id > 0 or query in queries or query in sources
 
     def _wait_for_stream(self, writer: SinkWriter) -> None:
-        there = there_are(self.evaluator.engine.standing, writer.stream)
-        message = f"there is no query of that name, nor was there one; {there}"
+        readers = self.evaluator.engine.readers
+        message = f"there is no query of that name, nor was there one; {there_are(readers.names(), writer.stream)}"
         self.evaluator.incidents.report("sink", writer.subject, f"{message}; it is written once there is one")
+
+    def _warn_if_never(self, writer: SinkWriter, stream: Stream) -> None:
+        query, name, sources = query_of(stream.name), stream.name, self.evaluator.intake.sources
+        if query == name or stream.next_id:
+            return
+        source = sources.get(query)
+        why = self.evaluator.engine.readers.missing(name) if source is None else why_never_of_source(name, source)
+        if why is not None:
+            self.evaluator.incidents.report("sink", writer.subject, f"nothing will be written: {why}", level=WARNING)
 
     def _skip_to(self, stream: Stream, position: int) -> None:
         """A sink knows ids that the evaluator does not: only possible where outputs were visible before the journal."""

@@ -23,6 +23,7 @@ from hosting.held_back import HeldBackWatch
 from hosting.standing import FAILED, Standing
 from hosting.status_file import StatusFile
 from hosting.turn import Events
+from hosting.unknown_sources import UnknownSources
 from reliable_rx.errors import StoreUnavailable, described
 
 if TYPE_CHECKING:
@@ -48,7 +49,7 @@ class Reporter:
         self._skips: dict[str, tuple[str, str]] = {}
         """Of each query that has skipped events the last one, in words, and the traceback."""
         evaluator.journal_worker.told = self.told_journal
-        self._held_back = HeldBackWatch(self.incidents)
+        self._held_back, self._unknown = HeldBackWatch(self.incidents), UnknownSources(self.incidents)
         self._failed: dict[str, dict[str, Any]] = {}
         self._ended: set[str] = set()
         self._has_begun = self._has_last_words = self._hands_on = False
@@ -93,6 +94,8 @@ class Reporter:
             self._hangs = False
             self.incidents.resolve("stall", "loop")
         now = monotonic()
+        if (readers := self.evaluator.engine.readers).unknown:
+            self._unknown.look(readers, again=now >= self._look_at)
         if now >= self._look_at:
             self._look_at = now + LOOK_S
             self._tell_stall(now)

@@ -13,7 +13,7 @@ from typing import Any
 NAME_BYTES_MAX = 255
 PARTITION_BYTES_MAX = 4096
 """A partition may be called after a file."""
-ENDINGS = (".dead_letters", ".late")
+DEAD_LETTERS, LATE = ENDINGS = (".dead_letters", ".late")
 """Streams beside that of a query: what it could not digest, and what came too late."""
 EVERYTHING = "*"
 DECLARED = frozenset(("source", "query", "pushed input", "app"))

@@ -10,8 +10,9 @@ import pytest
 
 import reliable_rx as rx
 from checkpoint import MemoryStore
-from hosting import Deliveries, JsonLinesSink, ListSource, QueryEvaluator, SqliteTableSink, StreamSource
+from hosting import Deliveries, FileSource, JsonLinesSink, ListSource, QueryEvaluator, SqliteTableSink, StreamSource
 from hosting.sinks import CallbackSink
+from reliable_rx import event_time
 from reliable_rx import operators as ops
 from reliable_rx.errors import QueryDisposed
 
@@ -178,3 +179,89 @@ def test_sinks_go_on_behind_the_end(kind: str, tmp_path: Path) -> None:
         with sqlite3.connect(tmp_path / "q.db") as connection:
             assert len(connection.execute("SELECT * FROM q").fetchall()) >= 2
         connection.close()
+
+
+def inverse(n: int) -> int:
+    return 1 // n
+
+
+ENDS: dict[str, tuple[list[int], list[str]]] = {
+    "completed": ([0, 1, 0, 2], ["DeadLetter", "DeadLetter", "NoneType"]),
+    "without a letter": ([1, 1, 2], ["NoneType"]),
+}
+
+
+@pytest.mark.parametrize("crash_at", range(5))
+@pytest.mark.parametrize("saves", [False, True])
+@pytest.mark.parametrize("how", ENDS)
+def test_streams_beside_a_query_complete_when_it_ends(how: str, saves: bool, crash_at: int) -> None:
+    """Once, behind all letters, also where there were none; queries that read them end, whenever they have come."""
+    host = Host()
+    numbers, expected = ENDS[how]
+
+    def create() -> None:
+        query = rx.source("n").pipe(ops.take_while(lambda n: n < 2), ops.map(inverse))
+        host.evaluator.create("q", query, policy="dead_letter")
+
+    def read(name: str) -> Callable[[], None]:
+        return lambda: host.evaluator.create(
+            name, rx.source("q.dead_letters").pipe(ops.map(lambda letter: letter.value))
+        )
+
+    steps: list[Callable[[], None]] = [create, read("early"), lambda: host.feed(*numbers), read("late reader")]
+    for number, step in enumerate(steps):
+        if number == crash_at:
+            host.crash()
+        step()
+        if saves:
+            host.evaluator.checkpoint()
+    host.crash()
+    assert [each if isinstance(each, str) else type(each).__name__ for each in host.read("q.dead_letters")] == expected
+    assert host.read("early") == [*[0] * (len(expected) - 1), "NoneType"]
+    assert host.evaluator.query("late reader").status == "completed"
+
+
+def not_nine(n: int) -> float:
+    return 1 / (n % 10 - 9)
+
+
+@pytest.mark.parametrize("saves", [False, True])
+def test_late_events_end_with_a_query_that_fails_and_go_on_behind_it(saves: bool) -> None:
+    """What came too late has failed with nothing: its stream completes, and goes on when the query runs again."""
+    host = Host()
+    clock = event_time(float, lateness_s=0.0, late="side")
+    host.evaluator.create("q", rx.source("n").pipe(ops.map(not_nine)), clock=clock)
+    for times in (1, 2):
+        host.feed(*[10 * times + n for n in (5, 6, 1, 9, 10)])
+        assert host.evaluator.query("q").status == "failed"
+        if saves:
+            host.evaluator.checkpoint()
+        host.crash()
+        said = [each if isinstance(each, str) else type(each).__name__ for each in host.read("q.late")]
+        assert said == ["LateEvent", "NoneType"] * times
+        host.evaluator.create("q", rx.source("n").pipe(ops.map(not_nine), ops.map(str)), clock=clock)
+
+
+@pytest.mark.parametrize("crash_at", range(4))
+def test_dead_letters_of_a_source_end_with_it(crash_at: int, tmp_path: Path) -> None:
+    """Records that cannot be read lie beside their source, which has no more of them once it has ended."""
+    store, path = MemoryStore(), tmp_path / "n.jsonl"
+    path.write_text("1\n{\n3\n{\n")
+
+    def fresh() -> QueryEvaluator:
+        evaluator = QueryEvaluator(store, background=False, batch_events_max=1, checkpoint_interval_s=1e9)
+        evaluator.source("n", FileSource(path, on_bad_record="dead_letter"))
+        evaluator.create("q", rx.source("n"))
+        evaluator.create("bad", rx.source("n.dead_letters").pipe(ops.map(lambda letter: letter.position)))
+        return evaluator
+
+    evaluator = fresh()
+    for _ in range(crash_at):
+        evaluator.step()
+    evaluator.abandon()
+    store = store.reopen()
+    with fresh() as evaluator:
+        evaluator.run()
+        parts = list(evaluator.stream("bad").read(0, 10))
+        assert [value for part in parts for value in part.values] == [1, 3]
+        assert parts[-1].ended and evaluator.stream("n.dead_letters").ended

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import re
 from collections.abc import Callable
 from contextlib import closing
 from enum import StrEnum
@@ -23,7 +24,7 @@ from hosting.partitioned.sections import sections_of
 from reliable_rx import operators as ops
 from reliable_rx.errors import QueryRefused, SourceFailed
 from reliable_rx.event_time import event_time
-from reliable_rx.names import NAME_BYTES_MAX, check_name
+from reliable_rx.names import ENDINGS, NAME_BYTES_MAX, check_name
 
 NASTY: list[Any] = [
     "",
@@ -302,3 +303,66 @@ def test_a_name_that_is_nearly_right_is_recognised() -> None:
 def test_the_longest_name() -> None:
     """A name of as many bytes as are allowed is one, in whatever script."""
     assert check_name("query", "é" * (NAME_BYTES_MAX // 2)) == "é" * (NAME_BYTES_MAX // 2)
+
+
+n = rx.source("n")
+NEVER_THERE: dict[str, tuple[dict[str, dict[str, Any]], str, str]] = {
+    "the policy is another": ({"q": {}}, "q.dead_letters", "policy of 'q' is 'fail'.*give it policy='dead_letter'"),
+    "there is no clock": ({"q": {}}, "q.late", "'q' sets no late events aside, as it has no event_time.*late='side'"),
+    "the clock drops them": ({"q": {"clock": event_time(float)}}, "q.late", "its clock has late='drop'.*late='side'"),
+    "a source has none": ({}, "n.late", "'n' is a source, and only queries have late events"),
+    "a letter is missing": ({"q": {"policy": "dead_letter"}}, "q.dead_leters", "did you mean 'q.dead_letters'"),
+    "another letter": ({"q": {"clock": event_time(float, late="side")}}, "q.lat", "did you mean 'q.late'"),
+}
+
+
+@pytest.mark.parametrize("case", NEVER_THERE)
+def test_a_side_stream_that_will_never_have_anything_is_refused(case: str, caplog: pytest.LogCaptureFixture) -> None:
+    """To a query that reads it, at the start; a sink of it is told of, and who asks for it is told."""
+    queries, stream, said = NEVER_THERE[case]
+    for start_first in (False, True):
+        with QueryEvaluator(MemoryStore(), background=False) as evaluator:
+            evaluator.source("n", ListSource([1.0], follow=True))
+            for name, how in queries.items():
+                evaluator.create(name, n, **how)
+            if start_first:
+                evaluator.start()
+            caplog.clear()
+            with contextlib.suppress(KeyError) if stream.endswith(ENDINGS) else pytest.raises(KeyError, match=said):
+                evaluator.stream(stream)
+                assert re.search(said, caplog.text)
+            evaluator.sink(stream, CallbackSink(print))
+            while evaluator.step():
+                pass
+            (incident,) = evaluator.incidents.open()
+            assert incident.kind == "sink" and re.search(said, incident.message)
+            with pytest.raises(QueryRefused, match=said):
+                evaluator.create("reads", rx.source(stream))
+    with QueryEvaluator(MemoryStore(), background=False) as evaluator:
+        evaluator.source("n", ListSource([1.0]))
+        for name, how in queries.items():
+            evaluator.create(name, n, **how)
+        evaluator.create("reads", rx.source(stream))
+        with pytest.raises(QueryRefused, match=said):
+            evaluator.start()
+
+
+@pytest.mark.parametrize("clock", [None, event_time(float, lateness_s=0.0)])
+def test_a_source_that_a_selector_names_and_nobody_has_is_told_of(clock: Any) -> None:
+    """At once, with its name and those that there are, until a query of that name is there or the reader is gone."""
+    numbers = [1.0, 2.0, 3.0]
+    with QueryEvaluator(MemoryStore(), background=False) as evaluator:
+        evaluator.source("n", ListSource(numbers, follow=True))
+        evaluator.create("by", n.pipe(ops.flat_map(lambda x: rx.source("doubeld"))), clock=clock)
+        while evaluator.step():
+            pass
+        (incident,) = evaluator.incidents.open()
+        assert (incident.kind, incident.subject, incident.level) == ("unknown source", "by", "error")
+        assert "'doubeld', but no source or query has that name; there are: by, n" in incident.message
+        if clock is None:
+            evaluator.create("doubeld", n.map(lambda x: x * 2))
+        else:
+            evaluator.dispose("by")
+        evaluator.reporter._look_at = 0.0
+        evaluator.step()
+        assert evaluator.incidents.open() == ()
