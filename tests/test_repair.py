@@ -181,5 +181,5 @@ def test_a_store_of_a_script_is_not_judged_without_the_script(
     monkeypatch.delattr(sys.modules["__main__"], "Leaving")
     before = content(folder)
     assert main(["store", "repair", str(folder), "--app", APP, "--yes"]) == 2
-    assert "start the script" in capsys.readouterr().err
+    assert "the script that has them" in capsys.readouterr().err
     assert content(folder) == before

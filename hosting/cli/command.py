@@ -106,7 +106,7 @@ def add_inspect(commands: Commands) -> None:
     each = command(commands, "inspect", "Show what is in a store, also while a process runs on it.")
     each.add_argument("store", type=folder, metavar="STORE", help=STORE_HELP)
     each.add_argument("--state", metavar="QUERY", help="show the state of this query, row by row")
-    each.add_argument("--app", metavar="MODULE:APP", help="where the classes and functions in the store come from")
+    each.add_argument("--app", metavar="MODULE:APP", help="where classes and functions come from; or the script")
     each.add_argument("--all", action="store_true", help="leave nothing out")
     each.set_defaults(call=lambda a: inspect_store.inspect(a.store, state=a.state, app=a.app, everything=a.all))
 
@@ -117,7 +117,7 @@ def add_tail(commands: Commands) -> None:
     each.add_argument("stream", metavar="STREAM", help="the name of a query, or QUERY.dead_letters")
     each.add_argument("--from", dest="start", type=whole, metavar="N", help="begin at id N (default: the oldest)")
     each.add_argument("--follow", action="store_true", help="go on as checkpoints are taken, until the query has ended")
-    each.add_argument("--app", metavar="MODULE:APP", help="where the classes in the stream come from")
+    each.add_argument("--app", metavar="MODULE:APP", help="where classes come from; or the script")
     each.set_defaults(call=lambda a: tail.tail(a.store, a.stream, start=a.start, follow=a.follow, app=a.app))
 
 
@@ -130,7 +130,7 @@ def add_mend(commands: Commands) -> None:
         each = command(commands, name, f"{help} Nothing may run on the store.")
         each.add_argument("store", type=folder, metavar="STORE", help=STORE_HELP)
         each.add_argument("query", metavar="QUERY", help="the name of the query")
-        each.add_argument("--app", metavar="MODULE:APP", help="needed behind a crash, and for code that is not stored")
+        each.add_argument("--app", metavar="MODULE:APP", help="needed behind a crash, and for classes; or the script")
         if help is restart:
             each.add_argument(
                 "--yes", action="store_true", help="do not ask before the state of one that runs is dropped"
@@ -157,7 +157,9 @@ def add_store(commands: Commands) -> None:
     )
     each = command(on, "repair", "Say what keeps a store from starting and what can be done; ask, and do it.")
     each.add_argument("store", type=Path, metavar="STORE", help=STORE_HELP)
-    each.add_argument("--app", metavar="MODULE:APP", help="where the sources, classes and functions come from")
+    each.add_argument(
+        "--app", metavar="MODULE:APP", help="where sources, classes and functions come from; or the script"
+    )
     each.add_argument("--yes", action="store_true", help="do not ask")
     each.set_defaults(call=lambda a: repair.repair(a.store, app=a.app, yes=a.yes))
 

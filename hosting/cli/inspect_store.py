@@ -16,7 +16,7 @@ from checkpoint.code import Makers, makers
 from checkpoint.codec import decode_data
 from checkpoint.salvage import OTHER_CODE, Unreadable, unreadable_in
 from checkpoint.store import Recovered, StoreReader
-from hosting.cli.loading import load_app, reach, stored_in
+from hosting.cli.loading import load_for_store, reach, stored_in
 from hosting.cli.wording import BadUsage, cell, moment, plural, say, size, span, table
 from hosting.failure import read_failure
 from hosting.records import read_records
@@ -36,7 +36,7 @@ def inspect(directory: Path, *, state: str | None, app: str | None, everything: 
     """Print what is in the store, or the *state* of one query."""
     reach(str(Path.cwd()))
     if app is not None:
-        load_app(app)
+        load_for_store(app)
     with SqliteStore.read_only(stored_in(directory)) as store:
         recovered = store.recover()
         if recovered is None:

@@ -1,7 +1,8 @@
 """From ``MODULE:APP`` or ``path/to/file.py:APP`` to an `App`.
 
 A file is imported as a module of its own name with its folder on the path, not run as a script: what a store refers to
-by module and name must be found there again by the next process.
+by module and name must be found there again by the next process. Where the store is that of a script
+(`hosting.cli.scripts`), the script is ``__main__``.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from pathlib import Path
 from types import ModuleType
 
 from hosting.app import App, made
+from hosting.cli.scripts import MAIN, is_script, load_script
 from hosting.cli.wording import BadUsage
 from reliable_rx.reliable import Source
 
@@ -34,6 +36,19 @@ def load_app(where: str) -> App:
     if not isinstance(app, App):
         raise BadUsage(f"{where} is a {type(app).__name__}, not an App (nor a function that returns one); {EXAMPLE}")
     return app
+
+
+def load_for_store(where: str) -> App:
+    """Load the app or script to which a store belongs, so that what the store names is found. *Raises* `BadUsage`.
+
+    A file without an ``app``, and what is named ``file.py:__main__``, is a script: it is loaded, and not run.
+    """
+    reach(os.getcwd())
+    place, _, name = where.rpartition(":") if is_named(where) else (where, "", "")
+    if not is_file(place) or not Path(place).is_file() or (name != MAIN and (name or not is_script(Path(place)))):
+        return load_app(where)
+    reach(str(Path(place).resolve().parent))
+    return load_script(Path(place).resolve())
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,15 +15,17 @@ from pathlib import Path
 from checkpoint import SqliteStore
 from hosting.app import App, Options, made
 from hosting.causes import readers_of
-from hosting.cli.loading import load_app, reach, stored_in
+from hosting.cli.loading import load_for_store, reach, stored_in
+from hosting.cli.scripts import is_loaded
 from hosting.cli.store_status import left_open
 from hosting.cli.wording import BadUsage, log_nothing, say
 from hosting.cycles import there_are
 from hosting.evaluator import QueryEvaluator
 from hosting.standing import COMPLETED, FAILED
-from reliable_rx.errors import SourceFailed, described
+from reliable_rx.errors import CheckpointRefused, SourceFailed, described
 
 NEVER_FULL = sys.maxsize
+GIVE = "give --app MODULE:APP, or --app and the script that it is the store of"
 
 
 def restart(directory: Path, query: str, *, app: str | None, yes: bool) -> int:
@@ -96,7 +98,7 @@ def opened(directory: Path, where: str | None) -> Iterator[QueryEvaluator]:
     """Open the store in *directory* with nothing but its sources. *Raises* `BadUsage`, `StoreOwned`."""
     stored_in(directory)
     reach(str(Path.cwd()))
-    app = App() if where is None else load_app(where)
+    app = App() if where is None else load_for_store(where)
     earlier = left_open(directory)
     with log_nothing(), SqliteStore(directory) as store, closing(bare(app, store)) as evaluator:
         evaluator.reporter.hand_on(earlier)
@@ -106,11 +108,16 @@ def opened(directory: Path, where: str | None) -> Iterator[QueryEvaluator]:
                 {name: (each.query, each.policy, each.limits, each.clock) for name, each in app.queries.items()}
             )
         except (ImportError, AttributeError) as error:
-            raise BadUsage(f"the store needs code that is not found here ({error}); give --app MODULE:APP") from error
+            raise BadUsage(f"the store needs code that is not found here ({error}); {GIVE}") from error
+        except CheckpointRefused as error:
+            if "__main__" in error.message and not is_loaded():
+                raise BadUsage(f"{error.message}; if the classes are a script's, give --app and the script") from error
+            raise
         except SourceFailed as error:
-            if where is not None:
+            if where is not None and not is_loaded():
                 raise
-            raise BadUsage(f"the store was not stopped in order ({error.message}); give --app MODULE:APP") from error
+            remedy = "start the script, and stop it in order" if is_loaded() else GIVE
+            raise BadUsage(f"the store was not stopped in order ({error.message}); {remedy}") from error
         yield evaluator
 
 

@@ -10,8 +10,9 @@ from pathlib import Path
 
 from checkpoint import SqliteStore
 from hosting.app import App
-from hosting.cli.loading import load_app, reach, stored_in
+from hosting.cli.loading import load_for_store, reach, stored_in
 from hosting.cli.mend import agreed, bare
+from hosting.cli.scripts import is_loaded
 from hosting.cli.store_status import left_open
 from hosting.cli.wording import BadUsage, log_nothing, plural, say
 from hosting.evaluator import QueryEvaluator
@@ -24,18 +25,19 @@ def repair(directory: Path, *, app: str | None, yes: bool) -> int:
     """Look at the store in *directory*, and repair it if that is wanted."""
     stored_in(directory)
     reach(str(Path.cwd()))
-    declared = App() if app is None else load_app(app)
+    declared = App() if app is None else load_for_store(app)
     earlier = left_open(directory)
     with log_nothing(), SqliteStore(directory) as store:
         diagnosis = looked_at(directory, declared)
         if not diagnosis.findings:
             say(f"{directory} starts as it is; there is nothing to repair")
             return 0
-        if any(each.depends_on_app and (app is None or "__main__." in each.wrong) for each in diagnosis.findings):
+        elsewhere = app is None or ("__main__." in str([each.wrong for each in diagnosis.findings]) and not is_loaded())
+        if elsewhere and any(each.depends_on_app for each in diagnosis.findings):
             found = "; ".join(f"{each.subject}: {each.wrong}" for each in diagnosis.findings)
             raise BadUsage(
                 f"whether {directory} is well can only be said with its app, which has its sources and classes; give "
-                f"--app MODULE:APP, or, if classes of __main__ are missed, start the script that has them: {found}"
+                f"--app MODULE:APP or, if classes of __main__ are missed, --app and the script that has them: {found}"
             )
         for each in diagnosis.findings:
             say(str(each))

@@ -12,7 +12,7 @@ from pathlib import Path
 from checkpoint import SqliteStore
 from checkpoint.store import StoreReader
 from hosting.cli.inspect_store import tops
-from hosting.cli.loading import load_app, reach, stored_in
+from hosting.cli.loading import load_for_store, reach, stored_in
 from hosting.cli.wording import BadUsage, in_json, say
 from hosting.records import read_records
 from hosting.standing import RUNNING
@@ -28,7 +28,7 @@ def tail(directory: Path, stream: str, *, start: int | None, follow: bool, app: 
     """Print *stream* from id *start* on. *Raises* `BadUsage`, `PositionUnavailable`, `StoreUnavailable`."""
     reach(str(Path.cwd()))
     if app is not None:
-        load_app(app)
+        load_for_store(app)
     with SqliteStore.read_only(stored_in(directory)) as store:
         position = first_id(store, stream, start, follow=follow)
         last = next(stored_segments(store, stream, max(0, position - 1)), None)  # what lies before, if anything
