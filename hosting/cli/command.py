@@ -128,14 +128,16 @@ def add_mend(commands: Commands) -> None:
         ("dispose", "End a query of a store and forget its state; its stream stays."),
     ):
         each = command(commands, name, f"{help} Nothing may run on the store.")
-        each.add_argument("store", type=folder, metavar="STORE", help=STORE_HELP)
+        where, kind = (f"{STORE_HELP}, or where a group lives", str) if help is restart else (STORE_HELP, folder)
+        each.add_argument("store", type=kind, metavar="STORE", help=where)
         each.add_argument("query", metavar="QUERY", help="the name of the query")
         each.add_argument("--app", metavar="MODULE:APP", help="needed behind a crash, and for classes; or the script")
         if help is restart:
             each.add_argument(
                 "--yes", action="store_true", help="do not ask before the state of one that runs is dropped"
             )
-            each.set_defaults(call=lambda a: mend.restart(a.store, a.query, app=a.app, yes=a.yes))
+            each.add_argument("--group", metavar="G", help="the name of the group (default: the only one there)")
+            each.set_defaults(call=group_commands.restart)
         else:
             each.set_defaults(call=lambda a: mend.dispose(a.store, a.query, app=a.app))
 

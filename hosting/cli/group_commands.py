@@ -9,7 +9,10 @@ from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING
 
+from hosting.cli import mend
 from hosting.cli.store_status import is_store, store_status
+from hosting.cli.wording import BadUsage
+from hosting.partitioned.opening import is_on_a_server
 from hosting.positions import Point, read_point
 
 if TYPE_CHECKING:
@@ -154,6 +157,17 @@ def status(a: argparse.Namespace) -> int:
         return store_status(a.store, name=name, as_json=a.json, watch=a.watch)
 
     return show(a.store, a.group, new_offsets=a.new_offsets, app=a.app, as_json=a.json, watch=a.watch)
+
+
+def restart(a: argparse.Namespace) -> int:
+    """Run a query again: in a store, or in the partitions of a group."""
+    if not is_on_a_server(a.store) and (a.group is None and not (Path(a.store) / "registry.sqlite").is_file()):
+        return mend.restart(Path(a.store), a.query, app=a.app, yes=a.yes)
+    from hosting.cli.mend_group import restart as restart_in_group
+
+    if a.app is None:
+        raise BadUsage("say with --app MODULE:APP which app the nodes of the group run")
+    return restart_in_group(a.store, a.query, group=a.group, app=a.app)
 
 
 def wish(text: str) -> tuple[str | None, Point]:

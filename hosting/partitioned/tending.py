@@ -12,7 +12,7 @@ from typing import TypeVar
 
 from hosting.partitioned.group import Group, read_group
 from hosting.partitioned.registry import Registry
-from hosting.partitioned.words import MemberId, Partition, Status
+from hosting.partitioned.words import Failure, MemberId, Partition, Status
 from reliable_rx.errors import StoreUnavailable
 
 T = TypeVar("T")
@@ -53,8 +53,9 @@ def bury(registry: Registry, name: str, dead: Beats) -> list[MemberId]:
     def act(group: Group) -> list[MemberId]:
         gone = [each for each, beat in _beats(group).items() if dead.get(each) == beat]
         for member in gone:
-            for _, hold in list(group.held_by(member)):
-                hold.status, hold.owner = Status.WAIT, None
+            failing = group.members[member].failing
+            for partition, hold in list(group.held_by(member)):
+                hold.status, hold.owner, hold.failure = Status.WAIT, None, failing.get(partition, hold.failure)
             del group.members[member]
         return gone
 
@@ -72,6 +73,19 @@ def reopen(registry: Registry, name: str, partitions: Iterable[Partition]) -> li
         return ended
 
     return _change(registry, name, act)
+
+
+def heal(registry: Registry, name: str, partition: Partition, what: str, left: Failure | None) -> None:
+    """Have the group forget that *what* had failed in a partition that nobody has; *left* is what still fails there."""
+
+    def act(group: Group) -> list[Partition]:
+        hold = group.holds[partition]
+        if hold.failure is None or what not in hold.failure.message:
+            return []
+        hold.failure = left
+        return [partition]
+
+    _change(registry, name, act)
 
 
 def _change(registry: Registry, name: str, act: Callable[[Group], list[T]]) -> list[T]:
