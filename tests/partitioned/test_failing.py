@@ -122,8 +122,8 @@ def test_what_had_failed_is_seen_when_all_nodes_have_stopped(
         mended = World(tmp_path, declared(lambda n: n))
         with mended.node(pauses=QUICKLY):
             until(lambda: row(tmp_path, "a").status == "open")
-            until(lambda: not seen(tmp_path).is_failing)
-        assert not seen(tmp_path).is_failing
+            until(lambda: not status_in(tmp_path).is_failing)
+        assert not status_in(tmp_path).is_failing
 
 
 class SmallDisk(FolderStores):
