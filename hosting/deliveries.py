@@ -121,9 +121,14 @@ class Deliveries:
         return at
 
     def unsubscribe(self, stream: str, name: str) -> None:
-        """End a subscription and forget what it had; nothing is kept for it any more."""
+        """End a subscription and forget what it had; nothing is kept for it any more.
+
+        *Raises* `ValueError` if there is none of that name.
+        """
         with self._lock:
-            entry = self._entries.get(stream, {}).pop(name)
+            entry = self._entries.get(stream, {}).pop(name, None)
+            if entry is None:
+                raise ValueError(f"stream {stream!r} has no subscriber called {name!r}; see subscriptions({stream!r})")
             entry.subscription.halt()
             if stream in self._offers:
                 self._offers[stream].release(entry.holder)
@@ -241,9 +246,12 @@ class Deliveries:
             self._pump(shared, shared.open(partition, start))
 
     def unfollow(self, shared: SharedSource) -> None:
-        """Read *shared* no longer, and withdraw its streams."""
+        """Read *shared* no longer, and withdraw its streams. *Raises* `ValueError` if it is not followed."""
         with self._lock:
-            shared.unwatch(self._followed.pop(shared))
+            told = self._followed.pop(shared, None)
+            if told is None:
+                raise ValueError("this source is not followed here; unfollow takes what follow was given")
+            shared.unwatch(told)
             for name in [name for name, offer in self._offers.items() if offer.owner is shared]:
                 self.withdraw(name)
 

@@ -75,6 +75,7 @@ class MicroBatchSink:
         return self._durable + self._ended
 
     def write(self, first: int, values: Sequence[Any], /) -> None:
+        self._check_open()
         have = self._durable + self._rows
         invariant(first <= have and not (self._ended and first + len(values) > have), f"id {have} is next, not {first}")
         fresh = values[have - first :]
@@ -85,6 +86,7 @@ class MicroBatchSink:
             self._write(CHUNK_ROWS_MAX)
 
     def end(self, n: int, error: Exception | None, /) -> None:
+        self._check_open()
         if self._ended:
             return
         self.flush()
@@ -106,14 +108,18 @@ class MicroBatchSink:
     def close(self) -> None:
         """Nothing is held open; what was not flushed comes again."""
 
-    def _write(self, count: int) -> None:
+    def _check_open(self) -> Identity:
         if self._identity is None:
             raise InternalError("a sink is opened before it is written to")
+        return self._identity
+
+    def _write(self, count: int) -> None:
+        identity = self._check_open()
         with unavailable(self._where):
             count -= self._found()
             if count > 0:
                 self._writer.make_room()
-                self._append(self._identity, list(_first(self._waiting, count)))
+                self._append(identity, list(_first(self._waiting, count)))
                 self._take(count)
         ring(self._disk.directory)
 
