@@ -15,6 +15,7 @@ import reliable_rx as rx
 from checkpoint import MemoryStore
 from hosting import App, FileSource, GeneratorSource, JsonLinesSink, QueryEvaluator
 from hosting.sources import lines
+from hosting.sources.decoding import shown
 from hosting.sources.faults import FaultySource
 from hosting.sources.polling import PolledSource, Want
 from hosting.sources.shared import SharedSource
@@ -458,14 +459,27 @@ def test_an_interrupt_is_not_a_bad_record(tmp_path: Path) -> None:
     """Ctrl-C while a function reads a record goes through, whatever the policy."""
     path = tmp_path / "rows.jsonl"
     path.write_bytes(b"1\n")
-
-    def interrupted(_: Any) -> Any:
-        signal.raise_signal(signal.SIGINT)
-
     for place in ("parse", "partition_by", "timestamp", "sort_by"):
-        options: dict[str, Any] = {place: interrupted}
+        options: dict[str, Any] = {place: InterruptedOnce()}
         if place == "partition_by":
             options["partitions"] = ["a"]
         host = Host(lambda options=options: FileSource(path, on_bad_record="skip", **options))  # type: ignore[misc]
         with pytest.raises(KeyboardInterrupt):
             host.evaluator.run()
+    with pytest.raises(KeyboardInterrupt):
+        shown(InterruptedOnce())
+
+
+class InterruptedOnce:
+    """A function, and an object that is shown, at whose first call somebody presses Ctrl-C."""
+
+    def __init__(self) -> None:
+        self.calls = 0
+
+    def __call__(self, _: Any = None) -> str:
+        self.calls += 1
+        if self.calls == 1:
+            signal.raise_signal(signal.SIGINT)
+        return "a"
+
+    __repr__ = __call__

@@ -10,6 +10,7 @@ from collections import OrderedDict
 from collections.abc import Callable
 from datetime import UTC, date, datetime
 from decimal import Decimal
+from types import FunctionType
 from typing import Any
 
 import pytest
@@ -99,6 +100,17 @@ def test_cycles_end() -> None:
     vars(node)["me"] = node
     assert digest([loop]) == digest([decode(encode(loop))])
     assert digest([node]) == digest([decode(encode(node))])
+
+
+def test_code_by_content() -> None:
+    """The code of a function has one digest, whether or not two of its constants are one object: unpickled they are."""
+
+    def with_constants(*constants: Any) -> FunctionType:
+        return FunctionType(digests.__code__.replace(co_consts=(None, *constants)), {}, "f")
+
+    text, again = "a text", "".join(["a ", "text"])
+    assert digest([with_constants(text, (text,))]) == digest([with_constants(text, (again,))])
+    assert digest([with_constants(text, (text,))]) != digest([with_constants(text, ("another",))])
 
 
 def test_entangled_values_are_shown_in_time(monkeypatch: pytest.MonkeyPatch) -> None:

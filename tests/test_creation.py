@@ -20,6 +20,7 @@ from reliable_rx import operators as ops
 from reliable_rx.creation.pacing import PORTION
 from reliable_rx.errors import LimitExceeded, QueryRefused
 from reliable_rx.limits import Limits
+from reliable_rx.operators.inner import at_once
 
 NOW = ImmediateScheduler.singleton()
 
@@ -30,6 +31,13 @@ def engine_with(query: Any, **how: Any) -> tuple[QueryEngine, list[Any]]:
     for source in ("a", "b"):
         engine.declare(source, ["0"])
     return engine, values(engine.take(engine.creation("q", query, time=0.0, **how)))
+
+
+def test_only_a_list_without_a_scheduler_comes_at_once() -> None:
+    """What is known to be there with the subscription is taken as one list; where a scheduler says when, it is not."""
+    assert at_once(rx.from_iterable([1, 2])) == [1, 2]
+    assert at_once(rx.from_iterable([1, 2], NOW)) is None
+    assert at_once(rx.from_iterable(iter([1, 2]))) is None
 
 
 def values(outputs: list[Output]) -> list[Any]:

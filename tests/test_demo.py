@@ -5,10 +5,12 @@ from __future__ import annotations
 import json
 import re
 from pathlib import Path
+from typing import Any
 
 import pytest
 from cli_process import cli
 
+from hosting.cli.command import main
 from hosting.demo.queries import QUERIES
 from hosting.demo.verdict import compare
 
@@ -74,6 +76,21 @@ def test_a_difference_is_counted(tmp_path: Path) -> None:
     (tmp_path / "killed/rolling_delay.jsonl").write_text("".join([*lines[:10], lines[9], *lines[12:]]))
     verdict = compare(QUERIES, tmp_path / "plain", tmp_path / "killed")
     assert str(verdict) == "lost 2 · duplicated 1 · reordered 0" and not verdict.clean
+
+
+def test_how_often_it_kills(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As often as is asked for; else what its help says: five times, with Spark three."""
+    kills: list[int] = []
+
+    def run(out: Path, **options: Any) -> int:
+        kills.append(options["kills"])
+        return 0
+
+    monkeypatch.setattr("hosting.demo.job.run_demo", run)
+    monkeypatch.setattr("hosting.cli.command.brought_demo", lambda name: run)
+    for arguments in ([], ["--spark"], ["--kills", "0"], ["--spark", "--kills", "1"]):
+        assert main(["demo", *arguments]) == 0
+    assert kills == [5, 3, 0, 1]
 
 
 @pytest.mark.slow

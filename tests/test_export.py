@@ -339,6 +339,8 @@ MISFITS: list[tuple[Any, Any, str]] = [
     (Pair(1, None), Pair(1, 7), "column 'text': 7 is not text"),
     (Pair(1, None), Flight("", 0, datetime.datetime.now(), [], Decimal(1)), "there is no column 'at'"),
     (7, threading, "column 'value': a builtins.module has no JSON form"),
+    ({"n": 0.5}, {"n": "3"}, "column 'n': '3' is not a number"),
+    ({"n": 0.5}, {"n": True}, "column 'n': True is not a number"),
 ]
 
 

@@ -296,8 +296,9 @@ def test_a_starting_point_is_resolved_once() -> None:
     assert timed.intake.positions() == {("s", "0"): 2}
     with pytest.raises(ValueError, match="time zone"):
         start(MemoryStore(), start=datetime(2013, 1, 1))
-    with pytest.raises(ValueError, match="no starting point"):
-        start(MemoryStore(), start="newest")
+    for point in ("newest", 1.5, -1, True, False):
+        with pytest.raises(ValueError, match="no starting point"):
+            start(MemoryStore(), start=point)
 
 
 def test_run_goes_on_while_a_partition_may_still_appear() -> None:

@@ -37,7 +37,14 @@ from checkpoint.envelope import KeyRing
 from checkpoint.offsets import Committed, MemoryOffsets, PostgresOffsets, SqliteOffsets, lag, retire
 from checkpoint.offsets.log import PAGE
 from checkpoint.offsets.store import LeaseAuthority
-from reliable_rx.errors import CheckpointRefused, LimitExceeded, OffsetsLoading, StoreOwned, StoreUnavailable
+from reliable_rx.errors import (
+    CheckpointRefused,
+    InternalError,
+    LimitExceeded,
+    OffsetsLoading,
+    StoreOwned,
+    StoreUnavailable,
+)
 from reliable_rx.testing.faults import arm, disk_full, nth
 
 P, Q = ("flights", "0"), ("flights", "1")
@@ -121,6 +128,14 @@ def test_a_position_is_the_next_id(world: World) -> None:
     assert store.fetch("g", [P, Q]) == {P: Committed(12, 1, "a", 1_000.0, "héllo")}
     assert lag(store, "g", {P: 15, Q: 4}) == {P: 3, Q: 4}
     assert lag(store, "g", {P: 10}) == {P: 0}
+
+
+def test_a_position_before_the_first_id_is_refused(world: World) -> None:
+    """There is no such event; 0 is where nothing has been taken, and may be committed."""
+    store = world.open()
+    with pytest.raises(InternalError, match="position -1"):
+        store.commit("g", {P: -1}, world.held)
+    assert store.commit("g", {P: 0}, world.held) == {P: None}
 
 
 def test_the_vector_is_plain_and_small(world: World) -> None:

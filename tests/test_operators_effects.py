@@ -68,6 +68,21 @@ def test_a_replay_repeats_effects_unless_they_are_live(effects: Any, again: list
     assert seen == [*again, 3]
 
 
+@pytest.mark.parametrize(("effects", "again"), [("always", 1), ("live", 0)])
+def test_a_replay_repeats_the_effect_of_an_end_unless_it_is_live(effects: Any, again: int) -> None:
+    """The same is true of what is done at the end, be it an error or none."""
+    for query in (
+        rx.source("n").take(1).do_action(None, None, note, effects=effects),
+        rx.source("n").map(lambda n: 1 // 0).do_action(None, note, effects=effects),
+    ):
+        store = MemoryStore()
+        run(evaluator(store, query, [1]))
+        assert len(seen) == 1
+        run(evaluator(store.reopen(), query, [1, 2]))
+        assert len(seen) == 1 + again
+        seen.clear()
+
+
 def test_a_host_that_unloads_recovers_or_edits_is_not_the_end() -> None:
     """`finally_action` runs when a query ends, not when its evaluator closes, comes back or has it edited."""
     store = MemoryStore()

@@ -9,13 +9,15 @@ import pytest
 
 import reliable_rx as rx
 from checkpoint import MemoryStore, SqliteStore
+from checkpoint.store import Store
 from hosting import CallbackSink, ListSource, QueryEvaluator, StoredStreamSource
+from hosting.sources.stored import is_ended
 from reliable_rx import operators as ops
 
 COUNT = 900
 
 
-def write(store: SqliteStore, values: list[int], *, crash: bool = False) -> None:
+def write(store: Store, values: list[int], *, crash: bool = False) -> None:
     """Run the first evaluator over *values*; a crash leaves what the last checkpoint has."""
     writer = QueryEvaluator(store, batch_events_max=50, retain_events=10, checkpoint_interval_s=3600, background=False)
     writer.source("n", ListSource(values, follow=True))
@@ -74,6 +76,26 @@ def test_the_writer_keeps_what_the_reader_has_not_acknowledged(tmp_path: Path) -
         assert later[0] > 5
 
 
+def test_reading_draws_no_more_than_is_asked_for() -> None:
+    """One value out of a long stream costs a segment or two, and not all that the store has behind it."""
+    store = MemoryStore()
+    store.acknowledge("sums", "reader", -1)
+    write(store, list(range(COUNT)))
+    drawn = 0
+    outputs = store.outputs
+
+    def counted(*arguments: Any) -> Any:
+        nonlocal drawn
+        for each in outputs(*arguments):
+            drawn += 1
+            yield each
+
+    store.outputs = counted  # type: ignore[method-assign]
+    reader = StoredStreamSource(store, "sums", subscriber="reader").open("0", 0)
+    assert len(reader.fetch(1).values) == 1
+    assert drawn <= 2
+
+
 def test_the_end_comes_through_the_store(tmp_path: Path) -> None:
     """The terminal notification has an id and is read like any other."""
     with SqliteStore(tmp_path / "first") as store:
@@ -104,3 +126,13 @@ def test_whether_a_stream_has_ended_is_known_after_a_restart(ends: bool) -> None
         evaluator.checkpoint()
         evaluator.close()
         store = store.reopen()
+
+
+def test_the_end_of_a_stream_without_values_is_seen() -> None:
+    """Also where the terminal notification is all that there is."""
+    store = MemoryStore()
+    with QueryEvaluator(store, background=False) as writer:
+        writer.source("n", ListSource([1, 2, 3]))
+        writer.create("none", rx.source("n").pipe(ops.filter(lambda n: n > 3)))
+        writer.run()
+    assert [is_ended(store, "none", end) for end in (0, 1)] == [False, True]

@@ -333,6 +333,7 @@ def test_empty_files(tmp_path: Path) -> None:
     for name in ("a.csv", "a.jsonl"):
         (tmp_path / name).touch()
         assert read(FileSource(tmp_path / name)) == []
+        assert FileSource(tmp_path / name, partition_by="origin").partitions() == ()
 
 
 def test_what_is_refused_at_once(tmp_path: Path) -> None:

@@ -151,7 +151,9 @@ def test_an_agent_that_ends_by_system_exit(tmp_path: Path, monkeypatch: pytest.M
     assert not raised
 
 
-def test_what_does_not_close_keeps_nothing_else_open(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_does_not_close_keeps_nothing_else_open(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
     """A sink that raises when it is closed: its store, its readers and the other partitions are closed all the same,
     and the partition is not said to be handed over in order."""
     CountedSink.fails.set()
@@ -161,6 +163,7 @@ def test_what_does_not_close_keeps_nothing_else_open(tmp_path: Path, monkeypatch
         assert not raised
     finally:
         CountedSink.fails.clear()
+    assert "this sink does not close" in caplog.text
 
 
 def test_an_agent_told_to_stop_while_it_works(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

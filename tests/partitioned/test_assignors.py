@@ -97,6 +97,8 @@ def test_what_is_there_twice_is_refused(name: str) -> None:
     assign = {**EVERYTHING, **PARTLY}[name]
     with pytest.raises(ValueError, match="the partition 'air/00' is there twice"):
         assign(members("m0"), shards(1, "north") * 2, {})
+    with pytest.raises(ValueError, match="the partition 'air/01' is there twice"):
+        assign(members("m0"), [*shards(2, "north"), shards(2, "north")[1]], {})
     with pytest.raises(ValueError, match="the member 'm0' is there twice"):
         assign(members("m0", "m0"), shards(1, "north"), {})
     with pytest.raises(ValueError, match="the name of a member 'i' is there twice"):
