@@ -111,8 +111,8 @@ def test_the_options_of_an_app_are_those_of_the_evaluator() -> None:
 
 
 def test_an_unknown_option_is_refused_at_once() -> None:
-    """The error names the options there are."""
-    with pytest.raises(TypeError, match="App has no option 'speed'; it has delivery"):
+    """The error names the arguments there are."""
+    with pytest.raises(TypeError, match="App has no argument 'speed'; it takes delivery"):
         App(speed=3)  # type: ignore[call-arg]
 
 

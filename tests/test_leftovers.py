@@ -9,8 +9,15 @@ import threading
 from pathlib import Path
 
 import leftovers
+import pytest
 
 from hosting import Deliveries
+
+
+@pytest.fixture(autouse=True)
+def soon(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Wait for what is ending for a moment only."""
+    monkeypatch.setattr(leftovers, "ENDING_S", 0.05)
 
 
 def test_nothing_is_found_where_nothing_is_left() -> None:

@@ -306,7 +306,7 @@ app.query("q", n)
 
 @left_to_commits
 @pytest.mark.parametrize("fault", ENDINGS, ids=lambda fault: fault.name)
-def test_what_ends_a_run_is_seen_status_of(fault: Fault, tmp_path: Path) -> None:
+def test_what_ends_a_run_is_seen_afterwards(fault: Fault, tmp_path: Path) -> None:
     """The log has a line, the exit code is 1, and `status` says what ended the last process until the next start."""
     write(tmp_path, "app.py", f"OPTIONS = {fault.options}\n{PRELUDE}\n{fault.code}")
     complaint = cli("run", "app.py:app", "--store", "s", "--plain", cwd=tmp_path, code=1).stderr
