@@ -173,8 +173,6 @@ class Checkpointer:
             evaluator.durable_plans &= set(snapshot.plans)  # no store has the others from now on
         meta = meta_of(evaluator, snapshot)
         unstored = {name: stream.unstored() for name, stream in streams.items()}
-        for name, segments in unstored.items():
-            emitted.look(evaluator.incidents, name, segments)
         self.attempt = Attempt(
             snapshot,
             self.generation + 1,
@@ -246,6 +244,8 @@ class Checkpointer:
         checkpoint = Checkpoint(
             attempt.generation, kind, attempt.turn, encode(attempt.meta), snapshot.chunks(), snapshot.rows
         )
+        for name, segments in attempt.outputs.items():
+            emitted.look(evaluator.incidents, name, segments)
         outputs = {
             name: [stored(segment, attempt.spoilt) for segment in joined(segments)]
             for name, segments in attempt.outputs.items()
@@ -319,11 +319,12 @@ class Checkpointer:
 
 def meta_of(evaluator: QueryEvaluator, snapshot: Snapshot) -> dict[str, Any]:
     """Return what a checkpoint remembers besides rows and outputs."""
+    ended = evaluator.intake.ended()
     return {
         "engine": snapshot.header,
         "positions": evaluator.intake.positions(),
-        "ended": evaluator.intake.ended(),
-        "extents": evaluator.growth.note(evaluator.intake.ended()),
+        "ended": ended,
+        "extents": evaluator.growth.note(ended),
         "holders": evaluator.holders.positions(),
         "delivery": evaluator.delivery,
         "ahead_s": evaluator.time.ahead_s,

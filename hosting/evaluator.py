@@ -201,9 +201,10 @@ class QueryEvaluator(Looking):
         check_open(closed=self.closed)
         self._raise_failures()
         with self.lock, self.working, no_collections():
+            now = self._now() if self.started else 0.0
             for name, query in queries.items():
                 if self.started:
-                    self._create(check_name("query", name), query, policy, limits, clock)
+                    self._create(check_name("query", name), query, policy, limits, clock, now)
                 else:
                     name = self._check_new("query", name)
                     self.engine.suspended.declare(name, query, policy, limits, clock)
@@ -212,8 +213,10 @@ class QueryEvaluator(Looking):
         if self.started:
             self.flush()
 
-    def _create(self, name: str, query: Any, policy: Policy, limits: Limits, clock: EventTime | None) -> None:
-        turn = self.engine.creation(name, query, time=self._now(), policy=policy, limits=limits, clock=clock)
+    def _create(
+        self, name: str, query: Any, policy: Policy, limits: Limits, clock: EventTime | None, time: float
+    ) -> None:
+        turn = self.engine.creation(name, query, time=time, policy=policy, limits=limits, clock=clock)
         there = self.engine.standing.get(name)
         if there is None or not is_same(self.engine, there, turn):
             self._take(turn)
@@ -262,7 +265,7 @@ class QueryEvaluator(Looking):
                 self.recovery = recover(self)
                 self._resume()
                 for name, declared in self.declared.items():
-                    self._create(name, *declared)
+                    self._create(name, *declared, self._now())
                 follow(self)
                 self.outlets.open()
                 self.reporter.begin()

@@ -131,6 +131,11 @@ class Incidents:
             return tuple(self._open.values())
 
     @property
+    def any_open(self) -> bool:
+        """Whether anything fails or waits."""
+        return bool(self._open)
+
+    @property
     def left_out(self) -> int:
         """How many were not recorded, because too many are open."""
         return self._left_out

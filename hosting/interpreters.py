@@ -86,5 +86,5 @@ def settle(evaluator: QueryEvaluator) -> None:
 
 def resolve(evaluator: QueryEvaluator, name: str) -> None:
     """Close the incident of a query that is suspended no more."""
-    if name not in evaluator.engine.suspended:
+    if evaluator.incidents.any_open and name not in evaluator.engine.suspended:
         evaluator.incidents.resolve(SUSPENDED, name)

@@ -34,7 +34,7 @@ def rewind(evaluator: QueryEvaluator, positions: Mapping[tuple[str, str], int]) 
             evaluator.engine.live.setdefault(source, set()).add(partition)
             evaluator.engine.failures.pop(source, None)
         for name, declared in evaluator.declared.items():
-            evaluator._create(name, *declared)
+            evaluator._create(name, *declared, evaluator._now())
         evaluator.checkpoint(full=True)
 
 

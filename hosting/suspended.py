@@ -137,23 +137,26 @@ class Taking(Loader):
         self.spoilt: dict[str, Exception] = {}
 
     def _load(self, address: Address, row: Row) -> bool:
-        if address[0] not in self.forgiving:
-            self.tells = False
-            return address[0] in self.spoilt or self._load_whole(address, row)
+        name = address[0]
+        if name in self.forgiving:
+            return self._load_what_fits(address, row)
+        self.tells = False
+        if name in self.spoilt:
+            return True
+        try:
+            return Loader._load(self, address, row)
+        except BaseException as error:  # a selector may raise anything
+            let_through(error)
+            self.spoilt[name] = unloadable(error)
+            return True
+
+    def _load_what_fits(self, address: Address, row: Row) -> bool:
         self.tells = True
         self.report = self.forgiving[address[0]]
         if self.lenient and (holds_unreadable(address[-1]) or (row[0] == "inner" and holds_unreadable(row[1]))):
             self.report.dropped.append(address[-2])
             return True
         return load_forgiving(self, super()._load, address, self._readable_row(row))
-
-    def _load_whole(self, address: Address, row: Row) -> bool:
-        try:
-            return super()._load(address, row)
-        except BaseException as error:  # a selector may raise anything
-            let_through(error)
-            self.spoilt[address[0]] = unloadable(error)
-            return True
 
     def _readable_row(self, row: Row) -> Row:
         if not self.lenient:

@@ -36,9 +36,15 @@ def check_name(kind: str, name: Any) -> str:
     control characters or half a surrogate pair, and for what is declared with the ending of a stream beside another
     query's.
     """
-    if type(name) is str and name.isascii() and name.isprintable() and 0 < len(name) <= NAME_BYTES_MAX:
-        if kind in DECLARED and is_reserved(name):
-            raise _refusal(kind, name, *_reserved(name))
+    if type(name) is str and name.isidentifier() and name.isascii() and len(name) <= NAME_BYTES_MAX:
+        return name  # the usual one
+    if (
+        type(name) is str
+        and name.isascii()
+        and name.isprintable()
+        and 0 < len(name) <= NAME_BYTES_MAX
+        and not (kind in DECLARED and (name.endswith(ENDINGS) or name == EVERYTHING))
+    ):
         return name
     if not isinstance(name, str):
         first = "; the name comes first" if kind in FIRST else ""

@@ -46,7 +46,8 @@ def reaches_hubs(node: Node) -> bool:
 def structure(node: Node, keys: list[Any] | None, sources: list[str], hubs: dict[str, int]) -> Hashable:
     """Return the key of a plan; what it compares by id is kept alive by the plan that is stored under it.
 
-    It is flat: the kinds say how the operators hang together, and to compare a deep tuple recurs.
+    It is flat: the kinds say how many parameters follow, and a count, below zero so that it is no hub's number, how
+    many inputs if that is not one. To compare a deep tuple recurs.
     """
     found: list[Hashable] = []
     waiting = [node]
@@ -66,25 +67,27 @@ def structure(node: Node, keys: list[Any] | None, sources: list[str], hubs: dict
             sources.append(inputs[0].op.source)  # type: ignore[attr-defined]
             found += ("keyed", sources[-1], parameter(op.key_mapper))  # type: ignore[attr-defined]
             continue
-        found += (kind, len(inputs), *[parameter(value) for value in read_parameters(op)])
-        waiting += inputs if len(inputs) < 2 else inputs[::-1]
+        found.append(kind)
+        found += [parameter(value) for value in (READERS.get(kind) or reader_of(op))(op)]
+        if len(inputs) == 1:
+            waiting.append(inputs[0])
+        else:
+            found.append(~len(inputs))
+            waiting += inputs[::-1]
     return tuple(found)
 
 
 READERS: dict[type[Operator], Callable[[Any], tuple[Any, ...]]] = {}
+"""What reads the parameters of a kind of operator, in order, without what its inputs say too."""
 
 
-def read_parameters(op: Operator) -> tuple[Any, ...]:
-    """Return the parameters of *op* in order, without what its inputs say too."""
-    reader = READERS.get(type(op))
-    if reader is None:
-        told: list[str] = [f.name for f in fields(op)] if is_dataclass(op) else []
-        names = [name for name in told if name not in ("_token", "_source")]
-        get = attrgetter(*names) if names else None
-        reader = READERS[type(op)] = (
-            (lambda op: ()) if get is None else get if len(names) > 1 else (lambda op: (get(op),))
-        )
-    return reader(op)
+def reader_of(op: Operator) -> Callable[[Any], tuple[Any, ...]]:
+    """Make what reads the parameters of operators like *op*."""
+    told: list[str] = [f.name for f in fields(op)] if is_dataclass(op) else []
+    names = [name for name in told if name not in ("_token", "_source")]
+    get = attrgetter(*names) if names else None
+    reader = READERS[type(op)] = (lambda op: ()) if get is None else get if len(names) > 1 else (lambda op: (get(op),))
+    return reader
 
 
 def is_plain_source(node: Node) -> bool:

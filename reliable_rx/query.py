@@ -12,7 +12,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Awaitable, Callable, Iterable, Iterator
 from dataclasses import fields, is_dataclass
-from functools import cache, cached_property
+from functools import cache, cached_property, partial
 from inspect import isawaitable
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, TypeVar
 
@@ -103,6 +103,7 @@ class HubLeaf(Operator, name="shared"):
 
 
 new = object.__new__
+new_node = partial(tuple.__new__, Node)
 ATOMS = frozenset((int, float, str, bytes))
 LEAVES = (SourceLeaf, ForeignLeaf, InnerLeaf, SymbolLeaf, HubLeaf)
 
@@ -131,16 +132,19 @@ class Query(Piped[T_co]):
     @cached_property
     def node(self) -> Node:
         """The plan as data; most queries that a selector makes are run by the plan of another and need none."""
-        order: list[Query[Any]] = [self]
-        seen: set[Query[Any]] = {self}
-        for at in order:  # a long pipe is too deep to recur into
-            for each in at.inputs:
-                if not isinstance(each, Node) and each not in seen and "node" not in each.__dict__:
-                    seen.add(each)
-                    order.append(each)
-        for at in reversed(order):
-            vars(at)["node"] = Node(at.op, tuple([e if isinstance(e, Node) else e.node for e in at.inputs]))
-        return self.node
+        pipe: list[Query[Any]] = [self]  # a long one is too deep to recur into
+        at = self
+        while len(at.inputs) == 1:
+            before = at.inputs[0]
+            if type(before) is Node or "node" in before.__dict__:
+                break
+            pipe.append(before)  # type: ignore[arg-type]
+            at = before  # type: ignore[assignment]
+        if len(at.inputs) > 1:
+            make_nodes(at.inputs)
+        for at in reversed(pipe):
+            at.__dict__["node"] = node_of(at)
+        return self.__dict__["node"]  # type: ignore[no-any-return]
 
     @cached_property
     def lock(self) -> threading.RLock:  # type: ignore[override, unused-ignore]
@@ -298,6 +302,25 @@ def as_query(value: Any) -> Query[Any]:
         return from_iterable(value)
     hint = ": use map_async(...) for what is to be awaited" if isawaitable(value) else "; use map for a plain value"
     raise TypeError(f"expected an observable, a future or an iterable, got {value!r}{hint}")
+
+
+def node_of(query: Query[Any]) -> Node:
+    """Return the plan of a *query* whose inputs have theirs."""
+    inputs = tuple([each if type(each) is Node else each.node for each in query.inputs])  # type: ignore[union-attr]
+    return new_node((query.op, inputs))
+
+
+def make_nodes(queries: Iterable[Query[Any] | Node]) -> None:
+    """Give *queries*, and all that they read from, their plans; what is read twice has one."""
+    waiting = list(queries)
+    while waiting:
+        at = waiting[-1]
+        if isinstance(at, Node) or "node" in at.__dict__:
+            waiting.pop()
+        elif without := [each for each in at.inputs if not isinstance(each, Node) and "node" not in each.__dict__]:
+            waiting += without
+        else:
+            at.__dict__["node"] = node_of(at)
 
 
 def apply(op: Operator, *inputs: Any) -> Query[Any]:
