@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from hosting.cycles import there_are
 from reliable_rx.arguments import check_number
 from reliable_rx.errors import StoreUnavailable
+from reliable_rx.names import query_of
 
 if TYPE_CHECKING:
     from hosting.engine import QueryEngine
@@ -133,13 +134,17 @@ def forget(evaluator: QueryEvaluator, name: str) -> None:
     with evaluator.lock:
         evaluator.start()
         if name in evaluator.engine.standing or name in evaluator.engine.suspended:
-            raise ValueError(f"the query {name!r} is still there; dispose of it first")
+            raise ValueError(f"the query {name!r} is still there: call evaluator.dispose({query_of(name)!r}) first")
         evaluator.checkpoint()  # has what has ended just now
         retired = evaluator.streams.retired
         if name not in retired.kept:
-            raise KeyError(f"no stream {name!r} is kept of a query that is gone; {there_are(retired.kept, name)}")
+            what = f"no stream {name!r} is kept of a query that is gone"
+            if name in evaluator.intake.sources:
+                what += ", as it is a source"
+            raise KeyError(f"{what}; of those that are kept {there_are(retired.kept, name)}")
         if evaluator.streams.is_read(name):
             who = ", ".join(map(repr, evaluator.streams[name].holders)) or "an observer"
-            raise ValueError(f"the stream {name!r} is still read, by {who}; let it go first")
+            how = f"evaluator.holders.release({name!r}, holder), or dispose of the subscription"
+            raise ValueError(f"the stream {name!r} is still read, by {who}; let it go first, with {how}")
         retired.unwanted.add(name)
         evaluator.checkpoint()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import re
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -14,6 +15,7 @@ from hosting import App, QueryEvaluator
 from hosting.app import Options
 from hosting.cli import main
 from hosting.cli.command import parser
+from hosting.partitioned.opening import open_group
 
 
 @pytest.mark.parametrize(
@@ -157,3 +159,35 @@ def test_where_no_store_is_none_is_made(
     assert str(place) in told
     assert [each for each in tmp_path.rglob("*") if each != place] == []
     assert place.exists() == (kind != "missing")
+
+
+THERE = {
+    "nowhere": "there is no such folder .*stores near it: orders",
+    "order": "stores near it: orders, stock",
+    "far/away": "there is no folder far either",
+    "a.py": "it is a file",
+    "empty": "it is an empty folder",
+    "orders/checkpoint.sqlite": "it is a file; its folder is a store",
+    "many": "that folder has a, notes.txt; stores near it: many/a",
+    "nodes": "a group of nodes shares it .*status --store nodes",
+}
+
+
+@pytest.mark.parametrize("where", THERE)
+@pytest.mark.parametrize("command", ["inspect", "tail", "restart", "dispose", "holders", "status"])
+def test_what_is_there_instead_of_a_store_is_said(
+    command: str, where: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A path where no store is: what is there, and which stores are near it."""
+    monkeypatch.chdir(tmp_path)
+    for each in ("orders", "stock", "many/a"):
+        SqliteStore(each).close()
+    Path("empty").mkdir()
+    for file in ("many/notes.txt", "a.py"):
+        Path(file).touch()
+    open_group("nodes", "g").close()
+    if (command, where) == ("status", "nodes"):
+        return
+    more = {"tail": ["q"], "restart": ["q"], "dispose": ["q"]}.get(command, [])
+    assert main(["status", "--store", where] if command == "status" else [command, where, *more]) == 2
+    assert re.search(THERE[where], capsys.readouterr().err)

@@ -3,11 +3,20 @@
 from __future__ import annotations
 
 import json
+import time
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from cli_process import cli, running, wait_for, write
 from test_cli_run import FINITE
+
+import reliable_rx as rx
+from checkpoint import SqliteStore
+from hosting import ListSource, QueryEvaluator
+from hosting.cli.tail import tail
+from reliable_rx import operators as ops
 
 
 @pytest.fixture(scope="module")
@@ -103,3 +112,33 @@ def test_code_that_cannot_be_found_is_said_and_can_be_named(folder: Path, tmp_pa
     assert "warning" in shown.stdout and "named.Twice" in shown.stdout and "--app" in shown.stdout
     shown = cli("inspect", tmp_path / "s", "--app", tmp_path / "named.py", cwd=folder)
     assert "warning" not in shown.stdout and "Twice" in shown.stdout
+
+
+def test_following_reads_a_checkpoint_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Behind an end it is looked up whether the query goes on: in each new checkpoint, and in none again and again."""
+    reads, polls = list[int](), 0
+
+    def poll(_: float) -> None:
+        nonlocal polls
+        polls += 1
+        if polls == 20:
+            evaluator.create("more", rx.source("n"))
+            evaluator.checkpoint()
+        if polls == 40:
+            evaluator.dispose("q")
+            evaluator.checkpoint()
+
+    with SqliteStore(tmp_path / "s") as store, QueryEvaluator(store, background=False) as evaluator:
+        evaluator.source("n", ListSource([1], follow=True))
+        evaluator.create("q", rx.source("n").pipe(ops.take(1)))
+        evaluator.step()
+        evaluator.restart("q")
+        evaluator.checkpoint()
+        with SqliteStore.read_only(tmp_path / "s") as opened:
+            reader: Any = type(opened)
+        recover = reader.recover
+        monkeypatch.setattr(reader, "recover", lambda self, **how: [reads.append(polls), recover(self, **how)][1])
+        monkeypatch.setattr("hosting.cli.tail.SELDOM", 0.0)
+        monkeypatch.setattr("hosting.cli.tail.time", SimpleNamespace(sleep=poll, monotonic=time.monotonic))
+        assert tail(tmp_path / "s", "q", start=None, follow=True, app=None) == 0
+    assert reads == [0, 20, 40]

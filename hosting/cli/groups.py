@@ -13,6 +13,7 @@ from typing import Any, TypeVar
 from checkpoint.failures import unavailable
 from checkpoint.offsets import Committed, DualOffsets, OffsetStore
 from hosting.cli.loading import load_app
+from hosting.cli.whereabouts import is_store, what_is_there
 from hosting.cli.wording import BadUsage, complain, plural
 from hosting.partitioned.group import Group
 from hosting.partitioned.keys import Key, key_of
@@ -75,8 +76,9 @@ def found_group(where: str, name: str | None, *, new_offsets: str | None = None)
     With *new_offsets*, where its positions are being moved to or have been, both stores are asked.
     """
     if not is_on_a_server(where) and not (Path(where) / "registry.sqlite").is_file():
-        is_store = (Path(where) / "checkpoint.sqlite").is_file()
-        there = f"a store and no group in {where}" if is_store else f"neither a store nor a group in {where}"
+        there = f"neither a store nor a group in {where}: {what_is_there(Path(where))}"
+        if is_store(Path(where)):
+            there = f"a store and no group in {where}"
         raise BadUsage(f"there is {there}; give the --store that a store's app or a group's nodes were started with")
     if name is None:
         names = group_names(where)

@@ -17,6 +17,7 @@ from types import ModuleType
 
 from hosting.app import App, made
 from hosting.cli.scripts import MAIN, is_script, load_script
+from hosting.cli.whereabouts import is_store, what_is_there
 from hosting.cli.wording import BadUsage
 from reliable_rx.reliable import Source
 
@@ -108,8 +109,8 @@ def load_module(place: str) -> ModuleType:
 
 def stored_in(directory: Path) -> Path:
     """Return *directory* if it is the folder of a store. *Raises* `BadUsage`, so that looking never makes one."""
-    if not (directory / "checkpoint.sqlite").is_file():
-        raise BadUsage(f"there is no store in {directory}; give the folder of one")
+    if not is_store(directory):
+        raise BadUsage(f"there is no store in {directory}: {what_is_there(directory)}; give the folder of one")
     return directory
 
 

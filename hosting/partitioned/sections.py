@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 from checkpoint.store import Store
@@ -22,6 +22,7 @@ from hosting.lineage import check_partitions
 from hosting.partitioned.guarded import Guarded, RefusedSink
 from hosting.partitioned.keys import WHOLE, WHOLE_PARTITION, Key, key_of
 from hosting.partitioned.places import Place
+from hosting.partitioned.targets import Targets
 from hosting.partitioned.words import Partition, Shard
 from hosting.sink_writer import checked_policy
 from hosting.starting import Start
@@ -43,6 +44,7 @@ class Section:
     queries: Mapping[str, Declared]
     sinks: Sequence[DeclaredSink]
     options: Mapping[str, Any]
+    targets: Targets = field(default_factory=Targets)
 
     @property
     def whole(self) -> bool:
@@ -108,7 +110,7 @@ class Section:
         with ExitStack() as undo:
             found = []
             for stream, declared, on_error in self.sinks:
-                sink = fenced_at(place, stream, declared, on_error)
+                sink = fenced_at(place, stream, declared, on_error, self.targets)
                 undo.callback(sink.close)
                 found.append(OpenSink(stream, Guarded(sink, place, alive), on_error))
             undo.pop_all()
@@ -138,12 +140,13 @@ class OpenSink(NamedTuple):
     on_error: OnError
 
 
-def fenced_at(place: Place, stream: str, declared: Any, on_error: OnError) -> Sink:
+def fenced_at(place: Place, stream: str, declared: Any, on_error: OnError, targets: Targets) -> Sink:
     """Make a sink for *place* and fence it; in place of one that refuses that, return one that refuses to open."""
     sink: Sink | None = None
     try:
         sink = sink_at(place, declared)
         checked_policy(stream, sink, on_error)
+        targets.check(stream, str(place.partition), sink)
         if isinstance(sink, Fencing):
             sink.fence(place.epoch)
     except Exception as error:

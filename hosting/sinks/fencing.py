@@ -24,10 +24,13 @@ _PAUSE_S = 0.005
 _DIGITS = 20
 
 
+EACH = "on nodes each partition needs a target of its own, so a sink is a function of its place"
+
+
 def lost(what: str, epoch: int, newest: int, partition: str | None = None) -> LeaseLost:
     """Say that *what* has a newer writer."""
     mine = f"this is epoch {epoch}" if epoch else "this sink was not fenced"
-    message = f"{what} is written by epoch {newest} ({mine}): stop and write nothing"
+    message = f"{what} is written by epoch {newest} ({mine}): stop and write nothing; {EACH}"
     return LeaseLost(message, partition=partition, epoch=epoch, newest=newest)
 
 

@@ -27,7 +27,7 @@ from pathlib import Path
 from typing import Any
 
 from checkpoint.ownership import OwnProcess
-from hosting.sinks.fencing import EpochFile, fenced, lost
+from hosting.sinks.fencing import EACH, EpochFile, fenced, lost
 from hosting.sinks.flushed_mark import FlushedMark, flushed_length
 from hosting.sinks.line_recovery import recover
 from hosting.sinks.plain import to_plain
@@ -98,6 +98,11 @@ class JsonLinesSink:
         self._mark: FlushedMark | None = None
         self.remark = ""
         """What was found when the file was opened, if that was not as it should be."""
+
+    @property
+    def target(self) -> str:
+        """What no other sink may write."""
+        return str(self._path.absolute())
 
     def fence(self, epoch: int, /) -> None:
         """Take the file from every earlier epoch. Nothing is open behind it."""
@@ -338,7 +343,7 @@ def _lock(file: Any, path: Path) -> None:
     try:
         fcntl.flock(file.fileno(), fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError as error:
-        message = f"{path} is open in another sink; stop the other one, or write to another file"
+        message = f"{path} is open in another sink; stop the other one, or write to another file: {EACH}"
         raise StoreOwned(message, owner=None) from error
 
 

@@ -107,6 +107,12 @@ class SqliteTableSink:
         if partition == "":
             raise ValueError("a partition needs a name; without partitions leave partition= out")
 
+    @property
+    def target(self) -> str:
+        """What no other sink may write."""
+        table = f"table {self._table} of {os.path.abspath(self._path)}"
+        return table if self._partition is None else f"partition {self._partition!r} in {table}"
+
     def fence(self, epoch: int, /) -> None:
         """Take the table, or this partition of it, from every earlier epoch."""
         invariant(not self._open and not self._epoch, f"the sink {self._path} is fenced once, before it opens")

@@ -83,3 +83,27 @@ def test_a_partition_leaves_out_what_its_sink_refuses(tmp_path: Path) -> None:
         logs.add("a", 1, 2, 3)
         until(lambda: path.exists() and path.read_bytes().count(b"\n") == 3)
     assert [json.loads(line).get("value") for line in path.read_text().splitlines()] == [1, None, 3]
+
+
+@pytest.mark.parametrize("kind", ["lines", "table"])
+def test_two_partitions_with_one_target_are_named(tmp_path: Path, kind: str) -> None:
+    """The one that comes second has no sink, and says why; the other has all of its own, and no epoch climbs."""
+    logs = Logs("ab")
+    path = tmp_path / "out"
+
+    def declare(app: App, world: World) -> None:
+        app.query("same", app.source("logs", logs))
+        app.sink("same", lambda place: JsonLinesSink(path) if kind == "lines" else SqliteTableSink(path, "t"))
+
+    world = World(tmp_path, declare)
+    with world.node():
+        logs.add("a", 1, 2, 3)
+        logs.add("b", 1, 2, 3)
+        until(lambda: any(row(tmp_path, each).status == "failing" for each in "ab"))
+        (failing,) = [each for each in "ab" if row(tmp_path, each).status == "failing"]
+        (other,) = {"a", "b"} - {failing}
+        said = row(tmp_path, failing).error
+        assert "need a target each for 'same', but both write to" in said
+        assert all(f"'logs/{each}'" in said for each in "ab")
+        assert row(tmp_path, other).status == "open"
+        assert row(tmp_path, "a").epoch == row(tmp_path, "b").epoch == 1

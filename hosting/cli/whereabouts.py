@@ -1,0 +1,55 @@
+"""What is at a path where no store is, so that who named the wrong one sees which he meant."""
+
+from __future__ import annotations
+
+import difflib
+import os
+from collections.abc import Iterator
+from itertools import islice
+from pathlib import Path
+
+LOOKED_MAX, NAMED_MAX = 1000, 5
+STORE_FILE, GROUP_FILE = "checkpoint.sqlite", "registry.sqlite"
+
+
+def is_store(directory: Path) -> bool:
+    """Whether *directory* is the folder of a store."""
+    return (directory / STORE_FILE).is_file()
+
+
+def what_is_there(directory: Path) -> str:
+    """Say what is at the path *directory*, which is no store, and where stores are near it.
+
+    >>> import tempfile
+    >>> what_is_there(Path(tempfile.mkdtemp()))
+    'it is an empty folder'
+    """
+    if directory.is_file():
+        return "it is a file" + ("; its folder is a store" if is_store(directory.parent) else "")
+    if not directory.is_dir():
+        parent = directory.parent
+        if not parent.is_dir():
+            return f"there is no folder {parent} either (looked from {os.getcwd()})"
+        return f"there is no such folder (looked from {os.getcwd()})" + near(directory.name, parent)
+    if (directory / GROUP_FILE).is_file():
+        return f"a group of nodes shares it (reliable-rx status --store {directory})"
+    names = sorted(each.name for each in entries(directory))
+    if not names:
+        return "it is an empty folder"
+    more = ", …" if len(names) > NAMED_MAX else ""
+    return f"that folder has {', '.join(names[:NAMED_MAX])}{more}" + near("", directory)
+
+
+def near(wanted: str, folder: Path) -> str:
+    """Name the stores in *folder*, the one that is called most like *wanted* first."""
+    stores = sorted(each.name for each in entries(folder) if is_store(each))
+    close = difflib.get_close_matches(wanted, stores, n=1)
+    named = [str(folder / name) for name in (*close, *(each for each in stores if each not in close))][:NAMED_MAX]
+    return f"; stores near it: {', '.join(named)}" if named else ""
+
+
+def entries(folder: Path) -> Iterator[Path]:
+    try:
+        yield from islice(folder.iterdir(), LOOKED_MAX)
+    except OSError:
+        return
