@@ -38,7 +38,7 @@ class Targets:
         if other != partition:
             kind = type(sink).__name__
             raise QueryRefused(
-                f"partitions {other!r} and {partition!r} need a target each for {stream!r}, but both write to {target}: "
-                f"say lambda place: {kind}(f'out-{{place.partition.name}}')",
+                f"partitions {other!r} and {partition!r} need a target each for {stream!r}, and both write to {target}:"
+                f" say lambda place: {kind}(f'out-{{place.partition.name}}')",
                 path="/",
             )

@@ -103,7 +103,7 @@ def test_two_partitions_with_one_target_are_named(tmp_path: Path, kind: str) -> 
         (failing,) = [each for each in "ab" if row(tmp_path, each).status == "failing"]
         (other,) = {"a", "b"} - {failing}
         said = row(tmp_path, failing).error
-        assert "need a target each for 'same', but both write to" in said
+        assert "need a target each for 'same', and both write to" in said
         assert all(f"'logs/{each}'" in said for each in "ab")
         assert row(tmp_path, other).status == "open"
         assert row(tmp_path, "a").epoch == row(tmp_path, "b").epoch == 1
