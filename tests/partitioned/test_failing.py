@@ -11,7 +11,6 @@ import pytest
 from conditions import until
 from hypothesis import given
 from hypothesis import strategies as st
-from lanes import left_to_commits
 from node_world import GROUP, Logs, World, row, status_in, sums
 
 from checkpoint import SqliteStore
@@ -67,7 +66,14 @@ def test_a_failing_partition_is_seen_everywhere(
         assert status_command.status(str(tmp_path), GROUP, new_offsets=None, app=None, as_json=True, watch=False) == 0
 
 
-@left_to_commits  # it waits out the half minute
+@pytest.fixture
+def told_soon(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have what fails inside a partition told in every round: one that is idle has its next half a minute later."""
+    monkeypatch.setattr("hosting.partitioned.agent.TROUBLED_S", 0.1)
+    monkeypatch.setattr("hosting.partitioned.agent.TELL_S", 0.0)
+
+
+@pytest.mark.usefixtures("told_soon")
 def test_what_fails_inside_a_partition_is_seen(tmp_path: Path) -> None:
     """A query that has failed leaves its partition running; status says that the partition fails, and which query."""
     logs = Logs("a")
@@ -101,7 +107,7 @@ def declared(divide: Any) -> Any:
 
 @pytest.mark.parametrize("end", ["read to the end", "given back"])
 def test_what_had_failed_is_seen_when_all_nodes_have_stopped(
-    end: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    end: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], told_soon: None
 ) -> None:
     """Of a partition that has ended, and of one that nobody has: with the same exit code, until it runs without it."""
     declared.logs = logs = Logs("a")  # type: ignore[attr-defined]
@@ -277,11 +283,11 @@ def test_the_pause_grows_over_epochs() -> None:
     assert pauses[-1] > 20 and sorted(pauses) == pauses
 
 
-def test_a_disk_that_fills_up_under_a_running_partition(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_disk_that_fills_up_under_a_running_partition(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, told_soon: None
+) -> None:
     """A store that stays unavailable while its partition runs counts as a failure of it, seen as one, so that another
     node may have it; the positions and ids go on there."""
-    monkeypatch.setattr("hosting.partitioned.agent.TROUBLED_S", 0.1)
-    monkeypatch.setattr("hosting.partitioned.agent.TELL_S", 0.02)
     real, stuck = SqliteJournal._insert, set[str]()
 
     def insert(self: SqliteJournal, *row: Any) -> None:

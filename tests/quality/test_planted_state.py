@@ -31,7 +31,8 @@ from reliable_rx.stage import Cx
 pytestmark = [pytest.mark.usefixtures("unshrunk"), pytest.mark.leaves]  # what a check leaves that has failed
 DEAR = ("positions saved after the rows and not with them", "a replay buffer dropped before the consumer has it",
         "a tick that is not taken again", "the order of eviction not saved",
-        "a query whose failure is told to nobody", "a revived query that counts as failed")  # fmt: skip
+        "a query whose failure is told to nobody", "a revived query that counts as failed",
+        "a checkpoint that fails unheard")  # fmt: skip
 """What is found only after many examples."""
 planted = Plants(times=TIMES)
 
