@@ -60,7 +60,9 @@ def test_a_query_that_fails_by_itself_at_no_event_says_so() -> None:
 def test_who_reads_a_disposed_stream_is_said(caplog: pytest.LogCaptureFixture) -> None:
     """`dispose` names the readers, on event time too, and each of them says what it has failed with."""
     slow = rx.source("n").concat(rx.never())
-    with evaluator_of(MemoryStore(), up=slow, reader=rx.source("up"), other=rx.source("n")) as evaluator:
+    with evaluator_of(MemoryStore()) as evaluator:
+        evaluator.create("up", slow, policy="dead_letter")
+        evaluator.create_many({"reader": rx.source("up"), "other": rx.source("n")})
         evaluator.create("timed", rx.source("up"), clock=rx.event_time(float))
         evaluator.create("letters", rx.source("up.dead_letters"))
         evaluator.run(until=lambda: evaluator.query("up").emitted == 4)
