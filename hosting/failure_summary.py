@@ -62,7 +62,8 @@ def newest(said: Mapping[str, Any] | None, meta: Mapping[str, Any]) -> tuple[Map
     stored_at = meta.get("told_at")
     if said is None:
         return meta, stored_at
-    is_older = said["state"] != "running" and stored_at is not None and stored_at > said["at"]
+    is_now = said["state"] == "running" and "starting" not in said
+    is_older = not is_now and stored_at is not None and stored_at > said["at"]
     return (meta, stored_at) if is_older else (said, said["at"])
 
 

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
 def recover(evaluator: QueryEvaluator) -> RecoveryFigures:
     """Bring *evaluator* to where it was, and say what that took."""
+    evaluator.reporter.starting()
     with no_collections():
         return _recover(evaluator)
 

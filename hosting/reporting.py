@@ -63,6 +63,11 @@ class Reporter:
         self._stages: dict[str, tuple[int, float]] = {}
         self._hangs = False
 
+    def starting(self) -> None:
+        """A start begins, which may take long: `status` is to know of it."""
+        if self._file is not None and not self._hands_on:
+            self._file.begin()
+
     def begin(self) -> None:
         """After a start: tell once what was so before it."""
         self.news.clear()

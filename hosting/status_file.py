@@ -22,6 +22,8 @@ NAME = "status.json"
 BYTES_MAX = 1 << 16
 READS_MAX = 50
 READ_AGAIN_S = 0.002
+KEPT = ("at", "failed", "incidents", "incidents_left_out")
+"""What stays of an earlier run until one that starts has something to say."""
 SILENT_S = 30.0
 """A process that has not written for so long is stopped, or hangs."""
 
@@ -62,6 +64,12 @@ class StatusFile:
                 self._there = True
             finally:
                 os.close(descriptor)
+
+    def begin(self) -> None:
+        """Say that this process starts, which may take long, and leave what the last one has said."""
+        before = read_status(self._path.parent) or {}
+        kept = {key: before[key] for key in KEPT if key in before}
+        self.write({"at": 0.0, **kept, "starting": True})
 
 
 def read_status(directory: Path) -> dict[str, Any] | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 import uuid
 from pathlib import Path
+from typing import Any
 
 import pytest
 from cli_process import cli, write
@@ -97,6 +98,38 @@ def test_what_breaks_an_evaluator_is_its_last_word(tmp_path: Path, monkeypatch: 
         QueryEvaluator(store).close()
     status = look(tmp_path / "s")
     assert (status.state, status.exit_code) == ("ended", FAILED) and "ZeroDivisionError" in status.ended
+
+
+StatusReport = tuple[str, bool, str, list[str]]
+
+
+class Looked(ListSource):
+    """Has `status` asked while the evaluator that it belongs to starts."""
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__([1, 0, 2])
+        self.folder, self.seen = folder, list[StatusReport]()
+
+    def open(self, partition: str, at: int) -> Any:
+        status = look(self.folder)
+        self.seen.append((status.state, status.starting, next(lines(status)), wrong(status)))
+        return super().open(partition, at)
+
+
+def test_a_process_that_starts_is_seen(tmp_path: Path) -> None:
+    """A replay may take long: meanwhile it is said who runs, and what was known before is not forgotten."""
+    for run in range(2):
+        with SqliteStore(tmp_path / "s") as store:
+            source = Looked(tmp_path / "s")
+            evaluator = QueryEvaluator(store, checkpoint_interval_s=1e9)
+            evaluator.source("n", source)
+            evaluator.create("fails", rx.source("n").map(lambda n: 1 // n))
+            evaluator.run()
+            evaluator.close()
+        ((state, starting, line, found),) = source.seen
+        assert (state, starting) == ("running", True) and "starts on it" in line
+        assert ("fails" in found) is (run == 1)
+    assert look(tmp_path / "s").state == "stopped"
 
 
 APP = """

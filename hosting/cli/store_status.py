@@ -35,7 +35,8 @@ class StoreStatus:
     """A store at one moment: *pid* is the process that runs on it, None if none does; the last wrote *reported_s* ago.
 
     *state* is ``running``; ``stopped``, in order; ``ended``, by the error *ended*; ``killed``, without a word; or
-    ``unknown``, if no process says anything here: it is that of a database, or of a copy. What has failed and what is
+    ``unknown``, if no process says anything here: it is that of a database, or of a copy. One that is *starting* has
+    not said anything yet. What has failed and what is
     open is as of *told_s* ago. *behind* counts the turns of the journal behind the checkpoint.
     """
 
@@ -54,6 +55,7 @@ class StoreStatus:
     incidents_left_out: int = 0
     ended: str = ""
     waits: dict[str, str] = field(default_factory=dict)
+    starting: bool = False
 
     @property
     def exit_code(self) -> int:
@@ -112,7 +114,7 @@ def status_of(store: StoreReader, called: str, said: dict[str, Any] | None) -> S
         generation=0 if recovered is None else recovered.generation,
         committed_s=max(0.0, now - generations[-1].committed_at) if generations else None,
         pid=said["pid"] if said.get("state") == "running" else None,
-        reported_s=max(0.0, now - said["at"]) if said else None,
+        reported_s=max(0.0, now - said["at"]) if said and said["at"] else None,
         told_s=None if at is None else max(0.0, now - at),
         behind=max(0, store.journal.last_turn - (0 if recovered is None else recovered.turn)),
         trouble=said.get("trouble", ""),
@@ -122,6 +124,7 @@ def status_of(store: StoreReader, called: str, said: dict[str, Any] | None) -> S
         incidents_left_out=told.get("incidents_left_out", 0),
         ended=said.get("ended", ""),
         waits=said.get("waits", {}),
+        starting=said.get("starting", False),
     )
 
 
@@ -157,7 +160,7 @@ def lines(status: StoreStatus) -> Iterator[str]:
     if status.behind and status.state != "running":
         yield f"{plural(status.behind, 'turn')} behind the checkpoint: the next start takes them again"
     has_failed = bool(status.failed or status.incidents or status.ended)
-    if status.state in ("killed", "unknown") and has_failed and status.told_s is not None:
+    if (status.state in ("killed", "unknown") or status.starting) and has_failed and status.told_s is not None:
         yield f"what was known {span(status.told_s)} ago:"
     if status.trouble:
         yield f"waiting: {status.trouble}"
@@ -183,8 +186,12 @@ def runs(status: StoreStatus) -> str:
         return f"the last process ended {ago}: {status.ended}"
     if status.state == "stopped":
         return f"no process runs on it; the last one stopped in order {ago}"
+    if status.state == "killed" and status.starting:
+        return "no process runs on it, and the last one was not stopped in order, but ended while it started"
     if status.state == "killed":
         return f"no process runs on it, and the last one was not stopped in order; it said something last {ago}"
+    if status.starting:
+        return f"process {status.pid} starts on it"
     if status.state == "unknown" or status.reported_s is None:
         return "no process says that it runs on it"
     silent = ", which is stopped or hangs" if status.reported_s > SILENT_S else ""
