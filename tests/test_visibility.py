@@ -157,7 +157,10 @@ def reader(evaluator):
         def on_next(self, n, value):
             pass
 
-        on_error = on_completed = on_next
+        def on_completed(self, n):
+            pass
+
+        on_error = on_next
 
     held = evaluator.stream("q").subscribe(Slow(), name="slow")
     held.start(0)
@@ -428,10 +431,10 @@ def seen(folder: Path, process: Forked) -> Any:
 
 
 def status(folder: Path) -> list[Any]:
-    found = read_status(folder / "s") or {"incidents": []}
+    found = read_status(folder / "s") or {}
     return [
         [each["kind"], each["subject"], each["level"]] if isinstance(each, dict) else each
-        for each in found["incidents"]
+        for each in found.get("incidents", ())
     ]
 
 
