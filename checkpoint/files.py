@@ -90,8 +90,16 @@ def read_or_create(disk: Disk, name: str, make: Callable[[], bytes]) -> bytes:
     return found
 
 
+def is_address(directory: Path) -> bool:
+    """Whether a path was meant as the address of a database; a path has one slash where that has two."""
+    return str(directory).startswith(("postgresql:/", "postgres:/"))
+
+
 def make_directory(directory: Path) -> None:
     """Create *directory* and its missing parents, durably. *Raises* `CheckpointRefused` where there is a file."""
+    if is_address(directory):
+        what = f"{directory} is the address of a database, and this store is a folder: give PostgresStore the address"
+        raise CheckpointRefused(what, what=what, where=str(directory))
     for path in (directory, *directory.parents):
         if path.exists() and not path.is_dir():
             what = f"{path} is a file, and a store is a folder: give a folder"

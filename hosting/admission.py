@@ -33,6 +33,8 @@ def no_query(name: str, what: Any) -> str:
             f"{name!r} is the operator {what.name} with nothing before it, not a query: write "
             f"reliable_rx.source(...).pipe({what.name}(...)), with the operator's arguments"
         )
+    if isinstance(getattr(what, "__self__", None), Query):
+        return f"{name!r} is the method {what.__name__} of a query, which is not called: write .{what.__name__}(...)"
     return f"{name!r} is {type(what).__name__}, not a query: begin with reliable_rx.source(...)"
 
 

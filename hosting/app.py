@@ -21,6 +21,7 @@ from hosting.evaluator import QueryEvaluator
 from hosting.given import check_options, check_sink, check_source
 from hosting.retention import Retention
 from hosting.sources.pushed import PushedStream
+from reliable_rx.arguments import check_function
 from reliable_rx.choices import (
     Delivery,
     OnBadRecord,
@@ -211,6 +212,7 @@ class App:
 
         Once all feeds have returned and what they pushed has been taken, `reliable-rx run` ends.
         """
+        check_function("a feed", function, "evaluator")
         self.feeds.append(function)
         return function
 
@@ -220,6 +222,7 @@ class App:
         `reliable-rx run` shows its figures, ends when it has ended and all it brought has been taken, and stops it in
         order before the last checkpoint.
         """
+        check_function("what starts a companion", function)
         self.companions.append(function)
         return function
 

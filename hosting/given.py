@@ -76,6 +76,9 @@ def source_of(what: Any) -> str:
 def check_sink(stream: str, sink: Sink | Any) -> None:
     """*Raises* `TypeError` for what is no sink, or has methods that cannot be called as a sink's are."""
     if isinstance(sink, type) or not all(hasattr(sink, name) for name in ("open", "write", "flush")):
+        if sink is None:
+            what = f"the sink of {stream!r} is None: let the function that is to make it return a sink"
+            raise TypeError(f"{what}; a function that takes values is wrapped, CallbackSink(function)")
         raise TypeError(
             f"the sink of {stream!r} is {cut(sink)}, which has no `open`, `write`, `flush`: give {sink_of(sink)}"
         )

@@ -33,3 +33,11 @@ class Limits:
     """Nesting of inner sequences."""
     actions_max: int = 1_000_000
     """Actions one event may cause without time moving (a runaway repeat is stopped here)."""
+
+    def __post_init__(self) -> None:
+        for name in self.__slots__:
+            most: object = getattr(self, name)
+            if not isinstance(most, int):
+                raise TypeError(f"{name} must be a whole number, got {most!r}")
+            if most < 0:
+                raise ValueError(f"{name} must be 0 or more, got {most}")

@@ -6,6 +6,7 @@ from dataclasses import is_dataclass
 from typing import TYPE_CHECKING, Any
 
 from reactivex import Observable
+from reactivex.subject import Subject
 
 from reliable_rx.arguments import fault_of
 from reliable_rx.errors import QueryRefused
@@ -59,7 +60,7 @@ def foreign_message(observable: Observable[Any], path: str) -> str:
     qualified = getattr(subscribe, "__qualname__", "")
     module = getattr(subscribe, "__module__", "") or type(observable).__module__
     name = qualified.split(".")[0].rstrip("_") or type(observable).__name__
-    if not module.startswith("reactivex"):
+    if not module.startswith("reactivex") or isinstance(observable, Subject):
         return (
             f"{path} is a plain observable ({type(observable).__name__}), which nobody can replay: name an input with "
             f"reliable_rx.source(...) and push into a durable stream from the application"

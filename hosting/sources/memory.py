@@ -43,10 +43,12 @@ class ListSource:
         self._sequences = dict(values) if isinstance(values, Mapping) else {"0": values}
         for partition, sequence in self._sequences.items():
             if not isinstance(sequence, Sequence):
-                raise TypeError(
-                    f"partition {partition!r} is a {type(sequence).__name__}, which may be readable only once; "
-                    "a source is read again after a crash: give a list"
-                )
+                what = f"partition {partition!r} is a {type(sequence).__name__}"
+                if hasattr(sequence, "to_dict"):
+                    raise TypeError(f"{what}: give its rows as a list, frame.to_dict('records')")
+                if hasattr(sequence, "tolist"):
+                    raise TypeError(f"{what}: give its values as a list, array.tolist()")
+                raise TypeError(f"{what}, which may be readable only once: a source is read again, so give a list")
 
     def partitions(self) -> Sequence[str]:
         """Name the partitions, in the order given."""

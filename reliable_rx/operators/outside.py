@@ -138,6 +138,8 @@ def map_async(
         raise TypeError(f"concurrency is how many calls may be in flight, a whole number, got {concurrency!r}")
     if concurrency < 1:
         raise ValueError(f"concurrency must be at least 1, got {concurrency}: nothing would ever be called")
+    if timeout_s is not None and not isinstance(timeout_s, (int, float)):
+        raise TypeError(f"timeout_s must be a number of seconds, or None for no limit, got {timeout_s!r}")
     if timeout_s is not None and not timeout_s > 0:
         raise ValueError(f"timeout_s must be more than 0 seconds, or None for no limit, got {timeout_s!r}")
     return MapAsync(coroutine, concurrency, ordered, timeout_s)
