@@ -10,7 +10,7 @@ import os
 import sys
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import partial
 from typing import Any
 
@@ -22,7 +22,7 @@ import reliable_rx as rx
 from checkpoint import MemoryStore
 from hosting import Deliveries, QueryEvaluator, StreamSource
 from hosting.stream import Stream
-from reliable_rx.errors import PositionUnavailable
+from reliable_rx.errors import PositionUnavailable, ReliableRxError
 
 WAIT_S = 60.0
 
@@ -189,3 +189,94 @@ def test_a_crowd_at_one_evaluator(size: tuple[int, int, int]) -> None:
         deliveries.close()
         for ledger in ledgers[:3]:
             ledger.check()
+
+
+class Idle:
+    """An observer that takes everything and notes nothing."""
+
+    def on_next(self, n: int, value: Any, /) -> None: ...
+
+    def on_error(self, n: int, error: Exception, /) -> None: ...
+
+    def on_completed(self, n: int, /) -> None: ...
+
+
+def forget_and_restart(evaluator: QueryEvaluator, count: int) -> None:
+    """Have queries fail and run again, and streams of queries that are gone forgotten."""
+    for life in range(count):
+        evaluator.create(f"gone {life}", rx.source("pushed").map(second))
+        evaluator.dispose(f"gone {life}")
+        with suppress(ReliableRxError, ValueError):  # it may be too early for that
+            evaluator.forget(f"gone {life}")
+        with suppress(ReliableRxError, ValueError):  # it may not have failed yet
+            evaluator.restart("fails")
+        evaluator.checkpoint(full=life % 2 == 0)
+
+
+def hold_and_let_go(stream: Stream, count: int) -> None:
+    """Hold a stream, subscribe to it, detach, come again, and let go."""
+    for life in range(count):
+        name = f"passing {life % 3}"
+        stream.hold(name, stream.next_id)
+        stream.release(name)
+        subscription = stream.subscribe(Idle(), name="detaches")
+        subscription.start(stream.visible)
+        subscription.detach()
+    stream.release("detaches")
+
+
+@pytest.mark.parametrize("size", SIZES, ids=str)
+def test_evaluators_that_read_each_other_and_are_closed_from_elsewhere(size: tuple[int, int, int]) -> None:
+    """While queries fail, restart, are forgotten and checkpointed, two evaluators in a row lose and double nothing."""
+    pushers, count, lives = size
+    crowd = Crowd()
+    first = QueryEvaluator(MemoryStore(), batch_events_max=2, checkpoint_interval_s=1e-6, buffer_events_max=200)
+    next_ = QueryEvaluator(MemoryStore(), batch_events_max=3, checkpoint_interval_s=1e-6, buffer_events_max=200)
+    with switching():
+        pushed = first.push("pushed")
+        first.create("all", rx.source("pushed"))
+        first.create("fails", rx.source("pushed").map(fails_sometimes))
+        stream = first.stream("all")
+        ledgers = [Ledger(pushers, count) for _ in range(2)]
+        stream.hold("reader", 0)
+        first.start()
+        next_.source("all", StreamSource(stream, subscriber="the next one"))
+        next_.create("again", rx.source("all"))
+        again = next_.stream("again")
+        again.hold("reader", 0)
+        next_.start()
+        left = threading.Semaphore(0)
+
+        def push(pusher: int) -> None:
+            for number in range(count):
+                pushed.on_next((pusher, number))
+            left.release()
+
+        def finish() -> None:
+            for _ in range(pushers):
+                left.acquire()
+            pushed.on_completed()
+
+        crowd.start(first.run)
+        crowd.start(next_.run)
+        for pusher in range(pushers):
+            crowd.start(partial(push, pusher))
+        crowd.start(finish)
+        crowd.start(partial(read_all, stream, ledgers[0], "reader"))
+        crowd.start(partial(read_all, again, ledgers[1], "reader"))
+        crowd.start(lambda: forget_and_restart(first, lives))
+        crowd.start(lambda: hold_and_let_go(stream, lives * 3))
+        crowd.start(lambda: look(first, lives * 3))
+        crowd.wait()
+        closers = Crowd()
+        for each in (first, next_, first, next_):  # by several at once, none of whom made them
+            closers.start(each.close)
+        closers.wait()
+    for ledger in ledgers:
+        ledger.check()
+
+
+def fails_sometimes(pair: tuple[int, int]) -> int:
+    if pair[1] % 7 == 3:
+        raise ValueError("made by a test")
+    return pair[1]

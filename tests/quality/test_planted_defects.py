@@ -1,0 +1,80 @@
+"""Which planted bug stands for which defect that was there once: a table, and that what it names exists.
+
+The generic check that finds each is named beside the bug, in its own file. Defects below `BY_TEST` have none that a
+check in this process could find (they need another interpreter, a process, a group); the test that plays them is named.
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+HERE = Path(__file__).parent
+PLANTED = {
+    # stores outlive code
+    "an edit of a helper behind a kill is no non-determinism": "functions_stored_by_name",
+    "a query's identity covers the helpers it reaches": "helpers_that_do_not_count",
+    "helpers go by value": "helpers_stored_by_name",
+    "the edit report says what is kept": "a_report_that_leaves_out_what_is_kept",
+    # poison
+    "an exception that does not unpickle": "errors_pickled_as_they_are",
+    "a state that does not pickle stops all queries": "a_row_that_cannot_be_written_stops_the_checkpoint",
+    "rows taken off the list before they are encoded": "rows_lost_with_a_checkpoint_that_is_given_up",
+    "a state that cannot be read": "a_row_that_cannot_be_read_stops_the_start",
+    "a value that does not pickle": "a_value_that_cannot_be_stored_stops_the_checkpoint",
+    "a create that raises and stays": "a_query_created_that_cannot_be_stored",
+    "a value that a sink cannot write": "a_sink_that_stops_the_evaluator",
+    "digests of errors' text": "the_text_of_an_error_in_the_digest",
+    "digests of the text of errors in values": "the_text_of_an_error_in_a_value_in_the_digest",
+    "SystemExit in a function": "an_exit_that_goes_through",
+    "Ctrl-C taken for a query's error": "an_interrupt_taken_for_the_error_of_a_query",
+    "KeyboardInterrupt raised by a value": "what_a_value_raises_taken_for_an_interrupt",
+    "a row left half done": "an_error_of_a_row_half_done_that_nobody_hears",
+    "readers of a lost query": "readers_of_what_is_lost_go_on",
+    # silence
+    "a clock that was ahead once": "a_clock_that_was_ahead_once_and_stops",
+    "holders that are gone": "a_reader_that_is_closed_and_not_missed",
+    "disposed subscribers": "a_subscription_that_is_disposed_of_and_holds_on",
+    "sinks removed from the app": "a_sink_of_old_that_is_waited_for",
+    "a stall that says nobody": "a_stall_that_names_nobody",
+    "streams of disposed queries": "streams_of_queries_that_are_gone",
+    "names of disposed queries": "names_that_are_never_packed",
+    "good output cut off": "all_taken_for_torn",
+    "a reader that skips ids": "a_reader_that_counts_places_in_a_list_that_is_cut",
+    "statistics that wait for a turn": "a_look_that_waits_for_the_turn",
+    "dispose tells readers nothing": "a_disposal_that_nobody_is_told_of",
+    "a log that cannot be read ends the run": "a_log_that_cannot_be_read_ends_the_run",
+    "two evaluators on one store": "a_store_for_all_who_come",
+    "damaged cells": "cells_taken_for_what_they_should_be",
+    "a byte order mark": "a_byte_order_mark_as_text",
+    "deep JSON": "what_nests_deeply_judged_by_the_stack_it_meets",
+    "a bad record ends every query": "a_bad_record_without_a_number",
+    # seen
+    "a query that fails unseen": "a_query_whose_failure_is_told_to_nobody",
+    "a full disk unseen": "a_disk_that_fails_unheard",
+    "a checkpoint that fails unseen": "a_checkpoint_that_fails_unheard",
+    # checks
+    "the collector stays off": "a_checkpoint_that_never_lets_the_collector_go",
+}
+BY_TEST = {
+    "byte code of another interpreter": "test_interpreters.py",
+    "names that no store can hold, cycles by an edit": "test_names.py",
+    "a pipe of 400 operators": "test_query_size.py",
+    "source, push and sink after the start": "test_every_method.py",
+    "the lock file deleted, a forked child that pushes": "test_store_owner.py",
+    "a file that has grown": "test_visibility.py",
+    "mistakes of beginners": "test_beginners.py",
+    "a node that meets what its app does not have": "test_versions.py",
+    "agents that end abnormally": "test_agents_end.py",
+    "blobs behind an unkeyed checksum": "test_spark_seals.py",
+    "methods of sources, sinks and nodes in every state": "test_every_method_elsewhere.py",
+    "hostile queries under real kills": "test_kill_hostile.py",
+}
+
+
+def test_each_defect_has_its_twin() -> None:
+    """What the table names is planted, and what it leaves to a test has that test."""
+    texts = "".join(path.read_text() for path in HERE.glob("test_planted_*.py"))
+    planted = set(re.findall(r"@planted\(.*\)\ndef (\w+)", texts))
+    assert set(PLANTED.values()) - planted == set()
+    assert set(BY_TEST.values()) - {path.name for path in HERE.parent.rglob("test_*.py")} == set()
