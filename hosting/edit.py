@@ -87,13 +87,24 @@ def _move(engine: QueryEngine, before: Standing, after: Standing, loader: Editor
             engine.dirty.pop(instance, None)
 
 
-def begun_afresh(before: Standing, after: Standing) -> Report:
+READ_ANEW = "to have that read anew, declare it as a source of another name and let the query read this"
+
+
+def has_ended(engine: QueryEngine, standing: Standing) -> bool:
+    """Whether all sources of a query were read to their end."""
+    names = standing.plan.sources
+    return bool(names) and all(name in engine.live and not engine.live[name] for name in names)
+
+
+def begun_afresh(engine: QueryEngine, before: Standing, after: Standing) -> Report:
     """Report that *after* takes the place of a query that has ended: it begins anew, under the ids that follow."""
     how = "completed" if before.error is None else f"failed ({described(before.error)})"
     note = (
         f"it had {how}, and begins afresh with the next events: its ids go on at {before.emitted:,} behind the "
         f"notification of its end, and what came since is not read again"
     )
+    if has_ended(engine, after):
+        note += f"; it completes at once, since what it reads has ended: {READ_ANEW}"
     return Report(fresh=[node.path for node in after.plan.slots], note=note)
 
 

@@ -238,7 +238,7 @@ class QueryEngine(Delivery, TimeMoves):
         if before is not None:
             self.tell(turn.name)
         if before is not None and before.status != RUNNING:
-            self.reports[turn.name] = begun_afresh(before, standing)
+            self.reports[turn.name] = begun_afresh(self, before, standing)
             if before.error is not None:
                 self.revived[turn.name] = described(before.error)
             self.retired.put(turn.name, before.emitted)

@@ -46,6 +46,7 @@ from hosting.statistics import RecoveryFigures
 from hosting.streams import Streams
 from hosting.turn import Create, Events, Fail, Output, Resume, Tick, Turn
 from hosting.turnstile import Turnstile
+from hosting.undeclared import tell_undeclared
 from reliable_rx.arguments import check_function
 from reliable_rx.choices import Delivery, OnBadRecord, OnError, Policy, names_keywords
 from reliable_rx.errors import StoreUnavailable
@@ -184,7 +185,8 @@ class QueryEvaluator(Looking):
 
         Its clock is the computer's, or follows its events with *clock* `event_time(...)`. Editing keeps the state of
         the parts whose path and type did not change; `statistics().reports` says what became of the rest. While running
-        it returns when the creation is durable. *Raises* `QueryRefused`.
+        it returns when the creation is durable. A stored query that is declared no more goes on: `dispose` of it.
+        *Raises* `QueryRefused`.
         """
         self.create_many({name: query}, policy=policy, limits=limits, clock=clock)
 
@@ -267,6 +269,7 @@ class QueryEvaluator(Looking):
                 for name, declared in self.declared.items():
                     self._create(name, *declared, self._now())
                 follow(self)
+                tell_undeclared(self)
                 self.outlets.open()
                 self.reporter.begin()
             except BaseException as error:

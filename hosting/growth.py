@@ -67,5 +67,9 @@ class Growth:
     def _tell(self, source: str, what: str) -> None:
         if source not in self._told:
             self._told.add(source)
-            remedy = "what was appended is not read: begin with follow=True, or write what is new into another file"
+            remedy = (
+                "what was appended is not read, since an ended source stays ended: declare the file as a source of "
+                "another name (with follow=True if it goes on growing), and let the queries read that: they begin "
+                "afresh and read all of it; or write what is new into another file"
+            )
             self._incidents.report("growth", source, f"{what}; {remedy}", level=logging.WARNING)

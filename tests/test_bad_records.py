@@ -359,7 +359,36 @@ def test_a_file_that_has_grown_behind_its_end(tmp_path: Path, checkpointed: bool
     assert host.seen("sum") == [1, 3]
     (message,) = growth(host)
     assert ("has grown from 4 to 8 bytes" if checkpointed else "has more records than when") in message
-    assert "follow=True" in message
+    assert "a source of another name (with follow=True" in message
+
+
+@pytest.mark.parametrize("follow", [False, True])
+@pytest.mark.parametrize("cleanly", [False, True])
+def test_a_file_that_has_grown_is_read_under_another_name(tmp_path: Path, *, cleanly: bool, follow: bool) -> None:
+    """The remedy that the warning names: the query begins afresh on the same store, and reads all of the file."""
+    path = tmp_path / "rows.jsonl"
+    path.write_bytes(b"1\n2\n")
+    host = Host(lambda: FileSource(path))
+    host.evaluator.run()
+    if cleanly:
+        host.evaluator.checkpoint()
+    with path.open("ab") as more:
+        more.write(b"3\n")
+    for _ in range(2):
+        host.crash()
+        evaluator = QueryEvaluator(host.store, background=False, checkpoint_interval_s=1e9)
+        evaluator.source("again", FileSource(path, follow=follow))
+        if not cleanly:
+            evaluator.source("rows", host.make())
+        evaluator.create("sum", host.query(rx.source("again")))
+        evaluator.run(until=lambda: evaluator.events_in >= 3 or evaluator.finished)
+        stream = evaluator.stream("sum")
+        parts = list(stream.read(0, 100))
+        assert [value for part in parts for value in part.values] == [1, 3, 1, 3, 6]
+        assert not [
+            each for each in evaluator.statistics().incidents if each.kind == "growth" and each.subject == "again"
+        ]
+        evaluator.close()
 
 
 def test_a_file_that_grows_beside_other_inputs(tmp_path: Path) -> None:

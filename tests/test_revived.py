@@ -98,3 +98,40 @@ def test_those_that_failed_with_it_go_on_with_it(cleanly: bool) -> None:
     again = hosted(store, {"q": mended(n), **behind}, 7)
     assert notifications(again, "counted")[-1] == (5, 3)
     again.close()
+
+
+def test_a_query_over_what_has_ended_says_how_to_read_it_anew() -> None:
+    """Mended behind the end of its source it completes at once: the report says so, and names what to do."""
+    store, n = MemoryStore(), rx.source("n")
+    for function in (failing, mended):
+        with QueryEvaluator(store, background=False) as evaluator:
+            evaluator.source("n", ListSource([0, 1, 2, 3]))
+            evaluator.create("q", function(n))
+            evaluator.run()
+            reports = evaluator.statistics().reports
+    assert "completes at once" in reports["q"]
+    assert "a source of another name" in reports["q"]
+    with QueryEvaluator(store, background=False) as evaluator:
+        evaluator.source("n", ListSource([0, 1, 2, 3]))
+        evaluator.source("again", ListSource([0, 1, 2, 3]))
+        evaluator.create("q", mended(rx.source("again")))
+        evaluator.run()
+        assert [value for _, value in notifications(evaluator, "q") if value is not None][-4:] == [0, 1, 3, 6]
+        assert "completes at once" not in evaluator.statistics().reports["q"]
+
+
+def test_queries_that_are_declared_no_more_are_named(caplog: pytest.LogCaptureFixture) -> None:
+    """They go on, and the start says which they are and how to end them; then nothing is said any more."""
+    store, n = MemoryStore(), rx.source("n")
+    end(hosted(store, {"q": mended(n), "gone": mended(n)}, 4), cleanly=True)
+    with caplog.at_level("INFO", logger="reliable_rx"):
+        evaluator = hosted(store, {"q": mended(n)}, 6)
+        assert evaluator.query("gone").status == "running"
+        (line,) = [each.getMessage() for each in caplog.records if "without being declared" in each.getMessage()]
+        assert "'gone'" in line
+        assert "dispose" in line
+        evaluator.dispose("gone")
+        end(evaluator, cleanly=True)
+        caplog.clear()
+        end(hosted(store, {"q": mended(n)}, 7), cleanly=True)
+    assert not [each for each in caplog.records if "without being declared" in each.getMessage()]

@@ -20,6 +20,7 @@ from hosting.cli.scripts import is_loaded
 from hosting.cli.store_status import left_open
 from hosting.cli.wording import BadUsage, log_nothing, say
 from hosting.cycles import there_are
+from hosting.edit import READ_ANEW
 from hosting.evaluator import QueryEvaluator
 from hosting.standing import COMPLETED, FAILED
 from reliable_rx.errors import CheckpointRefused, SourceFailed, described
@@ -50,7 +51,7 @@ def restart(directory: Path, query: str, *, app: str | None, yes: bool) -> int:
         if after.status == FAILED:
             return f"{query} was {before}; it has failed again at once: {after.error}"
         if after.status == COMPLETED:
-            return f"{query} was {before}; it has completed at once, since its sources have ended"
+            return f"{query} was {before}; it has completed at once, since its sources have ended: {READ_ANEW}"
         also = f"; so do those that failed with it: {', '.join(others)}" if others else ""
         return f"{query} was {before}; it runs again, without state, from id {after.emitted:,} on{also}"
 

@@ -17,6 +17,7 @@ from hosting.cli.wording import FAILED, BadUsage, complain, log_to_stderr, plura
 from hosting.companions import LOOK_S
 from hosting.evaluator import QueryEvaluator
 from hosting.partitioned.opening import is_on_a_server
+from hosting.undeclared import told, undeclared
 from reliable_rx.errors import described
 
 
@@ -139,6 +140,8 @@ def greet(evaluator: QueryEvaluator, store: str) -> None:
         say(f"warning: {warning}")
     for name, report in evaluator.statistics().reports.items():
         say(f"{name} was edited: {report}")
+    if names := undeclared(evaluator):
+        say(told(names))
 
 
 def farewell(evaluator: QueryEvaluator, *, stopped: bool) -> int:
