@@ -46,7 +46,6 @@ from hosting.statistics import RecoveryFigures
 from hosting.streams import Streams
 from hosting.turn import Create, Events, Fail, Output, Resume, Tick, Turn
 from hosting.turnstile import Turnstile
-from hosting.undeclared import tell_undeclared
 from reliable_rx.arguments import check_function
 from reliable_rx.choices import Delivery, OnBadRecord, OnError, Policy, names_keywords
 from reliable_rx.errors import StoreUnavailable
@@ -269,7 +268,6 @@ class QueryEvaluator(Looking):
                 for name, declared in self.declared.items():
                     self._create(name, *declared, self._now())
                 follow(self)
-                tell_undeclared(self)
                 self.outlets.open()
                 self.reporter.begin()
             except BaseException as error:

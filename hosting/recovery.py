@@ -19,6 +19,7 @@ from hosting.collector import no_collections
 from hosting.snapshot import load
 from hosting.statistics import RecoveryFigures
 from hosting.turn import Appear, Create, Turn
+from hosting.undeclared import tell_undeclared
 from reliable_rx.errors import invariant
 from reliable_rx.interrupts import let_through
 from reliable_rx.names import query_of
@@ -78,6 +79,7 @@ def _recover(evaluator: QueryEvaluator) -> RecoveryFigures:
     evaluator.growth.begin(meta.get("extents", {}), evaluator.intake.partitions.values())
     evaluator.streams.retired.recovered(evaluator.engine)
     interpreters.settle(evaluator)
+    tell_undeclared(evaluator)
     spoilt.settle(evaluator)
     for appeared in evaluator.intake.appeared():
         evaluator._take(appeared)
