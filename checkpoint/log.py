@@ -17,7 +17,7 @@ from checkpoint.envelope import KeyRing, seal, unseal
 from checkpoint.failures import unavailable
 from checkpoint.group_commit import Asked, GroupCommit
 from checkpoint.ownership import OwnProcess
-from reliable_rx.errors import CheckpointRefused, PositionUnavailable
+from reliable_rx.errors import CheckpointRefused, PositionUnavailable, TooLate
 from reliable_rx.probes import probe
 
 
@@ -34,8 +34,14 @@ class Log(Protocol):
         """The id the next value will get."""
         ...
 
-    def append(self, values: Sequence[bytes]) -> int:
-        """Make *values* durable before returning; return the id of the first. *Raises* `StoreUnavailable`."""
+    ended: bool
+    """Whether the last value is in; whoever opens the log finds that out."""
+
+    def append(self, values: Sequence[bytes], *, last: bool = False) -> int:
+        """Make *values* durable before returning; return the id of the first. Nothing goes behind what is *last*.
+
+        *Raises* `StoreUnavailable`, `TooLate` behind the last value.
+        """
         ...
 
     def read(self, start: int, count_max: int) -> tuple[int, list[bytes]]:
@@ -79,6 +85,7 @@ class LogRows(Protocol):
 class _Append(Asked):
     log: SealedLog
     values: Sequence[bytes]
+    last: bool = False
     first: int = -1
 
 
@@ -98,17 +105,21 @@ class LogBook:
                 self._logs[name] = SealedLog(self, name)
             return self._logs[name]
 
-    def append(self, log: SealedLog, values: Sequence[bytes]) -> int:
+    def append(self, log: SealedLog, values: Sequence[bytes], *, last: bool) -> int:
         """Commit *values* together with whatever other threads are waiting to append."""
         self._process.check()  # before the lock, which another thread may have held when we were forked
-        mine = _Append(log, values)
+        mine = _Append(log, values, last)
         self._committing.do(mine)
         return mine.first
 
     def _commit(self, batch: Sequence[_Append]) -> None:
         ends = {each.log: each.log.end for each in batch}
+        ended = {log for log in ends if log.ended}  # what comes too late is decided here, where the order is
         asked, firsts, rows = list[_Append](), [], []
         for each in batch:
+            if each.log in ended:
+                each.error = TooLate(f"{each.log.where} has ended: append to another one")
+                continue
             row = each.log.sealed(first := ends[each.log], each.values)
             if len(row[3]) > failures.ROW_BYTES_MAX:  # which is no reason to refuse the others
                 each.error = failures.too_large(each.log.where, f"{len(row[3]):,} bytes were to be appended at once")
@@ -117,6 +128,8 @@ class LogBook:
             firsts.append(first)
             rows.append(row)
             ends[each.log] = first + len(each.values)
+            if each.last:
+                ended.add(each.log)
         with unavailable(self.where):
             probe("log.before_commit")
             self.rows.insert(rows)
@@ -125,6 +138,8 @@ class LogBook:
             each.first = first
         for log, end in ends.items():
             log.end = end
+        for log in ended:
+            log.ended = True
 
     def trim(self, log: SealedLog, upto: int) -> None:
         self._process.check()
@@ -140,12 +155,13 @@ class SealedLog:
 
     def __init__(self, book: LogBook, name: str) -> None:
         self._book, self.name, self.where = book, name, f"{book.where}, log {name!r}"
+        self.ended = False
         with unavailable(self.where):
             self.first = self._read_base()
             self.end = max(self.first, book.rows.end(name) or 0)
 
-    def append(self, values: Sequence[bytes]) -> int:
-        return self._book.append(self, values) if values else self.end
+    def append(self, values: Sequence[bytes], *, last: bool = False) -> int:
+        return self._book.append(self, values, last=last) if values else self.end
 
     def read(self, start: int, count_max: int) -> tuple[int, list[bytes]]:
         first, end = self.first, self.end

@@ -1,18 +1,22 @@
 """Watch over partitions that were read to their end, and whose files go on to grow: what is appended is never read.
 
 Such a source was meant to be followed, or its file was read too early. How much there was is noted with each
-checkpoint, so that it is found at a later start too; to look costs one `stat` of a file.
+checkpoint, so that it is found at a later start too; to look costs one `stat` of a file. A pushed input takes nothing
+behind its end; what a former release has taken there is told of at every start.
 """
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from itertools import islice
 from typing import Any
 
 from hosting.incidents import Incidents
 from hosting.partition import Partition
+from hosting.sources.pushed import PushedStream, behind
+from reliable_rx.errors import ReliableRxError
 from reliable_rx.reliable import Growing, Source
 
 LOOKED_AT_MAX = 64
@@ -33,7 +37,10 @@ class Growth:
         self._extents = dict(extents)
         self._look(list(self._extents))
         for each in partitions:
-            if each.ended and each.waiting:
+            source = self._sources[each.source]
+            if each.ended and isinstance(source, PushedStream):
+                self._look_behind(source, each.position)
+            elif each.ended and each.waiting:
                 self._tell(each.source, f"partition {each.name!r} has more records than when it was read to its end")
 
     def note(self, ended: Iterable[Key]) -> dict[Key, Any]:
@@ -63,6 +70,14 @@ class Growth:
             found = growing.growth(partition, self._extents[source, partition])
             if found is not None:
                 self._tell(source, found)
+
+    def _look_behind(self, pushed: PushedStream, end: int) -> None:
+        with suppress(ReliableRxError):  # what cannot be read is told of by who reads it
+            count = behind(pushed, end)
+            if count:
+                what = f"{count:,} values that were accepted behind its end, from id {end + 1:,} on, are not read"
+                remedy = "push them again into an input of another name, as they are with who pushed them"
+                self._incidents.report("growth", pushed.name, f"{what}: {remedy}")
 
     def _tell(self, source: str, what: str) -> None:
         if source not in self._told:

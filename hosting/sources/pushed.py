@@ -1,12 +1,14 @@
 """A pushed input made replayable: application code calls `on_next`, and has its answer when the value is durable.
 
 The log is trimmed one acknowledgement late, so that the checkpoint before the newest can still be replayed. A value
-that was stored and cannot be loaded any more, because its class is gone, is a bad record.
+that was stored and cannot be loaded any more, because its class is gone, is a bad record. Whether a value comes before
+the end or too late is decided where both are committed: in the log, and nowhere before.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from typing import Any
 
 from checkpoint.codec import decode, encode
@@ -60,7 +62,7 @@ class PushedStream:
         self.name, self.on_bad_record = name, on_bad_record
         self._log = log
         self._wakers: tuple[Callable[[], None], ...] = (wake,)
-        self._ended: bool | None = None
+        self._looked = False
 
     def on_next(self, value: Any) -> int:
         """Append *value*; return its id once it is durable.
@@ -75,21 +77,20 @@ class PushedStream:
         if not isinstance(values, (tuple, list)):
             check_values(values)
         self._check_open("a value")
-        first = self._log.append([stored(value) for value in values])
-        self._wake()
-        return first
+        return self._append("a value", [stored(value) for value in values])
 
     def on_completed(self) -> None:
         """End the stream; durable when this returns."""
         if not self._has_ended():
-            self._end((COMPLETED, None))
+            with suppress(TooLate):  # another thread was first
+                self._append("an end", [encode((COMPLETED, None))], last=True)
 
     def on_error(self, error: Exception) -> None:
         """End the stream with *error*; durable when this returns."""
         if not isinstance(error, Exception):
             raise TypeError(f"on_error takes an exception, got {cut(error)}: give one such as RuntimeError('why')")
         self._check_open("an error")
-        self._end((ERROR, error))
+        self._append("an error", [encode((ERROR, error))], last=True)
 
     def _check_open(self, what: str) -> None:
         if self._has_ended():
@@ -100,19 +101,25 @@ class PushedStream:
 
     def _has_ended(self) -> bool:
         """Whether its end is in the log; looked for once, where nothing has been pushed by this process yet."""
-        if self._ended is None:
+        if not self._looked and not self._log.ended:
             first, end = self._log.first, self._log.end
             try:
                 last = self._log.read(end - 1, 1)[1] if end > first else []
             except ReliableRxError:  # whoever reads the log says so
                 return False
-            self._ended = bool(last) and loaded(last[0])[0] in (COMPLETED, ERROR)
-        return self._ended
+            if last and loaded(last[0])[0] in (COMPLETED, ERROR):
+                self._log.ended = True
+            self._looked = True
+        return self._log.ended
 
-    def _end(self, entry: tuple[int, Any]) -> None:
-        self._log.append([encode(entry)])
-        self._ended = True
+    def _append(self, what: str, entries: Sequence[bytes], *, last: bool = False) -> int:
+        try:
+            first = self._log.append(entries, last=last)
+        except TooLate:
+            self._check_open(what)  # in the words of this stream
+            raise
         self._wake()
+        return first
 
     def _wake(self) -> None:
         for wake in self._wakers:
@@ -147,6 +154,12 @@ class PushedStream:
     def _tell(self, wake: Callable[[], None]) -> None:
         if wake not in self._wakers:
             self._wakers += (wake,)
+
+
+def behind(stream: PushedStream, end: int) -> int:
+    """Return how many values lie behind the end, which has id *end*: nobody reads them, and more cannot come."""
+    stream._log.ended = True
+    return max(0, stream.bounds("0")[1] - end - 1)
 
 
 class PushedReader:
