@@ -18,6 +18,7 @@ from dis import get_instructions
 from enum import Enum
 from fractions import Fraction
 from functools import _lru_cache_wrapper, cached_property, lru_cache, partial, partialmethod, singledispatchmethod
+from itertools import chain
 from operator import attrgetter, itemgetter, methodcaller
 from re import Pattern
 from types import BuiltinFunctionType, CodeType, FunctionType, MappingProxyType, MethodType, ModuleType
@@ -73,6 +74,17 @@ def _names(code: CodeType) -> tuple[str, ...]:
     return tuple(dict.fromkeys(named(code)))
 
 
+READS = frozenset(("LOAD_GLOBAL", "LOAD_NAME", "LOAD_FROM_DICT_OR_GLOBALS", "STORE_GLOBAL", "DELETE_GLOBAL"))
+
+
+@lru_cache(maxsize=4096)
+def globals_of(code: CodeType) -> tuple[str, ...]:
+    """Return the names that *code* looks up in its module; `co_names` has also those of attributes."""
+    own = {each.argval for each in get_instructions(code) if each.opname in READS}
+    inner = [globals_of(each) for each in code.co_consts if isinstance(each, CodeType)]
+    return tuple(dict.fromkeys(chain((name for name in code.co_names if name in own), *inner)))
+
+
 class Found(NamedTuple):
     """What a name leads to: its path, the value, and the namespace and key under which it stands."""
 
@@ -85,7 +97,7 @@ class Found(NamedTuple):
 def found(function: FunctionType) -> Iterator[Found]:
     """Yield what *function* names of its module, of modules of the user's that it names, and of those it imports."""
     names, space = names_of(function), function.__globals__
-    for name in names:
+    for name in globals_of(function.__code__):
         if name in space:
             value = space[name]
             if isinstance(value, ModuleType) and is_own(value):

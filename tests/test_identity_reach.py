@@ -27,6 +27,7 @@ import helping
 from helping import indirectly
 
 RATE = 3
+doubled = 1
 TABLE = {"a": 1.5, "b": [1, 2]}
 WORD = re.compile("[a-z]+")
 CALLS = []
@@ -122,6 +123,7 @@ EDITS: list[tuple[str, str, str, set[str]]] = [
     ("app", "RED = 1", "RED = 2", {"enum"}),
     ("app", "return n * 5", "return n * 6", {"decorated"}),
     ("app", "def unused(n):\n    return n", "def unused(n):\n    return 2", set()),
+    ("app", "doubled = 1", "doubled = 2", set()),  # an attribute is called so too
     ("app", "CALLS = []", "CALLS = [1]", set()),
     ("app", "INNER = rx.of(1, 2)", "INNER = rx.of(1, 3)", {"inner"}),
     ("helping", "FACTOR = 2", "FACTOR = 3", {"module", "indirect"}),
