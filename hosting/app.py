@@ -81,14 +81,15 @@ class Pushed:
     def __init__(self, name: str, on_bad_record: OnBadRecord = "fail") -> None:
         self.name = name
         self.on_bad_record: OnBadRecord = on_bad_record
-        self._stream: PushedStream | None = None
+        self._stream: Any = None
 
     @property
     def stream(self) -> PushedStream:
         """The stream behind it. *Raises* `RuntimeError` while the app is not hosted."""
         if self._stream is None:
             raise RuntimeError(f"the app with {self.name!r} is not hosted yet; call app.evaluator(store) first")
-        return self._stream
+        stream: PushedStream = self._stream
+        return stream
 
     def on_next(self, value: Any) -> int:
         """Append *value*; return its id once it is durable. *Raises* `StoreUnavailable`, and then it is not in."""
@@ -228,16 +229,42 @@ class App:
 
     def evaluator(self, store: Store) -> QueryEvaluator:
         """Build what runs this app on *store*. *Raises* `QueryRefused` for a query that cannot be hosted."""
-        evaluator = QueryEvaluator(store, **self.options)
-        for name, source in self.sources.items():
-            evaluator.source(name, made(source, "partitions"))
+        evaluator = self._with_inputs(store)
         for name, pushed in self.pushed.items():
-            pushed._stream = evaluator.push(name, on_bad_record=pushed.on_bad_record)
-        for name, each in self.queries.items():
-            evaluator.create(name, each.query, policy=each.policy, limits=each.limits, clock=each.clock)
+            pushed._stream = evaluator.intake.sources[name]
+        self._create(evaluator)
         for stream, sink, on_error in self.sinks:
             evaluator.sink(stream, sink_nowhere(stream, sink), on_error=on_error)
         return evaluator
+
+    def look(self, store: Store) -> QueryEvaluator:
+        """Build what starts on *store* as this app does, without its sinks: to see whether it would."""
+        evaluator = self._with_inputs(store)
+        self._create(evaluator)
+        return evaluator
+
+    def bare(self, store: Store, **overruling: Unpack[Options]) -> QueryEvaluator:
+        """Build what takes the turns of this app on *store*, with *overruling* options, without its sinks.
+
+        It creates and edits no query: those that are declared are only taken over where stored code cannot be loaded.
+        """
+        evaluator = self._with_inputs(store, **overruling)
+        for name, each in self.queries.items():
+            evaluator.engine.suspended.declare(name, each.query, each.policy, each.limits, each.clock)
+        return evaluator
+
+    def _with_inputs(self, store: Store, **overruling: Unpack[Options]) -> QueryEvaluator:
+        options: Options = {**self.options, **overruling}
+        evaluator = QueryEvaluator(store, **options)
+        for name, source in self.sources.items():
+            evaluator.source(name, made(source, "partitions"))
+        for name, pushed in self.pushed.items():
+            evaluator.push(name, on_bad_record=pushed.on_bad_record)
+        return evaluator
+
+    def _create(self, evaluator: QueryEvaluator) -> None:
+        for name, each in self.queries.items():
+            evaluator.create(name, each.query, policy=each.policy, limits=each.limits, clock=each.clock)
 
     def start_feeds(self, evaluator: QueryEvaluator, failed: Callable[[Exception], object]) -> list[threading.Thread]:
         """Start the feeds of a hosted app; an error of one of them is told to *failed*."""

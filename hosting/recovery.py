@@ -126,7 +126,7 @@ def compare(
         if changed and evaluator.strict:
             raise error  # nothing is written yet: with the old code back nothing is lost, behind an end it would be
         evaluator.warnings.append(error.message)
-        for name in differing if evaluator.strict else ():
+        for name in differing:
             engine.suspended.differing.setdefault(query_of(name), error)
     short = [name for name in written if name in differing or spoilt.is_silent(engine, name)]
     spoilt.fill(evaluator, written, short)

@@ -1,21 +1,31 @@
-"""What keeps a store from starting as it should, and what can be done about it at which price.
+"""What keeps a store from starting, and what can be done about it at which price.
 
-A store is looked at by starting it as a copy: without the demands of a strict evaluator, without queries of the app
-and without sinks. What comes out are findings, each with what a repair does about it and what that gives up. Nothing is
-written before somebody has agreed. Rejected: repairing the files themselves (what is damaged is refused and fallen back
-from, see `checkpoint`; what is repaired here is whole, and cannot be used as it is).
+A copy of the store is started as its app starts it, but without sinks. Where that works there is nothing to repair,
+whatever else could be said. Where it is refused, the copy is started without the demands of a strict evaluator, and
+what comes out are findings, each with what a repair does about it and what that gives up. Nothing is written before
+somebody has agreed. Rejected: a second opinion on what a start would refuse (it called healthy stores broken, and
+broken ones healthy); repairing the files themselves (what is damaged is refused and fallen back from, see
+`checkpoint`; what is repaired here is whole, and cannot be used as it is).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from contextlib import closing
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Protocol
 
 from hosting.evaluator import QueryEvaluator
 from reliable_rx.errors import NondeterminismDetected, StoreOwned, StoreUnavailable, described
 
-Make = Callable[[], QueryEvaluator]
+
+class Copy(Protocol):
+    """A copy of a store; each call opens it anew, and builds an evaluator that has not started."""
+
+    def as_app(self) -> QueryEvaluator:
+        """Build what starts as the app does, without sinks."""
+
+    def to_repair(self) -> QueryEvaluator:
+        """Build what takes the turns of the app, and is not strict."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,52 +46,85 @@ class Finding:
 
 @dataclass(frozen=True, slots=True)
 class Diagnosis:
-    """What was found, and whether the journalled turns behind the checkpoint can be taken again."""
+    """What was found, and whether the journalled turns behind the checkpoint can be taken again.
 
-    findings: tuple[Finding, ...]
-    replays: bool
+    *refusal* is why the app does not start; without one *findings* are empty, and *notes* say what its start does.
+    *remains* is why it would still not start behind the repair.
+    """
+
+    refusal: str | None
+    findings: tuple[Finding, ...] = ()
+    notes: tuple[Finding, ...] = ()
+    replays: bool = True
+    remains: str | None = None
 
     def of(self, copy: str, original: str) -> Diagnosis:
         """Return what was found in a copy as what is wrong with the original."""
-        found = (replace(each, wrong=each.wrong.replace(copy, original)) for each in self.findings)
-        return replace(self, findings=tuple(found))
+        findings, notes = (
+            tuple(replace(each, wrong=each.wrong.replace(copy, original)) for each in some)
+            for some in (self.findings, self.notes)
+        )
+        refusal, remains = (
+            None if each is None else each.replace(copy, original) for each in (self.refusal, self.remains)
+        )
+        return replace(self, refusal=refusal, findings=findings, notes=notes, remains=remains)
 
 
-def diagnose(make: Make) -> Diagnosis:
-    """Say what is wrong with the store on which *make* builds a fresh evaluator each time; it should be a copy.
+def diagnose(copy: Copy) -> Diagnosis:
+    """Say what keeps the app from starting on *copy*, which is repaired on the way.
 
     *Raises* `StoreOwned`, `StoreUnavailable`, and `CheckpointRefused` for a store of which no generation can be read.
     """
+    refusal, notes = tried(copy)
+    if refusal is None:
+        return Diagnosis(None, notes=notes)
+    replays, findings = noticed(copy)
+    found = Diagnosis(refusal, tuple(findings), replays=replays)
+    if findings:
+        repair(copy.to_repair(), found)
+        found = replace(found, remains=tried(copy)[0])
+    return found
+
+
+def tried(copy: Copy) -> tuple[str | None, tuple[Finding, ...]]:
+    """Start as the app does; return why that is refused, or else what that does to queries."""
+    evaluator = copy.as_app()
     try:
-        return Diagnosis(tuple(found(make, passes_over=False)), replays=True)
+        evaluator.start()
+        return None, tuple(given_up(evaluator))
     except (StoreOwned, StoreUnavailable):
         raise
     except Exception as error:
-        cause = error
-    return Diagnosis((behind(make, cause), *found(make, passes_over=True)), replays=False)
+        return described(error), ()
+    finally:
+        evaluator.abandon()
 
 
-def found(make: Make, *, passes_over: bool) -> list[Finding]:
-    """Start the store and name what had to be given up for that."""
-    evaluator = make()
+def noticed(copy: Copy) -> tuple[bool, list[Finding]]:
+    """Start without strictness; return whether the journalled turns can be taken again, and what was given up."""
+    try:
+        return True, found(copy, passes_over=False)
+    except (StoreOwned, StoreUnavailable):
+        raise
+    except Exception as error:
+        return False, found(copy, passes_over=True, cause=error)
+
+
+def found(copy: Copy, *, passes_over: bool, cause: Exception | None = None) -> list[Finding]:
+    evaluator = copy.to_repair()
     evaluator.passes_over = passes_over
     try:
         evaluator.start()
-        return [*fallen_back(evaluator), *ended(evaluator), *suspended(evaluator)]
+        turns = [] if cause is None else [behind(evaluator, cause)]
+        return [*turns, *given_up(evaluator)]
     finally:
         evaluator.abandon()
 
 
-def behind(make: Make, cause: Exception) -> Finding:
+def behind(evaluator: QueryEvaluator, cause: Exception) -> Finding:
     """Say what it means to leave the turns behind the checkpoint."""
-    evaluator = make()
-    evaluator.passes_over = True
-    try:
-        evaluator.start()
-        turn, last = evaluator.checkpointer.turn, evaluator.store.journal.last_turn
-        lost = [each for each in evaluator.warnings if each.startswith("query ")]
-    finally:
-        evaluator.abandon()
+    turn, last = evaluator.checkpointer.turn, evaluator.store.journal.last_turn
+    lost = [each for each in evaluator.warnings if each.startswith("query ")]
     more = f"; {'; '.join(lost)}" if lost else ""
     return Finding(
         f"turns {turn + 1:,} to {last:,}",
@@ -91,11 +134,31 @@ def behind(make: Make, cause: Exception) -> Finding:
     )
 
 
+def given_up(evaluator: QueryEvaluator) -> list[Finding]:
+    """Name what an evaluator had to give up to start."""
+    return [
+        *fallen_back(evaluator),
+        *differing(evaluator),
+        *ended(evaluator),
+        *suspended(evaluator),
+        *unmade(evaluator),
+    ]
+
+
 def fallen_back(evaluator: QueryEvaluator) -> list[Finding]:
     figures = evaluator.recovery
     return [
         Finding("checkpoint", each, "the one before is used, and a whole one is written", depends_on_app=False)
         for each in (() if figures is None else figures.fallbacks)
+    ]
+
+
+def differing(evaluator: QueryEvaluator) -> list[Finding]:
+    goes_on = "it goes on with what its turns give today, under the ids that they had; who has read these has the old"
+    return [
+        Finding(f"query {name!r}", described(error), goes_on)
+        for name, error in evaluator.engine.suspended.differing.items()
+        if name not in evaluator.engine.suspended.ended
     ]
 
 
@@ -119,10 +182,23 @@ def suspended(evaluator: QueryEvaluator) -> list[Finding]:
     ]
 
 
+def unmade(evaluator: QueryEvaluator) -> list[Finding]:
+    return [
+        Finding(
+            f"stream {name!r}",
+            f"its ids {first:,} to {behind - 1:,} were used before a crash, and their values cannot be made again",
+            "each is kept as unreadable; a sink that lacks them fails there, or does what its on_error= says",
+        )
+        for name, (first, behind) in evaluator.engine.suspended.unmade.items()
+    ]
+
+
 def repair(evaluator: QueryEvaluator, diagnosis: Diagnosis) -> dict[str, Any]:
     """Do what *diagnosis* says, on a fresh evaluator that is not strict; return the status of each query."""
-    evaluator.passes_over = not diagnosis.replays
-    evaluator.start()
-    evaluator.checkpoint(full=True)
-    engine = evaluator.engine
-    return {name: each.status for name, each in engine.standing.items()} | dict.fromkeys(engine.suspended, "suspended")
+    with closing(evaluator):
+        evaluator.passes_over = not diagnosis.replays
+        evaluator.start()
+        evaluator.checkpoint(full=True)
+        engine = evaluator.engine
+        found: dict[str, Any] = {name: each.status for name, each in engine.standing.items()}
+        return found | dict.fromkeys(engine.suspended, "suspended")

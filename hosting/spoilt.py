@@ -154,6 +154,8 @@ def fill(evaluator: QueryEvaluator, written: Digests, names: Iterable[str]) -> N
             lost = Unreadable(f"value of {name!r}", "it was emitted before a crash, and cannot be made again")
             evaluator.streams.append([Output(name, at, [lost] * (next_id - at))])
             evaluator.engine.continue_ids(name, next_id)
+            first, _ = evaluator.engine.suspended.unmade.get(name, (at, at))
+            evaluator.engine.suspended.unmade[name] = first, next_id
 
 
 def pass_over(evaluator: QueryEvaluator, after_turn: int) -> list[str]:
@@ -175,7 +177,8 @@ def pass_over(evaluator: QueryEvaluator, after_turn: int) -> list[str]:
 def settle(evaluator: QueryEvaluator) -> None:
     """Behind the replay: end what could not be had again."""
     engine = evaluator.engine
-    spoilt, engine.suspended.spoilt = {**engine.suspended.spoilt, **engine.suspended.differing}, {}
+    differing = engine.suspended.differing if evaluator.strict else {}
+    spoilt, engine.suspended.spoilt = {**engine.suspended.spoilt, **differing}, {}
     engine.suspended.ended = spoilt
     for name, error in spoilt.items():
         standing = engine.standing.get(name)

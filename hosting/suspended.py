@@ -88,6 +88,8 @@ class SuspendedQueries(dict[str, Suspended]):
         """Those of both kinds that have ended when the store was opened."""
         self.differing: dict[str, Exception] = {}
         """Those that gave other outputs in the replay."""
+        self.unmade: dict[str, tuple[int, int]] = {}
+        """By stream, which ids the replay could not fill again: the first, and the one behind."""
 
     def declare(self, name: str, query: Any, policy: str, limits: Limits, clock: EventTime | None) -> None:
         """Check and compile a query that will be created later, by which a stored one may be taken over."""

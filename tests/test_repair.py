@@ -2,24 +2,31 @@
 
 from __future__ import annotations
 
+import shutil
+import sqlite3
 import sys
+from collections.abc import Callable
+from contextlib import closing
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 
 import reliable_rx as rx
-from checkpoint import SqliteStore
+from checkpoint import MemoryStore, SqliteStore
 from checkpoint.salvage import Unreadable
-from hosting import App, ListSource
+from hosting import App, ListSource, QueryEvaluator
 from hosting.cli.command import main
 from reliable_rx import operators as ops
+from reliable_rx.choices import OnBadRecord
 from reliable_rx.errors import ReliableRxError
 from reliable_rx.testing.hostile import Emits
 from reliable_rx.testing.steps import add
 
 NUMBERS = [1, 2, 3, 4]
 APP = f"{__name__}:app"
+Trouble = Callable[[Path, bool, pytest.MonkeyPatch], None]
 app: App = App()
 
 
@@ -97,14 +104,15 @@ def test_nothing_to_repair(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -
     assert "nothing to repair" in capsys.readouterr().out
 
 
-def test_a_state_that_cannot_be_read(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Its query is named and ends; the others go on where they were."""
+def test_a_state_that_cannot_be_read(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The start ends its query by itself, so there is nothing to repair: that is told; the others go on."""
     folder = tmp_path / "s"
     hosting(rx.source("n").pipe(ops.map(Emits("never read")), ops.buffer_with_count(9)))
     work(folder, clean=True)
-    assert "q: failed" in repaired(folder, "query 'q': CheckpointRefused: its stored state", capsys, monkeypatch)
+    before = content(folder)
+    assert main(["store", "repair", str(folder), "--app", APP, "--yes"]) == 0
+    assert "what its start does: query 'q': CheckpointRefused: its stored state" in capsys.readouterr().out
+    assert content(folder) == before
     hosting(rx.source("n").pipe(ops.map(Emits("never read")), ops.buffer_with_count(9)), [*NUMBERS, 5])
     assert work(folder, clean=True)["sum"] == [1, 3, 6, 10, 4]
 
@@ -165,6 +173,7 @@ def test_without_the_app_nothing_is_given_up(
     assert main(["store", "repair", str(folder), "--yes"]) == 2
     told = capsys.readouterr()
     assert "give --app MODULE:APP" in told.err
+    assert len(told.err.replace(str(folder), "")) < 300
     assert ".repair-" not in told.err + told.out
     assert content(folder) == before
 
@@ -181,5 +190,165 @@ def test_a_store_of_a_script_is_not_judged_without_the_script(
     monkeypatch.delattr(sys.modules["__main__"], "Leaving")
     before = content(folder)
     assert main(["store", "repair", str(folder), "--app", APP, "--yes"]) == 2
-    assert "the script that has them" in capsys.readouterr().err
+    assert "give --app and the script" in capsys.readouterr().err
     assert content(folder) == before
+
+
+@dataclass
+class Level:
+    """Goes by name into the stores of this module, and changes."""
+
+    left: int
+
+
+@dataclass
+class Changed:
+    """What is called `Level` later."""
+
+    left: int
+    warn: bool = False
+
+
+def level(n: int) -> Any:
+    return Level(n)
+
+
+def with_gone_class(policy: OnBadRecord, *, strict: bool) -> App:
+    """Declare an app of which a pushed value is of a class that goes."""
+    global app
+    app = App(checkpoint_interval_s=1e9, strict=strict)
+    app.push("p", on_bad_record=policy)
+    app.query("q", rx.source("p").pipe(ops.map(str)))
+    return app
+
+
+def pushing(policy: OnBadRecord) -> Trouble:
+    def make(folder: Path, strict: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+        with_gone_class(policy, strict=strict)
+        with SqliteStore(folder) as store, closing(app.evaluator(store)):
+            app.pushed["p"].push([1, Leaving(), 2])
+        if policy == "fail":  # it would wait for the record to be mended
+            return
+        monkeypatch.delattr(f"{__name__}.Leaving")
+        work(folder, clean=False)
+
+    return make
+
+
+def hosted(query: Any, *, then: Callable[[Path, pytest.MonkeyPatch], object], clean: bool = False) -> Trouble:
+    def make(folder: Path, strict: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+        hosting(query).options["strict"] = strict
+        work(folder, clean=clean)
+        then(folder, monkeypatch)
+
+    return make
+
+
+def gone(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delattr(f"{__name__}.Leaving")
+
+
+def change_level(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    Changed.__qualname__ = Changed.__name__ = "Level"
+    monkeypatch.setattr(f"{__name__}.Level", Changed)
+
+
+def flip_newest(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Add a generation and damage it."""
+    work(folder, clean=True)
+    work(folder, clean=True)
+    with closing(sqlite3.connect(folder / "checkpoint.sqlite")) as db, db:
+        row, blob = db.execute("SELECT rowid, blob FROM chunks ORDER BY generation DESC, rowid DESC").fetchone()
+        db.execute("UPDATE chunks SET blob = ? WHERE rowid = ?", (blob[:-1] + bytes([blob[-1] ^ 1]), row))
+
+
+def forget_numbers(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    app.sources["n"] = ListSource([1, 2], follow=True)
+
+
+def read_nothing(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    app.query("new", rx.source("a source that is not there"))
+
+
+def nothing(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pass
+
+
+N = rx.source("n")
+TROUBLES: dict[str, Trouble] = {
+    "none": hosted(None, then=nothing),
+    "pushed, dead letters": pushing("dead_letter"),
+    "pushed, skipped": pushing("skip"),
+    "pushed, fail": pushing("fail"),
+    "drifting": hosted(N.pipe(ops.map(drifts)), then=nothing),
+    "state of a class that is gone": hosted(N.pipe(ops.map(leaving), ops.buffer_with_count(9)), then=gone, clean=True),
+    "state never read": hosted(
+        N.pipe(ops.map(Emits("never read")), ops.buffer_with_count(9)), then=nothing, clean=True
+    ),
+    "class changed behind a kill": hosted(N.pipe(ops.map(level)), then=change_level),
+    "newest checkpoint damaged": hosted(None, then=flip_newest, clean=True),
+    "events of the journal lost": hosted(None, then=forget_numbers),
+    "app that is refused": hosted(None, then=read_nothing),
+}
+
+
+@pytest.mark.parametrize("strict", [True, False])
+@pytest.mark.parametrize("trouble", TROUBLES)
+def test_a_repair_is_for_what_does_not_start(
+    trouble: str, strict: bool, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What starts is called well and left alone. What does not is never called well: the app starts behind a repair,
+    or the repair says that it cannot help, and changes nothing."""
+    folder = tmp_path / "s"
+    TROUBLES[trouble](folder, strict, monkeypatch)
+    before = content(folder)
+    refusal = refusal_of(folder, tmp_path / "copy")
+    exit_code = main(["store", "repair", str(folder), "--app", APP, "--yes"])
+    out = capsys.readouterr().out
+    assert str(tmp_path / ".repair") not in out
+    if refusal is None:
+        assert (exit_code, "nothing to repair" in out) == (0, True), out
+    elif exit_code == 0:
+        assert "repaired: " in out
+        assert refusal_of(folder, tmp_path / "again") is None
+        return
+    else:
+        assert (exit_code, "no repair lets the app start" in out) == (1, True), out
+    assert content(folder) == before
+
+
+def refusal_of(folder: Path, copy: Path) -> Exception | None:
+    """Start the app on a copy; return why that is refused."""
+    shutil.copytree(folder, copy, ignore=shutil.ignore_patterns("*.lock", "lock"))
+    with SqliteStore(copy) as store, closing(app.evaluator(store)) as evaluator:
+        try:
+            evaluator.start()
+        except ReliableRxError as error:
+            return error
+        finally:
+            evaluator.abandon()
+    return None
+
+
+def test_what_a_command_hosts_has_the_inputs_of_the_app(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Commands and repairs take turns with all that the app says of its inputs, and with its options."""
+    declared = App(delivery="at_least_once", batch_events_max=7, strict=False, retain_events=3, idle_s=9.0)
+    declared.source("n", ListSource([1]))
+    for policy in get_args(OnBadRecord):
+        declared.push(policy, on_bad_record=policy)
+    declared.query("q", rx.source("n"))
+    told: list[Any] = []
+    for name in ("__init__", "source", "push"):
+        before = getattr(QueryEvaluator, name)
+
+        def spy(self: Any, *given: Any, _name: str = name, _before: Any = before, **named: Any) -> Any:
+            told.append((_name, [each for each in given if isinstance(each, str)], named))
+            return _before(self, *given, **named)
+
+        monkeypatch.setattr(QueryEvaluator, name, spy)
+    with closing(declared.evaluator(MemoryStore())):
+        wanted, told[:] = list(told), []
+    with closing(declared.bare(MemoryStore())) as bare:
+        assert told == wanted
+        assert list(bare.engine.suspended.declared) == ["q"]
+        assert not bare.declared

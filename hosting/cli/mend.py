@@ -1,8 +1,8 @@
 """`reliable-rx restart` and `dispose`: what to do about one query of a store on which nothing runs.
 
 Both are turns like those that a running evaluator takes: journalled, then in a checkpoint, so that a kill in between
-leaves the one or the other. The evaluator has the sources, which a journal behind a crash needs, and neither queries
-nor sinks: what sinks still are to have stays held for them.
+leaves the one or the other. The evaluator has the inputs of the app, which a journal behind a crash needs, and no
+sinks: what they still are to have stays held for them. Queries of the app are neither created nor edited.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 
 from checkpoint import SqliteStore
-from hosting.app import App, Options, made
+from hosting.app import App, Options
 from hosting.causes import readers_of
 from hosting.cli.loading import load_for_store, reach, stored_in
 from hosting.cli.scripts import is_loaded
@@ -101,7 +101,11 @@ def opened(directory: Path, where: str | None) -> Iterator[QueryEvaluator]:
     reach(str(Path.cwd()))
     app = App() if where is None else load_for_store(where)
     earlier = left_open(directory)
-    with log_nothing(), SqliteStore(directory) as store, closing(bare(app, store)) as evaluator:
+    with (
+        log_nothing(),
+        SqliteStore(directory) as store,
+        closing(app.bare(store, buffer_events_max=NEVER_FULL)) as evaluator,
+    ):
         evaluator.reporter.hand_on(earlier)
         try:
             evaluator.start()
@@ -122,14 +126,9 @@ def opened(directory: Path, where: str | None) -> Iterator[QueryEvaluator]:
         yield evaluator
 
 
-def bare(app: App, store: SqliteStore, *, strict: bool | None = None) -> QueryEvaluator:
-    """Build what takes the turns of this app, without its queries and sinks; *strict* overrules the app."""
-    options: Options = {**app.options, "buffer_events_max": NEVER_FULL}
+def only_turns(app: App, store: SqliteStore, *, strict: bool | None = None) -> QueryEvaluator:
+    """Build what takes the turns of *app*, however much its sinks still lack; *strict* overrules the app."""
+    overruling: Options = {"buffer_events_max": NEVER_FULL}
     if strict is not None:
-        options["strict"] = strict
-    evaluator = QueryEvaluator(store, **options)
-    for name, source in app.sources.items():
-        evaluator.source(name, made(source, "partitions"))
-    for name in app.pushed:
-        evaluator.push(name)
-    return evaluator
+        overruling["strict"] = strict
+    return app.bare(store, **overruling)

@@ -16,10 +16,9 @@ from hosting.cli.loading import load_app
 from hosting.cli.mend import NEVER_FULL
 from hosting.cli.wording import BadUsage, log_nothing, plural, say
 from hosting.cycles import there_are
-from hosting.evaluator import QueryEvaluator
 from hosting.partitioned.failures import inside
 from hosting.partitioned.places import Place
-from hosting.partitioned.sections import OnePartition, Section, sections_of
+from hosting.partitioned.sections import Section, sections_of
 from hosting.partitioned.tending import bury, find_dead, heal
 from hosting.partitioned.words import Lease, MemberId
 from hosting.standing import COMPLETED, FAILED
@@ -68,7 +67,8 @@ def check_stopped(found: Found) -> None:
 
 def restart_in(found: Found, section: Section, place: Place, store: Store, query: str) -> str:
     """Restart *query* at *place* if it has failed there, and have the group forget that; return what was done."""
-    with closing(evaluator_at(section, place, store)) as evaluator:
+    with closing(section.bare(place, store, buffer_events_max=NEVER_FULL, background=False)) as evaluator:
+        evaluator.reporter.hand_on([])
         evaluator.start()
         standing = evaluator.engine.standing.get(query)
         if standing is None or standing.status != FAILED:
@@ -85,12 +85,3 @@ def restart_in(found: Found, section: Section, place: Place, store: Store, query
     if after.status == FAILED:
         return f"it had failed with {before}; it has failed again at once: {after.error}"
     return f"it had failed with {before}; it runs again from id {after.emitted:,} on"
-
-
-def evaluator_at(section: Section, place: Place, store: Store) -> QueryEvaluator:
-    """Build what takes turns at *place*, without the queries and sinks of the app."""
-    evaluator = QueryEvaluator(store, **{**section.options, "buffer_events_max": NEVER_FULL}, background=False)
-    evaluator.reporter.hand_on([])
-    for name, source in section.sources.items():
-        evaluator.source(name, source if section.whole else OnePartition(source, place.partition.name))
-    return evaluator

@@ -120,15 +120,28 @@ class Section:
         self, place: Place, store: Store, sinks: Sequence[OpenSink], *, starts: Mapping[str, Start], lend: Lend
     ) -> QueryEvaluator:
         """Build what runs the queries at *place*; what is new to *store* is read from where *starts* has its source."""
-        evaluator = QueryEvaluator(store, lend=lend, **self.options)
-        evaluator.incidents.place = str(place.partition)
-        for name, source in self.sources.items():
-            one = source if self.whole else OnePartition(source, place.partition.name)
-            evaluator.source(name, one, start=starts[name])
+        evaluator = self._with_inputs(place, store, starts, lend=lend)
         for name, each in self.queries.items():
             evaluator.create(name, each.query, policy=each.policy, limits=each.limits, clock=each.clock)
         for stream, sink, on_error in sinks:
             evaluator.sink(stream, sink, on_error=on_error)
+        return evaluator
+
+    def bare(self, place: Place, store: Store, **overruling: Any) -> QueryEvaluator:
+        """Build what takes the turns at *place*, with *overruling* options, without sinks, as `App.bare` does."""
+        evaluator = self._with_inputs(place, store, {}, **overruling)
+        for name, each in self.queries.items():
+            evaluator.engine.suspended.declare(name, each.query, each.policy, each.limits, each.clock)
+        return evaluator
+
+    def _with_inputs(
+        self, place: Place, store: Store, starts: Mapping[str, Start], **overruling: Any
+    ) -> QueryEvaluator:
+        evaluator = QueryEvaluator(store, **{**self.options, **overruling})
+        evaluator.incidents.place = str(place.partition)
+        for name, source in self.sources.items():
+            one = source if self.whole else OnePartition(source, place.partition.name)
+            evaluator.source(name, one, start=starts.get(name))
         return evaluator
 
 
