@@ -9,7 +9,7 @@ from cli_process import cli, kill, running, status_of, stop, wait_for, write
 from conditions import until
 
 from checkpoint import SqliteStore
-from hosting.cli.tail import goes_on
+from hosting.cli.tail import Writer
 from hosting.cli.wording import FAILED
 
 APP = """
@@ -96,7 +96,7 @@ def checkpointed(folder: Path) -> bool:
 def runs(folder: Path) -> bool:
     """Whether the query runs that fails, as the last checkpoint has it."""
     with SqliteStore.read_only(folder) as store:
-        return goes_on(store, "bad")
+        return Writer(store, "bad").goes_on()
 
 
 def test_behind_a_crash_the_app_is_asked_for(tmp_path: Path) -> None:
