@@ -230,6 +230,7 @@ SINK: Calls = {
     "close": lambda w: w.lines.close(),
     "flush": lambda w: w.lines.flush(),
     "fence": lambda w: w.lines.fence(0),
+    "target": lambda w: w.lines.target,
 }
 SINK_INSIDE = {"open", "write", "end", "skip", "forget_in_child"}
 """What the evaluator's writer calls."""

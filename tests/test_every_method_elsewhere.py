@@ -357,6 +357,7 @@ def taken_over(w: SinkWorld) -> None:
 
 LETTER = DeadLetter("s", "", 0, {"n": 0}, "why", "trace")
 SINK: Calls = {
+    "target": lambda w: getattr(w.sink, "target", None),
     "fence": lambda w: asked(w.sink, "fence", 3),
     "open": lambda w: w.sink.open("s"),
     "write": lambda w: w.write(3),
