@@ -15,6 +15,10 @@ from reliable_rx.errors import CheckpointRefused, LimitExceeded, ReliableRxError
 
 ROW_BYTES_MAX = 1_000_000_000
 """How much a row may have: in SQLite, and nearly so in PostgreSQL."""
+ENVELOPE_BYTES_MAX = 10_000
+"""How much of that a seal takes, and the names in it."""
+JOINED_BYTES_MAX = 16_000_000
+"""How much what could also be written apart may have together."""
 
 
 @contextmanager
@@ -34,6 +38,11 @@ def unavailable(where: str) -> Iterator[None]:
         if type(error) is not sqlite3.DatabaseError:
             raise
         raise CheckpointRefused(f"{where}: {error}", what=str(error), where=where) from error
+
+
+def fits(payload: bytes) -> bool:
+    """Whether *payload* goes into a row."""
+    return len(payload) <= ROW_BYTES_MAX - ENVELOPE_BYTES_MAX
 
 
 def too_large(where: str, what: str) -> LimitExceeded:

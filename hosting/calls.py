@@ -17,6 +17,7 @@ from collections import deque
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from checkpoint import failures
 from checkpoint.codec import decode, encode
 from hosting.asked import standing_of
 from hosting.journaling import Group
@@ -133,6 +134,8 @@ def recorded(value: Any, error: Exception | None) -> bytes:
     try:
         payload = encode((value, error))
         decode(payload)
+        if not failures.fits(payload):
+            raise failures.too_large("the journal", f"an answer of {len(payload):,} bytes")
     except BaseException as problem:  # in a thread of its own: no interrupt comes here
         refusal = AnswerRefused(
             f"a call answered with {type(value).__name__}, which cannot be recorded ({described(problem)}): return "

@@ -8,34 +8,29 @@ the store now has.
 from __future__ import annotations
 
 import time as wall
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from checkpoint.code import makers
 from checkpoint.codec import encode
-from checkpoint.salvage import Unreadable
 from checkpoint.store import Checkpoint, GenerationInfo, Kind
-from checkpoint.store import Segment as Stored
 from hosting import emitted
 from hosting.background import Lend, Worker
 from hosting.collector import hold
-from hosting.failing import unstorable_state, unstorable_value
+from hosting.failing import unstorable_state
+from hosting.segments import joined, stored
 from hosting.snapshot import Snapshot
 from hosting.statistics import CheckpointFigures
-from hosting.storable import loss
 from hosting.turn import Output
-from reliable_rx.errors import QueryRefused, StoreUnavailable, described, invariant
-from reliable_rx.interrupts import let_through
+from reliable_rx.errors import QueryRefused, StoreUnavailable, invariant
 from reliable_rx.probes import probe
-from reliable_rx.reliable import DeadLetter, LateEvent
 
 if TYPE_CHECKING:
     from hosting.evaluator import QueryEvaluator
 
 SLICE_ROWS = 128
 RETRY_S = 0.2
-SEGMENT_VALUES = 1000
 GIVEN_UP_MAX = 100
 """Checkpoints that may be given up one after the other; each ends a query at least."""
 SIDE_OUTPUTS = (".dead_letters", ".late")
@@ -247,7 +242,7 @@ class Checkpointer:
         for name, segments in attempt.outputs.items():
             emitted.look(evaluator.incidents, name, segments)
         outputs = {
-            name: [stored(segment, attempt.spoilt) for segment in joined(segments)]
+            name: [each for segment in joined(segments) for each in stored(segment, attempt.spoilt)]
             for name, segments in attempt.outputs.items()
         }
         attempt.info = evaluator.store.commit(checkpoint, outputs=outputs, kept_from=attempt.kept_from)
@@ -331,44 +326,3 @@ def meta_of(evaluator: QueryEvaluator, snapshot: Snapshot) -> dict[str, Any]:
         "makers": tuple(makers()),
         **evaluator.reporter.for_checkpoint(),
     }
-
-
-def joined(segments: Sequence[Output]) -> Iterator[Output]:
-    """Join consecutive segments: a turn may emit a single value, and a stored row each would cost more than the
-    values."""
-    waiting: list[Any] = []
-    for segment in segments:
-        waiting.extend(segment.values)
-        if segment.ended or len(waiting) >= SEGMENT_VALUES:
-            first = segment.first + len(segment.values) - len(waiting)
-            yield Output(segment.name, first, waiting, segment.ended, segment.error)
-            waiting = []
-    if waiting:
-        yield Output(segments[-1].name, segments[-1].next - len(waiting), waiting)
-
-
-def stored(segment: Output, spoilt: dict[str, QueryRefused]) -> Stored:
-    """Write a segment of a stream for the store; what cannot be is noted in *spoilt*, and its id is kept."""
-    rest = segment.ended, segment.error
-    try:
-        payload = encode((list(segment.values), *rest))
-    except BaseException as raised:  # values are the user's, and so is what they raise
-        let_through(raised)
-        values = [storable(segment, n, value, spoilt) for n, value in enumerate(segment.values, segment.first)]
-        payload = encode((values, *rest))
-    return segment.first, segment.next - segment.first, payload
-
-
-def storable(segment: Output, n: int, value: Any, spoilt: dict[str, QueryRefused]) -> Any:
-    """Return *value*, or what stands for it if it cannot be stored."""
-    error = loss(value, read=False)
-    if error is None:
-        return value
-    spoilt.setdefault(segment.name, unstorable_value(n, error))
-    if isinstance(value, (DeadLetter, LateEvent)):
-        return replace(value, value=stand_in(value.value, error))
-    return stand_in(value, error)
-
-
-def stand_in(value: Any, error: BaseException) -> Unreadable:
-    return Unreadable(type(value).__qualname__, f"it could not be stored: {described(error)}")

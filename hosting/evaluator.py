@@ -44,7 +44,7 @@ from hosting.sources.pushed import PushedStream
 from hosting.starting import Start
 from hosting.statistics import RecoveryFigures
 from hosting.streams import Streams
-from hosting.turn import Create, Events, Fail, Output, Resume, Tick, Turn
+from hosting.turn import Answer, Create, Events, Fail, Output, Resume, Tick, Turn
 from hosting.turnstile import Turnstile
 from reliable_rx.arguments import check_function
 from reliable_rx.choices import Delivery, OnBadRecord, OnError, Policy, names_keywords
@@ -428,13 +428,8 @@ class QueryEvaluator(Looking):
                 return Tick(now)
         turn = None if calls.full else self.intake.next(now)
         if turn is None and self.intake.event_time and idling.have_ended(self):
-            return None if calls.askers else self._last_tick()
+            return None if calls.askers else idling.last_tick(self)
         return turn
-
-    def _last_tick(self) -> Turn | None:
-        """Events have ended, so event time will not move: let what was already due some day happen once."""
-        horizon = self.engine.timers.last_due()
-        return None if horizon is None or self.engine.drained else Tick(horizon)
 
     def _take(self, turn: Turn) -> None:
         before, entry = self.engine.number, journaling.entry_of(turn, self._code(turn))
@@ -450,9 +445,11 @@ class QueryEvaluator(Looking):
         if self.engine.calls.fresh or self.engine.calls.dropped:
             self.calls.note(group)
         group.entries.append(entry)
+        self.fresh += outputs
         if isinstance(turn, Events):
             self.events_in += len(turn.values)
-        self.fresh += outputs
+        elif isinstance(turn, (Answer, Create)) and group.weigh(entry):
+            self._close_group()
 
     def _code(self, turn: Turn) -> bytes | None:
         """Return what a replay needs to compile a plan that no checkpoint holds yet."""

@@ -6,6 +6,7 @@ import time as wall
 from typing import TYPE_CHECKING
 
 from hosting.background import RETRY_S
+from hosting.turn import Tick
 from reliable_rx.reliable import Waking
 
 if TYPE_CHECKING:
@@ -28,6 +29,12 @@ def is_finished(evaluator: QueryEvaluator) -> bool:
 def have_ended(evaluator: QueryEvaluator) -> bool:
     """Whether there are sources, and all have ended; one whose first partition may still appear has not."""
     return bool(evaluator.intake.sources) and evaluator.intake.all_ended and not evaluator.engine.awaited
+
+
+def last_tick(evaluator: QueryEvaluator) -> Tick | None:
+    """Events have ended, so event time will not move: let what was already due some day happen once."""
+    horizon = evaluator.engine.timers.last_due()
+    return None if horizon is None or evaluator.engine.drained else Tick(horizon)
 
 
 def is_settled(evaluator: QueryEvaluator) -> bool:

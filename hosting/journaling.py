@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from checkpoint import failures
 from checkpoint.by_value import encode_query
 from checkpoint.code import OtherCode
 from checkpoint.codec import decode, digest, encode
@@ -33,6 +34,12 @@ class Group:
     entries: list[Entry] = field(default_factory=list)
     outputs: list[Output] = field(default_factory=list)
     calls: list[int] = field(default_factory=list)
+    weight: int = 0
+
+    def weigh(self, entry: Entry) -> bool:
+        """Add what *entry* holds in bytes, an answer or code; return whether more would be too long for one record."""
+        self.weight += sum(len(part) for part in entry if type(part) is bytes)
+        return self.weight > failures.JOINED_BYTES_MAX
 
     def digests(self) -> Digests:
         noted: dict[str, list[Any]] = {}

@@ -11,7 +11,9 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
+from checkpoint import failures
 from checkpoint.code import OtherCode
+from checkpoint.codec import encode
 from checkpoint.salvage import salvage
 from reliable_rx.interrupts import let_through
 from reliable_rx.rows import Loader
@@ -27,11 +29,23 @@ def query_of(key: Any) -> str:
     return name
 
 
+def portions(records: list[Record]) -> list[bytes]:
+    """Write *records* in one blob, or in several where one would be too long."""
+    blob = encode(records)
+    if len(blob) <= failures.JOINED_BYTES_MAX or len(records) <= 1:
+        return [blob]
+    half = len(records) // 2
+    return portions(records[:half]) + portions(records[half:])
+
+
 def packed(blobs: Iterable[bytes]) -> Iterator[bytes]:
-    """Join blobs into chunks of about a megabyte."""
+    """Join blobs into chunks of about a megabyte; a larger one is a chunk by itself."""
     waiting: list[bytes] = []
     size = 0
     for blob in blobs:
+        if waiting and len(blob) >= CHUNK_BYTES_MAX:
+            yield b"".join(waiting)
+            waiting, size = [], 0
         waiting.append(blob)
         size += len(blob)
         if size >= CHUNK_BYTES_MAX:

@@ -13,12 +13,13 @@ from itertools import chain, islice
 from operator import attrgetter, itemgetter
 from typing import Any
 
+from checkpoint import failures
 from checkpoint.code import makers
 from checkpoint.codec import decode, encode
 from hosting.engine import QueryEngine
 from hosting.event_clock import EventClock
 from hosting.failure import read_failure, stored_mishaps
-from hosting.records import INSIDE, Record, by_kind, packed, query_of, read_records
+from hosting.records import INSIDE, Record, by_kind, packed, portions, query_of, read_records
 from hosting.reorder import WAITING, Chunk
 from hosting.retired import RETIRED, RETIRED_IDS, Bucket, Ended
 from hosting.spoilt import blank, silence, unloadable, unreadable_rows
@@ -115,7 +116,11 @@ class Snapshot:
     def _encode(self, records: list[Record]) -> None:
         token = SNAPSHOT.set(self.engine.epoch)
         try:
-            self.blobs.append(encode(records))
+            blob = encode(records)
+            if len(blob) > failures.JOINED_BYTES_MAX:
+                self._divide(records, blob)
+            else:
+                self.blobs.append(blob)
         except BaseException as error:  # values are the user's, and so is what they raise
             let_through(error)
             if len(records) == 1:
@@ -126,12 +131,24 @@ class Snapshot:
         finally:
             SNAPSHOT.reset(token)
 
+    def _divide(self, records: list[Record], blob: bytes) -> None:
+        """Write in halves what is too long; a row that fits nowhere by itself is its query's fault."""
+        if len(records) > 1:
+            half = len(records) // 2
+            self._encode(records[:half])
+            self._encode(records[half:])
+        elif failures.fits(blob):
+            self.blobs.append(blob)
+        else:
+            name = query_of(records[0][0])
+            self.spoilt.setdefault(name, failures.too_large(f"query {name!r}", f"a state of {len(blob):,} bytes"))
+
     def chunks(self) -> list[bytes]:
         """Return what is to be stored, once everything is written."""
         plans = self.engine.plans
-        blobs = [encode([(("plan", name), (plans.code_of(plan), plan.limits)) for name, plan in self.plans.items()])]
+        blobs = portions([(("plan", name), (plans.code_of(plan), plan.limits)) for name, plan in self.plans.items()])
         fresh = list(enumerate(self.engine.plans.signatures, 1))[self.signatures :]
-        blobs.append(encode([(("signature", number), shape) for number, shape in fresh]))
+        blobs += portions([(("signature", number), shape) for number, shape in fresh])
         return list(packed([*blobs, *self.blobs]))
 
     def roll_back(self) -> None:

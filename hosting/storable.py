@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from types import FunctionType
 from typing import Any
 
+from checkpoint import failures
 from checkpoint.by_value import encode_query
 from checkpoint.codec import decode, encode
 from reliable_rx.errors import QueryRefused, described
@@ -32,6 +33,12 @@ def code_of(plan: Plan) -> bytes:
             f"inside the function, or use plain data",
             path=path,
         ) from error
+    if not failures.fits(code):
+        raise QueryRefused(
+            f"{plan.root.path} cannot be stored: with all that its functions hold it has {len(code):,} bytes, and a "
+            f"row of a store at most {failures.ROW_BYTES_MAX:,}; have it read its data from a source",
+            path=plan.root.path,
+        )
     return code
 
 

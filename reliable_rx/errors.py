@@ -132,12 +132,18 @@ def text_of(error: BaseException) -> str:
 
 
 def described(error: BaseException) -> str:
-    """Say what *error* is in one line, whatever its own text does.
+    """Say what *error* is in one line, whatever its own text does, and however long it is.
 
     >>> described(ValueError("no"))
     'ValueError: no'
     """
-    return f"{type_of(error).rpartition('.')[2]}: {text_of(error)}"
+    return f"{type_of(error).rpartition('.')[2]}: {cut_middle(text_of(error))}"
+
+
+def cut_middle(text: str, characters_max: int = 4000) -> str:
+    """Return *text* without what is too long of it, in its middle."""
+    half = characters_max // 2
+    return text if len(text) <= characters_max else f"{text[:half]}…{text[-half:]}"
 
 
 def printable(text: str, characters_max: int = 4000) -> str:
@@ -146,9 +152,7 @@ def printable(text: str, characters_max: int = 4000) -> str:
     >>> printable("a\ud800"), printable("abcdef", 4)
     ('a\\ud800', 'ab…ef')
     """
-    if len(text) > characters_max:
-        half = characters_max // 2
-        text = f"{text[:half]}…{text[-half:]}"
+    text = cut_middle(text, characters_max)
     return text if text.isascii() else text.encode("utf-8", "backslashreplace").decode()
 
 
