@@ -167,5 +167,10 @@ def check_number(name: str, value: Any, *, least: float | None = None) -> None:
 
 
 def cut(value: Any) -> str:
+    """Return *value* as a message shows it.
+
+    >>> cut([1, 2]), len(cut("x" * 58)), len(cut("x" * 59))
+    ('[1, 2]', 60, 58)
+    """
     text = repr(value)
     return text if len(text) <= 60 else f"{text[:57]}…"

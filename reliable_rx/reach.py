@@ -136,8 +136,8 @@ def attribute(module: ModuleType, name: str) -> Any:
 def is_constant(value: Any, depth: int = 0) -> bool:
     """Whether *value* is data by which a function is written: atoms, and small containers and records of such.
 
-    >>> is_constant({"EUR": 1.1}), is_constant(object())
-    (True, False)
+    >>> is_constant({"EUR": 1.1}), is_constant(object()), is_constant([object()]), is_constant([0] * ITEMS_MAX * 2)
+    (True, False, False, False)
     """
     kind = type(value)
     if kind in ATOMS or isinstance(value, FIXED):

@@ -8,6 +8,7 @@ more than five minutes where an example has many steps, and the test is killed b
 from __future__ import annotations
 
 import gc
+import signal
 from collections.abc import Generator, Iterator
 from pathlib import Path
 
@@ -29,6 +30,8 @@ engine.MAX_SHRINKING_SECONDS = SHRINKING_S  # there is no setting for it, and it
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # what a script begins in its background ignores Ctrl-C
+        signal.signal(signal.SIGINT, signal.default_int_handler)
     Lane.fast_alone = config.option.markexpr == "not slow"
     if Lane.fast_alone:
         settings.register_profile("fast", settings.get_profile("ci"), max_examples=100 // SHARE)

@@ -13,7 +13,9 @@ from lanes import examples
 import reliable_rx as rx
 from checkpoint import MemoryStore
 from hosting import ListSource, QueryEvaluator, event_clock, time_moves
-from hosting.host_clock import TOLERANCE_S
+from hosting.host_clock import TOLERANCE_S, HostClock
+from hosting.incidents import Incidents
+from hosting.turn import Resume
 from reliable_rx.event_time import event_time
 
 HOUR, CENTURY = 3600.0, 100 * 365.25 * 86_400
@@ -143,6 +145,26 @@ def test_a_clock_that_reads_no_time_stands_still(wrong: float) -> None:
     run.now = right
     run.elapse(5 * PERIOD)
     assert run.ticks == before + 5 and not run.incidents()
+
+
+def test_a_clock_that_reads_no_time_at_first() -> None:
+    """Where nothing is known yet, time begins at 0, which is a time that may be stored."""
+    assert HostClock(lambda: math.nan, Incidents()).read() == 0.0
+
+
+def test_partitions_that_were_not_listened_to_have_not_been_silent(monkeypatch: pytest.MonkeyPatch) -> None:
+    """After a stall of many steps, each short, what was not read counts as heard at its end; a short one is nothing."""
+    run, taken = Run(), []
+    stamped = rx.source("n").map(lambda n: n)
+    run.evaluator.create("stamped", stamped, clock=event_time(lambda n: float(n), lateness_s=0.0, idle_s=60.0))
+    take, may_take = run.evaluator._take, run.evaluator._may_take
+    monkeypatch.setattr(run.evaluator, "_take", lambda turn: (taken.append(turn), take(turn)))
+    for stalled_s, resumes in ((10.0, 0), (100.0, 1)):
+        monkeypatch.setattr(run.evaluator, "_may_take", lambda: False)
+        run.elapse(stalled_s)
+        monkeypatch.setattr(run.evaluator, "_may_take", may_take)
+        run.settle()
+        assert len([turn for turn in taken if isinstance(turn, Resume)]) == resumes
 
 
 def test_a_leap_is_told() -> None:

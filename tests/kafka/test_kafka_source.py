@@ -384,6 +384,11 @@ def test_settings_that_are_not_the_users_are_refused(options: dict[str, Any], co
         KafkaSource("t", bootstrap_servers="localhost:1", **options)
 
 
+def test_the_least_limits_are_limits() -> None:
+    """A fetch of one byte, which does not wait, is slow and may be asked for."""
+    KafkaSource("t", bootstrap_servers="localhost:1", bytes_min=1, bytes_max=1, wait_s=0.0)
+
+
 def test_settings_that_the_client_does_not_know_are_named() -> None:
     """A slip in a name is an error with that name at the first use."""
     source = KafkaSource("t", bootstrap_servers="localhost:1", settings={"security.protocoll": "SSL"})

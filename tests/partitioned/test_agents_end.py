@@ -6,6 +6,7 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ from hosting import App, CallbackSink
 from hosting.evaluator import QueryEvaluator
 from hosting.partitioned.agent import Agent
 from hosting.partitioned.crew import DONE, Crew
+from hosting.partitioned.leases import Leases
 from hosting.partitioned.member import Pauses
 from hosting.partitioned.node import Node
 from hosting.partitioned.opening import open_group
@@ -147,6 +149,53 @@ def test_an_agent_that_ends_by_system_exit(tmp_path: Path, monkeypatch: pytest.M
             agent.wake()
         until(lambda: not left[0])
         until(lambda: len(node.agents) == 3 and all(each.opened for each in node.agents.values()))
+        node.stop()
+    assert not raised
+
+
+def test_what_its_evaluator_does_not_let_go_of_is_said(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """An evaluator that cannot even be abandoned is in the log, and its store is closed all the same."""
+    real = QueryEvaluator.abandon
+
+    def abandon(self: QueryEvaluator) -> None:
+        real(self)
+        raise OSError("this evaluator does not let go")
+
+    with running(tmp_path, Counted(), monkeypatch) as (node, raised):
+        monkeypatch.setattr(QueryEvaluator, "abandon", abandon)
+        node.stop()
+    assert not raised and "did not stop in order: OSError: this evaluator does not let go" in caplog.text
+
+
+def test_an_agent_does_nothing_while_its_lease_is_not_to_be_trusted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another node may have the partition by then: it looks again until the lease may be trusted, or is lost."""
+    looks, steps, step = count(), count(), QueryEvaluator.step
+    looked = stepped = 0
+
+    def dead(self: Leases) -> bool:
+        nonlocal looked
+        looked = next(looks)
+        return False
+
+    def counted(self: QueryEvaluator) -> bool:
+        nonlocal stepped
+        stepped = next(steps)
+        return step(self)
+
+    with running(tmp_path, Counted(), monkeypatch) as (node, raised):
+        monkeypatch.setattr(QueryEvaluator, "step", counted)
+        with monkeypatch.context() as patch:
+            patch.setattr(Leases, "alive", dead)
+            until(lambda: looked >= 12)
+            before = stepped
+            for agent in node.agents.values():
+                agent.wake()
+            until(lambda: looked >= 24)
+            assert stepped == before
         node.stop()
     assert not raised
 

@@ -118,7 +118,7 @@ def test_a_run_ends_in_time_with_all_that_it_has_started(tmp_path: Path) -> None
 
 def test_the_failure_is_told_by_its_name() -> None:
     """The test that failed is found in what pytest prints, also where its name begins with that of another."""
-    output = "F\nFAILED tests/a.py::t[a - b] - AssertionError: no\n"
+    output = "F\nERROR    reliable_rx:a.py:100 a query has failed\nFAILED tests/a.py::t[a - b] - AssertionError: no\n"
     assert first_failure(output, ["tests/a.py::t", "tests/a.py::t[a - b]"]) == "tests/a.py::t[a - b]"
     assert first_failure("everything passes", ["tests/a.py::t"]) is None
 

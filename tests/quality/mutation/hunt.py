@@ -20,6 +20,7 @@ from __future__ import annotations
 import argparse
 import hashlib
 import os
+import signal
 import sys
 import tempfile
 import time
@@ -106,8 +107,10 @@ def first_failure(output: str, tests: Sequence[str]) -> str | None:
     """Return the test that failed, out of what pytest printed."""
     for line in output.splitlines():
         word, _, rest = line.partition(" ")
-        if word in ("FAILED", "ERROR"):
-            return max((test for test in tests if rest.startswith(test)), key=len, default=None)
+        if word in ("FAILED", "ERROR"):  # which lines of a captured log begin with, too
+            named = [test for test in tests if rest.startswith(test)]
+            if named:
+                return max(named, key=len)
     return None
 
 
@@ -154,6 +157,7 @@ def main() -> int:
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
     parser.add_argument("--only", default="", help="modules whose path begins so")
     a = parser.parse_args()
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # what is begun in the background may ignore it
     everything = [each for each in every_mutant(ROOT, CORE, LEFT_OUT) if each.path.startswith(a.only)]
     sample = sample_of(everything, a.count, a.seed)
     suite = Suite(recorded(KEPT / "calls", a.jobs))

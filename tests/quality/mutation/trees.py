@@ -30,9 +30,11 @@ ROUNDS_MAX, ROUND_S = 200, 0.05
 
 
 def copy_of_tree(folder: Path) -> Path:
-    """Write what git tracks into *folder*, as it is in the work tree."""
+    """Write what the work tree has into *folder*, but for what git ignores."""
     folder.mkdir(parents=True)
-    files = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, check=True).stdout
+    files = subprocess.run(
+        ["git", "ls-files", "-zco", "--exclude-standard"], cwd=ROOT, capture_output=True, check=True
+    ).stdout
     for name in filter(None, files.decode().split("\0")):
         if (ROOT / name).exists():
             (folder / name).parent.mkdir(parents=True, exist_ok=True)

@@ -64,8 +64,10 @@ class Verdicts:
 
 
 def tracked(root: Path, folder: str) -> list[str]:
-    """Return the paths of the files below *folder* that git knows."""
-    names = subprocess.run(["git", "ls-files", "-z", folder], cwd=root, capture_output=True, text=True, check=True)
+    """Return the paths of the files below *folder*, but for what git ignores."""
+    names = subprocess.run(
+        ["git", "ls-files", "-zco", "--exclude-standard", folder], cwd=root, capture_output=True, text=True, check=True
+    )
     return [name for name in names.stdout.split("\0") if name and (root / name).exists()]
 
 
