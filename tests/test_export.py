@@ -311,6 +311,20 @@ def test_values_that_are_no_records_are_json(tmp_path: Path) -> None:
     assert found == [*values[:4], {"n": 1, "text": None}]
 
 
+class Closed(ListSource):
+    """It says how far it goes, and cannot be opened."""
+
+    def open(self, partition: str, at: int, /) -> Any:
+        raise AssertionError("there is nothing to be read")
+
+
+def test_what_is_complete_is_not_opened_again(tmp_path: Path) -> None:
+    """An export that finds nothing to do asks its source for nothing."""
+    export(ListSource([1, 2, 3]), tmp_path, workers=1)
+    export(Closed([1, 2, 3]), tmp_path, workers=1)
+    assert ids(tmp_path, "0") == [0, 1, 2]
+
+
 def test_a_query_in_sql_terms(tmp_path: Path) -> None:
     """A filter and a grouping over all files give what Python gives."""
     export(make, tmp_path, workers=1, events_per_file=PER_FILE)

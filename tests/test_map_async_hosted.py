@@ -466,3 +466,12 @@ def test_a_query_on_event_time_waits_for_its_answers() -> None:
         evaluator.run()
         assert values_of(evaluator, "q") == [list(range(10))]
         assert values_of(evaluator, "last")[-1] == 9
+
+
+def test_an_answer_wakes_the_evaluator(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is taken now, and not when somebody happens to look."""
+    woken: list[bool] = []
+    with QueryEvaluator(MemoryStore(), background=False) as evaluator:
+        monkeypatch.setattr(evaluator, "wake", lambda: woken.append(True))
+        evaluator.calls._answered(1, "answer", None)
+        assert woken == [True]

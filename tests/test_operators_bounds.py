@@ -146,3 +146,16 @@ def test_join_within_forgets() -> None:
     left, right = next(state for state in standing.states if state is not None).sides
     assert (left.by_key, len(left.order)) == ({}, 0)
     assert list(right.by_key) == [3]
+
+
+@pytest.mark.parametrize(("evict", "kept"), [("oldest", [2, 3]), ("least_recent", [1, 3])])
+def test_which_group_has_to_go(evict: Any, kept: list[int]) -> None:
+    """The one that began first, or the one that has had no element for longest: an element of a group renews it."""
+    engine = QueryEngine()
+    engine.declare("n", ["0"])
+    query = rx.source("n").pipe(
+        ops.group_by(lambda n: n, groups_max=2, evict=evict), ops.flat_map(lambda g: g.pipe(ops.count()))
+    )
+    engine.take(engine.creation("q", query, time=0.0))
+    (out,) = engine.take(Events("n", "0", 0, [1, 1, 2, 1, 3], 1.0))
+    assert list(out.values) == [{1: 3, 2: 1, 3: 1}[key] for key in {1, 2, 3} - set(kept)]

@@ -43,6 +43,16 @@ def test_readers_by_key_come_and_go() -> None:
     assert all(not route.keyed and not route.picky for route in host.routes.values())
 
 
+def test_one_reader_of_all_and_one_by_key() -> None:
+    """Events that are turns of their own reach both, as they do together."""
+    for singly in (False, True):
+        host = engine(every=rx.source("n").map(str), some=rx.source("n").pipe(ops.where_key(odd, 1), ops.map(str)))
+        assert told(host.take(Events("n", "0", 0, [1, 2, 3], 1.0, singly=singly))) == {
+            "every": ["1", "2", "3"],
+            "some": ["1", "3"],
+        }
+
+
 def test_functions_that_a_timer_calls_are_answered_by_their_group() -> None:
     """`g.key` inside a function is the key of the group whose timer is due, not of the one that was fed last."""
     host = engine(
@@ -60,6 +70,7 @@ def test_a_stream_is_there_once() -> None:
         evaluator.create("q", rx.source("n").map(odd))
         evaluator.sink("q", CallbackSink(lambda n, value: got.append((n, value))))
         stream = evaluator.stream("q")
+        assert evaluator.streams.open("q", 7) is stream  # as another thread may that has asked at the same time
         while evaluator.step():
             assert evaluator.stream("q") is stream
     assert got == [(0, 1), (1, 0), (2, 1)]

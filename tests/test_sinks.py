@@ -22,7 +22,7 @@ from typing import Any, NamedTuple
 import pytest
 from forked import Forked, script
 
-from hosting.sinks import CallbackSink, JsonLinesSink, SqliteTableSink, json_lines, sqlite_table, to_plain
+from hosting.sinks import CallbackSink, JsonLinesSink, SqliteTableSink, json_lines, plain, sqlite_table, to_plain
 from hosting.sinks.flushed_mark import FlushedMark
 from reliable_rx import probes
 from reliable_rx.errors import CheckpointRefused, InternalError, PositionUnavailable, StoreOwned, StoreUnavailable
@@ -674,3 +674,12 @@ def test_any_error_may_be_the_end(tmp_path: Path, which: int, hostile: Hostile) 
     sink = makers(tmp_path)[which]()
     assert sink.open("s") == 2
     sink.close()
+
+
+def test_types_made_at_run_time_do_not_fill_the_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is remembered of each type of value that a sink has seen is bounded."""
+    most = len(plain._CONVERTERS) + 5
+    monkeypatch.setattr(plain, "_TYPES_MAX", most)
+    for number in range(20):
+        assert to_plain(type(f"Made{number}", (int,), {})(3)) == 3
+    assert len(plain._CONVERTERS) <= most + 1

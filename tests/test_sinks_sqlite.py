@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Callable
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from hosting.sinks import SqliteTableSink, sqlite_table
+from hosting.sinks.cells import Cells
 from reliable_rx.errors import CheckpointRefused, StoreUnavailable, ValueRefused
 from reliable_rx.reliable import DeadLetter
 
@@ -159,3 +161,17 @@ def test_letters_and_positions_are_one_transaction(tmp_path: Path) -> None:
         sink.close()
     assert rows_of(path, "SELECT id, error, value FROM reliable_rx_dead_letters") == [(1, "why", "b'b'")]
     assert rows_of(path, "SELECT id FROM t") == [(0,)]
+
+
+def test_what_behaves_like_text_or_a_number_is_stored_as_one() -> None:
+    """An object of a subclass becomes what SQLite holds, and long text is looked at whatever its class."""
+
+    class Text(str): ...
+
+    class Whole(int): ...
+
+    cells = Cells(1 << 10)
+    for value, kind in ((Text("a"), str), (Whole(3), int), (True, bool), (Decimal("1.50"), str)):
+        assert type(cells.cell(value)) is kind
+    with pytest.raises(ValueError, match="bytes"):
+        cells.rows((), [0], [Text("x" * 100_000)], {"text": lambda value: value})

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import pytest
 from lanes import Lane, at_each_commit
 
-from hosting.sources import FileSource, lanes, lines
+from hosting.sources import FileSource, csv_records, lanes, lines
 from reliable_rx.errors import PositionUnavailable, SourceFailed
 from reliable_rx.testing.sources import check_source
 
@@ -363,3 +363,23 @@ def test_what_is_refused_at_once(tmp_path: Path) -> None:
         FileSource(path, partition_by="origen").partitions()
     with pytest.raises(SourceFailed, match=r"has no partition 'b\.csv'"):
         FileSource(path).open("b.csv", 0)
+
+
+def test_marks_lie_evenly_however_many_there_were(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The index thins itself out where it is heavy: its marks stay as far apart at the end as at the beginning."""
+    monkeypatch.setattr(lanes, "MARKS_WEIGHT_MAX", 1_000)
+    marks, last = lanes.Marks(), 3_000
+    for offset in range(last + 1):
+        marks.add(0, offset, {"": offset})
+    for wanted in (0, 100, last // 2, last):
+        mark = marks.before({"": wanted})
+        assert wanted < 16 or (mark is not None and wanted - mark.offset <= 16)
+
+
+def test_a_record_that_is_too_long_costs_only_itself(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What comes behind it in the same block is read."""
+    monkeypatch.setattr(lines, "RECORD_BYTES_MAX", 20)
+    long = b'"' + b"x" * 30 + b'",1\n'
+    rows = list(csv_records.cut_rows(b"a,b\n" + long + b"c,d\n" + long))
+    assert [row for _, _, row in rows if isinstance(row, list)] == [["a", "b"], ["c", "d"]]
+    assert [(start, end) for start, end, _ in rows] == [(0, 4), (4, 39), (39, 43), (43, 78)]

@@ -23,6 +23,7 @@ from hosting.partitioned.leases import Leases
 from hosting.partitioned.member import Pauses
 from hosting.partitioned.node import Node
 from hosting.partitioned.opening import open_group
+from reliable_rx.errors import StoreUnavailable
 from reliable_rx.reliable import Reader
 
 
@@ -186,6 +187,7 @@ def test_an_agent_does_nothing_while_its_lease_is_not_to_be_trusted(
         stepped = next(steps)
         return step(self)
 
+    monkeypatch.setattr(Agent, "_wait", lambda self, evaluator: 0.01)  # and never falls asleep
     with running(tmp_path, Counted(), monkeypatch) as (node, raised):
         monkeypatch.setattr(QueryEvaluator, "step", counted)
         with monkeypatch.context() as patch:
@@ -198,6 +200,41 @@ def test_an_agent_does_nothing_while_its_lease_is_not_to_be_trusted(
             assert stepped == before
         node.stop()
     assert not raised
+
+
+def test_a_group_that_cannot_be_reached_is_an_incident_until_it_can(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is told while it lasts, and not for ever."""
+
+    def told(node: Node) -> bool:
+        return any(each.kind == "group" for each in node.incidents.open())
+
+    def fail(self: Node, now: float) -> None:
+        raise StoreUnavailable("no disk")
+
+    with running(tmp_path, Counted(), monkeypatch) as (node, _):
+        with monkeypatch.context() as patch:
+            patch.setattr(Node, "_look", fail)
+            until(lambda: told(node))
+        until(lambda: not told(node))
+        node.stop()
+
+
+def test_a_node_is_told_at_once_to_stop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It does not wait for its next round."""
+    woken: list[dict[str, bool]] = []
+    with running(tmp_path, Counted(), monkeypatch) as (node, _):
+        wake = node._waker.wake
+
+        def noted(**how: bool) -> None:
+            if threading.current_thread() is threading.main_thread():
+                woken.append(how)
+            wake(**how)
+
+        monkeypatch.setattr(node._waker, "wake", noted)
+        node.stop()
+        assert woken == [{"at_once": True}]
 
 
 def test_what_does_not_close_keeps_nothing_else_open(

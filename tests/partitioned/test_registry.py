@@ -197,3 +197,13 @@ def test_what_a_killed_process_held_moves_to_the_others(
         for node in nodes.values():
             if node.process.poll() is None:
                 node.end()
+
+
+def test_whoever_forgets_to_close_can_still_end(tmp_path: Path) -> None:
+    """The thread that looks for changes keeps no process alive."""
+    registry = SqliteRegistry(tmp_path / "registry.sqlite", "g")
+    before = set(threading.enumerate())
+    cancel = registry.subscribe(lambda: None)
+    assert [each.daemon for each in set(threading.enumerate()) - before] == [True]
+    cancel()
+    registry.close()

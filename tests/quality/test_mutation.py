@@ -67,7 +67,7 @@ def test_verdicts_are_kept_while_they_hold(tmp_path: Path, monkeypatch: pytest.M
     """A verdict is taken over until its module changes; that of a survivor, until a test does."""
     module, kept = tmp_path / "m.py", tmp_path / "kept.jsonl"
     module.write_text(TEXT)
-    monkeypatch.setattr("verdicts.tracked", lambda root, folder: ["m.py"])
+    monkeypatch.setattr("verdicts.files", lambda below: ["m.py"])
     one, two = mutants(tmp_path, module)[:2]
     first = Verdicts(tmp_path, kept)
     first.add(one, "tests/test_m.py::test", 1, 0.5)

@@ -32,14 +32,17 @@ ROUNDS_MAX, ROUND_S = 200, 0.05
 def copy_of_tree(folder: Path) -> Path:
     """Write what the work tree has into *folder*, but for what git ignores."""
     folder.mkdir(parents=True)
-    files = subprocess.run(
-        ["git", "ls-files", "-zco", "--exclude-standard"], cwd=ROOT, capture_output=True, check=True
-    ).stdout
-    for name in filter(None, files.decode().split("\0")):
-        if (ROOT / name).exists():
-            (folder / name).parent.mkdir(parents=True, exist_ok=True)
-            shutil.copy2(ROOT / name, folder / name)
+    for name in files():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy2(ROOT / name, folder / name)
     return folder
+
+
+def files(below: str = ".") -> list[str]:
+    """Return the paths of the files of the work tree, but for what git ignores."""
+    command = ["git", "ls-files", "-zco", "--exclude-standard", below]
+    listed = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    return sorted(name for name in listed.split("\0") if name and (ROOT / name).exists())
 
 
 @contextmanager

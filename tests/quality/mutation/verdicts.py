@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import hashlib
 import json
-import subprocess
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from threading import Lock
 
 from mutants import Mutant
+from trees import files
 
 BYTES = 8
 
@@ -39,7 +39,7 @@ class Verdicts:
 
     def __init__(self, root: Path, kept: Path) -> None:
         self._root, self._kept, self._lock = root, kept, Lock()
-        self.suite = digest(root / name for name in tracked(root, "tests"))
+        self.suite = digest(root / name for name in files("tests"))
         self._known: dict[str, Verdict] = {}
         for line in kept.read_text().splitlines() if kept.exists() else ():
             verdict = Verdict(**json.loads(line))
@@ -61,14 +61,6 @@ class Verdicts:
 
     def module(self, mutant: Mutant) -> str:
         return digest([self._root / mutant.path])
-
-
-def tracked(root: Path, folder: str) -> list[str]:
-    """Return the paths of the files below *folder*, but for what git ignores."""
-    names = subprocess.run(
-        ["git", "ls-files", "-zco", "--exclude-standard", folder], cwd=root, capture_output=True, text=True, check=True
-    )
-    return [name for name in names.stdout.split("\0") if name and (root / name).exists()]
 
 
 def digest(paths: Iterable[Path]) -> str:
