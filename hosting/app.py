@@ -15,6 +15,7 @@ from typing import Any, NamedTuple, TypedDict, Unpack
 import reliable_rx as rx
 from checkpoint.store import Store
 from hosting.admission import check_how, no_query
+from hosting.blame import blamed
 from hosting.companions import StartCompanion
 from hosting.cycles import there_are
 from hosting.evaluator import QueryEvaluator
@@ -272,8 +273,8 @@ class App:
         def run(feed: Feed) -> None:
             try:
                 feed(evaluator)
-            except Exception as error:
-                failed(error)
+            except BaseException as raised:  # in a thread of its own nobody else would hear of it
+                failed(blamed(raised))
 
         threads = [threading.Thread(target=run, args=(feed,), name="feed", daemon=True) for feed in self.feeds]
         for thread in threads:

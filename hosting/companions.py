@@ -14,6 +14,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+from hosting.blame import blamed
+
 LOOK_S = 0.2
 
 
@@ -130,8 +132,8 @@ class _AtWork(threading.Thread):
         """Do *work*; keep the first error, from which later ones may have come."""
         try:
             work()
-        except Exception as error:
-            self.error = self.error or error
+        except BaseException as raised:  # in a thread of its own nobody else would hear of it
+            self.error = self.error or blamed(raised)
 
     def figures(self) -> Sequence[CompanionFigures]:
         companion = self._companion

@@ -19,6 +19,7 @@ import random
 import threading
 import time
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from checkpoint.store import Store
@@ -29,6 +30,7 @@ from hosting.partitioned.crew import DONE, Crew
 from hosting.sources.shared import NewStream, SharedSource
 from hosting.stream import Stream, StreamSource
 from hosting.subscription import POLL_S, Subscription
+from hosting.subscription_reports import SubscriptionReports
 from reliable_rx.errors import SourceFailed
 from reliable_rx.names import check_name
 from reliable_rx.reliable import Bounded, Reader, Source, Waking
@@ -79,6 +81,9 @@ class Deliveries:
         self._clock, self._draw = clock, draw
         self._lock = threading.RLock()
         self._offers: dict[str, Offer] = {}
+        self._reports = SubscriptionReports(self._offers)
+        self.incidents = self._reports.own
+        """What fails or waits here; for a stream of an evaluator it is among the incidents of that."""
         self._entries: dict[str, dict[str, Entry]] = {}
         self._rules: dict[str, Rule] = {}
         self._followed: dict[SharedSource, NewStream] = {}
@@ -130,6 +135,7 @@ class Deliveries:
             if entry is None:
                 raise ValueError(f"stream {stream!r} has no subscriber called {name!r}; see subscriptions({stream!r})")
             entry.subscription.halt()
+            self._reports.forget(stream, name)
             if stream in self._offers:
                 self._offers[stream].release(entry.holder)
             if self.store is not None:
@@ -185,6 +191,7 @@ class Deliveries:
                 "0",
                 first,
                 stream,
+                stream.registry.incidents,
             )
         elif isinstance(stream, SharedSource):
             offer = Offer(stream.named, stream.release, bounds, partition, first, stream)
@@ -207,7 +214,7 @@ class Deliveries:
             for entry in list(self._entries.get(name, {}).values()):
                 self._attach(name, entry, offer)
             for rule in list(self._rules.values()):
-                self._apply(rule, name)
+                self._reports.guarded(name, rule.name, partial(self._apply, rule, name))
             if len(self._offers) > self._sweep_at:
                 self._forget_unread()
 
@@ -236,14 +243,14 @@ class Deliveries:
                 reader = None if holder is None else f"{holder} of {stream}"
                 return shared.partition(partition).is_quiet(stream, reader)
 
-            self._offer(stream, Offer(source, release, bounds, partition, n, shared, is_quiet))
+            self._offer(stream, Offer(source, release, bounds, partition, n, shared, is_quiet=is_quiet))
 
         with self._lock:
             self._followed[shared] = told
         shared.watch(told)
         for partition in shared.partitions():
             start = at(partition) if at is not None else bounds(partition)[0] if bounds is not None else 0
-            self._pump(shared, shared.open(partition, start))
+            self._pump(shared, partition, shared.open(partition, start))
 
     def unfollow(self, shared: SharedSource) -> None:
         """Read *shared* no longer, and withdraw its streams. *Raises* `ValueError` if it is not followed."""
@@ -255,14 +262,18 @@ class Deliveries:
             for name in [name for name, offer in self._offers.items() if offer.owner is shared]:
                 self.withdraw(name)
 
-    def _pump(self, shared: SharedSource, reader: Reader) -> None:
+    def _pump(self, shared: SharedSource, partition: str, reader: Reader) -> None:
         """Fetch whatever comes, so that it reaches those who subscribed."""
 
         def step() -> float | None:
             if self._closed.is_set() or shared not in self._followed:
                 reader.close()
                 return DONE
-            batch = reader.fetch(PUMP_EVENTS)
+            try:
+                batch = reader.fetch(PUMP_EVENTS)
+            except BaseException as raised:
+                self._reports.unread(partition, raised)
+                return DONE
             if batch.values or batch.skipped:
                 reader.acknowledge(batch.next - 1)
                 return 0.0
@@ -286,7 +297,7 @@ class Deliveries:
             name, consumer, delivering,
             clock=self._clock, draw=self._draw, wake=lambda: entry.task.wake(),
             confirmed=(lambda n: store.acknowledge(stream, name, n)) if store is not None else lambda n: None,
-            released=lambda: self._disposed(stream, entry),
+            released=lambda: self._disposed(stream, entry), report=self._reports.of(stream, name),
         )  # fmt: skip
         entry = Entry(subscription, f"store {name}" if stored else name, at, early=offer is None, stored=stored)
         entry.task = self.crew.task(lambda: self._step(stream, entry))

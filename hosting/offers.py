@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from hosting.consumers import Consumer, Delivering
+from hosting.incidents import Incidents
 from hosting.partitioned.crew import Task
 from hosting.subscription import Subscription
 from reliable_rx.reliable import Source
@@ -25,6 +26,8 @@ class Offer:
     partition: str
     first: int | None
     owner: object
+    incidents: Incidents | None = None
+    """Where it is told what fails, if the stream is a host's."""
     is_quiet: Callable[[str | None], bool] = lambda holder: False
 
     def begin(self) -> int:

@@ -8,6 +8,7 @@ was emitted becomes *visible* only once the journal is durable.
 
 from __future__ import annotations
 
+import itertools
 from bisect import bisect_right
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import MappingProxyType
@@ -28,6 +29,8 @@ from reliable_rx.names import check_name
 from reliable_rx.reliable import Batch, ReliableObserver
 
 QUICK = Delivering(batch=1, retry=ONCE)
+NAMELESS = itertools.count(1)
+"""Tells observers without a name apart, so that one that is well does not hide one that has failed."""
 NOBODY: Mapping[str, Absence] = MappingProxyType({})
 
 
@@ -180,7 +183,7 @@ class Stream(Window):
         """
         check_observer(observer)
         name = None if name is None else check_name("subscriber", name)
-        who = name or f"an observer of {self.name}"
+        who = name or f"observer {next(NAMELESS)}"
 
         def wake() -> None:
             with self.lock:

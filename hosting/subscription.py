@@ -12,10 +12,11 @@ consumers one after the other (the slowest sets the pace), a flag "events may ha
 from __future__ import annotations
 
 import logging
-import traceback
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, Protocol
 
+from checkpoint.stored_errors import trace_of
+from hosting.blame import blamed
 from hosting.consumers import Consumer, Delivering, Failing, Record, Resume, Resuming, Verdict
 from reliable_rx.errors import PositionUnavailable, StoreUnavailable, described
 from reliable_rx.reliable import Batch, DeadLetter, Reader, SequencedEnd, Source, Waking
@@ -23,6 +24,14 @@ from reliable_rx.reliable import Batch, DeadLetter, Reader, SequencedEnd, Source
 AHEAD = 1000
 POLL_S = 0.02
 LOG = logging.getLogger("reliable_rx")
+
+
+class Report(Protocol):
+    """Says what is wrong with a subscription; without a message, that it is well again."""
+
+    def __call__(
+        self, kind: str, message: str | None, *, error: Exception | None = None, level: int = logging.WARNING
+    ) -> None: ...
 
 
 class Subscription:
@@ -43,6 +52,7 @@ class Subscription:
         wake: Callable[[], None],
         confirmed: Callable[[int], None] | None = None,
         released: Callable[[], None] = lambda: None,
+        report: Report = lambda kind, message, *, error=None, level=0: None,
     ) -> None:
         self.name, self.consumer, self.delivering = name, consumer, delivering
         self.wake = wake
@@ -51,6 +61,7 @@ class Subscription:
         self.position = 0
         self.skipped = 0
         self._clock, self._draw, self._confirmed, self._released = clock, draw, confirmed, released
+        self._report, self._troubled = report, False
         self._origin: tuple[Source, str] | None = None
         self._reader: Reader | None = None
         self._asked = self._busy = False
@@ -135,9 +146,10 @@ class Subscription:
             return self._step()
         except StoreUnavailable as error:  # nothing is lost; it comes again
             self.error = error
+            self._trouble(f"its store or its source is not to be had: {described(error)}; it is tried again", error)
             return POLL_S
-        except Exception as error:  # the source's: nothing that could be skipped
-            self._stop("stopped", error)
+        except BaseException as raised:  # the source's: nothing that could be skipped
+            self._stop("stopped", blamed(raised))
             return None
         finally:
             self._busy = False
@@ -156,6 +168,7 @@ class Subscription:
         if self._ahead:
             return self._deliver()
         self._confirm()
+        self._well()
         if self._end is not None:
             return self._finish(self._end)
         if more:
@@ -167,7 +180,8 @@ class Subscription:
         if not self._asked and isinstance(self.consumer, Resuming):
             try:
                 answer = self.consumer.resume()
-            except Exception as error:
+            except BaseException as raised:
+                error = blamed(raised)
                 self._wanted = position
                 return self._failed(error, None)
             position = answer.position if answer is not None else position
@@ -194,10 +208,9 @@ class Subscription:
         for _ in range(AHEAD):
             batch = reader.fetch(AHEAD - len(self._ahead))
             if batch.rejected:
-                LOG.warning(
-                    "%r passes over %d records that could not be read, the last at %d: %s",
-                    self.name, len(batch.rejected), batch.rejected[-1].position, batch.rejected[-1].error,
-                )  # fmt: skip
+                last = batch.rejected[-1]
+                what = f"passes over {len(batch.rejected):,} records that could not be read, the last at "
+                self._report("subscriber skips", f"{what}{last.position:,}: {last.error}")
             if batch.first > self._fetched + batch.skipped:
                 raise PositionUnavailable(
                     f"{self.name!r} wants id {self._fetched:,}, but the source goes on at {batch.first:,}",
@@ -218,7 +231,8 @@ class Subscription:
     def _keeps(self, value: Any) -> bool:
         try:
             return self.delivering.keep is None or bool(self.delivering.keep(value))
-        except Exception:  # rather once too often than never
+        except BaseException as raised:  # rather once too often than never
+            blamed(raised)
             return True
 
     def _deliver(self) -> float | None:
@@ -226,8 +240,8 @@ class Subscription:
         portion = self._ahead[: 1 if singly else self.delivering.batch]
         try:
             answer = self.consumer.deliver(portion, self._after)
-        except Exception as error:
-            return self._failed(error, portion)
+        except BaseException as raised:
+            return self._failed(blamed(raised), portion)
         if answer is not None:
             return self._resume(answer, portion)
         self._after, self._resumed = portion[-1][0], None
@@ -237,6 +251,7 @@ class Subscription:
         """The first *count* events are done, one way or another."""
         del self._ahead[:count]
         self._failing = None
+        self._well()
         self.position = self._ahead[0][0] if self._ahead else self._fetched
         self._confirm()
         return 0.0
@@ -266,13 +281,23 @@ class Subscription:
     def _finish(self, end: Batch) -> float | None:
         try:
             self.consumer.end(end.next, end.error)
-        except Exception as error:
-            return self._failed(error, None)
+        except BaseException as raised:
+            return self._failed(blamed(raised), None)
+        self._well()
         self._confirm_to(end.next if isinstance(self._reader, SequencedEnd) else end.next - 1)
         self.status = "ended"
         return None
 
     # -- when it does not work
+
+    def _trouble(self, message: str, error: Exception, *, level: int = logging.WARNING) -> None:
+        self._troubled = True
+        self._report("subscriber", message, error=error, level=level)
+
+    def _well(self) -> None:
+        if self._troubled:
+            self._troubled = False
+            self._report("subscriber", None)
 
     def _failed(self, error: Exception, portion: Sequence[Record] | None) -> float | None:
         """Try again, or give the verdict."""
@@ -286,6 +311,8 @@ class Subscription:
         pause_s = retry.pause_s(attempt, self._draw())
         if now + pause_s - since <= retry.within_s or (portion is not None and len(portion) > 1):
             self._failing, self._retry_at, self.error = (at, attempt, since), now + pause_s, error
+            where = "" if at < 0 else f" at id {at:,}"
+            self._trouble(f"it raised{where}: {described(error)}; it is tried again for {retry.within_s:g} s", error)
             return pause_s
         return self._judge(error, portion)
 
@@ -297,29 +324,34 @@ class Subscription:
         if self.delivering.park is not None:
             try:
                 self.delivering.park(self._letter(portion[0], error))
-            except Exception as trouble:  # it cannot be put aside: nothing is passed over
-                self.error, self._retry_at = trouble, self._clock() + self.delivering.retry.most_s
+            except BaseException as raised:  # it cannot be put aside: nothing is passed over
+                self.error, self._retry_at = blamed(raised), self._clock() + self.delivering.retry.most_s
+                n = portion[0][0]
+                self._trouble(f"what takes its letters raised at id {n:,}; it is tried again", self.error)
                 return self.delivering.retry.most_s
-        else:
-            LOG.warning("consumer %r cannot take id %d, which is skipped", self.name, portion[0][0], exc_info=error)
         self.skipped += 1
         self._after = portion[0][0]
+        done = "put aside" if self.delivering.park is not None else "left out"
+        what = f"cannot take id {self._after:,}, which is {done}, as {self.skipped:,} since it began"
+        self._report("subscriber skips", f"{what}: {described(error)}", error=error)
         return self._go_on(1)
 
     def _letter(self, record: Record, error: Exception) -> DeadLetter:
         partition = self._origin[1] if self._origin is not None else ""
-        trace = "".join(traceback.format_exception(error))
-        return DeadLetter(self.name, partition, record[0], record[1], described(error), trace)
+        return DeadLetter(self.name, partition, record[0], record[1], described(error), trace_of(error))
 
     def _stop(self, status: str, error: Exception) -> None:
         self.status, self.error = status, error
         self._close()
-        LOG.error("subscription %r is %s at id %d", self.name, status, self.position, exc_info=error)
+        kept = "nothing is kept for it" if status == "faulted" else "what follows is kept for it until it is started"
+        what = f"is {status} at id {self.position:,}, and {kept}: {described(error)}"
+        self._trouble(f"{what}; mend it and call `start`, or unsubscribe it", error, level=logging.ERROR)
         if isinstance(self.consumer, Failing):
             try:
                 self.consumer.failed(error)
-            except Exception:
-                LOG.exception("consumer %r failed while it was told that it had", self.name)
+            except BaseException as raised:
+                failed = blamed(raised)
+                LOG.error("consumer %r failed while it was told that it had", self.name, exc_info=failed)
 
     def _close(self) -> None:
         reader, self._reader = self._reader, None

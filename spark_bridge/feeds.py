@@ -17,6 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from reliable_rx.errors import SourceFailed, described
+from reliable_rx.interrupts import let_through
 from reliable_rx.reliable import Bounded, Source
 from spark_bridge.log.columns import canonical
 from spark_bridge.log.cursor import Cursor
@@ -178,7 +179,8 @@ def record_batch(values: Any, schema: Any) -> Any:
         else:
             cells = [[row[name] for row in rows] for name in names]  # type: ignore[index]
         arrays = [pa.array(column, field.type) for column, field in zip(cells, schema, strict=True)]
-    except Exception as error:  # values are the user's, and so is what they raise
+    except BaseException as error:  # values are the user's, and so is what they raise
+        let_through(error)
         message = f"the events do not have the columns {names} that schema() was told: {described(error)}"
         raise SourceFailed(message, source="schema") from error
     return pa.RecordBatch.from_arrays(arrays, schema=schema)

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 
 from hosting.incidents import Incidents
 from hosting.partitioned.words import Failure, Partition
+from reliable_rx.interrupts import let_through
 
 STEADY_S = 10.0
 FORGET_S = 600.0
@@ -125,7 +126,8 @@ def in_a_line(error: BaseException, *, most: int = 200) -> str:
     """
     try:
         said = str(error)
-    except Exception:
+    except BaseException as raised:
+        let_through(raised)
         said = "it cannot be shown"
     return _cut(f"{type(error).__name__}: {said}", most)
 

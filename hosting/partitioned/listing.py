@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 
+from hosting.blame import blamed
 from hosting.incidents import Incidents
 from hosting.partitioned.beats import Catalog, catalog_of
 from hosting.partitioned.failures import in_a_line
@@ -34,7 +35,8 @@ class Lister:
         for name, section in self._sections.items():
             try:
                 self._listed[name] = section.shards()
-            except Exception as error:  # a source that cannot be asked now is no reason to give up what runs
+            except BaseException as raised:  # a source that cannot be asked now is no reason to give up what runs
+                error = blamed(raised)
                 self.failed = True
                 where = "its partitions cannot be listed; they stay as they were, and it is asked again"
                 self._incidents.report("source", name, f"{where}: {in_a_line(error)}", error=error)

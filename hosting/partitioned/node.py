@@ -18,6 +18,7 @@ from dataclasses import replace
 
 from checkpoint.offsets.store import OffsetStore
 from hosting.app import App
+from hosting.blame import blamed
 from hosting.incidents import Incidents
 from hosting.partitioned.agent import Agent, Means
 from hosting.partitioned.assign import sticky
@@ -222,7 +223,8 @@ class Node:
                 begin(self._offsets, self.group, self.sections.values(), self._start)
                 self._begun = True
             self.incidents.resolve("start", self.group)
-        except Exception as error:  # where the partitions begin is not known yet: it is asked again
+        except BaseException as raised:  # where the partitions begin is not known yet: it is asked again
+            error = blamed(raised)
             self.incidents.report("start", self.group, in_a_line(error), error=error)
             self._list_at = now + min(self._period_s, LIST_AGAIN_S)
             return

@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 from checkpoint.store import Store
 from hosting.app import App, Declared, DeclaredSink, made, sink_at
 from hosting.background import Lend
+from hosting.blame import blamed
 from hosting.cycles import made_of, refuse_cycle
 from hosting.evaluator import QueryEvaluator
 from hosting.lineage import check_partitions
@@ -162,7 +163,8 @@ def fenced_at(place: Place, stream: str, declared: Any, on_error: OnError, targe
         targets.check(stream, str(place.partition), sink)
         if isinstance(sink, Fencing):
             sink.fence(place.epoch)
-    except Exception as error:
+    except BaseException as raised:  # a sink is somebody else's code
+        error = blamed(raised)
         if sink is not None:
             sink.close()
         if isinstance(error, OSError):
