@@ -16,12 +16,15 @@ import pickle
 import traceback
 from typing import Any
 
-from reliable_rx.errors import StoredError, text_of, type_of
+from reliable_rx.errors import StoredError, cut_middle, text_of, type_of
 from reliable_rx.interrupts import let_through
 
 Stored = tuple[str, str, str, bytes | None]
 """Qualified type, text, traceback, and the exception as bytes that are known to load."""
 TRACE_CHARACTERS_MAX = 20_000
+CHAIN_MAX = 10
+"""How many errors of a chain of causes are told."""
+LIBRARY = frozenset({"reliable_rx", "checkpoint", "hosting", "spark_bridge"})
 _TRACE = "_stored_trace"
 _ATOMS = (int, float, complex, str, bytes, bool, type(None))
 
@@ -67,8 +70,56 @@ def trace_of(error: BaseException) -> str:
     except BaseException as raised:
         let_through(raised)
         return ""
-    half = TRACE_CHARACTERS_MAX // 2
-    return text if len(text) <= TRACE_CHARACTERS_MAX else f"{text[:half]}\n…\n{text[-half:]}"
+    return cut_middle(text, TRACE_CHARACTERS_MAX)
+
+
+def lasting(error: Exception) -> Exception:
+    """Return *error* as all will see it: itself if it survives being stored, else what would come back.
+
+    So nobody sees the one before a restart and the other behind it.
+
+    >>> lasting(ValueError("no"))
+    ValueError('no')
+    """
+    if type(error) is StoredError or _surviving(error) is not None:
+        return error
+    return StoredError(text_of(error), type=type_of(error), trace=plain_trace(error))
+
+
+def plain_trace(error: BaseException) -> str:
+    """Return the traceback of *error* as a replay gives it too: file, line and function of each frame of the user's.
+
+    The lines themselves are read from today's files, which may have been edited; frames of this library are another
+    release's. Of a recursion that went too deep only the first is told, since how deep that is depends on who called.
+    """
+    try:
+        known = error.fields.get("trace") if type(error) is StoredError else error.__dict__.get(_TRACE)
+        if known is not None:
+            return str(known)
+        lines, each = list[str](), error
+        for _ in range(CHAIN_MAX):
+            lines[:0] = ["Traceback (most recent call last):", *_frames(each), f"{type_of(each)}: {text_of(each)}", ""]
+            before = each.__cause__ or (None if each.__suppress_context__ else each.__context__)
+            if before is None:
+                break
+            each = before
+    except BaseException as raised:
+        let_through(raised)
+        return ""
+    return cut_middle("\n".join(lines), TRACE_CHARACTERS_MAX)
+
+
+def _frames(error: BaseException) -> list[str]:
+    counts: dict[str, int] = {}
+    at = error.__traceback__
+    while at is not None:
+        code, module = at.tb_frame.f_code, str(at.tb_frame.f_globals.get("__name__", ""))
+        if module.partition(".")[0] not in LIBRARY:
+            line = f'  File "{code.co_filename}", line {at.tb_lineno}, in {code.co_qualname}'
+            counts[line] = counts.get(line, 0) + 1
+        at = at.tb_next
+    found = [line if count == 1 else f"{line}, more than once" for line, count in counts.items()]
+    return found[:1] if isinstance(error, RecursionError) else found
 
 
 def _surviving(error: BaseException) -> bytes | None:

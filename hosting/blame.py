@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from checkpoint.stored_errors import trace_of
+from checkpoint.stored_errors import plain_trace
 from reliable_rx.errors import StoredError, text_of, type_of
 from reliable_rx.interrupts import let_through
 
@@ -29,7 +29,7 @@ def blamed(raised: BaseException) -> Exception:
     if isinstance(raised, Exception):
         return raised
     let_through(raised)
-    return StoredError(text_of(raised), type=type_of(raised), trace=trace_of(raised))
+    return StoredError(text_of(raised), type=type_of(raised), trace=plain_trace(raised))
 
 
 class Guard:

@@ -12,6 +12,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from checkpoint.stored_errors import lasting
 from hosting.admission import admit
 from hosting.asked import Asked
 from hosting.cycles import Readers
@@ -195,12 +196,13 @@ class QueryEngine(Delivery, TimeMoves):
         live.discard(turn.partition)
         for mark in self.watermarks.by_source.get(turn.source, ()):
             mark.end_partition(turn.source, turn.partition)
-        if turn.error is not None:
-            self.failures[turn.source] = turn.error
-        if turn.error is not None or not live:
+        error = None if turn.error is None else lasting(turn.error)
+        if error is not None:
+            self.failures[turn.source] = error
+        if error is not None or not live:
             live.clear()
             self.over.append(turn.source)
-            self.end_route(turn.source, turn.error)
+            self.end_route(turn.source, error)
         else:
             self.move_clocks(turn.source)
 
@@ -313,13 +315,14 @@ class QueryEngine(Delivery, TimeMoves):
 
     def finish(self, standing: Standing, error: Exception | None) -> None:
         """A query ends: its terminal notification has an id too."""
-        name = standing.name
+        name, raised = standing.name, error
+        error = None if raised is None else lasting(raised)  # readers see what they would see behind a restart
         self.touch(standing)
         standing.emitted = self.end_stream(name, standing.emitted, error)
         standing.status, standing.error = (COMPLETED, None) if error is None else (FAILED, error)
         self.over.append(name)
-        if error is not None:
-            standing.failure = failure_of(self, standing, error)
+        if raised is not None:
+            standing.failure = failure_of(self, standing, raised)
             self.tell(name)
         if standing.clock is not None:
             standing.clock.close()

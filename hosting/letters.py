@@ -9,9 +9,9 @@ failed), and at the query's end itself (the rest of a list of events is still on
 
 from __future__ import annotations
 
-import traceback
 from typing import TYPE_CHECKING
 
+from checkpoint.stored_errors import plain_trace
 from hosting.standing import RUNNING, Standing
 from hosting.turn import Rejects
 from reliable_rx.errors import described, invariant
@@ -28,8 +28,7 @@ def bury(engine: QueryEngine, standing: Standing, error: Exception) -> None:
     """Send the event at work to the query's stream of dead letters."""
     invariant(engine.event is not None, "an event is buried while it is at work")
     source, partition, position, value = engine.event  # type: ignore[misc]
-    trace = "".join(traceback.format_exception(error))
-    letter = DeadLetter(source, partition, position, value, described(error), trace)
+    letter = DeadLetter(source, partition, position, value, described(error), plain_trace(error))
     post(engine, f"{standing.name}.dead_letters", letter)
 
 
