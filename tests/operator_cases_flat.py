@@ -227,6 +227,7 @@ cases(
     {
         "default": lambda ops, rx, s: s.pipe(ops.timeout_with_mapper()),
         "first only": lambda ops, rx, s: s.pipe(ops.timeout_with_mapper(rx.timer(1.5))),
+        "first goes on": lambda ops, rx, s: s.pipe(ops.timeout_with_mapper(rx.timer(1.5, 9.0), None, rx.of(9))),
         "later": lambda ops, rx, s: s.pipe(ops.timeout_with_mapper(rx.timer(2.5), lambda x: rx.timer(x * 0.75 + 0.5))),
         "other": lambda ops, rx, s: s.pipe(
             ops.timeout_with_mapper(rx.timer(1.5), lambda x: rx.timer(1.75), rx.of(8, 9))

@@ -129,7 +129,8 @@ cases(
     "throttle_first",
     {
         **{
-            f"{t}": (lambda t: lambda ops, rx, s: s.pipe(ops.throttle_first(t)))(t) for t in (-1, 0, 0.5, 1.0, 1.5, 2.0)
+            f"{t}": (lambda t: lambda ops, rx, s: s.pipe(ops.throttle_first(t)))(t)
+            for t in (-1, 0, 1e-6, 0.5, 1.0, 1.5, 2.0)
         },
         "timedelta": lambda ops, rx, s: s.pipe(ops.throttle_first(timedelta(seconds=2))),
         "then take": lambda ops, rx, s: s.pipe(ops.throttle_first(1.5), ops.take(2)),

@@ -10,8 +10,10 @@ from pathlib import Path
 
 import pytest
 
+import reliable_rx as rx
 from checkpoint import Checkpoint, KeyRing, MemoryStore, Recovered, SqliteStore, Store
 from checkpoint.store import Kind
+from hosting import ListSource, QueryEvaluator
 from reliable_rx.errors import CheckpointRefused, StoreUnavailable
 
 OLD, NEW = b"o" * 32, b"n" * 32
@@ -357,3 +359,26 @@ def test_damaged_pages_are_fallen_back_from_or_refused(tmp_path: Path) -> None:
             assert len(found.fallbacks) == 3 - found.generation
             seen.add(str(found.generation))
     assert seen == {"1", "2", "3", "refused"} or seen == {"2", "3", "refused"}
+
+
+def test_an_evaluator_says_what_it_was_given_up() -> None:
+    """It goes on from the generation before, and its warnings say so."""
+
+    def evaluator(store: MemoryStore) -> QueryEvaluator:
+        made = QueryEvaluator(store, background=False, strict=False)
+        made.source("n", ListSource([1, 2, 3], follow=True))
+        made.create("q", rx.source("n").scan(lambda a, b: a + b, 0))
+        return made
+
+    store = MemoryStore()
+    for _ in range(2):
+        with evaluator(store) as first:
+            while first.step():
+                pass
+        store = store.reopen()
+    newest = max(store.rows.generations)
+    base, manifest, chunks = store.rows.generations[newest]
+    store.rows.generations[newest] = base, manifest, [chunks[0][:-1] + b"?", *chunks[1:]]
+    with evaluator(store) as second:
+        second.start()
+        assert any(f"generation {newest} was given up" in each for each in second.warnings)

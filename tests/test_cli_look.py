@@ -15,6 +15,8 @@ from test_cli_run import FINITE
 import reliable_rx as rx
 from checkpoint import SqliteStore
 from hosting import ListSource, QueryEvaluator
+from hosting.cli import store_status
+from hosting.cli.command import main
 from hosting.cli.tail import tail
 from reliable_rx import operators as ops
 
@@ -142,3 +144,29 @@ def test_following_reads_a_checkpoint_once(tmp_path: Path, monkeypatch: pytest.M
         monkeypatch.setattr("hosting.cli.tail.time", SimpleNamespace(sleep=poll, monotonic=time.monotonic))
         assert tail(tmp_path / "s", "q", start=None, follow=True, app=None) == 0
     assert reads == [0, 20, 40]
+
+
+def test_what_is_left_out_is_counted(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Three names of those that share a plan, and how many more; nothing where nothing is left out."""
+    with SqliteStore(tmp_path / "s") as store, QueryEvaluator(store, background=False) as evaluator:
+        evaluator.source("n", ListSource([1]))
+        for name in ("a", "b", "c", "d"):
+            evaluator.create(name, rx.source("n").pipe(ops.take(1)))
+        evaluator.create("e", rx.source("n").pipe(ops.skip(1)))
+        evaluator.run()
+    assert main(["inspect", str(tmp_path / "s")]) == 0
+    shown = capsys.readouterr().out
+    assert "\na, b, c and 1 more\n" in shown and "\ne\n" in shown and "; --all" not in shown
+
+
+def test_a_status_says_what_it_waits_for_only_where_it_waits() -> None:
+    """Each state of a store has its own first line, and trouble a line if there is any."""
+    status = SimpleNamespace(
+        store="s", state="ended", ended="a fault", reported_s=5.0, generation=0, committed_s=None, running={}, behind=0,
+        starting=False, told_s=None, trouble="", waits={}, failed=[], incidents=[], incidents_left_out=0, pid=None,
+    )  # fmt: skip
+    first, *others = store_status.lines(status)  # type: ignore[arg-type]
+    assert first.endswith("the last process ended 5.0 s ago: a fault")
+    assert not any("waiting" in each for each in others)
+    status.trouble = "no disk"
+    assert "waiting: no disk" in store_status.lines(status)  # type: ignore[arg-type]

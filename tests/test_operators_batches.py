@@ -16,6 +16,8 @@ from every_case import CASES, Case, lanes
 from reactivex.scheduler import VirtualTimeScheduler
 
 import reliable_rx as rx
+from hosting.engine import QueryEngine
+from hosting.turn import Events
 from reliable_rx import operators as ops
 from reliable_rx.instance import Instance
 from reliable_rx.operator import Linear, state_fields
@@ -157,3 +159,12 @@ def test_a_plan_takes_lists(name: str) -> None:
     case = CASES[name]
     for values in words(case, 3):
         assert play(case, [values]) == play(case, [(value,) for value in values]), values
+
+
+def test_a_list_is_counted_by_what_the_predicate_says() -> None:
+    """As many as satisfy it, however many come together."""
+    engine = QueryEngine()
+    engine.declare("n", ["0"])
+    engine.take(engine.creation("q", rx.source("n").pipe(ops.count(lambda n: n > 2)), time=0.0))
+    (out,) = engine.take(Events("n", "0", 0, [1, 2, 3, 4], 1.0, ended=True))
+    assert list(out.values) == [2]

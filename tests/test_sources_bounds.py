@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 from checkpoint import MemoryStore
 from hosting import GeneratorSource, ListSource, QueryEvaluator
+from hosting.positions import position_of
 from hosting.sources import Base, End, Error, FaultySource, FileSource, Merge, Split, Stall
 from hosting.starting import ENDLESS, resolve
 from reliable_rx.errors import PositionUnavailable, SourceFailed
@@ -227,3 +228,14 @@ def test_the_suite_finds_planted_bugs(bug: str) -> None:
     check_source(lambda: Planted("none"))
     with pytest.raises(AssertionError, match="broken promise"):
         check_source(lambda: Planted(bug))
+
+
+def test_a_source_that_cannot_tell_its_end_has_no_latest() -> None:
+    """It is named, and asked for a position instead."""
+
+    class Plain:
+        partitions, open = ListSource.partitions, ListSource.open
+
+    with pytest.raises(PositionUnavailable, match="cannot say where its partitions end"):
+        position_of(Plain(), "0", "latest")  # type: ignore[arg-type]
+    assert position_of(Plain(), "0", 7) == 7  # type: ignore[arg-type]

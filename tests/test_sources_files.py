@@ -383,3 +383,15 @@ def test_a_record_that_is_too_long_costs_only_itself(monkeypatch: pytest.MonkeyP
     rows = list(csv_records.cut_rows(b"a,b\n" + long + b"c,d\n" + long))
     assert [row for _, _, row in rows if isinstance(row, list)] == [["a", "b"], ["c", "d"]]
     assert [(start, end) for start, end, _ in rows] == [(0, 4), (4, 39), (39, 43), (43, 78)]
+
+
+def test_a_file_that_is_followed_has_no_end_to_be_remembered(tmp_path: Path) -> None:
+    """Whether it has grown since is no question: only of one that was read to its end its size is kept."""
+    path = write_csv(tmp_path / "a.csv")
+    for follow in (False, True):
+        source = FileSource(path, follow=follow)
+        reader = source.open(path.name, 0)
+        for _ in range(3):
+            reader.fetch(1_000)
+        assert source.extent(path.name) == (None if follow else {str(path): path.stat().st_size})
+        reader.close()
