@@ -18,7 +18,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from checkpoint.stored_errors import TRACE_CHARACTERS_MAX, trace_of
-from reliable_rx.errors import printable
+from reliable_rx.errors import one_line, printable
 
 LOG = logging.getLogger("reliable_rx")
 OPEN_MAX = 1000
@@ -81,7 +81,7 @@ class Incidents:
 
         *message* says what is wrong and what to do about it; *error* adds its traceback, or *trace* is one as text.
         """
-        subject, message = printable(subject, SUBJECT_MAX), printable(message)
+        subject, message = subject_of(subject), one_line(printable(message))
         key = (kind, subject)
         trace = printable(trace if error is None else trace_of(error), TRACE_CHARACTERS_MAX)
         now = self._clock()
@@ -96,7 +96,8 @@ class Incidents:
                 self._left_out += 1
             is_news = self._is_news(key, now)
         if is_news:
-            where, shown = f"{self.place}: " if self.place else "", f"\n{trace.rstrip()}" if trace else ""
+            where = f"{self.place}: " if self.place else ""
+            shown = "".join(f"\n  {each}" for each in trace.splitlines())
             LOG.log(level, "%s%s %r: %s%s", where, kind, subject, message, shown)
 
     def _is_news(self, key: tuple[str, str], now: float) -> bool:
@@ -116,7 +117,7 @@ class Incidents:
         """Close an incident, if it is open: what it was about is well again, or whatever it is *now*."""
         if not self._open:  # the usual case costs no lock, and next to nothing
             return
-        key = (kind, printable(subject, SUBJECT_MAX))
+        key = (kind, subject_of(subject))
         if key not in self._open:
             return
         with self._lock:
@@ -144,3 +145,8 @@ class Incidents:
     def has_errors(self) -> bool:
         """Whether something that is open is an error, not a warning."""
         return any(each.level == "error" for each in self.open())
+
+
+def subject_of(text: str) -> str:
+    """Return *text* as a register has it: one line, of a bounded length."""
+    return one_line(printable(text, SUBJECT_MAX))

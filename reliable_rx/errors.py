@@ -7,9 +7,13 @@ Rejected: one class per failing part. A caller cannot act on "SqliteStoreWriterE
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 from reliable_rx.interrupts import let_through
+
+UNSHOWN = re.compile("[\x00-\x08\x0a-\x1f\x7f-\x9f\u2028\u2029\u200e\u200f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
+"""What a terminal obeys, or an encoding does not have."""
 
 
 class ReliableRxError(Exception):
@@ -132,12 +136,12 @@ def text_of(error: BaseException) -> str:
 
 
 def described(error: BaseException) -> str:
-    """Say what *error* is in one line, whatever its own text does, and however long it is.
+    r"""Say what *error* is in one line, whatever its own text does, and however long it is.
 
-    >>> described(ValueError("no"))
-    'ValueError: no'
+    >>> described(ValueError("no")), described(ValueError("a\nb\ud800"))
+    ('ValueError: no', 'ValueError: a\\nb\\ud800')
     """
-    return f"{type_of(error).rpartition('.')[2]}: {cut_middle(text_of(error))}"
+    return one_line(f"{type_of(error).rpartition('.')[2]}: {cut_middle(text_of(error))}")
 
 
 def cut_middle(text: str, characters_max: int = 4000) -> str:
@@ -146,14 +150,29 @@ def cut_middle(text: str, characters_max: int = 4000) -> str:
     return text if len(text) <= characters_max else f"{text[:half]}…{text[-half:]}"
 
 
-def printable(text: str, characters_max: int = 4000) -> str:
-    r"""Return *text* as any log, terminal or file can show it: without halves of surrogate pairs, and not endless.
+def one_line(text: str) -> str:
+    r"""Return *text* as one line that a terminal shows and does not obey; what controls one stands there escaped.
 
-    >>> printable("a\ud800"), printable("abcdef", 4)
-    ('a\\ud800', 'ab…ef')
+    Those are control characters but the tab, halves of surrogate pairs, other ends of lines, and what turns the
+    direction of writing.
+
+    >>> one_line("a\tb\n\x1b[31mc\ud800\u202e")
+    'a\tb\\n\\x1b[31mc\\ud800\\u202e'
+    """
+    if text.isprintable():
+        return text
+    return UNSHOWN.sub(lambda found: found[0].encode("unicode_escape").decode(), text)
+
+
+def printable(text: str, characters_max: int = 4000) -> str:
+    r"""Return *text* as any log, terminal or file can show it, in its lines: without halves of surrogate pairs or
+    control characters, and not endless.
+
+    >>> printable("a\ud800"), printable("abcdef", 4), printable("a\nb\x1b[31m")
+    ('a\\ud800', 'ab…ef', 'a\nb\\x1b[31m')
     """
     text = cut_middle(text, characters_max)
-    return text if text.isascii() else text.encode("utf-8", "backslashreplace").decode()
+    return text if text.isprintable() else "\n".join(map(one_line, text.split("\n")))
 
 
 def invariant(condition: object, claim: str) -> None:

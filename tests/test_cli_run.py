@@ -163,7 +163,7 @@ def test_a_failed_query_is_named_and_makes_the_exit_code_3(tmp_path: Path) -> No
     write(tmp_path, "partly.py", text)
     done = cli("run", "partly.py:app", cwd=tmp_path, code=3)
     assert "query 'bad' has failed at words/0 event 0: ValueError: invalid literal for int()" in done.stderr
-    line = r"^[-\d]+ [:,\d]+ ERROR query 'bad': has failed at words/0 event 0: ValueError: .*\nTraceback"
+    line = r"^[-\d]+ [:,\d]+ ERROR query 'bad': has failed at words/0 event 0: ValueError: .*\n  Traceback"
     assert re.search(line, done.stderr, re.MULTILINE), done.stderr
     again = cli("run", "partly.py:app", cwd=tmp_path, code=3)
     assert "ERROR query 'bad': has failed in an earlier run, at words/0 event 0: ValueError" in again.stderr

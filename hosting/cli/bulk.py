@@ -10,7 +10,8 @@ from pathlib import Path
 
 from hosting.bulk import Exported, export
 from hosting.cli.loading import DeclaredSource
-from hosting.cli.wording import BadUsage, complain, plural, say, span
+from hosting.cli.terminal import complain, say
+from hosting.cli.wording import BadUsage, plural, span
 from hosting.positions import Point
 from reliable_rx.errors import SourceFailed
 

@@ -7,16 +7,14 @@ query, a sink or a partition has failed, and is named. 130: interrupted twice.
 from __future__ import annotations
 
 import argparse
-import os
-import sys
-import traceback
 from collections.abc import Callable, Sequence
 from importlib.metadata import PackageNotFoundError, entry_points, version
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from hosting.cli import group_commands, holders, inspect_store, mend, repair, run, tail
-from hosting.cli.wording import BadUsage, complain
+from hosting.cli.terminal import StdoutClosed, complain, complain_of, flush, ready
+from hosting.cli.wording import BadUsage, extra_of
 from hosting.partitioned.opening import is_on_a_server
 from reliable_rx.errors import ReliableRxError, described
 
@@ -26,21 +24,21 @@ DEMOS = "reliable_rx.demos"
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line; return the exit code."""
-    arguments = parser().parse_args(argv)
-    try:
-        code: int = arguments.call(arguments)
-        sys.stdout.flush()
-        return code
-    except BrokenPipeError:  # the reader, such as head, has had enough
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 0
-    except KeyboardInterrupt:
-        return 130
-    except Exception as error:
-        if arguments.traceback:
-            traceback.print_exc()
-        complain(sentence(error))
-        return 2 if isinstance(error, BadUsage) else 1
+    with ready():
+        arguments = parser().parse_args(argv)
+        try:
+            code: int = arguments.call(arguments)
+            flush()
+            return code
+        except StdoutClosed:  # the reader, such as head, has had enough
+            return 0
+        except KeyboardInterrupt:
+            return 130
+        except Exception as error:
+            if arguments.traceback:
+                complain_of(error)
+            complain(sentence(error))
+            return 2 if isinstance(error, BadUsage) else 1
 
 
 def sentence(error: Exception) -> str:
@@ -49,6 +47,8 @@ def sentence(error: Exception) -> str:
         return error.message
     if isinstance(error, (BadUsage, OSError)):
         return str(error)
+    if isinstance(error, ModuleNotFoundError) and (extra := extra_of(error)) is not None:
+        return f"{error.name} is not installed; run: pip install 'reliable-rx[{extra}]'"
     return f"{described(error)}; run it again with --traceback to see where"
 
 

@@ -5,16 +5,16 @@ A thread of its own draws, so that the loop that takes turns pays next to nothin
 
 from __future__ import annotations
 
-import sys
 import threading
 import time
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
-from importlib.util import find_spec
 from typing import Any, Protocol
 
 from hosting.causes import short_cause
-from hosting.cli.wording import moment, plural, say, size, span, table
+from hosting.cli.terminal import Lines, drawn_over, say
+from hosting.cli.wording import moment, plural, size, span, table
 from hosting.companions import CompanionFigures
 from hosting.evaluator import QueryEvaluator
 from hosting.incidents import Incident
@@ -139,21 +139,14 @@ class LiveView:
 
     interval_s = LIVE_INTERVAL_S
 
-    def __init__(self) -> None:
-        from rich.console import Console
-        from rich.live import Live
-
-        self.live = Live(console=Console(), auto_refresh=False, transient=False)
-        self.live.start()
+    def __init__(self, draw: Lines) -> None:
+        self.draw = draw
 
     def show(self, now: Sample, before: Sample) -> None:
-        from rich.text import Text
-
-        self.live.update(Text("\n".join(screen(now, before)), no_wrap=True, overflow="ellipsis"), refresh=True)
+        self.draw(screen(now, before))
 
     def close(self, last: Sample, before: Sample) -> None:
         self.show(last, before)
-        self.live.stop()
 
 
 def screen(now: Sample, before: Sample) -> Iterator[str]:
@@ -260,10 +253,14 @@ def remark(query: QueryFigures) -> str:
     return "" if query.held_back is None else f"{query.held_back.waiting:,} events wait for {query.held_back}"
 
 
-def best_view(*, plain: bool) -> View:
+@contextmanager
+def best_view(*, plain: bool) -> Iterator[View]:
     """Choose how to show samples here."""
-    live = not plain and sys.stdout.isatty() and find_spec("rich") is not None
-    return LiveView() if live else PlainView()
+    if plain:
+        yield PlainView()
+        return
+    with drawn_over() as draw:
+        yield PlainView() if draw is None else LiveView(draw)
 
 
 class Monitor:

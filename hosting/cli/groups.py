@@ -13,8 +13,9 @@ from typing import Any, TypeVar
 from checkpoint.failures import unavailable
 from checkpoint.offsets import Committed, DualOffsets, OffsetStore
 from hosting.cli.loading import load_app
+from hosting.cli.terminal import complain
 from hosting.cli.whereabouts import is_store, what_is_there
-from hosting.cli.wording import BadUsage, complain, plural
+from hosting.cli.wording import BadUsage, plural
 from hosting.partitioned.group import Group
 from hosting.partitioned.keys import Key, key_of
 from hosting.partitioned.opening import Opened, is_on_a_server, lease_authority, open_group, open_offsets

@@ -14,7 +14,8 @@ from checkpoint import SqliteStore
 from checkpoint.codec import decode, decode_data, encode
 from checkpoint.store import Checkpoint, StoreReader
 from hosting.cli.loading import stored_in
-from hosting.cli.wording import BadUsage, plural, say, table
+from hosting.cli.terminal import say
+from hosting.cli.wording import BadUsage, plural, table
 from hosting.holders import STORED
 
 

@@ -17,7 +17,8 @@ from checkpoint.codec import decode_data
 from checkpoint.salvage import OTHER_CODE, Unreadable, unreadable_in
 from checkpoint.store import Recovered, StoreReader
 from hosting.cli.loading import load_for_store, reach, stored_in
-from hosting.cli.wording import BadUsage, cell, moment, plural, say, size, span, table
+from hosting.cli.terminal import say
+from hosting.cli.wording import BadUsage, cell, moment, plural, size, span, table
 from hosting.failure import read_failure
 from hosting.records import read_records
 from hosting.standing import TopRow

@@ -18,7 +18,7 @@ from types import ModuleType
 from hosting.app import App, made
 from hosting.cli.scripts import MAIN, is_script, load_script
 from hosting.cli.whereabouts import is_store, what_is_there
-from hosting.cli.wording import BadUsage
+from hosting.cli.wording import BadUsage, extra_of
 from reliable_rx.reliable import Source
 
 EXAMPLE = "give MODULE:APP, such as flights:app, or path/to/flights.py:app"
@@ -126,7 +126,9 @@ def import_named(name: str, shown: str) -> ModuleType:
     except ModuleNotFoundError as error:
         if error.name is not None and (name == error.name or name.startswith(f"{error.name}.")):
             raise BadUsage(f"there is no module {name!r} (looked from {os.getcwd()}); {EXAMPLE}") from error
-        raise BadUsage(f"{shown} imports {error.name!r}, which is not installed; install it") from error
+        extra = extra_of(error)
+        how = "install it" if extra is None else f"run: pip install 'reliable-rx[{extra}]'"
+        raise BadUsage(f"{shown} imports {error.name!r}, which is not installed; {how}") from error
     except Exception as error:
         last = traceback.extract_tb(error.__traceback__)[-1]
         at = f"{last.filename}:{last.lineno}"

@@ -18,7 +18,8 @@ from hosting.causes import readers_of
 from hosting.cli.loading import load_for_store, reach, stored_in
 from hosting.cli.scripts import is_loaded
 from hosting.cli.store_status import left_open
-from hosting.cli.wording import BadUsage, log_nothing, say
+from hosting.cli.terminal import agreed, say
+from hosting.cli.wording import BadUsage, log_nothing
 from hosting.cycles import there_are
 from hosting.edit import READ_ANEW
 from hosting.evaluator import QueryEvaluator
@@ -56,14 +57,6 @@ def restart(directory: Path, query: str, *, app: str | None, yes: bool) -> int:
         return f"{query} was {before}; it runs again, without state, from id {after.emitted:,} on{also}"
 
     return change(directory, query, app, act)
-
-
-def agreed(question: str) -> bool:
-    """Ask whether to go on. Someone who cannot be asked has not agreed."""
-    try:
-        return input(f"{question} [y/N] ").strip().lower() in ("y", "yes")
-    except EOFError:
-        return False
 
 
 def ended_with_an_error(evaluator: QueryEvaluator) -> set[str]:

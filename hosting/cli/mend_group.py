@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING
 from hosting.cli.groups import Found, found_group
 from hosting.cli.loading import load_app
 from hosting.cli.mend import NEVER_FULL
-from hosting.cli.wording import BadUsage, log_nothing, plural, say
+from hosting.cli.terminal import say
+from hosting.cli.wording import BadUsage, log_nothing, plural
 from hosting.cycles import there_are
 from hosting.partitioned.failures import inside
 from hosting.partitioned.places import Place

@@ -9,19 +9,18 @@ from __future__ import annotations
 
 import os
 import socket
-import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass, fields
-from importlib.util import find_spec
 from typing import Literal
 
 from checkpoint.offsets import Migration, OffsetStore
 from hosting.cli.loading import load_app, name_of
 from hosting.cli.run import Stop
-from hosting.cli.wording import FAILED, BadUsage, complain, log_to_stderr, plural, say, table
+from hosting.cli.terminal import complain, drawn_over, flush, outlives, say
+from hosting.cli.wording import FAILED, BadUsage, log_to_stderr, plural, table
 from hosting.partitioned.assign import assignor_named
 from hosting.partitioned.beats import Profile
 from hosting.partitioned.node import Node
@@ -68,7 +67,9 @@ def run_node(where: str, settings: Settings) -> int:
     log_to_stderr()
     assignor, timing, profile = assignor_of(settings), timing_of(settings), profile_of(settings)
     check_owned(settings.only, [section.name for section in sections_of(app)])
-    with Stop() as stop, closing(open_group(settings.store, group)) as opened, ExitStack() as closed:
+    with (
+        outlives(), Stop() as stop, closing(open_group(settings.store, group)) as opened, ExitStack() as closed,
+    ):  # fmt: skip
         node = Node(
             app, opened.registry, offsets_of(settings, opened, group, closed), opened.stores,
             group=group, profile=profile, timing=timing, assignor=assignor, start=settings.first,
@@ -87,7 +88,7 @@ def run_node(where: str, settings: Settings) -> int:
                         running.join()
         except KeyboardInterrupt:
             complain("stopped without handing over; the others take over after a session")
-            sys.stdout.flush()
+            flush()
             os._exit(130)
     if running.error is not None:
         raise running.error
@@ -181,15 +182,11 @@ def offsets_of(settings: Settings, opened: Opened, group: str, closed: ExitStack
 @contextmanager
 def drawing(*, plain: bool) -> Iterator[Callable[[Node], None]]:
     """Show a node again and again: drawn over on a terminal, elsewhere a line when something has changed."""
-    if plain or not sys.stdout.isatty() or find_spec("rich") is None:
+    if plain:
         yield Changes().show
         return
-    from rich.console import Console
-    from rich.live import Live
-    from rich.text import Text
-
-    with Live(console=Console(), auto_refresh=False) as live:
-        yield lambda node: live.update(Text("\n".join(screen(node)), no_wrap=True, overflow="ellipsis"), refresh=True)
+    with drawn_over() as draw:
+        yield Changes().show if draw is None else lambda node: draw(screen(node))
 
 
 class Changes:

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import json
-import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from typing import Any
 
 from checkpoint.offsets import Committed, Migration, Phase
 from hosting.cli.groups import Found, Positions, bounds_at, found_group, positions_of, shown
-from hosting.cli.wording import BadUsage, moment, plural, say, table
+from hosting.cli.terminal import agreed, say
+from hosting.cli.wording import BadUsage, moment, plural, table
 from hosting.partitioned.keys import Key, leases_over
 from hosting.partitioned.opening import lease_authority, open_offsets
 from hosting.partitioned.tending import look, reopen
@@ -127,13 +127,6 @@ def changes(committed: Mapping[Key, Committed], wanted: Mapping[Key, int]) -> It
     yield from table(("partition", "before", "", "after"), rows[:CHANGES_SHOWN_MAX])
     if len(rows) > CHANGES_SHOWN_MAX:
         yield f"  … and {len(rows) - CHANGES_SHOWN_MAX:,} more"
-
-
-def agreed(question: str) -> bool:
-    """Ask on the terminal; no answer is no."""
-    sys.stdout.write(f"{question} [y/N] ")
-    sys.stdout.flush()
-    return sys.stdin.readline().strip().lower() in ("y", "yes")
 
 
 def covered(found: Found, wanted: Mapping[Key, int]) -> set[Any]:

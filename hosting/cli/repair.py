@@ -11,10 +11,11 @@ from pathlib import Path
 from checkpoint import SqliteStore
 from hosting.app import App
 from hosting.cli.loading import load_for_store, reach, stored_in
-from hosting.cli.mend import agreed, only_turns
+from hosting.cli.mend import only_turns
 from hosting.cli.scripts import is_loaded
 from hosting.cli.store_status import left_open
-from hosting.cli.wording import BadUsage, log_nothing, plural, say
+from hosting.cli.terminal import agreed, say
+from hosting.cli.wording import BadUsage, log_nothing, plural
 from hosting.evaluator import QueryEvaluator
 from hosting.repair import Diagnosis, diagnose
 from hosting.repair import repair as repair_store

@@ -13,7 +13,8 @@ from checkpoint import PostgresStore, SqliteStore
 from checkpoint.store import Store
 from hosting.cli.display import Monitor, best_view, known_end
 from hosting.cli.loading import load_app, name_of
-from hosting.cli.wording import FAILED, BadUsage, complain, log_to_stderr, plural, say, span
+from hosting.cli.terminal import complain, outlives, say
+from hosting.cli.wording import FAILED, BadUsage, log_to_stderr, plural, span
 from hosting.companions import LOOK_S
 from hosting.evaluator import QueryEvaluator
 from hosting.partitioned.opening import is_on_a_server
@@ -58,7 +59,7 @@ def run(where: str, place: str | None, *, plain: bool) -> int:
     errors: list[Exception] = []
     opened, called = store_at(place, name_of(where))
     with (
-        Stop() as stop, opened as store, closing(app.evaluator(store)) as evaluator,
+        outlives(), Stop() as stop, opened as store, closing(app.evaluator(store)) as evaluator,
         last_words(evaluator),
     ):  # fmt: skip
         evaluator.start()
@@ -66,7 +67,7 @@ def run(where: str, place: str | None, *, plain: bool) -> int:
         feeds = app.start_feeds(evaluator, lambda error: tell(evaluator, "feed", error, errors))
         companions = evaluator.companions
         companions.start(app.companions, started=lambda: look_at_once(evaluator))
-        with Monitor(evaluator, best_view(plain=plain)) as monitor, closing(companions):
+        with best_view(plain=plain) as view, Monitor(evaluator, view) as monitor, closing(companions):
 
             def done() -> bool:
                 monitor.serve()

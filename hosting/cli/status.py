@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import json
-import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from importlib.util import find_spec
 
 from hosting.cli.groups import Found, Positions, bounds_at, found_group, positions_of
-from hosting.cli.wording import FAILED, complain, plural, say, span, table
+from hosting.cli.terminal import complain, drawn_over, say
+from hosting.cli.wording import FAILED, plural, span, table
 from hosting.partitioned.status import GroupStatus, MemberStatus, PartitionStatus, PositionStatus, status_of
 from reliable_rx.errors import OffsetsMoved
 
@@ -53,15 +52,11 @@ def show(group: GroupStatus, *, as_json: bool) -> None:
 @contextmanager
 def drawing(*, as_json: bool) -> Iterator[Callable[[GroupStatus], None]]:
     """Show a group again and again: drawn over on a terminal, one under the other elsewhere."""
-    if as_json or not sys.stdout.isatty() or find_spec("rich") is None:
-        yield lambda group: show(group, as_json=as_json)
+    if as_json:
+        yield lambda group: show(group, as_json=True)
         return
-    from rich.console import Console
-    from rich.live import Live
-    from rich.text import Text
-
-    with Live(console=Console(), auto_refresh=False) as live:
-        yield lambda group: live.update(Text("\n".join(lines(group)), no_wrap=True, overflow="ellipsis"), refresh=True)
+    with drawn_over() as draw:
+        yield (lambda group: show(group, as_json=False)) if draw is None else lambda group: draw(lines(group))
 
 
 def lines(group: GroupStatus) -> Iterator[str]:

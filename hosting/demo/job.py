@@ -16,7 +16,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from hosting.cli.wording import BadUsage, plural, say, span
+from hosting.cli.terminal import say
+from hosting.cli.wording import BadUsage, plural, span
 from hosting.demo import data
 from hosting.demo.chart import draw
 from hosting.demo.progress import Progress

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import sys
 import time
 from datetime import datetime
 
-from hosting.cli.wording import say
+from hosting.cli.terminal import is_terminal, redraw, say
 from hosting.demo.queries import NEW_YORK
 
 BAR = 40
@@ -20,7 +19,7 @@ class Progress:
     def __init__(self, title: str, *, total: int) -> None:
         self.title = title
         self.total = max(1, total)
-        self.live = sys.stdout.isatty()
+        self.live = is_terminal()
         self.shown_at = 0.0 if self.live else time.monotonic()
         self.marks: list[int] = []
         self.line = ""
@@ -30,9 +29,8 @@ class Progress:
         return self
 
     def __exit__(self, *error: object) -> None:
-        if self.live:
-            sys.stdout.write(f"\r\033[K{self.line}\n" if self.line else "")
-            sys.stdout.flush()
+        if self.live and self.line:
+            redraw(self.line, end=True)
 
     def mark(self, position: int) -> None:
         """A kill has happened here."""
@@ -49,8 +47,7 @@ class Progress:
         day = datetime.fromtimestamp(clock, NEW_YORK).strftime("%d %b") if clock else "starts"
         before, self.line = self.line, f"  {self.bar(position)} {position:>7,} events  {day}"
         if self.live:
-            sys.stdout.write(f"\r\033[K{self.line}")
-            sys.stdout.flush()
+            redraw(self.line)
         elif position < self.total and self.line != before:
             say(f"  {position:,} events, {day}")
 

@@ -10,7 +10,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from hosting.cli.wording import plural, say, span, table
+from hosting.cli.terminal import say
+from hosting.cli.wording import plural, span, table
 from hosting.demo.airport import stream_file
 from hosting.demo.job import Folders, Run, in_peace, kills_told, prepare, told, under_fire, verdict_told
 from hosting.demo.queries import QUERIES
