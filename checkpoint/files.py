@@ -95,11 +95,22 @@ def is_address(directory: Path) -> bool:
     return str(directory).startswith(("postgresql:/", "postgres:/"))
 
 
+def _is_encodable(path: Path) -> bool:
+    try:
+        os.fsencode(path)
+    except UnicodeError:
+        return False
+    return True
+
+
 def make_directory(directory: Path) -> None:
     """Create *directory* and its missing parents, durably. *Raises* `CheckpointRefused` where there is a file."""
     if is_address(directory):
         what = f"{directory} is the address of a database, and this store is a folder: give PostgresStore the address"
         raise CheckpointRefused(what, what=what, where=str(directory))
+    if "\0" in str(directory) or not _is_encodable(directory):
+        what = f"{str(directory)!a} cannot name a folder: give a name without control characters and surrogates"
+        raise CheckpointRefused(what, what=what, where=ascii(str(directory)))
     for path in (directory, *directory.parents):
         if path.exists() and not path.is_dir():
             what = f"{path} is a file, and a store is a folder: give a folder"

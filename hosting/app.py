@@ -19,7 +19,7 @@ from hosting.blame import blamed
 from hosting.companions import StartCompanion
 from hosting.cycles import there_are
 from hosting.evaluator import QueryEvaluator
-from hosting.given import check_options, check_sink, check_source
+from hosting.given import check_new, check_options, check_sink, check_source
 from hosting.retention import Retention
 from hosting.sources.pushed import PushedStream
 from reliable_rx.arguments import check_function
@@ -282,10 +282,7 @@ class App:
         return threads
 
     def _check_new(self, kind: str, name: str) -> str:
-        name = check_name(kind, name)
-        if name in self.sources or name in self.queries or name in self.pushed:
-            raise ValueError(f"the name {name!r} is taken; sources and queries share one set of names")
-        return name
+        return check_new(kind, name, self.sources, self.queries, self.pushed)
 
 
 def sink_at(place: object, sink: Sink | Callable[..., Sink]) -> Sink:

@@ -27,7 +27,7 @@ from hosting.companions import Companions
 from hosting.disposing import dispose
 from hosting.edit import is_same
 from hosting.engine import QueryEngine
-from hosting.given import check_before_start, check_open, check_options, check_sink, check_source
+from hosting.given import check_before_start, check_new, check_open, check_options, check_sink, check_source
 from hosting.growth import Growth
 from hosting.holders import StreamHolders
 from hosting.host_clock import HostClock
@@ -144,7 +144,7 @@ class QueryEvaluator(Looking):
     def source(self, name: str, source: Source, *, start: Start | None = None) -> None:
         """Declare an input under *name*; before the evaluator starts. *start* says where to begin it the first time."""
         check_before_start(f"source {name!r}", started=self.started, closed=self.closed)
-        name = self._check_new("source", name)
+        name = check_new("source", name, self.intake.sources, self.declared)
         check_source(name, source)
         partitions = self.intake.add(name, source, start=start)
         self.engine.declare(name, partitions, timestamp=getattr(source, "timestamp", None))
@@ -153,7 +153,7 @@ class QueryEvaluator(Looking):
     def push(self, name: str, *, on_bad_record: OnBadRecord = "fail") -> PushedStream:
         """Declare a durable pushed input; *on_bad_record*: what becomes of a stored value that cannot be loaded."""
         check_before_start(f"pushed input {name!r}", started=self.started, closed=self.closed)
-        name = self._check_new("pushed input", name)
+        name = check_new("pushed input", name, self.intake.sources, self.declared)
         pushed = PushedStream(self.store.log(name), wake=self.wake, name=name, on_bad_record=on_bad_record)
         self.source(name, pushed)
         return pushed
@@ -169,6 +169,10 @@ class QueryEvaluator(Looking):
         stream = check_name("stream", stream)
         check_sink(stream, sink)
         self.outlets.add(stream, sink, on_error=on_error)
+
+    def reopen(self, stream: str) -> None:
+        """Open the failed sinks of *stream* again, mended meanwhile: they go on behind what they have."""
+        self.outlets.reopen(stream)
 
     @names_keywords
     def create(
@@ -207,7 +211,7 @@ class QueryEvaluator(Looking):
                 if self.started:
                     self._create(check_name("query", name), query, policy, limits, clock, now)
                 else:
-                    name = self._check_new("query", name)
+                    name = check_new("query", name, self.intake.sources, self.declared)
                     self.engine.suspended.declare(name, query, policy, limits, clock)
                     self.declared[name] = (query, policy, limits, clock)
             follow(self)
@@ -244,12 +248,6 @@ class QueryEvaluator(Looking):
         """End a query that cannot be kept as it is; the others go on."""
         if name in self.engine.standing:
             self._take(Fail(name, error, self._now()))
-
-    def _check_new(self, kind: str, name: str) -> str:
-        name = check_name(kind, name)
-        if name in self.intake.sources or name in self.declared:
-            raise ValueError(f"the name {name!r} is taken; sources and queries share one set of names")
-        return name
 
     # -- running
 

@@ -5,7 +5,7 @@ These are protocols, so that nothing is checked by Python, and what does not fit
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Container, Iterable, Iterator, Mapping
 from io import IOBase
 from os import PathLike, fspath
 from typing import Any
@@ -17,6 +17,7 @@ from hosting.retention import Retention
 from reliable_rx.arguments import check_function, check_methods, check_number, cut
 from reliable_rx.choices import Delivery, check_choice
 from reliable_rx.errors import TooLate
+from reliable_rx.names import check_name
 from reliable_rx.reliable import Sink, Source
 
 POSITIVE = (
@@ -39,6 +40,14 @@ SINK_METHODS: Mapping[str, tuple[str, ...]] = {
 """What is called of a sink, and with what."""
 MAY_BE_ZERO = frozenset(("checkpoint_interval_s", "full_every", "retain_events", "idle_s"))
 """Whose zero means: whenever there is something new, never, none, at once."""
+
+
+def check_new(kind: str, name: str, *taken: Container[str]) -> str:
+    """Return *name*, as text. *Raises* `ValueError` for what is no name, and for one that is *taken*."""
+    name = check_name(kind, name)
+    if any(name in names for names in taken):
+        raise ValueError(f"the name {name!r} is taken; sources and queries share one set of names")
+    return name
 
 
 def check_store(store: Any) -> None:
@@ -68,6 +77,9 @@ def source_of(what: Any) -> str:
         return "its name to reliable_rx.source(name), or push into evaluator.push(name) what an observable emits"
     if isinstance(what, type):
         return f"{what.__name__}(...), an instance of it"
+    if any(hasattr(what, name) for name in ("to_dict", "to_dicts")) and not hasattr(what, "tolist"):
+        rows = "to_dicts()" if hasattr(what, "to_dicts") else "to_dict('records')"
+        return f"ListSource(df.{rows})"
     if isinstance(what, Iterator):
         return "ListSource(list(...)) or GeneratorSource(function of an id), as a source is read again after a crash"
     return "ListSource([...])" if isinstance(what, (Iterable, Mapping)) else "one such as FileSource(...)"

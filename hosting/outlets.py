@@ -11,6 +11,7 @@ from logging import WARNING
 from typing import TYPE_CHECKING
 
 from hosting.cycles import there_are
+from hosting.given import check_open
 from hosting.side_outputs import why_never_of_source
 from hosting.sink_writer import SinkWriter, checked_policy, tamed
 from hosting.statistics import SinkFigures
@@ -54,6 +55,19 @@ class Outlets:
             unflushed_max=self.buffer_events_max // 2,
         )
         self.all.append(writer)
+
+    def reopen(self, stream: str) -> None:
+        """Have the failed sinks of *stream* opened anew, before anything is written next. *Raises* `KeyError`."""
+        with self.evaluator.lock:
+            check_open(closed=self.evaluator.closed)
+            writers = [each for each in self.all if each.stream == stream]
+            if not writers:
+                known = there_are(dict.fromkeys(each.stream for each in self.all), stream)
+                raise KeyError(f"stream {stream!r} has no sink; {known}")
+            for writer in writers:
+                if writer.renew():
+                    self.held = {**self.held, stream: {**self.held.get(stream, {}), writer.holder: writer.flushed}}
+        self.evaluator.wake()
 
     def hold(self, held: dict[str, dict[str, int]]) -> None:
         """Before a replay: nothing of it may be forgotten that a holder or a sink may still want."""

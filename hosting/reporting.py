@@ -246,7 +246,7 @@ class Reporter:
         skipped = 0 if standing is None else standing.skipped
         if standing is not None and skipped:
             fate = f"put into the stream {name}.dead_letters" if standing.policy == "dead_letter" else "lost"
-            message = f"could not digest {counted(skipped)} so far: {fate}"
+            message = f"it raised at {counted(skipped)} so far, which {'is' if skipped == 1 else 'are'} {fate}"
             if (mishap := self.evaluator.engine.mishaps.pop(name, None)) is not None:
                 (source, partition, position, _), error = mishap
                 where = f"; the last, {source}/{partition} event {position:,}: {described(error)}"

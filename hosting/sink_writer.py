@@ -71,6 +71,13 @@ class SinkWriter:
         """Whether it is still to be opened."""
         return not self.is_open and self.failure is None and not self.is_closed
 
+    def renew(self) -> bool:
+        """Forget that it failed, so that it is opened again; return whether it had."""
+        failed, self.failure = self.failure is not None, None
+        if failed:
+            self.is_closed = False
+        return failed
+
     def open(self, known: int) -> int:
         """Ask the sink where it stands, *known* if it does not know; return it. *Raises* whatever the sink raises."""
         position = self.sink.open(self.stream)
@@ -246,7 +253,7 @@ class SinkWriter:
         self.close()
         stream.leave(self.holder, self._holders.absence("its sink has failed", Patience.NONE))
         lacks = f"it lacks what comes from id {self.flushed:,} on, which the stream keeps until its buffer is full"
-        mend = "start again with the sink mended, with another on_error=, or without it"
+        mend = "mend it and call evaluator.reopen(stream), or start again with another on_error= or without it"
         self._incidents.report(
             "sink", self.subject, f"{told(error)}; it is written no more: {lacks}; {mend}", error=error
         )

@@ -173,4 +173,6 @@ def cut(value: Any) -> str:
     ('[1, 2]', 60, 58)
     """
     text = repr(value)
+    if "\n" in text:  # a data frame, say
+        text = " ".join(text.split())
     return text if len(text) <= 60 else f"{text[:57]}…"

@@ -131,7 +131,8 @@ def test_skipped_events_keep_the_last_of_them() -> None:
         assert bool(found) is (len(counts) == 1), "what a replay repeats is not told again"
         if found:
             assert (
-                "could not digest 2 events so far: lost; the last, n/0 event 2: ZeroDivisionError" in found["q"].message
+                "it raised at 2 events so far, which are lost; the last, n/0 event 2: ZeroDivisionError"
+                in found["q"].message
             )
             assert "2 // n" in found["q"].trace
         evaluator.close()

@@ -133,6 +133,7 @@ EVALUATOR: Calls = {
     "create": lambda w: w.evaluator.create("made", n),
     "create_many": lambda w: w.evaluator.create_many({"made": n, "more": n}),
     "dispose": lambda w: w.evaluator.dispose("gone"),
+    "reopen": lambda w: w.evaluator.reopen("q"),
     "restart": lambda w: w.evaluator.restart("gone"),
     "forget": lambda w: w.evaluator.forget("gone"),
     "start": lambda w: w.evaluator.start(),

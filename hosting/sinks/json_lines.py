@@ -11,6 +11,7 @@ where to go on. Traps that are met here:
 * *A failed fsync.* The pages may be gone from the cache though marked clean, and the next fsync says "fine". So
   unsynced bytes are kept and written again before the next try.
 * *A second writer.* The file is locked while open.
+* *A file that is taken away* (deleted, moved, cut) while it is written: `hosting.sinks.places`.
 * *A former writer*, stopped with the file open and locked, that goes on later. A writer with a later epoch (`fence`)
   copies the file and puts the copy in its place; the former one writes into a file without a name, and is told so when
   it writes or flushes (`hosting.sinks.fencing`). A file that nobody has locked is gone on with as it is.
@@ -30,12 +31,12 @@ from checkpoint.ownership import OwnProcess
 from hosting.sinks.fencing import EACH, EpochFile, fenced, lost
 from hosting.sinks.flushed_mark import FlushedMark, flushed_length
 from hosting.sinks.line_recovery import recover
+from hosting.sinks.places import Place, opening
 from hosting.sinks.plain import to_plain
 from hosting.sinks.text import JSON, error_text, shown, to_json
 from reliable_rx.choices import names_keywords
 from reliable_rx.errors import (
     PositionUnavailable,
-    ReliableRxError,
     StoreOwned,
     StoreUnavailable,
     ValueRefused,
@@ -96,6 +97,7 @@ class JsonLinesSink:
         self._epoch: int | None = None
         self._epochs: EpochFile | None = None
         self._mark: FlushedMark | None = None
+        self._place: Place | None = None
         self.remark = ""
         """What was found when the file was opened, if that was not as it should be."""
 
@@ -107,30 +109,23 @@ class JsonLinesSink:
     def fence(self, epoch: int, /) -> None:
         """Take the file from every earlier epoch. Nothing is open behind it."""
         invariant(self._file is None and self._epoch is None, f"the sink {self._path} is fenced once, before it opens")
-        try:
+        with opening(self._path):
             self._path.parent.mkdir(parents=True, exist_ok=True)
             with closing(EpochFile(self._path, epoch)) as epochs:
                 epochs.claim()
                 _sync_directory(self._path.parent)
-        except ReliableRxError:
-            raise
-        except OSError as error:
-            raise self._unavailable("fenced", error) from error
         self._epoch = epoch
 
     def open(self, stream: str, /) -> int | None:
         """Lock the file, cut off a torn tail, and return the id behind the last line."""
         invariant(self._file is None, f"the sink {self._path} is opened once")
         try:
-            self._file = _open(self._path)
-            self._epochs = None if self._epoch is None else EpochFile(self._path, self._epoch)
-            self._own()
-            self._recover()
-        except OSError as error:
-            self._release()
-            if isinstance(error, ReliableRxError):
-                raise
-            raise self._unavailable("opened", error) from error
+            with opening(self._path):
+                self._file = _open(self._path)
+                self._epochs = None if self._epoch is None else EpochFile(self._path, self._epoch)
+                self._own()
+                self._recover()
+                self._place = Place(self._path, self._file.fileno())
         except BaseException:
             self._release()
             raise
@@ -212,10 +207,8 @@ class JsonLinesSink:
             let_through(error)
             why = error_text(error)
             remedy = "" if "encode=" in why else "; map it to what JSON has, or give the sink encode="
-            message = (
-                f"value {n:,} cannot be written to {self._path}: {why}{remedy}; on_error= of the sink leaves it out"
-            )
-            raise ValueRefused(message, n=n) from error
+            what = f"value {n:,} cannot be written to {self._path}: {why}{remedy}"
+            raise ValueRefused(what, n=n) from error
 
     def end(self, n: int, error: Exception | None, /) -> None:
         what = {"completed": True} if error is None else {"error": error_text(error)}
@@ -242,6 +235,8 @@ class JsonLinesSink:
         probe("sink.mid_flush")
         if self._epochs is not None:
             self._epochs.check()
+        if self._place is not None:
+            self._place.check(self._length)
         if self._mark is not None:
             try:
                 self._mark.write(self._length)
@@ -287,6 +282,7 @@ class JsonLinesSink:
         try:
             if self._suspect:
                 self._rewrite()
+            self._check_whole(self._length)
             self._suspect = True
             _write_at(self._file, self._length, data)
             self._suspect = False
@@ -311,8 +307,14 @@ class JsonLinesSink:
 
     def _rewrite(self) -> None:
         """Write again what is not known to be durable, and cut off what a failed write left."""
+        self._check_whole(self._length - self._unsynced_bytes)
         self._file.truncate(self._length)
         _write_at(self._file, self._length - self._unsynced_bytes, b"".join(self._unsynced))
+
+    def _check_whole(self, length: int) -> None:
+        """Refuse to write behind a cut, which would leave a hole. *Raises* `CheckpointRefused`."""
+        if self._place is not None and os.fstat(self._file.fileno()).st_size < length:
+            self._place.check(length)
 
     def _unavailable(self, what: str, error: OSError) -> StoreUnavailable:
         return StoreUnavailable(f"{self._path} cannot be {what}: {error}; mend the disk, then try again")

@@ -23,6 +23,7 @@ from typing import Any
 from checkpoint.ownership import OwnProcess, keep_for_parent, tell_of_forks
 from hosting.sinks.cells import Cells, Columns, Get, as_json, field, fields_of, getters_of
 from hosting.sinks.fencing import lost
+from hosting.sinks.places import Place, opening
 from hosting.sinks.sqlite_errors import guard
 from hosting.sinks.text import error_text, shown
 from reliable_rx.choices import names_keywords
@@ -32,6 +33,7 @@ from reliable_rx.probes import probe
 from reliable_rx.reliable import DeadLetter
 
 ROWS_HELD_MAX = 65_536
+_HEADER_BYTES = 100
 LETTERS = """CREATE TABLE IF NOT EXISTS reliable_rx_dead_letters (
     name TEXT, partition TEXT NOT NULL DEFAULT '', id INTEGER NOT NULL, error TEXT NOT NULL, type TEXT NOT NULL,
     value TEXT NOT NULL, PRIMARY KEY (name, partition, id)
@@ -102,6 +104,7 @@ class SqliteTableSink:
         self._end: tuple[int, str | None] | None = None
         self._doubtful = False
         self._made = False
+        self._places: list[Place] = []
         if not table or table.startswith("sqlite_") or "\0" in table or table == "reliable_rx_sinks":
             raise ValueError(f"{table!r} cannot name a table; choose another name")
         if partition == "":
@@ -135,10 +138,12 @@ class SqliteTableSink:
     def _connected(self, what: str, stream: str) -> int:
         """Connect if need be, and enter *stream* and the epoch in the registry; return the position."""
         try:
-            with self._guard(what):
+            with opening(self._path), self._guard(what):
                 self._database = self._database or _connect(self._path)
                 self._cells = Cells(self._database.getlimit(sqlite3.SQLITE_LIMIT_LENGTH))
-                return self._register(stream)
+                position = self._register(stream)
+                self._places = [Place(name) for name in (self._path, f"{self._path}-wal") if os.path.exists(name)]
+                return position
         except BaseException:
             self._disconnect()
             raise
@@ -282,7 +287,8 @@ class SqliteTableSink:
     def _misfit(self, n: int, error: BaseException) -> ValueRefused:
         columns = f", columns {', '.join(self._getters)}" if self._getters else ""
         where = f"value {n:,} does not fit table {self._table} of {self._path}{columns}: {error_text(error)}"
-        return ValueRefused(f"{where}; give the sink columns=; on_error= of the sink leaves it out", n=n)
+        remedy = "mend the query or a function of columns=" if self._getters else "give the sink columns="
+        return ValueRefused(f"{where}; {remedy}", n=n)
 
     def _commit(self) -> None:
         invariant(self._open, f"the sink {self._path} is open when it is flushed")
@@ -297,12 +303,17 @@ class SqliteTableSink:
             self._doubtful = True
             with _transaction(self._database) as database:
                 self._insert(database)
+            self._check_places()
             self._doubtful = False
         self._made = self._made or bool(self._rows)
         self._rows.clear()
         self._letters.clear()
         self._end = None
         self._committed = self._next
+
+    def _check_places(self) -> None:
+        for place in self._places:
+            place.check(_HEADER_BYTES if place is self._places[0] else 0)
 
     def _insert(self, database: sqlite3.Connection) -> None:
         self._stored()

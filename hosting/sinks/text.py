@@ -2,7 +2,8 @@
 
 `json` refuses two things that JSON can say: an integer of more digits than Python converts (4,300), and half of a
 surrogate pair. Both are written here, the one digit by digit, the other as an escape; what JSON cannot say is a
-`ValueError` or `TypeError`. Rejected: `sys.set_int_max_str_digits` (it counts for the whole process).
+`ValueError` or `TypeError`. NaN and the infinities are that too: a bare ``NaN`` is an error to other readers, and null
+or text would be another value. Rejected: `sys.set_int_max_str_digits` (it counts for the whole process).
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from reliable_rx.interrupts import let_through
 
 ERROR_CHARACTERS_MAX = 10_000
 VALUE_CHARACTERS_MAX = 1_000
-JSON = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), check_circular=False)
+JSON = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), check_circular=False, allow_nan=False)
 _PAIR = re.compile("[\ud800-\udbff][\udc00-\udfff]")
 
 

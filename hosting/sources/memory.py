@@ -14,6 +14,20 @@ from reliable_rx.choices import names_keywords
 from reliable_rx.errors import PositionUnavailable, SourceFailed
 from reliable_rx.reliable import Batch, Reader
 
+FRAMES = {
+    "tolist": ": give its values as a list, array.tolist()",
+    "to_dicts": ": give its rows as a list, df.to_dicts()",
+    "to_dict": ": give its rows as a list, df.to_dict('records')",
+    "to_pylist": ": give its rows as a list, table.to_pylist()",
+}
+"""What tells arrays and data frames of the usual libraries, and how each becomes a list."""
+
+
+def as_list(what: Any) -> str:
+    """Say how *what*, which is no sequence, becomes a list."""
+    known = next((advice for name, advice in FRAMES.items() if hasattr(what, name)), None)
+    return known or ", which may be readable only once: a source is read again, so give a list"
+
 
 class ListSource:
     """Read values from a sequence (partition ``"0"``), or from one sequence per partition.
@@ -44,11 +58,7 @@ class ListSource:
         for partition, sequence in self._sequences.items():
             if not isinstance(sequence, Sequence):
                 what = f"partition {partition!r} is a {type(sequence).__name__}"
-                if hasattr(sequence, "to_dict"):
-                    raise TypeError(f"{what}: give its rows as a list, frame.to_dict('records')")
-                if hasattr(sequence, "tolist"):
-                    raise TypeError(f"{what}: give its values as a list, array.tolist()")
-                raise TypeError(f"{what}, which may be readable only once: a source is read again, so give a list")
+                raise TypeError(f"{what}{as_list(sequence)}")
 
     def partitions(self) -> Sequence[str]:
         """Name the partitions, in the order given."""
