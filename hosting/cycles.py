@@ -20,6 +20,7 @@ from reliable_rx.names import query_of
 
 if TYPE_CHECKING:
     from hosting.standing import Standing
+    from hosting.turn import Create
     from reliable_rx.instance import Instance
 
 NAMED_MAX = 20
@@ -34,6 +35,8 @@ class Readers:
         self.standing, self.live, self.suspended = standing, live, suspended
         self.declared: dict[str, frozenset[str]] = {}
         """What queries read that are yet to be created."""
+        self.coming: dict[str, Create] = {}
+        """Queries that one call creates, while the others of that call are checked."""
         self.chosen: dict[str, Counter[str]] = {}
         """The streams that selectors read at the moment, by the query that they are in."""
         self.unknown: dict[str, str] = {}
@@ -41,6 +44,9 @@ class Readers:
 
     def reads(self, name: str) -> Iterable[str]:
         """Name what the stream *name* is made of."""
+        coming = self.coming.get(name)
+        if coming is not None:
+            return tuple(coming.code.sources)
         standing = self.standing.get(name)
         if standing is None or query_of(name) != name:
             return made_of(name, self.declared)
@@ -64,6 +70,9 @@ class Readers:
     def missing(self, stream: str) -> str | None:
         """Say why *stream* will never have anything; None if it may have."""
         query = query_of(stream)
+        coming = self.coming.get(query)
+        if coming is not None:
+            return why_never(stream, policy=coming.policy, clock=coming.clock) if query != stream else None
         if stream in self.live or stream in self.standing or query in self.suspended:
             return None
         standing = self.standing.get(query)

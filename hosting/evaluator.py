@@ -24,10 +24,19 @@ from hosting.checkpointer import Checkpointer
 from hosting.closing import close_all
 from hosting.collector import no_collections
 from hosting.companions import Companions
+from hosting.creations import How, create_declared, creations, declare
 from hosting.disposing import dispose
 from hosting.edit import is_same
 from hosting.engine import QueryEngine
-from hosting.given import check_before_start, check_new, check_open, check_options, check_sink, check_source
+from hosting.given import (
+    check_before_start,
+    check_new,
+    check_open,
+    check_options,
+    check_outside,
+    check_sink,
+    check_source,
+)
 from hosting.growth import Growth
 from hosting.holders import StreamHolders
 from hosting.host_clock import HostClock
@@ -202,32 +211,27 @@ class QueryEvaluator(Looking):
         limits: Limits = NO_LIMITS,
         clock: EventTime | None = None,
     ) -> None:
-        """Host many queries, durable when this returns; far cheaper than one by one."""
+        """Host many queries, or none if one is refused; durable when this returns. Far cheaper than one by one."""
         check_open(closed=self.closed)
         self._raise_failures()
         with self.lock, self.working, no_collections():
-            now = self._now() if self.started else 0.0
-            for name, query in queries.items():
-                if self.started:
-                    self._create(check_name("query", name), query, policy, limits, clock, now)
-                else:
-                    name = check_new("query", name, self.intake.sources, self.declared)
-                    self.engine.suspended.declare(name, query, policy, limits, clock)
-                    self.declared[name] = (query, policy, limits, clock)
+            how = How(policy=policy, limits=limits, clock=clock)
+            if self.started:
+                for turn in creations(self, queries, how):
+                    self._create(turn)
+            else:
+                declare(self, queries, how)
             follow(self)
         if self.started:
             self.flush()
 
-    def _create(
-        self, name: str, query: Any, policy: Policy, limits: Limits, clock: EventTime | None, time: float
-    ) -> None:
-        turn = self.engine.creation(name, query, time=time, policy=policy, limits=limits, clock=clock)
-        there = self.engine.standing.get(name)
+    def _create(self, turn: Create) -> None:
+        there = self.engine.standing.get(turn.name)
         if there is None or not is_same(self.engine, there, turn):
             self._take(turn)
-            interpreters.resolve(self, name)
+            interpreters.resolve(self, turn.name)
         elif there.error is not None:
-            self.reporter.told_unchanged(name)
+            self.reporter.told_unchanged(turn.name)
 
     def dispose(self, name: str) -> None:
         """End the query *name* and forget its state; its stream ends with `QueryDisposed` and stays readable.
@@ -263,8 +267,7 @@ class QueryEvaluator(Looking):
             try:
                 self.recovery = recover(self)
                 self._resume()
-                for name, declared in self.declared.items():
-                    self._create(name, *declared, self._now())
+                create_declared(self)
                 follow(self)
                 self.outlets.open()
                 self.reporter.begin()
@@ -315,6 +318,7 @@ class QueryEvaluator(Looking):
         """Run until the sources have ended and all is durable, until *until* says so, or until `stop`."""
         if until is not None:
             check_function("until", until)
+        check_outside(self.lock, self.working)
         self.start()
         while not self.stopping and not (until is not None and until()):
             if self.step():

@@ -6,6 +6,7 @@ These are protocols, so that nothing is checked by Python, and what does not fit
 from __future__ import annotations
 
 from collections.abc import Container, Iterable, Iterator, Mapping
+from contextlib import AbstractContextManager
 from io import IOBase
 from os import PathLike, fspath
 from typing import Any
@@ -131,6 +132,16 @@ def check_before_start(what: str, *, started: bool, closed: bool) -> None:
             f"{what} comes too late, since this evaluator {state}: declare it before the start of another one on the "
             f"same store, which goes on where this one was"
         )
+
+
+def check_outside(lock: AbstractContextManager[None], working: Any) -> None:
+    """*Raises* `TooLate` for a loop within a step of itself, which would wait for that step for ever."""
+    with lock:  # between two steps, unless this thread is in one
+        if working.since is not None:
+            raise TooLate(
+                "run was called by a sink, an observer or a query of this evaluator, which runs already and waits for "
+                "it: let the function return, and what is to follow be done by who has called run"
+            )
 
 
 def check_open(*, closed: bool) -> None:

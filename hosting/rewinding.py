@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
+from hosting.creations import create_declared
 from hosting.turn import Dispose
 from reliable_rx.errors import SourceFailed
 
@@ -33,8 +34,7 @@ def rewind(evaluator: QueryEvaluator, positions: Mapping[tuple[str, str], int]) 
         for source, partition in positions:
             evaluator.engine.live.setdefault(source, set()).add(partition)
             evaluator.engine.failures.pop(source, None)
-        for name, declared in evaluator.declared.items():
-            evaluator._create(name, *declared, evaluator._now())
+        create_declared(evaluator)
         evaluator.checkpoint(full=True)
 
 

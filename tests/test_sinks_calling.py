@@ -10,6 +10,7 @@ import pytest
 import reliable_rx as rx
 from checkpoint import MemoryStore
 from hosting import CallbackSink, ListSource, QueryEvaluator
+from reliable_rx.errors import TooLate
 
 Call = Callable[[QueryEvaluator, Any], Any]
 
@@ -21,7 +22,6 @@ CALLS: dict[str, Call] = {
     "checkpoint": lambda evaluator, _: evaluator.checkpoint(),
     "full checkpoint": lambda evaluator, _: evaluator.checkpoint(full=True),
     "restart": lambda evaluator, _: evaluator.restart("other"),
-    "run": lambda evaluator, _: evaluator.run(until=lambda: True),
     "statistics": lambda evaluator, _: evaluator.statistics(),
     "sink": lambda evaluator, _: evaluator.sink("other", CallbackSink(lambda n, value: None)),
 }
@@ -59,6 +59,48 @@ def test_a_sink_may_call_the_evaluator_and_is_called_once_for_each_id(name: str)
         assert evaluator.query("other").status == "completed"
     assert had == [(0, 10), (1, 20), (2, 30)]
     assert set(depths) == {1}
+
+
+RUNS: dict[str, Call] = {
+    "run": lambda evaluator, _: evaluator.run(),
+    "run until": lambda evaluator, _: evaluator.run(until=lambda: False),
+}
+
+
+@pytest.mark.parametrize("where", ["sink", "observer", "query"])
+@pytest.mark.parametrize("name", RUNS)
+def test_a_run_within_a_run_is_refused_at_once(name: str, where: str) -> None:
+    """It would wait for the step that it is in, for ever: who calls it is told so, and all else goes on."""
+    told: list[Exception] = []
+
+    def take(n: int, value: Any) -> None:
+        try:
+            RUNS[name](evaluator, value)
+        except TooLate as error:
+            told.append(error)
+
+    def calls(value: int) -> int:
+        take(0, value)
+        return value
+
+    with watched(MemoryStore(), CallbackSink(take if where == "sink" else lambda n, value: None)) as evaluator:
+        if where == "observer":
+            evaluator.stream("s").observable(0).subscribe(lambda value: take(0, value))
+        if where == "query":
+            CALLED.append(calls)
+            evaluator.create("calls", rx.source("n").map(called))
+        evaluator.run()
+        CALLED.clear()
+        assert evaluator.query("other").status == "completed"
+    assert len(told) == 3
+
+
+CALLED: list[Any] = []
+
+
+def called(value: int) -> int:
+    result: int = CALLED[0](value)
+    return result
 
 
 @pytest.mark.parametrize("name", ["checkpoint", "full checkpoint"])

@@ -1,0 +1,84 @@
+"""Several queries created in one call: all or none, whatever is wrong with one of them."""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+import pytest
+
+import reliable_rx as rx
+from checkpoint import MemoryStore
+from hosting import ListSource, QueryEvaluator
+
+LOCK = threading.Lock()
+n: Any = rx.source("n")
+
+
+def holding(lock: Any) -> Any:
+    return lambda value: (lock, value)
+
+
+BAD: dict[str, Any] = {
+    "no query": 5,
+    "a source that is not there": rx.source("elsewhere"),
+    "what is no plain data": n.map(holding(LOCK)),
+    "dead letters that will not come": rx.source("first.dead_letters"),
+    "itself": rx.source("bad"),
+    "what comes later": rx.source("last"),
+}
+
+
+@pytest.mark.parametrize("started", [False, True])
+@pytest.mark.parametrize("bad", BAD)
+def test_all_or_none(bad: str, started: bool) -> None:
+    """A call with one bad query creates nothing, and works when that is mended."""
+    if not started and bad in ("a source that is not there", "dead letters that will not come", "what comes later"):
+        pytest.skip("what is declared may come until the start")
+    with QueryEvaluator(MemoryStore(), background=False) as evaluator:
+        evaluator.source("n", ListSource([1, 2, 3]))
+        if started:
+            evaluator.start()
+        turns = evaluator.engine.number
+        with pytest.raises(rx.QueryRefused):
+            evaluator.create_many({"first": n.count(), "bad": BAD[bad], "last": n})
+        assert evaluator.queries() == [] and evaluator.engine.number == turns
+        evaluator.create_many({"first": n.count(), "bad": rx.source("first"), "last": n})
+        assert evaluator.queries() == ["first", "bad", "last"]
+        evaluator.run()
+        assert [value for part in evaluator.stream("bad").read(0, 10) for value in part.values] == [3]
+
+
+@pytest.mark.parametrize("name", ["n", "taken", "", "q.late"])
+def test_names_are_checked_first(name: str) -> None:
+    """A name that is taken, or is none, is found before the others are declared."""
+    with QueryEvaluator(MemoryStore(), background=False) as evaluator:
+        evaluator.source("n", ListSource([1, 2, 3]))
+        evaluator.create("taken", n)
+        with pytest.raises((ValueError, TypeError)):
+            evaluator.create_many({"first": n, name: n.count()})
+        assert evaluator.queries() == ["taken"]
+
+
+def test_a_ring_is_refused_whole() -> None:
+    """An edit in the same call that would close a ring is found before anything is edited."""
+    with QueryEvaluator(MemoryStore(), background=False) as evaluator:
+        evaluator.source("n", ListSource([1, 2, 3]))
+        evaluator.start()
+        evaluator.create_many({"a": n, "b": rx.source("a")})
+        turns = evaluator.engine.number
+        with pytest.raises(rx.QueryRefused, match="which reads"):
+            evaluator.create_many({"c": rx.source("b"), "a": rx.source("c")})
+        assert evaluator.queries() == ["a", "b"] and evaluator.engine.number == turns
+
+
+def test_side_streams_of_the_same_call() -> None:
+    """A query may read the dead letters of one before it in the same call."""
+    with QueryEvaluator(MemoryStore(), background=False) as evaluator:
+        evaluator.source("n", ListSource([0, 1]))
+        evaluator.start()
+        evaluator.create_many(
+            {"q": n.map(lambda value: 1 // value), "letters": rx.source("q.dead_letters").count()}, policy="dead_letter"
+        )
+        evaluator.run()
+        assert [value for part in evaluator.stream("letters").read(0, 10) for value in part.values] == [1]
