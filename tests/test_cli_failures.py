@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import json
+import logging
 from pathlib import Path
 
+import pytest
 from cli_process import cli, kill, running, status_of, stop, wait_for, write
 from conditions import until
 
-from checkpoint import SqliteStore
+from checkpoint import MemoryStore, SqliteStore
+from hosting import QueryEvaluator
+from hosting.cli.run import farewell
 from hosting.cli.tail import Writer
 from hosting.cli.wording import FAILED
 
@@ -128,3 +132,17 @@ def test_the_state_of_a_query_that_runs_is_not_dropped_unasked(tmp_path: Path) -
     assert cli("inspect", "s", "--state", "sums", cwd=tmp_path).stdout == before
     assert "runs again, without state" in cli("restart", "s", "sums", "--yes", cwd=tmp_path).stdout
     assert cli("inspect", "s", "--state", "sums", cwd=tmp_path).stdout != before
+
+
+def test_the_last_words_name_everything_that_is_wrong(capsys: pytest.CaptureFixture[str]) -> None:
+    """Failed queries once, and what else is open; its level decides whether that is a failure of the run."""
+    with QueryEvaluator(MemoryStore(), background=False) as evaluator:
+        evaluator.start()
+        assert farewell(evaluator, stopped=True) == 0
+        evaluator.incidents.report("sink", "s", "the disk is full", level=logging.WARNING)
+        assert farewell(evaluator, stopped=True) == 0
+        evaluator.incidents.report("clock", "c", "it stands still")
+        assert farewell(evaluator, stopped=True) == FAILED
+    said = capsys.readouterr()
+    assert (said.out + said.err).count("sink 's': the disk is full") == 2
+    assert (said.out + said.err).count("it stands still") == 1

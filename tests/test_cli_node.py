@@ -6,11 +6,13 @@ import json
 import signal
 from itertools import accumulate
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from cli_process import cli, running, wait_for, write
 
 from hosting.cli import main
+from hosting.cli.node import Running
 
 APP = """
 import time
@@ -164,3 +166,10 @@ def test_a_query_that_fails_in_one_partition_is_seen(tmp_path: Path) -> None:
     assert "numbers/b fails: query 'inverse'" in said.stderr and "numbers/a" not in said.stderr
     assert "numbers/b: query 'inverse'" in said.stderr and "ZeroDivisionError" in said.stderr
     assert "Traceback" in said.stderr
+
+
+def test_a_node_at_work_keeps_no_process_alive() -> None:
+    """A command that fails beside it ends, and with it the node."""
+    running = Running(SimpleNamespace(run=lambda until_ended: None), until_ended=True)  # type: ignore[arg-type]
+    running.join()
+    assert running.daemon and running.error is None

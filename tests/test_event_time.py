@@ -540,3 +540,15 @@ def written(engine: QueryEngine, *, full: bool) -> list[bytes]:
     while not snapshot.write_some(100):
         pass
     return snapshot.chunks()
+
+
+def test_a_clock_that_is_taken_over_waits_for_sources_that_are_new() -> None:
+    """Those it knew stand where they were, those that are gone are forgotten, all partitions of new ones count."""
+    engine = QueryEngine()
+    engine.declare("a", ["0"])
+    engine.declare("b", ["0", "1"])
+    marks = (("a", "0", 5.0, 5.0, False), ("gone", "0", 9.0, 9.0, False))
+    spec = event_time(float)
+    name = engine.watermarks.take_over((b"", ["a", "gone"], 5.0, marks, None, {}), spec, frozenset("ab"))
+    found = engine.watermarks.by_name[name].marks
+    assert found.keys() == {("a", "0"), ("b", "0"), ("b", "1")} and found["a", "0"].high == 5.0

@@ -414,3 +414,8 @@ def test_hostile_values_are_written_or_named(tmp_path: Path, hostile: Hostile) -
             assert f"position {len(values) - 1}" in error.message
         else:
             assert len(loaded(tmp_path / str(number))) == len(values)
+
+
+def test_a_partition_of_which_nothing_is_known_has_not_ended() -> None:
+    """As where the process that was to export it has died."""
+    assert not Exported("0", 0, 0, 0, 0, 0.0, error="the process died").ended

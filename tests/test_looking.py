@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
+from typing import Any
 
 import pytest
 
@@ -101,3 +102,20 @@ def test_what_changes_while_it_is_read_is_read_again() -> None:
     assert Looking._look(evaluator, read) == 7
     done.set()
     thread.join()
+
+
+def test_a_reader_says_when_to_look_again() -> None:
+    """One that knows when it may have more is not asked sooner, and not only when somebody wakes the host."""
+
+    class Patient(ListSource):
+        def open(self, partition: str, at: int, /) -> Any:
+            reader: Any = super().open(partition, at)
+            reader.next_look_s = lambda: 7.0
+            return reader
+
+    with QueryEvaluator(MemoryStore(), background=False) as evaluator:
+        evaluator.source("n", Patient([1], follow=True))
+        evaluator.create("q", rx.source("n").map(str))
+        evaluator.start()
+        look = evaluator.intake.partitions["n", "0"].look
+        assert look is not None and look() == 7.0

@@ -159,3 +159,23 @@ def test_which_group_has_to_go(evict: Any, kept: list[int]) -> None:
     engine.take(engine.creation("q", query, time=0.0))
     (out,) = engine.take(Events("n", "0", 0, [1, 1, 2, 1, 3], 1.0))
     assert list(out.values) == [{1: 3, 2: 1, 3: 1}[key] for key in {1, 2, 3} - set(kept)]
+
+
+def test_a_group_whose_duration_cannot_be_made_is_none() -> None:
+    """It has not begun: the next element of its key is tried as the first was, and not lost in a group nobody reads."""
+    wrong = {0}
+
+    def duration(g: Any) -> Any:
+        if g.key in wrong:
+            raise ValueError("not now")
+        return rx.never()
+
+    engine = QueryEngine()
+    engine.declare("n", ["0"])
+    query = rx.source("n").pipe(
+        ops.group_by_until(lambda n: 0, None, duration), ops.flat_map(lambda g: g.pipe(ops.map(str)))
+    )
+    engine.take(engine.creation("q", query, time=0.0, policy="skip"))
+    assert not engine.take(Events("n", "0", 0, [1], 1.0))
+    wrong.clear()
+    assert [list(out.values) for out in engine.take(Events("n", "0", 1, [2, 3], 1.0))] == [["2", "3"]]

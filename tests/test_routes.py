@@ -62,6 +62,18 @@ def test_functions_that_a_timer_calls_are_answered_by_their_group() -> None:
     assert told(host.take(Tick(3.0)))["q"] == [(1, 1), (1, 3), (0, 2), (0, 4)]
 
 
+def test_functions_of_a_timer_itself_are_answered_by_their_group() -> None:
+    """The same of what decides how long a sequence goes on, which nothing but its own timer asks."""
+
+    def lengths(g: Any) -> Any:
+        return rx.generate_with_relative_time(0, lambda n: n <= g.key, lambda n: n + 1, lambda n: 1.0)
+
+    host = engine(q=rx.source("n").group_by(odd).flat_map(lengths))
+    host.take(Events("n", "0", 0, [1, 2], 1.0))
+    found = [value for time in (2.0, 3.0, 4.0, 5.0) for value in told(host.take(Tick(time))).get("q", [])]
+    assert sorted(found) == [0, 0, 1]
+
+
 def test_a_stream_is_there_once() -> None:
     """Asking for it again, also while it is read, gives the one that has the ids and the subscribers."""
     got: list[Any] = []

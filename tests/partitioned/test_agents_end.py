@@ -23,6 +23,7 @@ from hosting.partitioned.leases import Leases
 from hosting.partitioned.member import Pauses
 from hosting.partitioned.node import Node
 from hosting.partitioned.opening import open_group
+from hosting.partitioned.readers import Readers
 from reliable_rx.errors import StoreUnavailable
 from reliable_rx.reliable import Reader
 
@@ -235,6 +236,17 @@ def test_a_node_is_told_at_once_to_stop(tmp_path: Path, monkeypatch: pytest.Monk
         monkeypatch.setattr(node._waker, "wake", noted)
         node.stop()
         assert woken == [{"at_once": True}]
+
+
+def test_what_an_evaluator_emits_is_kept_from_its_start_for_readers_elsewhere(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each partition's is, before it takes anything again: a replay could forget what they have not read."""
+    held: list[bool] = []
+    monkeypatch.setattr(Readers, "hold", lambda self, evaluator: held.append(evaluator.started))
+    with running(tmp_path, Counted(), monkeypatch) as (node, _):
+        assert held == [False] * 3
+        node.stop()
 
 
 def test_what_does_not_close_keeps_nothing_else_open(

@@ -308,3 +308,13 @@ def test_a_disk_that_fills_up_under_a_running_partition(
         with world.node("well"):
             until(lambda: len(world.came.get(("sums", "a"), ())) == 2)
     assert world.values("sums", "a") == [1, 3]
+
+
+def test_what_fails_inside_is_news_when_it_changes() -> None:
+    """A node says so to its group: another failure, and that there is none any more; the same one is no news."""
+    failures, jfk = Failures(), Partition("flights", "JFK")
+    told = [failures.inside(jfk, found, now=0.0) for found in (None, ONE, ONE, OTHER, None, None)]
+    assert told == [False, True, False, True, True, False]
+
+
+ONE, OTHER = Failure(0, "query 'q' has failed"), Failure(0, "sink 's' has failed")
