@@ -18,6 +18,7 @@ from reliable_rx.subject import Address
 if TYPE_CHECKING:
     from hosting.engine import QueryEngine
     from hosting.standing import Standing
+    from hosting.suspended import Suspended
     from hosting.turn import Create
 
 
@@ -96,7 +97,7 @@ def has_ended(engine: QueryEngine, standing: Standing) -> bool:
     return bool(names) and all(name in engine.live and not engine.live[name] for name in names)
 
 
-def begun_afresh(engine: QueryEngine, before: Standing, after: Standing) -> Report:
+def begun_afresh(engine: QueryEngine, before: Standing | Suspended, after: Standing) -> Report:
     """Report that *after* takes the place of a query that has ended: it begins anew, under the ids that follow."""
     how = "completed" if before.error is None else f"failed ({described(before.error)})"
     note = (

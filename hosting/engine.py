@@ -387,7 +387,7 @@ class QueryEngine(Delivery, TimeMoves):
         """Return the error, if any, with which a source or stream has ended; None if it goes on."""
         if source in self.live:
             return None if self.live[source] or source in self.awaited else (self.failures.get(source),)
-        read = self.standing.get(source)
+        read = self.standing.get(source) or self.suspended.get(source)
         if read is None:
             return (None,) if has_ended(self, source) else None
         return None if read.status == RUNNING else (read.error,)

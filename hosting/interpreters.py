@@ -13,12 +13,14 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from checkpoint.code import OtherCode, makers
+from hosting.standing import COMPLETED, FAILED, RUNNING
 from reliable_rx.errors import CheckpointRefused
 
 if TYPE_CHECKING:
     from hosting.evaluator import QueryEvaluator
 
 SUSPENDED = "suspended"
+NAMED_MAX = 10
 
 
 def check_clean(evaluator: QueryEvaluator, turn: int) -> None:
@@ -69,11 +71,16 @@ def explained(evaluator: QueryEvaluator, turn: int) -> Iterator[None]:
 def settle(evaluator: QueryEvaluator) -> None:
     """Report what was taken over and what is suspended, and have it stored before the first turn."""
     engine = evaluator.engine
+    check_left(evaluator)
+    wake(evaluator)
     for name, kept in engine.suspended.items():
+        if kept.status == COMPLETED:
+            continue  # it lacks nothing
+        loss = "it has failed, and" if kept.status == FAILED else "it sees no events, and"
         evaluator.incidents.report(
             SUSPENDED, name,
-            f"it is suspended and sees no events: the store holds {kept.why}, and the app does not declare it; create "
-            f"it again under this name and it goes on from its state, or dispose of it",
+            f"it is suspended: {loss} the store holds {kept.why}, and the app does not declare it; start the app that "
+            f"does, or a program of the Python that made it, and it goes on from its state; or dispose of it",
         )  # fmt: skip
     if engine.suspended.other_code is not None:
         names = ", ".join(map(repr, engine.suspended.taken_over)) or "no query"
@@ -82,6 +89,37 @@ def settle(evaluator: QueryEvaluator) -> None:
         evaluator.warnings.append(message)
         evaluator.outlets.open()
         evaluator.checkpointer.now(full=True)
+
+
+def check_left(evaluator: QueryEvaluator) -> None:
+    """*Raises* `CheckpointRefused` if queries would be suspended that this evaluator is to leave alone."""
+    left = evaluator.engine.suspended
+    names = [name for name in left.anew if not left.may_be_left(name)]
+    if names:
+        shown = ", ".join(map(repr, names[:NAMED_MAX])) + (", ..." if len(names) > NAMED_MAX else "")
+        why = left[names[0]].why
+        raise CheckpointRefused(
+            f"this would suspend {shown}: the store holds {why}; do it with the Python that made it, or give the app "
+            f"that declares them",
+            what=why,
+            where="code",
+        )
+
+
+def wake(evaluator: QueryEvaluator) -> None:
+    """Let those go on whose own code can be loaded again: the Python that made it is back."""
+    suspended = evaluator.engine.suspended
+    woken = []
+    for name, kept in sorted(suspended.items(), key=lambda each: each[1].top.born):
+        turn = None if name in suspended.anew else suspended.creation_of(kept, evaluator._now())
+        if turn is not None:
+            evaluator._take(turn)
+            woken += [name] if kept.status == RUNNING else []
+    if woken:
+        names = ", ".join(map(repr, woken[:NAMED_MAX])) + (", ..." if len(woken) > NAMED_MAX else "")
+        message = f"no longer suspended: {names}; they go on from their state, and what came meanwhile they have missed"
+        logging.getLogger("reliable_rx").warning(message)
+        evaluator.warnings.append(message)
 
 
 def resolve(evaluator: QueryEvaluator, name: str) -> None:

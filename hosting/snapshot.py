@@ -18,7 +18,7 @@ from checkpoint.code import makers
 from checkpoint.codec import decode, encode
 from hosting.engine import QueryEngine
 from hosting.event_clock import EventClock
-from hosting.failure import read_failure, stored_mishaps
+from hosting.failure import stored_mishaps
 from hosting.records import INSIDE, Record, by_kind, packed, portions, query_of, read_records
 from hosting.reorder import WAITING, Chunk
 from hosting.retired import RETIRED, RETIRED_IDS, Bucket, Ended
@@ -58,6 +58,7 @@ class Snapshot:
         if full:
             plans.prune(each.plan for each in engine.standing.values())
         self.plans = dict(plans.by_id if full else plans.unsaved)
+        self.kept_plans = engine.suspended.plans() if full else {}
         self.signatures = 0 if full else len(plans.signatures) - plans.unsaved_signatures
         plans.unsaved, plans.unsaved_signatures = {}, 0
         self.header = header(engine)
@@ -146,7 +147,8 @@ class Snapshot:
     def chunks(self) -> list[bytes]:
         """Return what is to be stored, once everything is written."""
         plans = self.engine.plans
-        blobs = portions([(("plan", name), (plans.code_of(plan), plan.limits)) for name, plan in self.plans.items()])
+        stored = {name: (plans.code_of(plan), plan.limits) for name, plan in self.plans.items()}
+        blobs = portions([(("plan", name), row) for name, row in {**self.kept_plans, **stored}.items()])
         fresh = list(enumerate(self.engine.plans.signatures, 1))[self.signatures :]
         blobs += portions([(("signature", number), shape) for number, shape in fresh])
         return list(packed([*blobs, *self.blobs]))
@@ -325,8 +327,8 @@ def _load_top(engine: QueryEngine, loader: Taking, top: TopRow, rows: dict[str, 
         return
     plan = stored_plan(engine, top.plan, top.name)
     standing = engine.standing[top.name] = Standing(plan, engine, top.name, policy=top.policy, keys=top.keys)
-    standing.emitted, standing.status, standing.error, standing.born = top.emitted, top.status, top.error, top.born
-    standing.failure, standing.skipped, standing.saved = read_failure(top.failure), top.skipped, True
+    standing.restore(top)
+    standing.saved = True
     if top.clock is not None:
         EventClock(engine).load(standing, top.clock)
     loader.add(standing, top.row, loader.signatures[top.signature])

@@ -103,7 +103,7 @@ def blank(engine: QueryEngine, top: TopRow) -> None:
     if plan is None:  # another one than the app declares, which is created anew then
         plan, keys = idle_plan(engine), ()
     standing = engine.standing[top.name] = Standing(plan, engine, top.name, policy=top.policy, keys=keys)
-    standing.emitted, standing.status, standing.error, standing.born = top.emitted, top.status, top.error, top.born
+    standing.restore(top)
     standing.saved = True
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from hosting.failure import read_failure
 from reliable_rx.instance import Instance
 from reliable_rx.operator import Stage
 from reliable_rx.plan import Plan, PlanNode
@@ -54,6 +55,11 @@ class Standing(Instance):
         self.error: Exception | None = None
         self.failure: Failure | None = None
         self.skipped = 0
+
+    def restore(self, top: TopRow) -> None:
+        """Take over all that a store has of the query besides its state and clock."""
+        self.emitted, self.status, self.error, self.born = top.emitted, top.status, top.error, top.born
+        self.failure, self.skipped = read_failure(top.failure), top.skipped
 
     @property
     def name(self) -> str:

@@ -9,15 +9,15 @@ time, years ago, would keep a whole app from a new Python).
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from checkpoint.code import OtherCode, makers
 from checkpoint.codec import decode, encode
 from checkpoint.salvage import holds_unreadable
-from hosting.edit import load_forgiving
+from hosting.edit import begun_afresh, load_forgiving
 from hosting.event_clock import EventClock
-from hosting.failure import read_failure
+from hosting.letters import begin_anew
 from hosting.own_clocks import sources_of
 from hosting.reorder import WAITING
 from hosting.spoilt import unloadable
@@ -27,6 +27,7 @@ from reliable_rx.errors import QueryDisposed, described
 from reliable_rx.event_time import EventTime
 from reliable_rx.interrupts import let_through
 from reliable_rx.limits import Limits
+from reliable_rx.plan import Plan
 from reliable_rx.rows import Loader, Report, Row, Signature, units
 from reliable_rx.subject import Address
 
@@ -40,10 +41,13 @@ Rows = list[tuple[Any, Any]]
 class Suspended:
     """A query that is kept as it was stored."""
 
-    __slots__ = ("content", "engine", "epoch", "name", "saved", "top", "why")
+    __slots__ = ("code", "content", "engine", "epoch", "name", "saved", "top", "why")
 
-    def __init__(self, engine: QueryEngine, name: str, top: TopRow, content: bytes, why: str) -> None:
+    def __init__(
+        self, engine: QueryEngine, name: str, top: TopRow, content: bytes, why: str, code: tuple[bytes, Limits] | None
+    ) -> None:
         self.engine, self.name, self.top, self.content, self.why = engine, name, top, content, why
+        self.code = code
         self.epoch = engine.epoch
         self.saved: Any = True
 
@@ -70,6 +74,10 @@ class Suspended:
     def emitted(self) -> int:
         return self.top.emitted
 
+    @property
+    def error(self) -> Exception | None:
+        return self.top.error
+
 
 class SuspendedQueries(dict[str, Suspended]):
     """Those of an engine by name, and what loading a store of another interpreter needs and finds out."""
@@ -80,6 +88,10 @@ class SuspendedQueries(dict[str, Suspended]):
         self.declared: dict[str, Create] = {}
         """What the app declares, by which stored queries are taken over."""
         self.taken_over: list[str] = []
+        self.anew: list[str] = []
+        """Those that are suspended since this store was opened."""
+        self.may_be_left: Callable[[str], bool] = lambda name: True
+        """Whether a query may be suspended: a command leaves those alone that it is not about."""
         self.other_code: OtherCode | None = None
         self.watermarks: dict[str, Any] = {}
         self.spoilt: dict[str, Exception] = {}
@@ -100,15 +112,60 @@ class SuspendedQueries(dict[str, Suspended]):
     def resume(self, standing: Standing, turn: Create) -> bool:
         """Let *standing*, just created, go on where the suspended query of its name was; False if it cannot.
 
-        It has missed what came since it was suspended.
+        It has missed what came since it was suspended. One that has ended has ended, unless it is edited.
         """
         kept = self.pop(turn.name)
         self.engine.forget(kept)
         if kept.status == RUNNING and (turn.clock is None) == (kept.clock is None):
             resume(self.engine, kept, standing, turn)
             return True
+        if kept.status != RUNNING and not self.is_edited(kept, turn):
+            resume(self.engine, kept, standing, turn)
+            return True
+        if kept.status != RUNNING:
+            self.engine.reports[turn.name] = begun_afresh(self.engine, kept, standing)
+            if kept.error is not None:
+                self.engine.revived[turn.name] = described(kept.error)
+            begin_anew(self.engine, turn.name)
         self.engine.retired.put(turn.name, kept.emitted)
         return False
+
+    def is_edited(self, kept: Suspended, turn: Create) -> bool:
+        """Whether *turn* creates another query than *kept*: where its code cannot be read nobody can tell."""
+        return turn.plan != kept.top.plan and self.code_of(kept) is not None
+
+    def code_of(self, kept: Suspended) -> Plan | None:
+        """Return the plan of a suspended query; None if its code cannot be loaded here."""
+        plans, stored = self.engine.plans, self.engine.plans.stored
+        try:
+            plans.stored = stored if kept.code is None else {**stored, kept.top.plan: kept.code}
+            return plans.find(kept.top.plan)
+        except BaseException as error:  # reading a query calls what its author wrote
+            let_through(error)
+            if isinstance(error, OtherCode):
+                kept.why = error.what
+            return None
+        finally:
+            plans.stored = stored
+
+    def creation_of(self, kept: Suspended, time: float) -> Create | None:
+        """Return the turn by which a suspended query goes on with its own code; None if that cannot be loaded here."""
+        plan, clock = self.code_of(kept), None
+        if plan is None or kept.top.name in self.declared:
+            return None
+        if kept.clock is not None and kept.status == RUNNING:
+            try:
+                watermark = Taking({}).reading(lambda: decode(kept.content))[-1]
+                clock = decode(watermark[0])
+            except BaseException as error:  # as above
+                let_through(error)
+                return None
+        top = kept.top
+        return Create(top.name, top.plan, plan, top.keys, top.policy, plan.limits, time, clock)
+
+    def plans(self) -> dict[str, tuple[bytes, Limits]]:
+        """Return the code of those that are suspended, as it was stored."""
+        return {each.top.plan: each.code for each in self.values() if each.code is not None}
 
     def drop(self, name: str) -> None:
         """Forget a suspended query, and end its stream if it had not ended; its ids go on."""
@@ -214,8 +271,7 @@ def take_over(engine: QueryEngine, loader: Taking, top: TopRow) -> bool:
 
 def _standing_of(engine: QueryEngine, turn: Create, top: TopRow) -> Standing:
     standing = Standing(turn.code, engine, turn.name, policy=turn.policy, keys=turn.keys)
-    standing.emitted, standing.status, standing.error, standing.born = top.emitted, top.status, top.error, top.born
-    standing.failure, standing.skipped = read_failure(top.failure), top.skipped
+    standing.restore(top)
     engine.standing[turn.name] = standing
     return standing
 
@@ -255,15 +311,17 @@ def suspend(engine: QueryEngine, loader: Taking, top: TopRow, rows: Mapping[str,
             del rows[table][key]
     watermark = engine.suspended.watermarks.get(top.clock[0]) if top.clock is not None else None
     content = encode((top.row, inside, waiting, dict(loader.signatures), watermark))
-    suspended = Suspended(engine, top.name, top._replace(row=None), content, why)
+    suspended = Suspended(engine, top.name, top._replace(row=None), content, why, engine.plans.stored.get(top.plan))
     engine.suspended[top.name] = suspended
+    engine.suspended.anew.append(top.name)
     engine.touch(suspended)
 
 
 def load_suspended(engine: QueryEngine, rows: Iterable[tuple[Any, Any]]) -> None:
     """Put the suspended queries of a store back."""
     for key, (top, content, why) in rows:
-        engine.suspended[key[1]] = Suspended(engine, key[1], TopRow(*top), content, why)
+        row = TopRow(*top)
+        engine.suspended[key[1]] = Suspended(engine, key[1], row, content, why, engine.plans.stored.get(row.plan))
 
 
 def resume(engine: QueryEngine, kept: Suspended, standing: Standing, turn: Create) -> None:
@@ -274,7 +332,7 @@ def resume(engine: QueryEngine, kept: Suspended, standing: Standing, turn: Creat
     loader.forgiving[turn.name] = loader.report
     loader.lenient = holds_unreadable((state, inside))
     top = kept.top._replace(row=state)
-    standing.born, standing.emitted = top.born, top.emitted
+    standing.restore(top)
     engine.standing[turn.name] = standing
     engine.moving = True
     try:
@@ -283,7 +341,7 @@ def resume(engine: QueryEngine, kept: Suspended, standing: Standing, turn: Creat
         loader.finish()
     finally:
         engine.moving = False
-    if standing.clock is not None:
+    if standing.clock is not None and standing.status == RUNNING:
         for key, (_, entries) in waiting:
             standing.clock.waiting.load(key[2], entries, standing.clock.clock)
         standing.clock.waiting.loaded()

@@ -93,7 +93,7 @@ def test_a_query_of_a_script_is_restarted_and_disposed_of(tmp_path: Path, which:
     done = command(tmp_path, "tail", "store", "seen", "--app", "script.py")
     values = [line.split("\t")[-1] for line in done.stdout.splitlines()]
     assert values[-2:] == ["1", "2"], "without state, with the next events"
-    done = command(tmp_path, "dispose", "store", "seen", "--app", "script.py", count=6)
+    done = command(tmp_path, "dispose", "store", "seen", "--yes", "--app", "script.py", count=6)
     assert done.returncode == 0, done.stderr
     done = command(tmp_path, "restart", "store", "seen", "--app", "script.py", count=6)
     assert (done.returncode, "has no query 'seen'" in done.stderr) == (2, True), done.stderr

@@ -154,6 +154,57 @@ def test_what_the_app_does_not_declare_is_suspended(app: App) -> None:
     assert app.run(version, 19, "stop", "made")["streams"]["made"][-1] == [12, 102.5]
 
 
+ENDED = ("failed", "taken", "summed")
+
+
+@pytest.mark.parametrize("left", [",".join(ENDED), at_each_commit("")], ids=["those that have ended", "all"])
+def test_who_is_left_undeclared_for_a_while_is_what_it_was(app: App, left: str) -> None:
+    """An app that another interpreter runs does not declare some queries, stops, and does so again.
+    Back at home all of them stand where they stood: with end, error, place, trace and skipped events."""
+    version = others()[-1]
+    before = app.run(HERE, 12, "stop", "made")
+    names = left or ",".join(each for each in before["status"])
+    app.run(version, 12, "stop", f"without={names}")
+    app.run(version, 12, "stop", f"without={names}")
+    back = app.run(HERE, 12, "kill", "made")
+    assert back["ends"] == before["ends"]
+    assert {**back["streams"], "functions": 0} == {**before["streams"], "functions": 0}
+    assert [each for each in back["incidents"] if each.startswith("suspended")] == []
+    on = app.run(HERE, 16, "stop", "made")
+    for name in (*ENDED, *(["scan", "groups", "windows", "timed", "skipping", "made"] if not left else [])):
+        assert on["streams"][name][: len(before["streams"][name])] == before["streams"][name]
+        if name in ENDED:
+            assert (on["streams"][name], on["ends"][name]) == (before["streams"][name], before["ends"][name]), name
+    assert on["streams"]["scan"][-1] == [15, 376]
+
+
+@left_to_commits
+def test_the_interpreter_that_made_it_wakes_what_another_has_suspended(app: App) -> None:
+    """Nobody declares it: it goes on from its state, and it is told that it has missed something."""
+    version = others()[-1]
+    app.run(HERE, 10, "stop", "made")
+    app.run(version, 12)
+    said = app.run(HERE, 14, "kill")
+    assert said["streams"]["made"][9:] == [[9, 50.0], [10, 62.5], [11, 76.0]]
+    assert any("no longer suspended: 'made'" in each and "missed" in each for each in said["warnings"])
+    assert [each for each in said["incidents"] if each.startswith("suspended")] == []
+    assert app.run(HERE, 15)["streams"]["made"][12:] == [[12, 90.5]]
+
+
+@left_to_commits
+@pytest.mark.parametrize("command", ["dispose", "restart"])
+def test_a_command_leaves_alone_what_it_is_not_about(app: App, command: str) -> None:
+    """A command of another interpreter that would suspend other queries is refused, and changes nothing."""
+    version = others()[-1]
+    before = app.run(HERE, 10, "stop", "made")
+    told = app.python(version, "-m", "hosting.cli", command, str(app.store), "made", "--yes")
+    assert (told.returncode, "this would suspend 'map'" in told.stderr) == (1, True), told.stderr
+    assert f"Python {HERE} (this is {version})" in told.stderr
+    back = app.run(HERE, 10, "stop", "made")
+    assert (back["ends"], back["streams"]) == (before["ends"], before["streams"])
+    assert back["warnings"] == []
+
+
 @left_to_commits
 def test_looking_needs_no_code(app: App) -> None:
     """`inspect` and `tail` of another interpreter show all that is data, also behind a kill."""

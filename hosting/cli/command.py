@@ -132,14 +132,12 @@ def add_mend(commands: Commands) -> None:
         each.add_argument("store", type=kind, metavar="STORE", help=where)
         each.add_argument("query", metavar="QUERY", help="the name of the query")
         each.add_argument("--app", metavar="MODULE:APP", help="needed behind a crash, and for classes; or the script")
+        each.add_argument("--yes", action="store_true", help="do not ask before the state of one that runs is dropped")
         if help is restart:
-            each.add_argument(
-                "--yes", action="store_true", help="do not ask before the state of one that runs is dropped"
-            )
             each.add_argument("--group", metavar="G", help="the name of the group (default: the only one there)")
             each.set_defaults(call=group_commands.restart)
         else:
-            each.set_defaults(call=lambda a: mend.dispose(a.store, a.query, app=a.app))
+            each.set_defaults(call=lambda a: mend.dispose(a.store, a.query, app=a.app, yes=a.yes))
 
 
 def add_holders(commands: Commands) -> None:

@@ -42,8 +42,7 @@ def restart(directory: Path, query: str, *, app: str | None, yes: bool) -> int:
             raise BadUsage(
                 f"{query!r} is suspended, as its code cannot be loaded here; declare it in an app and start that"
             )
-        if standing.status not in (FAILED, COMPLETED) and not yes and not agreed(f"drop the state of {query!r}?"):
-            raise BadUsage(f"{query!r} is {standing.status}, with a state that a restart drops; say --yes to drop it")
+        check_consent(query, standing.status, "a restart", yes=yes)
         before = standing.status if standing.error is None else f"{standing.status} with {described(standing.error)}"
         failed = ended_with_an_error(evaluator)
         evaluator.restart(query)
@@ -56,28 +55,47 @@ def restart(directory: Path, query: str, *, app: str | None, yes: bool) -> int:
         also = f"; so do those that failed with it: {', '.join(others)}" if others else ""
         return f"{query} was {before}; it runs again, without state, from id {after.emitted:,} on{also}"
 
-    return change(directory, query, app, act)
+    return change(directory, query, app, act, may_be_left=lambda name: False)
 
 
 def ended_with_an_error(evaluator: QueryEvaluator) -> set[str]:
     return {name for name, each in evaluator.engine.standing.items() if each.status == FAILED}
 
 
-def dispose(directory: Path, query: str, *, app: str | None) -> int:
-    """End *query* and forget its state; its stream stays readable."""
+def dispose(directory: Path, query: str, *, app: str | None, yes: bool) -> int:
+    """End *query* and forget its state; its stream stays readable.
+
+    One that has not ended has a state to lose: then it is asked, and *Raises* `BadUsage` without consent.
+    """
 
     def act(evaluator: QueryEvaluator) -> str:
-        readers = readers_of(evaluator.engine, query)
+        engine = evaluator.engine
+        there = engine.standing.get(query) or engine.suspended[query]
+        check_consent(query, there.status, "a disposal", yes=yes)
+        readers = readers_of(engine, query)
         evaluator.dispose(query)
         ends = f"; it has ended for those that read it: {', '.join(readers)}" if readers else ""
         anew = "an app that still declares it creates it anew when it starts"
         return f"{query} is disposed of, its stream stays{ends}; {anew}"
 
-    return change(directory, query, app, act)
+    return change(directory, query, app, act, may_be_left=query.__eq__)
 
 
-def change(directory: Path, query: str, app: str | None, act: Callable[[QueryEvaluator], str]) -> int:
-    with opened(directory, app) as evaluator:
+def check_consent(query: str, status: str, what: str, *, yes: bool) -> None:
+    """*Raises* `BadUsage` if *query* has a state to lose, and nobody agrees to that."""
+    if status not in (FAILED, COMPLETED) and not yes and not agreed(f"drop the state of {query!r}?"):
+        raise BadUsage(f"{query!r} is {status}, with a state that {what} drops; say --yes to drop it")
+
+
+def change(
+    directory: Path,
+    query: str,
+    app: str | None,
+    act: Callable[[QueryEvaluator], str],
+    *,
+    may_be_left: Callable[[str], bool],
+) -> int:
+    with opened(directory, app, may_be_left) as evaluator:
         engine = evaluator.engine
         if query not in engine.standing and query not in engine.suspended:
             raise BadUsage(f"the store has no query {query!r}; {there_are(engine.standing, query)}")
@@ -88,8 +106,11 @@ def change(directory: Path, query: str, app: str | None, act: Callable[[QueryEva
 
 
 @contextmanager
-def opened(directory: Path, where: str | None) -> Iterator[QueryEvaluator]:
-    """Open the store in *directory* with nothing but its sources. *Raises* `BadUsage`, `StoreOwned`."""
+def opened(directory: Path, where: str | None, may_be_left: Callable[[str], bool]) -> Iterator[QueryEvaluator]:
+    """Open the store in *directory* with nothing but its sources; suspend only queries that *may be left*.
+
+    *Raises* `BadUsage`, `StoreOwned`, and `CheckpointRefused` where others would be suspended.
+    """
     stored_in(directory)
     reach(str(Path.cwd()))
     app = App() if where is None else load_for_store(where)
@@ -97,9 +118,10 @@ def opened(directory: Path, where: str | None) -> Iterator[QueryEvaluator]:
     with (
         log_nothing(),
         SqliteStore(directory) as store,
-        closing(app.bare(store, buffer_events_max=NEVER_FULL)) as evaluator,
+        closing(only_turns(app, store)) as evaluator,
     ):
         evaluator.reporter.hand_on(earlier)
+        evaluator.engine.suspended.may_be_left = may_be_left
         try:
             evaluator.start()
             evaluator.declared.update(

@@ -70,6 +70,7 @@ def restart_in(found: Found, section: Section, place: Place, store: Store, query
     """Restart *query* at *place* if it has failed there, and have the group forget that; return what was done."""
     with closing(section.bare(place, store, buffer_events_max=NEVER_FULL, background=False)) as evaluator:
         evaluator.reporter.hand_on([])
+        evaluator.engine.suspended.may_be_left = lambda name: False
         evaluator.start()
         standing = evaluator.engine.standing.get(query)
         if standing is None or standing.status != FAILED:
