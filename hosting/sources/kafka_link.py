@@ -143,6 +143,8 @@ class Link:
         while not self._offsets.settled and time.monotonic() < deadline and not self._readers:
             self._offsets.begin(consumer, at_once=True)
             consumer.poll(PAUSED_POLL_S)
+        if not self._offsets.settled and not self._readers:
+            self._offsets.give_up(COMMIT_AT_CLOSE_S)
 
     def _polled(self, consumer: Consumer) -> list[Message]:
         paused = any(reader.paused for reader in self._assigned.values())

@@ -58,6 +58,14 @@ class Offsets:
         except KafkaException as error:
             self.ended(error.args[0], offsets)
 
+    def give_up(self, waited_s: float) -> None:
+        """Tell that the brokers' tools show an older position: nothing is asked any more."""
+        LOG.warning(
+            "topic %s: brokers have not taken the last offsets of group %s within %g s; tools show older ones until "
+            "the next run commits, and nothing is read twice for it",
+            self.topic, self.group, waited_s,
+        )  # fmt: skip
+
     def ended(self, error: KafkaError | None, offsets: Sequence[TopicPartition]) -> None:
         """Take the broker's answer; what it refused is due again, unless something newer is."""
         self._under_way = False

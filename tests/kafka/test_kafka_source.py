@@ -13,6 +13,7 @@ import pytest
 from confluent_kafka import Consumer, KafkaError, TopicPartition
 from kafka_cluster import PARTITIONS, Cluster, eventually, fetch, read
 
+from hosting.sources import kafka_link
 from hosting.sources.kafka import KafkaRecord, KafkaSource
 from hosting.sources.kafka_link import Link
 from hosting.sources.kafka_offsets import Offsets
@@ -312,6 +313,32 @@ def test_a_refused_commit_is_due_again_unless_a_newer_one_is(caplog: pytest.LogC
     offsets.ended(None, [TopicPartition("t", 0, 5), TopicPartition("t", 1, 7)])
     assert offsets.settled
     assert len(caplog.records) == 1 and "not committed yet" in caplog.text
+
+
+@pytest.mark.parametrize("answered", [True, False])
+def test_offsets_that_are_given_up_at_the_end_are_told_of(
+    answered: bool, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Brokers that do not answer hold the end up for a while only, and it is told that their tools are behind."""
+    monkeypatch.setattr(kafka_link, "COMMIT_AT_CLOSE_S", 30.0 if answered else 0.02)
+    offsets = Offsets("t", "g", 0.0)
+    link = Link("t", {}, offsets, records_max=10)
+
+    class Broker:
+        taken: list[TopicPartition]
+
+        def commit(self, *, offsets: list[TopicPartition], asynchronous: bool) -> None:
+            self.taken = offsets
+
+        def poll(self, timeout_s: float) -> None:
+            if answered:
+                offsets.ended(None, self.taken)
+
+    offsets.note(0, 5)
+    with caplog.at_level(logging.WARNING, "reliable_rx"):
+        link._commit_rest(cast(Any, Broker()))
+    told = [record.getMessage() for record in caplog.records]
+    assert len(told) == (not answered) and all("have not taken the last offsets of group g" in each for each in told)
 
 
 # -- brokers that do not answer
