@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
-from reliable_rx.errors import text_of
+from reliable_rx.errors import text_of, type_of
 from reliable_rx.testing.marbles import COMPLETED, ERROR, NEXT, Timed
 from reliable_rx.testing.virtual_time import RUNNERS, Build, Runner, Streams, run_plain
 
@@ -65,9 +65,10 @@ def compare(name: str, streams: Streams, expected: Sequence[Timed], actual: Sequ
 
 
 def comparable(each: Timed) -> tuple[Any, ...]:
-    """What must be equal: the type as well (1 is not True), errors by type and text."""
-    value = text_of(each.value) if isinstance(each.value, BaseException) else Content(each.value)
-    return (round(each.time_s, 6), each.kind, type(each.value), value)
+    """What must be equal: the type as well (1 is not True), errors by type and text, also where they are stored."""
+    if isinstance(each.value, BaseException):
+        return (round(each.time_s, 6), each.kind, type_of(each.value), text_of(each.value))
+    return (round(each.time_s, 6), each.kind, type(each.value), Content(each.value))
 
 
 class Content:
