@@ -282,3 +282,14 @@ def test_holders_of_a_stopped_store_are_listed_and_let_go(tmp_path: Any, capsys:
         host.feed(MORE)
         assert not host.waits and host.evaluator.stream("same").next_id == len(host.numbers)
         host.evaluator.close()
+
+
+def test_who_is_not_there_yet_is_absent_whoever_else_is() -> None:
+    """Of those that a checkpoint knows the ones that are declared are here, and each other one is waited for."""
+    with QueryEvaluator(MemoryStore(), background=False) as evaluator:
+        evaluator.source("n", ListSource([1]))
+        evaluator.create("q", rx.source("n").map(str))
+        evaluator.start()
+        stream, known = evaluator.stream("q"), dict.fromkeys(("sink here", "far", "sink gone"), 0)
+        evaluator.holders.restore(stream, known, sinks=frozenset({"sink here"}))
+        assert stream.absent.keys() == {"far", "sink gone"} and stream.holders.keys() >= known.keys()

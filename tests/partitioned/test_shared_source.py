@@ -362,3 +362,19 @@ def test_misuse_is_refused() -> None:
     view.open("0", 0)
     with pytest.raises(ValueError, match="close that reader first"):
         view.open("0", 0)
+
+
+def test_one_fetches_at_a_time() -> None:
+    """Another is not kept waiting: it is told that there may be more, and woken when the first is done."""
+    source = SharedSource(ListSource([1, 2, 3]))
+    reader = source.open("0", 0)
+    partition, found = source._partitions["0"], []
+    partition.fetching.acquire()
+    thread = threading.Thread(target=lambda: found.append(partition.fetch(10)))
+    thread.start()
+    thread.join(10)
+    refused = list(found), partition.refused
+    partition.fetching.release()
+    thread.join()
+    reader.close()
+    assert refused == ([True], True)
