@@ -11,6 +11,7 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import os
+import time
 import weakref
 from collections.abc import Callable
 from pathlib import Path
@@ -18,6 +19,8 @@ from typing import Protocol
 
 from checkpoint.ownership import tell_of_forks
 from reliable_rx.errors import CheckpointRefused, StoreOwned
+
+LOOKED_AT_MAX, LOOKED_AT_S = 3, 0.005
 
 
 class Disk(Protocol):
@@ -121,6 +124,37 @@ def make_directory(directory: Path) -> None:
         _sync(path.parent)
 
 
+def lock_owner(directory: Path) -> str | None:
+    """Return the process that owns *directory*, as it is called where it runs; empty if none does.
+
+    None if that cannot be asked. It is asked for a moment's shared lock, which who comes to own it waits out: process
+    ids say nothing of a process in another container, or of one that is dead and not waited for.
+    """
+    try:
+        descriptor = os.open(directory / "lock", os.O_RDONLY | os.O_CLOEXEC)
+    except OSError:
+        return None
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        fcntl.flock(descriptor, fcntl.LOCK_UN)
+        return ""
+    except BlockingIOError:
+        return os.pread(descriptor, 32, 0).decode(errors="replace").strip()
+    except OSError:
+        return None
+    finally:
+        os.close(descriptor)
+
+
+def _lock(descriptor: int) -> None:
+    """Take the lock, also if somebody is just looking. *Raises* `BlockingIOError`."""
+    for _ in range(LOOKED_AT_MAX):
+        with contextlib.suppress(BlockingIOError):
+            return fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        time.sleep(LOOKED_AT_S)
+    return fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+
+
 class DirectoryLock:
     """Own a directory until `release` or the end of the process.
 
@@ -134,7 +168,7 @@ class DirectoryLock:
     def __init__(self, directory: Path) -> None:
         self._descriptor = os.open(directory / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
-            fcntl.flock(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            _lock(self._descriptor)
         except BlockingIOError:
             pid = os.pread(self._descriptor, 32, 0).decode(errors="replace").strip()
             os.close(self._descriptor)

@@ -33,7 +33,10 @@ def blamed(raised: BaseException) -> Exception:
 
 
 class Guard:
-    """Marks an evaluator as broken when an interrupt leaves it half way: it must neither go on nor be saved."""
+    """Marks an evaluator as broken when an interrupt leaves it half way: it must neither go on nor be saved.
+
+    An error that ends its loop is told, since nobody may wait for the thread that it ends.
+    """
 
     def __init__(self, evaluator: QueryEvaluator) -> None:
         self.evaluator = evaluator
@@ -41,5 +44,7 @@ class Guard:
     def __enter__(self) -> None: ...
 
     def __exit__(self, kind: type[BaseException] | None, raised: BaseException | None, trace: Any) -> None:
-        if raised is not None and not isinstance(raised, Exception) and self.evaluator.broken is None:
+        if isinstance(raised, Exception):
+            self.evaluator.reporter.halted(raised)
+        elif raised is not None and self.evaluator.broken is None:
             self.evaluator.broken = raised

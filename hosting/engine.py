@@ -163,7 +163,7 @@ class QueryEngine(Delivery, TimeMoves):
             self.settle()
         if self.over:
             complete(self)
-        self.event = None
+        self.event = self.turn = None
         return list(self.outputs.values())
 
     # -- turns

@@ -257,7 +257,7 @@ class QueryEvaluator(Looking):
 
     def start(self) -> None:
         """Recover what the store has, then create what was declared and is not there yet."""
-        with self.lock:
+        with self.lock, self.working:
             check_open(closed=self.closed)
             if self.started:
                 self._raise_failures()

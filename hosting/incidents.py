@@ -14,7 +14,7 @@ from __future__ import annotations
 import logging
 import threading
 import time as wall
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, replace
 
 from checkpoint.stored_errors import TRACE_CHARACTERS_MAX, trace_of
@@ -65,6 +65,7 @@ class Incidents:
         self._lock = threading.Lock()
         self._open: dict[tuple[str, str], Incident] = {}
         self._logged: dict[tuple[str, str], float] = {}
+        self._lasting: set[tuple[str, str]] = set()
         self._left_out = 0
 
     def report(
@@ -86,6 +87,7 @@ class Incidents:
         trace = printable(trace if error is None else trace_of(error), TRACE_CHARACTERS_MAX)
         now = self._clock()
         with self._lock:
+            level = logging.ERROR if key in self._lasting else level
             before = self._open.get(key)
             if before is not None:
                 count = before.count + 1
@@ -109,6 +111,20 @@ class Incidents:
         self._logged[key] = now
         return True
 
+    def worst(self, level: str, kinds: Collection[str]) -> bool:
+        """Whether something of *kinds* is open at *level*."""
+        return any(each.level == level and each.kind in kinds for each in self.open())
+
+    def escalate(self, kinds: Collection[str], why: str) -> None:
+        """Make errors of the open warnings of *kinds*, until they are resolved."""
+        with self._lock:
+            found = [(key, each) for key, each in self._open.items() if each.kind in kinds and each.level == "warning"]
+            for key, each in found:
+                self._lasting.add(key)
+                self._open[key] = replace(each, level="error")
+        for _, each in found:
+            LOG.error("%s; %s", each, why)
+
     def share_log(self, logged: dict[tuple[str, str], float]) -> None:
         """Remember in *logged* what was logged when: a host that is made anew after each failure repeats nothing."""
         self._logged = logged
@@ -122,6 +138,7 @@ class Incidents:
             return
         with self._lock:
             closed = self._open.pop(key, None)
+            self._lasting.discard(key)
             self._logged.pop(key, None)
         if closed is not None:
             LOG.info("%s %r %s", kind, subject, now)

@@ -11,6 +11,7 @@ from __future__ import annotations
 import logging
 import time as wall
 from collections.abc import Callable
+from threading import get_ident
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from checkpoint.store import Store
@@ -48,11 +49,13 @@ class Working:
 
     def __init__(self) -> None:
         self.since: float | None = None
+        self.thread = 0
         self._depth = 0
 
     def __enter__(self) -> None:
         self._depth += 1
         if self._depth == 1:
+            self.thread = get_ident()
             self.since = wall.time()
 
     def __exit__(self, *raised: object) -> None:

@@ -12,6 +12,7 @@ import weakref
 from typing import TYPE_CHECKING
 
 from checkpoint.store import Store
+from hosting import hang_watch
 from reliable_rx.errors import StoreOwned
 
 if TYPE_CHECKING:
@@ -30,10 +31,12 @@ def own(evaluator: QueryEvaluator) -> None:
             message = f"another evaluator of this process (pid {os.getpid()}) runs on this store"
             raise StoreOwned(f"{message}; close it first, or give this one a store of its own", owner=os.getpid())
         OWNERS[evaluator.store] = weakref.ref(evaluator)
+    hang_watch.WATCH.add(evaluator)
 
 
 def disown(evaluator: QueryEvaluator) -> None:
     """Let others on the store of *evaluator*, which has been closed."""
+    hang_watch.WATCH.remove(evaluator)
     with LOCK:
         owner = OWNERS.get(evaluator.store)
         if owner is not None and owner() is evaluator:

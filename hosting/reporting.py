@@ -10,7 +10,8 @@ from __future__ import annotations
 import logging
 import sys
 import traceback
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from contextlib import suppress
 from itertools import islice
 from pathlib import Path
 from time import monotonic
@@ -31,8 +32,12 @@ if TYPE_CHECKING:
 
 LOG = logging.getLogger("reliable_rx")
 LOOK_S = 0.25
+STOPPING = frozenset({"sink", "checkpoint", "source waits", "reading", "journal", "stall"})
+"""Kinds that can keep all turns from being taken."""
 NAMED_MAX = 20
 STATUS_S, STATUS_IDLE_S = 1.0, 10.0
+LASTING_S = 300.0
+"""After so long what stops everything is no warning any more, but an error."""
 JOURNAL_S, COMMIT_S = 5.0, 60.0
 """How long the journal makes no turn durable, and a checkpoint is being committed, before that is told."""
 
@@ -61,7 +66,11 @@ class Reporter:
         self._write_at = monotonic() + STATUS_S
         self._look_at = 0.0
         self._stages: dict[str, tuple[int, float]] = {}
+        self._turn_at = -1, monotonic()
         self._hangs = False
+        self.told_hang: Callable[[], object] = lambda: None
+        """Is called from another thread when the loop hangs, and when it goes on."""
+        self._halted: BaseException | None = None
 
     def starting(self) -> None:
         """A start begins, which may take long: `status` is to know of it."""
@@ -89,6 +98,7 @@ class Reporter:
 
     def look(self) -> None:
         """Tell what has happened since the last time."""
+        self._halted = None
         if self.news:
             self._tell_queries()
         if self.evaluator.engine.effects:
@@ -105,6 +115,8 @@ class Reporter:
             self._look_at = now + LOOK_S
             self._tell_stall(now)
             self._tell_waiting()
+            if self.incidents.any_open:
+                self._tell_lasting(now)
             self.evaluator.time.tell(self.evaluator.engine)
             if self._file is not None and now >= self._write_at and not self._hands_on:
                 self._write(self._file, now)
@@ -112,7 +124,7 @@ class Reporter:
 
     def close(self) -> None:
         """The evaluator ends: leave what is open where `status` finds it until the next start."""
-        broken = self.evaluator.broken
+        broken = self.evaluator.broken or self._halted
         if self._file is None or self._has_last_words:
             return
         if broken is not None:
@@ -122,6 +134,19 @@ class Reporter:
             if self.news:
                 self._tell_queries()
             self._file.write({**self._status(), "stopped": True})
+
+    def halted(self, error: Exception) -> None:
+        """A step has raised *error*: nothing happens any more until there is another one."""
+        if isinstance(error, StoreUnavailable) or not self._has_begun:
+            return
+        self._halted, self._written = error, ()
+        if self._file is not None and not self._hands_on:
+            self._file.write({**self._status(), "ended": described(error)})
+
+    @property
+    def halt(self) -> str:
+        """Why the loop takes no turns any more; empty while it does."""
+        return "" if self._halted is None else f"the loop has ended with {described(self._halted)}; run it again"
 
     def last_words(self, error: BaseException) -> None:
         """The process ends because of *error*: log it, and leave it where `status` finds it until the next start."""
@@ -303,6 +328,14 @@ class Reporter:
             else:
                 self.incidents.resolve("source waits", name)
 
+    def _tell_lasting(self, now: float) -> None:
+        """Make errors of the warnings for which no turn has been taken for long."""
+        number = self.evaluator.engine.number
+        if number != self._turn_at[0] or self.incidents.worst("error", STOPPING):
+            self._turn_at = number, now
+        elif now - self._turn_at[1] >= LASTING_S and self.incidents.worst("warning", STOPPING):
+            self.incidents.escalate(STOPPING, f"no turn has been taken for {now - self._turn_at[1]:.0f} s")
+
     def _follow(self, what: str, stage: int | None, now: float, most_s: float) -> None:
         """Tell of *what* if it has been at one *stage* for *most_s*; None: it has nothing to do."""
         before = self._stages.get(what)
@@ -322,15 +355,25 @@ class Reporter:
     def tell_hang(self, seconds: float, thread: int) -> None:
         """From another thread: the loop, in *thread*, has been in one step for so many *seconds*."""
         turn, frame = self.evaluator.engine.turn, sys._current_frames().get(thread)
-        what = type(turn).__name__ if turn is not None else "its start"
-        if isinstance(turn, Events):
-            what = f"{turn.source}/{turn.partition} from event {turn.first:,} on"
-        message = f"one turn has been at work for {seconds:.0f} s ({what}): a function of a query does not return"
+        what = "in no turn): a source, a sink or the disk does not return"
+        if turn is not None:
+            where = f"{turn.source}/{turn.partition} from event {turn.first:,} on" if isinstance(turn, Events) else ""
+            what = f"{where or type(turn).__name__}): a function of a query does not return"
+        message = f"one {'step' if turn is None else 'turn'} has been at work for {seconds:.0f} s ({what}"
         trace = "" if frame is None else "".join(traceback.format_stack(frame))
         self._hangs = True
-        self.incidents.report("stall", "loop", message, level=logging.WARNING, trace=trace)
-        if self._file is not None:
-            self._file.write(self._status())
+        level = logging.ERROR if seconds >= LASTING_S else logging.WARNING
+        self.incidents.report("stall", "loop", message, level=level, trace=trace)
+        with suppress(RuntimeError):  # it goes on, and what is read here grows
+            if self._file is not None:
+                self._file.write(self._status())
+        self.told_hang()
+
+    def tell_hang_over(self) -> None:
+        """From another thread: the loop goes on, or has ended its last step."""
+        self._hangs = False
+        self.incidents.resolve("stall", "loop")
+        self.told_hang()
 
 
 def counted(events: int) -> str:

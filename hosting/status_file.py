@@ -17,6 +17,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, Literal
 
+from checkpoint.files import lock_owner
+
 State = Literal["running", "stopped", "ended", "killed"]
 NAME = "status.json"
 BYTES_MAX = 1 << 16
@@ -86,16 +88,19 @@ def read_status(directory: Path) -> dict[str, Any] | None:
         found = _parsed(content)
         if found is not None:
             is_here = found.get("folder") == inode(directory)  # a copy of the store has a copy of this
-            return {**found, "state": _state(found)} if is_here else None
+            return {**found, "state": _state(directory, found)} if is_here else None
         time.sleep(READ_AGAIN_S)
     return None
 
 
-def _state(found: Mapping[str, Any]) -> State:
+def _state(directory: Path, found: Mapping[str, Any]) -> State:
     if "ended" in found:
         return "ended"
     if "stopped" in found:
         return "stopped"
+    owner = lock_owner(directory)
+    if owner is not None:
+        return "running" if owner == str(found["pid"]) else "killed"
     is_same = _is_alive(found["pid"]) and found.get("began") == began(found["pid"])
     return "running" if is_same else "killed"
 

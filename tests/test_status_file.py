@@ -5,11 +5,14 @@ from __future__ import annotations
 import errno
 import os
 import shutil
+import signal
 import threading
 from pathlib import Path
 
 import pytest
 
+from checkpoint import SqliteStore
+from checkpoint.files import lock_owner
 from hosting.status_file import BYTES_MAX, NAME, StatusFile, read_status
 
 
@@ -83,3 +86,48 @@ def test_a_full_disk_is_told_of(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     file.write({"turns": 3, "text": "x" * 2 * BYTES_MAX})
     found = read_status(tmp_path)
     assert found is not None and found["turns"] == 2
+
+
+def test_a_dead_process_runs_on_nothing(tmp_path: Path) -> None:
+    """The store's lock says it: of a killed child that nobody has waited for, whose id is still taken."""
+    reading, writing = os.pipe()
+    pid = os.fork()
+    if pid == 0:
+        store = SqliteStore(tmp_path)
+        StatusFile(tmp_path).write({"turns": 1})
+        os.write(writing, b"!")
+        signal.pause()
+        store.close()
+        os._exit(0)
+    try:
+        os.read(reading, 1)
+        assert state(tmp_path) == "running"
+    finally:
+        os.kill(pid, signal.SIGKILL)
+        os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT)
+    try:
+        assert state(tmp_path) == "killed", "it is dead, and its id is not free yet"
+    finally:
+        os.waitpid(pid, 0)
+        os.close(reading)
+        os.close(writing)
+
+
+def test_to_look_keeps_nobody_out(tmp_path: Path) -> None:
+    """While others ask again and again who owns a store, it can be opened."""
+    SqliteStore(tmp_path).close()
+    done = threading.Event()
+
+    def look() -> None:
+        while not done.is_set():
+            lock_owner(tmp_path)
+
+    looking = threading.Thread(target=look)
+    looking.start()
+    try:
+        for _ in range(20):
+            with SqliteStore(tmp_path):
+                assert lock_owner(tmp_path) == str(os.getpid())
+    finally:
+        done.set()
+        looking.join()

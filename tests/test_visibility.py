@@ -194,8 +194,8 @@ ARMED["journal.before_commit"] = wait
     Fault(
         "a function does not return", "stall", "loop", "warning",
         """
-import hosting.cli.display
-hosting.cli.display.HANG_S = 0.3
+import hosting.hang_watch
+hosting.hang_watch.HANG_S = 0.3
 
 
 def endless(i):

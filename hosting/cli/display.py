@@ -23,8 +23,6 @@ from hosting.statistics import QueryFigures, Statistics
 LIVE_INTERVAL_S = 0.5
 PLAIN_INTERVAL_S = 2.0
 SHOWN_MAX = 16
-HANG_S = 10.0
-"""How long one step of the loop is at work before that is told."""
 ASK_S = 0.25
 """How long the display waits for a sample: a longer turn is shown at the next line."""
 
@@ -268,7 +266,7 @@ class Monitor:
 
     It is made in the thread of the loop, which takes the samples itself, between two turns and when asked: a thread
     that waits for the lock of a busy loop waits long. What is shown was taken just then, or as soon as the turn at work
-    is over. A loop that is in one step for `HANG_S` is told of.
+    is over.
     """
 
     def __init__(self, evaluator: QueryEvaluator, view: View) -> None:
@@ -277,7 +275,6 @@ class Monitor:
         self.wanted = False
         self.latest = self.shown = sample(evaluator)
         self.done, self.taken = threading.Event(), threading.Event()
-        self.loop = threading.get_ident()
         self.thread = threading.Thread(target=self._watch, name="display", daemon=True)
 
     def serve(self) -> None:
@@ -288,10 +285,7 @@ class Monitor:
             self.taken.set()
 
     def _watch(self) -> None:
-        while not self.done.wait(min(self.view.interval_s, HANG_S)):
-            since = self.evaluator.working.since
-            if since is not None and (at_work_s := time.time() - since) >= HANG_S:
-                self.evaluator.reporter.tell_hang(at_work_s, self.loop)
+        while not self.done.wait(self.view.interval_s):
             self._ask()
             if self.latest is not self.shown and not self.done.is_set():
                 self.view.show(self.latest, self.shown)

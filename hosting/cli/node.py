@@ -33,6 +33,8 @@ from hosting.positions import Point
 
 LOOK_S = 0.5
 SHOWN_MAX = 32
+HANDING_OVER_S = 10.0
+"""How long it is handed over before it is told what is not."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,7 +87,7 @@ def run_node(where: str, settings: Settings) -> int:
                     if stop.asked.wait(LOOK_S):
                         say("handing everything over; Ctrl-C again to stop at once")
                         node.stop()
-                        running.join()
+                        hand_over(node, running)
         except KeyboardInterrupt:
             complain("stopped without handing over; the others take over after a session")
             flush()
@@ -99,6 +101,19 @@ def run_node(where: str, settings: Settings) -> int:
     for line in failing(node):
         complain(line)
     return FAILED if node.failing else 0
+
+
+def hand_over(node: Node, running: Running) -> None:
+    """Wait until everything is given back, and name what is not."""
+    while True:
+        running.join(HANDING_OVER_S)
+        if not running.is_alive():
+            return
+        left = sorted(map(str, node.agents))
+        more = f" and {len(left) - SHOWN_MAX:,} more" if len(left) > SHOWN_MAX else ""
+        complain(f"still waiting for {', '.join(left[:SHOWN_MAX]) or 'the group'}{more}")
+        for line in failing(node):
+            complain(line)
 
 
 class Running(threading.Thread):

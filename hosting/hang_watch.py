@@ -1,0 +1,103 @@
+"""Watch over the loops of a process: one that is in the same step for long is told, by whichever host it runs in.
+
+A loop that hangs cannot say so itself. One daemon thread looks at all evaluators of the process that work in real
+time; it begins with the first that starts, ends with the last that is closed or gone, and keeps none alive. Rejected: a
+thread per evaluator (a node has thousands), and the displays (a program has none).
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import threading
+import time
+import weakref
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from hosting.evaluator import QueryEvaluator
+
+LOG = logging.getLogger("reliable_rx")
+HANG_S = 10.0
+"""How long one step of a loop is at work before that is told."""
+LOOK_S = 1.0
+Stage = tuple[float, int]
+"""Since when a loop is at work, and at which turn it is."""
+
+
+class HangWatch:
+    """Looks at the evaluators that it was given, once a second."""
+
+    def __init__(self) -> None:
+        self._changed = threading.Condition()
+        self._watched: dict[int, weakref.ref[QueryEvaluator]] = {}
+        self._stages: dict[int, tuple[Stage, float]] = {}
+        self._hanging = set[int]()
+        self._thread: threading.Thread | None = None
+
+    def add(self, evaluator: QueryEvaluator) -> None:
+        """Watch *evaluator*, if it works beside other threads."""
+        if not evaluator.journal_worker.threaded:
+            return
+        key = id(evaluator)
+        with self._changed:
+            self._watched[key] = weakref.ref(evaluator, lambda gone: self._drop(key))
+            if self._thread is None:
+                self._thread = threading.Thread(target=self._run, name="hang watch", daemon=True)
+                self._thread.start()
+
+    def remove(self, evaluator: QueryEvaluator) -> None:
+        """Watch *evaluator* no more."""
+        self._drop(id(evaluator))
+
+    def _drop(self, key: int) -> None:
+        with self._changed:
+            self._watched.pop(key, None)
+            self._stages.pop(key, None)
+            self._hanging.discard(key)
+            if not self._watched:
+                self._changed.notify_all()
+
+    def _run(self) -> None:
+        while True:
+            with self._changed:
+                if self._watched:
+                    self._changed.wait(min(LOOK_S, HANG_S / 4))
+                if not self._watched:
+                    self._thread = None
+                    return
+                found = list(self._watched.items())
+            for key, each in found:
+                try:
+                    self._look(key, each())
+                except Exception:
+                    LOG.warning("a loop could not be looked at", exc_info=True)
+
+    def _look(self, key: int, evaluator: QueryEvaluator | None) -> None:
+        if evaluator is None:
+            return
+        since, now = evaluator.working.since, time.monotonic()
+        stage = None if since is None else (since, evaluator.engine.number)
+        known = self._stages.get(key)
+        if stage is None or known is None or known[0] != stage:
+            if key in self._hanging:
+                self._hanging.discard(key)
+                evaluator.reporter.tell_hang_over()
+            if stage is not None:
+                self._stages[key] = stage, now
+            return
+        if now - known[1] < HANG_S or (evaluator.recovery is None and evaluator.engine.turn is None):
+            return  # what a start loads may be much
+        self._hanging.add(key)
+        evaluator.reporter.tell_hang(now - known[1], evaluator.working.thread)
+
+
+WATCH = HangWatch()
+
+
+def _after_fork() -> None:
+    global WATCH
+    WATCH = HangWatch()  # its thread is the parent's
+
+
+os.register_at_fork(after_in_child=_after_fork)
