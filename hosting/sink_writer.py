@@ -22,6 +22,7 @@ import traceback
 from collections.abc import Sequence
 from typing import Any
 
+from checkpoint.salvage import Unreadable, unreadable_in
 from hosting.holders import Patience, StreamHolders
 from hosting.sinks.text import error_text
 from hosting.stream import Stream
@@ -38,7 +39,7 @@ from reliable_rx.errors import (
 )
 from reliable_rx.interrupts import let_through
 from reliable_rx.probes import probe
-from reliable_rx.reliable import DeadLetter, Sink, Skipping
+from reliable_rx.reliable import DeadLetter, LateEvent, Sink, Skipping
 
 READ_MAX = 10_000
 LOG = logging.getLogger("reliable_rx")
@@ -53,6 +54,8 @@ class SinkWriter:
         self.stream, self.sink, self.holder, self.on_error = stream, sink, holder, on_error
         self.subject = f"{stream}, {holder}"
         self.position = self.flushed = 0
+        self.old = 0
+        """Below this id are values of earlier runs, which may be unreadable."""
         self.skipped = 0
         self.is_open = self.is_closed = self.lacks_stream = False
         self.trouble: StoreUnavailable | None = None
@@ -86,7 +89,7 @@ class SinkWriter:
 
     def begin(self, stream: Stream, position: int) -> None:
         """Write from id *position* on; ids that the stream no longer has are stepped over, or the sink fails."""
-        self.is_open = True
+        self.is_open, self.old = True, stream.next_id
         self.position = self.flushed = position
         stream.hold(self.holder, position)
         try:
@@ -148,7 +151,7 @@ class SinkWriter:
         while (before := self.position) < stream.visible:
             for segment in stream.read(before, READ_MAX):
                 if segment.values:
-                    self._give(segment.first, segment.values)
+                    (self._give if segment.first >= self.old else self._give_old)(segment.first, segment.values)
                 if segment.ended:
                     self._give_end(segment)
                 self.position = segment.next
@@ -168,6 +171,21 @@ class SinkWriter:
             else:
                 cut = _cut(n, len(part), error)
                 waiting += [(n + cut, part[cut:]), (n, part[:cut])]
+
+    def _give_old(self, first: int, values: Sequence[Any]) -> None:
+        """Write *values* of an earlier run, except for those that cannot be read any more."""
+        begin = 0
+        for place, value in enumerate(values):
+            lost = lost_in(value)
+            if lost is not None:
+                if begin < place:
+                    self._give(first + begin, values[begin:place])
+                begin = place + 1
+                n = self.position = first + place
+                error = ValueRefused(f"id {n:,} cannot be read any more: {lost.kind}: {lost.reason}", n=n)
+                self._step_over(n, n + 1, value, error)
+        if begin < len(values):
+            self._give(first + begin, values[begin:])
 
     def _tried(self, n: int, values: Sequence[Any]) -> Exception | None:
         """Write *values*; return why one of them cannot be written."""
@@ -262,6 +280,21 @@ class SinkWriter:
         remark = getattr(self.sink, "remark", None)
         if isinstance(remark, str) and remark:
             self._incidents.report("sink opened", self.subject, remark, level=logging.WARNING)
+
+
+def lost_in(value: Any) -> Unreadable | None:
+    """Return what of *value* cannot be read any more; a dead letter or late event is told as it is.
+
+    >>> lost_in([1, Unreadable("thing", "it is gone")]), lost_in([1])
+    (<unreadable thing: it is gone>, None)
+    """
+    if isinstance(value, (DeadLetter, LateEvent)):
+        return None
+    try:
+        return next(unreadable_in(value), None)
+    except BaseException as raised:  # values are the user's, and so is what they raise when they are looked into
+        let_through(raised)
+        return None
 
 
 def blames_value(error: Exception) -> bool:

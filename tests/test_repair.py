@@ -143,7 +143,10 @@ def test_turns_that_cannot_be_taken_again(
     hosting(rx.source("sum"), numbers=[1, 2, 3])
     with pytest.raises(ReliableRxError):
         work(folder, clean=True)
-    repaired(folder, "they cannot be taken again: PositionUnavailable", capsys, monkeypatch)
+    out = repaired(folder, "they cannot be taken again: PositionUnavailable", capsys, monkeypatch)
+    assert "stream 'sum': its ids 2 to 3 were used before a crash" in out
+    assert main(["tail", str(folder), "sum"]) == 0
+    assert "2\tunreadable\tvalue of 'sum': it was emitted before a crash" in capsys.readouterr().out
     found = work(folder, clean=True)["sum"]
     assert found[:2] == [1, 3]
     assert [type(each) for each in found[2:]] == [Unreadable, Unreadable, int]

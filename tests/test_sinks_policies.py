@@ -17,6 +17,7 @@ from sinks_world import SinkWorld
 import reliable_rx as rx
 from checkpoint import MemoryStore
 from hosting import App, CallbackSink, JsonLinesSink, ListSource, QueryEvaluator, SqliteTableSink
+from reliable_rx.choices import OnError
 from reliable_rx.errors import CheckpointRefused, LeaseLost, PositionUnavailable, StoreUnavailable, ValueRefused
 from reliable_rx.reliable import DeadLetter
 
@@ -516,3 +517,26 @@ def test_a_value_that_json_can_say_is_written(tmp_path: Path, make: Callable[[Pa
 def test_whatever_happens_each_sink_has_each_id_once(tmp_path: Path, seed: int) -> None:
     """Hostile values, places that fail, crashes, torn tails: by its policy each sink has all, the others all of it."""
     SinkWorld(seed, tmp_path).check()
+
+
+@pytest.mark.parametrize("policy", ["fail", "skip", "dead_letter"])
+def test_what_cannot_be_read_any_more_is_no_value(policy: OnError, tmp_path: Path) -> None:
+    """A sink that comes behind a restart does with it what its policy says, with its own reason: it writes none."""
+    store = MemoryStore()
+
+    def ran(*sinks: JsonLinesSink) -> QueryEvaluator:
+        evaluator = QueryEvaluator(store, background=False)
+        evaluator.source("n", ListSource([1, 2, 3]))
+        evaluator.create("q", rx.source("n").map(lambda n: [n, (i for i in ())] if n == 2 else n))
+        for each in sinks:
+            evaluator.sink("q", each, on_error=policy)
+        with evaluator:
+            evaluator.run()
+            evaluator.checkpoint()
+        return evaluator
+
+    ran()
+    incidents = [str(each) for each in ran(JsonLinesSink(tmp_path / "out")).incidents.open()]
+    lines = [json.loads(line) for line in (tmp_path / "out").read_text().splitlines()]
+    assert [each["value"] for each in lines if "value" in each] == ([1] if policy == "fail" else [1, 3])
+    assert any("id 1 cannot be read any more" in each and "generator" in each for each in incidents), incidents

@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import time
 from pathlib import Path
+from typing import Any
 
 from checkpoint import SqliteStore
+from checkpoint.salvage import Unreadable
 from checkpoint.store import StoreReader
 from hosting.cli.inspect_store import tops
 from hosting.cli.loading import load_for_store, reach, stored_in
@@ -103,9 +105,14 @@ def first_id(store: StoreReader, stream: str, start: int | None, *, follow: bool
 
 
 def show(segment: Output, start: int) -> None:
-    lines = [f"{n}\t{in_json(v)}" for n, v in enumerate(segment.values, segment.first) if n >= start]
+    lines = [f"{n}\t{shown(v)}" for n, v in enumerate(segment.values, segment.first) if n >= start]
     if segment.ended:
         error = segment.error
         what = "completed" if error is None else f"failed\t{described(error)}"
         lines.append(f"{segment.next - 1}\t{what}")
     say_all(lines)
+
+
+def shown(value: Any) -> str:
+    """Return *value* as JSON, or why it cannot be read any more."""
+    return f"unreadable\t{value.kind}: {value.reason}" if isinstance(value, Unreadable) else in_json(value)
