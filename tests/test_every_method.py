@@ -242,7 +242,7 @@ TABLES: dict[str, tuple[list[type], Calls, set[str]]] = {
     "subscription": ([Subscription], SUBSCRIPTION, SUBSCRIPTION_INSIDE),
     "pushed": ([PushedStream], PUSHED, set()),
     "declared": ([Pushed], DECLARED, set()),
-    "app": ([App], APP, set()),
+    "app": ([App], APP, {"bare", "look"}),  # the command line, on a store of its own
     "store": ([SqliteStore, MemoryStore], STORE, STORE_INSIDE),
     "sink": ([JsonLinesSink, SqliteTableSink, CallbackSink], SINK, SINK_INSIDE),
 }
