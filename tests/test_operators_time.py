@@ -286,3 +286,28 @@ def test_a_host_refuses_a_throttle_without_duration() -> None:
     """What RxPY says at the subscription, a host says at once."""
     with pytest.raises(QueryRefused, match="less or equal zero"):
         engine_with(rx.source("s").pipe(ops.throttle_first(0.0)))
+
+
+def test_the_least_window_is_a_window() -> None:
+    """A microsecond is longer than nothing, which is refused."""
+    assert run_all(rx.of(1, 2).pipe(ops.throttle_first(1e-6))) == [1]
+    with pytest.raises(ValueError, match="less or equal zero"):
+        run_all(rx.of(1, 2).pipe(ops.throttle_first(0.0)))
+
+
+def test_a_first_timeout_may_go_on_after_time_is_up() -> None:
+    """Its first element is enough; its end need not come."""
+    first = rx.of(1).pipe(ops.concat(rx.never()))
+    assert run_all(rx.never().pipe(ops.timeout_with_mapper(first, None, rx.of(9)))) == [9]
+
+
+def run_all(query: Any) -> list[Any]:
+    """Return what a query without sources emits within a second. *Raises* what it fails with."""
+    found: list[Any] = []
+    errors: list[Exception] = []
+    clock = VirtualTimeScheduler(0.0)
+    query.subscribe(found.append, errors.append, scheduler=clock)
+    clock.advance_to(1.0)
+    if errors:
+        raise errors[0]
+    return found
