@@ -43,14 +43,16 @@ def upstream_of(engine: QueryEngine, standing: Standing) -> Upstream | None:
     return None
 
 
-def sentence(engine: QueryEngine, standing: Standing, *, earlier: bool, unchanged: bool) -> str:
+def sentence(engine: QueryEngine, standing: Standing, *, earlier: bool, unchanged: bool, folder: object = None) -> str:
     """Say what *standing* has failed with, and what to do; *earlier*: in a run before, *unchanged*: as it is declared.
 
     A query that is edited runs again, and so do those that have failed with it.
     """
     name, failure = standing.name, standing.failure
     why = "" if standing.error is None else described(standing.error)
-    again, when = f"`reliable-rx restart STORE {name}`", "has failed in an earlier run" if earlier else "has failed"
+    restart = f"evaluator.restart({name!r})"
+    again = restart if folder is None else f"`reliable-rx restart {folder} {name}` ({restart} in a program)"
+    when = "has failed in an earlier run" if earlier else "has failed"
     match upstream_of(engine, standing):
         case Upstream(source, "query"):
             remedy = "it reads that one's stream; mend that one, and this one runs again with it"

@@ -14,13 +14,14 @@ from typing import TYPE_CHECKING, Any
 
 from checkpoint.code import OtherCode
 from checkpoint.codec import decode
+from checkpoint.store import Recovered
 from hosting import interpreters, journaling, spoilt
 from hosting.collector import no_collections
 from hosting.snapshot import load
 from hosting.statistics import RecoveryFigures
 from hosting.turn import Appear, Create, Turn
 from hosting.undeclared import tell_undeclared
-from reliable_rx.errors import invariant
+from reliable_rx.errors import CheckpointRefused, invariant
 from reliable_rx.interrupts import let_through
 from reliable_rx.names import query_of
 from reliable_rx.reach import by_name
@@ -38,7 +39,7 @@ def recover(evaluator: QueryEvaluator) -> RecoveryFigures:
 
 def _recover(evaluator: QueryEvaluator) -> RecoveryFigures:
     began = wall.perf_counter()
-    recovered = evaluator.store.recover(strict=evaluator.strict)
+    recovered = newest(evaluator)
     meta: dict[str, Any] = {"positions": {}, "ended": set(), "holders": {}}
     generation = turn = 0
     fallbacks: tuple[str, ...] = ()
@@ -84,6 +85,19 @@ def _recover(evaluator: QueryEvaluator) -> RecoveryFigures:
     for appeared in evaluator.intake.appeared():
         evaluator._take(appeared)
     return RecoveryFigures(generation, turns, events, wall.perf_counter() - began, fallbacks)
+
+
+def newest(evaluator: QueryEvaluator) -> Recovered | None:
+    """Read the newest checkpoint. *Raises* `CheckpointRefused`, with the remedy if an older one may do."""
+    try:
+        return evaluator.store.recover(strict=evaluator.strict)
+    except CheckpointRefused as error:
+        if not evaluator.strict:
+            raise
+        folder = getattr(evaluator.store, "directory", None)
+        way = "strict=False" if folder is None else f"`reliable-rx store repair {folder} --app MODULE:APP`"
+        message = f"{error.message}; bring back a copy of the store, or go on from an older checkpoint with {way}"
+        raise CheckpointRefused(message, **error.fields) from error
 
 
 def replay(evaluator: QueryEvaluator, after_turn: int) -> tuple[int, int]:

@@ -229,7 +229,8 @@ class Reporter:
             "upstream": "" if upstream is None else upstream.name,
             "trace": trace,
         }
-        message = sentence(engine, standing, earlier=earlier, unchanged=standing.name in self._unchanged)
+        unchanged, folder = standing.name in self._unchanged, getattr(self.evaluator.store, "directory", None)
+        message = sentence(engine, standing, earlier=earlier, unchanged=unchanged, folder=folder)
         self.incidents.report("query", standing.name, message, trace=trace)
 
     def told_unchanged(self, name: str) -> None:

@@ -106,5 +106,5 @@ def test_a_query_whose_upstream_has_ended_is_told_to_look_there() -> None:
         evaluator.create("reader", rx.source("bad").map(str))
         evaluator.run()
         told = {each.subject: each.message for each in evaluator.statistics().incidents}
-    assert "mend its function" in told["bad"] and "`reliable-rx restart STORE bad`" in told["bad"]
+    assert "mend its function" in told["bad"] and "evaluator.restart('bad')" in told["bad"]
     assert told["reader"].startswith("has failed with 'bad' (ZeroDivisionError: ") and "mend that one" in told["reader"]

@@ -6,6 +6,7 @@ import itertools
 import json
 import logging
 import sqlite3
+import threading
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -527,7 +528,7 @@ def test_what_cannot_be_read_any_more_is_no_value(policy: OnError, tmp_path: Pat
     def ran(*sinks: JsonLinesSink) -> QueryEvaluator:
         evaluator = QueryEvaluator(store, background=False)
         evaluator.source("n", ListSource([1, 2, 3]))
-        evaluator.create("q", rx.source("n").map(lambda n: [n, (i for i in ())] if n == 2 else n))
+        evaluator.create("q", rx.source("n").map(lambda n: [n, threading.Lock()] if n == 2 else n))
         for each in sinks:
             evaluator.sink("q", each, on_error=policy)
         with evaluator:
@@ -539,4 +540,4 @@ def test_what_cannot_be_read_any_more_is_no_value(policy: OnError, tmp_path: Pat
     incidents = [str(each) for each in ran(JsonLinesSink(tmp_path / "out")).incidents.open()]
     lines = [json.loads(line) for line in (tmp_path / "out").read_text().splitlines()]
     assert [each["value"] for each in lines if "value" in each] == ([1] if policy == "fail" else [1, 3])
-    assert any("id 1 cannot be read any more" in each and "generator" in each for each in incidents), incidents
+    assert any("id 1 cannot be read any more" in each and "lock" in each for each in incidents), incidents
