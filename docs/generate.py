@@ -156,8 +156,11 @@ def errors_page() -> str:
     kinds = [getattr(rx, name) for name in errors_in_order()]
     return page(
         "Errors and limits",
-        "Every error that this library raises on purpose is one of these, is importable from `reliable_rx`, derives "
-        "from `ReliableRxError` and from a builtin that one would catch anyway, and carries its facts as attributes.",
+        "Every error with which this library tells that something went wrong is one of these, is importable from "
+        "`reliable_rx`, derives from `ReliableRxError` and from a builtin that one would catch anyway, and carries its "
+        "facts as attributes. A call that is wrong in itself raises what Python does: `ValueError` for a name, an "
+        "option or a policy that cannot be, `KeyError` for a name that nobody has, `TypeError` for an argument of "
+        "another type or a pushed value that cannot be stored.",
         [
             "## Errors\n",
             *(f"### {kind.__name__}({kind.__bases__[-1].__name__})\n\n{prose(kind)}\n" for kind in kinds),

@@ -92,6 +92,13 @@ class Pushed:
         stream: PushedStream = self._stream
         return stream
 
+    def __getattr__(self, name: str) -> Any:
+        if not name.startswith("_") and hasattr(rx.Query, name):
+            raise AttributeError(
+                f"what is pushed into is no query: write rx.source({self.name!r}).{name}(...)", name=name
+            )
+        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}", name=name, obj=self)
+
     def on_next(self, value: Any) -> int:
         """Append *value*; return its id once it is durable. *Raises* `StoreUnavailable`, and then it is not in."""
         return self.stream.on_next(value)

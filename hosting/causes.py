@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from hosting.cycles import name_of
 from hosting.suspended import disposed
-from reliable_rx.errors import QueryDisposed, described
+from reliable_rx.errors import NondeterminismDetected, QueryDisposed, described
 from reliable_rx.names import ENDINGS
 
 if TYPE_CHECKING:
@@ -63,6 +63,8 @@ def sentence(engine: QueryEngine, standing: Standing, *, earlier: bool, unchange
             return f"{when} with the source {source!r} ({why}): mend that and read it anew, then {again}"
     at = "an event that is not known" if failure is None else failure.at
     where = f"{when}, at {at}" if earlier else f"{when} at {at}"
+    if isinstance(standing.error, NondeterminismDetected):
+        return f"{where}: {why}; mend its function, and this query runs again as an edited one"
     mend = "mend its function (an edited query runs again) or give it a policy; if the world was wrong"
     return f"{where}: {why}; {'its declaration is unchanged: ' if unchanged else ''}{mend}, {again}"
 

@@ -103,7 +103,7 @@ def nondeterminism(
         why = (
             f"{', '.join(changed)} may have changed since, and go by name (functions and constants are stored, classes "
             f"and other objects are not): put the old code back, start, stop cleanly, and change it then, or run with "
-            f"strict=False to go on with what the replay gave"
+            f"strict=False (App(strict=False)) to go on with what the replay gave"
         )
     else:
         what = "it has ended" if strict else "it goes on with what the replay gave"

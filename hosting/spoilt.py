@@ -90,7 +90,7 @@ def check_names(evaluator: QueryEvaluator) -> None:
         if what:
             raise CheckpointRefused(
                 f"the state of {name!r} needs {what}, which cannot be imported: bring it back (a class that has moved "
-                f"needs its old name too), or give up the state of this query with strict=False or "
+                f"needs its old name too), or give up the state of this query with strict=False (App(strict=False)) or "
                 f"'reliable-rx store repair'",
                 what=what,
                 where=name,

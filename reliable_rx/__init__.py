@@ -65,8 +65,10 @@ from reliable_rx.errors import (
     QueryRefused,
     ReliableRxError,
     SourceFailed,
+    StoredError,
     StoreOwned,
     StoreUnavailable,
+    TooLate,
     ValueRefused,
 )
 from reliable_rx.event_time import EventTime, event_time
@@ -92,11 +94,11 @@ __all__ = [
     "GroupedObservable", "Inner", "InternalError", "LeaseLost", "LimitExceeded", "Limits", "NondeterminismDetected",
     "Notification", "Observable", "Observer", "OffsetsLoading", "OffsetsMoved", "PositionUnavailable", "Query",
     "QueryDisposed", "QueryRefused", "Reader", "ReliableObservable", "ReliableObserver", "ReliableRxError",
-    "ReliableSubscription", "Sink", "Source", "SourceFailed", "StoreOwned", "StoreUnavailable", "Subject",
-    "ValueRefused", "abc", "amb", "case", "catch", "catch_with_iterable", "cold", "combine_latest", "compose", "concat",
-    "concat_with_iterable", "create", "defer", "empty", "event_time", "for_in", "fork_join", "from_",
-    "from_callable", "from_callback", "from_future", "from_iterable", "from_list", "from_marbles", "generate",
-    "generate_with_relative_time", "hot", "if_then", "interval", "just", "merge", "never", "of",
-    "on_error_resume_next", "operators", "pipe", "range", "repeat_value", "return_value", "source", "start",
+    "ReliableSubscription", "Sink", "Source", "SourceFailed", "StoreOwned", "StoreUnavailable", "StoredError",
+    "Subject", "TooLate", "ValueRefused", "abc", "amb", "case", "catch", "catch_with_iterable", "cold",
+    "combine_latest", "compose", "concat", "concat_with_iterable", "create", "defer", "empty", "event_time", "for_in",
+    "fork_join", "from_", "from_callable", "from_callback", "from_future", "from_iterable", "from_list",
+    "from_marbles", "generate", "generate_with_relative_time", "hot", "if_then", "interval", "just", "merge", "never",
+    "of", "on_error_resume_next", "operators", "pipe", "range", "repeat_value", "return_value", "source", "start",
     "start_async", "throw", "timer", "to_async", "typing", "using", "with_latest_from", "zip", "zip_latest",
 ]  # fmt: skip

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import threading
+from dataclasses import replace
 from typing import Any
 
+import pytest
 from conditions import until
 
 import reliable_rx as rx
 from checkpoint import MemoryStore
 from hosting import ListSource, QueryEvaluator
-from hosting.cli.display import Monitor, Sample
+from hosting.cli.display import HEARTBEAT_S, Monitor, PlainView, Sample, sample
 
 
 class Held:
@@ -50,3 +52,21 @@ def test_a_line_has_what_came_until_it_was_due() -> None:
 
             until(serve, "a line is shown")
     assert view.shown[0].statistics.events_in == 3
+
+
+def test_a_line_is_news(capsys: pytest.CaptureFixture[str]) -> None:
+    """While nothing changes there is a line a minute; an incident is a line, and not a long one."""
+    with QueryEvaluator(MemoryStore(), background=False) as evaluator:
+        evaluator.source("n", ListSource([1]))
+        evaluator.create("q", rx.source("n"))
+        evaluator.start()
+        view, first = PlainView(), sample(evaluator)
+        for after_s in (0.0, 2.0, 4.0, HEARTBEAT_S - 1.0):
+            view.show(replace(first, at=first.at + after_s), first)
+        assert len(capsys.readouterr().out.splitlines()) == 1
+        view.show(replace(first, at=first.at + HEARTBEAT_S), first)
+        assert len(capsys.readouterr().out.splitlines()) == 1
+        evaluator.incidents.report("sink", "orders", "x" * 1000)
+        view.show(replace(sample(evaluator), at=first.at + HEARTBEAT_S + 2.0), first)
+        (line,) = capsys.readouterr().out.splitlines()
+        assert "1 incident: sink 'orders': xxx" in line and len(line) < 400

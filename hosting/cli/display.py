@@ -22,7 +22,10 @@ from hosting.statistics import QueryFigures, Statistics
 
 LIVE_INTERVAL_S = 0.5
 PLAIN_INTERVAL_S = 2.0
+HEARTBEAT_S = 60.0
 SHOWN_MAX = 16
+INCIDENT_MAX = 120
+"""How much of an incident is in a line: the log has all of it."""
 ASK_S = 0.25
 """How long the display waits for a sample: a longer turn is shown at the next line."""
 
@@ -76,15 +79,30 @@ class View(Protocol):
 
 
 class PlainView:
-    """A line for each sample."""
+    """A line when something has changed, and one a minute that says that nothing has."""
 
     interval_s = PLAIN_INTERVAL_S
 
+    def __init__(self) -> None:
+        self._said: object = None
+        self._said_at = 0.0
+
     def show(self, now: Sample, before: Sample) -> None:
+        state = what_matters(now.statistics)
+        if state == self._said and now.at < self._said_at + HEARTBEAT_S:
+            return
+        self._said, self._said_at = state, now.at
         say(f"{time.strftime('%H:%M:%S')}  {summary(now, before)}")
 
     def close(self, last: Sample, before: Sample) -> None:
         """Nothing is held open, and what is said at the end says more."""
+
+
+def what_matters(now: Statistics) -> object:
+    """Return what is worth a line when it is another one."""
+    open_now = [(each.kind, each.subject, each.level) for each in now.incidents]
+    generation = 0 if now.checkpoint is None else now.checkpoint.generation
+    return now.events_in, now.events_out, generation, query_counts(now), now.trouble, now.waits, open_now
 
 
 def summary(now: Sample, before: Sample) -> str:
@@ -102,7 +120,9 @@ def summary(now: Sample, before: Sample) -> str:
         parts.append(f"waiting: {new.trouble}")
     parts += [f"{name} waits for {what}" for name, what in list(new.waits.items())[:SHOWN_MAX]]
     if new.incidents:
-        parts.append(f"{plural(len(new.incidents), 'incident')}: {new.incidents[-1]}")
+        newest = str(new.incidents[-1])
+        newest = newest if len(newest) <= INCIDENT_MAX else f"{newest[: INCIDENT_MAX - 1]}…"
+        parts.append(f"{plural(len(new.incidents), 'incident')}: {newest}")
     return " · ".join(parts)
 
 
