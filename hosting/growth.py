@@ -87,4 +87,5 @@ class Growth:
                 "another name (with follow=True if it goes on growing), and let the queries read that: they begin "
                 "afresh and read all of it; or write what is new into another file"
             )
-            self._incidents.report("growth", source, f"{what}; {remedy}", level=logging.WARNING)
+            message = what if ";" in what else f"{what}; {remedy}"  # a file that shrank has a remedy of its own
+            self._incidents.report("growth", source, message, level=logging.WARNING)

@@ -108,8 +108,9 @@ def nondeterminism(
     else:
         what = "it has ended" if strict else "it goes on with what the replay gave"
         why = (
-            f"a function in the query reads a clock, a random number, a changing global or the order of a set, so "
-            f"{what}; mend it and create it again"
+            f"a function in the query reads a clock, a random number, a changing global or the order of a set, or a "
+            f"source gives other events than it did (was a file replaced or edited?), so {what}; mend the function, or "
+            f"put the file back, and create it again"
         )
     return NondeterminismDetected(
         f"replaying turns {first_turn:,} to {last_turn:,} gave other outputs of {names} than the first run: {why}",

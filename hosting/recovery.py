@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 import time as wall
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from checkpoint.code import OtherCode
@@ -28,6 +28,7 @@ from reliable_rx.reach import by_name
 
 if TYPE_CHECKING:
     from hosting.evaluator import QueryEvaluator
+    from hosting.intake import Intake
 
 
 def recover(evaluator: QueryEvaluator) -> RecoveryFigures:
@@ -61,6 +62,7 @@ def _recover(evaluator: QueryEvaluator) -> RecoveryFigures:
     evaluator.outlets.hold(meta["holders"])
     evaluator.engine.awaited = evaluator.intake.lineages.keys() - {source for source, _ in meta["positions"]}
     evaluator.intake.open(meta["positions"], meta["ended"], evaluator.wake)
+    evaluator.warnings.extend(renamed(evaluator.intake))
     journal = evaluator.store.journal
     if journal.last_turn < turn:
         journal.truncate(turn)
@@ -98,6 +100,24 @@ def newest(evaluator: QueryEvaluator) -> Recovered | None:
         way = "strict=False" if folder is None else f"`reliable-rx store repair {folder} --app MODULE:APP`"
         message = f"{error.message}; bring back a copy of the store, or go on from an older checkpoint with {way}"
         raise CheckpointRefused(message, **error.fields) from error
+
+
+def renamed(intake: Intake) -> Iterator[str]:
+    """Say which sources have a partition less and one more, as a file has that was renamed."""
+    for source in intake.sources.keys() - intake.lineages.keys():
+        gone = sorted(name for each, name in intake.absent if each == source)
+        new = sorted(name for each, name in intake.unknown if each == source)
+        if gone and new:
+            yield (
+                f"source {source!r} has no partition {shown_some(gone)} any more, and has {shown_some(new)}, which is "
+                f"read from its beginning: if a file was renamed, its records come twice; give files that are read "
+                f"no other names"
+            )
+
+
+def shown_some(names: Sequence[str]) -> str:
+    more = f" and {len(names) - 3:,} more" if len(names) > 3 else ""
+    return f"{', '.join(map(repr, names[:3]))}{more}"
 
 
 def replay(evaluator: QueryEvaluator, after_turn: int) -> tuple[int, int]:

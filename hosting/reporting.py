@@ -35,6 +35,7 @@ LOOK_S = 0.25
 STOPPING = frozenset({"sink", "checkpoint", "source waits", "reading", "journal", "stall"})
 """Kinds that can keep all turns from being taken."""
 NAMED_MAX = 20
+LEFT_OUT_NAMED_MAX = 5
 STATUS_S, STATUS_IDLE_S = 1.0, 10.0
 LASTING_S = 300.0
 """After so long what stops everything is no warning any more, but an error."""
@@ -86,6 +87,7 @@ class Reporter:
             if each.status == FAILED:
                 self._told_failed(each, earlier=True)
         self._tell_sources("had ended in an earlier run")
+        self._tell_left_out()
         for number, warning in enumerate(self.evaluator.warnings, 1):
             self.incidents.report("recovery", f"warning {number}", warning, level=logging.WARNING)
         self._has_begun = True
@@ -266,6 +268,14 @@ class Reporter:
             message = f"{what} with {described(failures[name])}; what reads it has been told. Mend it and read it anew"
             self.incidents.report("source", name, message)
         self._ended = set(failures)
+
+    def _tell_left_out(self) -> None:
+        for name, source in self.evaluator.intake.sources.items():
+            if left_out := getattr(source, "left_out", ()):
+                some = ", ".join(left_out[:LEFT_OUT_NAMED_MAX])
+                more = f" and {len(left_out) - LEFT_OUT_NAMED_MAX:,} more" * (len(left_out) > LEFT_OUT_NAMED_MAX)
+                message = f"its pattern matches what is not read: {some}{more}; mend that, or narrow the pattern"
+                self.incidents.report("left out", name, message, level=logging.WARNING)
 
     def _tell_dropped(self, name: str, standing: Standing | None) -> None:
         """Tell of events that a query has skipped, or that came too late, in all so far."""

@@ -179,7 +179,7 @@ class OnePartition:
     def __init__(self, source: Source, partition: str) -> None:
         self._source, self._partition = source, partition
         self.timestamp = getattr(source, "timestamp", None)
-        for name in ("bounds", "find"):  # what it can, this can: asked for by protocols that look at the instance
+        for name in ("bounds", "find", "trouble", "left_out"):  # asked for by protocols that look at the instance
             if hasattr(source, name):
                 setattr(self, name, getattr(source, name))
 

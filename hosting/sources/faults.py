@@ -68,6 +68,8 @@ class FaultySource:
         self._left = {id(fault): _repeats(fault) for fault in self._faults}
         self.timestamp: Callable[[Any], float] | None = getattr(source, "timestamp", None)
         self.on_bad_record: str = getattr(source, "on_bad_record", "fail")
+        self.left_out: tuple[str, ...] = getattr(source, "left_out", ())
+        self.trouble: Callable[[], str] = getattr(source, "trouble", str)
         if isinstance(source, Listed):
             self.listing = source.listing
         if isinstance(source, Growing):

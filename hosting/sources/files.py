@@ -7,7 +7,6 @@ wherever it was first opened. A file read again must still be what it was; nothi
 
 from __future__ import annotations
 
-import glob
 import os
 import threading
 import weakref
@@ -20,8 +19,8 @@ from typing import Any, Literal
 from hosting.sources.decoding import Reading
 from hosting.sources.finding import first_at
 from hosting.sources.lanes import BUFFERED_MAX, Lane, Marks
-from hosting.sources.lines import not_a_file
 from hosting.sources.passes import NO_KEY, Pass
+from hosting.sources.paths import COMPRESSED, Found, Paths, Presence
 from hosting.sources.sorted_reader import Sorted, SortedReader, Sorting
 from hosting.starting import ENDLESS
 from reliable_rx.choices import OnBadRecord, check_choice, names_keywords
@@ -36,8 +35,6 @@ SUFFIXES: Mapping[str, Format] = {
     ".parquet": "parquet",
     ".pq": "parquet",
 }
-COMPRESSED = (".gz", ".zip")
-Paths = str | os.PathLike[str] | Sequence[str | os.PathLike[str]]
 
 
 class FileSource:
@@ -53,6 +50,8 @@ class FileSource:
     Without *partition_by* each file is a partition, named by its file name. With it, all files together, in
     order, are split by a column or a function of the value; *partitions* declares the keys, which saves a pass over the
     files to find them. A record of an undeclared key is a bad record, never dropped in silence.
+
+    A pattern leaves out what it matches and is no file, and the evaluator says so.
 
     A record that cannot be read (malformed, or refused by *types*, *parse* or *partition_by*) fails the source, which
     names file, line and byte. With *on_bad_record* ``"skip"`` it is left out, and the evaluator says how many were;
@@ -92,7 +91,10 @@ class FileSource:
         on_bad_record: OnBadRecord = "fail",
     ) -> None:
         check_choice("on_bad_record", on_bad_record, OnBadRecord)
-        self.paths = _find(paths)
+        found = Found(paths, fails=on_bad_record == "fail", names_matter=partition_by is None)
+        self.paths, self.left_out = found.paths, tuple(found.left_out)
+        if follow:
+            self.trouble = Presence(self.paths).trouble
         self.timestamp = timestamp
         self.on_bad_record = on_bad_record
         self._reading = Reading(
@@ -171,8 +173,10 @@ class FileSource:
             with suppress(OSError):
                 now = os.stat(path).st_size
                 if now != before:
-                    what = "grown" if now > before else "shrunk"
-                    return f"{path} has {what} from {before:,} to {now:,} bytes since it was read to its end"
+                    what = f"from {before:,} to {now:,} bytes since it was read to its end"
+                    if now > before:
+                        return f"{path} has grown {what}"
+                    return f"{path} has shrunk {what}; put the whole file back, as a replay wants all that was in it"
         return None
 
     def find(self, partition: str, time: float, /) -> int:
@@ -309,27 +313,6 @@ class FileReader:
         end = wanted - self._lane.skip
         message = f"partition {self._partition!r} of {self._source} has {end} records, and record {wanted} is wanted"
         return PositionUnavailable(f"{message}; put the whole file back", wanted=wanted, first=0, end=end)
-
-
-def _find(paths: Paths) -> tuple[Path, ...]:
-    """Resolve paths and patterns; every path must be a file."""
-    given = [paths] if isinstance(paths, (str, os.PathLike)) else list(paths)
-    found = tuple(path for one in given for path in _expand(os.fspath(one)))
-    if not found:
-        raise ValueError("a file source needs at least one path")
-    return found
-
-
-def _expand(path: str) -> list[Path]:
-    if os.path.isfile(path):
-        return [Path(path)]
-    if os.path.exists(path):
-        raise SourceFailed(f"{path} {not_a_file(path)}", source=path)
-    matches = [Path(match) for match in sorted(glob.glob(path, recursive=True)) if os.path.isfile(match)]
-    if not matches:
-        what = "no file matches" if glob.has_magic(path) else "there is no file"
-        raise SourceFailed(f"{what} {path} (looked from {os.getcwd()}); check the path", source=path)
-    return matches
 
 
 def _format_of(paths: Sequence[Path]) -> Format:

@@ -180,6 +180,8 @@ class PolledSource:
     ) -> None:
         self.timestamp: Callable[[Any], float] | None = getattr(source, "timestamp", None)
         self.on_bad_record: str = getattr(source, "on_bad_record", "fail")
+        self.left_out: tuple[str, ...] = getattr(source, "left_out", ())
+        self.trouble: Callable[[], str] = getattr(source, "trouble", str)
         self._source, self._want, self._bytes_of, self._clock = source, want, bytes_of, clock
         if isinstance(source, Listed):
             self.listing = source.listing

@@ -23,7 +23,7 @@ from reliable_rx.names import check_name
 from reliable_rx.reliable import Source
 
 LAGS = ("slow", "detach")
-PASSED_ON = ("bounds", "find", "listing", "on_available", "extent", "growth", "trouble")
+PASSED_ON = ("bounds", "find", "listing", "on_available", "extent", "growth", "trouble", "left_out")
 NewStream = Callable[[str, str, int], None]
 
 
