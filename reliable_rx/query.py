@@ -143,7 +143,7 @@ class Query(Piped[T_co]):
         if len(at.inputs) > 1:
             make_nodes(at.inputs)
         for at in reversed(pipe):
-            at.__dict__["node"] = node_of(at)
+            vars(at)["node"] = node_of(at)
         return self.__dict__["node"]  # type: ignore[no-any-return]
 
     @cached_property
@@ -320,7 +320,7 @@ def make_nodes(queries: Iterable[Query[Any] | Node]) -> None:
         elif without := [each for each in at.inputs if not isinstance(each, Node) and "node" not in each.__dict__]:
             waiting += without
         else:
-            at.__dict__["node"] = node_of(at)
+            vars(at)["node"] = node_of(at)
 
 
 def apply(op: Operator, *inputs: Any) -> Query[Any]:
