@@ -26,7 +26,7 @@ FRAMES = {
 def as_list(what: Any) -> str:
     """Say how *what*, which is no sequence, becomes a list."""
     known = next((advice for name, advice in FRAMES.items() if hasattr(what, name)), None)
-    return known or ", which may be readable only once: a source is read again, so give a list"
+    return known or ", which may be readable only once: a source is read again after a crash: give a list"
 
 
 class ListSource:
