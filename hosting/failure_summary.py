@@ -78,4 +78,10 @@ def to_hand_on(incidents: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def shortened(told: dict[str, Any]) -> dict[str, Any]:
-    return {**told, "trace": told["trace"][-TRACE_MAX:]}
+    """Return what is *told* with the end of its traceback, which begins with a whole frame if there is one."""
+    trace = told["trace"]
+    if len(trace) <= TRACE_MAX:
+        return told
+    end = trace[-TRACE_MAX:]
+    at = end.find("\n  File ")
+    return {**told, "trace": end if at < 0 else f"  …{end[at:]}"}
