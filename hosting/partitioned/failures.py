@@ -2,9 +2,10 @@
 
 A partition that fails is given back and opened again under the next epoch, so nothing in its lease remembers the
 failure before. It is remembered here: the pause before the next attempt grows with it, the group is told, and after
-some the partition goes to another node. It is over when the partition has run for longer than its last pause; what is
-at work elsewhere is forgotten after a while, so that this node may be asked again. Rejected: to call it over when the
-position has moved (in an evaluator of many partitions one bad one fails for ever while the others move).
+some the partition goes to another node. It is over when the partition has run for longer than its last pause, or to its
+end; what fails inside it meanwhile is told from then on. What is at work elsewhere is forgotten after a while, so that
+this node may be asked again. Rejected: to call it over when the position has moved (in an evaluator of many partitions
+one bad one fails for ever while the others move).
 """
 
 from __future__ import annotations
@@ -24,12 +25,16 @@ REPORTED_MAX = 256
 
 @dataclass(slots=True)
 class _Record:
-    """What is known of one partition; *well_at*: when it will have run for long enough, while it runs."""
+    """What is known of one partition; *well_at*: when it will have run for long enough, while it runs.
+
+    *inside* is what fails inside it while it runs: told in place of a *failure* to run it, once that is over.
+    """
 
     failure: Failure
     at: float
     pause_s: float = 0.0
     well_at: float | None = None
+    inside: Failure | None = None
 
 
 class Failures:
@@ -62,6 +67,7 @@ class Failures:
         """Note what fails inside *partition*, which runs; None: nothing. Return whether that is news."""
         before = self._records.get(partition)
         if before is not None and before.failure.count:
+            before.inside = found
             return False
         if found is None:
             return self._records.pop(partition, None) is not None
@@ -72,8 +78,18 @@ class Failures:
         """Forget what has run for long enough by *now*, and what was elsewhere for long; return whether any."""
         over = [each for each, record in self._records.items() if self._is_over(each, record, now, running, held)]
         for each in over:
-            del self._records[each]
+            self._well(each, now, held=each in held)
         return bool(over)
+
+    def ended(self, partition: Partition, *, now: float) -> None:
+        """Note that *partition* was run to its end: it could be, after all. What failed inside it stays."""
+        if partition in self.failing({partition}):
+            self._well(partition, now, held=True)
+
+    def _well(self, partition: Partition, now: float, *, held: bool) -> None:
+        record = self._records.pop(partition)
+        if held and record.inside is not None:
+            self._records[partition] = _Record(record.inside, now)
 
     def _is_over(
         self,

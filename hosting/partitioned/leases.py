@@ -129,7 +129,15 @@ class Leases:
 
     def ended(self, lease: Lease) -> None:
         """Its partition was read to the end, which is committed."""
-        self._over(self.membership.ended, lease)
+        self._over(self._end_well, lease)
+        if lease.partition not in self.broken:
+            self.incidents.resolve("partition", str(lease.partition), now="was read to its end")
+
+    def _end_well(self, lease: Lease) -> list[Action]:
+        actions = self.membership.ended(lease, time.monotonic())
+        if not self.membership.failures.failing({lease.partition}):
+            self.broken.pop(lease.partition, None)
+        return actions
 
     def failed(self, lease: Lease, error: BaseException) -> None:
         """It has raised, and stopped."""

@@ -167,9 +167,13 @@ class Membership:
         """It has taken its last commit and stopped."""
         return self._tell(lease, Channel.closed)
 
-    def ended(self, lease: Lease) -> list[Action]:
-        """It has committed the end of its partition and stopped."""
-        return self._tell(lease, Channel.ended)
+    def ended(self, lease: Lease, now: float) -> list[Action]:
+        """It has committed the end of its partition and stopped: what kept it from running before is over."""
+        actions = self._tell(lease, Channel.ended)
+        channel = self.channels.get(lease.partition)
+        if channel is not None and channel.lease == lease and channel.status is Status.TERMINATED:
+            self.failures.ended(lease.partition, now=now)
+        return actions
 
     def fenced(self, lease: Lease) -> list[Action]:
         """Its commit was refused."""

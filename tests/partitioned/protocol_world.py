@@ -246,7 +246,7 @@ class World:
         elif run.position < LENGTH:
             self._emit(node, run)
         elif self.commit(node, lease, END):
-            self._over(node, lease, member.ended(run.channel.lease))
+            self._over(node, lease, member.ended(run.channel.lease, self.now + node.skew_s))
 
     def commit(self, node: Node, lease: Lease, position: int | None = None) -> bool:
         """Commit where a running channel is; False if that was refused, and then it stops."""

@@ -132,6 +132,43 @@ def test_what_had_failed_is_seen_when_all_nodes_have_stopped(
         assert not status_in(tmp_path).is_failing
 
 
+@pytest.mark.parametrize("also_inside", [False, True])
+def test_a_partition_that_could_not_be_run_at_first_is_well_when_it_has_ended(
+    also_inside: bool, tmp_path: Path, caplog: pytest.LogCaptureFixture, told_soon: None
+) -> None:
+    """What it was read to the end in spite of is over, however quickly that went; a query that failed on the way is
+    told in its place."""
+    caplog.set_level(logging.INFO, "reliable_rx")
+    logs, missing = Logs("a"), ["the mount"]
+
+    def declare(app: App, world: World) -> None:
+        sink = world.sink("good", world.name)
+
+        def fails_at_first(place: Place) -> Any:
+            if missing:
+                raise OSError(f"{missing.pop()} is not there yet")
+            return sink(place)
+
+        source = app.source("logs", logs)
+        app.query("bad", source.map(lambda n: 1 // n))
+        app.query("good", source)
+        app.sink("good", fails_at_first)
+
+    logs.add("a", 1, 0 if also_inside else 3, 2, end=True)
+    world = World(tmp_path, declare)
+    with world.node(pauses=QUICKLY) as node:
+        until(lambda: row(tmp_path, "a").lease == "terminated", "it has ended")
+        until(lambda: not node.incidents.open())
+    found = row(tmp_path, "a")
+    assert len(world.values("good", "a")) == 3 and not missing
+    assert (found.status, found.failures) == ("failing" if also_inside else "terminated", 0)
+    assert ("query 'bad'" in found.error) if also_inside else not found.error
+    assert bool(node.failing) == also_inside and "the mount" not in str(node.failing)
+    said = [each.getMessage() for each in caplog.records]
+    assert [each for each in said if each == "partition 'logs/a' was read to its end"]
+    assert not [each for each in said if "not tried here any more" in each]
+
+
 class SmallDisk(FolderStores):
     """Stores on the disk of one node, which is full."""
 
@@ -204,6 +241,24 @@ def test_failures_count_until_it_has_run_for_long() -> None:
     assert not failures.look(now=3.0, running={A}, held={A})
     assert not failures.look(now=3.0 + STEADY_S + 29.0, running={A}, held={A})
     assert failures.look(now=3.0 + STEADY_S + 30.0, running={A}, held={A}) and not failures.report()
+
+
+@pytest.mark.parametrize("how", ["has run for long", "has ended"])
+def test_what_fails_inside_is_told_once_it_can_be_run_again(how: str) -> None:
+    """An evaluator tells only changes: what it said while the failure before it still counted is not lost."""
+    failures = Failures()
+    failures.failed(A, "x", now=0.0)
+    failures.inside(A, ONE, now=1.0)
+    failures.inside(A, OTHER, now=1.0)
+    assert not failures.look(now=1.0, running={A}, held={A}) and failures.report() == {A: Failure(1, "x")}
+    if how == "has ended":
+        failures.ended(A, now=2.0)
+    else:
+        assert failures.look(now=1.0 + STEADY_S, running={A}, held={A})
+    assert failures.report() == {A: OTHER} and not failures.failing({A})
+    failures.ended(A, now=3.0)
+    assert failures.report() == {A: OTHER}, "which is no failure to run it"
+    assert failures.inside(A, None, now=4.0) and not failures.report()
 
 
 def test_failures_are_forgotten_where_it_is_at_work_elsewhere() -> None:
