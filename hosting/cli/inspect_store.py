@@ -118,7 +118,8 @@ def generations(store: StoreReader, recovered: Recovered) -> Iterator[str]:
 
 
 def positions(meta: dict[str, Any]) -> Iterator[str]:
-    yield f"\nsources, as of {clock(meta['engine']['clock'])}"
+    yield ""
+    yield f"sources, as of {clock(meta['engine']['clock'])}"
     yield from table(
         ("source", "partition", "next id", ""),
         (
@@ -140,7 +141,8 @@ def query_table(
         owner = key[1] if key[0] == "top" else key[0]
         counts[owner] = counts.get(owner, 0) + 1
     shown = queries if everything else queries[:SHOWN_MAX]
-    yield f"\n{plural(len(queries), 'standing query', 'standing queries')}"
+    yield ""
+    yield plural(len(queries), "standing query", "standing queries")
     yield from table(
         ("name", "status", "emitted", "rows", "on error", "sinks have"),
         ((q.name, q.status, q.emitted, counts[q.name], q.policy, held(meta["holders"].get(q.name, {}))) for q in shown),
@@ -172,7 +174,8 @@ def plans(queries: Sequence[TopRow], rows: dict[Any, Any], everything: bool) -> 
             continue
         plan, limits = rows["plan", identity]
         names = ", ".join(q.name for q in those[:3]) + (f" and {len(those) - 3:,} more" if len(those) > 3 else "")
-        yield f"\n{names}" + ("" if limits == Limits() else f"   {limits}")
+        yield ""
+        yield names + ("" if limits == Limits() else f"   {limits}")
         drawing = Query(lower_keys(plan, those[0].keys)).explain()
         yield from (f"  {line}" for line in drawing.splitlines())
     yield from left_out(0 if everything else len(chosen) - SHOWN_MAX)

@@ -25,6 +25,7 @@ from test_poison import (
 import hosting.blame
 import hosting.plans
 import hosting.recovery
+import hosting.segments
 import hosting.snapshot
 import reliable_rx as rx
 import reliable_rx.interrupts
@@ -186,7 +187,7 @@ def a_row_that_cannot_be_read_stops_the_start(patch: pytest.MonkeyPatch) -> None
 
 @planted("values")
 def a_value_that_cannot_be_stored_stops_the_checkpoint(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(hosting.checkpointer, "storable", lambda segment, n, value, spoilt: value)
+    patch.setattr(hosting.segments, "storable", lambda segment, n, value, spoilt: value)
 
 
 @planted("creations")
