@@ -19,10 +19,13 @@ from dataclasses import fields, is_dataclass
 from enum import Enum
 from functools import partial
 from inspect import CO_ASYNC_GENERATOR, CO_COROUTINE, CO_GENERATOR, CO_VARARGS, CO_VARKEYWORDS
+from operator import itemgetter
+from re import Pattern
 from types import (
     BuiltinMethodType,
     CodeType,
     FunctionType,
+    MappingProxyType,
     MethodType,
     MethodWrapperType,
     ModuleType,
@@ -31,23 +34,26 @@ from types import (
 from typing import Any
 
 from reliable_rx.errors import QueryRefused
-from reliable_rx.held import held, is_computed, pieces
+from reliable_rx.held import held, is_built_in, is_computed, pieces, without_addresses
 from reliable_rx.operator import Operator
 from reliable_rx.query import Node, Query, parameters
 from reliable_rx.reach import (
     ATOMS,
+    CONTAINERS,
     FIXED,
     GETTERS,
     INITS,
     ITEMS_MAX,
     assigned,
     attributes,
+    attributes_of,
     contents,
     dispatched,
     found,
     given,
     is_around_own,
     is_mutable,
+    is_named_only,
     is_own,
     methods,
     mutates,
@@ -58,10 +64,10 @@ from reliable_rx.reach import (
 __all__ = ["content_hash", "contents", "given", "hash_of"]
 REACHES_MAX = 10_000
 PLACES_MAX = 1_000_000
-HOLD = (SimpleNamespace, deque)
-"""Of the standard library, what is written by its text and holds what has another text elsewhere: sets, functions."""
 RECORDS = (SimpleNamespace, Namespace)
 """Of the standard library, what is nothing but its attributes."""
+BY_TEXT = frozenset(("reactivex", "reliable_rx"))
+"""Packages of which an object may reach the whole process, by way of a scheduler, so that its text has to do."""
 METHODS = (MethodType, BuiltinMethodType, MethodWrapperType)
 TAKES = CO_VARARGS | CO_VARKEYWORDS | CO_GENERATOR | CO_COROUTINE | CO_ASYNC_GENERATOR
 
@@ -141,6 +147,8 @@ class Writing:
         kind = type(value)
         if kind is int:
             self.parts.append(f"int:{value:x}")
+        elif kind is Pattern:  # its text is cut
+            self.parts.append(f"pattern:{value.flags}:{value.pattern!r}")
         elif kind in ATOMS or (isinstance(value, FIXED) and not is_own(kind)):
             self.parts.append(f"{kind.__qualname__}:{value!r}")
         else:
@@ -184,7 +192,11 @@ class Writing:
             for each in fields(value):
                 self.parts.append(each.name)
                 self.put(getattr(value, each.name, None), named=named)
-        elif callable(value) and hasattr(value, "__qualname__"):
+        elif isinstance(value, (staticmethod, classmethod)):
+            self.put(value.__func__, named=named)
+        elif isinstance(value, MappingProxyType):
+            self._container(dict(value), named)
+        elif callable(value) and is_named_only(value):
             self.parts.append(f"{getattr(value, '__module__', None)}.{value.__qualname__}")  # str.upper has no module
         elif named and not isinstance(value, (*FIXED, *GETTERS)):
             self._named_object(value)
@@ -205,6 +217,9 @@ class Writing:
             self._all(sorted(value, key=_apart), named=named)
         else:
             self._all(value, named=named)
+        if kind not in CONTAINERS:
+            self.put(held(value), named=named)
+            self.put(getattr(value, "default_factory", None), named=named)
 
     def _put_class(self, kind: type) -> None:
         self.parts.append(f"{kind.__module__}.{kind.__qualname__}")
@@ -219,16 +234,18 @@ class Writing:
             self._all((value.name, value.value))
             return
         self.fixed = False
-        if isinstance(value, BaseException):  # its other attributes tell where it was raised and stored
+        if isinstance(value, BaseException):
             self.put(value.args)
-        # what is reached from an object may be the whole process, so that a library's is written by its text, or by
-        # what pickle makes of it
-        elif is_own(kind) or isinstance(value, HOLD) or kind.__module__.partition(".")[0] == "numpy":
-            self.put(held(value) or pieces(value))
-        elif " at 0x" in (text := repr(value)):
+            if is_own(kind):  # a library's attributes, and private ones, tell where it was raised and stored
+                self.put({name: each for name, each in held(value).items() if name[0] != "_"})
+        elif is_own(kind):
+            self.put(there := held(value))
+            if not there or is_built_in(kind):
+                self.put(pieces(value))
+        elif kind.__module__.partition(".")[0] in BY_TEXT:
+            self.parts.append(without_addresses(value))
+        else:  # a text says only a part of it: rows of a table are left out, and what a model has learnt
             self.put(pieces(value))
-        else:
-            self.parts.append(text)
 
     def _named_object(self, value: Any) -> None:
         """Write an object that a function names: by its class now, and by its attributes when all code is known."""
@@ -261,6 +278,8 @@ class Writing:
             return
         self.parts.append(function.__module__ if around else code_digest(function.__code__))
         self._all(given(function))
+        if function.__dict__ and is_own(function):
+            self._all(sorted(attributes_of(function), key=itemgetter(0)))
         if around:
             self.put(getattr(function, "__wrapped__", None))
         elif is_own(function) and not self.shallow:
@@ -282,7 +301,8 @@ class Writing:
             value = plain_function(raw)
             self.resolved.append((space, key, raw))
             self.parts.append(path)
-            changes = key in assigned(root.__code__) or (is_mutable(value) and mutates(root.__code__))
+            set_here = key in assigned(root.__code__) and not isinstance(value, (FunctionType, type))
+            changes = set_here or (is_mutable(value) and mutates(root.__code__))
             if changes:  # its data may change while it is used
                 self.parts.append(f"{space.get('__name__')}: {type(value).__qualname__}")
             else:
@@ -369,8 +389,7 @@ def code_digest(code: CodeType) -> str:
 def described_code(code: CodeType) -> Iterator[str]:
     yield code.co_code.hex() + code.co_exceptiontable.hex()
     yield f"{code.co_argcount} {code.co_posonlyargcount} {code.co_kwonlyargcount} {code.co_flags & TAKES}"
-    if code.co_kwonlyargcount:  # by which names they are given
-        yield " ".join(code.co_varnames[: code.co_argcount + code.co_kwonlyargcount])
+    yield " ".join(code.co_varnames[code.co_posonlyargcount : code.co_argcount + code.co_kwonlyargcount])
     yield " ".join(code.co_names)
     for constant in code.co_consts:
         yield code_digest(constant) if isinstance(constant, CodeType) else hash_of(constant)

@@ -208,6 +208,22 @@ def assigned(code: CodeType) -> frozenset[str]:
     return frozenset(names).union(*(assigned(each) for each in code.co_consts if isinstance(each, CodeType)))
 
 
+def attributes_of(function: FunctionType) -> Iterator[tuple[str, Any]]:
+    """Yield what was set on a function, and is not set by itself."""
+    for name, value in vars(function).items():
+        if not name.startswith("__") and name not in assigned(function.__code__):
+            yield name, value
+
+
+def is_named_only(value: Any) -> bool:
+    """Whether a callable of a library is known by its name: an instance that took the name of a function is not."""
+    return (
+        hasattr(value, "__qualname__")
+        and not is_own(type(value))
+        and "__qualname__" not in getattr(value, "__dict__", {})
+    )
+
+
 def is_mutable(value: Any) -> bool:
     """Whether a constant may be another one later although it is the same object."""
     kind = type(value)

@@ -36,6 +36,18 @@ def times(x): return x * @
 def again(x): return times(x)
 """
 BY_VALUE = {
+    "a helper called as an attribute that is set": """
+class Row: pass
+def total(x): return x * @
+def f(x):
+    row = Row()
+    row.total = total(x)
+    return row.total
+QUERY = host(f)""",
+    "an attribute of a function": """
+def f(x): return x * f.rate
+f.rate = @
+QUERY = host(lambda x: f(x))""",
     "singledispatch": """
 @functools.singledispatch
 def f(x): return 0
@@ -222,6 +234,18 @@ class Rate:
 QUERY = host(Rate.times)""",
 }
 BY_NAME = {
+    "a view of a table": """
+RATES = types.MappingProxyType({"a": @})
+QUERY = host(lambda x: x * RATES["a"])""",
+    "a decorator that is a class": """
+class Traced:
+    def __init__(self, function):
+        functools.update_wrapper(self, function)
+        self.function = function
+    def __call__(self, x): return self.function(x)
+@Traced
+def helper(x): return x * @
+QUERY = host(lambda x: helper(x))""",
     "a global object": """
 class Rate:
     def __init__(self, by): self.by = by

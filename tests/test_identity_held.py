@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import array
 import collections
 import functools
 import operator
+import random
 import re
 import types
 from collections.abc import Callable
@@ -50,6 +52,110 @@ class Slotted:
 
     def times(self, x: Any) -> Any:
         return str((self.k, x))
+
+
+class Traced:
+    """A decorator that is a class, and takes the name of what it stands before."""
+
+    def __init__(self, function: Callable[[Any], Any]) -> None:
+        functools.update_wrapper(self, function)
+        self.function = function
+
+    def __call__(self, x: Any) -> Any:
+        return self.function(x)
+
+
+class Private:
+    """Slots of which one is private, and below a class that has some."""
+
+    __slots__ = ("__k", "name")
+
+    def __init__(self, k: Any) -> None:
+        self.name, self.__k = "same", k
+
+    def times(self, x: Any) -> Any:
+        return str((self.__k, x))
+
+
+class OneSlot(Slotted):
+    """A single slot, told as a text."""
+
+    __slots__ = "other"
+
+    def __init__(self, k: Any) -> None:
+        super().__init__("same")
+        self.other = k
+
+    def times(self, x: Any) -> Any:
+        return str((self.other, x))
+
+
+class Table(dict[Any, Any]):
+    """A dict that holds more than its items."""
+
+    def __init__(self, k: Any) -> None:
+        super().__init__(same=1)
+        self.k = k
+
+    def times(self, x: Any) -> Any:
+        return str((self.k, x))
+
+
+class Rows(list[Any]):
+    """A list that holds more than its items."""
+
+    k: Any
+
+    def times(self, x: Any) -> Any:
+        return str((self.k, x))
+
+
+def rows(k: Any) -> Rows:
+    made = Rows()
+    made.k = k
+    return made
+
+
+class Amount(int):
+    """A number with an attribute."""
+
+    unit: str
+
+    def times(self, x: Any) -> Any:
+        return str((int(self), x))
+
+
+def amount(value: int) -> Amount:
+    made = Amount(value)
+    made.unit = "same"
+    return made
+
+
+class Odd(Exception):
+    """An error with an attribute."""
+
+    k: Any
+
+    def times(self, x: Any) -> Any:
+        return str((self.k, x))
+
+
+def odd(k: Any) -> Odd:
+    made = Odd("same")
+    made.k = k
+    return made
+
+
+def with_attribute(k: Any) -> Callable[[Any], Any]:
+    def function(x: Any) -> Any:
+        return str((vars(function)["k"], x))
+
+    vars(function)["k"] = k
+    return function
+
+
+def made(k: Any) -> Callable[[], Any]:
+    return lambda: k
 
 
 def wrapped(function: Callable[[Any], Any]) -> Callable[[Any], Any]:
@@ -111,6 +217,20 @@ MAKERS: dict[str, Callable[[Any], Callable[[Any], Any]]] = {
     "a keyword-only default": by_keyword,
     "a closure": closing,
     "a closure over a method": lambda k: holding(Scale(k).times),
+    "a decorator that is a class": lambda k: Traced(closing(k)),
+    "a static method": lambda k: staticmethod(closing(k)),
+    "private slots": lambda k: Private(k).times,
+    "one slot": lambda k: OneSlot(k).times,
+    "a dict with attributes": lambda k: Table(k).times,
+    "a list with attributes": lambda k: rows(k).times,
+    "a number with attributes": lambda k: amount(k).times if type(k) is int else Scale(k).times,
+    "an error with attributes": lambda k: odd(k).times,
+    "a function with attributes": with_attribute,
+    "a default factory": lambda k: closing(collections.defaultdict(made(k))),
+    "a view of a dict": lambda k: closing(types.MappingProxyType({"in": closing(k)})),
+    "a long pattern": lambda k: closing(re.compile("x" * 250 + f"{k!r}")),
+    "a library's object": lambda k: closing(random.Random(repr(k))),
+    "a long array": lambda k: closing(array.array("d", [*range(500), float(k), float(repr(k)[0] == "T"), *range(500)])),
     "a wrapper": lambda k: wrapped(Scale(k).times),
     "wrappers of wrappers": lambda k: wrapped(wrapped(wrapped(wrapped(closing(k))))),
     "a namespace": lambda k: closing(types.SimpleNamespace(k=k)),
@@ -126,8 +246,14 @@ MAKERS: dict[str, Callable[[Any], Callable[[Any], Any]]] = {
     "a function that calls itself": lambda k: recursive(k),
     "an operator": lambda k: operator.itemgetter(k) if isinstance(k, int) else by_default(k),
 }
+TOLD_BY_ADDRESS = (
+    "an operator", "a compiled pattern", "a deque of functions", "a default factory", "a view of a dict",
+    "a long pattern", "a library's object",
+)  # fmt: skip
+"""What these make of an event has an address in its text, or they take other events."""
 PAIRS: dict[str, tuple[Any, Any]] = {"ints": (1, 2), "zeros": (0.0, -0.0), "an int and a bool": (1, True)}
 SHAPES: dict[str, tuple[Callable[..., Any], Callable[..., Any]]] = {
+    "by which names": (lambda a, b=0: a, lambda b, a=0: b),
     "one and all": (lambda a: a, lambda *a: a),
     "keywords": (lambda a, **b: a, lambda a, *b: a),
     "a generator": (lambda a: [a], lambda a: (yield a)),
@@ -157,9 +283,7 @@ def test_what_a_function_takes_tells_it_apart(shape: str) -> None:
 
 
 @pytest.mark.parametrize("pair", PAIRS)
-@pytest.mark.parametrize(
-    "maker", [name for name in MAKERS if name not in ("an operator", "a compiled pattern", "a deque of functions")]
-)
+@pytest.mark.parametrize("maker", [name for name in MAKERS if name not in TOLD_BY_ADDRESS])
 def test_each_query_runs_its_own_function(maker: str, pair: str) -> None:
     """Beside each other, in one process and after a restart: none runs the code of another."""
     store, make = MemoryStore(), MAKERS[maker]

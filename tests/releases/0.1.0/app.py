@@ -1,8 +1,8 @@
 """One run of an app in a process of its own, under whatever interpreter: ``interpreter_process.py STORE COUNT END``.
 
 It hosts `queries` over the numbers below COUNT, takes all of them, and ends as END says: ``stop`` (with a checkpoint)
-or ``kill`` (everything is in the journal). With ``made`` behind it, it also creates a query once it runs. It writes
-what the streams hold as JSON.
+or ``kill`` (everything is in the journal). With ``made`` behind it, it also creates a query once it runs; with
+``without=NAME,NAME`` it does not declare these. It writes what the streams hold as JSON.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import os
 import sys
+from collections.abc import Collection
 from pathlib import Path
 from typing import Any
 
@@ -47,18 +48,23 @@ def queries() -> dict[str, Any]:
         "failed": n.map(lambda x: 1 // (x - 5)),
         "skipping": n.map(lambda x: 7 // (x % 4)),
         "read": rx.source("scan").map(lambda x: -x),
+        "taken": n.map(lambda x: x + 7).take(3),
+        "summed": rx.source("taken").map(lambda x: x).sum(),
     }
 
 
-def evaluator_of(store: str, count: int, *, undeclared: bool) -> QueryEvaluator:
+def evaluator_of(store: str, count: int, *, undeclared: bool, without: Collection[str] = ()) -> QueryEvaluator:
     evaluator = QueryEvaluator(SqliteStore(store), checkpoint_interval_s=1e9, clock=lambda: 1000.0)
     evaluator.source("n", ListSource(list(range(count)), follow=True))
     evaluator.source("at", ListSource([{"at": float(i)} for i in range(count)], follow=True))
     for name, query in queries().items():
+        if name in without:
+            continue
         evaluator.create(name, query, policy="skip" if name == "skipping" else "fail")
     at: Any = rx.source("at")
     timed = at.buffer_with_time(4.0).map(lambda b: [each["at"] for each in b])
-    evaluator.create("timed", timed, clock=event_time(lambda event: event["at"], lateness_s=2.0))
+    if "timed" not in without:
+        evaluator.create("timed", timed, clock=event_time(lambda event: event["at"], lateness_s=2.0))
     if undeclared:
         evaluator.start()
         if "made" not in evaluator.queries():
@@ -79,9 +85,15 @@ def held(evaluator: QueryEvaluator) -> dict[str, Any]:
     return found
 
 
+def end_of(evaluator: QueryEvaluator, name: str) -> list[Any]:
+    figures = evaluator.query(name)
+    return [figures.status, figures.error, str(figures.failed_at), bool(figures.trace), figures.skipped]
+
+
 def main(store: str, count: str, end: str, *more: str) -> None:
     try:
-        evaluator = evaluator_of(store, int(count), undeclared="made" in more)
+        without = [name for each in more for name in each.removeprefix("without=").split(",") if "=" in each]
+        evaluator = evaluator_of(store, int(count), undeclared="made" in more, without=without)
         evaluator.start()
         events = 2 * int(count)
         evaluator.run(until=lambda: sum(evaluator.statistics().positions.values()) >= events)
@@ -92,6 +104,7 @@ def main(store: str, count: str, end: str, *more: str) -> None:
         "streams": held(evaluator),
         "warnings": evaluator.warnings,
         "incidents": [str(each) for each in evaluator.incidents.open()],
+        "ends": {name: end_of(evaluator, name) for name in evaluator.queries()},
         "status": {name: evaluator.query(name).status for name in evaluator.queries()},
         "reports": {name: str(report) for name, report in evaluator.engine.reports.items()},
     }
