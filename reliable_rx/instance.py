@@ -294,11 +294,8 @@ class Instance:
         child = children.pop(key, None) if children else None
         if child is not None:
             child.dispose()
-            if child.unit is child:  # `_forget_child`, without a call
-                self.world.forget(child)
-                child.unit = self.unit
-            else:
-                self._forget_child(child)
+            self.world.forget(child)  # `_forget_child`, without a call
+            child.unit = self.unit
 
     def make_child(self, node: PlanNode, key: Hashable, outer: Any) -> Instance:
         """Build the instance for *outer* without starting it."""
@@ -324,11 +321,9 @@ class Instance:
         child.sink = None
 
     def _forget_child(self, child: Instance) -> None:
-        if child.unit is child:
-            self.world.forget(child)
-            child.unit = self.unit  # itself would be a cycle, which only Python's collector takes away
-        else:
-            self.world.touch(child.unit)
+        """Let go of the row of a child that has let go of all else, and so has left the row of a group that it read."""
+        self.world.forget(child)
+        child.unit = self.unit  # itself would be a cycle, which only Python's collector takes away
 
     # -- inner sequences of our own
 

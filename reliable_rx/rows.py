@@ -143,7 +143,7 @@ class Loader:
         while waiting:
             later = [(address, row) for address, row in waiting if not self._load(address, row)]
             if len(later) == len(waiting):
-                self.report.dropped.extend("".join(map(str, address[1:-1:1][:2])) for address, _ in later)
+                self.report.dropped += [address[-2] for address, _ in later]
                 return
             waiting = later
 
