@@ -13,7 +13,9 @@ import pytest
 from every_case import CASES, lanes
 
 import reliable_rx as rx
+from hosting import QueryEngine
 from hosting.standing import RUNNING
+from hosting.turn import Events
 from reliable_rx import operators as ops
 from reliable_rx.rows import Report
 from reliable_rx.testing import parse_marbles
@@ -89,3 +91,32 @@ def check_edits(name: str, edit: str) -> None:
     assert same or edited.told or name in NOT_TOLD
     if edit == "a function" or "shared" not in name:
         assert same and not edited.told, [str(report) for report in edited.reports]
+
+
+def engine_of(query: Any, *sources: str) -> QueryEngine:
+    engine = QueryEngine()
+    for source in sources:
+        engine.declare(source, ["0"])
+    engine.take(engine.creation("q", query, time=0.0))
+    return engine
+
+
+def test_what_was_inside_a_dropped_operator_is_named_by_its_path() -> None:
+    """All paths in a report are those of operators, also of rows whose owner was left out."""
+    n = rx.source("n")
+    engine = engine_of(
+        n.flat_map(lambda x: n.flat_map(lambda y: n.map(lambda z: (x, y, z)) if y else n) if x else n), "n"
+    )
+    engine.take(Events("n", "0", 0, [1, 2, 3], 1.0))
+    engine.take(engine.creation("q", n.scan(lambda a, x: a + x, 0), time=2.0))
+    assert set(engine.reports["q"].dropped) == {"/flat_map", "/flat_map/inner/flat_map"}
+
+
+def test_what_is_new_behind_a_later_source_begins_with_a_state() -> None:
+    """An operator that is put behind what a fresh start would read later runs, since that runs already."""
+    a, b = rx.source("a"), rx.source("b")
+    engine = engine_of(rx.concat(a.take(1), b), "a", "b")
+    engine.take(Events("a", "0", 0, [1], 1.0))
+    engine.take(engine.creation("q", rx.concat(a.take(1), b.scan(lambda total, x: total + x, 0)), time=2.0))
+    outputs = engine.take(Events("b", "0", 0, [10, 20], 3.0))
+    assert [value for each in outputs for value in each.values] == [10, 30]
