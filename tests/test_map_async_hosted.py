@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 from calls_world import CallsWorld, element
+from conditions import until
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, rule, run_state_machine_as_test
@@ -261,10 +262,12 @@ def test_a_fast_source_waits_for_a_slow_service() -> None:
 class Running:
     """An evaluator whose loop runs in a thread of its own."""
 
-    def __init__(self, store: Any, query: Any, events: list[Any], *, policy: str = "fail", **options: Any) -> None:
+    def __init__(
+        self, store: Any, query: Any, events: list[Any], *, policy: str = "fail", clock: Any = None, **options: Any
+    ) -> None:
         self.evaluator = QueryEvaluator(store, checkpoint_interval_s=1e9, **options)
         self.evaluator.source("n", ListSource(events))
-        self.evaluator.create("q", query, policy=policy)
+        self.evaluator.create("q", query, policy=policy, clock=clock)
         self.evaluator.start()
         self.thread = threading.Thread(target=self.evaluator.run, daemon=True)
         self.thread.start()
@@ -466,6 +469,18 @@ def test_a_query_on_event_time_waits_for_its_answers() -> None:
         evaluator.run()
         assert values_of(evaluator, "q") == [list(range(10))]
         assert values_of(evaluator, "last")[-1] == 9
+
+
+def test_what_is_due_after_the_last_answer_happens_when_it_is_in(gate: Gate) -> None:
+    """A query on event time whose events are over has nothing but answers that could move its clock."""
+    query = rx.source("n").map_async(through_gate).pipe(ops.delay(5.0))
+    running = Running(MemoryStore(), query, [1], clock=event_time(float))
+    gate.wait_for(1)
+    until(lambda: running.evaluator.engine.live["n"] == set())
+    gate.answer(1, "a")
+    running.join()
+    assert (running.values(), running.evaluator.query("q").status) == (["a"], "completed")
+    running.evaluator.close()
 
 
 def test_an_answer_wakes_the_evaluator(monkeypatch: pytest.MonkeyPatch) -> None:
