@@ -552,3 +552,20 @@ def test_a_clock_that_is_taken_over_waits_for_sources_that_are_new() -> None:
     name = engine.watermarks.take_over((b"", ["a", "gone"], 5.0, marks, None, {}), spec, frozenset("ab"))
     found = engine.watermarks.by_name[name].marks
     assert found.keys() == {("a", "0"), ("b", "0"), ("b", "1")} and found["a", "0"].high == 5.0
+
+
+@pytest.mark.parametrize("clock", [None, event_time(stamp, lateness_s=0.0)], ids=["the host's clock", "its own clock"])
+@pytest.mark.parametrize("crash", [False, True], ids=["hosted", "recovered"])
+def test_who_reads_a_source_again_reads_it_after_those_inside(clock: Any, crash: bool) -> None:
+    """The place of a reader among those of one source is saved, also where only one of them is seen in the query."""
+
+    def inner(event: Any) -> Any:
+        return rx.source("s").map(lambda later: (event[1], later[1])) if event[0] < 10.0 else rx.empty()
+
+    host = Host(lambda ops, source: source, crash=crash)
+    query = rx.source("s").pipe(rx.operators.take(1), rx.operators.repeat(), rx.operators.switch_map(inner))
+    host.create("again", query, clock=clock)
+    host.events("b", 0, ended=True)
+    for number in range(5):
+        host.events("a", number, float(number))
+    assert host.values["again"][:3] == [(0, 1), (1, 2), (2, 3)]
