@@ -360,3 +360,18 @@ def test_between_two_checkpoints(state: str, value: str) -> None:
     with evaluator_on(store.reopen(), numbers) as evaluator:
         work(evaluator)
         assert values(evaluator, "sum")[-1] == 15
+
+
+def test_a_selector_that_raises_for_a_group_leaves_what_is_read_alone() -> None:
+    """The group for which no sequence could be chosen is left out; the one before is not given up for it."""
+
+    def chosen(group: Any) -> Any:
+        return group.map(str) if group.key != 2 else [][group.key]
+
+    with QueryEvaluator(MemoryStore(), background=False) as evaluator:
+        evaluator.source("n", ListSource([10, 20, 11, 12]))
+        query = rx.source("n").pipe(ops.group_by(lambda n: n // 10), ops.switch_map(chosen))
+        evaluator.create("groups", query, policy="skip")
+        evaluator.start()
+        work(evaluator)
+        assert values(evaluator, "groups") == ["10", "11", "12"]
