@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import socket
 import subprocess
 import sys
 import threading
@@ -19,7 +20,7 @@ from conditions import until
 from postgres_server import PostgresServer
 from postgres_worlds import Place
 
-from checkpoint import Checkpoint, KeyRing, PostgresStore, Store
+from checkpoint import Checkpoint, KeyRing, PostgresStore, Store, postgres_connections
 from checkpoint.postgres_connections import Connections
 from checkpoint.store import Kind
 from reliable_rx.errors import CheckpointRefused, LeaseLost, StoreOwned, StoreUnavailable
@@ -499,3 +500,22 @@ def test_a_damaged_page_is_fallen_back_from(mortal_postgres: PostgresServer) -> 
         with pytest.raises(CheckpointRefused, match="invalid page"):
             store.commit(generation(2))
         store.journal.append(1, 1, b"what lies elsewhere is well")
+
+
+class Open:
+    """A connection that is open, as far as a fork is concerned: its socket."""
+
+    def __init__(self, end: socket.socket) -> None:
+        self.fileno, self.closed = end.fileno, False
+
+
+def test_a_child_lets_go_of_the_sockets_of_its_parent(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The server sees at once that the parent has died, however long its child lives; what is closed is left alone."""
+    here, there = socket.socketpair()
+    with here, there:
+        connection, closed = Open(here), Open(here)
+        closed.closed, closed.fileno = True, lambda: pytest.fail("a closed connection has no socket")
+        monkeypatch.setattr(postgres_connections, "_OPEN", {connection, closed})
+        postgres_connections._after_fork()
+        there.settimeout(WAIT_S)
+        assert there.recv(1) == b""

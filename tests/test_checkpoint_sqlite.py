@@ -11,6 +11,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -346,3 +347,18 @@ def test_reading_waits_for_no_transaction_and_sees_none_that_is_open(tmp_path: P
 def add(database: Database, insert: str) -> None:
     with database.transaction() as writing:
         writing.execute(insert, ("second",))
+
+
+def test_what_is_committed_while_the_store_is_taken_over_is_not_acknowledged(tmp_path: Path) -> None:
+    """Whoever owns the file by then may have read it before, so the writer is told; a later write is refused, too."""
+    taken = threading.Event()
+
+    def fence() -> None:
+        if taken.is_set():
+            raise StoreOwned("taken over", owner=1)
+
+    with closing(Database(tmp_path / "part.sqlite", "part", fence=fence)) as database:
+        with pytest.raises(StoreOwned, match="taken over"), database.transaction():
+            taken.set()
+        with pytest.raises(StoreOwned, match="taken over"), database.transaction():
+            pytest.fail("it was begun")
