@@ -89,7 +89,7 @@ def test_a_list_that_grows() -> None:
 
 def test_what_is_refused_at_once() -> None:
     """What can be read only once is no source; positions and partitions must exist."""
-    with pytest.raises(TypeError, match="a source is read again, so give a list"):
+    with pytest.raises(TypeError, match="read again after a crash: give a list"):
         ListSource(iter([1]))  # type: ignore[arg-type]
     with pytest.raises(PositionUnavailable):
         ListSource([1]).open("0", 2)
