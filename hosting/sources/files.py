@@ -56,7 +56,8 @@ class FileSource:
     A record that cannot be read (malformed, or refused by *types*, *parse* or *partition_by*) fails the source, which
     names file, line and byte. With *on_bad_record* ``"skip"`` it is left out, and the evaluator says how many were;
     with ``"dead_letter"`` it also goes, with place and reason, to the stream ``NAME.dead_letters`` of the source. It
-    keeps its number either way; one without a key has its number in the first partition.
+    keeps its number either way; one without a key has its number in the first partition. What lies behind damage in a
+    compressed file is one such record, the last of its file.
 
     *sort_by* is a function of the value; it puts each partition in order, stable, holding **all of its values in
     memory**. *timestamp* is a function of the value too, kept for the evaluator's event time. With *follow*, lines

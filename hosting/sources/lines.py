@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from hosting.sources.bad_records import RAW_MAX
+from hosting.sources.damaged import DAMAGE, PIECE_BYTES, Damage, find_damage, is_content
 from reliable_rx.errors import PositionUnavailable, SourceFailed
 
 BLOCK_BYTES = 1 << 16
@@ -52,7 +53,7 @@ def not_a_file(path: str | os.PathLike[str]) -> str:
 
 def _open_zip(path: Path) -> Any:
     with zipfile.ZipFile(path) as archive:
-        members = [m for m in archive.infolist() if not m.is_dir() and not m.filename.startswith("__MACOSX")]
+        members = [member for member in archive.infolist() if is_content(member)]
         if len(members) == 1:
             return archive.open(members[0])
     found = f"{path} holds {len(members)} files; a zip must hold exactly one, unpack it and name the files"
@@ -67,23 +68,36 @@ def too_long() -> str:
 class Lines:
     """Blocks of whole lines of one file, kept until they are consumed."""
 
-    def __init__(self, path: Path, *, follow: bool) -> None:
+    def __init__(self, path: Path, *, follow: bool, fails: bool = True) -> None:
         self.offset = 0
+        self.damage = ""
+        """Why a compressed file cannot be read behind what is held, if so; empty once that is passed."""
         self.is_long = False
         """Whether the line at `offset` is longer than a record may be: then there is no block before `long_line`."""
         self._path = path
-        self._follow = follow
-        self._file = open_bytes(path)
+        self._follow, self._fails = follow, fails
+        self._found: Damage | None = None
         self._packed_bytes = os.stat(path).st_size
         self._held = b""
         self._head, self._passed = b"", 0
+        self._file = self._opened()
 
     def seek(self, offset: int) -> None:
-        """Go forward to *offset*, which must be the start of a record."""
-        reached = self._read_safely(lambda: self._file.seek(offset))
-        if reached < offset or (self.plain and self._size() < offset):
+        """Go forward to *offset*, which must be the start of a record, or be behind the damage."""
+        reached, rest = offset, b""
+        if self._found is None:
+            try:
+                reached = self._read_safely(lambda: self._go_to(offset))
+            except SourceFailed as error:
+                rest = self._salvage(offset, error)
+        else:
+            rest = self._salvage(offset, self._unreadable(self._found.reason))
+        end = None if self._found is None else self._found.end
+        if reached < offset or (self.plain and self._size() < offset) or (end is not None and offset > end + 1):
             raise self._shrunk(offset)
-        self._held, self.offset = b"", offset
+        self._held, self.offset = rest, offset
+        if end is not None and offset > end:
+            self.damage = ""
 
     @property
     def plain(self) -> bool:
@@ -142,11 +156,51 @@ class Lines:
     def close(self) -> None:
         self._file.close()
 
+    def pass_damage(self) -> bytes:
+        """Go behind the damage; return what is held before it. The place behind is one byte further than any record."""
+        tail, self._held = self._held, b""
+        self.offset += len(tail) + 1
+        self.damage = ""
+        return tail
+
+    def _go_to(self, offset: int) -> int:
+        if not isinstance(self._file, zipfile.ZipExtFile):
+            return int(self._file.seek(offset))
+        self._file.close()  # its own `seek` passes over what is not compressed, and then checks no checksum
+        self._file = open_bytes(self._path)
+        while (at := self._file.tell()) < offset and self._file.read(min(PIECE_BYTES, offset - at)):
+            pass
+        return int(self._file.tell())
+
+    def _opened(self) -> Any:
+        try:
+            return open_bytes(self._path)
+        except SourceFailed as error:
+            self._salvage(0, error)
+            return io.BytesIO()
+
     def _read(self, size: int) -> bytes:
-        piece: bytes = self._read_safely(lambda: self._file.read(size))
+        if self._found is not None:
+            return b""
+        try:
+            piece: bytes = self._read_safely(lambda: self._file.read(size))
+        except SourceFailed as error:
+            return self._salvage(self.offset + self._passed + len(self._held), error)
         return piece
 
+    def _salvage(self, offset: int, error: SourceFailed) -> bytes:
+        """Return what can be read from *offset* on before the damage, unless that is to fail with *error*."""
+        if self._fails or not (self._found or isinstance(error.__cause__, DAMAGE)):
+            raise error
+        found = self._read_safely(lambda: find_damage(self._path, offset))
+        if found is None:
+            raise error
+        self._found, self.damage = found, found.reason
+        return bytes(found.rest)
+
     def _last(self, cut: int) -> bytes:
+        if self._found is not None:
+            return self._held[:cut]
         if not self._follow:
             return self._held
         if self._size() < self.offset:
@@ -173,8 +227,11 @@ class Lines:
         try:
             return action()
         except READ_ERRORS as error:
-            message = f"{self._path} cannot be read behind byte {self.offset}: {error}; is it damaged or cut short?"
-            raise SourceFailed(message, source=str(self._path)) from error
+            raise self._unreadable(str(error)) from error
+
+    def _unreadable(self, why: str) -> SourceFailed:
+        message = f"{self._path} cannot be read behind byte {self.offset}: {why}; is it damaged or cut short?"
+        return SourceFailed(message, source=str(self._path))
 
     def _pass_over_mark(self) -> None:
         """A byte order mark is no text. *Raises* `SourceFailed` for one of another encoding."""

@@ -252,4 +252,4 @@ def open_records(path: Path, reading: Reading, *, offset: int = 0) -> RecordFile
     if reading.format == "parquet":
         return ParquetFile(path, columns=reading.columns_read(), offset=offset)
     kind = CsvFile if reading.format == "csv" else JsonLinesFile
-    return kind(path, follow=reading.follow, offset=offset)
+    return kind(path, follow=reading.follow, fails=reading.fails, offset=offset)

@@ -11,7 +11,8 @@ is one bad record, and the next line begins the next: an odd quote must not swal
 
 Rejected: `csv.DictReader` (four times slower), guessing by the parity of quotes (wrong for ``5" pipe,1``), and
 ``str.splitlines`` (it also splits at U+2028 and form feeds). Line numbers are not counted while reading; a failure
-is rare, and `where` then counts them afresh.
+is rare, and `where` then counts them afresh. Behind damage in a compressed file nobody can say what there is: the rest
+of such a file is one bad record, and its last.
 """
 
 from __future__ import annotations
@@ -19,7 +20,6 @@ from __future__ import annotations
 import csv
 import io
 import json
-import threading
 from collections import deque
 from collections.abc import Iterator, Sequence
 from contextlib import closing
@@ -31,6 +31,7 @@ from hosting.sources import lines
 from hosting.sources.bad_records import BadRecord, raw_text
 from hosting.sources.csv_records import UNCLOSED, cut_rows, let_fields_be_long
 from hosting.sources.lines import BOM, Lines
+from hosting.sources.own_stack import on_own_stack
 from reliable_rx.errors import SourceFailed
 
 Raw = Sequence[Any] | BadRecord
@@ -82,10 +83,10 @@ class TextFile:
     names: tuple[str, ...] | None = None
     quotes: bytes | None = None
 
-    def __init__(self, path: Path, *, follow: bool, offset: int = 0) -> None:
+    def __init__(self, path: Path, *, follow: bool, fails: bool = True, offset: int = 0) -> None:
         self.path = path
         self._follow = follow
-        self._lines = Lines(path, follow=follow)
+        self._lines = Lines(path, follow=follow, fails=fails)
         self._pieces: deque[Piece] = deque()
         self._chunk = (0, b"")
         self._starts: list[int] = []
@@ -125,7 +126,9 @@ class TextFile:
                 self._consume(data)
                 if good:
                     return len(good), good[skip:] if skip else good
-        return self._long_line(skip) if self._lines.is_long else (0, ())
+        if self._lines.is_long:
+            return self._long_line(skip)
+        return self._break_off(skip) if self._lines.damage else (0, ())
 
     def close(self) -> None:
         self._lines.close()
@@ -196,6 +199,13 @@ class TextFile:
         self._chunk, self._starts = (offset, found), [0]
         return 1, () if skip else BadRecord(self.place(0), raw_text(found), lines.too_long())
 
+    def _break_off(self, skip: int) -> tuple[int, Raw]:
+        """End at the damage: what is left before it, and all that is behind, is one bad record."""
+        offset, reason = self.offset, self._lines.damage
+        tail = self._lines.pass_damage()
+        self._chunk, self._starts = (offset, tail), [0]
+        return 1, () if skip else BadRecord(self.place(0), raw_text(tail), reason)
+
 
 def open_again(path: Path) -> Any:
     """Open *path* to look for a place in it, behind the mark that it may begin with."""
@@ -248,7 +258,7 @@ class JsonLinesFile(TextFile):
         try:
             return type(self)._decode(text)
         except RecursionError:
-            return _on_a_stack_of_its_own(lambda: type(self)._decode(text))
+            return on_own_stack(lambda: type(self)._decode(text))
 
     def _places(self, file: IO[bytes]) -> Iterator[tuple[int, int]]:
         byte = 0
@@ -260,25 +270,6 @@ class JsonLinesFile(TextFile):
 
 def _not_blank(line: bytes) -> bool:
     return line not in (b"", b"\r")
-
-
-def _on_a_stack_of_its_own(action: Any) -> Any:
-    found: list[Any] = []
-
-    def run() -> None:
-        try:
-            found.append(action())
-        except RecursionError:
-            found.append(ValueError("it is nested too deeply"))
-        except ValueError as error:
-            found.append(error)
-
-    thread = threading.Thread(target=run, daemon=True)
-    thread.start()
-    thread.join()
-    if isinstance(found[0], ValueError):
-        raise found[0]
-    return found[0]
 
 
 class CsvFile(TextFile):
@@ -302,7 +293,8 @@ class CsvFile(TextFile):
             if row != UNCLOSED or len(data) > lines.RECORD_BYTES_MAX:
                 raise self._no_header(row)
             longer_than = len(data)
-        if self._lines.is_long or self._lines.is_stuck(len(data)) or (data.strip() and not self._follow):
+        may_grow = self._follow or self._lines.damage
+        if self._lines.is_long or self._lines.is_stuck(len(data)) or (data.strip() and not may_grow):
             raise self._no_header("the line is too long" if self._lines.is_long else UNCLOSED)
         return False
 

@@ -1,0 +1,87 @@
+"""How far a damaged compressed file can be read: the same byte in each reading, wherever it began.
+
+A decompressor that comes to the damage drops what it has unpacked in the same call, so what a caller has got by then
+depends on the sizes that it asked for. Here the file is given in sips, near the damage byte by byte, so that nothing is
+dropped that any reader could have got. Rejected: a decompressor of our own for all reading (what is whole is to be read
+by C code in large pieces).
+"""
+
+from __future__ import annotations
+
+import gzip
+import io
+import zipfile
+import zlib
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any, NamedTuple
+
+DAMAGE = (EOFError, zlib.error, gzip.BadGzipFile, zipfile.BadZipFile)
+SIP_BYTES = 512
+HEAD_BYTES = 8
+"""What `gzip` asks for at most when it reads a header, of which it wants all."""
+PIECE_BYTES = 1 << 16
+
+
+class Damage(NamedTuple):
+    """Where the readable bytes of a file *end*, those of them that were asked for, and the *reason*."""
+
+    end: int
+    rest: bytes
+    reason: str
+
+
+def find_damage(path: Path, offset: int) -> Damage | None:
+    """Read *path* up to its damage and return that with the bytes from *offset* on; None if all of it can be read."""
+    rough = _walk(path, offset, fine_at=None, fine_from=None)
+    if rough is None:
+        return None
+    damage, place = rough
+    fine = _walk(path, offset, fine_at=place - SIP_BYTES - HEAD_BYTES, fine_from=damage.end)
+    return None if fine is None else fine[0]
+
+
+def _walk(path: Path, offset: int, *, fine_at: int | None, fine_from: int | None) -> tuple[Damage, int] | None:
+    """Unpack all, in single bytes behind the packed byte *fine_at* and the unpacked *fine_from*."""
+    rest, end = bytearray(), 0
+    with ExitStack() as opened:
+        packed = opened.enter_context(_Sips(path))
+        try:
+            file = opened.enter_context(_unpacked(packed, path))
+            packed.fine_at, packed.is_open = fine_at, True
+            while True:
+                left = PIECE_BYTES if fine_from is None else fine_from - end
+                piece = file.read1(max(1, min(PIECE_BYTES, left)))
+                if not piece:
+                    return None
+                rest += piece[max(0, offset - end) :]
+                end += len(piece)
+        except DAMAGE as error:
+            return Damage(end, bytes(rest), f"the rest of the file cannot be read: {error}"), packed.tell()
+
+
+class _Sips(io.FileIO):
+    """A file that gives little at a time once it *is_open* for unpacking, and single bytes from *fine_at* on."""
+
+    is_open = False
+    fine_at: int | None = None
+    whole_bytes = HEAD_BYTES
+
+    def read(self, size: int | None = -1, /) -> Any:
+        if not self.is_open or (size is not None and 0 <= size <= self.whole_bytes):
+            return super().read(-1 if size is None else size)
+        return super().read(1 if self.fine_at is not None and self.tell() >= self.fine_at else SIP_BYTES)
+
+
+def _unpacked(packed: _Sips, path: Path) -> Any:
+    if path.suffix != ".zip":
+        return gzip.GzipFile(fileobj=packed, mode="rb")
+    with zipfile.ZipFile(packed) as archive:
+        file: Any = archive.open(next(each for each in archive.infolist() if is_content(each)))
+    file.MIN_READ_SIZE, packed.whole_bytes = 1, 0
+    return file
+
+
+def is_content(member: zipfile.ZipInfo) -> bool:
+    """Whether *member* of a zip is a file, and none that macOS has added."""
+    return not member.is_dir() and not member.filename.startswith("__MACOSX")
