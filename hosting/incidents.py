@@ -77,8 +77,9 @@ class Incidents:
         error: BaseException | None = None,
         level: int = logging.ERROR,
         trace: str = "",
+        once: bool = False,
     ) -> None:
-        """Open an incident, or count it if it is open, and log it unless that was done a moment ago.
+        """Open an incident, or count it if it is open, and log it unless that was done a moment ago; or ever, *once*.
 
         *message* says what is wrong and what to do about it; *error* adds its traceback, or *trace* is one as text.
         """
@@ -96,17 +97,17 @@ class Incidents:
                 self._open[key] = Incident(kind, subject, message, LEVELS[level], now, 1, trace)
             else:
                 self._left_out += 1
-            is_news = self._is_news(key, now)
+            is_news = self._is_news(key, now, once=once)
         if is_news:
             where = f"{self.place}: " if self.place else ""
             shown = "".join(f"\n  {each}" for each in trace.splitlines())
             LOG.log(level, "%s%s %r: %s%s", where, kind, subject, message, shown)
 
-    def _is_news(self, key: tuple[str, str], now: float) -> bool:
+    def _is_news(self, key: tuple[str, str], now: float, *, once: bool) -> bool:
         if key not in self._open:  # too many are open: one line a minute for all that are left out
             key = ("", "")
         logged = self._logged.get(key)
-        if logged is not None and 0 <= now - logged < REPEAT_S:
+        if logged is not None and (once or 0 <= now - logged < REPEAT_S):
             return False
         self._logged[key] = now
         return True

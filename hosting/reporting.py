@@ -34,6 +34,7 @@ LOG = logging.getLogger("reliable_rx")
 LOOK_S = 0.25
 STOPPING = frozenset({"sink", "checkpoint", "source waits", "reading", "journal", "stall"})
 """Kinds that can keep all turns from being taken."""
+DROPPED = frozenset({"skipped", "late"})
 NAMED_MAX = 20
 LEFT_OUT_NAMED_MAX = 5
 STATUS_S, STATUS_IDLE_S = 1.0, 10.0
@@ -82,10 +83,13 @@ class Reporter:
         """After a start: tell once what was so before it."""
         self.news.clear()
         self.evaluator.engine.effects.clear()
-        self.evaluator.engine.mishaps.clear()
+        handed_on = {each["subject"] for each in self._earlier if each["kind"] in DROPPED}
         for each in self.evaluator.engine.standing.values():
             if each.status == FAILED:
                 self._told_failed(each, earlier=True)
+            if (each.skipped or (each.clock is not None and each.clock.late)) and each.name not in handed_on:
+                self._tell_dropped(each.name, each, once=True)
+        self.evaluator.engine.mishaps.clear()
         self._tell_sources("had ended in an earlier run")
         self._tell_left_out()
         for number, warning in enumerate(self.evaluator.warnings, 1):
@@ -277,8 +281,8 @@ class Reporter:
                 message = f"its pattern matches what is not read: {some}{more}; mend that, or narrow the pattern"
                 self.incidents.report("left out", name, message, level=logging.WARNING)
 
-    def _tell_dropped(self, name: str, standing: Standing | None) -> None:
-        """Tell of events that a query has skipped, or that came too late, in all so far."""
+    def _tell_dropped(self, name: str, standing: Standing | None, *, once: bool = False) -> None:
+        """Tell of events that a query has skipped, or that came too late, in all so far; *once*: log no repetition."""
         skipped = 0 if standing is None else standing.skipped
         if standing is not None and skipped:
             fate = f"put into the stream {name}.dead_letters" if standing.policy == "dead_letter" else "lost"
@@ -288,7 +292,7 @@ class Reporter:
                 where = f"; the last, {source}/{partition} event {position:,}: {described(error)}"
                 self._skips[name] = where, trace_of(error)
             where, trace = self._skips.get(name, ("", ""))
-            self.incidents.report("skipped", name, f"{message}{where}", trace=trace, level=logging.WARNING)
+            self.incidents.report("skipped", name, f"{message}{where}", trace=trace, level=logging.WARNING, once=once)
         else:
             self._skips.pop(name, None)
             self.incidents.resolve("skipped", name)
@@ -297,7 +301,7 @@ class Reporter:
             fates = {"side": f"put into the stream {name}.late", "keep": "processed behind others"}
             fate = fates.get(clock.spec.late, "dropped")
             message = f"{counted(clock.late)} so far came behind its clock: {fate}; raise lateness_s to wait longer"
-            self.incidents.report("late", name, message, level=logging.WARNING)
+            self.incidents.report("late", name, message, level=logging.WARNING, once=once)
         else:
             self.incidents.resolve("late", name)
 

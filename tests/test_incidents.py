@@ -48,6 +48,18 @@ def test_a_loop_of_retries_is_counted_and_logged_once_a_minute(caplog: pytest.Lo
     assert incidents.open() == ()
 
 
+def test_what_was_so_before_is_logged_once(caplog: pytest.LogCaptureFixture) -> None:
+    """Hosts that share a log, a partition that sleeps and wakes say, repeat it at no start, however far apart."""
+    now, logged = [0.0], dict[tuple[str, str], float]()
+    for now[0] in (0.0, 100.0, 5000.0):
+        incidents = Incidents(clock=lambda: now[0])
+        incidents.share_log(logged)
+        incidents.report("skipped", "q", "2 events so far", level=logging.WARNING, once=True)
+        assert len(incidents.open()) == len(caplog.records) == 1
+    incidents.report("skipped", "q", "3 events so far", level=logging.WARNING)
+    assert len(caplog.records) == 2
+
+
 def test_incidents_are_bounded(caplog: pytest.LogCaptureFixture) -> None:
     """Beyond the limit incidents are counted, and one line for all of them says what comes."""
     incidents = Incidents(clock=lambda: 0.0)

@@ -79,10 +79,20 @@ def test_a_start_that_mends_it_clears_it(tmp_path: Path) -> None:
             with QueryEvaluator(store) as evaluator:
                 evaluator.source("n", ListSource([1, 0, 2]))
                 evaluator.create("fails", rx.source("n").map(lambda n: n))
+                evaluator.create("skips", rx.source("n").map(lambda n: n), policy="skip")
                 evaluator.sink("fine", CallbackSink(lambda n, value: None))
                 evaluator.run()
     status = look(tmp_path / "s")
     assert not wrong(status) and status.exit_code == 0 and "nothing has failed" in list(lines(status))
+
+
+def test_what_was_skipped_is_told_of_each_run_until_the_query_is_another(tmp_path: Path) -> None:
+    """A run in which nothing was skipped does not hide that events are missing in what the query has counted."""
+    for _ in range(3):
+        with SqliteStore(tmp_path / "s") as store:
+            run_on(store)
+        (found,) = [each for each in look(tmp_path / "s").incidents if each["kind"] == "skipped"]
+        assert found["message"].startswith("it raised at 1 event so far, which is lost")
 
 
 def test_what_breaks_an_evaluator_is_its_last_word(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -169,6 +169,26 @@ def test_a_partition_that_could_not_be_run_at_first_is_well_when_it_has_ended(
     assert not [each for each in said if "not tried here any more" in each]
 
 
+@pytest.mark.usefixtures("told_soon")
+def test_what_was_skipped_is_told_by_the_next_owner(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """The count of events that a query has left out goes with its partition; it is a warning, and no failure."""
+    logs = Logs("a")
+
+    def declare(app: App, world: World) -> None:
+        app.query("skips", app.source("logs", logs).map(lambda n: 1 // n), policy="skip")
+
+    logs.add("a", 5, 0, 1)
+    world = World(tmp_path, declare)
+    for owner in ("one", "two"):
+        caplog.clear()
+        with world.node(owner, pauses=QUICKLY):
+            until(lambda: "skipped 'skips': it raised at 1 event so far" in caplog.text)
+            until(lambda: "at 1 event so far" in row(tmp_path, "a").error)
+            assert row(tmp_path, "a").status == "open" and not status_in(tmp_path).is_failing
+        assert "at 1 event so far" in row(tmp_path, "a").error, "what it said when it let go"
+        assert sum("so far" in each.getMessage() for each in caplog.records) == 1
+
+
 class SmallDisk(FolderStores):
     """Stores on the disk of one node, which is full."""
 
