@@ -73,6 +73,12 @@ class StatusFile:
         kept = {key: before[key] for key in KEPT if key in before}
         self.write({"at": 0.0, **kept, "starting": True})
 
+    def end(self, why: str) -> None:
+        """Say that this process ends, before a start, because of *why*, and leave what the last one has said."""
+        before = read_status(self._path.parent)
+        kept = {key: before[key] for key in KEPT if key in before and key != "at"} if before else {"at": 0.0}
+        self.write({**kept, "ended": why})
+
 
 def read_status(directory: Path) -> dict[str, Any] | None:
     """Return what the process that runs on the store in *directory* says, or what the last one has said.

@@ -180,3 +180,43 @@ def test_a_store_in_a_database_is_judged_by_its_checkpoint(postgres: PostgresSer
     assert {"fails", "skipped", "sink"} == set(wrong(status))
     told = cli("status", "--store", dsn, "--group", name, cwd=tmp_path, code=FAILED).stdout
     assert "fails" in told and "what was known" in told
+
+
+MISSING = """
+import reliable_rx as rx
+from hosting import App, FileSource
+
+app = App()
+n = app.source("n", {source})
+app.query("fails", n.map(lambda n: 1 // n))
+"""
+
+
+@pytest.mark.parametrize("source", ["FileSource('n.jsonl')", "lambda: FileSource('n.jsonl')"])
+def test_a_run_that_could_not_begin_leaves_why(tmp_path: Path, source: str) -> None:
+    """Whether its app cannot be loaded or not be built: `status` says so, beside what had failed before."""
+    write(tmp_path, "app.py", MISSING.format(source=source))
+    write(tmp_path, "n.jsonl", "1\n0\n")
+    cli("run", "app.py", "--store", "s", "--plain", cwd=tmp_path, code=FAILED)
+    (tmp_path / "n.jsonl").rename(tmp_path / "away")
+    for _ in range(2):
+        cli("run", "app.py", "--store", "s", "--plain", cwd=tmp_path, code=1 if "lambda" in source else 2)
+        status = look(tmp_path / "s")
+        assert status.state == "ended" and "there is no file n.jsonl" in status.ended
+        assert status.exit_code == FAILED and wrong(status)[0] == "fails"
+    (tmp_path / "s" / "status.json").unlink()
+    cli("run", "app.py", "--store", "s", "--plain", cwd=tmp_path, code=1 if "lambda" in source else 2)
+    assert "ended: " in next(lines(look(tmp_path / "s"))) and wrong(look(tmp_path / "s"))[0] == "fails"
+    (tmp_path / "away").rename(tmp_path / "n.jsonl")
+    cli("run", "app.py", "--store", "s", "--plain", cwd=tmp_path, code=FAILED)
+    assert look(tmp_path / "s").state == "stopped"
+
+
+def test_a_run_that_could_not_begin_says_nothing_for_another(tmp_path: Path) -> None:
+    """While a process runs on the store, `status` is that one's alone."""
+    write(tmp_path, "app.py", MISSING.format(source="FileSource('n.jsonl')"))
+    with SqliteStore(tmp_path / "s") as store, QueryEvaluator(store) as evaluator:
+        evaluator.source("n", ListSource([1]))
+        evaluator.start()
+        cli("run", "app.py", "--store", "s", "--plain", cwd=tmp_path, code=2)
+        assert look(tmp_path / "s").state == "running"

@@ -5,21 +5,26 @@ from __future__ import annotations
 import signal
 import threading
 from collections.abc import Iterator, Sequence
-from contextlib import closing, contextmanager
+from contextlib import ExitStack, closing, contextmanager, suppress
 from pathlib import Path
 from types import FrameType
 
 from checkpoint import PostgresStore, SqliteStore
+from checkpoint.files import DirectoryLock
 from checkpoint.store import Store
+from hosting.app import App
 from hosting.cli.display import Monitor, best_view, known_end
 from hosting.cli.loading import load_app, name_of
 from hosting.cli.terminal import complain, outlives, say
+from hosting.cli.whereabouts import is_store
 from hosting.cli.wording import FAILED, BadUsage, log_to_stderr, plural, span
 from hosting.companions import LOOK_S
 from hosting.evaluator import QueryEvaluator
 from hosting.partitioned.opening import is_on_a_server
+from hosting.reporting import LOG
+from hosting.status_file import StatusFile
 from hosting.undeclared import told, undeclared
-from reliable_rx.errors import described
+from reliable_rx.errors import StoreOwned, described
 
 
 class Stop:
@@ -54,12 +59,13 @@ def store_at(place: str | None, name: str) -> tuple[Store, str]:
 
 def run(where: str, place: str | None, *, plain: bool) -> int:
     """Host the app named by *where*; return 0 when it has ended or was stopped, 3 if something in it has failed."""
-    app = load_app(where)
+    with told_to(stored_at(place, where)):
+        app = load_app(where)
     log_to_stderr()
     errors: list[Exception] = []
     opened, called = store_at(place, name_of(where))
     with (
-        outlives(), Stop() as stop, opened as store, closing(app.evaluator(store)) as evaluator,
+        outlives(), Stop() as stop, opened as store, closing(built(app, store)) as evaluator,
         last_words(evaluator),
     ):  # fmt: skip
         evaluator.start()
@@ -89,6 +95,39 @@ def run(where: str, place: str | None, *, plain: bool) -> int:
         if errors:
             raise errors[0]
         return code
+
+
+def stored_at(place: str | None, where: str) -> Path | None:
+    """Return the folder of the store on which *where* is to run, if there is one already."""
+    if place is not None and is_on_a_server(place):
+        return None
+    directory = Path(place or f"{name_of(where)}.store")
+    return directory if is_store(directory) else None
+
+
+@contextmanager
+def told_to(directory: Path | None) -> Iterator[None]:
+    """Leave why an app cannot be loaded where `status` finds it, unless another process runs in *directory*."""
+    try:
+        yield
+    except Exception as error:
+        if directory is not None and (error.__cause__ is not None or not isinstance(error, BadUsage)):
+            with suppress(StoreOwned, OSError), ExitStack() as held:
+                held.callback(DirectoryLock(directory).release)
+                StatusFile(directory).end(str(error) if isinstance(error, BadUsage) else described(error))
+        raise
+
+
+def built(app: App, store: Store) -> QueryEvaluator:
+    """Build what runs *app* on *store*; why it cannot be is left where `status` finds it."""
+    try:
+        return app.evaluator(store)
+    except Exception as error:
+        LOG.error("the run has ended before it began: %s", described(error))
+        directory = getattr(store, "directory", None)
+        if isinstance(directory, Path):
+            StatusFile(directory).end(described(error))
+        raise
 
 
 def tell(evaluator: QueryEvaluator, kind: str, error: Exception, errors: list[Exception]) -> None:

@@ -184,7 +184,7 @@ def verdict(status: StoreStatus, *, has_failed: bool) -> Iterator[str]:
 def runs(status: StoreStatus) -> str:
     ago = "" if status.reported_s is None else f"{span(status.reported_s)} ago"
     if status.state == "ended":
-        return f"the last process ended {ago}: {status.ended}"
+        return f"the last process ended{ago and f' {ago}'}: {status.ended}"
     if status.state == "stopped":
         return f"no process runs on it; the last one stopped in order {ago}"
     if status.state == "killed" and status.starting:
