@@ -299,8 +299,9 @@ class Reporter:
         clock = None if standing is None else standing.clock
         if clock is not None and clock.late:
             fates = {"side": f"put into the stream {name}.late", "keep": "processed behind others"}
-            fate = fates.get(clock.spec.late, "dropped")
-            message = f"{counted(clock.late)} so far came behind its clock: {fate}; raise lateness_s to wait longer"
+            spec = vars(clock).get("spec")  # a query that had ended before this start has none
+            fate = "" if spec is None else f": {fates.get(spec.late, 'dropped')}"
+            message = f"{counted(clock.late)} so far came behind its clock{fate}; raise lateness_s to wait longer"
             self.incidents.report("late", name, message, level=logging.WARNING, once=once)
         else:
             self.incidents.resolve("late", name)

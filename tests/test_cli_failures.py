@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from cli_process import cli, kill, running, status_of, stop, wait_for, write
 from conditions import until
+from lanes import left_to_commits
 
 from checkpoint import MemoryStore, SqliteStore
 from hosting import QueryEvaluator
@@ -119,6 +120,7 @@ def test_behind_a_crash_the_app_is_asked_for(tmp_path: Path) -> None:
     assert status_of(tmp_path, 0)["failed"] == []
 
 
+@left_to_commits
 def test_the_state_of_a_query_that_runs_is_not_dropped_unasked(tmp_path: Path) -> None:
     """`restart` of a query that has not ended asks; declined, or with nobody to ask, the state is still there."""
     endless = APP.format(end="")

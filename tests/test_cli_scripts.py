@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from lanes import at_each_commit
 
 ROOT = str(Path(__file__).parent.parent)
 DEFINED = """
@@ -73,7 +74,7 @@ def command(folder: Path, *arguments: str, count: int = 4) -> subprocess.Complet
     return run(folder, "-m", "hosting.cli", *arguments, count=count)
 
 
-@pytest.mark.parametrize("which", SCRIPTS)
+@pytest.mark.parametrize("which", [each if each == "with an app" else at_each_commit(each) for each in SCRIPTS])
 def test_a_query_of_a_script_is_restarted_and_disposed_of(tmp_path: Path, which: str) -> None:
     """The script is named, and its classes are found; it is not run, and goes on from what was done."""
     (tmp_path / "script.py").write_text(SCRIPTS[which])
@@ -99,7 +100,7 @@ def test_a_query_of_a_script_is_restarted_and_disposed_of(tmp_path: Path, which:
     assert (done.returncode, "has no query 'seen'" in done.stderr) == (2, True), done.stderr
 
 
-@pytest.mark.parametrize("which", SCRIPTS)
+@pytest.mark.parametrize("which", [each if each == "with an app" else at_each_commit(each) for each in SCRIPTS])
 def test_behind_a_kill_the_sources_are_needed(tmp_path: Path, which: str) -> None:
     """A script whose app has them is enough; of another one it is said that it must be started and stopped once."""
     (tmp_path / "script.py").write_text(SCRIPTS[which])

@@ -157,7 +157,9 @@ def test_what_the_app_does_not_declare_is_suspended(app: App) -> None:
 ENDED = ("failed", "taken", "summed")
 
 
-@pytest.mark.parametrize("left", [",".join(ENDED), at_each_commit("")], ids=["those that have ended", "all"])
+@pytest.mark.parametrize(
+    "left", [at_each_commit(",".join(ENDED)), at_each_commit("")], ids=["those that have ended", "all"]
+)
 def test_who_is_left_undeclared_for_a_while_is_what_it_was(app: App, left: str) -> None:
     """An app that another interpreter runs does not declare some queries, stops, and does so again.
     Back at home all of them stand where they stood: with end, error, place, trace and skipped events."""

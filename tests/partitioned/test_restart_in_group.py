@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 from cli_process import cli, running, wait_for, write
+from lanes import at_each_commit
 
 from hosting.cli.wording import FAILED
 
@@ -28,7 +29,7 @@ app.query("count", orders.scan(lambda count, order: count + 1, 0))
 """
 
 
-@pytest.mark.parametrize("follow", [False, True], ids=["ended", "handed over"])
+@pytest.mark.parametrize("follow", [False, at_each_commit(True)], ids=["ended", "handed over"])
 def test_a_query_of_a_group_is_run_again_where_it_has_failed(follow: bool, tmp_path: Path) -> None:
     """The partition where it failed is named, the other is left alone, and status has forgotten the failure."""
     write(tmp_path, "app.py", APP.replace("FOLLOW", str(follow)))

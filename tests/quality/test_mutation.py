@@ -123,6 +123,7 @@ def test_the_failure_is_told_by_its_name() -> None:
     assert first_failure("everything passes", ["tests/a.py::t"]) is None
 
 
+@left_to_commits
 def test_survivors_that_are_explained_exist() -> None:
     """A key in the list of explained survivors is one of a mutant of today, and has a reason."""
     reasons = explained()
