@@ -21,6 +21,7 @@ from typing import Any, NamedTuple
 
 import pytest
 from forked import Forked, script
+from lanes import at_each_commit
 
 from hosting.sinks import CallbackSink, JsonLinesSink, SqliteTableSink, json_lines, plain, sqlite_table, to_plain
 from hosting.sinks.flushed_mark import FlushedMark
@@ -144,7 +145,7 @@ def test_the_suite_finds_planted_bugs(tmp_path: Path) -> None:
         check_sink(lambda: Late(tmp_path / "l.db", "t"), lambda: rows_of(tmp_path / "l.db"), values=["a", "b"])
 
 
-@pytest.mark.parametrize("mark", [None, 0])
+@pytest.mark.parametrize("mark", [at_each_commit(None), 0])
 @pytest.mark.parametrize("ending", [None, ValueError("bad\nday")])
 def test_torn_at_every_byte(tmp_path: Path, ending: Exception | None, mark: int | None) -> None:
     """Cut at any byte, the file is opened behind its last whole line, completed, and equal to an untorn one."""
