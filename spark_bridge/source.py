@@ -164,8 +164,13 @@ class MicroBatchReader:
         self._start = 0
         self._acknowledged = at
         self._trouble = _Trouble(source.patience_s)
+        self._lock = threading.Lock()  # two threads that read one cursor would take a chunk twice
 
     def fetch(self, count_max: int, /) -> Batch:
+        with self._lock:
+            return self._fetch(count_max)
+
+    def _fetch(self, count_max: int) -> Batch:
         first = self._position
         if time.monotonic() < self._trouble.again_at:
             return Batch(first, (), coming=True)
@@ -216,7 +221,8 @@ class MicroBatchReader:
             retain(source.view)
 
     def has_more(self) -> bool:
-        return self._start < len(self._events) or self._cursor.has_more()
+        with self._lock:
+            return self._start < len(self._events) or self._cursor.has_more()
 
     def on_available(self, wake: Callable[[], None], /) -> None:
         self._source.on_bell(self, wake)
