@@ -26,7 +26,7 @@ import pytest
 import test_every_method
 from conditions import until
 from lanes import at_each_commit
-from test_every_method import Calls, is_method, noop, open_below, tried, watched
+from test_every_method import Calls, here, in_a_thread, is_method, noop, open_below, tried, twice, watched
 
 import reliable_rx as rx
 from checkpoint import MemoryStore, SqliteStore
@@ -650,32 +650,6 @@ def test_every_public_method_has_a_call(name: str) -> None:
     table = TABLES[name]
     public = {each for kind in table.kinds for each, _ in inspect.getmembers(kind, is_method) if each[0] != "_"}
     assert public - table.calls.keys() - table.inside == set()
-
-
-def here(call: Callable[[Any], Any], world: Any) -> None:
-    tried(call, world)
-
-
-def twice(call: Callable[[Any], Any], world: Any) -> None:
-    tried(call, world)
-    tried(call, world)
-
-
-def in_a_thread(call: Callable[[Any], Any], world: Any) -> None:
-    """While something else goes on in this one."""
-    raised: list[BaseException] = []
-
-    def run() -> None:
-        try:
-            tried(call, world)
-        except BaseException as error:
-            raised.append(error)
-
-    thread = threading.Thread(target=run, daemon=True)
-    thread.start()
-    while thread.is_alive():
-        tried(lambda world: world.meanwhile(), world)
-    assert not raised, raised
 
 
 def in_a_fork(call: Callable[[Any], Any], world: Any) -> None:
