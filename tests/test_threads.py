@@ -21,6 +21,7 @@ from lanes import at_each_commit
 import reliable_rx as rx
 from checkpoint import MemoryStore
 from hosting import Deliveries, QueryEvaluator, StreamSource
+from hosting.sources.pushed import PushedStream
 from hosting.stream import Stream
 from reliable_rx.errors import PositionUnavailable, ReliableRxError
 
@@ -60,6 +61,25 @@ class Crowd:
         until(lambda: self.errors or not any(thread.is_alive() for thread in self.threads), "the crowd")
         if self.errors:
             raise self.errors[0]
+
+
+def start_pushers(crowd: Crowd, pushed: PushedStream, *, pushers: int, count: int) -> None:
+    """Push from several threads at once; the last one to be done ends the input."""
+    left = threading.Semaphore(0)
+
+    def push(pusher: int) -> None:
+        for number in range(count):
+            pushed.on_next((pusher, number))
+        left.release()
+
+    def finish() -> None:
+        for _ in range(pushers):
+            left.acquire()
+        pushed.on_completed()
+
+    for pusher in range(pushers):
+        crowd.start(partial(push, pusher))
+    crowd.start(finish)
 
 
 class Ledger:
@@ -161,22 +181,8 @@ def test_a_crowd_at_one_evaluator(size: tuple[int, int, int]) -> None:
         subscription = deliveries.subscribe("all", ledgers[2], name="third", at=0)
         deliveries.offer("all", stream)
         evaluator.start()
-        left = threading.Semaphore(0)
-
-        def push(pusher: int) -> None:
-            for number in range(count):
-                pushed.on_next((pusher, number))
-            left.release()
-
-        def finish() -> None:
-            for _ in range(pushers):
-                left.acquire()
-            pushed.on_completed()
-
         crowd.start(evaluator.run)
-        for pusher in range(pushers):
-            crowd.start(partial(push, pusher))
-        crowd.start(finish)
+        start_pushers(crowd, pushed, pushers=pushers, count=count)
         for ledger, holder in zip(ledgers, holders, strict=False):
             crowd.start(partial(read_all, stream, ledger, holder))
         for ledger in ledgers[3:]:
@@ -245,23 +251,9 @@ def test_evaluators_that_read_each_other_and_are_closed_from_elsewhere(size: tup
         again = next_.stream("again")
         again.hold("reader", 0)
         next_.start()
-        left = threading.Semaphore(0)
-
-        def push(pusher: int) -> None:
-            for number in range(count):
-                pushed.on_next((pusher, number))
-            left.release()
-
-        def finish() -> None:
-            for _ in range(pushers):
-                left.acquire()
-            pushed.on_completed()
-
         crowd.start(first.run)
         crowd.start(next_.run)
-        for pusher in range(pushers):
-            crowd.start(partial(push, pusher))
-        crowd.start(finish)
+        start_pushers(crowd, pushed, pushers=pushers, count=count)
         crowd.start(partial(read_all, stream, ledgers[0], "reader"))
         crowd.start(partial(read_all, again, ledgers[1], "reader"))
         crowd.start(lambda: forget_and_restart(first, lives))
