@@ -6,18 +6,20 @@ query may read those before it in the same call, which is why they are known whi
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, TypedDict
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any, TypedDict, TypeVar
 
 from hosting.given import check_new
 from hosting.turn import Create
 from reliable_rx.choices import Policy
 from reliable_rx.event_time import EventTime
 from reliable_rx.limits import Limits
-from reliable_rx.names import check_name
+from reliable_rx.names import query_of
 
 if TYPE_CHECKING:
     from hosting.evaluator import QueryEvaluator
+
+T = TypeVar("T")
 
 
 class How(TypedDict):
@@ -29,12 +31,12 @@ class How(TypedDict):
 
 
 def creations(evaluator: QueryEvaluator, queries: Mapping[str, Any], how: How) -> list[Create]:
-    """Return the turns that create *queries*. *Raises* `QueryRefused` if one of them cannot be."""
+    """Return the turns that create *queries*. *Raises* `QueryRefused`, `ValueError` if one of them cannot be."""
     engine, time, turns = evaluator.engine, evaluator._now(), list[Create]()
-    coming = engine.readers.coming
+    coming, sources = engine.readers.coming, evaluator.intake.sources
     try:
         for name, query in queries.items():
-            turn = engine.creation(check_name("query", name), query, time=time, **how)
+            turn = engine.creation(check_new("query", name, sources), query, time=time, **how)
             turns.append(turn)
             coming[turn.name] = turn
     finally:
@@ -43,19 +45,50 @@ def creations(evaluator: QueryEvaluator, queries: Mapping[str, Any], how: How) -
 
 
 def declare(evaluator: QueryEvaluator, queries: Mapping[str, Any], how: How) -> None:
-    """Note *queries* for the start, or none of them. *Raises* `QueryRefused`, `ValueError` for a name that is taken."""
-    engine, noted = evaluator.engine, list[str]()
+    """Note *queries* for the start, or none of them; one that is noted already is edited, as after the start.
+
+    *Raises* `QueryRefused`, `ValueError` for the name of a source.
+    """
+    engine, before = evaluator.engine, list[tuple[dict[str, Any], str, Any]]()
+    declared, reads = evaluator.declared, engine.readers.declared
+    known: tuple[dict[str, Any], ...] = (declared, engine.suspended.declared, reads)
     try:
         for each, query in queries.items():
-            name = check_new("query", each, evaluator.intake.sources, evaluator.declared)
-            noted.append(name)
+            name = check_new("query", each, evaluator.intake.sources)
+            before += [(each, name, each.get(name)) for each in known]
             engine.suspended.declare(name, query, **how)
-            evaluator.declared[name] = (query, how["policy"], how["limits"], how["clock"])
+            is_edit = name in declared
+            declared[name] = (query, how["policy"], how["limits"], how["clock"])
+            if is_edit and any(query_of(source) in declared for source in reads[name]):
+                ordered = in_order(declared, reads)
+                declared.clear()
+                declared.update(ordered)
     except BaseException:
-        for name in noted:
-            for known in (evaluator.declared, engine.suspended.declared, engine.readers.declared):
-                known.pop(name, None)
+        for names, name, was in reversed(before):
+            if was is None:
+                names.pop(name, None)
+            else:
+                names[name] = was
         raise
+
+
+def in_order(declared: Mapping[str, T], reads: Mapping[str, Iterable[str]]) -> dict[str, T]:
+    """Return what is *declared* with each query behind those that it reads, and otherwise as it was.
+
+    >>> in_order({"a": 1, "b": 2, "c": 3}, {"a": ["c"], "b": [], "c": ["n"]})
+    {'c': 3, 'a': 1, 'b': 2}
+    """
+    found: dict[str, T] = {}
+    for first in declared:
+        left = [first]
+        while left:
+            name = left[-1]
+            wanted = [each for each in sorted(map(query_of, reads[name])) if each in declared and each not in found]
+            if wanted:  # no query reads itself, so this ends
+                left += wanted
+            else:
+                found.setdefault(left.pop(), declared[name])
+    return found
 
 
 def create_declared(evaluator: QueryEvaluator) -> None:

@@ -13,6 +13,7 @@ import threading
 import time as wall
 from collections import deque
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any
 
 from checkpoint.store import Store
@@ -33,7 +34,6 @@ from hosting.given import (
     check_new,
     check_open,
     check_options,
-    check_outside,
     check_sink,
     check_source,
 )
@@ -43,6 +43,7 @@ from hosting.host_clock import HostClock
 from hosting.incidents import Incidents
 from hosting.intake import Intake
 from hosting.looking import Looking, Working
+from hosting.loop import check_taken, raise_failures, run
 from hosting.outlets import Outlets
 from hosting.owning import disown, own
 from hosting.recovery import recover
@@ -55,7 +56,6 @@ from hosting.statistics import RecoveryFigures
 from hosting.streams import Streams
 from hosting.turn import Answer, Create, Events, Fail, Output, Resume, Tick, Turn
 from hosting.turnstile import Turnstile
-from reliable_rx.arguments import check_function
 from reliable_rx.choices import Delivery, OnBadRecord, OnError, Policy, names_keywords
 from reliable_rx.errors import StoreUnavailable
 from reliable_rx.event_time import EventTime
@@ -163,7 +163,8 @@ class QueryEvaluator(Looking):
         """Declare a durable pushed input; *on_bad_record*: what becomes of a stored value that cannot be loaded."""
         check_before_start(f"pushed input {name!r}", started=self.started, closed=self.closed)
         name = check_new("pushed input", name, self.intake.sources, self.declared)
-        pushed = PushedStream(self.store.log(name), wake=self.wake, name=name, on_bad_record=on_bad_record)
+        check = partial(check_taken, self, name)
+        pushed = PushedStream(self.store.log(name), wake=self.wake, name=name, on_bad_record=on_bad_record, check=check)
         self.source(name, pushed)
         return pushed
 
@@ -196,9 +197,10 @@ class QueryEvaluator(Looking):
         """Host *query* under *name*, writing to the stream of that name; edit it if the name is taken.
 
         Its clock is the computer's, or follows its events with *clock* `event_time(...)`. Editing keeps the state of
-        the parts whose path and type did not change; `statistics().reports` says what became of the rest. While running
-        it returns when the creation is durable. A stored query that is declared no more goes on: `dispose` of it.
-        *Raises* `QueryRefused`.
+        the parts whose path and type did not change; `statistics().reports` says what became of the rest. Before the
+        start the last query of a name counts. While running it returns when the creation is durable. A stored query
+        that is declared no more goes on: `dispose` of it.
+        *Raises* `QueryRefused`, `ValueError` for the name of a source.
         """
         self.create_many({name: query}, policy=policy, limits=limits, clock=clock)
 
@@ -316,22 +318,7 @@ class QueryEvaluator(Looking):
 
     def run(self, *, until: Callable[[], bool] | None = None) -> None:
         """Run until the sources have ended and all is durable, until *until* says so, or until `stop`."""
-        if until is not None:
-            check_function("until", until)
-        check_outside(self.lock, self.working)
-        self.start()
-        while not self.stopping and not (until is not None and until()):
-            if self.step():
-                self.lock.give_way()
-            elif self.finished:
-                break
-            else:
-                self._wait()
-        if self.stopping:
-            self.calls.finish()
-        self.stopping = False
-        if self.trouble is None:
-            self.flush()
+        run(self, until)
 
     @property
     def finished(self) -> bool:
@@ -493,7 +480,4 @@ class QueryEvaluator(Looking):
         return self.outlets.pump() or shown
 
     def _raise_failures(self) -> None:
-        """What failed half way has left an engine that must neither go on nor be saved."""
-        for failure in (self.broken, self.journal_worker.failure, self.checkpointer.worker.failure):
-            if failure is not None:
-                raise failure
+        raise_failures(self)

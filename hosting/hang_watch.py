@@ -1,8 +1,9 @@
 """Watch over the loops of a process: one that is in the same step for long is told, by whichever host it runs in.
 
-A loop that hangs cannot say so itself. One daemon thread looks at all evaluators of the process that work in real
-time; it begins with the first that starts, ends with the last that is closed or gone, and keeps none alive. Rejected: a
-thread per evaluator (a node has thousands), and the displays (a program has none).
+A loop that hangs cannot say so itself, nor one that has ended while values are pushed. One daemon thread looks at
+all evaluators of the process that work in real time; it begins with the first that starts, ends with the last that is
+closed or gone, and keeps none alive. Rejected: a thread per evaluator (a node has thousands), and the displays (a
+program has none).
 """
 
 from __future__ import annotations
@@ -13,6 +14,8 @@ import threading
 import time
 import weakref
 from typing import TYPE_CHECKING
+
+from hosting.sources.pushed import PushedReader
 
 if TYPE_CHECKING:
     from hosting.evaluator import QueryEvaluator
@@ -32,6 +35,8 @@ class HangWatch:
         self._changed = threading.Condition()
         self._watched: dict[int, weakref.ref[QueryEvaluator]] = {}
         self._stages: dict[int, tuple[Stage, float]] = {}
+        self._resting: dict[int, tuple[int, float]] = {}
+        """How many times a loop had been at work when it was first seen to rest since, and when that was."""
         self._hanging = set[int]()
         self._thread: threading.Thread | None = None
 
@@ -54,6 +59,7 @@ class HangWatch:
         with self._changed:
             self._watched.pop(key, None)
             self._stages.pop(key, None)
+            self._resting.pop(key, None)
             self._hanging.discard(key)
             if not self._watched:
                 self._changed.notify_all()
@@ -82,14 +88,33 @@ class HangWatch:
         if stage is None or known is None or known[0] != stage:
             if key in self._hanging:
                 self._hanging.discard(key)
-                evaluator.reporter.tell_hang_over()
+                evaluator.reporter.loop.tell_hang_over()
             if stage is not None:
                 self._stages[key] = stage, now
+            else:
+                self._look_at_rest(key, evaluator, now)
             return
         if now - known[1] < HANG_S or (evaluator.recovery is None and evaluator.engine.turn is None):
             return  # what a start loads may be much
         self._hanging.add(key)
-        evaluator.reporter.tell_hang(now - known[1], evaluator.working.thread)
+        evaluator.reporter.loop.tell_hang(now - known[1], evaluator.working.thread)
+
+    def _look_at_rest(self, key: int, evaluator: QueryEvaluator, now: float) -> None:
+        """Tell of what was pushed, if nobody has taken a step for long. Who lends threads has a loop for many."""
+        times = evaluator.working.times
+        known = self._resting.get(key)
+        if known is None or known[0] != times:
+            self._resting[key] = times, now
+            return
+        loop = evaluator.reporter.loop
+        if now - known[1] >= HANG_S and evaluator.threads and not loop.halt and (unread := unread_of(evaluator)):
+            loop.tell_unread(unread, now - known[1])
+
+
+def unread_of(evaluator: QueryEvaluator) -> int:
+    """Return how many pushed values wait to be taken."""
+    readers = [each.reader for each in tuple(evaluator.intake.order)]
+    return sum(each.unread for each in readers if isinstance(each, PushedReader))
 
 
 WATCH = HangWatch()

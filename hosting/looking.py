@@ -38,7 +38,7 @@ T = TypeVar("T")
 
 
 class Working:
-    """Since when its user has been at work, by the clock on the wall; None while it rests.
+    """Since when its user has been at work, by the clock on the wall; None while it rests. And how many times.
 
     >>> working = Working()
     >>> with working, working:
@@ -49,13 +49,14 @@ class Working:
 
     def __init__(self) -> None:
         self.since: float | None = None
-        self.thread = 0
+        self.thread = self.times = 0
         self._depth = 0
 
     def __enter__(self) -> None:
         self._depth += 1
         if self._depth == 1:
             self.thread = get_ident()
+            self.times += 1
             self.since = wall.time()
 
     def __exit__(self, *raised: object) -> None:

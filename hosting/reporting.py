@@ -8,10 +8,7 @@ that waits, a loop that takes no turns) is looked for a few times a second.
 from __future__ import annotations
 
 import logging
-import sys
-import traceback
-from collections.abc import Callable, Iterable
-from contextlib import suppress
+from collections.abc import Iterable
 from itertools import islice
 from pathlib import Path
 from time import monotonic
@@ -21,9 +18,9 @@ from checkpoint.stored_errors import trace_of
 from hosting.causes import readers_of, sentence, upstream_of
 from hosting.failure_summary import INCIDENTS_MAX, in_checkpoint, of_incidents, of_queries, own, shortened
 from hosting.held_back import HeldBackWatch
+from hosting.loop_reports import LASTING_S, LoopReports
 from hosting.standing import FAILED, Standing
 from hosting.status_file import StatusFile
-from hosting.turn import Events
 from hosting.unknown_sources import UnknownSources
 from reliable_rx.errors import StoreUnavailable, described
 
@@ -38,8 +35,6 @@ DROPPED = frozenset({"skipped", "late"})
 NAMED_MAX = 20
 LEFT_OUT_NAMED_MAX = 5
 STATUS_S, STATUS_IDLE_S = 1.0, 10.0
-LASTING_S = 300.0
-"""After so long what stops everything is no warning any more, but an error."""
 JOURNAL_S, COMMIT_S = 5.0, 60.0
 """How long the journal makes no turn durable, and a checkpoint is being committed, before that is told."""
 
@@ -69,10 +64,7 @@ class Reporter:
         self._look_at = 0.0
         self._stages: dict[str, tuple[int, float]] = {}
         self._turn_at = -1, monotonic()
-        self._hangs = False
-        self.told_hang: Callable[[], object] = lambda: None
-        """Is called from another thread when the loop hangs, and when it goes on."""
-        self._halted: BaseException | None = None
+        self.loop = LoopReports(evaluator, self.incidents, write=self._write_now)
 
     def starting(self) -> None:
         """A start begins, which may take long: `status` is to know of it."""
@@ -104,16 +96,14 @@ class Reporter:
 
     def look(self) -> None:
         """Tell what has happened since the last time."""
-        self._halted = None
+        if self.loop.stands:
+            self.loop.goes_on()
         if self.news:
             self._tell_queries()
         if self.evaluator.engine.effects:
             self._tell_effects()
         if len(self.evaluator.engine.failures) != len(self._ended):
             self._tell_sources("has ended")
-        if self._hangs:
-            self._hangs = False
-            self.incidents.resolve("stall", "loop")
         now = monotonic()
         if (readers := self.evaluator.engine.readers).unknown:
             self._unknown.look(readers, again=now >= self._look_at)
@@ -130,7 +120,7 @@ class Reporter:
 
     def close(self) -> None:
         """The evaluator ends: leave what is open where `status` finds it until the next start."""
-        broken = self.evaluator.broken or self._halted
+        broken = self.evaluator.broken or self.loop.error
         if self._file is None or self._has_last_words:
             return
         if broken is not None:
@@ -145,19 +135,20 @@ class Reporter:
         """A step has raised *error*: nothing happens any more until there is another one."""
         if isinstance(error, StoreUnavailable) or not self._has_begun:
             return
-        self._halted, self._written = error, ()
-        if self._file is not None and not self._hands_on:
-            self._file.write({**self._status(), "ended": described(error)})
+        self._written = ()
+        self.loop.halted(error)
 
-    @property
-    def halt(self) -> str:
-        """Why the loop takes no turns any more; empty while it does."""
-        return "" if self._halted is None else f"the loop has ended with {described(self._halted)}; run it again"
+    def _write_now(self) -> None:
+        """Tell other processes at once."""
+        error = self.loop.error
+        if self._file is not None and not self._hands_on:
+            self._file.write(self._status() | ({} if error is None else {"ended": described(error)}))
 
     def last_words(self, error: BaseException) -> None:
         """The process ends because of *error*: log it, and leave it where `status` finds it until the next start."""
         self._has_last_words = True
-        LOG.error("the run has ended: %s", described(error))
+        if self.loop.told is not error:
+            LOG.error("the run has ended: %s", described(error))
         if self._file is not None:
             self._file.write({**self._status(), "ended": described(error)})
 
@@ -367,29 +358,6 @@ class Reporter:
             self._stages.pop(what, None)
         else:
             self._stages[what] = stage, now
-
-    def tell_hang(self, seconds: float, thread: int) -> None:
-        """From another thread: the loop, in *thread*, has been in one step for so many *seconds*."""
-        turn, frame = self.evaluator.engine.turn, sys._current_frames().get(thread)
-        what = "in no turn): a source, a sink or the disk does not return"
-        if turn is not None:
-            where = f"{turn.source}/{turn.partition} from event {turn.first:,} on" if isinstance(turn, Events) else ""
-            what = f"{where or type(turn).__name__}): a function of a query does not return"
-        message = f"one {'step' if turn is None else 'turn'} has been at work for {seconds:.0f} s ({what}"
-        trace = "" if frame is None else "".join(traceback.format_stack(frame))
-        self._hangs = True
-        level = logging.ERROR if seconds >= LASTING_S else logging.WARNING
-        self.incidents.report("stall", "loop", message, level=level, trace=trace)
-        with suppress(RuntimeError):  # it goes on, and what is read here grows
-            if self._file is not None:
-                self._file.write(self._status())
-        self.told_hang()
-
-    def tell_hang_over(self) -> None:
-        """From another thread: the loop goes on, or has ended its last step."""
-        self._hangs = False
-        self.incidents.resolve("stall", "loop")
-        self.told_hang()
 
 
 def counted(events: int) -> str:

@@ -138,10 +138,11 @@ def text_of(error: BaseException) -> str:
 def described(error: BaseException) -> str:
     r"""Say what *error* is in one line, whatever its own text does, and however long it is.
 
-    >>> described(ValueError("no")), described(ValueError("a\nb\ud800"))
-    ('ValueError: no', 'ValueError: a\\nb\\ud800')
+    >>> described(ValueError("no")), described(ValueError("a\nb\ud800")), described(KeyboardInterrupt())
+    ('ValueError: no', 'ValueError: a\\nb\\ud800', 'KeyboardInterrupt')
     """
-    return one_line(f"{type_of(error).rpartition('.')[2]}: {cut_middle(text_of(error))}")
+    kind, text = type_of(error).rpartition(".")[2], cut_middle(text_of(error))
+    return one_line(f"{kind}: {text}" if text else kind)
 
 
 def cut_middle(text: str, characters_max: int = 4000) -> str:

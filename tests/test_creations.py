@@ -49,12 +49,40 @@ def test_all_or_none(bad: str, started: bool) -> None:
         assert [value for part in evaluator.stream("bad").read(0, 10) for value in part.values] == [3]
 
 
-@pytest.mark.parametrize("name", ["n", "taken", "", "q.late"])
-def test_names_are_checked_first(name: str) -> None:
-    """A name that is taken, or is none, is found before the others are declared."""
+def values(evaluator: QueryEvaluator, name: str) -> list[Any]:
+    return [value for part in evaluator.stream(name).read(0, 10) for value in part.values]
+
+
+@pytest.mark.parametrize("started", [False, True])
+def test_a_name_that_is_taken_is_edited(started: bool) -> None:
+    """Before a start and behind it the last query of a name counts, also for its readers; it may read later ones."""
+    with QueryEvaluator(MemoryStore(), background=False) as evaluator:
+        evaluator.source("n", ListSource([1, 2, 3]))
+        if started:
+            evaluator.start()
+        evaluator.create("q", n)
+        evaluator.create("reads it", rx.source("q").count())
+        evaluator.create("later", n.map(lambda x: 10 * x))
+        evaluator.create("q", rx.source("later").map(lambda x: x + 1), policy="skip")
+        for ring in (rx.source("q"), rx.source("reads it")):
+            with pytest.raises(rx.QueryRefused):
+                evaluator.create("q", ring)
+        with pytest.raises(rx.QueryRefused):
+            evaluator.create_many({"later": n, "q": n, "bad": 5})
+        evaluator.run()
+        assert values(evaluator, "q") == [11, 21, 31] and values(evaluator, "reads it") == [3]
+        assert evaluator.engine.standing["q"].policy == "skip"
+
+
+@pytest.mark.parametrize("started", [False, True])
+@pytest.mark.parametrize("name", ["n", "", "q.late"])
+def test_names_are_checked_first(name: str, started: bool) -> None:
+    """The name of a source, or what is no name, is found before the others are declared."""
     with QueryEvaluator(MemoryStore(), background=False) as evaluator:
         evaluator.source("n", ListSource([1, 2, 3]))
         evaluator.create("taken", n)
+        if started:
+            evaluator.start()
         with pytest.raises((ValueError, TypeError)):
             evaluator.create_many({"first": n, name: n.count()})
         assert evaluator.queries() == ["taken"]

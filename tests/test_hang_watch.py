@@ -13,7 +13,7 @@ from conditions import until
 
 import reliable_rx as rx
 from checkpoint import MemoryStore, SqliteStore
-from hosting import QueryEvaluator, hang_watch, reporting
+from hosting import QueryEvaluator, hang_watch, loop_reports, reporting
 from hosting.hang_watch import HangWatch
 from hosting.sources import ListSource
 from hosting.status_file import read_status
@@ -33,7 +33,7 @@ def test_a_program_is_told_of_a_turn_that_hangs(
 ) -> None:
     """Without any display: an incident, the log and `status` say so while it hangs, as an error if it lasts."""
     monkeypatch.setattr(hang_watch, "HANG_S", 0.1)
-    monkeypatch.setattr(reporting, "LASTING_S", 0.4)
+    monkeypatch.setattr(loop_reports, "LASTING_S", 0.4)
     healed = str(tmp_path / "healed")
 
     def endless(n: int) -> int:

@@ -14,7 +14,7 @@ from checkpoint import MemoryStore
 from checkpoint.salvage import Unreadable
 from hosting import ListSource, QueryEvaluator
 from reliable_rx import operators as ops
-from reliable_rx.errors import CheckpointRefused, QueryRefused
+from reliable_rx.errors import CheckpointRefused, QueryRefused, TooLate
 from reliable_rx.testing.hostile import STORABLE, VALUES, Emits, Hostile, Raises
 
 
@@ -192,15 +192,15 @@ def by_hand() -> None:
 
 
 def test_an_interrupted_evaluator_does_not_go_on() -> None:
-    """Who catches the interrupt and runs again has it again, and no wrong state."""
+    """Who catches the interrupt and runs again is told of it, and has no wrong state."""
     store = MemoryStore()
     evaluator = evaluator_on(store, [1, 2, 3, 4])
     evaluator.create("interrupts", rx.source("n").pipe(ops.map(interrupts)))
-    for _ in range(2):
-        with pytest.raises(KeyboardInterrupt):
-            work(evaluator)
     with pytest.raises(KeyboardInterrupt):
-        evaluator.checkpoint()
+        work(evaluator)
+    for again in (lambda: work(evaluator), evaluator.checkpoint):
+        with pytest.raises(TooLate, match="has failed with KeyboardInterrupt: close it"):
+            again()
     evaluator.close()
 
 

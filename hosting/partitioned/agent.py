@@ -175,7 +175,7 @@ class Agent:
             undo.callback(evaluator.abandon)
             evaluator.incidents.share_log(self.means.logged[self.lease.partition])
             evaluator.on_wake = self.wake
-            evaluator.reporter.told_hang = lambda: self._tell_inside(evaluator)
+            evaluator.reporter.loop.told_hang = lambda: self._tell_inside(evaluator)
             self.means.readers.hold(evaluator)
             evaluator.start()
             self._rewind(evaluator, committed)

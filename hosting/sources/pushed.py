@@ -56,11 +56,17 @@ class PushedStream:
     """A durable stream that application code pushes into, from any thread."""
 
     def __init__(
-        self, log: Log, *, wake: Callable[[], None], name: str = "pushed", on_bad_record: OnBadRecord = "fail"
+        self,
+        log: Log,
+        *,
+        wake: Callable[[], None],
+        name: str = "pushed",
+        on_bad_record: OnBadRecord = "fail",
+        check: Callable[[], None] = lambda: None,
     ) -> None:
         check_choice("on_bad_record", on_bad_record, OnBadRecord)
         self.name, self.on_bad_record = name, on_bad_record
-        self._log = log
+        self._log, self._check = log, check
         self._wakers: tuple[Callable[[], None], ...] = (wake,)
         self._looked = False
 
@@ -68,7 +74,7 @@ class PushedStream:
         """Append *value*; return its id once it is durable.
 
         *Raises* `StoreUnavailable`, and then it is not in; `TypeError` for what does not go into bytes and back;
-        `TooLate` when the stream has ended.
+        `TooLate` when the stream has ended, or the evaluator that reads it has failed.
         """
         return self.push((value,))
 
@@ -82,6 +88,7 @@ class PushedStream:
     def on_completed(self) -> None:
         """End the stream; durable when this returns."""
         if not self._has_ended():
+            self._check()
             with suppress(TooLate):  # another thread was first
                 self._append("an end", [encode((COMPLETED, None))], last=True)
 
@@ -113,6 +120,7 @@ class PushedStream:
         return self._log.ended
 
     def _append(self, what: str, entries: Sequence[bytes], *, last: bool = False) -> int:
+        self._check()
         try:
             first = self._log.append(entries, last=last)
         except TooLate:
@@ -216,6 +224,11 @@ class PushedReader:
 
     def on_available(self, wake: Callable[[], None], /) -> None:
         self._stream._tell(wake)
+
+    @property
+    def unread(self) -> int:
+        """How many entries lie behind what was read."""
+        return max(0, self._log.end - self._position)
 
     def close(self) -> None:
         """The log belongs to the store."""

@@ -1,0 +1,74 @@
+"""The loop of an evaluator that runs by itself, and what it leaves to others when it ends or fails.
+
+Nobody may wait for the thread that it runs in, so what it raises is an incident first. What has failed half way takes
+nothing any more: pushes, creations and further steps are refused. A loop that ended between two turns can be run again,
+and what is pushed meanwhile is durable: it is accepted, and told if nobody reads it.
+Rejected: refusing pushes whenever no loop runs (before a start and between two bounded runs they are legal).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from hosting.given import check_outside
+from reliable_rx.arguments import check_function
+from reliable_rx.errors import ReliableRxError, TooLate, described
+
+if TYPE_CHECKING:
+    from hosting.evaluator import QueryEvaluator
+
+AFRESH = "close it, and make another one on the same store, which takes the turn at work anew"
+
+
+def run(evaluator: QueryEvaluator, until: Callable[[], bool] | None) -> None:
+    """Take steps until nothing can happen any more, until *until* says so, or until it is stopped."""
+    if until is not None:
+        check_function("until", until)
+    check_outside(evaluator.lock, evaluator.working)
+    evaluator.start()
+    try:
+        _steps(evaluator, until)
+    except Exception as error:
+        evaluator.reporter.loop.ended(error)
+        raise
+
+
+def _steps(evaluator: QueryEvaluator, until: Callable[[], bool] | None) -> None:
+    while not evaluator.stopping and not (until is not None and until()):
+        if evaluator.step():
+            evaluator.lock.give_way()
+        elif evaluator.finished:
+            break
+        else:
+            evaluator._wait()
+    if evaluator.stopping:
+        evaluator.calls.finish()
+    evaluator.stopping = False
+    if evaluator.trouble is None:
+        evaluator.flush()
+
+
+def failure_of(evaluator: QueryEvaluator) -> BaseException | None:
+    """Return what has failed half way; None while the evaluator can go on."""
+    found = (evaluator.broken, evaluator.journal_worker.failure, evaluator.checkpointer.worker.failure)
+    return next((each for each in found if each is not None), None)
+
+
+def raise_failures(evaluator: QueryEvaluator) -> None:
+    """*Raises* what has failed half way, which has left an engine that must neither go on nor be saved."""
+    failure = failure_of(evaluator)
+    if isinstance(failure, ReliableRxError):
+        raise failure
+    if failure is not None:
+        raise TooLate(f"this evaluator has failed with {described(failure)}: {AFRESH}") from failure
+
+
+def check_taken(evaluator: QueryEvaluator, name: str) -> None:
+    """*Raises* `TooLate` for what is pushed into *name* while the evaluator that reads it has failed."""
+    failure = failure_of(evaluator)
+    if failure is not None:
+        raise TooLate(
+            f"what is pushed into {name!r} would be read by nobody, since this evaluator has failed with "
+            f"{described(failure)}: {AFRESH}, and push there"
+        ) from failure
