@@ -6,6 +6,7 @@ query may read those before it in the same call, which is why they are known whi
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, TypedDict, TypeVar
 
@@ -19,6 +20,7 @@ from reliable_rx.names import query_of
 if TYPE_CHECKING:
     from hosting.evaluator import QueryEvaluator
 
+LOG = logging.getLogger("reliable_rx")
 T = TypeVar("T")
 
 
@@ -57,7 +59,9 @@ def declare(evaluator: QueryEvaluator, queries: Mapping[str, Any], how: How) -> 
             name = check_new("query", each, evaluator.intake.sources)
             before += [(each, name, each.get(name)) for each in known]
             engine.suspended.declare(name, query, **how)
-            is_edit = name in declared
+            is_edit, was = name in declared, before[-2][2]
+            if was is not None and was.plan != engine.suspended.declared[name].plan:
+                LOG.warning("the query %r was created before, as another one: the last one counts", name)
             declared[name] = (query, how["policy"], how["limits"], how["clock"])
             if is_edit and any(query_of(source) in declared for source in reads[name]):
                 ordered = in_order(declared, reads)

@@ -102,7 +102,7 @@ MISTAKES: list[tuple[str, str, str]] = [
      REFUSED, "did you mean 'orders'?"),
     ('evaluator.query("x")', "KeyError", "no query is called 'x'"),
     ('evaluator.stream("x")', "KeyError", "no stream is called 'x'"),
-    ('evaluator.create("q", n)\nevaluator.create("q", n)', "ValueError", "'q' is taken"),
+    ('evaluator.source("m", ListSource([1]))\nevaluator.create("m", n)', "ValueError", "the name 'm' is taken"),
     ('rx.source("")', "ValueError", "empty"),
     # what an evaluator is given
     ('evaluator.source("n", [1, 2])', "TypeError", "'n' [1, 2] partitions ListSource([...])"),

@@ -54,16 +54,19 @@ def values(evaluator: QueryEvaluator, name: str) -> list[Any]:
 
 
 @pytest.mark.parametrize("started", [False, True])
-def test_a_name_that_is_taken_is_edited(started: bool) -> None:
+def test_a_name_that_is_taken_is_edited(started: bool, caplog: pytest.LogCaptureFixture) -> None:
     """Before a start and behind it the last query of a name counts, also for its readers; it may read later ones."""
     with QueryEvaluator(MemoryStore(), background=False) as evaluator:
         evaluator.source("n", ListSource([1, 2, 3]))
         if started:
             evaluator.start()
         evaluator.create("q", n)
+        evaluator.create("q", rx.source("n"))
+        assert not caplog.text, "it is the same"
         evaluator.create("reads it", rx.source("q").count())
         evaluator.create("later", n.map(lambda x: 10 * x))
         evaluator.create("q", rx.source("later").map(lambda x: x + 1), policy="skip")
+        assert started or "'q' was created before, as another one: the last one counts" in caplog.text
         for ring in (rx.source("q"), rx.source("reads it")):
             with pytest.raises(rx.QueryRefused):
                 evaluator.create("q", ring)

@@ -126,7 +126,7 @@ class Breaking(ListSource):
                 raise SourceFailed("the disk is gone", source="m", partition=partition, position=at)
             return fetch(*arguments, **keywords)
 
-        reader.fetch = failing
+        reader.fetch = failing  # type: ignore[method-assign]
         return reader
 
 
