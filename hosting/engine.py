@@ -183,8 +183,9 @@ class QueryEngine(Delivery, TimeMoves):
                 else:
                     self.deliver(route, turn.values, (turn.source, turn.partition, turn.first))
         else:
+            times = [timestamp(value) for value in turn.values] if turn.times is None else turn.times
             for offset, value in enumerate(turn.values):
-                self.advance(timestamp(value))
+                self.advance(times[offset])
                 self.spread((value,), (turn.source, turn.partition, turn.first + offset))
                 self.settle()
         if turn.ended:

@@ -12,15 +12,15 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from datetime import datetime
 from typing import Any
 
 from hosting.blame import blamed
 from hosting.incidents import Incidents
 from hosting.sources.bad_records import reason_of
 from hosting.sources.pushed import LogUnavailable
+from hosting.sources.times import time_of, without_time
 from hosting.turn import Events, Rejects
-from reliable_rx.errors import PositionUnavailable, SourceFailed, StoreUnavailable, described, invariant
+from reliable_rx.errors import PositionUnavailable, SourceFailed, StoreUnavailable, invariant
 from reliable_rx.reliable import Batch, Reader, Rejected
 
 COMING_POLL_S = 0.001
@@ -54,7 +54,9 @@ class Partition:
     reached: int = 0
     sifts: bool = False
     """Whether an event whose time cannot be read is a record that could not be read, and no failure."""
-    sifted: deque[Batch] = field(default_factory=deque)
+    sifted: deque[tuple[Batch, list[float]]] = field(default_factory=deque)
+    times: list[float] = field(default_factory=list)
+    """The times of the first of `ahead`, each read once: the function is somebody else's."""
 
     @property
     def waiting(self) -> int:
@@ -65,6 +67,7 @@ class Partition:
         """Read ahead if nothing waits; return whether something does now."""
         if self.waiting or self.finished is not None or self.reader is None or self.rejected:
             return True
+        self.times = []
         batch = self._fetched(self.reader, count_max) if self.sifts else self.reader.fetch(count_max)
         if batch.rejected:
             self.reached = self.position
@@ -78,7 +81,9 @@ class Partition:
         """Fetch events whose time can be read, with the others among what could not be."""
         if not self.sifted and self.timestamp is not None:
             self.sifted.extend(sift(reader.fetch(count_max), self.timestamp))
-        return self.sifted.popleft()
+        batch, times = self.sifted.popleft()
+        self.times = times[max(0, self.position - batch.first) :]
+        return batch
 
     @property
     def safe_position(self) -> int:
@@ -107,18 +112,21 @@ class Partition:
         return list(batch.values)[self.position - batch.first :]
 
     def take(self, count_max: int, time: float, *, singly: bool = False) -> Events:
-        """Take at most *count_max* events as a turn."""
-        start, values = self.start, self.ahead
+        """Take at most *count_max* events as a turn. *Raises* `SourceFailed` for a time that cannot be read."""
+        start, values, times = self.start, self.ahead, None
         end = start + count_max
+        if self.timestamp is not None:
+            self._read_times(min(end, len(values)))
+            times = self.times[start:end]
         if start or end < len(values):
             values = values[start:end]
         first, count = self.position, len(values)
         self.start = start + count
         self.position = first + count
         if self.finished is None or self.start < len(self.ahead):
-            return Events(self.source, self.name, first, values, time, False, None, singly)
+            return Events(self.source, self.name, first, values, time, False, None, singly, times)
         self.ended = True
-        return Events(self.source, self.name, first, values, time, True, self.finished.error, singly)
+        return Events(self.source, self.name, first, values, time, True, self.finished.error, singly, times)
 
     def acknowledge(self, n: int, incidents: Incidents) -> None:
         """Let the source forget up to *n*; if it cannot now, it is told again after the next checkpoint."""
@@ -134,15 +142,14 @@ class Partition:
 
     def run_until(self, limit: float, count_max: int, *, included: bool) -> int:
         """How many of the waiting events are older than *limit*, or (*included*) as old; at least one."""
-        count, timestamp = 1, self.timestamp
-        if timestamp is None:
-            return min(count_max, self.waiting)
-        most, ahead, start = min(count_max, self.waiting), self.ahead, self.start
-        try:
-            while count < most and ((time := timestamp(ahead[start + count])) < limit or (included and time == limit)):
-                count += 1
-        except BaseException as raised:
-            blamed(raised)  # what comes before it is taken, and then it is at the head
+        count, most, start = 1, min(count_max, self.waiting), self.start
+        if self.timestamp is None:
+            return most
+        with suppress(SourceFailed):  # what comes before it is taken, and then it is at the head
+            self._read_times(start + most)
+        times, most = self.times, min(most, len(self.times) - start)
+        while count < most and ((time := times[start + count]) < limit or (included and time == limit)):
+            count += 1
         return count
 
     @property
@@ -152,26 +159,31 @@ class Partition:
             return float("inf")
         if self.timestamp is None:
             return float("-inf")
+        if self.start >= len(self.times):
+            self._read_times(self.start + 1)
+        return self.times[self.start]
+
+    def _read_times(self, end: int) -> None:
+        """Read the times of what is before index *end* of `ahead`. *Raises* `SourceFailed` at the first without."""
+        times, ahead, timestamp = self.times, self.ahead, self.timestamp
         try:
-            return time_of(self.timestamp, self.ahead[self.start])
+            while timestamp is not None and len(times) < end:
+                times.append(time_of(timestamp, ahead[len(times)]))
         except BaseException as raised:
             error = blamed(raised)
-            raise SourceFailed(
-                f"{self.source} partition {self.name}: the time of id {self.position:,} cannot be read: "
-                f"{described(error)}; mend `timestamp`, or read past it with on_bad_record='skip' or 'dead_letter'",
-                source=self.source,
-                partition=self.name,
-                position=self.position,
-            ) from error
+            position = self.position + len(times) - self.start
+            raise without_time(self.source, self.name, position, error) from error
 
     def again(self, first: int, count: int, time: float, *, ended: bool, singly: bool) -> Events:
         """Take exactly the events of a journalled turn once more. *Raises* `PositionUnavailable`."""
-        values: list[Any] = []
+        values, times = list[Any](), list[float]()
         while len(values) < count or self.position < first:  # ids of a turn are consecutive; skipped ones lie before it
             self.rejected, before = (), self.position  # what the journal does not have of them was left out
             arrived = self._arrived(max(1, count - len(values))) and self.waiting
             if arrived and self.position == first + len(values):
-                values += self.take(count - len(values), time).values
+                taken = self.take(count - len(values), time)
+                values += taken.values
+                times += taken.times or ()
             elif arrived or not before < self.position <= first:
                 break
         if self.position != first + count or len(values) != count:
@@ -188,7 +200,8 @@ class Partition:
             with suppress(SourceFailed):  # what lies behind the end was not there then
                 self.fill(1)
             error = self.finished.error if self.finished is not None else None
-        return Events(self.source, self.name, first, values, time, ended, error, singly)
+        read = None if self.timestamp is None else times
+        return Events(self.source, self.name, first, values, time, ended, error, singly, read)
 
     def reject_again(self, first: int, behind: int, count: int, time: float) -> Rejects:
         """Take the records of a journalled turn that could not be read once more. *Raises* `PositionUnavailable`."""
@@ -226,32 +239,20 @@ class Partition:
             wall.sleep(COMING_POLL_S)
 
 
-def time_of(timestamp: Callable[[Any], float], value: Any) -> float:
-    """Return the time of an event. *Raises* `ValueError` for what is no time, and what *timestamp* raises."""
-    found = timestamp(value)
-    try:
-        if float("-inf") <= found <= float("inf"):
-            return found
-    except TypeError:
-        how = "return time.timestamp()" if isinstance(found, datetime) else "let it return a float"
-        raise TypeError(f"it is a number of seconds, got {found!r}: {how}") from None
-    raise ValueError(f"{found!r} is no time")
-
-
-def sift(batch: Batch, timestamp: Callable[[Any], float]) -> Iterator[Batch]:
-    """Cut *batch* so that each event whose time cannot be read comes as a record that could not be."""
-    first, values, rejected = batch.first, list[Any](), list(batch.rejected)
+def sift(batch: Batch, timestamp: Callable[[Any], float]) -> Iterator[tuple[Batch, list[float]]]:
+    """Cut *batch*, with the times of its events, so that each whose time cannot be read comes as a bad record."""
+    first, values, times, rejected = batch.first, list[Any](), list[float](), list(batch.rejected)
     for n, value in enumerate(batch.values, batch.first):
         try:
-            time_of(timestamp, value)
+            times.append(time_of(timestamp, value))
         except BaseException as raised:
             why = reason_of(blamed(raised))
             if values:
-                yield Batch(first, values, skipped=batch.skipped, rejected=tuple(rejected))
-                batch, values, rejected = replace(batch, skipped=0), [], []
+                yield Batch(first, values, skipped=batch.skipped, rejected=tuple(rejected)), times
+                batch, values, times, rejected = replace(batch, skipped=0), [], [], []
             first = n + 1
             batch = replace(batch, skipped=batch.skipped + 1)
             rejected.append(Rejected(n, value, f"its time cannot be read: {why}"))
         else:
             values.append(value)
-    yield replace(batch, first=first, values=values, rejected=tuple(rejected))
+    yield replace(batch, first=first, values=values, rejected=tuple(rejected)), times

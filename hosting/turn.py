@@ -20,6 +20,7 @@ class Events(NamedTuple):
     """Consecutive events of one source partition; *ended* if none will follow, *error* if it ended with one.
 
     *singly* makes every event a turn of its own: this is then a run of turns that came together, written as one.
+    *times* are those that the source's function has read from the events, if it has one.
     """
 
     source: str
@@ -30,6 +31,7 @@ class Events(NamedTuple):
     ended: bool = False
     error: Exception | None = None
     singly: bool = False
+    times: Sequence[float] | None = None
 
     @property
     def turns(self) -> int:

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import logging
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Container, Iterator, Sequence
 from operator import attrgetter
 from typing import Any
 
@@ -22,6 +22,7 @@ from hosting.pressure import Pressure, Weights
 from hosting.turn import Output
 from reliable_rx.errors import PositionUnavailable, invariant
 from reliable_rx.interrupts import let_through
+from reliable_rx.names import check_name
 from reliable_rx.reliable import Batch
 
 FIRST = attrgetter("first")
@@ -30,8 +31,19 @@ PORTIONS = 16
 """A cache is fetched into in portions of at most this part of it, so that it can be forgotten in such."""
 
 UNKNOWN = "?"
-"""The stream of values for which `stream_of` raises."""
+"""The stream of values for which `stream_of` raises, or gives what is no name."""
 LOG = logging.getLogger("reliable_rx")
+
+
+def stream_name(stream_of: Callable[[Any], str], value: Any, known: Container[str]) -> str:
+    """Return the stream of *value*, which has been fetched and is in whatever the user's function says of it."""
+    try:
+        found = stream_of(value)
+        return found if type(found) is str and found in known else check_name("stream", found)
+    except BaseException as raised:
+        let_through(raised)
+        LOG.exception("`stream_of` failed: the value is put into the stream %r", UNKNOWN)
+        return UNKNOWN
 
 
 class Window:
@@ -248,12 +260,7 @@ class Cache(Window):
         return fresh
 
     def _stream(self, value: Any) -> str:
-        try:
-            return self.stream_of(value) if self.stream_of is not None else UNKNOWN
-        except BaseException as raised:  # what has been fetched is in, whatever it is
-            let_through(raised)
-            LOG.exception("`stream_of` failed: the value is put into stream %r of %s %r", UNKNOWN, self.kind, self.name)
-            return UNKNOWN
+        return UNKNOWN if self.stream_of is None else stream_name(self.stream_of, value, self.index)
 
     def value(self, n: int) -> Any:
         """Return the value with id *n*."""

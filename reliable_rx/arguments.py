@@ -130,7 +130,8 @@ def check_function(name: str, function: Any, *arguments: str) -> None:
     if not callable(function):
         raise TypeError(f"{called}, got {cut(function)}: give a function")
     if is_async(function):
-        raise TypeError(f"{called} and not awaited, got the async function {cut(function)}: give a plain function")
+        kind = "generator" if inspect.isgeneratorfunction(function) else "async"
+        raise TypeError(f"{called} and not awaited, got the {kind} function {cut(function)}: give a plain function")
     try:
         signature = inspect.signature(function)
     except (TypeError, ValueError):  # it does not say

@@ -13,8 +13,9 @@ from pathlib import Path
 from typing import Any
 
 from hosting.blame import blamed
-from hosting.sources.bad_records import reason_of
+from hosting.sources.bad_records import ADDRESS, reason_of
 from reliable_rx.errors import SourceFailed
+from reliable_rx.names import check_name
 
 SHOWN_MAX = 200
 
@@ -64,6 +65,8 @@ class Decoder:
         try:
             for value in values:
                 split[str(key_of(value))].append(value)
+            for name in split:
+                check_key(name)
         except BaseException as raised:
             blamed(raised)
             return None
@@ -82,7 +85,7 @@ class Decoder:
         if reason:
             return "", item, reason
         try:
-            return str((self._key_of_raw(key) if isinstance(key, str) else key)(item)), item, ""
+            return check_key(str((self._key_of_raw(key) if isinstance(key, str) else key)(item))), item, ""
         except BaseException as raised:
             return "", item, reason_of(blamed(raised))
 
@@ -170,6 +173,17 @@ class Decoder:
                 reason = reason_of(blamed(raised))
                 return ValueError(f"column {name!r} holds {shown(text)}, which its type refuses ({reason})")
         return error
+
+
+def check_key(text: str) -> str:
+    """Return the text of a key, which names a partition. *Raises* `ValueError` for one that is not stored or found.
+
+    >>> check_key("JFK")
+    'JFK'
+    """
+    if ADDRESS.search(text):
+        raise ValueError("its key is an object whose text is another one in the next process; let it be a str")
+    return check_name("partition", text)
 
 
 def shown(value: Any) -> str:

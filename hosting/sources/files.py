@@ -143,6 +143,7 @@ class FileSource:
             key=self._sort_by,
             loaded=self._sorted,
             lock=self._lock,
+            fails=self._reading.fails,
         )
         return SortedReader(sorting, at)
 

@@ -17,12 +17,13 @@ from pathlib import Path
 from typing import Any
 
 from hosting.blame import blamed
+from hosting.sources.bad_records import reason_of
 from hosting.sources.faults import Fault, FaultySource
 from hosting.sources.finding import first_at
 from hosting.sources.script import Change, Script, made_by
 from hosting.starting import ENDLESS
 from reliable_rx.choices import names_keywords
-from reliable_rx.errors import PositionUnavailable, SourceFailed, described
+from reliable_rx.errors import PositionUnavailable, SourceFailed
 from reliable_rx.reliable import Batch, Listing, Reader
 
 BLOCK = 64
@@ -233,7 +234,7 @@ class _GeneratorReader:
                 yield self._function(i, self._random)
             except BaseException as raised:
                 error = blamed(raised)
-                message = f"the function that makes the records failed at record {i:,}: {described(error)}; mend it"
+                message = f"the function that makes the records failed at record {i:,}: {reason_of(error)}; mend it"
                 self._failure = SourceFailed(message, source="generator", partition=self._partition, position=i)
                 self._failure.__cause__ = error
                 return

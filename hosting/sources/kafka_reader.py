@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from hosting.blame import blamed
 from hosting.sources.bad_records import reason_of
 from hosting.sources.kafka_record import record_of
-from reliable_rx.errors import ReliableRxError, SourceFailed, described
+from reliable_rx.errors import ReliableRxError, SourceFailed
 from reliable_rx.reliable import Batch, Rejected
 
 if TYPE_CHECKING:
@@ -154,7 +154,7 @@ class KafkaReader:
         topic = self._owner.topic
         return SourceFailed(
             f"decode failed on the record at {position:,} of topic {topic!r}, partition {self.name}: "
-            f"{described(error)}; let decode return a value that says so, or read past it with on_bad_record='skip' or "
+            f"{reason_of(error)}; let decode return a value that says so, or read past it with on_bad_record='skip' or "
             f"'dead_letter'",
             source=topic,
             partition=self.name,

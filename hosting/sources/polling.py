@@ -13,6 +13,7 @@ sizes (most read records, not bytes).
 
 from __future__ import annotations
 
+import logging
 import pickle
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -20,12 +21,16 @@ from dataclasses import dataclass, replace
 from itertools import accumulate, takewhile
 from typing import Any, Protocol, runtime_checkable
 
+from reliable_rx.interrupts import let_through
 from reliable_rx.reliable import Batch, Bounded, Findable, Growing, Listed, Reader, SequencedEnd, Source, Waking
 
 SAMPLE_FIRST, SAMPLE_EVERY = 16, 64
 FETCH_MAX = 1024
 LOOK_S, LOOK_S_MAX = 0.02, 0.25
 PATIENCE_S = 30.0
+UNKNOWN_BYTES = 1024
+"""The size of a value that cannot be measured."""
+LOG = logging.getLogger("reliable_rx")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -123,10 +128,11 @@ class Sizes:
     True
     """
 
-    __slots__ = ("_bytes", "_bytes_of", "_sampled", "_seen")
+    __slots__ = ("_bytes", "_bytes_of", "_is_told", "_sampled", "_seen")
 
     def __init__(self, bytes_of: Callable[[Any], int] | None) -> None:
         self._bytes_of = bytes_of
+        self._is_told = False
         self._bytes = self._sampled = self._seen = 0
 
     def learn(self, values: Sequence[Any]) -> None:
@@ -134,14 +140,14 @@ class Sizes:
         if self._bytes_of is not None:
             return
         for value in self._sample(values):
-            self._bytes += len(pickle.dumps(value, pickle.HIGHEST_PROTOCOL))
+            self._bytes += pickled_bytes(value)
             self._sampled += 1
         self._seen += len(values)
 
     def of(self, values: Sequence[Any]) -> int:
         """Return how many bytes *values* take."""
         if self._bytes_of is not None:
-            return sum(map(self._bytes_of, values))
+            return sum(map(self._size, values))
         if not self._sampled:
             self.learn(values)
         return len(values) * self._bytes // max(1, self._sampled)
@@ -150,13 +156,36 @@ class Sizes:
         """Return how many of *values*, from the first on, are within *bytes_max*; at least one."""
         if self._bytes_of is None:
             return max(1, bytes_max * self._sampled // max(1, self._bytes))
-        sums = accumulate(map(self._bytes_of, values))
+        sums = accumulate(map(self._size, values))
         return max(1, sum(1 for _ in takewhile(lambda total: total <= bytes_max, sums)))
+
+    def _size(self, value: Any) -> int:
+        """Return what `bytes_of` says; where it fails, what is supposed otherwise: a size must not lose a value."""
+        try:
+            found = None if self._bytes_of is None else self._bytes_of(value)
+            if isinstance(found, int) and (size := int(found)) >= 0:
+                return size
+            raise TypeError(f"it is a number of bytes, zero or more, got a {type(found).__name__}")
+        except BaseException as raised:
+            let_through(raised)
+            if not self._is_told:
+                self._is_told = True
+                LOG.exception("`bytes_of` failed: the value counts as large as it is when pickled; this is said once")
+            return pickled_bytes(value)
 
     def _sample(self, values: Sequence[Any]) -> Iterator[Any]:
         seen, first = self._seen, max(0, min(len(values), SAMPLE_FIRST - self._seen))
         yield from values[:first]
         yield from values[max(first, -seen % SAMPLE_EVERY) :: SAMPLE_EVERY]
+
+
+def pickled_bytes(value: Any) -> int:
+    """Return how many bytes *value* takes when pickled, `UNKNOWN_BYTES` if it does not."""
+    try:
+        return len(pickle.dumps(value, pickle.HIGHEST_PROTOCOL))
+    except BaseException as raised:
+        let_through(raised)
+        return UNKNOWN_BYTES
 
 
 class PolledSource:

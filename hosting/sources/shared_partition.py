@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from hosting.window import Cache, Cursor
+from hosting.window import Cache, Cursor, stream_name
 from reliable_rx.errors import PositionUnavailable
 from reliable_rx.reliable import Batch, Reader, Rejected, SequencedEnd, Waking
 
@@ -379,7 +379,7 @@ def runs(batch: Batch, position: int, stream: str | None, stream_of: Callable[[A
         return
     first, values = position, list[Any]()
     for n, value in enumerate(batch.values, batch.first):
-        if stream_of(value) != stream:
+        if stream_name(stream_of, value, (stream,)) != stream:
             continue
         if values and n != first + len(values):
             yield Batch(first, values, skipped=first - position)

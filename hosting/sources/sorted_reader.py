@@ -1,6 +1,6 @@
 """One partition of files in the order of a function of its values: loaded at the first fetch, shared while it is read.
 
-Records that cannot be read have no place in the order: their ids come behind those of all values.
+Records that cannot be read, or have no key, have no place in the order: their ids come behind those of all values.
 """
 
 from __future__ import annotations
@@ -36,6 +36,8 @@ class Sorting:
     key: Callable[[Any], Any]
     loaded: MutableMapping[str, Sorted]
     lock: threading.RLock
+    fails: bool = True
+    """Whether a value without a key fails the source; else it is a record that cannot be read."""
 
     def load(self) -> Sorted:
         """Return the partition in its order. *Raises* `SourceFailed` if *key* does."""
@@ -55,16 +57,29 @@ class Sorting:
                 values += batch.values
                 rejected += batch.rejected
                 ended = batch.ended
+        found = values if self.fails else self._with_keys(values, rejected)
         try:
-            values.sort(key=self.key)
+            found.sort(key=self.key)
         except BaseException as raised:
             error = blamed(raised)
             message = f"sort_by failed on partition {self.partition!r} of {self.name}: {reason_of(error)}"
             raise SourceFailed(
                 f"{message}; give it a key for every value", source=self.name, partition=self.partition
             ) from error
-        behind = enumerate(rejected, len(values))
-        return Sorted(values, [replace(each, position=position) for position, each in behind])
+        behind = enumerate(rejected, len(found))
+        return Sorted(found, [replace(each, position=position) for position, each in behind])
+
+    def _with_keys(self, values: list[Any], rejected: list[Rejected]) -> list[Any]:
+        """Return what has a key; what has none is put among the *rejected*."""
+        found = list[Any]()
+        for value in values:
+            try:
+                self.key(value)
+            except BaseException as raised:
+                rejected.append(Rejected(0, value, f"its key of order cannot be read: {reason_of(blamed(raised))}"))
+            else:
+                found.append(value)
+        return found
 
 
 class SortedReader:

@@ -2,8 +2,8 @@
 
 What a library was never given it was never tested with. These are given to hosted queries, sources, sinks and stores:
 whatever comes of it must be one query's, one event's or one sink's problem, told in words, and all the rest goes on.
-`VALUES`, `ERRORS`, `FUNCTIONS`, `ACCUMULATORS`, `NAMES` and `RECORDS` are plain tuples, to be used as parameters of
-tests; the functions of the same names in lower case are strategies for those who have Hypothesis.
+`VALUES`, `ERRORS`, `FUNCTIONS`, `FICKLE`, `ACCUMULATORS`, `NAMES` and `RECORDS` are plain tuples, to be used as
+parameters of tests; the functions of the same names in lower case are strategies for those who have Hypothesis.
 
 Everything is made anew by each call (`make`), since some of it can be used once, and lies in this module, so that it
 pickles by name wherever it pickles at all.
@@ -15,7 +15,7 @@ import contextlib
 import threading
 from collections import UserDict, deque
 from collections.abc import Callable, Hashable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta, timezone
 from decimal import Decimal
 from fractions import Fraction
@@ -25,6 +25,7 @@ from typing import TYPE_CHECKING, Any
 
 from reliable_rx.testing.hostile_classes import (
     DEEP,
+    Agreeable,
     Bare,
     Colour,
     Deadly,
@@ -43,6 +44,7 @@ from reliable_rx.testing.hostile_classes import (
     LeavingError,
     NeverCopied,
     NeverEqual,
+    NeverFloat,
     NeverHashed,
     NeverOrdered,
     NeverRead,
@@ -92,6 +94,9 @@ VALUES: tuple[Hostile, ...] = (
     Hostile("minus zero", lambda: -0.0),
     Hostile("infinite", lambda: float("-inf")),
     Hostile("5,000 digits", lambda: 10**5000),
+    Hostile("too large for a float", lambda: 10**400),
+    Hostile("a subclass of float", lambda: NeverFloat(7.0)),
+    Hostile("agreeable", Agreeable),
     Hostile("a boolean", lambda: True),
     Hostile("no value", lambda: None),
     Hostile("a surrogate", lambda: "\ud800"),
@@ -228,6 +233,35 @@ FUNCTIONS: tuple[Hostile, ...] = (
     Hostile("generates", lambda: generates, UNSTORABLE),
 )
 """Each `make` gives a function of one argument; its kind is that of what the function emits."""
+
+
+@dataclass(frozen=True)
+class Fickle:
+    """Return what is given the first *calls* times, and do then what *function* does: no function at all."""
+
+    function: Callable[[Any], Any]
+    calls: int = 1
+    counts: dict[Any, int] = field(default_factory=dict, compare=False, repr=False)
+
+    def __call__(self, value: Any) -> Any:
+        self.counts[value] = seen = self.counts.get(value, 0) + 1
+        return value if seen <= self.calls else self.function(value)
+
+
+def _fickle(function: Callable[[Any], Any], calls: int) -> Fickle:
+    return Fickle(function, calls)
+
+
+_CHANGES: tuple[Callable[[Any], Any], ...] = (
+    *map(Raises, ("Refused", "Wordless", "SystemExit", "KeyboardInterrupt", "StopIteration")),
+    *map(Emits, ("NaN", "5,000 digits", "no value", "a time", "a set", "never ordered", "never shown", "agreeable")),
+)
+
+FICKLE: tuple[Hostile, ...] = tuple(
+    Hostile(f"{each} from call {calls + 1} on", partial(_fickle, each, calls)) for each in _CHANGES for calls in (1, 2)
+)
+"""Each `make` gives a function of one argument that is fine at first: for times, keys and sizes, called by nobody
+knows whom how often."""
 
 
 # -- accumulators: functions of a state and a value, with a seed

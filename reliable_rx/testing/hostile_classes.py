@@ -75,6 +75,27 @@ class NeverOrdered:
     __gt__ = __le__ = __ge__ = __lt__
 
 
+class Agreeable:
+    """Says yes to whatever it is compared with, and is no number."""
+
+    def __lt__(self, other: object) -> bool:
+        return True
+
+    __gt__ = __le__ = __ge__ = __lt__
+
+
+class NeverFloat(float):
+    """A number that raises when it is compared, added, or asked for a plain one."""
+
+    def __lt__(self, other: object) -> bool:
+        raise ArithmeticError("not to be counted with")
+
+    __gt__ = __le__ = __ge__ = __add__ = __radd__ = __sub__ = __rsub__ = __lt__
+
+    def __float__(self) -> float:
+        raise ArithmeticError("not to be counted with")
+
+
 class NeverStored:
     """Raises when it is pickled."""
 

@@ -1,8 +1,8 @@
 """A process that hosts healthy queries beside hostile ones, until its sources end or it is killed.
 
 It is given its folder and a seed, by which the hostile ones are drawn: what they emit, raise and keep, by which keys
-and times they go, what the lines of a file hold, and what a sink raises. Each query may be refused when it is created;
-then it is left out. At the end it says for each hostile query how it fared.
+and times they go, what the lines of a file hold and by which times and keys they are read, and what a sink raises. Each
+query may be refused when it is created; then it is left out. At the end it says for each hostile query how it fared.
 """
 
 from __future__ import annotations
@@ -72,10 +72,15 @@ PLACES: dict[str, Callable[[Any], Any]] = {
 }
 
 
+def drawn_function(draw: random.Random) -> tuple[Any, str]:
+    """Return a hostile function, and the name of what it emits or raises."""
+    name = draw.choice(VALUE_NAMES if draw.random() < 0.6 else ERROR_NAMES)
+    return Emits(name, EVERY, 4) if name in VALUE_NAMES else Raises(name, EVERY, 4), name
+
+
 def drawn(draw: random.Random) -> tuple[Any, dict[str, Any], bool]:
     """Return a hostile query, its options, and whether it fares the same however often it is interrupted."""
-    name = draw.choice(VALUE_NAMES if draw.random() < 0.6 else ERROR_NAMES)
-    function: Any = Emits(name, EVERY, 4) if name in VALUE_NAMES else Raises(name, EVERY, 4)
+    function, name = drawn_function(draw)
     options: dict[str, Any] = {"policy": draw.choice(POLICIES)}
     kind = draw.random()
     if kind < 0.3:
@@ -94,6 +99,16 @@ def refuses(error: str, n: int, value: Any) -> None:
     """A sink's function that raises for some values."""
     if n % 50 == 7:
         raise ValueRefused("a hostile sink") if error == "refused" else RuntimeError("a hostile sink")
+
+
+def line_time(function: Any, value: Any) -> Any:
+    """Return the time of a line that a hostile function may spoil."""
+    return function(value) if type(value) is int else 0.0
+
+
+def line_key(function: Any, value: Any) -> str:
+    """Return a partition's name that a hostile function may spoil."""
+    return str(function(value) % 3 if type(value) is int else function)
 
 
 def lines(folder: Path, seed: int) -> Path:
@@ -115,12 +130,18 @@ def evaluator_in(folder: Path, store: SqliteStore, seed: int) -> tuple[QueryEval
         store, checkpoint_interval_s=0.02, checkpoint_events=200, batch_events_max=20, full_every=4, retain_events=10
     )
     evaluator.source("n", GeneratorSource(lambda i, _: i, count=EVENTS, timestamp=float))
-    evaluator.source("lines", FileSource(lines(folder, seed), on_bad_record="dead_letter"))
+    timed, keyed = (drawn_function(draw)[0] for _ in range(2))
+    path, bad = lines(folder, seed), "dead_letter"
+    evaluator.source("lines", FileSource(path, timestamp=partial(line_time, timed), on_bad_record=bad))
+    by_key = partial(line_key, keyed)
+    evaluator.source("keyed", FileSource(path, partition_by=by_key, partitions=["0", "1", "2"], on_bad_record=bad))
     for name, query in HEALTHY.items():
         evaluator.create(name, query)
         evaluator.sink(name, JsonLinesSink(folder / f"{name}.jsonl"))
     evaluator.create("good lines", rx.source("lines").filter(lambda value: type(value) is int))
     evaluator.sink("good lines", JsonLinesSink(folder / "lines.out.jsonl"))
+    evaluator.create("good keys", rx.source("keyed"))
+    evaluator.sink("good keys", JsonLinesSink(folder / "keyed.out.jsonl"))
     evaluator.sink("sum", CallbackSink(partial(refuses, draw.choice(["refused", "else"]))), on_error="skip")
     stable: list[str] = []
     for number in range(HOSTILE):
