@@ -2,8 +2,8 @@
 
 Both are legal Python and raise nothing. A value that is changed after it was emitted is another one for every reader,
 and a replay would give other outputs than the first run. Only the first few of a checkpoint are looked at: who makes
-this mistake makes it from the first event on. Rejected: a look at each value (it is the hottest path there is), and
-failing the query (what it has emitted up to here is durable).
+this mistake makes it from the first event on. A run that ends before the next checkpoint looks at its end. Rejected: a
+look at each value (it is the hottest path there is), and failing the query (what it has emitted up to here is durable).
 """
 
 from __future__ import annotations
@@ -12,12 +12,17 @@ import logging
 from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Iterator, Sequence
 from itertools import chain, islice, pairwise
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from hosting.incidents import Incidents
 from hosting.turn import Output
 
+if TYPE_CHECKING:
+    from hosting.streams import Streams
+
 LOOKED_AT = 32
+STREAMS_MAX = 1000
+"""How many streams are looked at when a run ends."""
 CHANGEABLE = (list, dict, set, bytearray, deque)
 ONCE_ONLY = (Awaitable, Iterator, AsyncIterator)
 KIND = "emitted"
@@ -27,11 +32,34 @@ def look(incidents: Incidents, stream: str, segments: Sequence[Output]) -> None:
     """Report what is wrong with what *stream* has emitted since the last checkpoint."""
     if not segments:
         return
-    fault = fault_of(list(islice(chain.from_iterable(each.values for each in segments), LOOKED_AT)))
+    fault = fault_of(first_of(segments))
     if fault is None:
         incidents.resolve(KIND, stream)
     else:
         incidents.report(KIND, stream, fault, level=logging.WARNING)
+
+
+class EarlyLooks:
+    """Looks at what streams have emitted, before the next checkpoint does: a run may end without one."""
+
+    def __init__(self, incidents: Incidents) -> None:
+        self._incidents = incidents
+        self.seen: dict[str, int] = {}
+        """How many values of each stream were looked at since the last checkpoint."""
+
+    def look(self, streams: Streams) -> None:
+        """Report what is wrong with values that nobody has looked at; none of a stream of which enough were."""
+        for name in islice(streams.changed, STREAMS_MAX):
+            if self.seen.get(name, 0) >= LOOKED_AT:
+                continue
+            values = first_of(streams[name].unstored())
+            if len(values) > self.seen.get(name, 0) and (fault := fault_of(values)) is not None:
+                self._incidents.report(KIND, name, fault, level=logging.WARNING)
+            self.seen[name] = len(values)
+
+
+def first_of(segments: Sequence[Output]) -> list[Any]:
+    return list(islice(chain.from_iterable(each.values for each in segments), LOOKED_AT))
 
 
 def fault_of(values: Sequence[Any]) -> str | None:

@@ -381,6 +381,7 @@ class QueryEvaluator(Looking):
         try:
             with self.lock:
                 self._close_group()
+                self.reporter.at_end()
         finally:
             close_all(*workers, self.outlets.close, self.intake.close, lambda: disown(self))
 

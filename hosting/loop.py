@@ -32,6 +32,9 @@ def run(evaluator: QueryEvaluator, until: Callable[[], bool] | None) -> None:
     except Exception as error:
         evaluator.reporter.loop.ended(error)
         raise
+    finally:
+        with evaluator.lock:
+            evaluator.reporter.at_end()
 
 
 def _steps(evaluator: QueryEvaluator, until: Callable[[], bool] | None) -> None:

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from checkpoint.stored_errors import trace_of
 from hosting.causes import readers_of, sentence, upstream_of
+from hosting.emitted import STREAMS_MAX, EarlyLooks, look
 from hosting.failure_summary import INCIDENTS_MAX, in_checkpoint, of_incidents, of_queries, own, shortened
 from hosting.held_back import HeldBackWatch
 from hosting.loop_reports import LASTING_S, LoopReports
@@ -51,6 +52,7 @@ class Reporter:
         self._skips: dict[str, tuple[str, str]] = {}
         """Of each query that has skipped events the last one, in words, and the traceback."""
         evaluator.journal_worker.told = self.told_journal
+        self._early = EarlyLooks(self.incidents)
         self._held_back, self._unknown = HeldBackWatch(self.incidents), UnknownSources(self.incidents)
         self._failed: dict[str, dict[str, Any]] = {}
         self._ended: set[str] = set()
@@ -98,13 +100,25 @@ class Reporter:
         """Tell what has happened since the last time."""
         if self.loop.stands:
             self.loop.goes_on()
+        self._tell_news(monotonic())
+
+    def at_end(self) -> None:
+        """A run has ended, or the evaluator does: tell all that a step later or the next checkpoint would tell."""
+        if self._has_begun and self.evaluator.broken is None:
+            self._look_at = 0.0
+            self._tell_news(monotonic())
+            if (attempt := self.evaluator.checkpointer.attempt) is not None:
+                for name, segments in islice(attempt.outputs.items(), STREAMS_MAX):
+                    look(self.incidents, name, segments)
+            self._early.look(self.evaluator.streams)
+
+    def _tell_news(self, now: float) -> None:
         if self.news:
             self._tell_queries()
         if self.evaluator.engine.effects:
             self._tell_effects()
         if len(self.evaluator.engine.failures) != len(self._ended):
             self._tell_sources("has ended")
-        now = monotonic()
         if (readers := self.evaluator.engine.readers).unknown:
             self._unknown.look(readers, again=now >= self._look_at)
         if now >= self._look_at:
@@ -167,6 +181,7 @@ class Reporter:
 
     def for_checkpoint(self) -> dict[str, Any]:
         """Return what a checkpoint remembers of it."""
+        self._early.seen.clear()
         self.evaluator.time.tell(self.evaluator.engine)  # a short run ends before it is looked for
         if self.news:
             self._tell_queries()

@@ -1,0 +1,127 @@
+"""What a run has to tell it has told when it returns: a checkpoint behind it, or the next step, tells nothing new."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Any
+
+import pytest
+
+import reliable_rx as rx
+from checkpoint import MemoryStore
+from hosting import ListSource, QueryEvaluator
+from hosting.sources.faults import Error, FaultySource
+from reliable_rx import operators as ops
+
+n: Any = rx.source("n")
+
+
+def divided(value: int) -> float:
+    return 1 / (value - 3)
+
+
+def failing_end() -> None:
+    raise ValueError("at the end")
+
+
+def mutated(acc: list[int], value: int) -> list[int]:
+    acc.append(value)
+    return acc
+
+
+Declare = Callable[[QueryEvaluator], object]
+WRONG: dict[str, tuple[tuple[str, str], Declare]] = {
+    "a value that changes": (("emitted", "q"), lambda e: e.create("q", n.scan(mutated, []))),
+    "what can be used once": (("emitted", "q"), lambda e: e.create("q", n.map(lambda x: iter([x])))),
+    "times of a source in milliseconds": (
+        ("clock", "events"),
+        lambda e: (
+            e.source("t", ListSource([1, 2], timestamp=lambda x: 1e12 + x)),
+            e.create("q", rx.source("t").delay(0.0)),
+        ),
+    ),
+    "times in milliseconds": (
+        ("clock", "events of n/0"),
+        lambda e: e.create("q", n, clock=rx.event_time(lambda x: 1e12 + x)),
+    ),
+    "late events": (("late", "q"), lambda e: e.create("q", n, clock=rx.event_time(lambda x: -100.0 * x))),
+    "skipped events": (("skipped", "q"), lambda e: e.create("q", n.map(divided), policy="skip")),
+    "a failed query": (("query", "q"), lambda e: e.create("q", n.map(divided))),
+    "an effect": (("effect", "/finally_action"), lambda e: e.create("q", n.pipe(ops.finally_action(failing_end)))),
+    "a source's end": (
+        ("source", "s"),
+        lambda e: e.source("s", FaultySource(ListSource([1, 2, 3]), [Error(at=1)])),
+    ),
+    "an unknown source": (
+        ("unknown source", "q"),
+        lambda e: e.create("q", n.flat_map(lambda x: rx.source(f"gone {x}"))),
+    ),
+}
+
+
+def whole(evaluator: QueryEvaluator) -> None:
+    evaluator.run()
+
+
+def by_one(evaluator: QueryEvaluator) -> None:
+    while not evaluator.finished:
+        count = evaluator.engine.number
+        evaluator.run(until=lambda count=count: evaluator.engine.number > count)  # type: ignore[misc]
+
+
+def by_steps(evaluator: QueryEvaluator) -> None:
+    while not evaluator.finished:
+        evaluator.step()
+
+
+def raising(evaluator: QueryEvaluator) -> None:
+    def until() -> bool:
+        if evaluator.finished:
+            raise ValueError("made by a test")
+        return False
+
+    with suppress(ValueError):
+        evaluator.run(until=until)
+
+
+RUNS = {"a run": whole, "a run for each turn": by_one, "a run that raises": raising, "steps and a close": by_steps}
+
+
+@pytest.mark.parametrize("run", RUNS.values(), ids=RUNS)
+@pytest.mark.parametrize("what, declare", WRONG.values(), ids=WRONG)
+def test_a_run_that_has_ended_has_told_everything(
+    what: tuple[str, str],
+    declare: Declare,
+    run: Callable[[QueryEvaluator], None],
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """Also one that is bounded, one that raises, and the close of an evaluator that never took a checkpoint."""
+    evaluator = QueryEvaluator(
+        MemoryStore(),
+        background=False,
+        checkpoint_interval_s=1e9,
+        checkpoint_events=10**9,
+        batch_events_max=1,
+    )
+    evaluator.source("n", ListSource(range(1, 6)))
+    declare(evaluator)
+    evaluator.start()
+    run(evaluator)
+    if run is by_steps:
+        evaluator.close()
+    told = seen(evaluator)
+    assert what in told, told
+    if run is not by_steps:
+        caplog.clear()
+        evaluator.checkpoint()
+        for _ in range(3):
+            evaluator.step()
+        assert seen(evaluator) - told == set()
+        assert not [each for each in caplog.records if each.levelno >= logging.WARNING]
+        evaluator.close()
+
+
+def seen(evaluator: QueryEvaluator) -> set[tuple[str, str]]:
+    return {(each.kind, each.subject) for each in evaluator.incidents.open() if each.kind != "loop"}
