@@ -43,8 +43,8 @@ def upstream_of(engine: QueryEngine, standing: Standing) -> Upstream | None:
     return None
 
 
-def sentence(engine: QueryEngine, standing: Standing, *, earlier: bool, unchanged: bool, folder: object = None) -> str:
-    """Say what *standing* has failed with, and what to do; *earlier*: in a run before, *unchanged*: as it is declared.
+def sentence(engine: QueryEngine, standing: Standing, *, when: str, unchanged: bool, folder: object = None) -> str:
+    """Say what *standing* has failed with, and what to do; *when*: in which run, *unchanged*: as it is declared.
 
     A query that is edited runs again, and so do those that have failed with it.
     """
@@ -52,7 +52,7 @@ def sentence(engine: QueryEngine, standing: Standing, *, earlier: bool, unchange
     why = "" if standing.error is None else described(standing.error)
     restart = f"evaluator.restart({name!r})"
     again = restart if folder is None else f"`reliable-rx restart {folder} {name}` ({restart} in a program)"
-    when = "has failed in an earlier run" if earlier else "has failed"
+    when = f"has failed{when}"
     match upstream_of(engine, standing):
         case Upstream(source, "query"):
             remedy = "it reads that one's stream; mend that one, and this one runs again with it"
@@ -62,7 +62,7 @@ def sentence(engine: QueryEngine, standing: Standing, *, earlier: bool, unchange
         case Upstream(source, _):
             return f"{when} with the source {source!r} ({why}): mend that and read it anew, then {again}"
     at = "an event that is not known" if failure is None else failure.at
-    where = f"{when}, at {at}" if earlier else f"{when} at {at}"
+    where = f"{when} at {at}" if when == "has failed" else f"{when}, at {at}"
     if isinstance(standing.error, NondeterminismDetected):
         return f"{where}: {why}; mend its function, and this query runs again as an edited one"
     mend = "mend its function (an edited query runs again) or give it a policy; if the world was wrong"

@@ -76,6 +76,7 @@ def _recover(evaluator: QueryEvaluator) -> RecoveryFigures:
         with interpreters.explained(evaluator, turn):
             turns, events = replay(evaluator, turn)
     evaluator.checkpointer.replayed(events)
+    evaluator.reporter.replayed()
     evaluator.engine.replaying = False
     evaluator.engine.plans.stored = {}
     evaluator.calls.recovered()

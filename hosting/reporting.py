@@ -56,6 +56,8 @@ class Reporter:
         self._held_back, self._unknown = HeldBackWatch(self.incidents), UnknownSources(self.incidents)
         self._failed: dict[str, dict[str, Any]] = {}
         self._ended: set[str] = set()
+        self._again: set[str] = set()
+        """Queries that gave something else in the replay of this start than before."""
         self._has_begun = self._has_last_words = self._hands_on = False
         self._earlier: list[dict[str, Any]] = []
         directory = getattr(evaluator.store, "directory", None)
@@ -75,15 +77,15 @@ class Reporter:
 
     def begin(self) -> None:
         """After a start: tell once what was so before it."""
-        self.news.clear()
         self.evaluator.engine.effects.clear()
         handed_on = {each["subject"] for each in self._earlier if each["kind"] in DROPPED}
         for each in self.evaluator.engine.standing.values():
             if each.status == FAILED:
-                self._told_failed(each, earlier=True)
+                self._told_failed(each, when=self._since(each.name))
             if (each.skipped or (each.clock is not None and each.clock.late)) and each.name not in handed_on:
                 self._tell_dropped(each.name, each, once=True)
         self.evaluator.engine.mishaps.clear()
+        self.news.clear()
         self._tell_sources("had ended in an earlier run")
         self._tell_left_out()
         for number, warning in enumerate(self.evaluator.warnings, 1):
@@ -91,6 +93,17 @@ class Reporter:
         self._has_begun = True
         if self._file is not None and not self._hands_on:
             self._write(self._file, monotonic())
+
+    def replayed(self) -> None:
+        """The journalled turns have been taken again: what ends from now on has not ended before."""
+        self.news.clear()
+        self._again = set(self.evaluator.engine.suspended.differing)
+
+    def _since(self, name: str) -> str:
+        """Say when a query has failed that is found to have at a start."""
+        if name in self.news:
+            return ""
+        return " when its turns were taken again" if name in self._again else " in an earlier run"
 
     def hand_on(self, earlier: Iterable[dict[str, Any]]) -> None:
         """Keep what an *earlier* run has left open: this one has neither the sinks nor the records that it is about."""
@@ -229,7 +242,7 @@ class Reporter:
                 self._told_failed(standing)
             self._tell_dropped(name, standing)
 
-    def _told_failed(self, standing: Standing, *, earlier: bool = False) -> None:
+    def _told_failed(self, standing: Standing, *, when: str = "") -> None:
         engine, failure, error = self.evaluator.engine, standing.failure, standing.error
         upstream = upstream_of(engine, standing)
         trace = "" if failure is None or upstream is not None else failure.trace
@@ -242,7 +255,7 @@ class Reporter:
             "trace": trace,
         }
         unchanged, folder = standing.name in self._unchanged, getattr(self.evaluator.store, "directory", None)
-        message = sentence(engine, standing, earlier=earlier, unchanged=unchanged, folder=folder)
+        message = sentence(engine, standing, when=when, unchanged=unchanged, folder=folder)
         self.incidents.report("query", standing.name, message, trace=trace)
 
     def told_unchanged(self, name: str) -> None:

@@ -188,6 +188,6 @@ def settle(evaluator: QueryEvaluator) -> None:
             evaluator._take(Fail(name, error, evaluator._now()))
         else:
             forget_state(engine, standing)
-            evaluator.incidents.report("replay", name, f"{described(error)}; the query had ended before")
+            evaluator.incidents.report("replay", name, f"{described(error)}; it has ended, and stays so")
     if spoilt:
         evaluator.checkpointer.since_full = None  # the rows that could not be read are in the chain until then

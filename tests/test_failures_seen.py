@@ -257,3 +257,74 @@ def test_an_effect_that_fails_at_the_end_is_told() -> None:
         (incident,) = evaluator.statistics().incidents
     assert (incident.kind, incident.subject, incident.level) == ("effect", "/finally_action", "warning")
     assert "IndexError" in incident.message
+
+
+class Wrong:
+    """What is wrong in the second run only."""
+
+    is_now = False
+
+
+def differs(value: int) -> int:
+    return value + 1 if Wrong.is_now else value
+
+
+def raises_now(value: int) -> int:
+    if Wrong.is_now:
+        raise ValueError("the world has changed")
+    return value
+
+
+class Unloadable:
+    """A state that does not come back in the second run."""
+
+    def __reduce__(self) -> Any:
+        return (came_back, ())
+
+
+def came_back() -> Unloadable:
+    if Wrong.is_now:
+        raise ValueError("the state does not come back")
+    return Unloadable()
+
+
+SINCE: dict[str, tuple[Any, bool, bool]] = {
+    "it had failed": (rx.source("n").map(fails_on_seven), False, True),
+    "it had failed, which a checkpoint has": (rx.source("n").map(fails_on_seven), True, True),
+    "it differs": (rx.source("n").map(differs), False, False),
+    "it raises when taken again": (rx.source("n").map(raises_now), False, False),
+    "its state does not come back": (
+        rx.source("n").scan(lambda acc, _: Unloadable(), 0).map(lambda acc: 1),
+        True,
+        False,
+    ),
+}
+
+
+def read(store: Any, query: Any, **options: Any) -> QueryEvaluator:
+    evaluator = QueryEvaluator(store, background=False, **options)
+    evaluator.source("n", ListSource(range(20), follow=True))
+    evaluator.create_many({"q": query, "reader": rx.source("q")})
+    return evaluator
+
+
+@pytest.mark.parametrize("strict", [True, False])
+@pytest.mark.parametrize("query, stored, earlier", SINCE.values(), ids=SINCE)
+def test_only_what_ended_in_an_earlier_run_is_said_to(
+    query: Any, stored: bool, earlier: bool, strict: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What ends in this start, in its replay or behind it, is not told as of a run before, nor is what reads it."""
+    monkeypatch.setattr(Wrong, "is_now", False)
+    store = MemoryStore()
+    first = read(store, query)
+    first.run(until=lambda: first.events_in >= 20)
+    if stored:
+        first.checkpoint()
+    first.close()
+    monkeypatch.setattr(Wrong, "is_now", True)
+    again = read(store, query, strict=strict)
+    again.start()
+    told = {each.subject: each.message for each in again.statistics().incidents if each.kind == "query"}
+    assert len(told) == 2 or not strict
+    assert all(("in an earlier run" in message) is earlier for message in told.values()), told
+    again.close()
