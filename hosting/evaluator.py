@@ -139,6 +139,7 @@ class QueryEvaluator(Looking):
         self.durable_plans: set[str] = set()
         self.committed: deque[journaling.Group] = deque()
         self.warnings: list[str] = []
+        self.harmless = set[str]()  # those of them that are over with the start
         self.round_turns = ROUND_TURNS_MAX if self.journal_worker.threaded else 1
         self.round_events = max(256, 2 * batch_events_max)
         self.fresh: list[Output] = []

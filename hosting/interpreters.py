@@ -8,7 +8,7 @@ behind a checkpoint can be taken again by the functions that took them only.
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
@@ -19,6 +19,7 @@ from reliable_rx.errors import CheckpointRefused
 if TYPE_CHECKING:
     from hosting.evaluator import QueryEvaluator
 
+LOG = logging.getLogger("reliable_rx")
 SUSPENDED = "suspended"
 NAMED_MAX = 10
 
@@ -83,12 +84,26 @@ def settle(evaluator: QueryEvaluator) -> None:
             f"does, or a program of the Python that made it, and it goes on from its state; or dispose of it",
         )  # fmt: skip
     if engine.suspended.other_code is not None:
-        names = ", ".join(map(repr, engine.suspended.taken_over)) or "no query"
-        message = f"the store holds {engine.suspended.other_code.what}: {names} of the app went on from what was stored"
-        logging.getLogger("reliable_rx").warning(message)
-        evaluator.warnings.append(message)
+        report_taken_over(evaluator, engine.suspended.other_code.what)
         evaluator.outlets.open()
         evaluator.checkpointer.now(full=True)
+
+
+def report_taken_over(evaluator: QueryEvaluator, what: str) -> None:
+    """Say which queries went on from what another interpreter has stored; it lasts only if something was given up."""
+    names, reports = evaluator.engine.suspended.taken_over, evaluator.engine.reports
+    lost = [name for name in names if name in reports and (reports[name].dropped or reports[name].fresh)]
+    message = f"the store holds {what}: {shown(names) or 'no query'} of the app went on from what was stored"
+    if lost:
+        message += f"; the state of operators in {shown(lost)} was given up (statistics().reports)"
+    else:
+        LOG.warning(message)
+        evaluator.harmless.add(message)
+    evaluator.warnings.append(message)
+
+
+def shown(names: Sequence[str]) -> str:
+    return ", ".join(map(repr, names[:NAMED_MAX])) + (", ..." if len(names) > NAMED_MAX else "")
 
 
 def check_left(evaluator: QueryEvaluator) -> None:
@@ -96,11 +111,10 @@ def check_left(evaluator: QueryEvaluator) -> None:
     left = evaluator.engine.suspended
     names = [name for name in left.anew if not left.may_be_left(name)]
     if names:
-        shown = ", ".join(map(repr, names[:NAMED_MAX])) + (", ..." if len(names) > NAMED_MAX else "")
         why = left[names[0]].why
         raise CheckpointRefused(
-            f"this would suspend {shown}: the store holds {why}; do it with the Python that made it, or give the app "
-            f"that declares them",
+            f"this would suspend {shown(names)}: the store holds {why}; do it with the Python that made it, or give "
+            f"the app that declares them",
             what=why,
             where="code",
         )
@@ -116,10 +130,9 @@ def wake(evaluator: QueryEvaluator) -> None:
             evaluator._take(turn)
             woken += [name] if kept.status == RUNNING else []
     if woken:
-        names = ", ".join(map(repr, woken[:NAMED_MAX])) + (", ..." if len(woken) > NAMED_MAX else "")
-        message = f"no longer suspended: {names}; they go on from their state, and what came meanwhile they have missed"
-        logging.getLogger("reliable_rx").warning(message)
-        evaluator.warnings.append(message)
+        evaluator.warnings.append(
+            f"no longer suspended: {shown(woken)}; they go on from their state, and have missed what came meanwhile"
+        )
 
 
 def resolve(evaluator: QueryEvaluator, name: str) -> None:

@@ -88,7 +88,8 @@ class Reporter:
         self.news.clear()
         self._tell_sources("had ended in an earlier run")
         self._tell_left_out()
-        for number, warning in enumerate(self.evaluator.warnings, 1):
+        lasting = [each for each in self.evaluator.warnings if each not in self.evaluator.harmless]
+        for number, warning in enumerate(lasting, 1):
             self.incidents.report("recovery", f"warning {number}", warning, level=logging.WARNING)
         self._has_begun = True
         if self._file is not None and not self._hands_on:

@@ -69,8 +69,7 @@ class App:
     def run(self, version: str, count: int, end: str = "stop", *more: str) -> dict[str, Any]:
         ran = self.python(version, str(PROCESS), str(self.store), str(count), end, *more)
         assert ran.returncode == {"stop": 0, "kill": 9, "refused": 3}[end], ran.stderr
-        said: dict[str, Any] = json.loads(ran.stdout)
-        return said
+        return {**json.loads(ran.stdout), "log": ran.stderr}
 
 
 @pytest.fixture
@@ -119,6 +118,18 @@ def test_each_interpreter_goes_on_after_a_clean_stop(app: App, alone: dict[str, 
         upto({name: values for name, values in alone.items() if name not in lost}, said["streams"])
         assert said["status"]["failed"] == "failed"
     assert len(said["streams"]["scan"]) == 8 * len(visits(whole=whole))
+
+
+def test_an_upgrade_that_goes_well_is_no_incident(app: App) -> None:
+    """It is one line in the log; what it gives up is an incident that names the queries, until the next start."""
+    other = others()[0]
+    for gone, lasts in ((("without=functions",), False), ((), True)):
+        app.run(HERE, 4, "stop", *gone)
+        said = app.run(other, 8, "stop", *gone)
+        told = [each for each in said["incidents"] if each.startswith("recovery")]
+        assert len(told) == lasts and all("'functions' was given up" in each for each in told)
+        assert said["log"].count("went on from what was stored") == 1, said["log"]
+        shutil.rmtree(app.store)
 
 
 @left_to_commits
