@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import logging
 import time as wall
-import traceback
 from collections import deque
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -128,9 +127,6 @@ class Calls:
 
 def recorded(value: Any, error: Exception | None) -> bytes:
     """Return an answer as the journal will have it, or, if it cannot have it, that it was refused."""
-    if error is not None and error.__traceback__ is not None:  # which bytes do not hold
-        frames = error.__traceback__.tb_next or error.__traceback__
-        error.add_note("In the call:\n" + "".join(traceback.format_tb(frames)).rstrip())
     try:
         payload = encode((value, error))
         decode(payload)

@@ -1,8 +1,9 @@
 """Why a query has failed and what to do about it, in a sentence: by itself, or with what it reads.
 
 A query ends with the error of the stream or source that it reads. Then neither an event of its own nor the traceback
-says anything: the other one is named, which has both. Which it was is read off the errors, not stored: after a restart
-the two are different objects, with the same text.
+says anything: the other one is named, which has both. Which of those that it names it was is read off the errors: after
+a restart the two are different objects, with the same text. Who had the error first is stored, as a selector may have
+named a stream that the query reads no more.
 """
 
 from __future__ import annotations
@@ -30,7 +31,8 @@ class Upstream(NamedTuple):
 def upstream_of(engine: QueryEngine, standing: Standing) -> Upstream | None:
     """Return what *standing* has failed with; None if it has failed by itself, or not at all."""
     error, failure = standing.error, standing.failure
-    if error is None or (failure is not None and failure.at.source):
+    origin = "" if failure is None else failure.origin
+    if error is None or (failure is not None and failure.at.source and not origin):
         return None
     why = described(error)
     for name in sorted(standing.plan.sources):
@@ -40,7 +42,7 @@ def upstream_of(engine: QueryEngine, standing: Standing) -> Upstream | None:
         theirs = engine.failures.get(name) if upstream is None else upstream.error
         if theirs is not None and described(theirs) == why:
             return Upstream(name, "source" if upstream is None else "query")
-    return None
+    return Upstream(origin, "query" if origin in engine.standing else "source") if origin else None
 
 
 def sentence(engine: QueryEngine, standing: Standing, *, when: str, unchanged: bool, folder: object = None) -> str:

@@ -20,7 +20,7 @@ from hosting.delivery import Cascade, Delivery
 from hosting.edit import begun_afresh, edit
 from hosting.event_clock import EventClock
 from hosting.failing import take_fail
-from hosting.failure import failure_of
+from hosting.failure import Origins, failure_of
 from hosting.letters import begin_anew, bury, complete, has_ended, take_rejects
 from hosting.own_clocks import check_clock, sources_of
 from hosting.plans import Plans
@@ -77,6 +77,7 @@ class QueryEngine(Delivery, TimeMoves):
         self.readers = Readers(self.standing, self.live, self.suspended)
         self.awaited: set[str] = set()  # sources whose first partition may still appear: they have not ended
         self.failures: dict[str, Exception] = {}
+        self.origins = Origins()
         self.timestamps: dict[str, Callable[[Any], float]] = {}
         self.watermarks = Watermarks(self)
         self.trampoline = Trampoline()
@@ -200,6 +201,7 @@ class QueryEngine(Delivery, TimeMoves):
         error = None if turn.error is None else lasting(turn.error)
         if error is not None:
             self.failures[turn.source] = error
+            self.origins.note(error, turn.source)
         if error is not None or not live:
             live.clear()
             self.over.append(turn.source)

@@ -26,6 +26,8 @@ SINGLY = ("Delivery.deliver_singly", "EventClock.deliver", "EventClock.refuse", 
 ENDS = ("QueryEngine.end_route", "EventClock.finish_source")
 """Where an engine hands events over, and where it tells of their end, by the qualified names of its functions."""
 STEPS = ("on_next", "on_batch", "deliver")
+ORIGINS_MAX = 100
+"""How many errors that others may get are known by who had them first."""
 SHARED = frozenset((int, float, str, bytes, bool, type(None)))
 """Values of these types may be one object without being one event."""
 
@@ -50,16 +52,41 @@ class FailedAt(NamedTuple):
 
 
 class Failure(NamedTuple):
-    """What is stored with a failed query besides its error."""
+    """What is stored with a failed query besides its error: the traceback where that was raised, and nowhere else.
+
+    *origin* names the query or source whose error it is, if another one had it first.
+    """
 
     at: FailedAt
     trace: str
+    origin: str = ""
+
+
+class Origins:
+    """Who had an error first: it goes on to all that read a stream, however they name it. The newest are known."""
+
+    def __init__(self) -> None:
+        self._found: dict[int, tuple[Exception, str]] = {}
+
+    def note(self, error: Exception, name: str) -> None:
+        """*name* ends with *error*, which others get from it."""
+        if len(self._found) >= ORIGINS_MAX:
+            del self._found[next(iter(self._found))]
+        self._found[id(error)] = error, name
+
+    def of(self, error: Exception) -> str:
+        """Return who had *error* first; nothing if that is who asks."""
+        return self._found.get(id(error), (error, ""))[1]
 
 
 def failure_of(engine: QueryEngine, standing: Standing, error: Exception) -> Failure:
     """Describe what has just ended *standing*."""
     source, partition, position, last = _place(engine, standing, error) or ("", "", -1, -1)
-    return Failure(FailedAt(source, partition, position, last, engine.clock), trace_of(error))
+    origin = engine.origins.of(error)
+    if not origin and standing.error is not None:
+        engine.origins.note(standing.error, standing.name)
+    at = FailedAt(source, partition, position, last, engine.clock)
+    return Failure(at, "" if origin else trace_of(error), origin)
 
 
 def stored_mishaps(standing: Standing) -> tuple[Any, ...]:
@@ -67,12 +94,12 @@ def stored_mishaps(standing: Standing) -> tuple[Any, ...]:
     failure, skipped = standing.failure, standing.skipped
     if failure is None and not skipped:
         return ()
-    return None if failure is None else (tuple(failure.at), failure.trace), skipped
+    return None if failure is None else (tuple(failure.at), *failure[1:]), skipped
 
 
 def read_failure(stored: Any) -> Failure | None:
     """Read back what `hosting.snapshot` has stored of a failure."""
-    return None if stored is None else Failure(FailedAt(*stored[0]), stored[1])
+    return None if stored is None else Failure(FailedAt(*stored[0]), *stored[1:])
 
 
 def _place(engine: QueryEngine, standing: Standing, error: Exception) -> tuple[str, str, int, int] | None:

@@ -96,14 +96,15 @@ class Watermark:
             stamps = self.stamps(source, values)
             routed = [places_by_key(mapper, table, values) for mapper, table in self.keyed.items()]
         except BaseException as raised:
-            error = blamed(raised)
-            if len(values) > 1:
-                for offset, value in enumerate(values):
-                    self.arrive(source, partition, first + offset, (value,))
-            else:
-                self.refuse(source, partition, first, values[0], error)
+            error = blamed(raised)  # what is raised behind it is not raised while it is handled
+        else:
+            self.take(source, partition, first, values, stamps, routed)
             return
-        self.take(source, partition, first, values, stamps, routed)
+        if len(values) > 1:
+            for offset, value in enumerate(values):
+                self.arrive(source, partition, first + offset, (value,))
+        else:
+            self.refuse(source, partition, first, values[0], error)
 
     def refuse(self, source: str, partition: str, position: int, value: Any, error: Exception) -> None:
         """Tell an event without a time to all queries, one without a key to those that look for it by that key."""
