@@ -222,7 +222,7 @@ class SinkWriter:
         self.skipped += until - n
         done = "left out" if letter is None else "set aside as dead letters"
         message = f"notifications {done} in this run: {self.skipped:,}; the last, id {until - 1:,}: {why}"
-        self._incidents.report("sink skips", self.subject, message, level=logging.WARNING)
+        self._incidents.report("sink skips", self.subject, message, error=error, level=logging.WARNING)
 
     def _flush(self, stream: Stream) -> None:
         probe("sink.before_flush")
