@@ -133,6 +133,8 @@ class Linear(Operator):
     """The parameter that is a function of a value to just what is emitted for it, if that is all the operator does."""
     filters: ClassVar[str | None] = None
     """The parameter that says of a value whether it passes, if that is all the operator does."""
+    hands_out: ClassVar[bool] = False
+    """Whether its state's `value` is emitted itself, and a function may change that in place the next time."""
 
     def on_next(self, state: Any, value: Any, out: list[Any], /) -> bool | None:
         """Take one value."""

@@ -12,6 +12,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from reliable_rx.alike import Alike
+from reliable_rx.gathering import pass_on
 from reliable_rx.interrupts import let_through
 from reliable_rx.limits import Limits
 from reliable_rx.operator import Linear, Operator, Stage, state_saver
@@ -115,9 +116,7 @@ class PlanNode:
         parent = child.parent
         if parent is None:
             return
-        if parent.gathered:
-            gathered, parent.gathered = parent.gathered, []
-            self.deliver(parent, gathered)
+        pass_on(parent, self)
         parent.world.touch(parent.unit)
         parent.drop_child(self, child)
         if not parent.active & self.bit:

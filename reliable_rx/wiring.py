@@ -13,8 +13,10 @@ from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
 from reliable_rx.errors import LimitExceeded
+from reliable_rx.gathering import pass_on_above
 from reliable_rx.operator import Linear, Stage
 from reliable_rx.query import HubLeaf, SourceLeaf
+from reliable_rx.shared_state import CONSTANTS, handed_out, is_constant, may_change, one_by_one
 from reliable_rx.stage import Cx, context, fail_node
 
 if TYPE_CHECKING:
@@ -48,11 +50,15 @@ def segment(head: PlanNode) -> Callable[..., None]:
     bit, steps = last.bit, [(*bounded(node), node.slot, node.index) for node in nodes]
     if len(nodes) == 1:
         return segment_of_one(last, *steps[0])
+    handed = handed_out(nodes)
 
     def run(instance: Instance, values: Sequence[Any], end: Any = None) -> None:
         if not instance.active & bit:
             return
         states, ops, touched = instance.states, instance.ops, False
+        if handed and len(values) > 1 and may_change(states, handed):
+            one_by_one(run, instance, values, handed, bit)
+            return
         for on_batch, on_next, slot, index in steps:
             op, out = ops[index], []  # type: ignore[var-annotated]
             if slot >= 0 and not touched:
@@ -71,17 +77,19 @@ def segment(head: PlanNode) -> Callable[..., None]:
             if end is None and not out:
                 return
             values = out
-        if end is None:
-            last.deliver(instance, values)
-        else:
+        if end is not None:
             finish_segment(instance, last, values, end)
+            return
+        last.deliver(instance, values)
+        if handed and instance.parent is not None and may_change(states, handed):
+            pass_on_above(instance)
 
     return run
 
 
 def segment_of_one(last: PlanNode, on_batch: Step, on_next: Step, slot: int, index: int) -> Callable[..., None]:
     """Return the same for an operator on its own, which is what most groups and windows are read by."""
-    bit, onward = last.bit, None if last.down is None else last.deliver
+    bit, onward, handed = last.bit, None if last.down is None else last.deliver, handed_out([last])
 
     def run(instance: Instance, values: Sequence[Any], end: Any = None) -> None:
         if not instance.active & bit:
@@ -89,6 +97,9 @@ def segment_of_one(last: PlanNode, on_batch: Step, on_next: Step, slot: int, ind
         if slot >= 0:
             instance.world.touch(instance.unit)
         op, state, out = instance.ops[index], instance.states[slot], []  # type: ignore[var-annotated]
+        if handed and len(values) > 1 and not is_constant(state.value):
+            one_by_one(run, instance, values, handed, bit)
+            return
         try:
             if on_next(op, state, values[0], out) if len(values) == 1 else on_batch(op, state, values, out):
                 end = DONE
@@ -108,6 +119,8 @@ def segment_of_one(last: PlanNode, on_batch: Step, on_next: Step, slot: int, ind
                 parent.gathered.extend(out)  # what the sink would do, two calls later for every event of every group
             else:
                 sink.inner_deliver(instance, out)
+        if handed and type(state.value) not in CONSTANTS and not is_constant(state.value):
+            pass_on_above(instance)
 
     return run
 
@@ -192,6 +205,11 @@ def to_whole_stage(down: PlanNode, port: int) -> Deliver:
         except BaseException as raised:
             fail_node(instance, down, instance.world.blame(raised))
 
+    if not down.op.yields_inner or reader is None or not reader.passes:
+        return deliver
+    if reader.template is None or not steady(reader.template):
+        return deliver
+
     def gather(instance: Instance, values: Sequence[Any]) -> None:
         if len(values) <= 1 or instance.gathered is not None or not instance.active & bit:
             deliver(instance, values)
@@ -205,13 +223,12 @@ def to_whole_stage(down: PlanNode, port: int) -> Deliver:
         except BaseException as raised:
             error = instance.world.blame(raised)
         gathered, instance.gathered = instance.gathered, None
-        if gathered and reader is not None and instance.active & reader.bit:
+        if gathered and instance.active & reader.bit:
             reader.deliver(instance, gathered)
         if error is not None:
             fail_node(instance, down, error)
 
-    shared = reader is not None and reader.template is not None and reader.passes and steady(reader.template)
-    return gather if shared and down.op.yields_inner else deliver
+    return gather
 
 
 def end_stage(down: PlanNode, port: int) -> Finish:

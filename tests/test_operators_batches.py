@@ -7,7 +7,8 @@ import importlib
 import inspect
 import itertools
 import pkgutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -159,6 +160,39 @@ def test_a_plan_takes_lists(name: str) -> None:
     case = CASES[name]
     for values in words(case, 3):
         assert play(case, [values]) == play(case, [(value,) for value in values]), values
+
+
+def bucket(value: Any) -> int:
+    return len(repr(value)) % 2
+
+
+AROUND: dict[str, Callable[[Callable[[Any], Any]], Callable[[Any], Any]]] = {
+    "in groups": lambda built: lambda s: s.pipe(ops.group_by(bucket), ops.flat_map(built)),
+    "in groups of groups": lambda built: (
+        lambda s: s.pipe(ops.group_by(bucket), ops.flat_map(lambda g: g.pipe(ops.group_by(repr), ops.flat_map(built))))
+    ),
+    "with groups behind": lambda built: (
+        lambda s: built(s).pipe(ops.group_by(bucket), ops.flat_map(lambda g: g.pipe(ops.take(2), ops.map(repr))))
+    ),
+    "between groups": lambda built: (
+        lambda s: s.pipe(
+            ops.group_by(bucket), ops.flat_map(built), ops.group_by(repr), ops.flat_map(lambda g: g.pipe(ops.map(repr)))
+        )
+    ),
+}
+"""What stands around an operator that a list may be handed on through: readers of groups gather what they emit."""
+
+
+@pytest.mark.parametrize("around", AROUND)
+@pytest.mark.parametrize(
+    "name", lanes((name for name, case in CASES.items() if case.hostable and sourced_once(case)), fast=1, every=8)
+)
+def test_groups_take_lists(name: str, around: str) -> None:
+    """The same holds of every operator in groups, in groups of groups, before groups and between them."""
+    case = CASES[name]
+    framed = replace(case, build=lambda o, r, s: AROUND[around](lambda each: case.build(o, r, each))(s))
+    for values in words(case, 3):
+        assert play(framed, [values]) == play(framed, [(value,) for value in values]), values
 
 
 def test_a_list_is_counted_by_what_the_predicate_says() -> None:

@@ -11,7 +11,6 @@ one.
 from __future__ import annotations
 
 import copy
-from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar, overload
@@ -20,16 +19,21 @@ from reactivex import Observable
 from reactivex.internal.utils import NotSet
 
 from reliable_rx.operator import Linear, frozen
+from reliable_rx.shared_state import is_constant
 
 A = TypeVar("A")
 B = TypeVar("B")
 K = TypeVar("K")
-COPIED = (list, dict, set, bytearray, deque)
 
 
 def fresh(seed: Any) -> Any:
     """Return a seed that one instance may change without another seeing it."""
-    return copy.deepcopy(seed) if isinstance(seed, COPIED) else seed
+    if seed is NotSet or is_constant(seed):
+        return seed
+    try:
+        return copy.deepcopy(seed)
+    except Exception:  # what cannot be copied is shared, as RxPY does
+        return seed
 
 
 @frozen
@@ -147,6 +151,7 @@ def where_key(key_mapper: Callable[[A], K], key: K) -> Callable[[Observable[A]],
 
 @frozen
 class Scan(Linear, name="scan"):
+    hands_out = True
     accumulator: Callable[[Any, Any], Any]
     seed: Any = NotSet
 
