@@ -4,7 +4,8 @@ What a user function raises may be anything: an exception whose constructor take
 given pickles and then does not unpickle, one that holds a lock does not pickle, one may raise when it is asked for its
 text. So each is tried when it is stored, which is rare. What comes back is the exception, with its type, arguments and
 attributes, or a `StoredError` that says the same. The codec does this for every exception, wherever in a value or a
-state it lies.
+state it lies. So it is with what it was raised from (`__cause__`), or while what was handled (`__context__`), as far as
+`CHAIN_MAX` errors go.
 
 Rejected: the exception by value where its class is local (byte code of another interpreter must not be loaded), and
 leaving out the attributes that do not pickle (a handler that asks for one would find another error).
@@ -14,16 +15,21 @@ from __future__ import annotations
 
 import pickle
 import traceback
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from reliable_rx.errors import StoredError, cut_middle, text_of, type_of
 from reliable_rx.interrupts import let_through
 
-Stored = tuple[str, str, str, bytes | None]
-"""Qualified type, text, traceback, and the exception as bytes that are known to load."""
+Link = tuple[bool, str, str, bytes | None]
+"""Whether the error before was raised from this one, not while it was handled; qualified type, text, and as bytes."""
+Stored = tuple[str, str, str, bytes | None, tuple[Link, ...]]
+"""Qualified type, text, traceback, the exception as bytes that are known to load, and those that led to it."""
 TRACE_CHARACTERS_MAX = 20_000
 CHAIN_MAX = 10
-"""How many errors of a chain of causes are told."""
+"""How many errors of a chain of causes are told and stored."""
+CAUSE_BYTES_MAX = 1 << 16
+"""How long an error that led to another one may be, to be stored as itself and not as what it said."""
 LIBRARY = frozenset({"reliable_rx", "checkpoint", "hosting", "spark_bridge"})
 _TRACE = "_stored_trace"
 _ATOMS = (int, float, complex, str, bytes, bool, type(None))
@@ -35,15 +41,52 @@ def to_data(error: BaseException) -> Stored:
     >>> to_data(ValueError("no"))[:2]
     ('builtins.ValueError', 'no')
     """
-    return type_of(error), text_of(error), trace_of(error), _surviving(error)
+    return type_of(error), text_of(error), trace_of(error), _surviving(error), tuple(_links(error))
 
 
-def from_data(kind: str, text: str, trace: str, surviving: bytes | None) -> BaseException:
-    """Return the exception itself if its bytes still load here, else a `StoredError`.
+def from_data(kind: str, text: str, trace: str, surviving: bytes | None, links: tuple[Link, ...] = ()) -> BaseException:
+    """Return the exception itself if its bytes still load here, else a `StoredError`, with what led to it.
 
     >>> from_data("app.Refused", "no", "", None)
     StoredError('no')
     """
+    return _led(_loaded(kind, text, trace, surviving), links)
+
+
+def _led(error: BaseException, links: Iterable[Link]) -> BaseException:
+    """Let *error* be what *links* have led to."""
+    at = error
+    for is_cause, kind, text, surviving in links:
+        found = _loaded(kind, text, "", surviving)
+        at.__context__ = found
+        if is_cause:
+            at.__cause__ = found
+        at = found
+    return error
+
+
+def _links(error: BaseException) -> Iterator[Link]:
+    """Yield what led to *error*, and what led to that."""
+    seen = {id(error)}
+    while len(seen) < CHAIN_MAX and (found := before(error)) is not None and id(found) not in seen:
+        is_cause, data = found is error.__cause__, _surviving(found)
+        small = data if data is not None and len(data) <= CAUSE_BYTES_MAX else None
+        yield is_cause, type_of(found), cut_middle(text_of(found)), small
+        seen.add(id(found))
+        error = found
+
+
+def before(error: BaseException) -> BaseException | None:
+    """Return what *error* was raised from, or while what was handled, as Python shows it; None if there is none."""
+    try:
+        cause = error.__cause__
+        return cause if cause is not None or error.__suppress_context__ else error.__context__
+    except BaseException as raised:  # a class may say otherwise
+        let_through(raised)
+        return None
+
+
+def _loaded(kind: str, text: str, trace: str, surviving: bytes | None) -> BaseException:
     if surviving is not None:
         try:
             error: BaseException = pickle.loads(surviving)
@@ -81,9 +124,16 @@ def lasting(error: Exception) -> Exception:
     >>> lasting(ValueError("no"))
     ValueError('no')
     """
-    if type(error) is StoredError or _surviving(error) is not None:
-        return error
-    return StoredError(text_of(error), type=type_of(error), trace=plain_trace(error))
+    links = list(_links(error))
+    data = _surviving(error)
+    if type(error) is StoredError or data is not None:
+        if all(each[-1] is not None for each in links) and len(links) < CHAIN_MAX - 1:
+            return error
+        found: Any = _loaded(type_of(error), text_of(error), trace_of(error), data)
+    else:
+        found = StoredError(text_of(error), type=type_of(error), trace=plain_trace(error))
+    _led(found, links)
+    return found  # type: ignore[no-any-return]
 
 
 def plain_trace(error: BaseException) -> str:
@@ -99,10 +149,10 @@ def plain_trace(error: BaseException) -> str:
         lines, each = list[str](), error
         for _ in range(CHAIN_MAX):
             lines[:0] = ["Traceback (most recent call last):", *_frames(each), f"{type_of(each)}: {text_of(each)}", ""]
-            before = each.__cause__ or (None if each.__suppress_context__ else each.__context__)
-            if before is None:
+            led = before(each)
+            if led is None:
                 break
-            each = before
+            each = led
     except BaseException as raised:
         let_through(raised)
         return ""

@@ -12,6 +12,7 @@ import pytest
 
 import reliable_rx as rx
 from checkpoint import MemoryStore
+from checkpoint.stored_errors import before
 from hosting import ListSource, QueryEvaluator
 from hosting.sources import Error, FaultySource
 from reliable_rx.errors import StoredError, text_of
@@ -30,8 +31,44 @@ def locked(n: int) -> Any:
     raise Locked("one", "two")
 
 
+def from_locked(n: int) -> Any:
+    try:
+        locked(n)
+    except Locked as error:
+        raise ValueError("three") from error
+
+
+def while_locked(n: int) -> Any:
+    try:
+        from_locked(n)
+    except ValueError:
+        return {}["k"]
+
+
+def locked_from(n: int) -> Any:
+    raise Locked("one", "two") from KeyError("k")
+
+
+def deep(n: int) -> Any:
+    error: Exception = KeyError(0)
+    for number in range(30):
+        after = ValueError(number)
+        after.__cause__, error = error, after
+    raise error
+
+
+FAILS: dict[str, Callable[[int], Any]] = {
+    each.__name__: each for each in (locked, from_locked, while_locked, locked_from, deep)
+}
+
+
 def caught(error: Exception, source: Any) -> Any:
-    return rx.just((type(error).__name__, text_of(error), str(getattr(error, "fields", ""))))
+    said: list[Any] = [str(getattr(error, "fields", ""))]
+    at: BaseException | None = error
+    while at is not None:
+        said += [type(at).__name__, text_of(at), at.__cause__ is not None]
+        at = before(at)
+    return rx.just(tuple(said))
 
 
 def evaluator_on(store: MemoryStore, fails: Callable[[int], Any]) -> QueryEvaluator:
@@ -57,10 +94,10 @@ def error_of(evaluator: QueryEvaluator) -> Exception | None:
     return last.error
 
 
-@pytest.mark.parametrize("kind", ["locked", *(each.name for each in ERRORS)])
+@pytest.mark.parametrize("kind", [*FAILS, *(each.name for each in ERRORS)])
 def test_a_reader_sees_one_error(kind: str) -> None:
-    """Who reads the failed stream in the same turn, later, behind a restart and in a replay has caught the same."""
-    store, fails = MemoryStore(), locked if kind == "locked" else Raises(kind, 1, 0)
+    """In the same turn, later, behind a restart and in a replay readers have caught the same, with what led to it."""
+    store, fails = MemoryStore(), FAILS[kind] if kind in FAILS else Raises(kind, 1, 0)
     evaluator = evaluator_on(store, fails)
     work(evaluator)
     evaluator.create("late", rx.source("q").catch(caught))
@@ -97,7 +134,7 @@ def test_a_source_that_ends_with_such_an_error() -> None:
     evaluator.create("early", rx.source("n").catch(caught))
     with evaluator:
         work(evaluator)
-        assert seen(evaluator, "early")[-1][1] == "gone"
+        assert seen(evaluator, "early")[-1][2] == "gone"
 
 
 def compiled(path: Path, text: str) -> Any:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import re
 import threading
+from collections.abc import Callable
 
 import pytest
 
 from checkpoint.codec import decode, digest, encode
-from checkpoint.stored_errors import trace_of
+from checkpoint.stored_errors import CHAIN_MAX, trace_of
 from reliable_rx.errors import QueryRefused, StoredError, described, text_of, type_of
 from reliable_rx.testing.hostile_classes import Holding, LeavingError, Refused, Wordless
 
@@ -66,6 +67,79 @@ def test_what_does_not_is_what_it_said(error: BaseException) -> None:
         assert type(again) is StoredError
     for each in (again, twice):
         assert (type_of(each), text_of(each), described(each)) == (type_of(error), text_of(error), described(error))
+
+
+class Falsy(ValueError):
+    def __bool__(self) -> bool:
+        return False
+
+
+class Denying(ValueError):
+    """Does not let itself be asked what led to it."""
+
+    __cause__ = property(lambda self: 1 / 0)  # type: ignore[assignment]
+
+
+def chained(*errors: BaseException, how: str) -> BaseException:
+    """Return the last of *errors*, each raised from the one before, while that was handled, or from nothing."""
+    found = errors[0]
+    for error in errors[1:]:
+        try:
+            try:
+                raise found
+            except BaseException as before:
+                if how == "from":
+                    raise error from before
+                if how == "none":
+                    raise error from None
+                raise error
+        except BaseException as raised:
+            found = raised
+    return found
+
+
+def led(error: BaseException | None) -> list[tuple[bool, str, str]]:
+    """Return what `traceback` shows to have led to *error*."""
+    found: list[tuple[bool, str, str]] = []
+    while error is not None:
+        is_cause = error.__cause__ is not None
+        error = error.__cause__ if is_cause or error.__suppress_context__ else error.__context__
+        if error is not None:
+            found.append((is_cause, type_of(error), text_of(error)))
+    return found
+
+
+@pytest.mark.parametrize("how", ["from", "while", "none"])
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: (KeyError("k"), ValueError("no")),
+        lambda: (OSError(2, "gone"), Refused("here", 3), Falsy("no")),
+        lambda: (Falsy("no"), KeyError("k")),
+        lambda: (Holding(), local("here"), Wordless(), LeavingError("gone")),
+        lambda: (ValueError("no"), Holding()),
+    ],
+)
+def test_what_led_to_it_comes_back(make: Callable[[], tuple[BaseException, ...]], how: str) -> None:
+    """Types and texts of all that is shown to have led to an error, and how it did, also a second time."""
+    errors = make()
+    error = chained(*errors, how=how)
+    again = decode(encode([error]))[0]
+    twice = decode(encode(again))
+    assert led(again) == led(twice) == led(error)
+    assert len(led(again)) == (0 if how == "none" else len(errors) - 1)
+
+
+def test_chains_that_are_odd() -> None:
+    """A long one is cut, a ring ends, a large cause is what it said, and who denies what led to it has nothing."""
+    error = chained(*(ValueError(number) for number in range(100)), how="from")
+    assert led(decode(encode(error))) == led(error)[: CHAIN_MAX - 1]
+    one, other = ValueError("one"), ValueError("other")
+    one.__cause__, other.__cause__ = other, one
+    assert [text for *_, text in led(decode(encode(one)))] == ["other"]
+    large = decode(encode(chained(ValueError("x" * 10**6), KeyError("k"), how="from"))).__cause__
+    assert type(large) is StoredError and len(text_of(large)) < 10_000
+    assert text_of(decode(encode(Denying("no")))) == "no"
 
 
 def test_a_class_that_is_gone() -> None:
