@@ -191,7 +191,8 @@ def test_what_fails_can_be_read_past(tmp_path: Path) -> None:
         host.evaluator.run()
     assert (caught.value.partition, caught.value.position) == ("rows.csv", 2)
     assert host.seen("sum") == [1, 3]
-    (incident,) = host.evaluator.statistics().incidents
+    incident, ended = host.evaluator.statistics().incidents
+    assert (ended.kind, ended.subject) == ("loop", "run")
     assert (incident.kind, incident.level) == ("source", "error") and "line 4 (byte 6)" in incident.message
     policy[0] = "dead_letter"
     host.crash()
