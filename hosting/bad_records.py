@@ -11,6 +11,7 @@ from collections import Counter
 from hosting.incidents import Incidents
 from hosting.partition import Partition
 from hosting.turn import Rejects
+from reliable_rx.arguments import plural
 
 
 class BadRecords:
@@ -29,7 +30,7 @@ class BadRecords:
         where = f"they are in the stream {name}.dead_letters" if is_letter else "they are left out"
         last = records[-1]
         message = (
-            f"{self._counts[name]:,} records could not be read since the start; {where}; the last: partition "
+            f"{plural(self._counts[name], 'record')} could not be read since the start; {where}; the last: partition "
             f"{partition.name!r}, position {last.position:,}: {last.error}"
         )
         self._incidents.report("bad records", name, message, level=logging.WARNING)

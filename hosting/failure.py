@@ -46,7 +46,7 @@ class FailedAt(NamedTuple):
 
     def __str__(self) -> str:
         if not self.source:
-            return "no event: a timer, an answer, its creation or the end of its input"
+            return "no event, but a timer, an answer, its creation, its end or what was to be stored of it"
         where = f"{self.source}/{self.partition} event {self.position:,}"
         return where if self.last == self.position else f"{where} to {self.last:,}"
 

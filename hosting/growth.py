@@ -16,6 +16,7 @@ from typing import Any
 from hosting.incidents import Incidents
 from hosting.partition import Partition
 from hosting.sources.pushed import PushedStream, behind
+from reliable_rx.arguments import plural
 from reliable_rx.errors import ReliableRxError
 from reliable_rx.reliable import Growing, Source
 
@@ -75,7 +76,7 @@ class Growth:
         with suppress(ReliableRxError):  # what cannot be read is told of by who reads it
             count = behind(pushed, end)
             if count:
-                what = f"{count:,} values that were accepted behind its end, from id {end + 1:,} on, are not read"
+                what = f"of {plural(count, 'value')} accepted behind its end, from id {end + 1:,} on, none is read"
                 remedy = "push them again into an input of another name, as they are with who pushed them"
                 self._incidents.report("growth", pushed.name, f"{what}: {remedy}")
 

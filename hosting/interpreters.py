@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from checkpoint.code import OtherCode, makers
 from hosting.standing import COMPLETED, FAILED, RUNNING
+from reliable_rx.arguments import plural
 from reliable_rx.errors import CheckpointRefused
 
 if TYPE_CHECKING:
@@ -42,8 +43,8 @@ def refusal(evaluator: QueryEvaluator, turn: int, error: OtherCode) -> Checkpoin
             f"and stop it cleanly, then start it with this one"
         )
     return CheckpointRefused(
-        f"the store was not stopped cleanly, and its last {count:,} turns need {error.what}: {way}; or give up what "
-        f"these turns did with 'reliable-rx store repair'",
+        f"the store was not stopped cleanly, and its last {plural(count, 'turn')} cannot do without {error.what}: "
+        f"{way}; or give up what these turns did with 'reliable-rx store repair'",
         what=error.what,
         where="journal",
     )

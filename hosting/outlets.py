@@ -16,6 +16,7 @@ from hosting.side_outputs import why_never_of_source
 from hosting.sink_writer import SinkWriter, checked_policy, tamed
 from hosting.statistics import SinkFigures
 from hosting.stream import Stream
+from reliable_rx.arguments import plural
 from reliable_rx.choices import OnError
 from reliable_rx.errors import PositionUnavailable, StoreUnavailable
 from reliable_rx.names import query_of
@@ -138,8 +139,8 @@ class Outlets:
         """A sink knows ids that the evaluator does not: only possible where outputs were visible before the journal."""
         if self.evaluator.delivery == "exactly_once":
             raise PositionUnavailable(
-                f"a sink of stream {stream.name!r} already has {position:,} ids, but this store has emitted only "
-                f"{stream.next_id:,}: the sink belongs to another store, or the store was set back; use a fresh "
+                f"a sink of stream {stream.name!r} already has {plural(position, 'id')}, but this store has emitted "
+                f"only {stream.next_id:,}: the sink belongs to another store, or the store was set back; use a fresh "
                 f"sink",
                 wanted=position,
                 first=stream.first,

@@ -20,6 +20,7 @@ from hosting.sources.bad_records import reason_of
 from hosting.sources.pushed import LogUnavailable
 from hosting.sources.times import time_of, without_time
 from hosting.turn import Events, Rejects
+from reliable_rx.arguments import plural
 from reliable_rx.errors import PositionUnavailable, SourceFailed, StoreUnavailable, invariant
 from reliable_rx.reliable import Batch, Reader, Rejected
 
@@ -213,9 +214,9 @@ class Partition:
             self.reached = min(self.position, behind)
         if start != first or len(records) != count or self.safe_position != behind:
             raise PositionUnavailable(
-                f"{self.source} partition {self.name}: a turn of the journal took {count:,} records that could not be "
-                f"read, before id {behind:,}, but the source now gives {len(records):,}; let it read as it did before, "
-                f"until the next clean stop",
+                f"{self.source} partition {self.name}: a turn of the journal took {plural(count, 'record')} that could "
+                f"not be read, before id {behind:,}, but the source now gives {len(records):,}; let it read as it did "
+                f"before, until the next clean stop",
                 wanted=first,
                 first=start,
                 end=self.position,

@@ -10,12 +10,16 @@ broken ones healthy); repairing the files themselves (what is damaged is refused
 
 from __future__ import annotations
 
+import re
 from contextlib import closing
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 from hosting.evaluator import QueryEvaluator
 from reliable_rx.errors import NondeterminismDetected, StoreOwned, StoreUnavailable, described
+
+ITSELF = re.compile(r"[;,]? or [^;]*?['`]reliable-rx store repair[^'`]*['`]")
+"""How errors name this as one of the ways."""
 
 
 class Copy(Protocol):
@@ -40,8 +44,9 @@ class Finding:
     remedy: str
     depends_on_app: bool = True
 
-    def __str__(self) -> str:
-        return f"{self.subject}: {self.wrong}\n    repair: {self.remedy}"
+    def lines(self) -> tuple[str, str]:
+        """Return what is wrong, and what a repair does about it."""
+        return f"{self.subject}: {self.wrong}", f"    repair: {self.remedy}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,13 +65,14 @@ class Diagnosis:
 
     def of(self, copy: str, original: str) -> Diagnosis:
         """Return what was found in a copy as what is wrong with the original."""
+
+        def told(text: str) -> str:
+            return ITSELF.sub("", text).replace(copy, original)
+
         findings, notes = (
-            tuple(replace(each, wrong=each.wrong.replace(copy, original)) for each in some)
-            for some in (self.findings, self.notes)
+            tuple(replace(each, wrong=told(each.wrong)) for each in some) for some in (self.findings, self.notes)
         )
-        refusal, remains = (
-            None if each is None else each.replace(copy, original) for each in (self.refusal, self.remains)
-        )
+        refusal, remains = (None if each is None else told(each) for each in (self.refusal, self.remains))
         return replace(self, refusal=refusal, findings=findings, notes=notes, remains=remains)
 
 
@@ -115,23 +121,35 @@ def found(copy: Copy, *, passes_over: bool, cause: Exception | None = None) -> l
     evaluator.passes_over = passes_over
     try:
         evaluator.start()
-        turns = [] if cause is None else [behind(evaluator, cause)]
-        return [*turns, *given_up(evaluator)]
+        return [*behind(evaluator, cause), *given_up(evaluator)]
     finally:
         evaluator.abandon()
 
 
-def behind(evaluator: QueryEvaluator, cause: Exception) -> Finding:
-    """Say what it means to leave the turns behind the checkpoint."""
+def behind(evaluator: QueryEvaluator, cause: Exception | None) -> list[Finding]:
+    """Say what it means to leave the turns behind the checkpoint, if there are any and *cause* keeps them away."""
     turn, last = evaluator.checkpointer.turn, evaluator.store.journal.last_turn
+    if cause is None or last <= turn:
+        return []
     lost = [each for each in evaluator.warnings if each.startswith("query ")]
     more = f"; {'; '.join(lost)}" if lost else ""
-    return Finding(
-        f"turns {turn + 1:,} to {last:,}",
-        f"they cannot be taken again: {described(cause)}",
-        f"they are passed over: their events are taken anew, and what had come of them comes again under new ids; the "
-        f"ids that they used stay used{more}",
-    )
+    return [
+        Finding(
+            "journal",
+            f"{span('turn', turn + 1, last)} cannot be taken again: {described(cause)}",
+            f"passed over: the events are taken anew, and what had come of them comes again under new ids; the ids "
+            f"that were used stay used{more}",
+        )
+    ]
+
+
+def span(noun: str, first: int, last: int) -> str:
+    """Name those from *first* to *last*.
+
+    >>> span("turn", 3, 3), span("id", 1000, 1001)
+    ('turn 3', 'ids 1,000 to 1,001')
+    """
+    return f"{noun} {first:,}" if first == last else f"{noun}s {first:,} to {last:,}"
 
 
 def given_up(evaluator: QueryEvaluator) -> list[Finding]:
@@ -186,7 +204,7 @@ def unmade(evaluator: QueryEvaluator) -> list[Finding]:
     return [
         Finding(
             f"stream {name!r}",
-            f"its ids {first:,} to {behind - 1:,} were used before a crash, and their values cannot be made again",
+            f"{span('id', first, behind - 1)} in use before a crash cannot be made again",
             "each is kept as unreadable; a sink that lacks them fails there, or does what its on_error= says",
         )
         for name, (first, behind) in evaluator.engine.suspended.unmade.items()

@@ -18,6 +18,7 @@ from typing import Any, Protocol
 from checkpoint.stored_errors import trace_of
 from hosting.blame import blamed
 from hosting.consumers import Consumer, Delivering, Failing, Record, Resume, Resuming, Verdict
+from reliable_rx.arguments import plural
 from reliable_rx.errors import PositionUnavailable, StoreUnavailable, described
 from reliable_rx.reliable import Batch, DeadLetter, Reader, SequencedEnd, Source, Waking
 
@@ -209,7 +210,7 @@ class Subscription:
             batch = reader.fetch(AHEAD - len(self._ahead))
             if batch.rejected:
                 last = batch.rejected[-1]
-                what = f"passes over {len(batch.rejected):,} records that could not be read, the last at "
+                what = f"passes over {plural(len(batch.rejected), 'record')} that could not be read, the last at "
                 self._report("subscriber skips", f"{what}{last.position:,}: {last.error}")
             if batch.first > self._fetched + batch.skipped:
                 raise PositionUnavailable(

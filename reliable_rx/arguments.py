@@ -177,3 +177,12 @@ def cut(value: Any) -> str:
     if "\n" in text:  # a data frame, say
         text = " ".join(text.split())
     return text if len(text) <= 60 else f"{text[:57]}…"
+
+
+def plural(count: int, noun: str, nouns: str | None = None) -> str:
+    """Return *count* with its noun.
+
+    >>> plural(1, "row"), plural(1200, "row"), plural(2, "query", "queries")
+    ('1 row', '1,200 rows', '2 queries')
+    """
+    return f"{count:,} {noun if count == 1 else nouns or noun + 's'}"

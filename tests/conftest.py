@@ -13,6 +13,7 @@ from collections.abc import Generator, Iterator
 from pathlib import Path
 
 import leftovers
+import lines_said
 import pytest
 from hypothesis import Phase, settings
 from hypothesis.internal.conjecture import engine
@@ -65,6 +66,15 @@ def nothing_left(request: pytest.FixtureRequest) -> Iterator[None]:
     left = (leftovers.drop if request.node.get_closest_marker("leaves") else leftovers.left)(before)
     if left and (Lane.fast_alone or leftovers.COLLECTOR in left):
         pytest.fail(f"the test has left behind: {'; '.join(left)}", pytrace=False)
+
+
+@pytest.fixture(autouse=True)
+def lines_are_said(request: pytest.FixtureRequest) -> Iterator[None]:
+    """No command writes what is several lines as one, or one of something in the plural."""
+    with lines_said.overheard() as wrong:
+        yield
+    if wrong and not request.node.get_closest_marker("lines"):
+        pytest.fail(f"the command line was to say {wrong[:3]}", pytrace=False)
 
 
 @pytest.fixture

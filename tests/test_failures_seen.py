@@ -208,7 +208,7 @@ def test_late_events_are_told_once(caplog: pytest.LogCaptureFixture) -> None:
 def test_a_timer_is_no_event() -> None:
     """What fails when a timer is due names no event."""
     at = FailedAt("", "", -1, -1, 3.0)
-    assert str(at) == "no event: a timer, an answer, its creation or the end of its input"
+    assert str(at) == "no event, but a timer, an answer, its creation, its end or what was to be stored of it"
 
 
 class Brokers(ListSource):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 import sqlite3
 import sys
@@ -143,8 +144,8 @@ def test_turns_that_cannot_be_taken_again(
     hosting(rx.source("sum"), numbers=[1, 2, 3])
     with pytest.raises(ReliableRxError):
         work(folder, clean=True)
-    out = repaired(folder, "they cannot be taken again: PositionUnavailable", capsys, monkeypatch)
-    assert "stream 'sum': its ids 2 to 3 were used before a crash" in out
+    out = repaired(folder, "cannot be taken again: PositionUnavailable", capsys, monkeypatch)
+    assert "stream 'sum': ids 2 to 3 in use before a crash" in out
     assert main(["tail", str(folder), "sum"]) == 0
     assert "2\tunreadable\tvalue of 'sum': it was emitted before a crash" in capsys.readouterr().out
     found = work(folder, clean=True)["sum"]
@@ -309,6 +310,8 @@ def test_a_repair_is_for_what_does_not_start(
     exit_code = main(["store", "repair", str(folder), "--app", APP, "--yes"])
     out = capsys.readouterr().out
     assert str(tmp_path / ".repair") not in out
+    assert "store repair" not in out  # it does not name itself as a way
+    assert all(int(first) < int(last) for first, last in re.findall(r"(?:turns|ids) (\d+) to (\d+)", out)), out
     if refusal is None:
         assert (exit_code, "nothing to repair" in out) == (0, True), out
     elif exit_code == 0:

@@ -88,7 +88,8 @@ def overview(store: StoreReader, recovered: Recovered, rows: dict[Any, Any], eve
     meta, _ = decode_data(recovered.meta)
     for warning in recovered.fallbacks:
         yield f"warning: {warning}"
-    yield f"written by {wording_of(meta['makers'])}\n"
+    yield f"written by {wording_of(meta['makers'])}"
+    yield ""
     yield from generations(store, recovered)
     yield from positions(meta)
     queries = tops(rows)

@@ -14,7 +14,7 @@ from hosting.cli.loading import load_for_store, reach, stored_in
 from hosting.cli.mend import only_turns
 from hosting.cli.scripts import is_loaded
 from hosting.cli.store_status import left_open
-from hosting.cli.terminal import agreed, say
+from hosting.cli.terminal import agreed, say, say_all
 from hosting.cli.wording import BadUsage, log_nothing, plural
 from hosting.evaluator import QueryEvaluator
 from hosting.repair import Diagnosis, diagnose
@@ -37,7 +37,7 @@ def repair(directory: Path, *, app: str | None, yes: bool) -> int:
                 say(f"what its start does: {each.subject}: {each.wrong}")
             return 0
         for each in diagnosis.findings:
-            say(str(each))
+            say_all(each.lines())
         wrong = diagnosis.refusal if not diagnosis.findings else diagnosis.remains
         if wrong is not None:
             say(f"no repair lets the app start: {wrong}; put that right first; nothing was changed")

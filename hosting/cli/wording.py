@@ -11,6 +11,7 @@ from typing import Any
 
 from hosting.cli.terminal import LogHandler
 from hosting.sinks.plain import to_plain
+from reliable_rx.arguments import plural as plural
 
 FAILED = 3
 """The exit code that says: it ran, and something in it has failed."""
@@ -64,14 +65,6 @@ def log_nothing() -> Iterator[None]:
         yield
     finally:
         log.setLevel(before)
-
-
-def plural(count: int, noun: str, nouns: str | None = None) -> str:
-    """
-    >>> plural(1, "row"), plural(1200, "row"), plural(2, "query", "queries")
-    ('1 row', '1,200 rows', '2 queries')
-    """
-    return f"{count:,} {noun if count == 1 else nouns or noun + 's'}"
 
 
 def size(count: float) -> str:

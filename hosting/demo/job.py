@@ -253,4 +253,4 @@ def verdict_told(verdict: Verdict, noun: str, *, details: Iterable[str] = ()) ->
     for name, ledger in verdict.ledgers.items():
         if not ledger.clean:
             yield f"  {name}: {ledger}"
-    yield f"\n  {verdict}\n"
+    yield from ("", f"  {verdict}", "")

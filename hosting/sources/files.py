@@ -23,6 +23,7 @@ from hosting.sources.passes import NO_KEY, Pass
 from hosting.sources.paths import COMPRESSED, Found, Paths, Presence
 from hosting.sources.sorted_reader import Sorted, SortedReader, Sorting
 from hosting.starting import ENDLESS
+from reliable_rx.arguments import plural
 from reliable_rx.choices import OnBadRecord, check_choice, names_keywords
 from reliable_rx.errors import PositionUnavailable, SourceFailed
 from reliable_rx.reliable import Batch, Reader
@@ -313,7 +314,8 @@ class FileReader:
     def _shorter(self) -> PositionUnavailable:
         wanted = self._lane.position
         end = wanted - self._lane.skip
-        message = f"partition {self._partition!r} of {self._source} has {end} records, and record {wanted} is wanted"
+        there = f"partition {self._partition!r} of {self._source} has {plural(end, 'record')}"
+        message = f"{there}, and record {wanted} is wanted"
         return PositionUnavailable(f"{message}; put the whole file back", wanted=wanted, first=0, end=end)
 
 

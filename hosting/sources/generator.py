@@ -22,6 +22,7 @@ from hosting.sources.faults import Fault, FaultySource
 from hosting.sources.finding import first_at
 from hosting.sources.script import Change, Script, made_by
 from hosting.starting import ENDLESS
+from reliable_rx.arguments import plural
 from reliable_rx.choices import names_keywords
 from reliable_rx.errors import PositionUnavailable, SourceFailed
 from reliable_rx.reliable import Batch, Listing, Reader
@@ -141,7 +142,7 @@ class GeneratorSource:
             raise ValueError(f"rate_per_s is {self._rate_per_s}; give more than nothing, or None for all at once")
         for name, end in self._script.ends.items():
             if count is not None and end > count:
-                raise ValueError(f"partition {name!r} has {count} records, and the script ends it at {end}")
+                raise ValueError(f"partition {name!r} has {plural(count, 'record')}, and the script ends it at {end}")
 
 
 class _Plain:

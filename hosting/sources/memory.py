@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from hosting.sources.finding import first_at
+from reliable_rx.arguments import plural
 from reliable_rx.choices import names_keywords
 from reliable_rx.errors import PositionUnavailable, SourceFailed
 from reliable_rx.reliable import Batch, Reader
@@ -68,7 +69,7 @@ class ListSource:
         """Read *partition* from index *at* on."""
         sequence = self._sequence(partition)
         if not 0 <= at <= len(sequence):
-            message = f"partition {partition!r} has {len(sequence)} values; position {at} is not among them"
+            message = f"partition {partition!r} has {plural(len(sequence), 'value')}; position {at} is not among them"
             raise PositionUnavailable(message, wanted=at, first=0, end=len(sequence))
         return _ListReader(sequence, at, self._follow)
 

@@ -13,6 +13,7 @@ from typing import Any
 
 from hosting.blame import blamed
 from hosting.sources.bad_records import reason_of
+from reliable_rx.arguments import plural
 from reliable_rx.errors import PositionUnavailable, SourceFailed
 from reliable_rx.reliable import Batch, Reader, Rejected
 
@@ -97,7 +98,7 @@ class SortedReader:
         first, count = self._position, len(values)
         end = count + len(rejected)
         if first > end:
-            message = f"partition {self._sorting.partition!r} of {self._sorting.name} has {end} records"
+            message = f"partition {self._sorting.partition!r} of {self._sorting.name} has {plural(end, 'record')}"
             raise PositionUnavailable(
                 f"{message}, and record {first} is wanted; put the whole file back", wanted=first, first=0, end=end
             )

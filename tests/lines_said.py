@@ -1,0 +1,58 @@
+r"""What the command line is given to say: each line on its own, and one of something in the singular.
+
+A text of several lines is written as one, with ``\n`` in it: right for a value or an error that brings its own lines
+along (then the test is marked `lines`), and a slip where the command has put it together. Looked at where all is
+written, so that every test of a command looks, whatever it is about; what a forked command hears comes by a pipe.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from typing import Any
+
+TERMINAL = "hosting.cli.terminal"
+ONE_OF_MANY = re.compile(r"(?<![\w.,:/'\"-])1 (?!is\b|has\b|was\b|does\b|goes\b|s\b|ms\b)[a-z]+s\b")
+
+
+HEARD, TELL = os.pipe()
+BYTES_MAX = 1 << 16
+for each in (HEARD, TELL):
+    os.set_blocking(each, False)
+
+
+def is_wrong(text: str) -> bool:
+    r"""Whether *text* is no line, or says one of something in the plural.
+
+    >>> [is_wrong(text) for text in ("1 turn", "1 turns", "21 turns", "written by it\n", "1 is lost")]
+    [False, True, False, True, False]
+    """
+    return "\n" in text or ONE_OF_MANY.search(text) is not None
+
+
+@contextmanager
+def overheard() -> Iterator[list[str]]:
+    """Give what is wrong of what the command line is told meanwhile, here or in a fork."""
+    found: list[str] = []
+    terminal: Any = sys.modules.get(TERMINAL)
+    if terminal is None:
+        yield found
+        return
+    one_line: Callable[[str], str] = terminal.one_line
+
+    def listening(text: str) -> str:
+        if is_wrong(text):
+            with suppress(BlockingIOError):
+                os.write(TELL, f"{text!r}\n".encode())
+        return one_line(text)
+
+    terminal.one_line = listening
+    try:
+        yield found
+    finally:
+        terminal.one_line = one_line
+        with suppress(BlockingIOError):
+            found += os.read(HEARD, BYTES_MAX).decode(errors="replace").splitlines()
