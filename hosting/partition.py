@@ -12,13 +12,14 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from math import inf
 from typing import Any
 
 from hosting.blame import blamed
 from hosting.incidents import Incidents
 from hosting.sources.bad_records import reason_of
 from hosting.sources.pushed import LogUnavailable
-from hosting.sources.times import time_of, without_time
+from hosting.sources.times import checked, time_of, without_time
 from hosting.turn import Events, Rejects
 from reliable_rx.arguments import plural
 from reliable_rx.errors import PositionUnavailable, SourceFailed, StoreUnavailable, invariant
@@ -26,6 +27,7 @@ from reliable_rx.reliable import Batch, Reader, Rejected
 
 COMING_POLL_S = 0.001
 COMING_S = 60.0
+TIMES_AT_ONCE = 64
 
 
 @dataclass(slots=True, eq=False)
@@ -117,7 +119,8 @@ class Partition:
         start, values, times = self.start, self.ahead, None
         end = start + count_max
         if self.timestamp is not None:
-            self._read_times(min(end, len(values)))
+            if len(self.times) < end:
+                self._read_times(min(end, len(values)), end)
             times = self.times[start:end]
         if start or end < len(values):
             values = values[start:end]
@@ -146,9 +149,10 @@ class Partition:
         count, most, start = 1, min(count_max, self.waiting), self.start
         if self.timestamp is None:
             return most
-        with suppress(SourceFailed):  # what comes before it is taken, and then it is at the head
-            self._read_times(start + most)
-        times, most = self.times, min(most, len(self.times) - start)
+        times = self.times
+        if len(times) < start + most:
+            self._read_times(start + 1, start + most)
+            most = min(most, len(times) - start)
         while count < most and ((time := times[start + count]) < limit or (included and time == limit)):
             count += 1
         return count
@@ -156,24 +160,31 @@ class Partition:
     @property
     def head_time(self) -> float:
         """The time of the oldest waiting event; a finished partition is at the end of time."""
-        if not self.waiting:
-            return float("inf")
+        start, times = self.start, self.times
+        if start < len(times):
+            return times[start]
+        if start >= len(self.ahead):
+            return inf
         if self.timestamp is None:
-            return float("-inf")
-        if self.start >= len(self.times):
-            self._read_times(self.start + 1)
-        return self.times[self.start]
+            return -inf
+        self._read_times(start + 1, start + TIMES_AT_ONCE)
+        return times[start]
 
-    def _read_times(self, end: int) -> None:
-        """Read the times of what is before index *end* of `ahead`. *Raises* `SourceFailed` at the first without."""
-        times, ahead, timestamp = self.times, self.ahead, self.timestamp
+    def _read_times(self, needed: int, wanted: int) -> None:
+        """Read the times of what is before index *wanted* of `ahead`, up to the first that has none.
+
+        *Raises* `SourceFailed` if that is before index *needed*; else what comes before it is taken first.
+        """
+        times, timestamp = self.times, self.timestamp
         try:
-            while timestamp is not None and len(times) < end:
-                times.append(time_of(timestamp, ahead[len(times)]))
+            for value in self.ahead[len(times) : wanted] if timestamp is not None else ():
+                time = timestamp(value)  # type: ignore[misc]
+                times.append(time if type(time) is float and -inf < time < inf else checked(time))
         except BaseException as raised:
             error = blamed(raised)
-            position = self.position + len(times) - self.start
-            raise without_time(self.source, self.name, position, error) from error
+            if len(times) < needed:
+                position = self.position + len(times) - self.start
+                raise without_time(self.source, self.name, position, error) from error
 
     def again(self, first: int, count: int, time: float, *, ended: bool, singly: bool) -> Events:
         """Take exactly the events of a journalled turn once more. *Raises* `PositionUnavailable`."""

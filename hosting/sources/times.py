@@ -27,7 +27,16 @@ def time_of(timestamp: Callable[[Any], float], value: Any) -> float:
     >>> time_of(lambda event: event["at"], {"at": 7})
     7.0
     """
-    found: Any = timestamp(value)
+    return checked(timestamp(value))
+
+
+def checked(found: Any) -> float:
+    """Return what a function has said as a time. *Raises* `TypeError` or `ValueError` for what is none.
+
+    >>> checked(True), checked(float("nan"))
+    Traceback (most recent call last):
+    ValueError: nan is no time
+    """
     if type(found) is not float:
         if not isinstance(found, (Real, Decimal)):
             how = "return time.timestamp()" if isinstance(found, datetime) else "let it return a float"
