@@ -129,7 +129,7 @@ class _ByValue(CodePickler):
             return self._view(value, function) if is_own(value) else value
         if module == "__main__" or isinstance(value, (*_CODE, Query)):
             return value
-        return value if is_constant_of(function, value) else Global(module, name)
+        return value if is_constant_of(function, name, value) else Global(module, name)
 
     def _view(self, module: ModuleType, function: FunctionType) -> Any:
         """Return *module* with the functions and constants of today that *function* wants of it."""
@@ -141,7 +141,7 @@ class _ByValue(CodePickler):
                 self._view(value, function)
                 names[each] = None
             elif (isinstance(value, _CODE) and not isinstance(value, type) and is_own(plain_function(value))) or (
-                value is not None and is_constant_of(function, value)
+                value is not None and is_constant_of(function, each, value)
             ):
                 names[each] = None
         if not names:

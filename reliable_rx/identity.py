@@ -36,6 +36,7 @@ from typing import Any
 from reliable_rx.errors import QueryRefused
 from reliable_rx.held import held, is_built_in, is_computed, pieces, without_addresses
 from reliable_rx.operator import Operator
+from reliable_rx.plain_reads import plain_reads
 from reliable_rx.query import Node, Query, parameters
 from reliable_rx.reach import (
     ATOMS,
@@ -52,9 +53,11 @@ from reliable_rx.reach import (
     found,
     given,
     is_around_own,
+    is_flat,
     is_mutable,
     is_named_only,
     is_own,
+    may_change,
     methods,
     mutates,
     names_of,
@@ -110,7 +113,7 @@ class Writing:
         self._later: deque[Any] = deque()
         self._wanted: set[str] = set()
         self._assigned: set[str] = set()
-        self._mutated: set[str] = set()
+        self._mutated, self._beside = set[str](), set[str]()  # what code may change, and what it names beside that
 
     def digest(self) -> str:
         """Write what is waiting, and all that comes of it."""
@@ -261,7 +264,8 @@ class Writing:
         for name in sorted(data):
             each = data[name]
             told = is_class or (name in self._wanted and not is_computed(type(value), name))
-            if told and name not in self._assigned and not (name in self._mutated and is_mutable(each)):
+            changes = name in self._mutated or (name in self._beside and not is_flat(each))
+            if told and name not in self._assigned and not (changes and is_mutable(each)):
                 self.parts.append(name)
                 self.put(each, named=True)
 
@@ -302,7 +306,7 @@ class Writing:
             self.resolved.append((space, key, raw))
             self.parts.append(path)
             set_here = key in assigned(root.__code__) and not isinstance(value, (FunctionType, type))
-            changes = set_here or (is_mutable(value) and mutates(root.__code__))
+            changes = set_here or may_change(root, key, value)
             if changes:  # its data may change while it is used
                 self.parts.append(f"{space.get('__name__')}: {type(value).__qualname__}")
             else:
@@ -318,7 +322,8 @@ class Writing:
             self._wanted.update(names)
             self._assigned |= assigned(function.__code__)
             if mutates(function.__code__):
-                self._mutated.update(names)
+                self._beside.update(names)
+                self._mutated.update(frozenset(names) - plain_reads(function.__code__))
 
     def _within_class(self, kind: type) -> None:
         self.parts.extend(each.__qualname__ for each in kind.__mro__)

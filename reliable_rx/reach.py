@@ -25,6 +25,7 @@ from types import BuiltinFunctionType, CodeType, FunctionType, MappingProxyType,
 from typing import Any, NamedTuple
 
 from reliable_rx.imports import imported, is_own_module
+from reliable_rx.plain_reads import plain_reads
 from reliable_rx.query import Node, Query, parameters
 from reliable_rx.symbols import empty, named
 
@@ -32,7 +33,7 @@ ATOMS = frozenset((int, float, complex, str, bytes, bool, type(None), range, typ
 FIXED = (date, time, timedelta, tzinfo, Decimal, Fraction, Pattern, Enum)
 GETTERS = (attrgetter, itemgetter, methodcaller)
 CONTAINERS = frozenset((tuple, list, dict, set, frozenset))
-ITEMS_MAX, DEPTH_MAX, WRAPPERS_MAX = 1000, 5, 20
+ITEMS_MAX, DEPTH_MAX, WRAPPERS_MAX, READERS_MAX = 1000, 5, 20, 100
 
 
 def is_own(value: Any) -> bool:
@@ -191,9 +192,60 @@ def mutates(code: CodeType) -> bool:
     return any(mutates(each) for each in code.co_consts if isinstance(each, CodeType))
 
 
-def is_constant_of(function: FunctionType, value: Any) -> bool:
+def may_change(function: FunctionType, name: str, value: Any) -> bool:
+    """Whether what *function* names may be a cache or a count: it, or what it calls, seems to change containers.
+
+    What only holds what never changes, and is read in each place in a way that changes nothing, is none.
+    """
+    if not is_mutable(value) or not mutates(function.__code__):
+        return False
+    return not is_flat(value) or not _only_read(function, name)
+
+
+def _only_read(function: FunctionType, name: str) -> bool:
+    """Whether *function*, and the user's functions and classes that it names, only read what is called *name*."""
+    waiting: list[Any] = [function]
+    seen: set[int] = set()
+    while waiting:
+        at = plain_function(waiting.pop())
+        if id(at) in seen or not is_own(at):
+            continue
+        if len(seen) >= READERS_MAX:
+            return False
+        seen.add(id(at))
+        if isinstance(at, FunctionType):
+            if name in names_of(at) and name not in plain_reads(at.__code__):
+                return False
+            waiting += [each for _, each in reached(at)]
+        elif isinstance(at, type):
+            waiting += [each for _, each in methods(at)]
+    return True
+
+
+def is_flat(value: Any) -> bool:
+    """Whether a container holds nothing but what never changes.
+
+    >>> is_flat({"EUR": 1.1, "codes": ("a", 2)}), is_flat({"EUR": [1.1]}), is_flat([object()])
+    (True, False, False)
+    """
+    kind = type(value)
+    if kind is dict:
+        return is_still(tuple(value)) and is_still(tuple(value.values()))
+    return kind in CONTAINERS and is_still(tuple(value))
+
+
+def is_still(value: Any, depth: int = 0) -> bool:
+    """Whether *value* never changes: an atom, code, or a tuple of such."""
+    if type(value) in ATOMS or isinstance(value, FIXED):
+        return True
+    if type(value) in (tuple, frozenset):
+        return depth < DEPTH_MAX and len(value) <= ITEMS_MAX and all(is_still(each, depth + 1) for each in value)
+    return isinstance(value, (FunctionType, type, *GETTERS))
+
+
+def is_constant_of(function: FunctionType, name: str, value: Any) -> bool:
     """Whether a global that *function* names is a constant: data that it does not change itself."""
-    return is_constant(value) and not (is_mutable(value) and mutates(function.__code__))
+    return is_constant(value) and not may_change(function, name, value)
 
 
 INITS = frozenset(("__init__", "__new__", "__post_init__", "__setstate__", "__init_subclass__", "__set_name__"))
@@ -246,15 +298,16 @@ def by_name(node: Any) -> set[str]:
         if isinstance(at, type) and is_own(at):
             names.add(f"{at.__module__}.{at.__qualname__}")
         elif isinstance(at, FunctionType) and is_own(at):
-            names.update(f"{each.space.get('__name__')}.{each.key}" for each in found(at) if _is_data(at, each.value))
+            names.update(f"{each.space.get('__name__')}.{each.key}" for each in found(at) if _is_data(at, each))
     return names
 
 
-def _is_data(function: FunctionType, value: Any) -> bool:
+def _is_data(function: FunctionType, at: Found) -> bool:
+    value = at.value
     is_held = isinstance(value, tuple(CONTAINERS)) or not (
         hasattr(value, "__qualname__") or isinstance(value, ModuleType)
     )
-    return is_held and not isinstance(value, Query) and not is_constant_of(function, plain_function(value))
+    return is_held and not isinstance(value, Query) and not is_constant_of(function, at.key, plain_function(value))
 
 
 def _within(value: Any) -> Iterator[Any]:

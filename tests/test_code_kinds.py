@@ -32,10 +32,38 @@ def host(function):
 """
 HELPING = """
 RATE = @
+RATES = [@]
 def times(x): return x * @
 def again(x): return times(x)
 """
 BY_VALUE = {
+    "a table that is read beside a list that is filled": """
+RATES = {"a": @}
+def f(x):
+    out = []
+    out.append(x * RATES["a"])
+    return out[0]
+QUERY = host(f)""",
+    "a table of a module beside a list that is filled": """
+import kinds_helping as h
+def f(x):
+    out = {}
+    for rate in h.RATES: out[rate] = x * rate
+    return sum(out.values())
+QUERY = host(f)""",
+    "a table beside a cache": """
+CACHE, RATES = {}, [@]
+def f(x):
+    CACHE[x] = x * RATES[0]
+    return CACHE[x]
+QUERY = host(lambda x: f(x))""",
+    "a table that helpers read, too": """
+RATES, SEEN = {"a": @}, []
+def rate(key): return RATES.get(key, 0)
+def f(x):
+    SEEN.append(x)
+    return x * rate("a") if "a" in RATES else 0
+QUERY = host(f)""",
     "a helper called as an attribute that is set": """
 class Row: pass
 def total(x): return x * @
@@ -234,6 +262,14 @@ class Rate:
 QUERY = host(Rate.times)""",
 }
 BY_NAME = {
+    "a table in an object beside a cache": """
+class Rate:
+    def __init__(self): self.rates, self.known = [@], {}
+    def times(self, x):
+        self.known[x] = x * self.rates[0]
+        return self.known[x]
+RATE = Rate()
+QUERY = host(lambda x: RATE.times(x))""",
     "a view of a table": """
 RATES = types.MappingProxyType({"a": @})
 QUERY = host(lambda x: x * RATES["a"])""",
@@ -372,6 +408,46 @@ class Rate:
 QUERY = host(lambda x: Rate().times(x))""",
 }
 CHANGING = {
+    "a cache that a helper fills": """
+CACHE = {}
+def remember(x): CACHE[x] = x * 2
+def f(x):
+    out = []
+    out.append(x)
+    if x not in CACHE: remember(x)
+    return CACHE[out[0]]
+QUERY = host(f)""",
+    "a cache under another name": """
+CACHE = {}
+def f(x):
+    known = CACHE
+    if x not in CACHE: known[x] = x * 2
+    return CACHE[x]
+QUERY = host(f)""",
+    "a cache that is given to what fills it": """
+CACHE = {}
+def remember(where, x): where[x] = x * 2
+def f(x):
+    out = []
+    out.append(x)
+    remember(CACHE, x)
+    return CACHE[out[0]]
+QUERY = host(f)""",
+    "a table of caches": """
+CACHES = {"a": {}}
+def f(x):
+    CACHES["a"][x] = x * 2
+    return CACHES["a"][x]
+QUERY = host(f)""",
+    "a cache that a class fills": """
+CACHE, SEEN = {}, []
+class Memo:
+    def put(self, x): CACHE.setdefault(x, x * 2)
+def f(x):
+    SEEN.append(x)
+    Memo().put(x)
+    return CACHE[x]
+QUERY = host(f)""",
     "a counter": """
 class Counter:
     def __init__(self): self.count = 0
