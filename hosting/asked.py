@@ -13,7 +13,9 @@ from typing import TYPE_CHECKING, Any
 from checkpoint.codec import decode
 from hosting.routes import top_of
 from hosting.standing import RUNNING, Standing
+from reliable_rx.errors import CheckpointRefused, described
 from reliable_rx.instance import Instance
+from reliable_rx.interrupts import let_through
 from reliable_rx.plan import PlanNode
 
 if TYPE_CHECKING:
@@ -30,17 +32,27 @@ class Asked:
         self.askers: dict[int, Asker] = {}
         self.fresh: list[int] = []
         self.dropped: list[int] = []
+        self.unreadable: dict[str, CheckpointRefused] = {}
+        """Queries whose answers in the journal cannot be read any more, until a replay has looked."""
         self.full: dict[Asker, None] = {}
         """Who has so many elements waiting that no more events should be taken."""
 
     def answer(self, number: int, payload: bytes) -> None:
-        """Give an answer to whoever waits for it."""
+        """Give an answer to whoever waits for it; one that cannot be read is an error of the query, or spoils it."""
         asker = self.askers.pop(number, None)
-        if asker is not None:
-            instance, node = asker
+        if asker is None:
+            return
+        instance, node = asker
+        try:
             value, error = decode(payload)
-            instance.answer(node, number, value, error)
-            self.drain(standing_of(instance))
+        except BaseException as raised:  # what it is made of may be gone since it was recorded
+            let_through(raised)
+            value, error = None, unreadable_answer(raised)
+            if self.engine.replaying:
+                self.unreadable[standing_of(instance).name] = error
+                return
+        instance.answer(node, number, value, error)
+        self.drain(standing_of(instance))
 
     def drain(self, standing: Standing) -> None:
         """Let happen what a query whose events are over has put off until its calls were answered."""
@@ -98,6 +110,16 @@ class Asked:
 
     def at_work(self, origin: Any) -> None:
         self.engine.event = origin
+
+
+def unreadable_answer(raised: BaseException) -> CheckpointRefused:
+    """Say that an answer which was recorded cannot be read, and what to do."""
+    return CheckpointRefused(
+        f"a recorded answer of map_async cannot be read ({described(raised)}): bring back what it was made of, or run "
+        f"the query again, which asks anew",
+        what=described(raised),
+        where="state",
+    )
 
 
 def standing_of(instance: Instance) -> Standing:

@@ -169,6 +169,8 @@ def compare(
 
 def take_again(evaluator: QueryEvaluator, entry: journaling.Entry, outputs: dict[str, list[Any]]) -> None:
     emitted = evaluator.engine.take(turn_of(evaluator, entry))
+    if evaluator.engine.calls.unreadable:
+        spoilt.lose_answers(evaluator)
     evaluator.streams.append(emitted)
     for out in emitted:
         journaling.note(outputs, out)

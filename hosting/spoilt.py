@@ -81,6 +81,20 @@ def unloadable(error: BaseException) -> CheckpointRefused:
     return found
 
 
+def lose_answers(evaluator: QueryEvaluator) -> None:
+    """Let queries whose recorded answers a replay cannot read take no further part. *Raises* as `check_names`."""
+    engine = evaluator.engine
+    while engine.calls.unreadable:
+        name, error = engine.calls.unreadable.popitem()
+        if name not in engine.suspended.spoilt:
+            if error.fields["what"].startswith(_GONE):
+                error.fields["gone"] = error.fields["what"]
+            engine.suspended.spoilt[name] = error
+            silence(engine, name)
+    check_names(evaluator)
+    spread(engine)
+
+
 def check_names(evaluator: QueryEvaluator) -> None:
     """*Raises* `CheckpointRefused` if a strict evaluator would give up a state because today's code does not fit it."""
     for name, error in evaluator.engine.suspended.spoilt.items() if evaluator.strict else ():

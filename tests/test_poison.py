@@ -11,6 +11,7 @@ from hostile_world import STATES
 
 import reliable_rx as rx
 from checkpoint import MemoryStore
+from checkpoint.codec import encode
 from checkpoint.salvage import Unreadable
 from hosting import ListSource, QueryEvaluator
 from reliable_rx import operators as ops
@@ -254,6 +255,65 @@ def test_a_class_that_is_gone(strict: bool, monkeypatch: pytest.MonkeyPatch) -> 
     with opened() as evaluator:
         work(evaluator)
         assert evaluator.query("keeps").status == "running"
+
+
+async def answers_gone(n: int) -> Any:
+    return Gone()
+
+
+@pytest.mark.parametrize("strict", [True, False])
+def test_a_recorded_answer_whose_class_is_gone(strict: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Strictly the start is refused by name and nothing is lost; else the query and what reads it end, and no other."""
+    store = MemoryStore()
+
+    def opened() -> QueryEvaluator:
+        evaluator = evaluator_on(store, [1, 2, 3], strict=strict, checkpoint_interval_s=1e9)
+        evaluator.create("asks", rx.source("n").map_async(answers_gone).map(lambda answer: type(answer).__name__))
+        evaluator.create("reads", rx.source("asks").count())
+        return evaluator
+
+    def answered(evaluator: QueryEvaluator) -> None:
+        evaluator.run(until=lambda: len(values(evaluator, "asks")) == 3)
+
+    evaluator = opened()
+    answered(evaluator)
+    evaluator.abandon()
+    store = store.reopen()
+    with monkeypatch.context() as patch:
+        patch.delattr(f"{__name__}.Gone")
+        evaluator = opened()
+        if strict:
+            with pytest.raises(CheckpointRefused, match=r"state of 'asks' needs .*Gone"):
+                evaluator.start()
+            evaluator.abandon()
+        else:
+            work(evaluator)
+            assert [evaluator.query(name).status for name in ("asks", "reads", "sum")] == [
+                "failed",
+                "failed",
+                "running",
+            ]
+            assert values(evaluator, "sum") == [1, 3, 6]
+            assert "a recorded answer of map_async cannot be read" in evaluator.query("asks").error
+            evaluator.close()
+            return
+    store = store.reopen()
+    with opened() as evaluator:
+        answered(evaluator)
+        assert values(evaluator, "asks") == ["Gone"] * 3
+
+
+@pytest.mark.parametrize("damage", [b"", b"garbage", encode(7), encode((1, 2, 3))])
+def test_an_answer_that_is_no_answer_is_its_query_s_error(damage: bytes) -> None:
+    """However it came into the turn: one of our errors with the remedy, and the others go on."""
+    store = MemoryStore()
+    with evaluator_on(store, [1, 2, 3]) as evaluator:
+        evaluator.create("asks", rx.source("n").map_async(answers_gone))
+        calls: Any = evaluator.calls
+        calls.begin = lambda number: calls.answers.append((number, damage, ""))
+        work(evaluator)
+        assert values(evaluator, "sum") == [1, 3, 6]
+        assert "run the query again, which asks anew" in evaluator.query("asks").error
 
 
 def test_a_selector_that_raises_when_it_is_asked_again() -> None:
