@@ -45,10 +45,13 @@ def upstream_of(engine: QueryEngine, standing: Standing) -> Upstream | None:
     return Upstream(origin, "query" if origin in engine.standing else "source") if origin else None
 
 
-def sentence(engine: QueryEngine, standing: Standing, *, when: str, unchanged: bool, folder: object = None) -> str:
+def sentence(
+    engine: QueryEngine, standing: Standing, *, when: str, unchanged: bool, untold: bool = False, folder: object = None
+) -> str:
     """Say what *standing* has failed with, and what to do; *when*: in which run, *unchanged*: as it is declared.
 
-    A query that is edited runs again, and so do those that have failed with it.
+    A query that is edited runs again, and so do those that have failed with it; *untold*: whether it was edited is not
+    known.
     """
     name, failure = standing.name, standing.failure
     why = "" if standing.error is None else described(standing.error)
@@ -67,6 +70,9 @@ def sentence(engine: QueryEngine, standing: Standing, *, when: str, unchanged: b
     where = f"{when} at {at}" if when == "has failed" else f"{when}, at {at}"
     if isinstance(standing.error, NondeterminismDetected):
         return f"{where}: {why}; mend its function, and this query runs again as an edited one"
+    if untold:
+        edited = "whether it was edited cannot be told, since another Python (or release) has stored its code"
+        return f"{where}: {why}; {edited}: once its function is mended, or the world, {again}"
     mend = "mend its function (an edited query runs again) or give it a policy; if the world was wrong"
     return f"{where}: {why}; {'its declaration is unchanged: ' if unchanged else ''}{mend}, {again}"
 

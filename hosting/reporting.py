@@ -256,13 +256,14 @@ class Reporter:
             "trace": trace,
         }
         unchanged, folder = standing.name in self._unchanged, getattr(self.evaluator.store, "directory", None)
-        message = sentence(engine, standing, when=when, unchanged=unchanged, folder=folder)
+        untold = standing.name in engine.suspended.untold
+        message = sentence(engine, standing, when=when, unchanged=unchanged, untold=untold, folder=folder)
         self.incidents.report("query", standing.name, message, trace=trace)
 
     def told_unchanged(self, name: str) -> None:
         """A query that has failed was declared as it is: it does not run again by that."""
         self._unchanged.add(name)
-        if self._has_begun:
+        if self._has_begun and name not in self.evaluator.engine.suspended.untold:
             LOG.warning(
                 "query %r was created as it is, and has failed: edit it, or restart(%r) runs it again", name, name
             )

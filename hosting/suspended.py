@@ -88,6 +88,8 @@ class SuspendedQueries(dict[str, Suspended]):
         self.declared: dict[str, Create] = {}
         """What the app declares, by which stored queries are taken over."""
         self.taken_over: list[str] = []
+        self.untold = set[str]()
+        """Those that had ended and whose code cannot be read here: whether they were edited nobody can tell."""
         self.anew: list[str] = []
         """Those that are suspended since this store was opened."""
         self.may_be_left: Callable[[str], bool] = lambda name: True
@@ -120,6 +122,8 @@ class SuspendedQueries(dict[str, Suspended]):
             resume(self.engine, kept, standing, turn)
             return True
         if kept.status != RUNNING and not self.is_edited(kept, turn):
+            if self.code_of(kept) is None:
+                self.untold.add(turn.name)
             resume(self.engine, kept, standing, turn)
             return True
         if kept.status != RUNNING:
@@ -266,6 +270,8 @@ def take_over(engine: QueryEngine, loader: Taking, top: TopRow) -> bool:
     standing = _standing_of(engine, declared, top)
     fill(engine, loader, standing, top, declared, engine.suspended.watermarks)
     engine.suspended.taken_over.append(top.name)
+    if top.status != RUNNING:
+        engine.suspended.untold.add(top.name)
     return True
 
 

@@ -52,6 +52,42 @@ def interpreters(monkeypatch: pytest.MonkeyPatch) -> Interpreters:
     return Interpreters(monkeypatch)
 
 
+@pytest.mark.parametrize("runs_between", [0, 1])
+def test_whether_an_ended_query_was_edited_is_not_claimed(
+    runs_between: int, interpreters: Interpreters, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A failed query of another interpreter stays failed, edited or not; its report says that this cannot be told, and
+    the way. So does that of one that had been suspended."""
+    store = MemoryStore()
+    for divide, declares in ((strictly, True), *[(strictly, False)] * runs_between, (mildly, True)):
+        caplog.clear()
+        with QueryEvaluator(store) as evaluator:
+            evaluator.source("n", ListSource([0, 1]))
+            if declares:
+                evaluator.create("q", rx.source("n").map(divide))
+            evaluator.run()
+            told = [each.getMessage() for each in caplog.records if each.getMessage().startswith("query 'q'")]
+        if declares and divide is mildly:
+            (line,) = told
+            assert "cannot be told, since another Python" in line and "restart('q')" in line, line
+            assert "unchanged" not in line
+        interpreters.change()
+    with QueryEvaluator(store) as evaluator:
+        evaluator.source("n", ListSource([0, 1]))
+        evaluator.create("q", rx.source("n").map(mildly))
+        evaluator.start()
+        evaluator.restart("q")
+        assert evaluator.query("q").error is None
+
+
+def strictly(n: int) -> float:
+    return 10 / n
+
+
+def mildly(n: int) -> float:
+    return 10 / (n or 1)
+
+
 class TakenOverRun(HostedRun):
     """A run that goes on in another interpreter after every turn."""
 

@@ -178,8 +178,10 @@ def greet(evaluator: QueryEvaluator, store: str) -> None:
         )
     for warning in evaluator.warnings:
         say(f"warning: {warning}")
+    taken_over = set(evaluator.engine.suspended.taken_over)
     for name, report in evaluator.statistics().reports.items():
-        say(f"{name} was edited: {report}")
+        how = "was taken over from another Python" if name in taken_over else "was edited"
+        say(f"{name} {how}: {report}")
     if names := undeclared(evaluator):
         say(told(names))
 
