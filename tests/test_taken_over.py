@@ -77,7 +77,7 @@ def test_whether_an_ended_query_was_edited_is_not_claimed(
         evaluator.create("q", rx.source("n").map(mildly))
         evaluator.start()
         evaluator.restart("q")
-        assert evaluator.query("q").error is None
+        assert not evaluator.query("q").error
 
 
 def strictly(n: int) -> float:
