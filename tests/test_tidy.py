@@ -223,7 +223,7 @@ def find_class(name: str) -> type:
 
 def test_the_top_level_is_as_it_is_said_to_be() -> None:
     """The repository holds four packages of one distribution and, beside them, what a reader expects."""
-    for name in ("README.md", "LICENSE", "CHANGELOG.md", "Makefile", ".ci/run", "pyproject.toml"):
+    for name in ("reliable_rx_cli.py", "README.md", "LICENSE", "CHANGELOG.md", "Makefile", ".ci/run", "pyproject.toml"):
         assert (ROOT / name).is_file(), name
     for package in PACKAGES:
         assert (ROOT / package / "py.typed").is_file(), package

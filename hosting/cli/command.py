@@ -1,7 +1,7 @@
 """The arguments, and the one place where errors become a sentence on stderr and an exit code.
 
 0: done, or stopped as asked, and nothing has failed. 1: it did not work. 2: it was called wrongly. 3: it worked, but a
-query, a sink or a partition has failed, and is named. 130: interrupted twice.
+query, a sink or a partition has failed, and is named. 130: interrupted twice, or before it could begin.
 """
 
 from __future__ import annotations

@@ -1,0 +1,64 @@
+"""Ctrl-C at any moment of a command that has not begun yet: no traceback, and the exit code of an interrupt."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+PRELUDE = """
+import os, signal, sys
+
+
+class Interrupts:
+    def find_spec(self, name, path=None, target=None):
+        if name == {at!r}:
+            os.kill(os.getpid(), signal.SIGINT)
+        return None
+
+
+sys.meta_path.insert(0, Interrupts())
+sys.argv = ["reliable-rx", "--version"]
+"""
+MOMENTS = ["reactivex", "hosting", "hosting.evaluator", "hosting.cli", "hosting.cli.run", "hosting.cli.command"]
+
+
+def entry() -> tuple[str, str]:
+    scripts = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["scripts"]
+    module, _, function = scripts["reliable-rx"].partition(":")
+    return module, function
+
+
+def python(code: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-c", code]
+    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False, timeout=60)
+
+
+@pytest.mark.parametrize("at", MOMENTS)
+def test_an_interrupt_while_it_imports(at: str) -> None:
+    """Whichever module is being imported, it ends at once, says nothing and returns 130."""
+    module, function = entry()
+    ended = python(f"{PRELUDE.format(at=at)}\nfrom {module} import {function}\nsys.exit({function}())")
+    assert (ended.returncode, ended.stdout, ended.stderr) == (130, "", "")
+
+
+def test_an_interrupt_while_arguments_are_read() -> None:
+    """Between the imports and the command, where no handler of a command is there yet."""
+    module, function = entry()
+    interrupt = "import signal, hosting.cli.command as c\nc.parser = lambda: signal.raise_signal(signal.SIGINT)"
+    ended = python(f"import sys\n{interrupt}\nfrom {module} import {function}\nsys.exit({function}())")
+    assert (ended.returncode, ended.stdout, ended.stderr) == (130, "", "")
+
+
+def test_what_is_not_interrupted_begins() -> None:
+    """The entry imports nothing of ours by itself, and an interrupt that was ignored from outside stays so."""
+    module, function = entry()
+    code = f"import sys, {module}\nprint(sorted(m for m in sys.modules if m.startswith(('hosting', 'reactivex'))))"
+    assert python(code).stdout == "[]\n"
+    ignoring = f"import signal\nsignal.signal(signal.SIGINT, signal.SIG_IGN){PRELUDE.format(at='hosting.cli')}"
+    ended = python(f"{ignoring}\nfrom {module} import {function}\nsys.exit({function}())")
+    assert (ended.returncode, ended.stdout[:12]) == (0, "reliable-rx "), ended
