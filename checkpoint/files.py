@@ -173,8 +173,12 @@ class DirectoryLock:
             pid = os.pread(self._descriptor, 32, 0).decode(errors="replace").strip()
             os.close(self._descriptor)
             raise _owned(directory, pid) from None
-        os.ftruncate(self._descriptor, 0)
-        os.pwrite(self._descriptor, f"{os.getpid()}\n".encode(), 0)
+        try:
+            os.ftruncate(self._descriptor, 0)
+            os.pwrite(self._descriptor, f"{os.getpid()}\n".encode(), 0)
+        except OSError:  # a full disk: kept open, it would lock out the next attempt of this very process
+            os.close(self._descriptor)
+            raise
         _HELD.add(self)
         tell_of_forks(self)
 
@@ -183,7 +187,8 @@ class DirectoryLock:
         if self in _HELD:
             _HELD.discard(self)
             # Emptied first: a pid left behind would name a process that owns nothing.
-            os.ftruncate(self._descriptor, 0)
+            with contextlib.suppress(OSError):
+                os.ftruncate(self._descriptor, 0)
             # Unlocked, not only closed: a child that another thread is just starting still has the descriptor.
             fcntl.flock(self._descriptor, fcntl.LOCK_UN)
             os.close(self._descriptor)

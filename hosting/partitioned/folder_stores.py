@@ -19,7 +19,8 @@ over at once, the newer has claimed before it looked for stores, so either it fi
 older one finds its claim. A crash on the way leaves a claim, or a store nobody has written to; the next epoch begins
 with the same stores. Claims are not synced: what they hold off dies with the machine.
 
-**Cleaning.** Older entries are deleted once the new store is open, whoever still has them open: a former owner goes on
+**Cleaning.** Older claims are deleted as soon as there is a newer one, so that failed copies do not pile up on a full
+disk; older stores once the new one is open, whoever still has them open: a former owner goes on
 in files without names and needs none, since it is told by the claim. Rejected: markers of superseding or of handing
 over inside the folders (the claim and the lock say both, and cannot be out of date), keeping the folder of a live owner
 (a stopped one may stay for ever), leaving one store in place under a lock (a stopped owner keeps its lock).
@@ -35,7 +36,7 @@ import shutil
 import sqlite3
 import time
 from collections.abc import Callable
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from urllib.parse import quote
 
@@ -216,6 +217,21 @@ def _claim(folder: Path, lease: Lease) -> None:
     _claim_of(folder, lease.epoch).mkdir(exist_ok=True)
     probe("take_over.after_claim")
     _check(folder, lease)
+    _sweep(folder, lease.epoch)
+
+
+def _sweep(folder: Path, epoch: int) -> None:
+    """Delete the claims before *epoch*, with what failed copies have left in them: they hold off nobody any more.
+
+    Each is moved away first: its owner may be about to make it its store, which is then whole or not there.
+    """
+    for name in os.listdir(folder):
+        gone = folder / name
+        if name.endswith(_CLAIM) and 0 < _epoch(name) < epoch:
+            with suppress(OSError):
+                gone = gone.rename(folder / f"{name}{_GONE}")
+        if gone.name.endswith(_GONE):
+            shutil.rmtree(gone, ignore_errors=True)
 
 
 def _claim_of(folder: Path, epoch: int) -> Path:

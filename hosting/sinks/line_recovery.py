@@ -11,6 +11,7 @@ import json
 import os
 import re
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -90,26 +91,46 @@ def _is_begun(line: bytes, next_id: int | None) -> bool:
 
 
 def _cut(file: Any, path: Path, good: int, size: int) -> str:
-    """Keep what lies behind *good* in a file of its own, then cut it off."""
-    beside = _free_name(path)
-    with open(beside, "xb") as kept:
-        file.seek(good)
-        while piece := file.read(_PIECE):
-            kept.write(piece)
-        kept.flush()
-        os.fsync(kept.fileno())
-    file.truncate(good)
+    """Keep what lies behind *good* in a file of its own, then cut it off; a failure on the way leaves no piece."""
+    beside = _name_of_piece(file, path, good)
+    try:
+        with open(beside, "wb") as kept:
+            file.seek(good)
+            while piece := file.read(_PIECE):
+                kept.write(piece)
+            kept.flush()
+            os.fsync(kept.fileno())
+        file.truncate(good)
+    except OSError:
+        with suppress(OSError):  # then the next try writes over it
+            beside.unlink(missing_ok=True)
+        raise
     os.fsync(file.fileno())
     return f"{size - good:,} bytes at the end of {path} were torn and never flushed; they are kept in {beside}"
 
 
-def _free_name(path: Path) -> Path:
+def _name_of_piece(file: Any, path: Path, good: int) -> Path:
+    """Return a free name, or that of a piece which an attempt before has begun and could not finish."""
+    before: Path | None = None
     for number in range(1, CUTS_MAX + 1):
         beside = path.with_name(f"{path.name}.cut-{number}")
         if not beside.exists():
-            return beside
+            return before if before is not None and _begins_with(file, good, before) else beside
+        before = beside
+    if before is not None and _begins_with(file, good, before):
+        return before
     message = f"{path} has {CUTS_MAX:,} pieces beside it that were cut off ({path.name}.cut-…)"
     raise CheckpointRefused(f"{message}; look at them, and move them away", what="too many pieces", where=str(path))
+
+
+def _begins_with(file: Any, start: int, beside: Path) -> bool:
+    """Whether what lies behind *start* begins with all that is in *beside*."""
+    file.seek(start)
+    with open(beside, "rb") as kept:
+        while piece := kept.read(_PIECE):
+            if _read_exactly(file, len(piece)) != piece:
+                return False
+    return True
 
 
 def _refused(file: Any, path: Path, good: int, line: bytes, next_id: int | None) -> CheckpointRefused:

@@ -96,9 +96,9 @@ class LinkedFiles:
     def create(self: DirectoryPrimitives, name: str, data: bytes) -> None:
         beside = f"{name}.{uuid.uuid4().hex[:8]}{UNFINISHED}"
         self.sync_directory()
-        self.write(beside, data)
-        self.sync(beside)
         try:
+            self.write(beside, data)
+            self.sync(beside)
             self.link(beside, name)
         except FileNotFoundError:  # another writer has swept ours away
             raise FileExistsError(name) from None
