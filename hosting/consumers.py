@@ -78,6 +78,17 @@ def check_consumer(consumer: Any) -> None:
     check_methods("the consumer", consumer, CONSUMER)
 
 
+def checked(method: str, answer: Any) -> Resume | None:
+    """Return what a *method* of a consumer has answered. *Raises* `TypeError` for what says neither yes nor where."""
+    if answer is None or (isinstance(answer, Resume) and isinstance(answer.at, int)):
+        return answer
+    meant = "the events are done" if method == "deliver" else "it goes on where it was"
+    raise TypeError(
+        f"{method} of the consumer returned {cut(answer)}: let it return None if {meant}, or Resume(at=..., "
+        f"inclusive=...) with the id where it is"
+    )
+
+
 class Verdict(Enum):
     """What becomes of an event that a consumer cannot take."""
 

@@ -17,7 +17,7 @@ from typing import Any, Protocol
 
 from checkpoint.stored_errors import trace_of
 from hosting.blame import blamed
-from hosting.consumers import Consumer, Delivering, Failing, Record, Resume, Resuming, Verdict
+from hosting.consumers import Consumer, Delivering, Failing, Record, Resume, Resuming, Verdict, checked
 from reliable_rx.arguments import plural
 from reliable_rx.errors import PositionUnavailable, StoreUnavailable, described
 from reliable_rx.reliable import Batch, DeadLetter, Reader, SequencedEnd, Source, Waking
@@ -180,7 +180,7 @@ class Subscription:
         position, self._wanted = self._wanted, None
         if not self._asked and isinstance(self.consumer, Resuming):
             try:
-                answer = self.consumer.resume()
+                answer = checked("resume", self.consumer.resume())
             except BaseException as raised:
                 error = blamed(raised)
                 self._wanted = position
@@ -240,7 +240,7 @@ class Subscription:
         singly = self._ahead[0][0] <= self._singly_until
         portion = self._ahead[: 1 if singly else self.delivering.batch]
         try:
-            answer = self.consumer.deliver(portion, self._after)
+            answer = checked("deliver", self.consumer.deliver(portion, self._after))
         except BaseException as raised:
             return self._failed(blamed(raised), portion)
         if answer is not None:

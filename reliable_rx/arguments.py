@@ -21,6 +21,7 @@ from typing import Any
 
 from reactivex.internal import ArgumentOutOfRangeException
 
+from reliable_rx.interrupts import let_through
 from reliable_rx.operator import Operator
 
 DURATIONS = frozenset(("Relative", "RelativeTime", "float"))
@@ -173,7 +174,11 @@ def cut(value: Any) -> str:
     >>> cut([1, 2]), len(cut("x" * 58)), len(cut("x" * 59))
     ('[1, 2]', 60, 58)
     """
-    text = repr(value)
+    try:
+        text = repr(value)
+    except BaseException as raised:
+        let_through(raised)
+        return f"a {type(value).__name__} that cannot be shown"
     if "\n" in text:  # a data frame, say
         text = " ".join(text.split())
     return text if len(text) <= 60 else f"{text[:57]}…"

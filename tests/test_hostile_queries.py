@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import Any
 
 import pytest
@@ -12,7 +13,7 @@ from lanes import at_each_commit
 import reliable_rx as rx
 from reliable_rx import operators as ops
 from reliable_rx.errors import QueryRefused
-from reliable_rx.testing.hostile import ACCUMULATORS, FUNCTIONS, VALUES, Emits, Hostile, Raises
+from reliable_rx.testing.hostile import ACCUMULATORS, FICKLE, FUNCTIONS, VALUES, Emits, Hostile, Raises
 from reliable_rx.testing.steps import add, third
 
 LIVES = (Life(4, KILL), Life(3, CRASH), Life(2, KILL), Life(5, FULL), Life(3, CLOSE))
@@ -148,6 +149,23 @@ def test_clocks(kind: str) -> None:
     for late in ("drop", "keep", "side"):
         for policy in ("fail", "skip", "dead_letter"):
             played(rx.source("n").pipe(ops.scan(add, 0)), policy=policy, clock=rx.event_time(Raises(kind), late=late))
+
+
+@pytest.mark.parametrize("function", sampled(FUNCTIONS), ids=repr)
+def test_times(function: Hostile) -> None:
+    """A function that says or raises what is no time, or far away, as the clock of a query."""
+    for late, policy in (("drop", "fail"), ("keep", "skip"), ("side", "dead_letter")):
+        clock: Any = None
+        with suppress(TypeError):  # a function that can be none, where it is written
+            clock = rx.event_time(function.make(), late=late, lateness_s=0.0)
+        played(rx.source("n").pipe(ops.timestamp(), ops.buffer_with_time(2.0)), policy=policy, clock=clock)
+
+
+@pytest.mark.parametrize("function", FICKLE, ids=repr)
+def test_times_that_change(function: Hostile) -> None:
+    """A function that is another one whenever it is called again: what it spoils is its own query."""
+    clock = rx.event_time(function.make(), late="side", lateness_s=0.0)
+    played(rx.source("n").pipe(ops.scan(add, 0)), policy="dead_letter", clock=clock, is_pure=False, strict=False)
 
 
 @pytest.mark.parametrize("value", sampled(VALUES), ids=repr)
