@@ -146,7 +146,7 @@ class QueryEvaluator(Looking):
         self.guard = Guard(self)
         self.passes_over = False  # the turns behind the checkpoint, for a repair
         self.on_wake: Callable[[], None] | None = None  # for a host that calls `step` itself
-        self.awake = self.started = self.closed = self.stopping = False
+        self.awake = self.started = self.closed = self.stopping = self.looping = False
 
     # -- declaring
 

@@ -17,8 +17,9 @@ import time as wall
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, replace
 
-from checkpoint.stored_errors import TRACE_CHARACTERS_MAX, trace_of
-from reliable_rx.errors import one_line, printable
+from checkpoint.stored_errors import CHAIN_MAX, TRACE_CHARACTERS_MAX, before, trace_of
+from reliable_rx.errors import ReliableRxError, StoredError, one_line, printable
+from reliable_rx.imports import own_frame
 
 LOG = logging.getLogger("reliable_rx")
 OPEN_MAX = 1000
@@ -81,11 +82,12 @@ class Incidents:
     ) -> None:
         """Open an incident, or count it if it is open, and log it unless that was done a moment ago; or ever, *once*.
 
-        *message* says what is wrong and what to do about it; *error* adds its traceback, or *trace* is one as text.
+        *message* says what is wrong and what to do about it; *error* adds its traceback, or *trace* is one as text. One
+        of ours that has passed no line of the user's says all in its message: its traceback is for who debugs.
         """
         subject, message = subject_of(subject), one_line(printable(message))
         key = (kind, subject)
-        trace = printable(trace if error is None else trace_of(error), TRACE_CHARACTERS_MAX)
+        trace = printable(trace if error is None else told_trace(error), TRACE_CHARACTERS_MAX)
         now = self._clock()
         with self._lock:
             level = logging.ERROR if key in self._lasting else level
@@ -163,6 +165,26 @@ class Incidents:
     def has_errors(self) -> bool:
         """Whether something that is open is an error, not a warning."""
         return any(each.level == "error" for each in self.open())
+
+
+def told_trace(error: BaseException) -> str:
+    """Return the traceback of *error* if it tells the user more than its sentence."""
+    trace = trace_of(error)
+    if isinstance(error, ReliableRxError) and not isinstance(error, StoredError) and _is_inside(error):
+        LOG.debug("%s", trace)
+        return ""
+    return trace
+
+
+def _is_inside(error: BaseException | None) -> bool:
+    """Whether neither *error* nor what led to it has passed a line of the user's."""
+    for _ in range(CHAIN_MAX):
+        if error is None:
+            return True
+        if own_frame(error) is not None:
+            return False
+        error = before(error)
+    return True
 
 
 def subject_of(text: str) -> str:

@@ -27,14 +27,27 @@ def run(evaluator: QueryEvaluator, until: Callable[[], bool] | None) -> None:
         check_function("until", until)
     check_outside(evaluator.lock, evaluator.working)
     evaluator.start()
+    begin(evaluator)
     try:
         _steps(evaluator, until)
     except Exception as error:
         evaluator.reporter.loop.ended(error)
         raise
     finally:
+        evaluator.looping = False
         with evaluator.lock:
             evaluator.reporter.at_end()
+
+
+def begin(evaluator: QueryEvaluator) -> None:
+    """*Raises* `TooLate` if another thread runs the loop: `stop` would end one of the two."""
+    with evaluator.lock:
+        if evaluator.looping:
+            raise TooLate(
+                "run was called while another thread runs this evaluator: let that one go on, or have it end with "
+                "stop() and join it first"
+            )
+        evaluator.looping = True
 
 
 def _steps(evaluator: QueryEvaluator, until: Callable[[], bool] | None) -> None:

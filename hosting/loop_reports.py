@@ -7,11 +7,13 @@ import sys
 import traceback
 from collections.abc import Callable
 from contextlib import suppress
+from types import FrameType
 from typing import TYPE_CHECKING
 
 from hosting.loop import AFRESH, failure_of
 from hosting.turn import Events
 from reliable_rx.errors import SourceFailed, StoreUnavailable, described
+from reliable_rx.instance import Instance
 
 if TYPE_CHECKING:
     from hosting.evaluator import QueryEvaluator
@@ -82,7 +84,9 @@ class LoopReports:
         what = "in no turn): a source, a sink or the disk does not return"
         if turn is not None:
             where = f"{turn.source}/{turn.partition} from event {turn.first:,} on" if isinstance(turn, Events) else ""
-            what = f"{where or type(turn).__name__}): a function of a query does not return"
+            query = hanging_in(frame)
+            of = "a query" if query is None else f"the query {query!r}"
+            what = f"{where or type(turn).__name__}): a function of {of} does not return"
         message = f"one {'step' if turn is None else 'turn'} has been at work for {seconds:.0f} s ({what}"
         trace = "" if frame is None else "".join(traceback.format_stack(frame))
         self.stands = True
@@ -96,3 +100,15 @@ class LoopReports:
         """From another thread: the loop goes on, or has ended its last step."""
         self.incidents.resolve("stall", "loop")
         self.told_hang()
+
+
+def hanging_in(frame: FrameType | None) -> str | None:
+    """Return the query whose function is at work in *frame*, of another thread; None if that is not known."""
+    while frame is not None:
+        instance = frame.f_locals.get("instance")
+        if isinstance(instance, Instance):
+            while instance.parent is not None:
+                instance = instance.parent
+            return str(instance.key)
+        frame = frame.f_back
+    return None

@@ -29,6 +29,8 @@ if TYPE_CHECKING:
     from hosting.evaluator import QueryEvaluator
 
 LOG = logging.getLogger("reliable_rx")
+ENDS = {"ends": True}
+"""What marks the record of what ends a process, for who says that anyway."""
 LOOK_S = 0.25
 STOPPING = frozenset({"sink", "checkpoint", "source waits", "reading", "journal", "stall"})
 """Kinds that can keep all turns from being taken."""
@@ -176,7 +178,7 @@ class Reporter:
         """The process ends because of *error*: log it, and leave it where `status` finds it until the next start."""
         self._has_last_words = True
         if self.loop.told is not error:
-            LOG.error("the run has ended: %s", described(error))
+            LOG.error("the run has ended: %s", described(error), extra=ENDS)
         if self._file is not None:
             self._file.write({**self._status(), "ended": described(error)})
 

@@ -12,7 +12,7 @@ import sys
 from dis import get_instructions
 from functools import lru_cache
 from importlib.util import find_spec, resolve_name
-from types import CodeType, FunctionType, ModuleType
+from types import CodeType, FunctionType, ModuleType, TracebackType
 
 OURS = frozenset(("reliable_rx", "checkpoint", "hosting", "spark_bridge"))
 INSTALLED = ("site-packages", "dist-packages")
@@ -34,6 +34,16 @@ def is_own_module(name: str | None) -> bool:
 def may_be_own(name: str) -> bool:
     top = name.partition(".")[0]
     return top not in OURS and (top not in sys.stdlib_module_names or top == "__main__")
+
+
+def own_frame(error: BaseException) -> TracebackType | None:
+    """Return the last place on the way of *error* that is the user's; None if it has passed none."""
+    found, at = None, error.__traceback__
+    while at is not None:
+        if is_own_module(at.tb_frame.f_globals.get("__name__")):
+            found = at
+        at = at.tb_next
+    return found
 
 
 def stored_as(name: str) -> str:

@@ -2,26 +2,19 @@ r"""What the command line is given to say: each line on its own, and one of some
 
 A text of several lines is written as one, with ``\n`` in it: right for a value or an error that brings its own lines
 along (then the test is marked `lines`), and a slip where the command has put it together. Looked at where all is
-written, so that every test of a command looks, whatever it is about; what a forked command hears comes by a pipe.
+written, so that every test of a command looks, whatever it is about.
 """
 
 from __future__ import annotations
 
-import os
 import re
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from typing import Any
 
 TERMINAL = "hosting.cli.terminal"
 ONE_OF_MANY = re.compile(r"(?<![\w.,:/'\"-])1 (?!is\b|has\b|was\b|does\b|goes\b|s\b|ms\b)[a-z]+s\b")
-
-
-HEARD, TELL = os.pipe()
-BYTES_MAX = 1 << 16
-for each in (HEARD, TELL):
-    os.set_blocking(each, False)
 
 
 def is_wrong(text: str) -> bool:
@@ -35,7 +28,7 @@ def is_wrong(text: str) -> bool:
 
 @contextmanager
 def overheard() -> Iterator[list[str]]:
-    """Give what is wrong of what the command line is told meanwhile, here or in a fork."""
+    """Give what is wrong of what the command line is told meanwhile, in this process."""
     found: list[str] = []
     terminal: Any = sys.modules.get(TERMINAL)
     if terminal is None:
@@ -45,8 +38,7 @@ def overheard() -> Iterator[list[str]]:
 
     def listening(text: str) -> str:
         if is_wrong(text):
-            with suppress(BlockingIOError):
-                os.write(TELL, f"{text!r}\n".encode())
+            found.append(text)
         return one_line(text)
 
     terminal.one_line = listening
@@ -54,5 +46,3 @@ def overheard() -> Iterator[list[str]]:
         yield found
     finally:
         terminal.one_line = one_line
-        with suppress(BlockingIOError):
-            found += os.read(HEARD, BYTES_MAX).decode(errors="replace").splitlines()

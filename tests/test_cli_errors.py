@@ -77,6 +77,25 @@ def test_an_app_that_cannot_be_imported_says_where(tmp_path: Path) -> None:
     assert "ZeroDivisionError: division by zero" in refused.stderr and "broken.py:2" in refused.stderr
 
 
+MISTAKES = {
+    "a policy": ("app.query('q', n, policy='skipp')", "'skipp'"),
+    "an argument": ("rx.operators.take('3')", "'3'"),
+    "a name twice": ("app.source('n', ListSource([1]))", "is taken"),
+    "a sink of nothing": ("app.sink('m', JsonLinesSink('m.jsonl'))", "no query is called"),
+    "a syntax error": ("app.query('q' n)", "SyntaxError"),
+}
+
+
+@pytest.mark.parametrize("mistake", MISTAKES)
+def test_a_mistake_is_placed_where_the_user_made_it(mistake: str, tmp_path: Path) -> None:
+    """The place that is named is the last line of the user's own, not one of the library."""
+    line, said = MISTAKES[mistake]
+    head = "import reliable_rx as rx\nfrom hosting import App, JsonLinesSink, ListSource\napp = App()\n"
+    write(tmp_path, "mistaken.py", f"{head}n = app.source('n', ListSource([1]))\ndef make():\n    {line}\nmake()\n")
+    complaint = cli("run", "mistaken.py:app", cwd=tmp_path, code=2).stderr
+    assert "mistaken.py:6" in complaint and said in complaint, complaint
+
+
 def test_a_query_over_nothing_is_refused_by_name(tmp_path: Path) -> None:
     """The sentence of the library is the sentence of the command."""
     write(

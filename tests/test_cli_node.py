@@ -10,9 +10,11 @@ from types import SimpleNamespace
 
 import pytest
 from cli_process import cli, running, wait_for, write
+from conditions import until
 
 from hosting.cli import main
 from hosting.cli.node import Running
+from hosting.cli.run import TOGETHER_S
 
 APP = """
 import time
@@ -97,13 +99,15 @@ def test_positions_that_have_moved(tmp_path: Path) -> None:
 
 
 def test_a_second_ctrl_c_does_not_wait(tmp_path: Path) -> None:
-    """A node that cannot hand over, because a source does not return, ends like a crash when asked twice."""
+    """A node that cannot hand over, because a source does not return, ends like a crash when asked twice, apart."""
     each = "print('stuck', flush=True) or time.sleep(600)"
     write(tmp_path, "app.py", APP.format(each=each, count=1_000))
     with running(*NODE, cwd=tmp_path) as process:
         wait_for(process, "stuck")
         process.send_signal(signal.SIGINT)
         wait_for(process, "handing everything over")
+        apart = time.monotonic() + TOGETHER_S
+        until(lambda: time.monotonic() > apart, "the second one is a wish of its own")
         process.send_signal(signal.SIGINT)
         _, complaint = process.communicate(timeout=60)
     assert process.returncode == 130

@@ -15,6 +15,7 @@ from lanes import at_each_commit
 from postgres_server import PostgresServer
 
 from checkpoint import PostgresStore
+from hosting.cli.wording import FAILED
 
 ENDLESS = """
 from hosting import App, GeneratorSource, JsonLinesSink
@@ -168,3 +169,29 @@ def test_a_failed_query_is_named_and_makes_the_exit_code_3(tmp_path: Path) -> No
     again = cli("run", "partly.py:app", cwd=tmp_path, code=3)
     assert "ERROR query 'bad': has failed in an earlier run, at words/0 event 0: ValueError" in again.stderr
     assert cli("tail", "partly.store", "twice", cwd=tmp_path).stdout.count("\n") == 3
+
+
+HANGS = """
+import time
+from hosting import App, ListSource
+app = App()
+numbers = app.source("numbers", ListSource([1, 2]))
+app.query("slow", numbers.map(lambda n: print("stuck", flush=True) or time.sleep(600)))
+"""
+
+
+def test_a_stop_that_is_interrupted_is_none(tmp_path: Path) -> None:
+    """While a turn hangs `run` says what a second signal does; one that comes with the first is none. After it the
+    command and `status` say that it was interrupted and has taken no checkpoint; it has not stopped in order."""
+    write(tmp_path, "app.py", HANGS)
+    with running("run", "app.py:app", "--store", "s", cwd=tmp_path) as process:
+        wait_for(process, "stuck")
+        process.send_signal(signal.SIGTERM)
+        process.send_signal(signal.SIGINT)
+        wait_for(process, "Ctrl-C again to stop at once")
+        process.send_signal(signal.SIGTERM)
+        _, complaint = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert complaint.count("no last checkpoint") == 1
+    said = cli("status", "--store", "s", cwd=tmp_path, code=FAILED).stdout
+    assert "no last checkpoint" in said and "in order" not in said

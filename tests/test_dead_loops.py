@@ -17,7 +17,7 @@ from hosting import QueryEvaluator, hang_watch
 from hosting.sources import ListSource
 from hosting.sources.pushed import PushedStream
 from hosting.status_file import read_status
-from reliable_rx.errors import InternalError, ReliableRxError, SourceFailed
+from reliable_rx.errors import InternalError, ReliableRxError, SourceFailed, TooLate
 
 Break = Callable[[QueryEvaluator], None]
 
@@ -174,3 +174,20 @@ def test_what_is_pushed_while_no_loop_runs_is_told(monkeypatch: pytest.MonkeyPat
         assert "2 pushed values wait" in loops(evaluator)["unread"]
         evaluator.run(until=lambda: evaluator.stream("q").visible == 3)
         assert not loops(evaluator)
+
+
+def test_a_second_loop_is_refused() -> None:
+    """Another thread that runs an evaluator which runs is refused; the first one goes on, and can be run again."""
+    with QueryEvaluator(MemoryStore()) as evaluator:
+        pushed = evaluator.push("n")
+        evaluator.create("q", rx.source("n"))
+        loop = threading.Thread(target=evaluator.run)
+        loop.start()
+        until(lambda: evaluator.looping, "it runs")
+        with pytest.raises(TooLate, match="another thread runs this evaluator"):
+            evaluator.run()
+        pushed.on_next(1)
+        until(lambda: evaluator.query("q").emitted == 1, "the first one goes on")
+        evaluator.stop()
+        loop.join()
+        evaluator.run(until=lambda: True)

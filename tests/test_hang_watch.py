@@ -49,7 +49,7 @@ def test_a_program_is_told_of_a_turn_that_hangs(
         try:
             pushed.on_next(1)
             until(lambda: stalls(evaluator), "it is told")
-            assert "n/0 from event 0 on): a function of a query does not return" in stalls(evaluator)[0]
+            assert "n/0 from event 0 on): a function of the query 'q' does not return" in stalls(evaluator)[0]
             assert "one turn has been at work" in caplog.text and "in endless" in caplog.text
             until(lambda: evaluator.incidents.has_errors, "it lasts, and is an error")
             until(lambda: b'"stall"' in (tmp_path / "status.json").read_bytes(), "status knows")

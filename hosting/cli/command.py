@@ -32,7 +32,9 @@ def main(argv: Sequence[str] | None = None) -> int:
             return code
         except StdoutClosed:  # the reader, such as head, has had enough
             return 0
-        except KeyboardInterrupt:
+        except KeyboardInterrupt as error:
+            if str(error):
+                complain(str(error))
             return 130
         except Exception as error:
             if arguments.traceback:

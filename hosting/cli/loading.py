@@ -19,6 +19,8 @@ from hosting.app import App, made
 from hosting.cli.scripts import MAIN, is_script, load_script
 from hosting.cli.whereabouts import is_store, what_is_there
 from hosting.cli.wording import BadUsage, extra_of
+from reliable_rx.errors import described
+from reliable_rx.imports import own_frame
 from reliable_rx.reliable import Source
 
 EXAMPLE = "give MODULE:APP, such as flights:app, or path/to/flights.py:app"
@@ -130,6 +132,15 @@ def import_named(name: str, shown: str) -> ModuleType:
         how = "install it" if extra is None else f"run: pip install 'reliable-rx[{extra}]'"
         raise BadUsage(f"{shown} imports {error.name!r}, which is not installed; {how}") from error
     except Exception as error:
+        raise BadUsage(f"{shown} cannot be imported: {described(error)} ({own_place(error)}); mend it") from error
+
+
+def own_place(error: Exception) -> str:
+    """Return where *error* comes from: the last line on its way that is the user's own."""
+    if isinstance(error, SyntaxError) and error.filename:
+        return f"{error.filename}:{error.lineno}"
+    at = own_frame(error)
+    if at is None:
         last = traceback.extract_tb(error.__traceback__)[-1]
-        at = f"{last.filename}:{last.lineno}"
-        raise BadUsage(f"{shown} cannot be imported: {type(error).__name__}: {error} ({at}); mend it") from error
+        return f"{last.filename}:{last.lineno}"
+    return f"{at.tb_frame.f_code.co_filename}:{at.tb_lineno}"

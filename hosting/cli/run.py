@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import signal
 import threading
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, closing, contextmanager, suppress
 from pathlib import Path
@@ -21,17 +22,28 @@ from hosting.cli.wording import FAILED, BadUsage, log_to_stderr, plural, span
 from hosting.companions import LOOK_S
 from hosting.evaluator import QueryEvaluator
 from hosting.partitioned.opening import is_on_a_server
-from hosting.reporting import LOG
+from hosting.reporting import ENDS, LOG
 from hosting.status_file import StatusFile
 from hosting.undeclared import told, undeclared
 from reliable_rx.errors import StoreOwned, described
 
+TOGETHER_S = 1.0
+"""Within so long a second signal is the same wish: `timeout` and some service managers send theirs twice."""
+TWICE = (
+    "it was interrupted by a second signal while it stopped, and has taken no last checkpoint: nothing durable is "
+    "lost, and the next start takes the turns behind the checkpoint again"
+)
+
 
 class Stop:
-    """Whether SIGTERM or Ctrl-C has come. The second one does not wait for a checkpoint: nothing durable is lost."""
+    """Whether SIGTERM or Ctrl-C has come. The second one does not wait for a checkpoint: nothing durable is lost.
+
+    One that comes together with the first is none.
+    """
 
     def __init__(self) -> None:
         self.asked = threading.Event()
+        self._asked_at = 0.0
 
     def __enter__(self) -> Stop:
         self.before = {number: signal.signal(number, self._hear) for number in (signal.SIGTERM, signal.SIGINT)}
@@ -42,9 +54,37 @@ class Stop:
             signal.signal(number, handler)
 
     def _hear(self, number: int, frame: FrameType | None) -> None:
-        if self.asked.is_set():
-            raise KeyboardInterrupt
-        self.asked.set()
+        if not self.asked.is_set():
+            self._asked_at = time.monotonic()
+            self.asked.set()
+        elif time.monotonic() - self._asked_at >= TOGETHER_S:
+            raise KeyboardInterrupt(TWICE)
+
+
+@contextmanager
+def hint_of(stop: Stop) -> Iterator[None]:
+    """Say what a second signal does if the first one has not ended it soon, such as while a turn hangs.
+
+    A handler must not write, and the thread that runs the turns may be busy: so another one does.
+    """
+    ended = threading.Event()
+
+    def say_it() -> None:
+        stop.asked.wait()
+        if not ended.wait(TOGETHER_S):
+            say("stopping behind the turn at work, with a last checkpoint; Ctrl-C again to stop at once")
+
+    thread = threading.Thread(target=say_it, name="stop hint", daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        if not stop.asked.is_set():  # nobody has asked, and nobody is told
+            stop.asked.set()
+            thread.join()
+            stop.asked.clear()
+        thread.join()
 
 
 def store_at(place: str | None, name: str) -> tuple[Store, str]:
@@ -65,7 +105,7 @@ def run(where: str, place: str | None, *, plain: bool) -> int:
     errors: list[Exception] = []
     opened, called = store_at(place, name_of(where))
     with (
-        outlives(), Stop() as stop, opened as store, closing(built(app, store)) as evaluator,
+        outlives(), Stop() as stop, hint_of(stop), opened as store, closing(built(app, store)) as evaluator,
         last_words(evaluator),
     ):  # fmt: skip
         evaluator.start()
@@ -123,7 +163,7 @@ def built(app: App, store: Store) -> QueryEvaluator:
     try:
         return app.evaluator(store)
     except Exception as error:
-        LOG.error("the run has ended before it began: %s", described(error))
+        LOG.error("the run has ended before it began: %s", described(error), extra=ENDS)
         directory = getattr(store, "directory", None)
         if isinstance(directory, Path):
             StatusFile(directory).end(described(error))
@@ -141,7 +181,7 @@ def last_words(evaluator: QueryEvaluator) -> Iterator[None]:
     """Have what ends the run in the log, and where `status` finds it."""
     try:
         yield
-    except Exception as error:
+    except (Exception, KeyboardInterrupt) as error:
         evaluator.reporter.last_words(error)
         raise
 

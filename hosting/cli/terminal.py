@@ -123,10 +123,15 @@ def outlives() -> Iterator[None]:
 
 
 class LogHandler(logging.Handler):
-    """Writes to what stderr is now: a live display puts lines above itself that way. A record begins its line."""
+    """Writes to what stderr is now: a live display puts lines above itself that way. A record begins its line.
+
+    What ends the process is the last thing that a command says, and is not said before.
+    """
 
     def emit(self, record: logging.LogRecord) -> None:
         """Write *record*; what follows its first line is indented, so that no text of a user's can look like one."""
+        if getattr(record, "ends", False):
+            return
         try:
             text = in_one_record(self.format(record))
         except Exception:
