@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import signal
+import time
 from itertools import accumulate
 from pathlib import Path
 from types import SimpleNamespace
