@@ -18,13 +18,14 @@ from cli_process import running, wait_for, write
 
 from checkpoint.offsets import OffsetStore
 from hosting.cli import main
+from hosting.cli.wording import FAILED
 from hosting.partitioned.assign import sticky
 from hosting.partitioned.beats import Beat, Profile
 from hosting.partitioned.coordinator import Coordinator
 from hosting.partitioned.opening import Opened, lease_authority, open_group, open_offsets
 from hosting.partitioned.shared import Shared
 from hosting.partitioned.timing import Timing
-from hosting.partitioned.words import MemberId, Partition, Shard, Status
+from hosting.partitioned.words import Failure, MemberId, Partition, Shard, Status
 
 APP = """
 from typing import NamedTuple
@@ -56,14 +57,20 @@ class Member:
         self.number = 0
         self.now = 0.0
 
-    def beat(self, says: Mapping[Partition, Status] | None = None, *, leaving: bool = False) -> None:
+    def beat(
+        self,
+        says: Mapping[Partition, Status] | None = None,
+        *,
+        leaving: bool = False,
+        failing: Mapping[Partition, Failure] | None = None,
+    ) -> None:
         self.number += 1
         self.now += 0.01
         holds = {each: (self.shared.group().holds[each].epoch, status) for each, status in (says or {}).items()}
         self.id = self.shared.beat(
             Beat(
                 number=self.number, token=self.name, member=self.id, profile=self.profile, holds=holds,
-                leaving=leaving,
+                leaving=leaving, failing=failing or {},
             ),
             self.now,
         ).member  # fmt: skip
@@ -170,6 +177,27 @@ def test_status_can_be_watched(terminal: Terminal, opened: Opened) -> None:
         wait_for(process, "TERMINATED")
         process.send_signal(signal.SIGINT)
         assert process.wait(timeout=60) == 0
+
+
+def test_watching_ends_with_the_code_of_what_was_seen_last(
+    terminal: Terminal, opened: Opened, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A partition that fails, then is well, then fails: Ctrl-C returns what a look at that moment returns."""
+    member = joined(opened)
+    for failing, code in ((True, FAILED), (False, 0), (True, FAILED)):
+        looks: list[int] = []
+
+        def sleep(_: float, failing: bool = failing, looks: list[int] = looks) -> None:
+            looks.append(0)
+            if len(looks) > 1:
+                raise KeyboardInterrupt
+            member.beat(failing={JFK: Failure(3, "the disk is full")} if failing else {})
+
+        monkeypatch.setattr("hosting.cli.status.time.sleep", sleep)
+        for how in ((), ("--json",)):
+            looks.clear()
+            terminal("status", "--store", "here", "--watch", *how, code=code)
+        terminal("status", "--store", "here", code=code)
 
 
 def test_a_group_that_there_is_not(terminal: Terminal, opened: Opened) -> None:

@@ -98,9 +98,15 @@ def run_node(where: str, settings: Settings) -> int:
         complain(f"stopped: another node has been started as instance {settings.instance!r}, and has its partitions")
         return 1
     say("stopped: everything has been handed over" if stop.asked.is_set() else "all partitions have ended")
-    for line in failing(node):
+    for line in (*failing(node), *own_troubles(node)):
         complain(line)
-    return FAILED if node.failing else 0
+    return exit_code(node)
+
+
+def exit_code(node: Node) -> int:
+    """Return 3 if something fails on a node, its partitions included; else 0."""
+    own = any(each.level == "error" and each.kind != "partition" for each in node.incidents.open())
+    return FAILED if node.failing or own else 0
 
 
 def hand_over(node: Node, running: Running) -> None:
@@ -242,6 +248,11 @@ def failing(node: Node, *, most: int = 10) -> Iterator[str]:
     yield from (f"{partition} fails: {message}" for partition, message in found[:most])
     if len(found) > most:
         yield f"{plural(len(found) - most, 'partition')} more {'fails' if len(found) == most + 1 else 'fail'}"
+
+
+def own_troubles(node: Node) -> Iterator[str]:
+    """Say what fails on a node beside its partitions."""
+    return (str(each) for each in node.incidents.open() if each.kind != "partition")
 
 
 def screen(node: Node) -> Iterator[str]:

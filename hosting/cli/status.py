@@ -19,18 +19,19 @@ WATCH_S = 1.0
 def status(
     where: str, name: str | None, *, new_offsets: str | None, app: str | None, as_json: bool, watch: bool
 ) -> int:
-    """Show the group *name*, once or until Ctrl-C; return 0, or 3 if something in it fails."""
+    """Show the group *name*, once or until Ctrl-C; return 0, or 3 if something in it fails, when it was seen last."""
     positions = {} if app is None else positions_of(app)
     with found_group(where, name, new_offsets=new_offsets) as found:
+        seen = now(found, positions)
         if not watch:
-            seen = now(found, positions)
             show(seen, as_json=as_json)
-            return FAILED if seen.is_failing else 0
-        with suppress(KeyboardInterrupt), drawing(as_json=as_json) as draw:
-            while True:
-                draw(now(found, positions))
-                time.sleep(WATCH_S)
-    return 0
+        else:
+            with suppress(KeyboardInterrupt), drawing(as_json=as_json) as draw:
+                while True:
+                    draw(seen)
+                    time.sleep(WATCH_S)
+                    seen = now(found, positions)
+        return FAILED if seen.is_failing else 0
 
 
 def now(found: Found, positions: Positions) -> GroupStatus:
@@ -72,6 +73,9 @@ def lines(group: GroupStatus) -> Iterator[str]:
             ("member", "instance", "tag", "room", "capacity", "holds", "to have", "beat", ""),
             (member_row(each, several=several) for each in group.members),
         )
+    if group.former:
+        yield ""
+        yield from (f"when {name} left: {trouble}" for name, trouble in group.former.items())
     if group.partitions:
         yield ""
         yield from table(

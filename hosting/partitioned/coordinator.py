@@ -167,12 +167,14 @@ class Coordinator:
         group = self.group
         group.gathering |= not group.members and group.timing.gather_s > 0
         group.joined += 1
-        member = MemberId(f"{beat.profile.instance or beat.profile.tag or 'member'}-{group.joined}")
+        seat = Seat(beat.token, beat.profile)
+        member = MemberId(f"{seat.name}-{group.joined}")
         before = self._holder(beat.profile.instance)
-        group.members[member] = Seat(beat.token, beat.profile)
+        group.members[member] = seat
         if before is not None:
             group.target.update({each: member for each, owner in group.target.items() if owner == before})
             self._remove(before)
+        group.former.pop(seat.name, None)
         self._happened(stale=True)
         return member
 
@@ -206,7 +208,7 @@ class Coordinator:
         self.group.listing = differ and (self.group.listing or (is_new and self.group.timing.gather_s > 0))
 
     def _remove(self, member: MemberId) -> None:
-        seat = self.group.members.pop(member, None)
+        seat = self.group.forget(member)
         if seat is not None:
             for partition, hold in list(self.group.held_by(member)):
                 self._release(partition, failure=seat.failing.get(partition, hold.failure))

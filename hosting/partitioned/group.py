@@ -18,7 +18,9 @@ from hosting.partitioned.words import Epoch, Failure, Member, MemberId, Partitio
 from reliable_rx.errors import CheckpointRefused
 
 T = TypeVar("T")
-FORMAT = 3
+FORMAT = 4
+FORMER_MAX = 20
+"""How many nodes that have left are remembered by what failed on them."""
 _NEVER = Epoch(0)
 
 
@@ -33,6 +35,11 @@ class Seat:
     version: str = ""
     failing: dict[Partition, Failure] = field(default_factory=dict)
     trouble: str = ""
+
+    @property
+    def name(self) -> str:
+        """What its node is called, whenever it joins."""
+        return self.profile.instance or self.profile.tag or "member"
 
     def member(
         self,
@@ -88,6 +95,18 @@ class Group:
     shards: Mapping[Partition, Shard] = field(default_factory=dict)
     holds: dict[Partition, Hold] = field(default_factory=dict)
     target: dict[Partition, MemberId] = field(default_factory=dict)
+    former: dict[str, str] = field(default_factory=dict)
+    """What failed on nodes beside partitions when they left, until they join again."""
+
+    def forget(self, member: MemberId) -> Seat | None:
+        """Take *member* out; what fails on it beside partitions stays. Return its seat."""
+        seat = self.members.pop(member, None)
+        if seat is not None and seat.trouble:
+            self.former.pop(seat.name, None)
+            self.former[seat.name] = seat.trouble
+            while len(self.former) > FORMER_MAX:
+                del self.former[next(iter(self.former))]
+        return seat
 
     def held_by(self, member: MemberId) -> Iterator[tuple[Partition, Hold]]:
         """What *member* has the lease of."""
@@ -118,6 +137,7 @@ class Group:
             "listed": self.listed,
             "catalogs": list(self.catalogs),
             "stale": self.stale,
+            "former": self.former,
             "members": {name: _seat_row(seat) for name, seat in self.members.items()},
             "partitions": [self._row(partition, catalogs) for partition in self.holds],
         }
@@ -221,6 +241,7 @@ def _group(found: dict[str, Any]) -> Group:
         found["stale"],
     )
     group.members = {MemberId(name): _seat(row) for name, row in found["members"].items()}
+    group.former = dict(found["former"])
     catalogs: list[dict[Partition, Shard]] = [{} for _ in found["catalogs"]]
     for source, name, status, owner, epoch, target, listed, *failure in found["partitions"]:
         partition = Partition(source, name)

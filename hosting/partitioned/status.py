@@ -89,7 +89,10 @@ class PartitionStatus:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupStatus:
-    """A group as of *generation* of its document; *loose* are positions that no lease covers any longer."""
+    """A group as of *generation* of its document; *loose* are positions that no lease covers any longer.
+
+    *former* is what failed beside partitions on nodes that have left, by their names, until they join again.
+    """
 
     group: str
     generation: int
@@ -97,11 +100,13 @@ class GroupStatus:
     members: tuple[MemberStatus, ...]
     partitions: tuple[PartitionStatus, ...]
     loose: tuple[PositionStatus, ...]
+    former: dict[str, str]
 
     @property
     def is_failing(self) -> bool:
-        """Whether a partition or a member fails."""
-        return any(each.status == FAILING for each in self.partitions) or any(each.trouble for each in self.members)
+        """Whether a partition or a member fails; or a node did when it left, and nobody else is there."""
+        troubles = [each.trouble for each in self.members] or list(self.former.values())
+        return any(each.status == FAILING for each in self.partitions) or any(troubles)
 
     def to_plain(self) -> dict[str, Any]:
         """Return it as JSON takes it."""
@@ -128,6 +133,7 @@ def status_of(group: Group, committed: Mapping[Key, Committed], bounds: Bounds) 
             _partition(group, each, hold, tuple(by_lease[each])) for each, hold in sorted(group.holds.items())
         ),
         loose=tuple(loose),
+        former=dict(group.former),
     )
 
 

@@ -56,7 +56,7 @@ def bury(registry: Registry, name: str, dead: Beats) -> list[MemberId]:
             failing = group.members[member].failing
             for partition, hold in list(group.held_by(member)):
                 hold.status, hold.owner, hold.failure = Status.WAIT, None, failing.get(partition, hold.failure)
-            del group.members[member]
+            group.forget(member)
         return gone
 
     return _change(registry, name, act)

@@ -16,11 +16,13 @@ from node_world import GROUP, Logs, World, row, status_in, sums
 from checkpoint import SqliteStore
 from checkpoint.sqlite_parts import SqliteJournal
 from hosting import App
+from hosting.cli import node as node_command
 from hosting.cli import status as status_command
-from hosting.partitioned.beats import Beat
+from hosting.partitioned.beats import Beat, Profile
 from hosting.partitioned.coordinator import AVOIDED_AFTER, Coordinator
 from hosting.partitioned.failures import FORGET_S, STEADY_S, Failures, in_a_line
 from hosting.partitioned.folder_stores import FolderStores
+from hosting.partitioned.group import Group, Seat, read_group
 from hosting.partitioned.member import Membership, Pauses
 from hosting.partitioned.places import Place
 from hosting.partitioned.timing import Timing
@@ -130,6 +132,54 @@ def test_what_had_failed_is_seen_when_all_nodes_have_stopped(
             until(lambda: row(tmp_path, "a").status == "open")
             until(lambda: not status_in(tmp_path).is_failing)
         assert not status_in(tmp_path).is_failing
+
+
+class Unlisted(Logs):
+    """Logs that can be listed only once they are *found*."""
+
+    found = False
+
+    def listing(self) -> Any:
+        if not self.found:
+            raise OSError("the shelf is locked")
+        return super().listing()
+
+
+def test_what_fails_on_a_node_is_seen_when_it_has_left(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """What is no partition's: in status and its exit code until a node of that name joins, or another one is there."""
+
+    def told() -> tuple[int, str]:
+        code = status_command.status(str(tmp_path), GROUP, new_offsets=None, app=None, as_json=False, watch=False)
+        return code, capsys.readouterr().out
+
+    logs = Unlisted("a")
+    world = World(tmp_path, sums(logs))
+    with world.node(pauses=QUICKLY) as node:
+        until(lambda: status_in(tmp_path).is_failing, "it is told")
+        assert node_command.exit_code(node) == 3
+        assert any("the shelf is locked" in each for each in node_command.own_troubles(node))
+    code, said = told()
+    assert code == 3 and "when a left: source 'logs': its partitions cannot be listed" in said
+    assert json.loads(json.dumps(status_in(tmp_path).to_plain()))["former"]
+    logs.found = True
+    with world.node("b", pauses=QUICKLY):
+        until(lambda: row(tmp_path, "a").status == "open")
+        assert told()[0] == 0 and "when a left" in told()[1]
+    assert told()[0] == 3, "nobody is there who would know better"
+    with world.node("a", pauses=QUICKLY) as node:
+        until(lambda: row(tmp_path, "a").status == "open")
+        assert not status_in(tmp_path).former and node_command.exit_code(node) == 0
+    assert told()[0] == 0
+
+
+def test_few_of_those_who_left_are_remembered() -> None:
+    """The newest, each once."""
+    group = Group("g")
+    for number in (*range(50), 49):
+        group.members[MemberId("m")] = Seat("t", Profile(tag=f"n{number}"), trouble="the disk is full")
+        group.forget(MemberId("m"))
+    assert list(group.former) == [f"n{number}" for number in range(30, 50)]
+    assert read_group(group.to_bytes(), name="g").former == group.former
 
 
 @pytest.mark.parametrize("also_inside", [False, True])
