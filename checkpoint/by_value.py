@@ -11,14 +11,16 @@ from __future__ import annotations
 
 import importlib
 import io
+import marshal
 import pickle
-from functools import _lru_cache_wrapper, lru_cache, singledispatch
-from types import CellType, FunctionType, ModuleType
+import sys
+from functools import _lru_cache_wrapper
+from types import CellType, CodeType, FunctionType, ModuleType
 from typing import Any
 
 import cloudpickle.cloudpickle as dynamic
 
-from checkpoint import stored_imports
+from checkpoint import stored_functions, stored_imports
 from checkpoint.code import CodePickler, wrapped
 from reliable_rx.imports import imported, stored_as
 from reliable_rx.query import Query
@@ -81,10 +83,13 @@ class _ByValue(CodePickler):
         kind = type(obj)
         if kind is FunctionType:
             return self._function(obj) if is_own(obj) else self._named(obj)
+        if kind is CodeType or obj is marshal.loads:
+            self.holds_code = True
+            return NotImplemented
         if kind is ModuleView:
             return obj.reduced(self.names[obj.module.__name__])
-        if kind is _lru_cache_wrapper and is_own(getattr(obj, "__wrapped__", None)):
-            return (_cached, (obj.__wrapped__, *obj.cache_parameters().values()))
+        if kind is _lru_cache_wrapper and (is_own(obj.__wrapped__) or not hasattr(obj, "__qualname__")):
+            return stored_functions.cache(obj)
         return self._named(obj) if issubclass(kind, (type, BaseException)) else NotImplemented
 
     def _named(self, obj: Any) -> Any:
@@ -100,11 +105,14 @@ class _ByValue(CodePickler):
                 return self._named(function)
             if among := dispatched(function):
                 self.holds_code = True
-                state = (function.__name__, function.__qualname__, function.__module__, among)
-                return (_chooser, (), state, None, None, _set_choice)
+                return stored_functions.choice(function, among)
         self.holds_code = True
         _, arguments, (state, slots), *_ = self._dynamic_function_reduce(function)
         slots["__annotations__"] = {}
+        if beside := stored_functions.beside(function):
+            slots["beside"] = beside
+        if looks := stored_functions.looks_at_module(function.__code__):
+            slots["looks"] = looks
         slots["__globals__"] = {
             name: self._global(function, name, value) for name, value in slots["__globals__"].items()
         }
@@ -124,10 +132,10 @@ class _ByValue(CodePickler):
 
     def _global(self, function: FunctionType, name: str, value: Any) -> Any:
         """Return what stands for a global that *function* names."""
-        module = function.__globals__.get("__name__")
+        module = str(function.__globals__.get("__name__"))
         if isinstance(value, ModuleType):
             return self._view(value, function) if is_own(value) else value
-        if module == "__main__" or isinstance(value, (*_CODE, Query)):
+        if module == "__main__" or not hasattr(sys.modules.get(module), name) or isinstance(value, (*_CODE, Query)):
             return value
         return value if is_constant_of(function, name, value) else Global(module, name)
 
@@ -202,19 +210,3 @@ def _set_parts(module: StoredModule, parts: dict[str, Any]) -> None:
 def global_of(module: str, name: str) -> Any:
     """Return what *module* has under *name* now."""
     return getattr(importlib.import_module(module), name)
-
-
-def _chooser() -> Any:
-    """Return a `functools.singledispatch` without functions."""
-    return singledispatch(lambda value: None)
-
-
-def _set_choice(chooser: Any, state: Any) -> None:
-    chooser.__name__, chooser.__qualname__, chooser.__module__, among = state
-    for kind, function in among:
-        chooser.register(kind, function)
-    chooser.__wrapped__ = chooser.registry[object]
-
-
-def _cached(function: FunctionType, maxsize: int | None, typed: bool) -> Any:
-    return lru_cache(maxsize, typed)(function)

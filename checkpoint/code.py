@@ -22,7 +22,7 @@ import cloudpickle
 from checkpoint import stored_errors
 from reliable_rx.errors import CheckpointRefused
 
-FORMAT = 1
+FORMAT = 2
 """Of our own parts of stored code: another one is never loaded."""
 
 

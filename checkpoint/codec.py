@@ -25,6 +25,7 @@ from collections.abc import Callable
 from hashlib import blake2b
 from itertools import chain
 from operator import methodcaller
+from types import BuiltinFunctionType, CodeType
 from typing import Any
 
 from checkpoint import stored_errors
@@ -42,11 +43,21 @@ _USUALLY = methodcaller("__reduce_ex__", 5)
 Reducer = Callable[[Any], Any]
 
 
+def _as_code(value: Any) -> Any:
+    """Have byte code stored as code, which says whose it is, whatever a library has registered for it."""
+    if type(value) is CodeType or value is marshal.loads:
+        raise TypeError("byte code goes as code")
+    return value.__reduce_ex__(5)
+
+
+_OF_CODE: dict[type, Reducer] = {CodeType: _as_code, BuiltinFunctionType: _as_code}
+
+
 class _Reducers(dict[type, Reducer]):
     """How objects of each class are taken apart, by class."""
 
     def __missing__(self, kind: type) -> Reducer:
-        reducer = copyreg.dispatch_table.get(kind)
+        reducer = _OF_CODE.get(kind) or copyreg.dispatch_table.get(kind)
         if reducer is None and issubclass(kind, BaseException):
             reducer = stored_errors.reduced
         elif reducer is None and issubclass(kind, type):

@@ -10,6 +10,7 @@ whole blob), a table of the opcodes of our own (pickle's is the definition).
 from __future__ import annotations
 
 import io
+import marshal
 import pickle
 from collections import deque
 from collections.abc import Callable, Iterator
@@ -19,7 +20,7 @@ from typing import Any, BinaryIO, ClassVar, NamedTuple
 
 import cloudpickle.cloudpickle as dynamic
 
-from checkpoint import stored_imports
+from checkpoint import stored_functions, stored_imports
 from checkpoint.code import Makers, _code, makers
 from reliable_rx.errors import text_of
 from reliable_rx.interrupts import let_through
@@ -31,10 +32,13 @@ _CODE_MAKERS = (
 )  # fmt: skip
 _MAKES_FUNCTIONS = {stored_imports.function, stored_imports.importing, getattr(dynamic, "_make_function", None)}
 _MAKES_CODE = {CodeType, FunctionType, stored_imports.set_state, *_MAKES_FUNCTIONS}
+_MAKES_CODE |= {marshal.loads, stored_functions.chooser, stored_functions.set_choice, stored_functions.set_cached}
 _MAKES_CODE |= {getattr(dynamic, name) for name in _CODE_MAKERS if hasattr(dynamic, name)}
 _PARTS_OF_CODE = {
     CodeType,
     stored_imports.set_state,
+    stored_functions.set_choice,
+    stored_functions.set_cached,
     *(getattr(dynamic, name, None) for name in ("_function_setstate", "_class_setstate")),
 }
 OTHER_CODE = "it holds code that is not loaded"

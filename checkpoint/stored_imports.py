@@ -15,6 +15,7 @@ from typing import Any
 
 import cloudpickle.cloudpickle as dynamic
 
+from checkpoint import stored_functions
 from reliable_rx.imports import stored_as
 
 
@@ -53,5 +54,10 @@ def importing(code: Any, globals: dict[str, Any], name: Any, defaults: Any, clos
 def set_state(made: FunctionType, state: Any) -> None:
     """Set what the function has."""
     before = made.__globals__["__builtins__"]
+    beside, looks = state[1].pop("beside", None), state[1].pop("looks", "")
     dynamic._function_setstate(made, state)
     made.__globals__["__builtins__"] = before
+    if beside:
+        stored_functions.set_beside(made, beside)
+    if looks:
+        stored_functions.look_at_module(made, looks)
