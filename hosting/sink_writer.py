@@ -42,6 +42,10 @@ from reliable_rx.probes import probe
 from reliable_rx.reliable import DeadLetter, LateEvent, Sink, Skipping
 
 READ_MAX = 10_000
+NO_ANSWER = (
+    "write of the sink returned False, which says neither what it lacks nor why: let it raise ValueRefused for a value "
+    "that it cannot take, or an OSError to be called again"
+)
 LOG = logging.getLogger("reliable_rx")
 
 
@@ -190,7 +194,9 @@ class SinkWriter:
     def _tried(self, n: int, values: Sequence[Any]) -> Exception | None:
         """Write *values*; return why one of them cannot be written."""
         try:
-            self.sink.write(n, values)
+            answer: Any = self.sink.write(n, values)  # type: ignore[func-returns-value]
+            if answer is False:
+                raise TypeError(NO_ANSWER)
         except BaseException as raised:
             error = tamed(raised)
             if not blames_value(error):

@@ -168,6 +168,32 @@ def check_number(name: str, value: Any, *, least: float | None = None) -> None:
         raise ValueError(f"{name} must be {wanted}, got {cut(value)}")
 
 
+def check_key(what: str, key: Any) -> None:
+    """*Raises* `TypeError` for a key by which nothing can be looked up.
+
+    >>> check_key("the key of group_by", [1])
+    Traceback (most recent call last):
+    TypeError: the key of group_by is a list, by which nothing can be looked up: let it be a tuple, a text or a number
+    """
+    try:
+        hash(key)
+    except TypeError as error:
+        kind = type(key).__name__
+        raise TypeError(
+            f"{what} is a {kind}, by which nothing can be looked up: let it be a tuple, a text or a number"
+        ) from error
+
+
+def no_text(value: Any) -> Any:
+    """Return what is given where a query is wanted. *Raises* `TypeError` for a text."""
+    if isinstance(value, str):
+        raise TypeError(
+            f"expected an observable, a future or an iterable, got the text {cut(value)}: write "
+            f"reliable_rx.source({cut(value)}) for the source of that name, or reliable_rx.of(...) for the value"
+        )
+    return value
+
+
 def cut(value: Any) -> str:
     """Return *value* as a message shows it.
 

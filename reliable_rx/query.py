@@ -20,6 +20,7 @@ import reactivex
 from reactivex import abc
 from reactivex.internal.utils import is_future
 
+from reliable_rx.arguments import no_text
 from reliable_rx.errors import QueryRefused
 from reliable_rx.names import check_name
 from reliable_rx.operator import Operator, Stage, frozen
@@ -288,14 +289,17 @@ def source(name: str) -> Query[Any]:
     return Query(Node(SourceLeaf(check_name("input", name))))
 
 
+def as_input(value: Any) -> Query[Any]:
+    """Take what an operator is given as a query. *Raises* `TypeError` for a text, which would be its letters."""
+    return value if isinstance(value, Query) else as_query(no_text(value))
+
+
 def as_query(value: Any) -> Query[Any]:
     """Take a query, a plain observable, a future or an iterable as a query."""
     if isinstance(value, Query):
         return value
-    if isinstance(value, reactivex.Observable):
-        return Query(Node(ForeignLeaf(value)))
-    if is_future(value):
-        return Query(Node(ForeignLeaf(reactivex.from_future(value))))
+    if isinstance(value, reactivex.Observable) or is_future(value):
+        return Query(Node(ForeignLeaf(reactivex.from_future(value) if is_future(value) else value)))
     if isinstance(value, Iterable):
         from reliable_rx.creation import from_iterable
 
@@ -328,7 +332,7 @@ def apply(op: Operator, *inputs: Any) -> Query[Any]:
     query: Query[Any] = new(Query)
     query.op, query.inputs, query.origin = op, (), op
     if inputs:
-        query.inputs = queries = tuple([as_query(each) for each in inputs])
+        query.inputs = queries = tuple([as_input(each) for each in inputs])
         query.origin = queries[0].origin
     return query
 

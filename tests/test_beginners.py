@@ -87,6 +87,17 @@ MISTAKES: list[tuple[str, str, str]] = [
     ("create(ops.map(str))", REFUSED, "operator map nothing before it reliable_rx.source"),
     ("create(n.pipe(ops.map))", REFUSED, "operator map not a query arguments"),
     ("n.pipe(ops.merge(5))", "TypeError", "expected an observable got 5"),
+    ('n.merge("m")', "TypeError", "expected an observable got the text 'm' reliable_rx.source('m') reliable_rx.of"),
+    ("run(n.group_by(lambda x: [x]).flat_map(lambda g: g.count()))", "RuntimeError", "key group_by list tuple"),
+    ("run(n.pipe(ops.to_dict(lambda x: [x])))", "RuntimeError", "key to_dict list tuple"),
+    ("run(n.map(lambda x: [x]).pipe(ops.to_set()))", "RuntimeError", "element of to_set list tuple"),
+    ("create(n.where_key(lambda x: x, [3]))", "TypeError", "key where_key list tuple"),
+    (
+        "from checkpoint.offsets import MemoryOffsets\n"
+        'MemoryOffsets(lambda *_: ("me", 1)).commit("g", {("s", "0"): -1}, {})',
+        "ValueError",
+        "position -1 id of the next event 0",
+    ),
     ("create(reactivex.of(1).pipe(ops.map(str)))", REFUSED, "query 'q' plain reactivex use reliable_rx.from_iterable"),
     ("create(n.pipe(rxops.map(str)))", REFUSED, "query 'q' reactivex reliable_rx.operators.map"),
     ("list(n)", "TypeError", "source('n') iterated to_list()"),

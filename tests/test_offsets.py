@@ -39,7 +39,6 @@ from checkpoint.offsets.log import PAGE
 from checkpoint.offsets.store import LeaseAuthority
 from reliable_rx.errors import (
     CheckpointRefused,
-    InternalError,
     LimitExceeded,
     OffsetsLoading,
     StoreOwned,
@@ -133,7 +132,7 @@ def test_a_position_is_the_next_id(world: World) -> None:
 def test_a_position_before_the_first_id_is_refused(world: World) -> None:
     """There is no such event; 0 is where nothing has been taken, and may be committed."""
     store = world.open()
-    with pytest.raises(InternalError, match="position -1"):
+    with pytest.raises(ValueError, match="is -1: commit the id of the next event"):
         store.commit("g", {P: -1}, world.held)
     assert store.commit("g", {P: 0}, world.held) == {P: None}
 

@@ -541,3 +541,19 @@ def test_what_cannot_be_read_any_more_is_no_value(policy: OnError, tmp_path: Pat
     lines = [json.loads(line) for line in (tmp_path / "out").read_text().splitlines()]
     assert [each["value"] for each in lines if "value" in each] == ([1] if policy == "fail" else [1, 3])
     assert any("id 1 cannot be read any more" in each and "lock" in each for each in incidents), incidents
+
+
+def test_a_sink_that_answers_false(tmp_path: Path) -> None:
+    """It has not said that it has the values: it fails in a sentence, instead of losing them in silence."""
+
+    class Denying(JsonLinesSink):
+        def write(self, first: int, values: Any, /) -> Any:
+            return False
+
+    with QueryEvaluator(MemoryStore(), background=False) as evaluator:
+        evaluator.source("n", ListSource([1, 2, 3]))
+        evaluator.create("q", rx.source("n"))
+        evaluator.sink("q", Denying(tmp_path / "out.jsonl"))
+        evaluator.run()
+        (told,) = [each.message for each in evaluator.statistics().incidents if each.kind == "sink"]
+        assert "write of the sink returned False" in told and "raise ValueRefused" in told

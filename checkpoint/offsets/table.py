@@ -20,7 +20,7 @@ from checkpoint.offsets.store import (
     Partition,
     Refusal,
 )
-from reliable_rx.errors import LimitExceeded, OffsetsMoved, StoreOwned, invariant
+from reliable_rx.errors import LimitExceeded, OffsetsMoved, StoreOwned
 
 
 class Entry(NamedTuple):
@@ -148,7 +148,7 @@ def commit(
 ) -> dict[Partition, Refusal | None]:
     answers: dict[Partition, Refusal | None] = {}
     for partition, position in vector.items():
-        invariant(position >= 0, f"position {position} is the id of an event")
+        check_position(partition, position)
         before = draft.entry(group, partition)
         refusal = _fenced(draft, group, partition, leases.get(partition))
         if refusal is None and not before.gone and position < (before.position or 0):
@@ -158,6 +158,17 @@ def commit(
             draft.put(group, partition, Entry(position, epoch, owner, max(draft.now, before.time), metadata))
         answers[partition] = refusal
     return answers
+
+
+def check_position(partition: Partition, position: int) -> None:
+    """*Raises* `TypeError` or `ValueError` for what is the id of no event."""
+    if not isinstance(position, int):
+        raise TypeError(f"the position of {partition} must be a whole number, got {position!r}")
+    if position < 0:
+        raise ValueError(
+            f"the position of {partition} is {position}: commit the id of the next event, one more than that of the "
+            f"last one that was taken, and 0 where none was"
+        )
 
 
 def _fenced(draft: Draft, group: str, partition: Partition, lease: Lease | None) -> Refusal | None:
@@ -181,7 +192,7 @@ def behind(group: str, partition: Partition, position: int, committed: int) -> R
 def reset(draft: Draft, group: str, vector: Mapping[Partition, int]) -> None:
     draft.check_not_held(group, vector)
     for partition, position in vector.items():
-        invariant(position >= 0, f"position {position} is the id of an event")
+        check_position(partition, position)
         draft.put(group, partition, Entry(position, draft.entry(group, partition).epoch, "", draft.now, RESET))
 
 

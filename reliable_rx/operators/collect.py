@@ -8,6 +8,7 @@ from typing import Any, ClassVar, TypeVar, overload
 
 from reactivex import Observable
 
+from reliable_rx.arguments import check_key
 from reliable_rx.operator import Linear, frozen
 from reliable_rx.operators.aggregate import to_list
 
@@ -28,7 +29,12 @@ class ToDict(Linear, name="to_dict"):
 
     def on_next(self, state: State, value: Any, out: list[Any]) -> None:
         key = self.key_mapper(value)
-        state.items[key] = self.element_mapper(value) if self.element_mapper else value
+        element = self.element_mapper(value) if self.element_mapper else value
+        try:
+            state.items[key] = element
+        except TypeError:
+            check_key("the key of to_dict", key)
+            raise
 
     def on_completed(self, state: State, out: list[Any]) -> None:
         out.append(state.items)
@@ -64,10 +70,19 @@ class ToSet(Linear, name="to_set"):
         items: set[Any] = field(default_factory=set)
 
     def on_next(self, state: State, value: Any, out: list[Any]) -> None:
-        state.items.add(value)
+        try:
+            state.items.add(value)
+        except TypeError:
+            check_key("an element of to_set", value)
+            raise
 
     def on_batch(self, state: State, values: Sequence[Any], out: list[Any]) -> None:
-        state.items.update(values)
+        try:
+            state.items.update(values)
+        except TypeError:
+            for value in values:
+                check_key("an element of to_set", value)
+            raise
 
     def on_completed(self, state: State, out: list[Any]) -> None:
         out.append(state.items)

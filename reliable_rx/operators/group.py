@@ -16,6 +16,7 @@ from reactivex import Observable
 from reactivex import operators as plain
 from reactivex.observable.groupedobservable import GroupedObservable
 
+from reliable_rx.arguments import check_key
 from reliable_rx.operator import Context, Operator, Stage, frozen
 from reliable_rx.operators.evict import Evict, check_eviction, too_many
 from reliable_rx.query import PlainOperator, as_query
@@ -42,7 +43,11 @@ class GroupBy(Stage, name="group_by"):
         renews = self.evict == "least_recent"
         for value in values:
             key = key_mapper(value)
-            group = groups.get(key)
+            try:
+                group = groups.get(key)
+            except TypeError:
+                check_key(f"the key of {self.name}", key)
+                raise
             if group is None:
                 if self.groups_max is not None:
                     self._make_room(cx, self.groups_max)

@@ -18,6 +18,7 @@ from typing import Any, TypeVar, overload
 from reactivex import Observable
 from reactivex.internal.utils import NotSet
 
+from reliable_rx.arguments import check_key
 from reliable_rx.operator import Linear, frozen
 from reliable_rx.shared_state import is_constant
 
@@ -145,7 +146,7 @@ def where_key(key_mapper: Callable[[A], K], key: K) -> Callable[[Observable[A]],
 
     *State*: none. Not in RxPY.
     """
-    hash(key)
+    check_key("the key of where_key", key)
     return WhereKey(key_mapper, key)
 
 
