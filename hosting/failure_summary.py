@@ -12,37 +12,55 @@ Rejected: rows of the state (an incident is no function of the turns, and a repl
 
 from __future__ import annotations
 
+import json
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict
+from itertools import islice
 from typing import Any
 
 from hosting.incidents import Incident
+from reliable_rx.errors import cut_middle
 
 FAILED_MAX = 1000
 TRACES_MAX = 20
 """How many failed queries a summary has with their traceback: the others are in their rows."""
 INCIDENTS_MAX, TRACE_MAX = 100, 2000
 """What a summary has at most: so many incidents, the newest, and so many characters of each traceback."""
+SHORT_MAX = 300
+"""How long the texts of a summary are that does not fit otherwise."""
+FIRST_MAX, COUNTS_BYTES = 50, 100
+"""So many failed queries come before incidents where there is no room for all; what their counts may need."""
 OVER = frozenset({("journal", "store"), ("checkpoint", "store"), ("stall", "journal"), ("stall", "checkpoint")})
 """What is over once a checkpoint is committed."""
 NOT_HANDED_ON = frozenset({"query", "recovery", "source", "source waits", "stall", "journal", "checkpoint", "reading"})
 """Kinds that each start reports anew, or that end with the process."""
 
 
-def of_queries(failed: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
+def of_queries(failed: Collection[dict[str, Any]]) -> dict[str, Any]:
     """Return which queries have failed, the first of them with their tracebacks."""
-    found = list(failed)[:FAILED_MAX]
-    return [each if number < TRACES_MAX else {**each, "trace": ""} for number, each in enumerate(found)]
+    found = islice(failed, FAILED_MAX)
+    return {
+        "failed": [each if number < TRACES_MAX else {**each, "trace": ""} for number, each in enumerate(found)],
+        "failed_left_out": max(0, len(failed) - FAILED_MAX),
+    }
 
 
 def of_incidents(incidents: Sequence[Incident], left_out: int, earlier: Sequence[dict[str, Any]]) -> dict[str, Any]:
-    """Return what is open, the newest of many, behind what an *earlier* run has left."""
-    found = [*earlier, *map(asdict, incidents[-INCIDENTS_MAX:])]
+    """Return what is open, of many the most important and newest, behind what an *earlier* run has left."""
+    found = [*earlier, *map(asdict, incidents)]
+    if len(found) > INCIDENTS_MAX:
+        kept = sorted(sorted(range(len(found)), key=lambda at: (_rank(found[at]), -at))[:INCIDENTS_MAX])
+        found = [found[at] for at in kept]
     return {
-        "incidents": [shortened(each) for each in found[-INCIDENTS_MAX:]],
+        "incidents": [shortened(each) for each in found],
         "incidents_left_out": max(0, len(earlier) + len(incidents) - INCIDENTS_MAX) + left_out,
     }
+
+
+def _rank(incident: Mapping[str, Any]) -> tuple[bool, bool]:
+    """Order incidents: errors first, and those of queries last, which are named by themselves."""
+    return incident["kind"] == "query", incident["level"] != "error"
 
 
 def in_checkpoint(summary: Mapping[str, Any]) -> dict[str, Any]:
@@ -85,3 +103,56 @@ def shortened(told: dict[str, Any]) -> dict[str, Any]:
     end = trace[-TRACE_MAX:]
     at = end.find("\n  File ")
     return {**told, "trace": end if at < 0 else f"  …{end[at:]}"}
+
+
+def fitted(status: Mapping[str, Any], bytes_max: int) -> dict[str, Any]:
+    """Return *status*; one that is longer than *bytes_max* as JSON with what is most important, and counts of the rest.
+
+    Long texts are cut, then what is left out is told of failed queries and other errors last, of tracebacks first. It
+    may still be longer if there is room for next to nothing.
+
+    >>> failed = [{"name": f"q{n}", "error": "no", "trace": "x" * 100} for n in range(9)]
+    >>> found = fitted({"turns": 7, "failed": failed, "failed_left_out": 1}, 400)
+    >>> len(found["failed"]), found["failed_left_out"], found["turns"], len(json.dumps(found)) <= 400
+    (5, 5, 7, True)
+    """
+    if _bytes(status) <= bytes_max:
+        return dict(status)
+    lists = {"failed": list(status.get("failed", ())), "incidents": list(status.get("incidents", ()))}
+    waits = dict(status.get("waits", {}))
+    short = {key: cut_middle(each, SHORT_MAX) if isinstance(each, str) else each for key, each in status.items()}
+    kept: dict[str, dict[int, dict[str, Any]]] = {"failed": {}, "incidents": {}}
+    left = bytes_max - _bytes({**short, "waits": {}, "failed": [], "incidents": []}) - COUNTS_BYTES
+    order = [("failed", at) for at in range(len(lists["failed"]))]
+    others = sorted(range(len(lists["incidents"])), key=lambda at: _rank(lists["incidents"][at]))
+    order[FIRST_MAX:FIRST_MAX] = [("incidents", at) for at in others]
+    for which, at in order:
+        brief = _brief(lists[which][at])
+        if (size := _bytes(brief) + 2) <= left:
+            kept[which][at] = brief
+            left -= size
+    for which, at in order:  # tracebacks, for which there is room
+        if at in kept[which] and (trace := lists[which][at].get("trace")) and (size := _bytes(trace)) <= left:
+            kept[which][at]["trace"] = trace
+            left -= size
+    still = {}
+    for name, what in waits.items():
+        if (size := _bytes(name) + _bytes(what) + 4) <= left:
+            still[name] = what
+            left -= size
+    found = {key: [each for _, each in sorted(of.items())] for key, of in kept.items()}
+    counts = {
+        f"{key}_left_out": status.get(f"{key}_left_out", 0) + len(lists[key]) - len(of) for key, of in found.items()
+    }
+    return {**short, "waits": still, **found, **counts}
+
+
+def _bytes(found: Any) -> int:
+    return len(json.dumps(found))
+
+
+def _brief(told: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what is *told* without its traceback and with short texts."""
+    return {key: cut_middle(each, SHORT_MAX) if isinstance(each, str) else each for key, each in told.items()} | {
+        "trace": ""
+    }

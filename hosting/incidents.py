@@ -95,7 +95,7 @@ class Incidents:
             if before is not None:
                 count = before.count + 1
                 self._open[key] = replace(before, message=message, level=LEVELS[level], count=count, trace=trace)
-            elif len(self._open) < OPEN_MAX:
+            elif len(self._open) < OPEN_MAX or self._makes_room_for(kind):
                 self._open[key] = Incident(kind, subject, message, LEVELS[level], now, 1, trace)
             else:
                 self._left_out += 1
@@ -104,6 +104,15 @@ class Incidents:
             where = f"{self.place}: " if self.place else ""
             shown = "".join(f"\n  {each}" for each in trace.splitlines())
             LOG.log(level, "%s%s %r: %s%s", where, kind, subject, message, shown)
+
+    def _makes_room_for(self, kind: str) -> bool:
+        """Leave out a failed query, of which there may be very many and a list of their own, for another *kind*."""
+        found = None if kind == "query" else next((each for each in reversed(self._open) if each[0] == "query"), None)
+        if found is None:
+            return False
+        del self._open[found]
+        self._left_out += 1
+        return True
 
     def _is_news(self, key: tuple[str, str], now: float, *, once: bool) -> bool:
         if key not in self._open:  # too many are open: one line a minute for all that are left out

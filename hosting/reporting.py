@@ -191,7 +191,7 @@ class Reporter:
         """Return what has failed and what is open, as plain data, for those who cannot load what is stored."""
         found = own(self.incidents.open()) if self._hands_on else self.incidents.open()
         return {
-            "failed": of_queries(self._failed.values()),
+            **of_queries(self._failed.values()),
             **of_incidents(found, self.incidents.left_out, self._earlier),
         }
 

@@ -1,9 +1,11 @@
 """What an evaluator tells other processes: a small file beside its store, written once a second and at the end.
 
-It is overwritten in place, with its length and checksum in front: the space it needs is there before a disk is full,
-and a full disk is what it has to tell of. Whoever reads it between two writes reads again. Nothing relies on it, and it
-is not synced. It stays when the process ends, and says whether that was in order. Rejected: a file renamed into place
-(needs space), a socket (a thread per evaluator), the checkpoint alone (what is wrong may be that none can be taken).
+It is overwritten in place: the space it needs is there before a disk is full, and a full disk is what it has to tell
+of. It has room for two statuses, each with length, checksum and number in front, and the older one is written over: a
+write that is cut short leaves the newer one as it is. What is too long for the room is cut (`fitted`). Nothing relies
+on it, and it is not synced. It stays when the process ends, and says whether that was in order. Rejected: a file
+renamed into place (needs space), a socket (a thread per evaluator), the checkpoint alone (what is wrong may be that
+none can be taken).
 """
 
 from __future__ import annotations
@@ -18,13 +20,17 @@ from pathlib import Path
 from typing import Any, Literal
 
 from checkpoint.files import lock_owner
+from hosting.failure_summary import fitted
 
 State = Literal["running", "stopped", "ended", "killed"]
 NAME = "status.json"
-BYTES_MAX = 1 << 16
+ROOM_BYTES = 1 << 16
+"""How long one status may be, with what is in front of it."""
+BYTES_MAX = 2 * ROOM_BYTES
+HEAD_BYTES_MAX = 48
 READS_MAX = 50
 READ_AGAIN_S = 0.002
-KEPT = ("at", "failed", "incidents", "incidents_left_out")
+KEPT = ("at", "failed", "failed_left_out", "incidents", "incidents_left_out")
 """What stays of an earlier run until one that starts has something to say."""
 SILENT_S = 30.0
 """A process that has not written for so long is stopped, or hangs."""
@@ -50,20 +56,17 @@ class StatusFile:
         self._there = False
 
     def write(self, status: Mapping[str, Any]) -> None:
-        """Replace what the file says; what is too long for it is left out."""
+        """Replace what the file says; of what is too long for it the least important is left out."""
         if os.getpid() != self._owner:
             return
         where = inode(self._path.parent)
         who = {"pid": self._owner, "began": began(self._owner), "folder": where, "at": time.time()}
-        payload = json.dumps({**who, **status}).encode()
-        content = b"%08d %08x \n" % (len(payload), zlib.crc32(payload)) + payload
         with suppress(OSError):
             descriptor = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
             try:
                 if not self._there:
-                    os.pwrite(descriptor, b" " * BYTES_MAX, 0)
-                os.pwrite(descriptor, content, 0)
-                self._there = True
+                    self._there = _has_room(descriptor)
+                _replace_older(descriptor, {**who, **status})
             finally:
                 os.close(descriptor)
 
@@ -80,6 +83,28 @@ class StatusFile:
         self.write({**kept, "ended": why})
 
 
+def _has_room(descriptor: int) -> bool:
+    """Take the space that the file needs, behind what it has, as far as the disk has it; return whether it had."""
+    size = os.fstat(descriptor).st_size
+    with suppress(OSError):
+        size += os.pwrite(descriptor, b" " * max(0, BYTES_MAX - size), size)
+    return size >= BYTES_MAX
+
+
+def _replace_older(descriptor: int, status: Mapping[str, Any]) -> None:
+    """Write *status* over the older one of the two; over the only one, if the disk had no space for two."""
+    found = _statuses(os.pread(descriptor, BYTES_MAX, 0))
+    number, newer = max(((each[0], place) for place, each in enumerate(found) if each is not None), default=(0, 1))
+    size, offset = os.fstat(descriptor).st_size, ROOM_BYTES * (1 - newer)
+    if size < BYTES_MAX:
+        offset = 0
+    most = min(size, ROOM_BYTES) - HEAD_BYTES_MAX
+    payload = json.dumps(fitted(status, most)).encode()
+    if len(payload) <= most:
+        head = b"%08d %08x %d \n" % (len(payload), zlib.crc32(payload), number + 1)
+        os.pwrite(descriptor, head + payload, offset)
+
+
 def read_status(directory: Path) -> dict[str, Any] | None:
     """Return what the process that runs on the store in *directory* says, or what the last one has said.
 
@@ -91,12 +116,22 @@ def read_status(directory: Path) -> dict[str, Any] | None:
             content = (directory / NAME).read_bytes()
         except OSError:
             return None
-        found = _parsed(content)
-        if found is not None:
+        statuses = [each for each in _statuses(content) if each is not None]
+        if statuses:
+            _, found = max(statuses, key=lambda each: each[0])
             is_here = found.get("folder") == inode(directory)  # a copy of the store has a copy of this
             return {**found, "state": _state(directory, found)} if is_here else None
         time.sleep(READ_AGAIN_S)
     return None
+
+
+def is_torn(directory: Path) -> bool:
+    """Whether a process has begun to say something on the store in *directory* that cannot be read."""
+    try:
+        content = (directory / NAME).read_bytes()
+    except OSError:
+        return False
+    return not any(_statuses(content))
 
 
 def _state(directory: Path, found: Mapping[str, Any]) -> State:
@@ -128,15 +163,20 @@ def inode(directory: Path) -> list[int]:
     return [found.st_dev, found.st_ino]
 
 
-def _parsed(content: bytes) -> dict[str, Any] | None:
+def _statuses(content: bytes) -> list[tuple[int, dict[str, Any]] | None]:
+    """Return the statuses in both places with their numbers; None for what is none."""
+    return [_parsed(content[offset : offset + ROOM_BYTES]) for offset in (0, ROOM_BYTES)]
+
+
+def _parsed(content: bytes) -> tuple[int, dict[str, Any]] | None:
     try:
         head, rest = content.split(b"\n", 1)
-        length, checksum = head.split()
+        length, checksum, number = head.split()
         payload = rest[: int(length)]
         found = json.loads(payload) if zlib.crc32(payload) == int(checksum, 16) else None
     except ValueError:
         return None
-    return found if isinstance(found, dict) and isinstance(found.get("pid"), int) else None
+    return (int(number), found) if isinstance(found, dict) and isinstance(found.get("pid"), int) else None
 
 
 def _is_alive(pid: int) -> bool:

@@ -67,6 +67,9 @@ def test_incidents_are_bounded(caplog: pytest.LogCaptureFixture) -> None:
         incidents.report("query", f"q{number}", "it has failed")
     assert (len(incidents.open()), incidents.left_out) == (OPEN_MAX, 50)
     assert len(caplog.records) == OPEN_MAX + 1
+    incidents.report("sink", "s", "it has failed")
+    assert incidents.open()[-1].kind == "sink", "failed queries hide nothing else"
+    assert (len(incidents.open()), incidents.left_out) == (OPEN_MAX, 51)
 
 
 def kinds_in(module: ast.Module) -> Iterator[str]:

@@ -7,13 +7,20 @@ import os
 import shutil
 import signal
 import threading
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+import reliable_rx as rx
 from checkpoint import SqliteStore
 from checkpoint.files import lock_owner
-from hosting.status_file import BYTES_MAX, NAME, StatusFile, read_status
+from hosting import CallbackSink, ListSource, QueryEvaluator
+from hosting.cli.store_status import lines, look
+from hosting.cli.wording import FAILED
+from hosting.failure_summary import FAILED_MAX
+from hosting.status_file import BYTES_MAX, NAME, ROOM_BYTES, StatusFile, is_torn, read_status
 
 
 def test_whoever_reads_has_the_whole_of_one_write(tmp_path: Path) -> None:
@@ -69,23 +76,112 @@ def state(directory: Path) -> str | None:
     return None if found is None else found["state"]
 
 
+def within(room: int) -> Callable[[int, bytes, int], int]:
+    """Return a `pwrite` on a disk that lets no file grow beyond *room* bytes, and of a write the part that fits."""
+    pwrite = os.pwrite
+
+    def write(descriptor: int, data: bytes, offset: int) -> int:
+        fits = max(0, max(room, os.fstat(descriptor).st_size) - offset)
+        if data and not fits:
+            raise OSError(errno.ENOSPC, "no space left")
+        return pwrite(descriptor, data[:fits], offset)
+
+    return write
+
+
 def test_a_full_disk_is_told_of(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The room that it needs was taken when there was some; a disk that lets nothing be written is borne."""
+    """The room that it needs was taken when there was some; what is too long for it is cut, and fits."""
     file = StatusFile(tmp_path)
     file.write({"turns": 1})
     assert (tmp_path / NAME).stat().st_size == BYTES_MAX
-    pwrite = os.pwrite
+    monkeypatch.setattr(os, "pwrite", within(0))
+    for turns in range(2, 9):
+        file.write({"turns": turns, "trouble": "x" * turns * BYTES_MAX, **much(100 * turns)})
+        found = read_status(tmp_path)
+        assert found is not None and found["turns"] == turns and found["trouble"].startswith("xxx")
+        assert len(found["failed"]) + found["failed_left_out"] == 100 * turns
+        assert {each["kind"] for each in found["incidents"]} >= {"sink"}, "errors of others are not starved"
+    assert (tmp_path / NAME).stat().st_size == BYTES_MAX
 
-    def within(descriptor: int, data: bytes, offset: int) -> int:
-        if offset + len(data) > os.fstat(descriptor).st_size:
-            raise OSError(errno.ENOSPC, "no space left")
-        return pwrite(descriptor, data, offset)
 
-    monkeypatch.setattr(os, "pwrite", within)
-    file.write({"turns": 2, "text": "x" * 1000})
-    file.write({"turns": 3, "text": "x" * 2 * BYTES_MAX})
-    found = read_status(tmp_path)
-    assert found is not None and found["turns"] == 2
+def much(count: int) -> dict[str, Any]:
+    """Return a summary of *count* failed queries, and of as many incidents."""
+    failed = [
+        {"name": f"q{n}", "error": "no" * 9, "emitted": n, "upstream": "", "trace": "t" * 99} for n in range(count)
+    ]
+    kinds = ["query"] * (count - 1) + ["sink"]
+    incidents = [{"kind": kind, "subject": "q", "message": "m" * 50, "level": "error", "trace": "t"} for kind in kinds]
+    return {"failed": failed, "incidents": incidents}
+
+
+@pytest.mark.parametrize("room", [0, 300, 1000, 3000, ROOM_BYTES, ROOM_BYTES + 300, BYTES_MAX - 1])
+def test_a_disk_that_is_nearly_full_from_the_start(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, room: int) -> None:
+    """What it has room for is said whole; where there is none, that somebody says something is seen."""
+    monkeypatch.setattr(os, "pwrite", within(room))
+    file = StatusFile(tmp_path)
+    for turns in range(1, 4):
+        file.write({"turns": turns, **much(500)})
+        found = read_status(tmp_path)
+        if not room:
+            assert found is None and is_torn(tmp_path)
+            continue
+        assert found is not None and found["turns"] == turns and (found["failed"] or room < 1000)
+        assert len(found["failed"]) + found["failed_left_out"] == 500
+
+
+def test_a_write_that_is_cut_short_leaves_the_one_before(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Wherever it ends, what was said before can still be read, and the next write is."""
+    file, pwrite = StatusFile(tmp_path), os.pwrite
+    said = {"turns": 0, **much(3)}
+    file.write(said)
+    length = len((tmp_path / NAME).read_bytes().rstrip())
+    for turns, end in enumerate(range(0, length, 7), 1):
+        monkeypatch.setattr(os, "pwrite", lambda fd, data, offset, end=end: pwrite(fd, data[:end], offset))
+        StatusFile(tmp_path).write({**said, "turns": turns})
+        found = read_status(tmp_path)
+        assert found is not None and found["turns"] in (turns - 1, turns), "the rest may be as it was there"
+        monkeypatch.undo()
+        StatusFile(tmp_path).write({**said, "turns": turns})
+        found = read_status(tmp_path)
+        assert found is not None and found["turns"] == turns
+
+
+@pytest.mark.parametrize("content", [b"", b" " * BYTES_MAX, b"anything", b"00000009 00000000 1 \n{}"])
+def test_what_cannot_be_read_of_a_process_that_runs_is_told(content: bytes, tmp_path: Path) -> None:
+    """`status` says that there is a process, and not that all is well; behind its end the checkpoint counts."""
+    with SqliteStore(tmp_path) as store, QueryEvaluator(store) as evaluator:
+        evaluator.start()
+        evaluator.checkpoint()
+        (tmp_path / NAME).write_bytes(content)
+        status = look(tmp_path)
+        shown = "\n".join(lines(status))
+        assert (status.exit_code, status.pid, status.state) == (FAILED, os.getpid(), "running")
+        assert f"process {os.getpid()} runs on it, and what it says of itself cannot be read" in shown
+        assert "nothing has failed" not in shown
+    (tmp_path / NAME).write_bytes(content)
+    status = look(tmp_path)
+    assert (status.exit_code, status.pid, status.state) == (0, None, "unknown")
+    assert "no process runs on it, and what the last one said of itself cannot be read" in "\n".join(lines(status))
+
+
+def refuse(n: int, value: Any) -> None:
+    raise ZeroDivisionError
+
+
+def test_many_failures_are_counted_and_hide_no_others(tmp_path: Path) -> None:
+    """Of more failed queries than a status has room for the first are named, all counted, and so is a failed sink."""
+    with SqliteStore(tmp_path) as store, QueryEvaluator(store) as evaluator:
+        evaluator.source("p", ListSource({"a": [1]}))
+        evaluator.create("well", rx.source("p"))
+        evaluator.sink("well", CallbackSink(refuse))
+        count = FAILED_MAX + 200
+        evaluator.create_many({f"q{n}": rx.source("p").map(lambda value: 1 // 0) for n in range(count)})
+        evaluator.run()
+    status = look(tmp_path)
+    assert len(status.failed) + status.failed_left_out == count and status.exit_code == FAILED
+    assert f"{count:,} queries have failed" in "\n".join(lines(status))
+    assert "sink" in {each["kind"] for each in status.incidents}
+    assert (tmp_path / NAME).stat().st_size == BYTES_MAX
 
 
 def test_a_dead_process_runs_on_nothing(tmp_path: Path) -> None:

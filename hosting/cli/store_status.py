@@ -11,18 +11,19 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from checkpoint import PostgresStore, SqliteStore
+from checkpoint.files import lock_owner
 from checkpoint.salvage import salvage
 from checkpoint.store import StoreReader
 from hosting.cli.terminal import say
 from hosting.cli.wording import FAILED, moment, plural, span, table
 from hosting.failure import FailedAt
 from hosting.failure_summary import newest, to_hand_on
-from hosting.status_file import SILENT_S, read_status
+from hosting.status_file import NAME, SILENT_S, is_torn, read_status
 from reliable_rx.errors import ReliableRxError
 
 WATCH_S = 1.0
@@ -37,7 +38,7 @@ class StoreStatus:
 
     *state* is ``running``; ``stopped``, in order; ``ended``, by the error *ended*; ``killed``, without a word; or
     ``unknown``, if no process says anything here: it is that of a database, or of a copy. One that is *starting* has
-    not said anything yet. What has failed and what is
+    not said anything yet; what one says may be *unreadable*. What has failed and what is
     open is as of *told_s* ago. *behind* counts the turns of the journal behind the checkpoint.
     """
 
@@ -52,15 +53,18 @@ class StoreStatus:
     trouble: str
     running: dict[str, int]
     failed: list[dict[str, Any]]
+    failed_left_out: int = 0
     incidents: list[dict[str, Any]] = field(default_factory=list)
     incidents_left_out: int = 0
     ended: str = ""
     waits: dict[str, str] = field(default_factory=dict)
     starting: bool = False
+    unreadable: bool = False
 
     @property
     def exit_code(self) -> int:
-        return FAILED if self.ended or self.failed or any(each["level"] == "error" for each in self.incidents) else 0
+        is_bad = self.ended or self.failed or (self.unreadable and self.state == "running")
+        return FAILED if is_bad or any(each["level"] == "error" for each in self.incidents) else 0
 
 
 def is_store(where: str) -> bool:
@@ -89,7 +93,12 @@ def look(directory: Path) -> StoreStatus:
     """Read everything. *Raises* `CheckpointRefused`, `StoreUnavailable`."""
     said = read_status(directory)
     with SqliteStore.read_only(directory) as store:
-        return status_of(store, str(directory), said)
+        status = status_of(store, str(directory), said)
+    if said is not None or not is_torn(directory):
+        return status
+    owner = lock_owner(directory) or ""
+    pid = int(owner) if owner.isdigit() else None
+    return replace(status, unreadable=True, pid=pid, state="running" if owner else "unknown")
 
 
 def look_in_database(dsn: str, name: str) -> StoreStatus:
@@ -121,6 +130,7 @@ def status_of(store: StoreReader, called: str, said: dict[str, Any] | None) -> S
         trouble=said.get("trouble", ""),
         running={key: said[key] for key in ("queries", "turns", "events_in", "events_out") if key in said},
         failed=list(told.get("failed", ())),
+        failed_left_out=told.get("failed_left_out", 0),
         incidents=incidents,
         incidents_left_out=told.get("incidents_left_out", 0),
         ended=said.get("ended", ""),
@@ -166,7 +176,7 @@ def lines(status: StoreStatus) -> Iterator[str]:
     if status.trouble:
         yield f"waiting: {status.trouble}"
     yield from (f"waiting: {name} waits for {what}" for name, what in status.waits.items())
-    yield from failed_lines(status.failed)
+    yield from failed_lines(status.failed, status.failed_left_out)
     yield from incident_lines([each for each in status.incidents if each["kind"] != "query"])
     if status.incidents_left_out:
         yield f"… and {status.incidents_left_out:,} more"
@@ -175,7 +185,9 @@ def lines(status: StoreStatus) -> Iterator[str]:
 
 def verdict(status: StoreStatus, *, has_failed: bool) -> Iterator[str]:
     """Say that nothing has failed, as far as that is known."""
-    if status.state in ("killed", "unknown") and status.behind:
+    if status.unreadable and status.state == "running":
+        yield "whether something has failed since that checkpoint is not known"
+    elif status.state in ("killed", "unknown") and status.behind:
         yield "whether something has failed in the turns behind the checkpoint is not known: start it to see"
     elif not has_failed:
         yield "nothing has failed"
@@ -193,21 +205,28 @@ def runs(status: StoreStatus) -> str:
         return f"no process runs on it, and the last one was not stopped in order; it said something last {ago}"
     if status.starting:
         return f"process {status.pid} starts on it"
+    if status.unreadable:
+        why = f"cannot be read ({NAME} is torn or empty: is the disk full?)"
+        if status.state == "running":
+            return f"process {status.pid} runs on it, and what it says of itself {why}"
+        return f"no process runs on it, and what the last one said of itself {why}"
     if status.state == "unknown" or status.reported_s is None:
         return "no process says that it runs on it"
     silent = ", which is stopped or hangs" if status.reported_s > SILENT_S else ""
     return f"process {status.pid} runs on it, and wrote this {ago}{silent}"
 
 
-def failed_lines(failed: list[dict[str, Any]]) -> Iterator[str]:
+def failed_lines(failed: list[dict[str, Any]], left_out: int) -> Iterator[str]:
     if not failed:
         return
     yield ""
-    yield f"{plural(len(failed), 'query has failed', 'queries have failed')}"
+    count = len(failed) + left_out
+    yield f"{plural(count, 'query has failed', 'queries have failed')}"
     rows = [(each["name"], each["error"], *where(each)) for each in failed[:SHOWN_MAX]]
     yield from table(("query", "error", "at", "since"), rows)
-    if len(failed) > SHOWN_MAX:
-        yield f"  … and {len(failed) - SHOWN_MAX:,} more; --json has all"
+    if count > SHOWN_MAX:
+        all_of_them = f"{len(failed):,} of them" if left_out else "all"
+        yield f"  … and {count - min(SHOWN_MAX, len(failed)):,} more; --json has {all_of_them}"
     for each in [each for each in failed if each["trace"]][:TRACES_SHOWN_MAX]:
         yield ""
         yield f"  {each['name']}:"
