@@ -67,8 +67,10 @@ def _steps(evaluator: QueryEvaluator, until: Callable[[], bool] | None) -> None:
 
 def failure_of(evaluator: QueryEvaluator) -> BaseException | None:
     """Return what has failed half way; None while the evaluator can go on."""
-    found = (evaluator.broken, evaluator.journal_worker.failure, evaluator.checkpointer.worker.failure)
-    return next((each for each in found if each is not None), None)
+    if evaluator.broken is not None:
+        return evaluator.broken
+    journal = evaluator.journal_worker.failure
+    return evaluator.checkpointer.worker.failure if journal is None else journal
 
 
 def raise_failures(evaluator: QueryEvaluator) -> None:
@@ -82,6 +84,12 @@ def raise_failures(evaluator: QueryEvaluator) -> None:
 
 def check_taken(evaluator: QueryEvaluator, name: str) -> None:
     """*Raises* `TooLate` for what is pushed into *name* while the evaluator that reads it has failed."""
+    if (
+        evaluator.broken is None
+        and evaluator.journal_worker.failure is None
+        and evaluator.checkpointer.worker.failure is None
+    ):  # as for each push
+        return
     failure = failure_of(evaluator)
     if failure is not None:
         raise TooLate(
