@@ -118,17 +118,21 @@ def noticed(copy: Copy) -> tuple[bool, list[Finding]]:
 
 def found(copy: Copy, *, passes_over: bool, cause: Exception | None = None) -> list[Finding]:
     evaluator = copy.to_repair()
-    evaluator.passes_over = passes_over
+    evaluator.passes_over, last = passes_over, evaluator.store.journal.last_turn
     try:
         evaluator.start()
-        return [*behind(evaluator, cause), *given_up(evaluator)]
+        return [*behind(evaluator, last, cause), *given_up(evaluator)]
     finally:
         evaluator.abandon()
 
 
-def behind(evaluator: QueryEvaluator, cause: Exception | None) -> list[Finding]:
-    """Say what it means to leave the turns behind the checkpoint, if there are any and *cause* keeps them away."""
-    turn, last = evaluator.checkpointer.turn, evaluator.store.journal.last_turn
+def behind(evaluator: QueryEvaluator, last: int, cause: Exception | None) -> list[Finding]:
+    """Say what it means to leave the turns up to *last* behind the checkpoint, if *cause* keeps them away.
+
+    It is the checkpoint that the start began with: a start of another Python takes one of its own.
+    """
+    began = 0 if evaluator.recovery is None else evaluator.recovery.generation
+    turn = next((each.turn for each in evaluator.store.generations() if each.generation == began), 0)
     if cause is None or last <= turn:
         return []
     lost = [each for each in evaluator.warnings if each.startswith("query ")]
