@@ -5,7 +5,7 @@ The parts whose path and type did not change keep their state, and a report says
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from checkpoint.codec import decode, digest, encode
@@ -117,3 +117,10 @@ def is_same(engine: QueryEngine, there: Standing, turn: Create) -> bool:
     if (plan, there.policy, clock) != (turn.plan, turn.policy, wanted):
         return False
     return there.keys is turn.keys or digest(list(there.keys)) == digest(list(turn.keys))
+
+
+def reports_told(engine: QueryEngine) -> Iterator[str]:
+    """Say which queries a start has edited, or taken over from another Python, and what became of their states."""
+    taken_over = set(engine.suspended.taken_over)
+    for name, report in engine.reports.items():
+        yield f"{name} {'was taken over from another Python' if name in taken_over else 'was edited'}: {report}"

@@ -14,6 +14,8 @@ from collections.abc import AsyncIterator, Awaitable, Iterator, Sequence
 from itertools import chain, islice, pairwise
 from typing import TYPE_CHECKING, Any
 
+from reactivex import Observable
+
 from hosting.incidents import Incidents
 from hosting.turn import Output
 
@@ -76,5 +78,10 @@ def fault_of(values: Sequence[Any]) -> str | None:
     odd = next((each for each in values if isinstance(each, ONCE_ONLY)), None)
     if odd is not None:
         how = "use map_async(...) for what is to be awaited" if isinstance(odd, Awaitable) else "emit a list"
+        if isinstance(odd, Observable):
+            return (
+                f"it emits a {type(odd).__name__}, a sequence that nobody subscribes to: write flat_map for map, or "
+                f"give merge, concat and the like their sequences one by one, as in merge(a, b)"
+            )
         return f"it emits a {type(odd).__name__}, which can be used only once and not be stored: {how}"
     return None

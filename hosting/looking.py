@@ -21,6 +21,7 @@ from hosting.statistics import QueryFigures, Statistics, figures, query_figures
 from hosting.stream import Stream
 from hosting.streams import Streams
 from hosting.turnstile import Turnstile
+from reliable_rx.arguments import plural
 from reliable_rx.errors import StoreUnavailable
 from reliable_rx.names import check_name, query_of
 
@@ -79,6 +80,12 @@ class Looking:
     working: Working
     declared: dict[str, Any]
     started: bool
+    closed: bool
+
+    def __repr__(self) -> str:
+        state = "closed" if self.closed else "started" if self.started else "not started"
+        inputs, queries = len(self.intake.sources), len(self.queries())
+        return f"<{type(self).__name__}, {state}: {plural(inputs, 'source')}, {plural(queries, 'query', 'queries')}>"
 
     @property
     def trouble(self) -> StoreUnavailable | None:

@@ -59,6 +59,9 @@ class Stream(Window):
         self.wakers: tuple[Callable[[], None], ...] = ()
         self._store = store if next_id else None
 
+    def __repr__(self) -> str:
+        return f"<{self.kind} {self.name!r}, ids up to {self.next_id:,}, of which {self.visible:,} are visible>"
+
     def recovered(self, store: StoreReader, next_id: int) -> None:
         """Go on where the store is: somebody has asked for this stream before the evaluator had started."""
         self.next_id = self.visible = self.stored = next_id

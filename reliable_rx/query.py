@@ -14,7 +14,7 @@ from collections.abc import Awaitable, Callable, Iterable, Iterator
 from dataclasses import fields, is_dataclass
 from functools import cache, cached_property, partial
 from inspect import isawaitable
-from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, Never, NoReturn, TypeVar
 
 import reactivex
 from reactivex import abc
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 
 T_co = TypeVar("T_co", covariant=True)
 B = TypeVar("B")
+SOURCE = "app.source({0!r}, ListSource([...])), or write rx.from_iterable([...])"
 
 
 class Node(NamedTuple):
@@ -280,12 +281,14 @@ class Symbol(Query[Any]):
         return self.current.__reduce__()
 
 
-def source(name: str) -> Query[Any]:
+def source(name: str, *given: Never) -> Query[Any]:
     """Name an input that a host will provide.
 
     >>> source("orders")
     source('orders')
     """
+    if given:
+        raise TypeError(f"rx.source only names an input: give its host what it holds, {SOURCE.format(name)}")
     return Query(Node(SourceLeaf(check_name("input", name))))
 
 

@@ -23,6 +23,7 @@ from hosting import App, CallbackSink, ListSource, QueryEvaluator
 from hosting.partitioned.sections import sections_of
 from hosting.retention import Retention
 from hosting.sinks import SqliteTableSink
+from hosting.sources import FileSource
 from reliable_rx import Limits, event_time, operators as ops
 
 async def ask(x): return x
@@ -115,6 +116,9 @@ MISTAKES: list[tuple[str, str, str]] = [
     ('evaluator.stream("x")', "KeyError", "no stream is called 'x'"),
     ('evaluator.source("m", ListSource([1]))\nevaluator.create("m", n)', "ValueError", "the name 'm' is taken"),
     ('rx.source("")', "ValueError", "empty"),
+    ('rx.source("n", [1, 2])', "TypeError", "rx.source only names an input app.source('n', ListSource([...]))"),
+    ('FileSource("n.csv", types={"a": "int"})', "TypeError", "column 'a' a function int 'int'"),
+    ('FileSource("n.csv", types=[int])', "TypeError", "types a function per column"),
     # what an evaluator is given
     ('evaluator.source("n", [1, 2])', "TypeError", "'n' [1, 2] partitions ListSource([...])"),
     ('evaluator.source("n", ListSource)', "TypeError", "'n' ListSource partitions"),

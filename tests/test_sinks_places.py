@@ -232,8 +232,17 @@ def test_each_errno_fails_or_is_waited_for(
         sink_at(tmp_path / f"out{sink}").open("q")
 
 
+@pytest.mark.parametrize("sink", [".jsonl", ".db"])
+def test_a_folder_that_is_missing_is_made(tmp_path: Path, sink: str) -> None:
+    """Each sink that writes a file makes the folders of its path, so that no query waits for one that never comes."""
+    made = sink_at(tmp_path / "no" / "such" / f"out{sink}")
+    made.open("q")
+    made.close()
+    assert (tmp_path / "no" / "such" / f"out{sink}").is_file()
+
+
 def test_what_is_mended_by_waiting_is_waited_for() -> None:
-    """These are never called permanent; nor is a missing folder."""
+    """These are never called permanent; nor is a folder that is gone."""
     names = (
         "ENOSPC",
         "EIO",

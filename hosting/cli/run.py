@@ -16,10 +16,11 @@ from checkpoint.store import Store
 from hosting.app import App
 from hosting.cli.display import Monitor, best_view, known_end
 from hosting.cli.loading import load_app, name_of
-from hosting.cli.terminal import complain, outlives, say
+from hosting.cli.terminal import complain, outlives, say, say_all
 from hosting.cli.whereabouts import is_store
 from hosting.cli.wording import FAILED, BadUsage, log_to_stderr, plural, span
 from hosting.companions import LOOK_S
+from hosting.edit import reports_told
 from hosting.evaluator import QueryEvaluator
 from hosting.partitioned.opening import is_on_a_server
 from hosting.reporting import ENDS, LOG
@@ -218,10 +219,7 @@ def greet(evaluator: QueryEvaluator, store: str) -> None:
         )
     for warning in evaluator.warnings:
         say(f"warning: {warning}")
-    taken_over = set(evaluator.engine.suspended.taken_over)
-    for name, report in evaluator.statistics().reports.items():
-        how = "was taken over from another Python" if name in taken_over else "was edited"
-        say(f"{name} {how}: {report}")
+    say_all(reports_told(evaluator.engine))
     if names := undeclared(evaluator):
         say(told(names))
 

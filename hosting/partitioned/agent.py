@@ -22,6 +22,7 @@ from checkpoint.offsets.store import Committed
 from checkpoint.store import Store
 from hosting import idling
 from hosting.background import Lend
+from hosting.edit import reports_told
 from hosting.evaluator import QueryEvaluator
 from hosting.partitioned.crew import DONE, Task
 from hosting.partitioned.failures import in_a_line, inside
@@ -178,6 +179,8 @@ class Agent:
             evaluator.reporter.loop.told_hang = lambda: self._tell_inside(evaluator)
             self.means.readers.hold(evaluator)
             evaluator.start()
+            for report in reports_told(evaluator.engine):
+                LOG.info("%s: %s", self.lease.partition, report)
             self._rewind(evaluator, committed)
             undo.pop_all()
         self._evaluator = evaluator

@@ -26,7 +26,7 @@ def guard(table: str, path: str, what: str) -> Iterator[None]:
         if is_hopeless(error):
             remedy = "mend the database, or let the sink write to another one"
             raise CheckpointRefused(f"{message}; {remedy}", what=str(error), where=f"{path}, {table}") from error
-        raise StoreUnavailable(f"{message}; mend it, then flush again") from error
+        raise StoreUnavailable(f"{message}; mend that, and it goes on by itself") from error
 
 
 def is_hopeless(error: Exception) -> bool:

@@ -139,6 +139,7 @@ class SqliteTableSink:
         """Connect if need be, and enter *stream* and the epoch in the registry; return the position."""
         try:
             with opening(self._path), self._guard(what):
+                os.makedirs(os.path.dirname(os.path.abspath(self._path)), exist_ok=True)
                 self._database = self._database or _connect(self._path)
                 self._cells = Cells(self._database.getlimit(sqlite3.SQLITE_LIMIT_LENGTH))
                 position = self._register(stream)

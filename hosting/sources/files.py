@@ -23,7 +23,7 @@ from hosting.sources.passes import NO_KEY, Pass
 from hosting.sources.paths import COMPRESSED, Found, Paths, Presence
 from hosting.sources.sorted_reader import Sorted, SortedReader, Sorting
 from hosting.starting import ENDLESS
-from reliable_rx.arguments import plural
+from reliable_rx.arguments import cut, plural
 from reliable_rx.choices import OnBadRecord, check_choice, names_keywords
 from reliable_rx.errors import PositionUnavailable, SourceFailed
 from reliable_rx.reliable import Batch, Reader
@@ -92,6 +92,7 @@ class FileSource:
         follow: bool = False,
         on_bad_record: OnBadRecord = "fail",
     ) -> None:
+        _check_types(types)
         check_choice("on_bad_record", on_bad_record, OnBadRecord)
         found = Found(paths, fails=on_bad_record == "fail", names_matter=partition_by is None)
         self.paths, self.left_out = found.paths, tuple(found.left_out)
@@ -332,3 +333,15 @@ def _suffix_format(path: Path) -> Format:
         known = ", ".join(SUFFIXES)
         raise ValueError(f"the suffix of {path} tells no format ({known}); give format='csv', 'jsonl' or 'parquet'")
     return SUFFIXES[name.suffix]
+
+
+def _check_types(types: Mapping[str, Any] | None) -> None:
+    """*Raises* `TypeError` for what is no function per column."""
+    if types is not None and not isinstance(types, Mapping):
+        raise TypeError(f"types must be a function per column, such as {{'price': float}}, got {cut(types)}")
+    for column, convert in (types or {}).items():
+        if not callable(convert):
+            raise TypeError(
+                f"the type of column {column!r} must be a function of its text, such as int (not its name), got "
+                f"{cut(convert)}"
+            )
