@@ -7,7 +7,7 @@ that `status` shows otherwise than the code that gave it), and a rule for each s
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 NAME_BYTES_MAX = 255
@@ -111,3 +111,11 @@ def query_of(stream: str) -> str:
     """
     ending = next((each for each in ENDINGS if stream.endswith(each)), "")
     return stream.removesuffix(ending)
+
+
+def only_name(name: Any, given: Sequence[Any]) -> Any:
+    """Return the *name* of an input. *Raises* `TypeError` for what is *given* with it, as if it were the source."""
+    if given:
+        held = f"app.source({name!r}, ListSource([...])), or write rx.from_iterable([...])"
+        raise TypeError(f"rx.source only names an input: give its host what it holds, {held}")
+    return name

@@ -22,7 +22,7 @@ from reactivex.internal.utils import is_future
 
 from reliable_rx.arguments import no_text
 from reliable_rx.errors import QueryRefused
-from reliable_rx.names import check_name
+from reliable_rx.names import check_name, only_name
 from reliable_rx.operator import Operator, Stage, frozen
 from reliable_rx.piping import Piped
 
@@ -31,7 +31,6 @@ if TYPE_CHECKING:
 
 T_co = TypeVar("T_co", covariant=True)
 B = TypeVar("B")
-SOURCE = "app.source({0!r}, ListSource([...])), or write rx.from_iterable([...])"
 
 
 class Node(NamedTuple):
@@ -287,9 +286,7 @@ def source(name: str, *given: Never) -> Query[Any]:
     >>> source("orders")
     source('orders')
     """
-    if given:
-        raise TypeError(f"rx.source only names an input: give its host what it holds, {SOURCE.format(name)}")
-    return Query(Node(SourceLeaf(check_name("input", name))))
+    return Query(Node(SourceLeaf(check_name("input", only_name(name, given)))))
 
 
 def as_input(value: Any) -> Query[Any]:
