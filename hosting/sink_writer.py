@@ -274,9 +274,10 @@ class SinkWriter:
                 LOG.warning("sink %r could not be flushed before it failed: %s", self.subject, told(tamed(second)))
         self.position = self.flushed
         self.failure, self.trouble = error, None
+        lacks = f"it lacks what comes from id {self.flushed:,} on" if self.is_open else "what it has cannot be told"
         self.close()
         stream.leave(self.holder, self._holders.absence("its sink has failed", Patience.NONE))
-        lacks = f"it lacks what comes from id {self.flushed:,} on, which the stream keeps until its buffer is full"
+        lacks += "; the stream keeps what is not written until its buffer is full"
         mend = "mend it and call evaluator.reopen(stream), or start again with another on_error= or without it"
         self._incidents.report(
             "sink", self.subject, f"{told(error)}; it is written no more: {lacks}; {mend}", error=error

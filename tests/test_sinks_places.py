@@ -304,3 +304,16 @@ def test_a_callback_that_has_raised_once_is_opened_again() -> None:
     with pytest.raises(KeyError, match="did you mean 'other'"):
         world.evaluator.reopen("othr")
     world.evaluator.close()
+
+
+@pytest.mark.parametrize("make", [folder, fifo])
+def test_what_a_sink_has_that_did_not_open_is_not_claimed(tmp_path: Path, make: Callable[[Path], None]) -> None:
+    """Its position is not known then: the report names no id from which on it would lack something."""
+    make(tmp_path / "out.jsonl")
+    with QueryEvaluator(MemoryStore(), background=False) as evaluator:
+        evaluator.source("n", ListSource([1]))
+        evaluator.create("q", rx.source("n"))
+        evaluator.sink("q", sink_at(tmp_path / "out.jsonl"))
+        evaluator.run()
+        (incident,) = evaluator.statistics().incidents
+        assert "what it has cannot be told" in incident.message and "from id" not in incident.message
