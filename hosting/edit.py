@@ -9,6 +9,8 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from checkpoint.codec import decode, digest, encode
+from hosting.plan_names import do_the_same
+from hosting.standing import RUNNING
 from reliable_rx.errors import ReliableRxError, described
 from reliable_rx.event_time import clock_id
 from reliable_rx.interrupts import let_through
@@ -110,11 +112,17 @@ def begun_afresh(engine: QueryEngine, before: Standing | Suspended, after: Stand
 
 
 def is_same(engine: QueryEngine, there: Standing, turn: Create) -> bool:
-    """Whether *turn* would create what is already there."""
+    """Whether *turn* would create what is already there.
+
+    A running query goes over to the code that is declared for it wherever the bytes differ; one that has ended goes on
+    only if it was edited, which its content says.
+    """
     clock = None if there.clock is None else there.clock.id
     wanted = None if turn.clock is None else clock_id(turn.clock)
     plan = engine.plans.ids[there.plan]
-    if (plan, there.policy, clock) != (turn.plan, turn.policy, wanted):
+    if (there.policy, clock) != (turn.policy, wanted):
+        return False
+    if plan != turn.plan and (there.status == RUNNING or not do_the_same(plan, turn.plan)):
         return False
     return there.keys is turn.keys or digest(list(there.keys)) == digest(list(turn.keys))
 

@@ -23,6 +23,7 @@ from hosting.failing import take_fail
 from hosting.failure import Origins, failure_of
 from hosting.letters import begin_anew, bury, complete, has_ended, take_rejects
 from hosting.own_clocks import check_clock, sources_of
+from hosting.plan_names import do_the_same
 from hosting.plans import Plans
 from hosting.retired import Retired
 from hosting.routes import Route
@@ -263,7 +264,9 @@ class QueryEngine(Delivery, TimeMoves):
             standing.clock.start() if standing.clock is not None else standing.start()
         else:
             standing.born, standing.emitted = before.born, before.emitted
-            self.reports[turn.name] = edit(self, before, standing)
+            report = edit(self, before, standing)
+            if report.lost or not do_the_same(self.plans.ids[before.plan], turn.plan):
+                self.reports[turn.name] = report
 
     def take_dispose(self, turn: Dispose) -> None:
         self.advance(turn.time)

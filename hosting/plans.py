@@ -1,4 +1,4 @@
-"""The compiled plans of an engine: shared by queries that differ in nothing, known to the store by what they do.
+"""The compiled plans of an engine: shared by queries that differ in nothing, known to the store by `plan_names`.
 
 A plan no query uses any more is forgotten at a full checkpoint once there are many of them.
 """
@@ -9,11 +9,11 @@ from collections.abc import Hashable, Iterable
 from typing import Any
 
 from checkpoint.codec import decode
+from hosting.plan_names import content_in, content_of, name_of
 from hosting.storable import check_storable, code_of
 from reliable_rx.event_time import EventTime
-from reliable_rx.identity import content_hash
 from reliable_rx.limits import Limits
-from reliable_rx.plan import NO_LIMITS, Plan
+from reliable_rx.plan import Plan
 from reliable_rx.plan_keys import lifted, recognise
 from reliable_rx.query import Node
 from reliable_rx.refusal import refuse_arguments, refuse_foreign
@@ -54,7 +54,7 @@ class Plans:
             refuse_foreign(plan)
             refuse_arguments(plan)
             code = code_of(plan)
-            self._know(plan, (found, limits), plan_id(shared, limits))
+            self._know(plan, (found, limits), name_of(content_of(shared, limits), code))
             self._keep(plan, code)
         return plan, keys
 
@@ -79,7 +79,7 @@ class Plans:
 
     def has_changed(self, plan: Plan) -> bool:
         """Whether what *plan* does is not what it did when it was stored, since code that it reaches has changed."""
-        return plan_id(plan.query, plan.limits) != self.ids[plan]
+        return content_of(plan.query, plan.limits) != content_in(self.ids[plan])
 
     def check(self, name: str, keys: tuple[Any, ...], clock: EventTime | None) -> None:
         """Refuse a routing key or a clock that cannot be stored. *Raises* `QueryRefused`."""
@@ -122,8 +122,3 @@ class Plans:
                 self.unsaved_signatures += 1
             plan.number = self.signatures.index(shape) + 1
         return plan.number
-
-
-def plan_id(node: Node, limits: Limits) -> str:
-    """Return the name of a plan in the store: what it does, and within which limits."""
-    return content_hash(node) if limits == NO_LIMITS else f"{content_hash(node)}:{hash(limits):x}"

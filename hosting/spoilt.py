@@ -21,6 +21,7 @@ from checkpoint.salvage import Unreadable, salvage, unreadable_in
 from hosting.failing import forget_state
 from hosting.journaling import Digests
 from hosting.letters import NEVER
+from hosting.plan_names import do_the_same
 from hosting.records import INSIDE
 from hosting.reorder import WAITING
 from hosting.standing import RUNNING, Standing, TopRow
@@ -114,6 +115,9 @@ def check_names(evaluator: QueryEvaluator) -> None:
 def blank(engine: QueryEngine, top: TopRow) -> None:
     """Put a query back without its state, so that its name, its stream and its ids are there."""
     plan, keys = engine.plans.by_id.get(top.plan), top.keys
+    declared = engine.suspended.declared.get(top.name)
+    if plan is None and declared is not None and do_the_same(declared.plan, top.plan):
+        plan = declared.code
     if plan is None:  # another one than the app declares, which is created anew then
         plan, keys = idle_plan(engine), ()
     standing = engine.standing[top.name] = Standing(plan, engine, top.name, policy=top.policy, keys=keys)

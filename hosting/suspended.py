@@ -19,6 +19,7 @@ from hosting.edit import begun_afresh, load_forgiving
 from hosting.event_clock import EventClock
 from hosting.letters import begin_anew
 from hosting.own_clocks import sources_of
+from hosting.plan_names import do_the_same
 from hosting.reorder import WAITING
 from hosting.spoilt import unloadable
 from hosting.standing import RUNNING, Standing, TopRow
@@ -136,7 +137,7 @@ class SuspendedQueries(dict[str, Suspended]):
 
     def is_edited(self, kept: Suspended, turn: Create) -> bool:
         """Whether *turn* creates another query than *kept*: where its code cannot be read nobody can tell."""
-        return turn.plan != kept.top.plan and self.code_of(kept) is not None
+        return not do_the_same(turn.plan, kept.top.plan) and self.code_of(kept) is not None
 
     def code_of(self, kept: Suspended) -> Plan | None:
         """Return the plan of a suspended query; None if its code cannot be loaded here."""

@@ -123,6 +123,8 @@ def parameter(value: Any, inside: tuple[int, ...] = ()) -> Hashable:
     if kind is FunctionType:
         if id(value) in inside:  # it calls for itself by a variable of the function around it
             return (Same, id(value))
+        if value.__dict__:  # its attributes are its own
+            return (Same, id(value))
         within = (*inside, id(value))
         cells = tuple([parameter(each, within) for each in contents(value)]) if value.__closure__ else ()
         return (id(value.__code__), id(value.__globals__), cells, id(value.__defaults__), id(value.__kwdefaults__))

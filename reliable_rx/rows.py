@@ -45,6 +45,11 @@ class Report:
     note: str = ""
     """What is to be said besides, before all else."""
 
+    @property
+    def lost(self) -> bool:
+        """Whether some of the state did not go over as it was."""
+        return bool(self.migrated or self.dropped or self.fresh)
+
     def __str__(self) -> str:
         kept = set(self.kept) - {*self.dropped, *self.fresh}  # what is so in one instance of several is not kept
         parts = [("kept", kept), *((name, getattr(self, name)) for name in ("migrated", "dropped", "fresh"))]
