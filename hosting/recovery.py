@@ -21,10 +21,10 @@ from hosting.snapshot import load
 from hosting.statistics import RecoveryFigures
 from hosting.turn import Appear, Create, Turn
 from hosting.undeclared import tell_undeclared
+from reliable_rx.by_name import by_name
 from reliable_rx.errors import CheckpointRefused, invariant
 from reliable_rx.interrupts import let_through
 from reliable_rx.names import query_of
-from reliable_rx.reach import by_name
 
 if TYPE_CHECKING:
     from hosting.evaluator import QueryEvaluator

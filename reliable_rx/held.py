@@ -2,46 +2,120 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from functools import cached_property
-from typing import Any
+import gc
+from collections import OrderedDict
+from collections.abc import Callable, Iterator
+from contextvars import Context, ContextVar
+from decimal import Context as DecimalContext
+from functools import cached_property, cmp_to_key
+from struct import Struct
+from typing import Any, Generic, Protocol
+from weakref import ReferenceType, WeakKeyDictionary, WeakSet, WeakValueDictionary
 
+from reliable_rx.imports import is_own_module
 from reliable_rx.interrupts import let_through
 
-HEAP_TYPE = 1 << 9
+
+class Unknown:
+    """What stands for content that cannot be had."""
+
+
+UNKNOWN = Unknown()
+PLAIN = (object, Generic, Protocol)
+"""Bases that give an object nothing to hold but attributes."""
+
+
+def _default(variable: ContextVar[Any]) -> Any:
+    """Return what a context variable is where nothing has set it."""
+    try:
+        return [variable.name, Context().run(variable.get)]
+    except LookupError:
+        return [variable.name]
+
+
+def _rounding(context: DecimalContext) -> Any:
+    """Return what a decimal context was given; its flags tell what has been computed."""
+    traps = sorted(each.__name__ for each, is_set in context.traps.items() if is_set)
+    return [context.prec, context.rounding, context.Emin, context.Emax, context.capitals, context.clamp, traps]
+
+
+DICTS: tuple[dict[Any, Any], ...] = ({}, OrderedDict())
+VIEWS = [type(view) for each in DICTS for view in (each.keys(), each.values(), each.items())]
+PIECES: dict[type, Callable[[Any], Any]] = {
+    memoryview: lambda view: [view.format, view.shape, view.tobytes()],
+    property: lambda value: [value.fget, value.fset, value.fdel],
+    ReferenceType: lambda reference: [reference()],
+    ContextVar: _default,
+    DecimalContext: _rounding,
+    Struct: lambda struct: struct.format,
+    type(cmp_to_key(min)): gc.get_referents,
+    **dict.fromkeys((WeakKeyDictionary, WeakSet, WeakValueDictionary), lambda _: None),  # what may vanish at any time
+    **dict.fromkeys(VIEWS, list),
+}
+"""The content of what pickle does not take, or takes with more than that."""
 
 
 def pieces(value: Any) -> Any:
-    """Return what pickle would make *value* of; its text if that cannot be had."""
-    if isinstance(value, memoryview):
-        return value.tobytes()
+    """Return what pickle would make *value* of; its text, or `UNKNOWN`, if that cannot be had."""
+    known = PIECES.get(type(value))
+    if known is not None:
+        return known(value)
     try:
         made = value.__reduce_ex__(4)
     except BaseException as raised:  # a `__reduce__` may raise anything
         let_through(raised)
         made = None
     if isinstance(made, tuple):
-        function, arguments, *more = made
-        name = getattr(function, "__qualname__", None)
-        return [
-            function if name is None else name,
-            arguments,
-            *(list(each) if isinstance(each, Iterator) else each for each in more),
-        ]
+        return _cut([list(each) if isinstance(each, Iterator) else each for each in made])
     if isinstance(made, str):  # a name
         return made
-    return None if " at 0x" in (text := repr(value)) else text
+    text = _text(value)
+    return UNKNOWN if " at 0x" in text else text
+
+
+def content(value: Any) -> Any:
+    """Return the same without attributes: what an object holds as one of a class that is not written in Python."""
+    made = pieces(value)
+    if isinstance(made, list) and len(made) > 2 and type(value) not in PIECES:
+        states = made[2] if isinstance(made[2], tuple) else (made[2],)
+        names = held(value).keys()
+        if all(each is None or (isinstance(each, dict) and each.keys() <= names) for each in states):
+            made[2] = None
+    return _cut(made) if isinstance(made, list) else made
+
+
+def _cut(made: list[Any]) -> list[Any]:
+    """Return what `__reduce__` gave without the None at its end."""
+    while made and made[-1] is None:
+        made.pop()
+    return made
+
+
+def derives(kind: type) -> bool:
+    """Whether objects of a class of the user's may hold more than attributes, since a base is not the user's."""
+    return any(each not in PLAIN and not is_own_module(each.__module__) for each in kind.__mro__)
 
 
 def without_addresses(value: Any) -> str:
-    text = repr(value)
+    text = _text(value)
     return type(value).__qualname__ if " at 0x" in text else text
 
 
+def _text(value: Any) -> str:
+    try:
+        return repr(value)
+    except BaseException as raised:
+        let_through(raised)
+        return " at 0x"
+
+
 def held(value: Any) -> dict[str, Any]:
-    """Return the attributes of an object, by name."""
-    names = [name for kind in type(value).__mro__ for name in slots(kind)]
-    return {**{name: getattr(value, name) for name in names if hasattr(value, name)}, **getattr(value, "__dict__", {})}
+    """Return the attributes of an object, by name, without those that are computed when they are asked for."""
+    kind = type(value)
+    names = [name for each in kind.__mro__ for name in slots(each)]
+    known = {name: getattr(value, name) for name in names if hasattr(value, name)}
+    there = getattr(value, "__dict__", {})
+    return {**known, **{name: each for name, each in there.items() if not is_computed(kind, name)}}
 
 
 def slots(kind: type) -> Iterator[str]:
@@ -52,11 +126,6 @@ def slots(kind: type) -> Iterator[str]:
             yield name
         elif not name.endswith("__"):
             yield f"_{kind.__name__.lstrip('_')}{name}"
-
-
-def is_built_in(kind: type) -> bool:
-    """Whether objects of a class hold more than attributes, since it derives from one that is not written in Python."""
-    return any(not each.__flags__ & HEAP_TYPE for each in kind.__mro__ if each is not object)
 
 
 def is_computed(kind: type, name: str) -> bool:

@@ -11,19 +11,14 @@ met (a graph has more paths than nodes).
 
 from __future__ import annotations
 
-import hashlib
+import sys
 from argparse import Namespace
-from collections import deque
-from collections.abc import Iterator
-from dataclasses import fields, is_dataclass
+from collections import defaultdict
+from collections.abc import Callable
 from enum import Enum
-from functools import partial
-from inspect import CO_ASYNC_GENERATOR, CO_COROUTINE, CO_GENERATOR, CO_VARARGS, CO_VARKEYWORDS
-from operator import itemgetter
-from re import Pattern
+from functools import _lru_cache_wrapper, partial
 from types import (
     BuiltinMethodType,
-    CodeType,
     FunctionType,
     MappingProxyType,
     MethodType,
@@ -31,48 +26,41 @@ from types import (
     ModuleType,
     SimpleNamespace,
 )
-from typing import Any
+from typing import Any, NamedTuple
 
+from reliable_rx.changing import Changes
+from reliable_rx.code_digest import code_digest, joined
 from reliable_rx.errors import QueryRefused
-from reliable_rx.held import held, is_built_in, is_computed, pieces, without_addresses
-from reliable_rx.operator import Operator
-from reliable_rx.plain_reads import plain_reads
+from reliable_rx.held import UNKNOWN, content, derives, held, pieces, without_addresses
 from reliable_rx.query import Node, Query, parameters
 from reliable_rx.reach import (
-    ATOMS,
     CONTAINERS,
     FIXED,
     GETTERS,
-    INITS,
     ITEMS_MAX,
-    assigned,
-    attributes,
     attributes_of,
     contents,
     dispatched,
-    found,
     given,
     is_around_own,
-    is_flat,
-    is_mutable,
+    is_found,
     is_named_only,
     is_own,
-    may_change,
-    methods,
-    mutates,
-    names_of,
+    is_own_code,
     plain_function,
 )
+from reliable_rx.reaching import Reaching
+from reliable_rx.text import FIRST, NAMED, WITHIN
 
 __all__ = ["content_hash", "contents", "given", "hash_of"]
 REACHES_MAX = 10_000
-PLACES_MAX = 1_000_000
+WITHIN_MAX = 100_000
+"""How many objects a library's object that a function names may reach, so that it is known by what it holds."""
 RECORDS = (SimpleNamespace, Namespace)
 """Of the standard library, what is nothing but its attributes."""
 BY_TEXT = frozenset(("reactivex", "reliable_rx"))
 """Packages of which an object may reach the whole process, by way of a scheduler, so that its text has to do."""
-METHODS = (MethodType, BuiltinMethodType, MethodWrapperType)
-TAKES = CO_VARARGS | CO_VARKEYWORDS | CO_GENERATOR | CO_COROUTINE | CO_ASYNC_GENERATOR
+BOUND = (MethodType, BuiltinMethodType, MethodWrapperType)
 
 
 def content_hash(node: Node) -> str:
@@ -89,40 +77,25 @@ def hash_of(value: Any) -> str:
     return writing.digest()
 
 
-def joined(parts: Iterator[str] | list[str]) -> str:
-    return hashlib.blake2b("\0".join(parts).encode(errors="backslashreplace"), digest_size=16).hexdigest()
-
-
-class Writing:
-    """A text that is equal for equal queries in any process: a list of parts, and what is still to be written.
+class Writing(Reaching):
+    """What kinds of things a query is made of, and how each is written.
 
     What functions name is written as a digest that is kept (`Reaches`); *inline*, as its parts: for such a digest.
     """
 
-    def __init__(self, *, inline: bool = False, shallow: bool = False) -> None:
-        self.parts: list[str] = []
+    def __init__(
+        self, *, inline: bool = False, shallow: bool = False, changes: Changes | None = None, places_max: int = 0
+    ) -> None:
+        super().__init__(changes or Changes(), places_max)
         self.inline, self.shallow = inline, shallow
-        self.fixed = True
-        """Whether what is written cannot become another text while all names mean the same."""
-        self.resolved: list[tuple[dict[str, Any], str, Any]] = []
-        """Where names were resolved: namespace, name, and what was found there."""
+        self.met_code = self.met_unknown = False
+        self._roots: list[FunctionType | type] = []
         self._hubs: dict[str, int] = {}
-        self._places: dict[int, int] = {}
-        self._kept: list[Any] = []  # what is known by its id must stay alive
-        self._waiting: deque[tuple[Any, bool]] = deque()
-        self._later: deque[Any] = deque()
-        self._wanted: set[str] = set()
-        self._assigned: set[str] = set()
-        self._mutated, self._beside = set[str](), set[str]()  # what code may change, and what it names beside that
 
     def digest(self) -> str:
         """Write what is waiting, and all that comes of it."""
-        while self._waiting or self._later:
-            if self._waiting:
-                self._write(*self._waiting.popleft())
-            else:  # by now it is known which attributes are wanted, and which are set
-                self._attributes(self._later.popleft())
-        return joined(self.parts)
+        self.write_all()
+        return joined((*self.parts, *REACHES.texts(self._roots)))
 
     def plan(self, node: Node) -> None:
         """Write a plan; what is shared is told by when it first occurred, and written there only."""
@@ -145,198 +118,199 @@ class Writing:
                 self.put(value)
             waiting += (")", *at.inputs[::-1])
 
-    def put(self, value: Any, *, named: bool = False) -> None:
-        """Write *value*: an atom at once, all else by its number. What is *named* by a function may be the world's."""
-        kind = type(value)
-        if kind is int:
-            self.parts.append(f"int:{value:x}")
-        elif kind is Pattern:  # its text is cut
-            self.parts.append(f"pattern:{value.flags}:{value.pattern!r}")
-        elif kind in ATOMS or (isinstance(value, FIXED) and not is_own(kind)):
-            self.parts.append(f"{kind.__qualname__}:{value!r}")
-        else:
-            value = plain_function(value)
-            place = self._places.get(id(value))
-            if place is None:
-                place = self._places[id(value)] = len(self._places)
-                self._kept.append(value)
-                self._waiting.append((value, named))
-                if place >= PLACES_MAX:
-                    what = f"what a function holds reaches over {PLACES_MAX:,} objects"
-                    raise QueryRefused(f"{what}; give it plain data, or a file's name", path="/")
-            self.parts.append(f"#{place}")
-
-    def _all(self, values: Any, *, named: bool = False) -> None:
-        for each in values:
-            self.put(each, named=named)
-
-    def _write(self, value: Any, named: bool) -> None:
+    def _write(self, value: Any, met: int) -> None:
         """Write what *value* is made of."""
         kind = type(value)
         self.parts.append("=")
         if kind is FunctionType:
-            self._function(value, named)
-        elif isinstance(value, METHODS) and not isinstance(value.__self__, (ModuleType, type(None))):
+            self._function(value, met)
+        elif isinstance(value, BOUND) and (
+            kind is MethodType or not isinstance(value.__self__, (ModuleType, type(None)))
+        ):
             self.parts.append(value.__name__)
             self.put(getattr(value, "__func__", None))
-            self.put(value.__self__, named=named)
+            self.put(value.__self__, met)
         elif isinstance(value, partial):
-            self._all((value.func, value.args, dict(sorted(value.keywords.items()))), named=named)
+            self._partial(value, met)
+        elif kind is _lru_cache_wrapper:
+            self.put(value.__wrapped__, met)
+            self._all(attributes_of(value))
         elif isinstance(value, Query):
             self.plan(value.node)
         elif isinstance(value, ModuleType):
-            self.parts.append(value.__name__)
+            self._module(value, met)
         elif isinstance(value, (list, tuple, set, frozenset, dict)):
-            self._container(value, named)
+            self._container(value, met)
         elif isinstance(value, type):
             self._class(value)
-        elif is_dataclass(value) and not isinstance(value, Operator) and not (named and not _is_frozen(kind)):
-            self._put_class(kind)
-            for each in fields(value):
-                self.parts.append(each.name)
-                self.put(getattr(value, each.name, None), named=named)
         elif isinstance(value, (staticmethod, classmethod)):
-            self.put(value.__func__, named=named)
+            self.parts.append(kind.__name__)
+            self.put(value.__func__, met)
         elif isinstance(value, MappingProxyType):
-            self._container(dict(value), named)
+            self._container(dict(value), met)
         elif callable(value) and is_named_only(value):
             self.parts.append(f"{getattr(value, '__module__', None)}.{value.__qualname__}")  # str.upper has no module
-        elif named and not isinstance(value, (*FIXED, *GETTERS)):
-            self._named_object(value)
+        elif met and not isinstance(value, (*FIXED, *GETTERS)):
+            self._named_object(value, met)
         else:
-            self._object(value)
+            self._object(value, met)
 
-    def _container(self, value: Any, named: bool) -> None:
+    def _partial(self, value: Any, met: int) -> None:
+        if type(value) is not partial:
+            self._put_class(type(value))
+        self._all((value.func, value.args, dict(sorted(value.keywords.items()))), met)
+        if there := held(value):
+            self.put(there, met)
+
+    def _module(self, value: ModuleType, met: int) -> None:
+        """Write a module by its name; one that only seems to be one, by what it holds."""
+        self.parts.append(value.__name__)
+        space = vars(value)
+        if type(value) is not ModuleType and is_own(type(value)):
+            self._put_class(type(value))
+        made = space.get("__spec__") is None and "__file__" not in space and "__stands_for__" not in space
+        if made and sys.modules.get(value.__name__) is not value:
+            self.put({name: each for name, each in space.items() if not name.startswith("__")}, met)
+
+    def _container(self, value: Any, met: int) -> None:
         kind = type(value)
-        self.parts.append(f"{len(value)}")
         self._put_class(kind)
         self.fixed = self.fixed and isinstance(value, (tuple, frozenset))
-        if named and len(value) > ITEMS_MAX:
-            return
-        if isinstance(value, dict):
-            self._all(value, named=named)
-            self._all(value.values(), named=named)
-        elif isinstance(value, (set, frozenset)):
-            self._all(sorted(value, key=_apart), named=named)
-        else:
-            self._all(value, named=named)
+        if met != NAMED or not self._kept_items(value):
+            self._items(value, met)
         if kind not in CONTAINERS:
-            self.put(held(value), named=named)
-            self.put(getattr(value, "default_factory", None), named=named)
+            self.put(held(value), met)
+            self.put(getattr(value, "default_factory", None), met)
 
-    def _put_class(self, kind: type) -> None:
-        self.parts.append(f"{kind.__module__}.{kind.__qualname__}")
-        if is_own(kind):
-            self.put(kind)
+    def _items(self, value: Any, met: int) -> None:
+        self.parts.append(f"{len(value)}")
+        if isinstance(value, dict):
+            self._all(value, met)
+            self._all(value.values(), met)
+        elif isinstance(value, (set, frozenset)):
+            self._all(sorted(value, key=_apart), met)
+        else:
+            self._all(value, met)
 
-    def _object(self, value: Any) -> None:
+    def _kept_items(self, value: Any) -> bool:
+        """Write the items of a long container as a digest that is kept; False if it is short, or holds code."""
+        if isinstance(value, defaultdict):  # to look up in it is to change it
+            return self._once(value, Writing._items)
+        return len(value) > ITEMS_MAX and self._once(value, Writing._items, size=len(value))
+
+    def _once(self, value: Any, write: Callable[[Writing, Any, int], None], *, size: int = -1) -> bool:
+        """Write a digest of what *value* holds, as it was when that was first asked; False if it holds code."""
+        text = FIRST.get(value, size)
+        if text is None:
+            within = Writing(inline=True, shallow=True, places_max=WITHIN_MAX if write is Writing._object else 0)
+            try:
+                write(within, value, WITHIN)
+                text = within.digest()
+            except QueryRefused:
+                within.met_unknown = True
+            if (within.met_unknown and write is Writing._object) or text is None:
+                text = "unknown"
+            if within.met_code:
+                if text == "unknown":
+                    self.parts.append(text)
+                    self._all((each for _, each in sorted(held(value).items()) if is_own(plain_function(each))), NAMED)
+                return text == "unknown"
+            FIRST.put(value, size, text)
+        self.parts.append(text)
+        return True
+
+    def _object(self, value: Any, met: int) -> None:
         """Write an object by its class and by what it holds: its text may tell an address, or not tell it apart."""
         kind = type(value)
         self._put_class(kind)
+        own = is_own(kind)
         if isinstance(value, Enum):
             self._all((value.name, value.value))
+            if own:
+                self.put({name: each for name, each in held(value).items() if name[0] != "_"})
             return
         self.fixed = False
         if isinstance(value, BaseException):
             self.put(value.args)
-            if is_own(kind):  # a library's attributes, and private ones, tell where it was raised and stored
+            if own:  # a library's attributes, and private ones, tell where it was raised and stored
                 self.put({name: each for name, each in held(value).items() if name[0] != "_"})
-        elif is_own(kind):
-            self.put(there := held(value))
-            if not there or is_built_in(kind):
-                self.put(pieces(value))
+        elif own or hasattr(kind, "__dataclass_fields__"):
+            there = held(value)
+            self.put(there, met)
+            if not there or (own and derives(kind)):
+                self.put(content(value), met)
         elif kind.__module__.partition(".")[0] in BY_TEXT:
             self.parts.append(without_addresses(value))
         else:  # a text says only a part of it: rows of a table are left out, and what a model has learnt
-            self.put(pieces(value))
+            self._pieces(value, met)
 
-    def _named_object(self, value: Any) -> None:
-        """Write an object that a function names: by its class now, and by its attributes when all code is known."""
-        self._put_class(type(value))
-        if is_own(type(value)) or isinstance(value, RECORDS):
+    def _pieces(self, value: Any, met: int) -> None:
+        made = pieces(value)
+        if made is UNKNOWN:
+            self.met_unknown = True
+            self.parts.append("unknown")
+        else:
+            self.put(made, met)
+
+    def _named_object(self, value: Any, met: int) -> None:
+        """Write an object that a function names.
+
+        One of the user's is written by its class, and by its attributes when all code is known; a library's by what it
+        holds, as it was at first, since its methods may change it: what pickle does not take is known by its class.
+        """
+        kind = type(value)
+        if is_own(kind) or (isinstance(value, RECORDS) and met == NAMED):
+            self._put_class(kind)
             self.fixed = False
-            self._later.append(value)
+            self._later.append(partial(self._attributes, value))
+            if is_own(kind) and derives(kind):
+                self.put(content(value), met)
+        elif kind.__module__.partition(".")[0] in BY_TEXT and not hasattr(kind, "__dataclass_fields__"):
+            self._put_class(kind)
+        elif met == WITHIN:
+            self._object(value, met)
+        else:
+            self._put_class(kind)
+            self.fixed = False
+            if not self._once(value, Writing._object):
+                self._object(value, WITHIN)
 
-    def _attributes(self, value: Any) -> None:
-        """Write the data of a class, or of an object that is named, that the code at hand names and does not set."""
-        is_class = isinstance(value, type)
-        data = dict(methods(value)) if is_class else held(value)
-        for name in sorted(data):
-            each = data[name]
-            told = is_class or (name in self._wanted and not is_computed(type(value), name))
-            changes = name in self._mutated or (name in self._beside and not is_flat(each))
-            if told and name not in self._assigned and not (changes and is_mutable(each)):
-                self.parts.append(name)
-                self.put(each, named=True)
-
-    def _function(self, function: FunctionType, named: bool) -> None:
+    def _function(self, function: FunctionType, met: int) -> None:
         self.parts.append(function.__qualname__)
-        among = dispatched(function)
-        if among:
+        if among := dispatched(function):
             for kind, each in among:
-                self._all((kind, each), named=True)
+                self._all((kind, each), NAMED)
+            self._all(attributes_of(function))
             return
         around = is_around_own(function)
-        if named and not around and not is_own(function):
+        if not around and not is_own_code(function):
             self.parts.append(str(function.__module__))
+            if not met and not is_found(function):
+                self.parts.append(code_digest(function.__code__))
+                self._all(given(function))
             return
-        self.parts.append(function.__module__ if around else code_digest(function.__code__))
+        self.met_code = True
+        if around:
+            self.parts.append(f"{function.__globals__.get('__name__')}.{function.__code__.co_qualname}")
+        else:
+            self.parts.append(code_digest(function.__code__))
         self._all(given(function))
-        if function.__dict__ and is_own(function):
-            self._all(sorted(attributes_of(function), key=itemgetter(0)))
+        if function.__dict__:
+            self._all(attributes_of(function))
         if around:
             self.put(getattr(function, "__wrapped__", None))
-        elif is_own(function) and not self.shallow:
-            self.reach(function) if self.inline else self.parts.append(described_reach(function))
+        elif not self.shallow:
+            self._root(function)
 
     def _class(self, kind: type) -> None:
         self.parts.append(f"{kind.__module__}.{kind.__qualname__}")
-        if is_own(kind) and not self.shallow:
-            self.reach(kind) if self.inline else self.parts.append(described_reach(kind))
+        if is_own(kind):
+            self.met_code = True
+            if not self.shallow:
+                self._root(kind)
 
-    def reach(self, root: FunctionType | type) -> None:
-        """Write what *root* reaches by name in the user's modules."""
-        if isinstance(root, type):
-            self._within_class(root)
-            return
-        names = names_of(root)
-        self._notes(root, names)
-        for path, raw, space, key in found(root):
-            value = plain_function(raw)
-            self.resolved.append((space, key, raw))
-            self.parts.append(path)
-            set_here = key in assigned(root.__code__) and not isinstance(value, (FunctionType, type))
-            changes = set_here or may_change(root, key, value)
-            if changes:  # its data may change while it is used
-                self.parts.append(f"{space.get('__name__')}: {type(value).__qualname__}")
-            else:
-                self.put(value, named=True)
-        for value in (each for each in contents(root) if isinstance(each, ModuleType) and is_own(each)):
-            for path, raw, _, _ in attributes(value.__name__, value, names, 0):
-                self.fixed = False
-                self.parts.append(path)
-                self.put(raw, named=True)
-
-    def _notes(self, function: FunctionType, names: tuple[str, ...]) -> None:
-        if function.__name__ not in INITS:
-            self._wanted.update(names)
-            self._assigned |= assigned(function.__code__)
-            if mutates(function.__code__):
-                self._beside.update(names)
-                self._mutated.update(frozenset(names) - plain_reads(function.__code__))
-
-    def _within_class(self, kind: type) -> None:
-        self.parts.extend(each.__qualname__ for each in kind.__mro__)
-        self._all(each for each in (*kind.__bases__, type(kind)) if is_own(each))
-        for name, each in methods(kind):
-            if isinstance(each, (FunctionType, type)):
-                self.parts.append(name)
-                self.put(each, named=True)
-        self._later.append(kind)
-
-
-def _is_frozen(kind: Any) -> bool:
-    return bool(kind.__dataclass_params__.frozen)
+    def _root(self, root: FunctionType | type) -> None:
+        self.reach(root) if self.inline else self._roots.append(root)
 
 
 def _apart(value: Any) -> str:
@@ -346,55 +320,57 @@ def _apart(value: Any) -> str:
     return writing.digest()
 
 
+class Reach(NamedTuple):
+    """What was written of what a function or class reaches by name, and what its code changes."""
+
+    kept: Any
+    writing: Writing
+    text: str
+
+
 class Reaches:
     """What was written of what functions reach by name, for as long as the names mean the same."""
 
     def __init__(self) -> None:
-        self.known: dict[tuple[int, int], tuple[Any, list[tuple[dict[str, Any], str, Any]], str]] = {}
+        self.known: dict[tuple[int, int], Reach] = {}
 
-    def text(self, root: FunctionType | type) -> str:
-        """Write what *root* reaches by name in the user's modules, as a digest; empty if that is nothing."""
+    def texts(self, roots: list[FunctionType | type]) -> list[str]:
+        """Write what *roots* reach by name, as digests: what one of them changes is no data of another."""
+        found = [self._reach(root) for root in roots]
+        if len(found) > 1:
+            changes = Changes()
+            for each in found:
+                changes.add(each.writing.changes)
+            for place, each in enumerate(found):
+                if not each.writing.is_settled(changes):
+                    found[place] = written(roots[place], changes)
+        return [each.text for each in found]
+
+    def _reach(self, root: FunctionType | type) -> Reach:
         space = root.__globals__ if isinstance(root, FunctionType) else {}
         kept: Any = root.__code__ if isinstance(root, FunctionType) else root
         key = (id(kept), id(space) if space else 0)
         there = self.known.get(key)
-        if there is not None and all(space.get(name) is value for space, name, value in there[1]):
-            return there[2]
-        writing = Writing(inline=True)
-        writing.reach(root)
-        text = writing.digest()
-        text = text if writing.parts else ""
-        if writing.fixed:
+        if there is not None and all(space.get(name) is value for space, name, value in there.writing.resolved):
+            return there
+        reach = written(root, Changes())
+        if reach.writing.fixed:
             if len(self.known) >= REACHES_MAX:
                 self.known.clear()
-            self.known[key] = ((kept, space), writing.resolved, text)
-        return text
+            self.known[key] = reach
+        return reach
+
+
+def written(root: FunctionType | type, changes: Changes) -> Reach:
+    """Write what *root* reaches, again if code that was met late changes what was written before."""
+    while True:
+        writing = Writing(inline=True, changes=changes)
+        if isinstance(root, type):  # a stored function is not the one that its class has
+            writing.know(root)
+        writing.reach(root)
+        text = writing.digest()
+        if writing.is_settled(changes):
+            return Reach((root, root.__globals__ if isinstance(root, FunctionType) else None), writing, text)
 
 
 REACHES = Reaches()
-
-
-def described_reach(root: FunctionType | type) -> str:
-    return REACHES.text(root)
-
-
-CODES: dict[int, tuple[CodeType, str]] = {}
-
-
-def code_digest(code: CodeType) -> str:
-    """Return a digest of what *code* does, without where it stands."""
-    known = CODES.get(id(code))
-    if known is None:
-        if len(CODES) >= REACHES_MAX:
-            CODES.clear()
-        known = CODES[id(code)] = (code, joined(described_code(code)))
-    return known[1]
-
-
-def described_code(code: CodeType) -> Iterator[str]:
-    yield code.co_code.hex() + code.co_exceptiontable.hex()
-    yield f"{code.co_argcount} {code.co_posonlyargcount} {code.co_kwonlyargcount} {code.co_flags & TAKES}"
-    yield " ".join(code.co_varnames[code.co_posonlyargcount : code.co_argcount + code.co_kwonlyargcount])
-    yield " ".join(code.co_names)
-    for constant in code.co_consts:
-        yield code_digest(constant) if isinstance(constant, CodeType) else hash_of(constant)

@@ -10,7 +10,7 @@ hashing whole modules (an edited comment would be an edited query).
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, MutableMapping, MutableSequence, MutableSet
 from dataclasses import fields, is_dataclass
 from datetime import date, time, timedelta, tzinfo
 from decimal import Decimal
@@ -21,12 +21,20 @@ from functools import _lru_cache_wrapper, cached_property, lru_cache, partial, p
 from itertools import chain
 from operator import attrgetter, itemgetter, methodcaller
 from re import Pattern
-from types import BuiltinFunctionType, CodeType, FunctionType, MappingProxyType, MethodType, ModuleType
+from types import (
+    BuiltinFunctionType,
+    CodeType,
+    FunctionType,
+    GetSetDescriptorType,
+    MappingProxyType,
+    MemberDescriptorType,
+    MethodType,
+    ModuleType,
+)
 from typing import Any, NamedTuple
 
 from reliable_rx.imports import imported, is_own_module
 from reliable_rx.plain_reads import plain_reads
-from reliable_rx.query import Node, Query, parameters
 from reliable_rx.symbols import empty, named
 
 ATOMS = frozenset((int, float, complex, str, bytes, bool, type(None), range, type(...)))
@@ -34,6 +42,7 @@ FIXED = (date, time, timedelta, tzinfo, Decimal, Fraction, Pattern, Enum)
 GETTERS = (attrgetter, itemgetter, methodcaller)
 CONTAINERS = frozenset((tuple, list, dict, set, frozenset))
 ITEMS_MAX, DEPTH_MAX, WRAPPERS_MAX, READERS_MAX = 1000, 5, 20, 100
+HEAP_TYPE = 1 << 9
 
 
 def is_own(value: Any) -> bool:
@@ -41,18 +50,44 @@ def is_own(value: Any) -> bool:
     if isinstance(value, ModuleType):
         return is_own_module(value.__name__)
     if isinstance(value, FunctionType):
-        return is_own_module(value.__globals__.get("__name__")) or is_around_own(value)
-    return isinstance(value, type) and is_own_module(value.__module__)
+        return is_own_code(value) or is_around_own(value)
+    return isinstance(value, type) and (is_own_module(value.__module__) or is_made(value))
+
+
+def is_own_code(function: FunctionType) -> bool:
+    """Whether the code of a function is the user's: of a module of theirs, or of a text that has no module."""
+    name = function.__globals__.get("__name__")
+    return is_own_module(name) if isinstance(name, str) else True
+
+
+def is_found(function: FunctionType) -> bool:
+    """Whether a library's function stands in its module under its name, so that its version says what it does."""
+    try:
+        return attrgetter(function.__qualname__)(sys.modules.get(function.__module__)) is function
+    except AttributeError:
+        return False
+
+
+def is_made(kind: type) -> bool:
+    """Whether a class only seems to be Python's own: `make_dataclass` and code without a module make such.
+
+    >>> is_made(int), is_made(FunctionType), is_made(type("Made", (), {"__module__": "types"}))
+    (False, False, True)
+    """
+    module, heap = kind.__module__, kind.__flags__ & HEAP_TYPE
+    if not heap or module not in ("builtins", "types"):
+        return False
+    return getattr(sys.modules[module], kind.__name__, None) is not kind
 
 
 def is_around_own(function: FunctionType) -> bool:
     """Whether a library's function stands before one of the user's: a decorator made it, or `singledispatch`."""
-    if is_own_module(function.__globals__.get("__name__")) or not (hasattr(function, "__wrapped__")):
+    if is_own_code(function) or not hasattr(function, "__wrapped__"):
         return False
     at: Any = function
     for _ in range(WRAPPERS_MAX):
         at = getattr(at, "__wrapped__", None)
-        if isinstance(at, FunctionType) and is_own_module(at.__globals__.get("__name__")):
+        if isinstance(at, FunctionType) and is_own_code(at):
             return True
     return False
 
@@ -229,9 +264,7 @@ def is_flat(value: Any) -> bool:
     (True, False, False)
     """
     kind = type(value)
-    if kind is dict:
-        return is_still(tuple(value)) and is_still(tuple(value.values()))
-    return kind in CONTAINERS and is_still(tuple(value))
+    return kind in CONTAINERS and all(map(is_still, chain(value, value.values() if kind is dict else ())))
 
 
 def is_still(value: Any, depth: int = 0) -> bool:
@@ -260,79 +293,45 @@ def assigned(code: CodeType) -> frozenset[str]:
     return frozenset(names).union(*(assigned(each) for each in code.co_consts if isinstance(each, CodeType)))
 
 
-def attributes_of(function: FunctionType) -> Iterator[tuple[str, Any]]:
-    """Yield what was set on a function, and is not set by itself."""
-    for name, value in vars(function).items():
-        if not name.startswith("__") and name not in assigned(function.__code__):
+GIVEN = frozenset(("registry", "dispatch", "register", "_clear_cache", "cache_parameters"))
+"""What `functools` sets on the functions that it makes."""
+
+
+def attributes_of(function: Any) -> Iterator[tuple[str, Any]]:
+    """Yield what was set on a function, or a cache of one, and is not set by itself."""
+    plain, own = plain_function(function), frozenset[str]()
+    if isinstance(plain, FunctionType):
+        own = assigned(plain.__code__)
+    for name, value in sorted(vars(function).items()):
+        if not name.startswith("__") and name not in own and name not in GIVEN:
             yield name, value
 
 
 def is_named_only(value: Any) -> bool:
-    """Whether a callable of a library is known by its name: an instance that took the name of a function is not."""
-    return (
-        hasattr(value, "__qualname__")
-        and not is_own(type(value))
-        and "__qualname__" not in getattr(value, "__dict__", {})
-    )
+    """Whether a callable of a library is known by its name: one that took the name of a function or class is not.
+
+    >>> is_named_only(len), is_named_only(str.upper), is_named_only(list[int])
+    (True, True, False)
+    """
+    kind = type(value)
+    return not is_own(kind) and any("__qualname__" in vars(each) for each in kind.__mro__)
+
+
+MUTABLE = (list, dict, set, bytearray, MutableSequence, MutableMapping, MutableSet)
 
 
 def is_mutable(value: Any) -> bool:
     """Whether a constant may be another one later although it is the same object."""
-    kind = type(value)
-    if kind in (list, dict, set):
+    if isinstance(value, MUTABLE):
         return True
     return isinstance(value, tuple) and any(is_mutable(each) for each in value)
 
 
-def by_name(node: Any) -> set[str]:
-    """Name what a plan reaches of the user's that goes by name into a store: classes, and data that is no constant."""
-    known: dict[int, Any] = {}
-    names = set[str]()
-    waiting = [node]
-    while waiting:
-        at = waiting.pop()
-        if id(at) in known:
-            continue
-        known[id(at)] = at
-        waiting.extend(_within(at))
-        if isinstance(at, type) and is_own(at):
-            names.add(f"{at.__module__}.{at.__qualname__}")
-        elif isinstance(at, FunctionType) and is_own(at):
-            names.update(f"{each.space.get('__name__')}.{each.key}" for each in found(at) if _is_data(at, each))
-    return names
-
-
-def _is_data(function: FunctionType, at: Found) -> bool:
-    value = at.value
-    is_held = isinstance(value, tuple(CONTAINERS)) or not (
-        hasattr(value, "__qualname__") or isinstance(value, ModuleType)
-    )
-    return is_held and not isinstance(value, Query) and not is_constant_of(function, at.key, plain_function(value))
-
-
-def _within(value: Any) -> Iterator[Any]:
-    """Yield what *value* holds of queries, functions and classes of the user's."""
-    if isinstance(value, Node):
-        yield from (*parameters(value.op).values(), *value.inputs)
-    elif isinstance(value, Query):
-        yield value.node
-    elif isinstance(value, FunctionType) and is_own(value):
-        yield from (*given(value), *(each for _, each in dispatched(value)), *(each for _, each in reached(value)))
-    elif isinstance(value, type) and is_own(value):
-        yield from (*value.__bases__, type(value), *(each for _, each in methods(value)))
-    elif isinstance(value, partial):
-        yield from (value.func, *value.args, *value.keywords.values())
-    elif type(value) in CONTAINERS:
-        yield from (*value, *value.values()) if isinstance(value, dict) else value
-    elif isinstance(value, MethodType):
-        yield from (value.__func__, value.__self__)
-    elif is_own(type(value)):
-        yield type(value)
-
-
 def plain_function(value: Any) -> Any:
     """Return the function that a cache stands before, or *value* itself."""
-    return value.__wrapped__ if isinstance(value, _lru_cache_wrapper) else value
+    while isinstance(value, _lru_cache_wrapper):
+        value = value.__wrapped__
+    return value
 
 
 def given(function: FunctionType) -> list[Any]:
@@ -349,10 +348,30 @@ def contents(function: FunctionType) -> list[Any]:
 def methods(kind: type) -> Iterator[tuple[str, Any]]:
     """Yield the functions, classes and data that a class of the user's has itself, by name."""
     for name, value in sorted(vars(kind).items()):
-        if name.startswith("__") and not isinstance(value, (FunctionType, staticmethod, classmethod)):
-            continue
-        for each in parts_of_method(value):
-            yield name, plain_function(each)
+        if not isinstance(value, UNTOLD) and (not name.startswith("__") or _is_given(name, value)):
+            for each in parts_of_method(value):
+                yield name, plain_function(each)
+
+
+MADE = frozenset((
+    "__module__", "__qualname__", "__name__", "__doc__", "__annotations__", "__slots__", "__parameters__",
+    "__firstlineno__", "__static_attributes__", "__abstractmethods__", "__type_params__", "__protocol_attrs__",
+    "__slotnames__", "__non_callable_proto_members__", "__callable_proto_members_only__", "__dataclass_params__",
+))  # fmt: skip
+"""What Python itself puts into a class, and says where it stands or what is known anyway."""
+UNTOLD = (MemberDescriptorType, GetSetDescriptorType, type(vars(Iterable)["_abc_impl"]))
+"""Slots, and the registry of an abstract class."""
+METHODS = (
+    FunctionType, staticmethod, classmethod, property, cached_property, partial, partialmethod, singledispatchmethod,
+    _lru_cache_wrapper,
+)  # fmt: skip
+
+
+def _is_given(name: str, value: Any) -> bool:
+    """Whether a class has something under a special name that its author gave it."""
+    if name in MADE or name.startswith("__pydantic"):  # where addresses are
+        return False
+    return isinstance(value, METHODS) or is_own(type(value)) or is_constant(value)
 
 
 def parts_of_method(value: Any) -> Iterable[Any]:

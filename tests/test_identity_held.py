@@ -19,7 +19,7 @@ from checkpoint import MemoryStore
 from checkpoint.by_value import encode_query
 from checkpoint.codec import decode
 from hosting import ListSource, QueryEvaluator
-from reliable_rx import identity
+from reliable_rx import text
 from reliable_rx.errors import QueryRefused
 
 
@@ -312,6 +312,6 @@ def test_a_graph_is_written_once() -> None:
 
 def test_what_reaches_too_much_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     """There is a limit, beyond which a query has no name, rather than that of another one."""
-    monkeypatch.setattr(identity, "PLACES_MAX", 1000)
+    monkeypatch.setattr(text, "PLACES_MAX", 1000)
     with pytest.raises(QueryRefused, match="reaches over 1,000 objects"):
         _ = query(closing([[n] for n in range(1000)])).content_hash

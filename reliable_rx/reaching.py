@@ -1,0 +1,80 @@
+"""What functions and classes reach by name, written so that it tells an edit, and does not tell what they change."""
+
+from __future__ import annotations
+
+from functools import partial
+from types import FunctionType, ModuleType
+from typing import Any
+
+from reliable_rx.changing import asked_for
+from reliable_rx.held import held
+from reliable_rx.reach import attributes, contents, found, is_made, is_own, methods, names_of, plain_function
+from reliable_rx.text import GIVEN, NAMED, Text
+
+
+class Reaching(Text):
+    """A text of what some code reaches: other code as it is met, data when it is known what all of it changes."""
+
+    def reach(self, root: FunctionType | type) -> None:
+        """Write what *root* reaches by name in the user's modules."""
+        if isinstance(root, type):
+            self._within_class(root)
+            return
+        names, space = names_of(root), root.__globals__
+        self.changes.note(root)
+        for each in found(root):
+            self._reached(*each)
+        for name in asked_for(root):
+            self._reached(name, space[name], space, name)
+        for value in (each for each in contents(root) if isinstance(each, ModuleType) and is_own(each)):
+            for each in attributes(value.__name__, value, names, 0):
+                self.fixed = False
+                self._reached(*each)
+
+    def _reached(self, path: str, raw: Any, space: dict[str, Any], key: str) -> None:
+        self.resolved.append((space, key, raw))
+        if isinstance(plain_function(raw), (FunctionType, type)):
+            self.parts.append(path)
+            self.put(raw, NAMED)
+        else:
+            self._later.append(partial(self._data, path, raw, space, key))
+
+    def _data(self, path: str, value: Any, space: dict[str, Any], key: str) -> None:
+        """Write data under a name, unless they may change while they are used."""
+        self.parts.append(path)
+        if self.changes.rebinds(path, key, value):
+            self.parts.append(f"{space.get('__name__')}:")
+        elif self.changes.alters(key, value):
+            self._put_class(type(value))
+        else:
+            self.told.append((path, key, value))
+            self.put(value, NAMED)
+
+    def _within_class(self, kind: type) -> None:
+        self.parts.extend(each.__qualname__ for each in kind.__mro__)
+        self._all(each for each in (*kind.__bases__, type(kind)) if is_own(each))
+        for name, each in methods(kind):
+            if isinstance(each, (FunctionType, type)):
+                self.parts.append(f"{name}: {type(vars(kind)[name]).__name__}")
+                self.put(each, GIVEN if is_made(kind) else NAMED)
+        self._later.append(partial(self._attributes, kind))
+
+    def _attributes(self, value: Any) -> None:
+        """Write the data of a class, or of an object that is named, that the code at hand names and does not set."""
+        is_class = isinstance(value, type)
+        for name, each in sorted(methods(value) if is_class else held(value).items(), key=_name):
+            if not is_class and not self.changes.wants(name):
+                self.skipped.add(name)
+            elif not self.changes.changes(None, name, each):
+                self.told.append((None, name, each))
+                self.parts.append(name)
+                self.put(each, NAMED)
+
+    def _put_class(self, kind: type) -> None:
+        self.parts.append(f"{kind.__module__}.{kind.__qualname__}")
+        if is_own(kind):
+            self.put(kind)
+
+
+def _name(item: tuple[str, Any]) -> str:
+    return item[0]

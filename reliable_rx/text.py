@@ -1,0 +1,129 @@
+"""A text by which a query is known: a list of parts, in which all that holds something else is written once.
+
+It is written in the order in which it is met, and told by its number thereafter, so that depth, rings and sharing cost
+nothing.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from functools import _lru_cache_wrapper, partial
+from re import Pattern
+from types import CodeType, FunctionType
+from typing import Any
+from weakref import ref
+
+from reliable_rx.changing import Changes
+from reliable_rx.code_digest import code_digest, digest_of
+from reliable_rx.errors import QueryRefused
+from reliable_rx.reach import ATOMS, FIXED, attributes_of, is_own, plain_function
+
+PLACES_MAX = 1_000_000
+FIRST_MAX = 10_000
+BYTES_MAX = 1000
+GIVEN, NAMED, WITHIN = range(3)
+"""How a value was met: it was given, a function names it, or a library's object that is named holds it."""
+
+
+class Text:
+    """Parts, and what is still to be written."""
+
+    def __init__(self, changes: Changes, places_max: int = 0) -> None:
+        self.parts: list[str] = []
+        self.places_max = places_max or PLACES_MAX
+        self.changes = changes
+        self.fixed = True
+        """Whether what is written cannot become another text while all names mean the same."""
+        self.resolved: list[tuple[dict[str, Any], str, Any]] = []
+        """Where names were resolved: namespace, name, and what was found there."""
+        self.told: list[tuple[str | None, str, Any]] = []
+        """What was written since no code changes it."""
+        self.skipped = set[str]()
+        """The attributes that were not written since no code reads them."""
+        self._places: dict[int, int] = {}
+        self._kept: list[Any] = []  # what is known by its id must stay alive
+        self._waiting: deque[tuple[Any, int]] = deque()
+        self._later: deque[Callable[[], None]] = deque()
+
+    def write_all(self) -> None:
+        """Write what is waiting, and all that comes of it."""
+        while self._waiting or self._later:
+            if self._waiting:
+                self._write(*self._waiting.popleft())
+            else:  # by now it is known which attributes are wanted, and what is set
+                self._later.popleft()()
+
+    def _write(self, value: Any, met: int) -> None:
+        raise NotImplementedError
+
+    def is_settled(self, changes: Changes) -> bool:
+        """Whether nothing would be written in another way, now that all code is known."""
+        if any(changes.wants(name) for name in self.skipped):
+            return False
+        return not any(changes.changes(*each) for each in self.told)
+
+    def know(self, root: Any) -> None:
+        """Give *root* a number: it is written here, whatever refers to it."""
+        self._places[id(root)] = len(self._places)
+
+    def put(self, value: Any, met: int = GIVEN) -> None:
+        """Write *value*: an atom at once, all else by its number. What a function names may be the world's."""
+        kind = type(value)
+        if kind is int:
+            self.parts.append(f"int:{value:x}")
+        elif kind is Pattern:  # its text is cut
+            self.parts.append(f"pattern:{value.flags}:{value.pattern!r}")
+        elif kind is bytes and len(value) > BYTES_MAX:
+            self.parts.append(f"bytes:{digest_of(value)}")
+        elif kind in ATOMS or (isinstance(value, FIXED) and not is_own(kind)):
+            self.parts.append(f"{kind.__qualname__}:{value!r}")
+        elif kind is CodeType:
+            self.parts.append(f"code:{code_digest(value)}")
+        else:
+            if kind is _lru_cache_wrapper and not any(attributes_of(value)):
+                value = plain_function(value)
+            self._put_place(value, met)
+
+    def _put_place(self, value: Any, met: int) -> None:
+        key = id(value) if met == GIVEN or (isinstance(value, (type, FunctionType)) and is_own(value)) else -id(value)
+        place = self._places.get(key)
+        if place is None:
+            place = self._places[key] = len(self._places)
+            self._kept.append(value)
+            self._waiting.append((value, met))
+            if place >= self.places_max:
+                what = f"what a function holds reaches over {self.places_max:,} objects"
+                raise QueryRefused(f"{what}; give it plain data, or a file's name", path="/")
+        self.parts.append(f"#{place}")
+
+    def _all(self, values: Any, met: int = GIVEN) -> None:
+        for each in values:
+            self.put(each, met)
+
+
+class First:
+    """Digests of what may change while it is used, as it was when it was met first, for as long as it lives."""
+
+    def __init__(self) -> None:
+        self.known: dict[int, tuple[Callable[[], Any], int, str]] = {}
+
+    def get(self, value: Any, size: int) -> str | None:
+        there = self.known.get(id(value))
+        return there[2] if there is not None and there[0]() is value and there[1] == size else None
+
+    def put(self, value: Any, size: int, text: str) -> None:
+        if len(self.known) >= FIRST_MAX:
+            self.known.clear()
+        try:
+            alive: Callable[[], Any] = ref(value)
+        except TypeError:
+            alive = partial(_same, value)
+        self.known[id(value)] = (alive, size, text)
+
+
+def _same(value: Any) -> Any:
+    return value
+
+
+FIRST = First()
