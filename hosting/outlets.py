@@ -179,6 +179,11 @@ class Outlets:
         return next((writer.trouble for writer in self.all if writer.trouble is not None), None)
 
     @property
+    def lacks_some(self) -> bool:
+        """Whether a sink that has failed has not got all of its stream."""
+        return any(each.failure is not None and each.flushed < self._stream(each.stream).next_id for each in self.all)
+
+    @property
     def has_unflushed(self) -> bool:
         """Whether a sink was given what it has not been asked to make durable."""
         return any(writer.has_unflushed for writer in self.all)

@@ -17,10 +17,11 @@ from hosting.cli.mend import NEVER_FULL
 from hosting.cli.terminal import say
 from hosting.cli.wording import BadUsage, log_nothing, plural
 from hosting.cycles import there_are
-from hosting.partitioned.failures import inside
+from hosting.failure_summary import own
+from hosting.partitioned.failures import worst_of
 from hosting.partitioned.places import Place
 from hosting.partitioned.sections import Section, sections_of
-from hosting.partitioned.tending import bury, find_dead, heal
+from hosting.partitioned.tending import bury, find_dead, heal, owe
 from hosting.partitioned.words import Lease, MemberId
 from hosting.standing import COMPLETED, FAILED
 
@@ -80,7 +81,10 @@ def restart_in(found: Found, section: Section, place: Place, store: Store, query
         before = evaluator.query(query).error
         evaluator.restart(query)
         evaluator.checkpoint(full=True)
-        heal(found.opened.registry, found.name, place.partition, f"query {query!r}", inside(evaluator.incidents))
+        registry, partition = found.opened.registry, place.partition
+        heal(registry, found.name, partition, f"query {query!r}", worst_of(own(evaluator.incidents.open())))
+        if section.sinks:
+            owe(registry, found.name, partition)
         after = evaluator.query(query)
     if after.status == COMPLETED:
         return f"it had failed with {before}; it has completed at once, since the partition has ended"

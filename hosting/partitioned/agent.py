@@ -56,7 +56,7 @@ class Held(Protocol):
     def commit(self, lease: Lease, positions: Mapping[Key, int]) -> None: ...
     def opened(self, lease: Lease) -> None: ...
     def closed(self, lease: Lease) -> None: ...
-    def ended(self, lease: Lease) -> None: ...
+    def ended(self, lease: Lease, *, unwritten: bool) -> None: ...
     def failed(self, lease: Lease, error: BaseException) -> None: ...
     def inside(self, lease: Lease, found: Failure | None) -> None: ...
     def fenced(self, lease: Lease) -> None: ...
@@ -94,6 +94,7 @@ class Agent:
         self._store: Store | None = None
         self._busy_at = self._tell_at = self._well_at = 0.0
         self._inside: Failure | None = None
+        self._has_told = False
         self._phase: Callable[[], float | None] = self._open
 
     def __repr__(self) -> str:
@@ -236,10 +237,10 @@ class Agent:
         return self._wait(evaluator)
 
     def _tell_inside(self, evaluator: QueryEvaluator) -> None:
-        """Have the group know what fails in the evaluator, when that has changed."""
+        """Have the group know what fails in the evaluator, when that has changed, or is said by this agent first."""
         found = inside(evaluator.incidents)
-        if found != self._inside:
-            self._inside = found
+        if found != self._inside or not self._has_told:
+            self._inside, self._has_told = found, True
             self.held.inside(self.lease, found)
 
     def _check_store(self, evaluator: QueryEvaluator) -> None:
@@ -316,13 +317,14 @@ class Agent:
         self.held.closed(self.lease)
 
     def _end(self, evaluator: QueryEvaluator) -> float:
-        """The partition has been read to its end: it never opens again."""
+        """The partition has been read to its end: it never opens again, unless a failed sink lacks something."""
         evaluator.checkpoint()
         self._note(evaluator)
+        unwritten = evaluator.outlets.lacks_some
         self._let_go()
         self.held.commit(self.lease, self.positions)
         probe("agent.committed")
-        self.held.ended(self.lease)
+        self.held.ended(self.lease, unwritten=unwritten)
         return DONE
 
     def _stop(self) -> float:

@@ -1,6 +1,7 @@
 """One lease at work on a node: what is granted, what its agent is to do, and when it is really over.
 
     WAIT --open--> OPEN --asked back--> CLOSING --committed--> CLOSED          the end committed --> TERMINATED
+                                                                         but a sink lacks something --> UNWRITTEN
       any of them --not mine any more, fenced, failed--> CLOSED, without a commit
 
 Pure: it says what to do (`Do`), and its host tells it what has happened. A channel has one epoch for life: a newer
@@ -99,10 +100,11 @@ class Channel:
         """The last commit was taken, everything has stopped."""
         self._over(Status.CLOSED)
 
-    def ended(self) -> None:
-        """The partition was read to its end, the end was committed, everything has stopped."""
+    def ended(self, *, unwritten: bool = False) -> None:
+        """The partition was read to its end, the end was committed, everything has stopped; *unwritten*: not all of
+        it is in its sinks."""
         if self.status in (Status.OPEN, Status.CLOSING):
-            self._over(Status.TERMINATED)
+            self._over(Status.UNWRITTEN if unwritten else Status.TERMINATED)
         else:
             self.stopped()
 

@@ -1,6 +1,7 @@
 """Who has which partition of a group: a pure state machine that any node may run.
 
-Partitions walk WAIT -> OPEN -> CLOSING -> WAIT, or end TERMINATED; every OPEN has the epoch after the last one. The
+Partitions walk WAIT -> OPEN -> CLOSING -> WAIT, or end TERMINATED; every OPEN has the epoch after the last one. One
+that has ended while a sink of it lacks something walks once more for each member that joins and may own it. The
 machine only ever *asks* an owner to close; a partition is given to somebody else when its owner has said that it is
 closed, or was silent for too long. Then the owner may still be running, and the epoch keeps what it does from counting.
 
@@ -39,7 +40,7 @@ FAILURES_MAX = 1_000
 """Of so many partitions that nobody has a document says what failed in them."""
 AVOIDED_AFTER = 3
 """So often in a row a member fails to run a partition before it is given to one that may be able to."""
-_OVER = {Status.CLOSED: Status.WAIT, Status.TERMINATED: Status.TERMINATED}
+_OVER = {Status.CLOSED: Status.WAIT, Status.TERMINATED: Status.TERMINATED, Status.UNWRITTEN: Status.TERMINATED}
 _NOBODY = MemberId("")
 
 
@@ -149,7 +150,7 @@ class Coordinator:
         """Whether everything that must come before *partition* has been read to its end."""
         shard = self.group.shards[partition]
         before = [*shard.parents, *(() if shard.base else self._base(partition.source))]
-        return all(hold.status is Status.TERMINATED for each in before if (hold := self.group.holds.get(each)))
+        return all(hold.was_read for each in before if (hold := self.group.holds.get(each)))
 
     def _base(self, source: str) -> Iterator[Partition]:
         return (each for each, shard in self.group.shards.items() if shard.base and each.source == source)
@@ -175,8 +176,15 @@ class Coordinator:
             group.target.update({each: member for each, owner in group.target.items() if owner == before})
             self._remove(before)
         group.former.pop(seat.name, None)
+        self._reopen(group.members[member].member(member))
         self._happened(stale=True)
         return member
+
+    def _reopen(self, member: Member) -> None:
+        """Have what has ended with a sink that lacks something tried once more: it may be mended by now."""
+        for partition, hold in self.group.holds.items():
+            if hold.unwritten and hold.status is Status.TERMINATED and member.may_own(partition):
+                hold.status = Status.WAIT
 
     def _holder(self, instance: str | None) -> MemberId | None:
         seats = self.group.members.items()
@@ -193,6 +201,8 @@ class Coordinator:
             self._change_catalog(seat, beat.catalog)
         for partition, (epoch, status) in beat.holds.items():
             if status in _OVER and self.guards(Lease(partition, member, epoch)):
+                if _OVER[status] is Status.TERMINATED:
+                    self.group.holds[partition].unwritten = status is Status.UNWRITTEN
                 self._release(partition, status=_OVER[status], failure=beat.failing.get(partition))
             elif status is Status.OPEN and self.guards(Lease(partition, member, epoch)):
                 self.group.holds[partition].failure = None  # what fails in it now the beat says

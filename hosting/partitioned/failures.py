@@ -10,10 +10,10 @@ one bad one fails for ever while the others move).
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 
-from hosting.incidents import Incidents
+from hosting.incidents import Incident, Incidents
 from hosting.partitioned.words import Failure, Partition
 from reliable_rx.interrupts import let_through
 
@@ -127,7 +127,12 @@ def inside(incidents: Incidents) -> Failure | None:
     >>> inside(found)
     Failure(count=0, message="sink 'orders': the disk is full", warning=True)
     """
-    found = sorted(incidents.open(), key=lambda each: each.level != "error")
+    return worst_of(incidents.open())
+
+
+def worst_of(incidents: Iterable[Incident]) -> Failure | None:
+    """Return the worst of *incidents*, for the group to see; None: there are none."""
+    found = sorted(incidents, key=lambda each: each.level != "error")
     if not found:
         return None
     more = f" (and {len(found) - 1:,} more)" if len(found) > 1 else ""

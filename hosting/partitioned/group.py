@@ -18,7 +18,7 @@ from hosting.partitioned.words import Epoch, Failure, Member, MemberId, Partitio
 from reliable_rx.errors import CheckpointRefused
 
 T = TypeVar("T")
-FORMAT = 4
+FORMAT = 5
 FORMER_MAX = 20
 """How many nodes that have left are remembered by what failed on them."""
 _NEVER = Epoch(0)
@@ -64,12 +64,21 @@ class Seat:
 
 @dataclass(slots=True)
 class Hold:
-    """The coordinator's side of one partition. *failure* is what its last owner said when it let it go."""
+    """The coordinator's side of one partition. *failure* is what its last owner said when it let it go.
+
+    *unwritten*: it was read to its end, but a sink lacks something, for which it is opened again by nodes that start.
+    """
 
     status: Status = Status.WAIT
     owner: MemberId | None = None
     epoch: Epoch = _NEVER
     failure: Failure | None = None
+    unwritten: bool = False
+
+    @property
+    def was_read(self) -> bool:
+        """Whether it has been read to its end, so that what follows it may be opened."""
+        return self.status is Status.TERMINATED or self.unwritten
 
 
 @dataclass(slots=True)
@@ -152,7 +161,10 @@ class Group:
                 parents = [_pair(each) for each in shard.parents] if shard.parents else ()
                 listed.append((place, parents, shard.base, shard.room, shard.weight))
         failure = () if hold.failure is None else _failure_row(hold.failure)
-        return [partition.source, partition.name, hold.status.value, hold.owner, hold.epoch, target, listed, *failure]
+        left = int(hold.unwritten)
+        return [
+            partition.source, partition.name, hold.status.value, hold.owner, hold.epoch, target, listed, left, *failure
+        ]  # fmt: skip
 
 
 def _seat_row(seat: Seat) -> dict[str, Any]:
@@ -243,9 +255,10 @@ def _group(found: dict[str, Any]) -> Group:
     group.members = {MemberId(name): _seat(row) for name, row in found["members"].items()}
     group.former = dict(found["former"])
     catalogs: list[dict[Partition, Shard]] = [{} for _ in found["catalogs"]]
-    for source, name, status, owner, epoch, target, listed, *failure in found["partitions"]:
+    for source, name, status, owner, epoch, target, listed, left, *failure in found["partitions"]:
         partition = Partition(source, name)
-        group.holds[partition] = Hold(Status(status), owner, Epoch(epoch), Failure(*failure) if failure else None)
+        failed = Failure(*failure) if failure else None
+        group.holds[partition] = Hold(Status(status), owner, Epoch(epoch), failed, bool(left))
         if target is not None:
             group.target[partition] = target
         for place, *shard in listed:

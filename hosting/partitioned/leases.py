@@ -127,14 +127,14 @@ class Leases:
         """It was given back in order."""
         self._over(self.membership.closed, lease)
 
-    def ended(self, lease: Lease) -> None:
-        """Its partition was read to the end, which is committed."""
-        self._over(self._end_well, lease)
+    def ended(self, lease: Lease, *, unwritten: bool) -> None:
+        """Its partition was read to the end, which is committed; *unwritten*: not all of it is in its sinks."""
+        self._over(lambda each: self._end_well(each, unwritten=unwritten), lease)
         if lease.partition not in self.broken:
             self.incidents.resolve("partition", str(lease.partition), now="was read to its end")
 
-    def _end_well(self, lease: Lease) -> list[Action]:
-        actions = self.membership.ended(lease, time.monotonic())
+    def _end_well(self, lease: Lease, *, unwritten: bool) -> list[Action]:
+        actions = self.membership.ended(lease, time.monotonic(), unwritten=unwritten)
         if not self.membership.failures.failing({lease.partition}):
             self.broken.pop(lease.partition, None)
         return actions

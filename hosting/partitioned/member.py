@@ -167,11 +167,11 @@ class Membership:
         """It has taken its last commit and stopped."""
         return self._tell(lease, Channel.closed)
 
-    def ended(self, lease: Lease, now: float) -> list[Action]:
+    def ended(self, lease: Lease, now: float, *, unwritten: bool = False) -> list[Action]:
         """It has committed the end of its partition and stopped: what kept it from running before is over."""
-        actions = self._tell(lease, Channel.ended)
+        actions = self._tell(lease, lambda channel: channel.ended(unwritten=unwritten))
         channel = self.channels.get(lease.partition)
-        if channel is not None and channel.lease == lease and channel.status is Status.TERMINATED:
+        if channel is not None and channel.lease == lease and channel.status in (Status.TERMINATED, Status.UNWRITTEN):
             self.failures.ended(lease.partition, now=now)
         return actions
 

@@ -170,7 +170,8 @@ class Node:
 
     def _all_ended(self) -> bool:
         holds = self._shared.group().holds
-        return bool(holds) and all(each.status is Status.TERMINATED for each in holds.values())
+        has_joined = self._membership.id is not None  # by which what has ended may be opened again
+        return has_joined and bool(holds) and all(each.status is Status.TERMINATED for each in holds.values())
 
     def _over(self) -> bool:
         with self._leases.lock:

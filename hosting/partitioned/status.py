@@ -205,6 +205,8 @@ def _why(group: Group, partition: Partition, hold: Hold) -> Iterator[str]:
         yield _waits_for(group, partition)
     elif hold.status in (Status.OPEN, Status.CLOSING):
         yield from _moves(group, partition, hold)
+    if hold.status is Status.TERMINATED and hold.unwritten:
+        yield "a sink lacks something: the next node that starts opens it again"
     if hold.status is not Status.TERMINATED:
         yield from _fails(group, partition, hold)
     elif hold.failure is not None:
@@ -274,7 +276,7 @@ def _unfinished(group: Group, partition: Partition) -> Iterator[Partition]:
         return
     base = (each for each, other in group.shards.items() if other.base and each.source == partition.source)
     for each in dict.fromkeys([*shard.parents, *(() if shard.base else base)]):
-        if each in group.holds and group.holds[each].status is not Status.TERMINATED:
+        if each in group.holds and not group.holds[each].was_read:
             yield each
 
 

@@ -69,7 +69,7 @@ def reopen(registry: Registry, name: str, partitions: Iterable[Partition]) -> li
     def act(group: Group) -> list[Partition]:
         ended = [each for each in sorted(wanted & group.holds.keys()) if group.holds[each].status is Status.TERMINATED]
         for each in ended:
-            group.holds[each].status = Status.WAIT
+            group.holds[each].status, group.holds[each].unwritten = Status.WAIT, False
         return ended
 
     return _change(registry, name, act)
@@ -82,7 +82,21 @@ def heal(registry: Registry, name: str, partition: Partition, what: str, left: F
         hold = group.holds[partition]
         if hold.failure is None or what not in hold.failure.message:
             return []
-        hold.failure = left
+        is_owed = hold.unwritten and left is None
+        hold.failure = Failure(0, "a sink has failed, and is tried by the next node that starts") if is_owed else left
+        return [partition]
+
+    _change(registry, name, act)
+
+
+def owe(registry: Registry, name: str, partition: Partition) -> None:
+    """Have a partition that had been read to its end opened again by the next node, for its sinks lack something."""
+
+    def act(group: Group) -> list[Partition]:
+        hold = group.holds[partition]
+        if hold.status is not Status.TERMINATED or hold.unwritten:
+            return []
+        hold.unwritten = True
         return [partition]
 
     _change(registry, name, act)

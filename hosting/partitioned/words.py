@@ -134,7 +134,11 @@ class Status(Enum):
     ``CLOSING``             asked its owner to give it back     stopped fetching, commits what it has
     ``CLOSED``              (is never in this status)           committed and stopped: it may move
     ``TERMINATED``          seen its end committed              committed its end: it never opens again
+    ``UNWRITTEN``           (is never in this status)           committed its end, but a sink lacks some
     ======================  ==================================  =======================================
+
+    A partition that was told to be ``UNWRITTEN`` is ``TERMINATED`` until a node starts that may have it: then it waits
+    to be opened once more.
     """
 
     WAIT = "wait"
@@ -142,6 +146,7 @@ class Status(Enum):
     CLOSING = "closing"
     CLOSED = "closed"
     TERMINATED = "terminated"
+    UNWRITTEN = "unwritten"
 
 
 Assignment = Mapping[Partition, MemberId]
