@@ -10,6 +10,7 @@ import pytest
 import reliable_rx as rx
 from checkpoint import MemoryStore, SqliteStore
 from hosting import ListSource, QueryEvaluator
+from reliable_rx.errors import TooLate
 from reliable_rx.testing.faults import ProcessDied, arm, raise_
 
 POINTS = (
@@ -79,7 +80,7 @@ def test_a_kill_leaves_it_as_it_was_or_as_it_is_to_be(point: str, act: str, tmp_
         evaluator = hosted(store, values)
         drain(evaluator)
         evaluator.checkpoint()
-        with arm(point, raise_(ProcessDied())), pytest.raises(ProcessDied):
+        with arm(point, raise_(ProcessDied())), pytest.raises((ProcessDied, TooLate)):
             getattr(evaluator, act)("q")
             evaluator.checkpoint(full=True)
     with SqliteStore(tmp_path) as store:
