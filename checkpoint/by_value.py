@@ -22,7 +22,8 @@ import cloudpickle.cloudpickle as dynamic
 
 from checkpoint import stored_functions, stored_imports
 from checkpoint.code import CodePickler, wrapped
-from reliable_rx.imports import imported, stored_as
+from checkpoint.held_objects import HELD_MAX, Held, held_in, may_be_held, put_ahead
+from reliable_rx.imports import imported, is_own_module, stored_as
 from reliable_rx.query import Query
 from reliable_rx.reach import (
     attribute,
@@ -61,26 +62,54 @@ def _by_name(value: Any) -> bytes:
 
 def _encoded(value: Any) -> bytes:
     names: dict[str, dict[str, None]] = {}
+    ahead: dict[int, Held] = {}
     while True:
         stream, known = io.BytesIO(), sum(map(len, names.values()))
-        pickler = _ByValue(stream, names)
+        pickler = _ByValue(stream, names, ahead)
+        for each in ahead.values():
+            pickler.dump(each.value)
+            put_ahead(stream, each, pickler.memo.copy()[id(each.value)][0])
         pickler.dump(value)
-        if sum(map(len, names.values())) == known or not pickler.views:
-            return wrapped(stream.getvalue()) if pickler.holds_code else stream.getvalue()
+        found = pickler.found()
+        if not found and (sum(map(len, names.values())) == known or not pickler.views):
+            break
+        if found:
+            ahead = _parts_first({**ahead, **found}, names)
+    data = stream.getvalue()
+    return wrapped(data) if pickler.holds_code else data
+
+
+def _parts_first(ahead: dict[int, Held], names: dict[str, dict[str, None]]) -> dict[int, Held]:
+    """Put what another one holds before that one."""
+    if not 1 < len(ahead) <= HELD_MAX:
+        return ahead
+    within: dict[int, int] = {}
+    for each, held in ahead.items():
+        pickler = _ByValue(io.BytesIO(), names, {})
+        pickler.dump(held.value)
+        within[each] = len(ahead.keys() & pickler.memo.copy().keys())
+    return dict(sorted(ahead.items(), key=lambda item: within[item[0]]))
 
 
 class _ByValue(CodePickler):
     """Pickles functions of the user's modules by value, and what they name."""
 
-    def __init__(self, stream: io.BytesIO, names: dict[str, dict[str, None]]) -> None:
+    def __init__(self, stream: io.BytesIO, names: dict[str, dict[str, None]], ahead: dict[int, Held]) -> None:
         super().__init__(stream, 5)
+        self.ahead = ahead
+        """Objects that modules hold under a name, by id; the stream has them already."""
+        self.holds_objects = False
+        """Whether it is worth while to look for such objects."""
+        self.modules: set[str] = set()
+        self.by_name: dict[int, Held] = {}
+        """What functions name that goes by name."""
         self.names = names
         """What is wanted of each module of the user's, which is known once all functions have been seen."""
         self.views: dict[str, ModuleView] = {}
         self.holds_code = False
 
     def reducer_override(self, obj: Any) -> Any:
-        kind = type(obj)
+        kind: Any = type(obj)
         if kind is FunctionType:
             return self._function(obj) if is_own(obj) else self._named(obj)
         if kind is CodeType or obj is marshal.loads:
@@ -90,7 +119,22 @@ class _ByValue(CodePickler):
             return obj.reduced(self.names[obj.module.__name__])
         if kind is _lru_cache_wrapper and (is_own(obj.__wrapped__) or not hasattr(obj, "__qualname__")):
             return stored_functions.cache(obj)
-        return self._named(obj) if issubclass(kind, (type, BaseException)) else NotImplemented
+        if issubclass(kind, type):
+            self.modules.add(obj.__module__)
+            return self._named(obj)
+        if not self.holds_objects:
+            self.holds_objects = may_be_held(kind)
+        return self._named(obj) if issubclass(kind, BaseException) else NotImplemented
+
+    def found(self) -> dict[int, Held]:
+        """Return the objects that were pickled and that a module holds under a name, without those that are ahead."""
+        if not self.holds_objects and not self.by_name:
+            return {}
+        memo = self.memo.copy()
+        modules = {name: sys.modules.get(name) for name in sorted(self.modules) if is_own_module(name)}
+        spaces = {name: vars(module) for name, module in modules.items() if module is not None}
+        found = {**held_in(memo, spaces), **{each: held for each, held in self.by_name.items() if each in memo}}
+        return {each: held for each, held in found.items() if each not in self.ahead}
 
     def _named(self, obj: Any) -> Any:
         """Return how *obj* is pickled that is not the user's function: by its name, if that leads there."""
@@ -107,6 +151,7 @@ class _ByValue(CodePickler):
                 self.holds_code = True
                 return stored_functions.choice(function, among)
         self.holds_code = True
+        self.modules.add(str(function.__globals__.get("__name__")))
         _, arguments, (state, slots), *_ = self._dynamic_function_reduce(function)
         slots["__annotations__"] = {}
         if beside := stored_functions.beside(function):
@@ -137,11 +182,15 @@ class _ByValue(CodePickler):
             return self._view(value, function) if is_own(value) else value
         if module == "__main__" or not hasattr(sys.modules.get(module), name) or isinstance(value, (*_CODE, Query)):
             return value
-        return value if is_constant_of(function, name, value) else Global(module, name)
+        if id(value) in self.ahead or is_constant_of(function, name, value):
+            return value
+        self.by_name[id(value)] = Held(module, name, value)
+        return Global(module, name)
 
     def _view(self, module: ModuleType, function: FunctionType) -> Any:
         """Return *module* with the functions and constants of today that *function* wants of it."""
         name = module.__name__
+        self.modules.add(name)
         names = self.names.setdefault(name, {})
         for each in names_of(function):
             value = attribute(module, each)
@@ -149,7 +198,7 @@ class _ByValue(CodePickler):
                 self._view(value, function)
                 names[each] = None
             elif (isinstance(value, _CODE) and not isinstance(value, type) and is_own(plain_function(value))) or (
-                value is not None and is_constant_of(function, each, value)
+                value is not None and (id(value) in self.ahead or is_constant_of(function, each, value))
             ):
                 names[each] = None
         if not names:

@@ -372,7 +372,7 @@ f = make(Rate())""",
     "a function that was run": "SPACE = {}\nexec('def f(x): return [y * 2 for y in [x]]', SPACE)\nf = SPACE['f']",
     "a zone": "import datetime, zoneinfo\nZ = zoneinfo.ZoneInfo('UTC')\ndef f(x, z=Z): return z is Z",
 }
-IDIOMS = {**OF_ITSELF, **MODULE, **CODE, **USUAL}
+IDIOMS = {**SAME, **OF_ITSELF, **MODULE, **CODE, **USUAL}
 INPUTS: tuple[Any, ...] = (1, 2, 0, -1, "a", None, {"x": 1})
 SENTINELS = """MISSING = object()
 def is_missing(value): return value is MISSING

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import importlib
 import os
 import pickle
 import pickletools
@@ -14,10 +15,12 @@ from typing import Any
 
 import pytest
 from lanes import left_to_commits
-from stored_idioms import CODE, IDIOMS, plant
+from stored_idioms import CODE, IDIOMS, SAME, USUAL, plant
 from test_interpreters import HERE, interpreters, links
 
+import reliable_rx as rx
 from checkpoint import code
+from checkpoint.by_value import encode_query
 from checkpoint.codec import decode
 
 __all__ = ["links"]
@@ -54,12 +57,63 @@ def loaded(planted: Path, request: pytest.FixtureRequest) -> dict[str, str]:
     return found
 
 
+@pytest.fixture(scope="module")
+def away(planted: Path) -> dict[str, str]:
+    found: dict[str, str] = ast.literal_eval(process("read", str(planted), "stored", "away"))
+    return found
+
+
 @pytest.mark.parametrize("idiom", IDIOMS)
 def test_what_is_loaded_does_what_was_stored(
     stored: dict[str, tuple[bytes, str]], loaded: dict[str, str], idiom: str
 ) -> None:
     """In a process of its own, also before the module is imported, a loaded function gives what the stored one gave."""
     assert loaded[idiom] == stored[idiom][1]
+
+
+@pytest.mark.parametrize("idiom", [*SAME, *CODE, *USUAL])
+def test_what_is_loaded_without_its_module_is_the_same_or_is_not_loaded(
+    stored: dict[str, tuple[bytes, str]], away: dict[str, str], idiom: str
+) -> None:
+    """Where a module cannot be imported, the copies of its objects stand for them, or the query does not load."""
+    assert away[idiom].startswith("ModuleNotFoundError") or away[idiom] == stored[idiom][1]
+
+
+HOLDING = """
+class Config:
+    def __init__(self, rate, missing): self.rate, self.missing = rate, missing
+MISSING = object()
+OTHER = Config(1, MISSING)
+CONFIG = Config(@, MISSING)
+def f(x, config=CONFIG, missing=MISSING, other=OTHER):
+    assert config is CONFIG and missing is MISSING and config.missing is MISSING and other is OTHER
+    return x * config.rate
+"""
+
+
+@pytest.mark.parametrize("now", [2, 3, 0], ids=["the same", "edited", "gone"])
+def test_an_object_that_was_edited_is_what_it_was(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, now: int) -> None:
+    """What a module holds today stands for what was stored if it is the same; else the copy does, everywhere."""
+    monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.setattr(sys, "dont_write_bytecode", True)
+
+    def load(text: str) -> Any:
+        (tmp_path / "idiom_held.py").write_text(text)
+        sys.modules.pop("idiom_held", None)
+        importlib.invalidate_caches()
+        return importlib.import_module("idiom_held")
+
+    try:
+        plan: Any = rx.source("n").map(load(HOLDING.replace("@", "2")).f)
+        data = encode_query(plan.node)
+        module = load(HOLDING.replace("@", str(now)) if now else "class Config: pass")
+        f = decode(data).op.mapper
+        assert f(5) == 10
+        assert [f.__defaults__[1] is getattr(module, "MISSING", None)] == [now > 0]
+        assert [f.__defaults__[0] is getattr(module, "CONFIG", None)] == [now == 2]
+        assert f.__defaults__[0].missing is f.__defaults__[1]
+    finally:
+        sys.modules.pop("idiom_held", None)
 
 
 def made_in(data: bytes) -> Iterator[str]:

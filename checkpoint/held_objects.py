@@ -1,0 +1,87 @@
+"""Objects that a module of the user's holds under a name, and that a stored query also holds by value.
+
+``def get(row, key, default=MISSING)`` compares its default with a global: stored apart, the two would be two objects.
+So such an object is stored ahead of the query, with its name. What a store gives back is the object that has the name
+now, if that one is the same by its content, and else the copy of its day; whatever the query holds of it is that one.
+It is replaced where the pickle remembers it, hence wherever it is met, also in the containers that pickle asks nobody
+about. Rejected: always the object of today (an edit would reach a replay), always the copy (the classes of the module,
+which go by name, compare with theirs), `persistent_id` (asked for every number and text).
+"""
+
+from __future__ import annotations
+
+import importlib
+import io
+import pickle
+import struct
+from functools import lru_cache, partial
+from types import BuiltinFunctionType, CellType, CodeType, FunctionType, MethodType, ModuleType
+from typing import Any, NamedTuple
+
+from reliable_rx.identity import hash_of
+from reliable_rx.imports import OURS
+from reliable_rx.interrupts import let_through
+from reliable_rx.reach import ATOMS, CONTAINERS, FIXED, is_constant
+
+_NEVER = (type, FunctionType, MethodType, BuiltinFunctionType, ModuleType, CellType, CodeType, *FIXED)
+HELD_MAX = 100
+"""More than these are stored as they come, without looking which of them holds which."""
+
+
+class Held(NamedTuple):
+    """An object under a name of a module."""
+
+    module: str
+    name: str
+    value: Any
+
+
+@lru_cache(maxsize=4096)
+def may_be_held(kind: Any) -> bool:
+    """Whether an object of a class may be told from its copies: neither an atom, nor code, nor a part of a plan."""
+    top = kind.__module__.partition(".")[0]
+    return kind not in ATOMS and not issubclass(kind, _NEVER) and top not in OURS and top != "reactivex"
+
+
+def held_in(memo: dict[int, tuple[int, Any]], spaces: dict[str, dict[str, Any]]) -> dict[int, Held]:
+    """Return those of the objects in the memo of a pickler that a namespace has under a name, by id."""
+    return {
+        id(value): Held(module, name, value)
+        for module, space in spaces.items()
+        for name, value in list(space.items())
+        if id(value) in memo and memo[id(value)][1] is value and _is_one(value)
+    }
+
+
+def _is_one(value: Any) -> bool:
+    kind: Any = type(value)
+    if kind in CONTAINERS or kind is partial:
+        return not is_constant(value)
+    return may_be_held(kind)
+
+
+def put_ahead(stream: io.BytesIO, held: Held, place: int) -> None:
+    """Let what *stream* has pickled last, which is *held*, be left to those that refer to its *place* in the memo.
+
+    By then it is what `of_today` returns: the end of the pickle becomes a step that goes on with this.
+    """
+    number = struct.pack("<I", place)
+    called = b"".join(map(_text, (__name__, of_today.__name__))) + pickle.STACK_GLOBAL
+    arguments = _text(held.module) + _text(held.name) + pickle.LONG_BINGET + number + pickle.TUPLE3
+    stream.seek(-len(pickle.STOP), io.SEEK_CUR)
+    stream.write(pickle.POP + called + arguments + pickle.REDUCE + pickle.LONG_BINPUT + number + pickle.POP)
+
+
+def _text(value: str) -> bytes:
+    data = value.encode("utf-8", "surrogatepass")
+    return pickle.BINUNICODE + struct.pack("<I", len(data)) + data
+
+
+def of_today(module: str, name: str, copy: Any) -> Any:
+    """Return what *module* has under *name*, if it is what *copy* is, and else *copy*."""
+    try:
+        there = getattr(importlib.import_module(module), name)
+        return there if type(there) is type(copy) and hash_of(there) == hash_of(copy) else copy
+    except BaseException as raised:  # a module that is gone, or an object whose content cannot be told
+        let_through(raised)
+        return copy
