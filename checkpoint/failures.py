@@ -1,8 +1,8 @@
 """From what the disk and SQLite raise to what a caller can act on.
 
 An operational error (full, read-only, I/O error) means that nothing was promised: `StoreUnavailable`. A database that
-SQLite calls malformed is not what was written: `CheckpointRefused`. A value that is larger than a row may be is
-`LimitExceeded`: to try again is no use. Everything else is a bug and passes.
+SQLite calls malformed, or that has lost a table, is not what was written: `CheckpointRefused`. A value that is larger
+than a row may be is `LimitExceeded`: to try again is no use. Everything else is a bug and passes.
 """
 
 from __future__ import annotations
@@ -29,6 +29,8 @@ def unavailable(where: str) -> Iterator[None]:
     except ReliableRxError:
         raise
     except (sqlite3.OperationalError, OSError) as error:
+        if str(error).startswith("no such table"):
+            raise _damaged(where, error) from error
         message = f"{where}: {error}; nothing is lost, go on when the disk is well again"
         raise StoreUnavailable(message, where=where) from error
     except (sqlite3.DataError, OverflowError) as error:
@@ -37,7 +39,12 @@ def unavailable(where: str) -> Iterator[None]:
         # Subclasses are SQL of ours that is wrong; the class itself is what SQLite says of a damaged file.
         if type(error) is not sqlite3.DatabaseError:
             raise
-        raise CheckpointRefused(f"{where}: {error}", what=str(error), where=where) from error
+        raise _damaged(where, error) from error
+
+
+def _damaged(where: str, error: Exception) -> CheckpointRefused:
+    message = f"{where}: {error}; it has not what was written to it: restore all its files together (its -wal too)"
+    return CheckpointRefused(message, what=str(error), where=where)
 
 
 def fits(payload: bytes) -> bool:

@@ -18,7 +18,14 @@ from hosting.cli.whereabouts import is_store, what_is_there
 from hosting.cli.wording import BadUsage, plural
 from hosting.partitioned.group import Group
 from hosting.partitioned.keys import Key, key_of
-from hosting.partitioned.opening import Opened, is_on_a_server, lease_authority, open_group, open_offsets
+from hosting.partitioned.opening import (
+    Opened,
+    groups_with_stores,
+    is_on_a_server,
+    lease_authority,
+    open_group,
+    open_offsets,
+)
 from hosting.partitioned.sections import listing_of, sections_of
 from hosting.partitioned.tending import bury, find_dead, look
 from hosting.positions import bounds_of
@@ -106,7 +113,7 @@ def group_names(where: str) -> list[str]:
     if is_on_a_server(where):
         return _names_in(where, sql)
     with unavailable(where), closing(sqlite3.connect(Path(where) / "registry.sqlite")) as database:
-        return [name for (name,) in database.execute(sql)]
+        return [name for (name,) in database.execute(sql)] or groups_with_stores(where)
 
 
 def _names_in(where: str, sql: str) -> list[str]:

@@ -14,7 +14,7 @@ from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
 from typing import NamedTuple, Protocol
-from urllib.parse import quote
+from urllib.parse import quote, unquote
 
 from checkpoint.files import make_directory
 from checkpoint.offsets.postgres import PostgresOffsets
@@ -28,7 +28,7 @@ from hosting.partitioned.places import PartitionStores
 from hosting.partitioned.postgres_registry import PostgresRegistry
 from hosting.partitioned.postgres_stores import PostgresStores
 from hosting.partitioned.registry import Registry
-from hosting.partitioned.sqlite_registry import SqliteRegistry
+from hosting.partitioned.sqlite_registry import SqliteRegistry, lost
 from reliable_rx.names import check_name
 
 ON_A_SERVER = ("postgresql://", "postgres://")
@@ -68,9 +68,12 @@ def open_group(where: str | Path, group: str) -> Opened:
     *Raises* what they raise: `CheckpointRefused`, `StoreUnavailable`; `ValueError` if *group* is no name.
     """
     group = check_name("group", group)
+    has_stores = not is_on_a_server(where) and _has_stores(Path(where), group)
     with ExitStack() as undo:
-        registry = _registry(where, group)
+        registry = _registry(where, group, make=not has_stores)
         undo.callback(registry.close)
+        if has_stores and registry.load()[1] is None:
+            raise lost(f"{where}/registry.sqlite", "it knows nothing of the group")
         offsets = open_offsets(where, lease_authority(registry, group))
         undo.callback(offsets.close)
         opened = Opened(registry, offsets, _stores(where, group))
@@ -83,11 +86,26 @@ def is_on_a_server(where: str | Path) -> bool:
     return str(where).startswith(ON_A_SERVER)
 
 
-def _registry(where: str | Path, group: str) -> Registry:
+def _registry(where: str | Path, group: str, *, make: bool = True) -> Registry:
     if is_on_a_server(where):
         return PostgresRegistry(str(where), group)
     make_directory(Path(where))
-    return SqliteRegistry(Path(where) / "registry.sqlite", group)
+    return SqliteRegistry(Path(where) / "registry.sqlite", group, make=make)
+
+
+def groups_with_stores(where: str | Path) -> list[str]:
+    """Name the groups of which stores are in the directory *where*."""
+    found = sorted(unquote(each.name) for each in (Path(where) / "partitions").glob("*"))
+    return [each for each in found if _has_stores(Path(where), each)]
+
+
+def _has_stores(where: Path, group: str) -> bool:
+    """Whether there are stores of partitions, which only a group makes that is in the registry."""
+    return any(each.name.isdecimal() for each in _folder(where, group).glob("*/*/*"))
+
+
+def _folder(where: str | Path, group: str) -> Path:
+    return Path(where) / "partitions" / quote(group, safe="")
 
 
 def open_offsets(where: str | Path, leases: Callable[[str, Named], Lease | None]) -> Offsets:
@@ -103,7 +121,7 @@ def open_offsets(where: str | Path, leases: Callable[[str, Named], Lease | None]
 def _stores(where: str | Path, group: str) -> PartitionStores:
     if is_on_a_server(where):
         return PostgresStores(str(where), group)
-    return FolderStores(Path(where) / "partitions" / quote(group, safe=""))
+    return FolderStores(_folder(where, group))
 
 
 def lease_authority(registry: Registry, group: str) -> Callable[[str, Named], Lease | None]:

@@ -32,14 +32,14 @@ _UPDATE = (
 
 
 class SqliteRegistry:
-    """The document *name* in the file *path*, which is made if need be; several groups may share a file.
+    """The document *name* in the file *path*, which is made if need be and *make*; several groups may share a file.
 
     *poll_s* is how soon a notice is seen by another process.
 
     *Raises* `CheckpointRefused` if the file is something else, `StoreUnavailable` if the disk fails.
     """
 
-    def __init__(self, path: str | Path, name: str, *, poll_s: float = 0.1) -> None:
+    def __init__(self, path: str | Path, name: str, *, poll_s: float = 0.1, make: bool = True) -> None:
         self._where, self._name, self._poll_s = str(path), name, poll_s
         self._lock = threading.Lock()
         self._subscribers = Subscribers()
@@ -48,7 +48,7 @@ class SqliteRegistry:
         self._ownership = Ownership(Path(path).parent)
         tell_of_forks(self)
         with unavailable(self._where):
-            self._connection: sqlite3.Connection | None = _connect(Path(path))
+            self._connection: sqlite3.Connection | None = _connect(Path(path), make=make)
         self._ownership.watch(*(f"{Path(path).name}{end}" for end in ("", "-wal")))
 
     def load(self) -> tuple[int, bytes | None]:
@@ -116,11 +116,21 @@ class SqliteRegistry:
         return self._connection
 
 
-def _connect(path: Path) -> sqlite3.Connection:
+def lost(path: str | Path, what: str) -> CheckpointRefused:
+    """Return the error for a registry without a group whose stores are there: with it their epochs are lost."""
+    remedy = "restore it with its -wal, or move the group's folder under `partitions` away to begin anew"
+    return CheckpointRefused(f"{path}: {what}, of which stores are here; {remedy}", what=what, where=str(path))
+
+
+def _connect(path: Path, *, make: bool) -> sqlite3.Connection:
+    if not make and not path.exists():
+        raise lost(path, "the registry of the group is gone")
     connection = sqlite3.connect(path, isolation_level=None, check_same_thread=False, timeout=_BUSY_TIMEOUT_S)
     try:
         connection.execute("PRAGMA trusted_schema = OFF")
         if not _ours(connection, path):
+            if not make:
+                raise lost(path, "the registry of the group is empty")
             _make(connection, path)
         connection.execute("PRAGMA synchronous = FULL")
         connection.execute("PRAGMA fullfsync = ON")

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import shutil
+import sqlite3
+from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 
 import pytest
+from cli_process import cli
 from postgres_server import PostgresServer
 
 from hosting.partitioned.assign.sticky import sticky
@@ -14,6 +18,7 @@ from hosting.partitioned.coordinator import Coordinator
 from hosting.partitioned.opening import open_group
 from hosting.partitioned.shared import Shared
 from hosting.partitioned.words import Epoch, Lease, Partition, Shard
+from reliable_rx.errors import CheckpointRefused
 
 JFK = Partition("flights", "JFK")
 
@@ -69,6 +74,44 @@ def test_only_the_holder_of_a_lease_commits(where: str) -> None:
             refusal = opened.offsets.commit(group, vector, {partition: (owner, epoch)})[partition]
             assert refusal is not None and refusal.reason == "fenced"
         assert opened.offsets.fetch("g") == {}
+
+
+DAMAGES: dict[str, Callable[[Path], object]] = {
+    "its file is gone": lambda path: path.unlink(),
+    "its file is empty": lambda path: path.write_bytes(b""),
+    "its newest pages are gone": lambda path: path.write_bytes(path.read_bytes()[:4096]),
+    "its document is gone": lambda path: changed(path, "DELETE FROM registry"),
+    "its table is gone": lambda path: changed(path, "DROP TABLE registry"),
+}
+
+
+def changed(path: Path, statement: str) -> None:
+    with closing(sqlite3.connect(path)) as database, database:
+        database.execute(statement)
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
+def test_a_registry_that_has_lost_its_group_is_not_made_anew(damage: str, tmp_path: Path) -> None:
+    """Where stores of the group are, its epochs are lost: opening is refused in words, and changes nothing."""
+    with closing(open_group(tmp_path, "g")) as opened:
+        lease = granted(Shared(opened.registry, Coordinator("g", sticky)))
+        opened.stores.open(lease).close()
+    path = tmp_path / "registry.sqlite"
+    for end in ("-wal", "-shm"):
+        Path(f"{path}{end}").unlink(missing_ok=True)
+    DAMAGES[damage](path)
+    before = path.read_bytes() if path.exists() else b""
+    for _ in range(2):
+        with pytest.raises(CheckpointRefused) as refused:
+            open_group(tmp_path, "g")
+        assert "disk is well" not in str(refused.value) and "restore" in str(refused.value)
+        assert not path.exists() or path.read_bytes() == before
+    for named in (["--group", "g"], []):
+        shown = cli("status", "--store", tmp_path, *named, cwd=tmp_path, code=1 if path.exists() else 2)
+        assert "disk is well" not in shown.stderr and ("restore" in shown.stderr or not path.exists())
+    shutil.rmtree(tmp_path / "partitions")
+    path.unlink(missing_ok=True)
+    open_group(tmp_path, "g").close()
 
 
 def test_a_group_without_a_name_is_refused(tmp_path: Path) -> None:
