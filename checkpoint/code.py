@@ -20,6 +20,7 @@ from typing import Any, NamedTuple
 import cloudpickle
 
 from checkpoint import stored_errors
+from checkpoint.held_objects import bare
 from reliable_rx.errors import CheckpointRefused
 
 FORMAT = 2
@@ -108,6 +109,8 @@ class CodePickler(cloudpickle.Pickler):  # type: ignore[misc]
     def reducer_override(self, obj: Any) -> Any:
         if issubclass(type(obj), BaseException):
             return stored_errors.reduced(obj)
+        if type(obj) is object:
+            return bare(obj)
         if isinstance(obj, type) and _is_of_script(obj):
             return NotImplemented  # by name, as plain pickle writes its instances: a copy would be another class
         return super().reducer_override(obj)

@@ -30,6 +30,7 @@ from typing import Any
 
 from checkpoint import stored_errors
 from checkpoint.code import encode_code
+from checkpoint.held_objects import bare
 from checkpoint.plain import shown
 from checkpoint.salvage import Unreadable, salvage
 from reliable_rx.interrupts import let_through
@@ -50,14 +51,14 @@ def _as_code(value: Any) -> Any:
     return value.__reduce_ex__(5)
 
 
-_OF_CODE: dict[type, Reducer] = {CodeType: _as_code, BuiltinFunctionType: _as_code}
+_OWN: dict[type, Reducer] = {CodeType: _as_code, BuiltinFunctionType: _as_code, object: bare}
 
 
 class _Reducers(dict[type, Reducer]):
     """How objects of each class are taken apart, by class."""
 
     def __missing__(self, kind: type) -> Reducer:
-        reducer = _OF_CODE.get(kind) or copyreg.dispatch_table.get(kind)
+        reducer = _OWN.get(kind) or copyreg.dispatch_table.get(kind)
         if reducer is None and issubclass(kind, BaseException):
             reducer = stored_errors.reduced
         elif reducer is None and issubclass(kind, type):

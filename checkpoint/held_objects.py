@@ -14,12 +14,14 @@ import importlib
 import io
 import pickle
 import struct
+import sys
+from collections.abc import Iterator
 from functools import lru_cache, partial
 from types import BuiltinFunctionType, CellType, CodeType, FunctionType, MethodType, ModuleType
 from typing import Any, NamedTuple
 
 from reliable_rx.identity import hash_of
-from reliable_rx.imports import OURS
+from reliable_rx.imports import OURS, is_own_module
 from reliable_rx.interrupts import let_through
 from reliable_rx.reach import ATOMS, CONTAINERS, FIXED, is_constant
 
@@ -85,3 +87,39 @@ def of_today(module: str, name: str, copy: Any) -> Any:
     except BaseException as raised:  # a module that is gone, or an object whose content cannot be told
         let_through(raised)
         return copy
+
+
+def bare(value: object) -> Any:
+    """Return how an `object()` is pickled, which is nothing but itself: by the name that a module has for it.
+
+    So a sentinel in a state (`scan(f, MISSING)`) is itself behind a restart. One without a name is stored as a new one.
+    """
+    module, name = _BARE.get(id(value), ("", ""))
+    if getattr(sys.modules.get(module), name, None) is not value:
+        found = next(_places_of(value), None)
+        if found is None:
+            return value.__reduce_ex__(5)
+        if len(_BARE) >= HELD_MAX:
+            _BARE.clear()
+        module, name = _BARE[id(value)] = found
+    return (bare_of, (module, name))
+
+
+_BARE: dict[int, tuple[str, str]] = {}
+
+
+def _places_of(value: object) -> Iterator[tuple[str, str]]:
+    for module, space in [(name, vars(each)) for name, each in list(sys.modules.items()) if is_own_module(name)]:
+        for name, each in list(space.items()):
+            if each is value:
+                yield module, name
+
+
+def bare_of(module: str, name: str) -> object:
+    """Return the `object()` that *module* has under *name*; a new one if it has none."""
+    try:
+        there = getattr(importlib.import_module(module), name)
+    except BaseException as raised:
+        let_through(raised)
+        return object()
+    return there if type(there) is object else object()

@@ -123,9 +123,9 @@ def test_each_interpreter_goes_on_after_a_clean_stop(app: App, alone: dict[str, 
 def test_an_upgrade_that_goes_well_is_no_incident(app: App) -> None:
     """It is one line in the log; what it gives up is an incident that names the queries, until the next start."""
     other = others()[0]
-    for gone, lasts in ((("without=functions",), False), ((), True)):
-        app.run(HERE, 4, "stop", *gone)
-        said = app.run(other, 8, "stop", *gone)
+    for gone, lasts in (("without=functions,rules", False), ("without=rules", True)):
+        app.run(HERE, 4, "stop", gone)
+        said = app.run(other, 8, "stop", gone)
         told = [each for each in said["incidents"] if each.startswith("recovery")]
         assert len(told) == lasts and all("'functions' was given up" in each for each in told)
         assert said["log"].count("went on from what was stored") == 1, said["log"]

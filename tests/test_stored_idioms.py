@@ -9,7 +9,7 @@ import pickle
 import pickletools
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -19,9 +19,10 @@ from stored_idioms import CODE, IDIOMS, SAME, USUAL, plant
 from test_interpreters import HERE, interpreters, links
 
 import reliable_rx as rx
-from checkpoint import code
+from checkpoint import MemoryStore, code
 from checkpoint.by_value import encode_query
 from checkpoint.codec import decode
+from hosting import ListSource, QueryEvaluator
 
 __all__ = ["links"]
 PROCESS = Path(__file__).parent / "stored_idioms.py"
@@ -114,6 +115,34 @@ def test_an_object_that_was_edited_is_what_it_was(tmp_path: Path, monkeypatch: p
         assert f.__defaults__[0].missing is f.__defaults__[1]
     finally:
         sys.modules.pop("idiom_held", None)
+
+
+UNSEEN = object()
+STATES: dict[str, tuple[Any, Callable[[Any, Any], Any], Callable[[Any], Any]]] = {
+    "bare": (UNSEEN, lambda a, x: a if x < 5 else (x if a is UNSEEN else -x), str),
+    "in a list": ([], lambda a, x: [UNSEEN], lambda a: a[0] is UNSEEN),
+    "with a function": ([], lambda a, x: [UNSEEN, lambda: UNSEEN], lambda a: a[0] is UNSEEN is a[1]()),
+}
+
+
+@pytest.mark.parametrize("cleanly", [True, False], ids=["stopped", "killed"])
+@pytest.mark.parametrize("state", STATES)
+def test_a_sentinel_in_a_state_is_itself(state: str, cleanly: bool) -> None:
+    """A seed that is a bare object is compared with its name at the first event, and so it is behind a restart."""
+    seed, step, shown = STATES[state]
+    numbers, store = [1, 2], MemoryStore()
+    for _ in range(2):
+        evaluator = QueryEvaluator(store, background=False)
+        evaluator.source("n", ListSource(numbers, follow=True))
+        evaluator.create("q", rx.source("n").scan(step, seed).map(lambda a: "unseen" if a is UNSEEN else shown(a)))
+        while evaluator.step():
+            pass
+        found = [value for part in evaluator.stream("q").read(0, 100) for value in part.values]
+        if cleanly:
+            evaluator.checkpoint()
+        evaluator.close()
+        numbers, store = [*numbers, 3, 5, 6], store.reopen()
+    assert found == (["unseen"] * 3 + ["5", "-6"] if state == "bare" else [True] * 5)
 
 
 def made_in(data: bytes) -> Iterator[str]:

@@ -29,7 +29,7 @@ K = TypeVar("K")
 
 def fresh(seed: Any) -> Any:
     """Return a seed that one instance may change without another seeing it."""
-    if seed is NotSet or is_constant(seed):
+    if seed is NotSet or type(seed) is object or is_constant(seed):  # a bare object is compared with its name
         return seed
     try:
         return copy.deepcopy(seed)

@@ -11,6 +11,7 @@ import json
 import os
 import sys
 from collections.abc import Collection
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -32,6 +33,32 @@ def add_second(total: int, pair: tuple[int, int]) -> int:
     return total + pair[1]
 
 
+class Rule:
+    """A rule out of a configuration, which is compiled once."""
+
+    def __init__(self, text: str) -> None:
+        self.code = compile(text, "<rule>", "eval")
+
+    def __call__(self, x: Any) -> Any:
+        return eval(self.code, {"x": x})
+
+
+class Odd(Exception):
+    """An error that holds code."""
+
+
+def odd(x: int) -> int:
+    if x == 5:
+        error = Odd("odd")
+        error.code = compile("[y for y in [x]]", "<rule>", "eval")  # type: ignore[attr-defined]
+        raise error
+    return x
+
+
+def last_rule(rule: Rule | None, x: int) -> Rule:
+    return Rule(f"[y * {x} for y in [x]][0]")
+
+
 def queries() -> dict[str, Any]:
     """Return one query for each way in which functions and states get into a store."""
     n: Any = rx.source("n")
@@ -45,6 +72,10 @@ def queries() -> dict[str, Any]:
         "inner": n.flat_map(lambda x: rx.source("n").take(2).map(lambda y: (x, y))).take(40),
         "pairs": n.pairwise().map(lambda p: [p[1], p[0]]),
         "functions": n.scan(lambda make, x: lambda y: y + x, None).map(lambda f: f(1)),
+        "ruled": n.map(Rule("[y * 2 for y in [x]][0]")).scan(lambda a, x: a + x, 0),
+        "evaluated": n.map(lambda x: {"x": x}).map(partial(eval, compile("[y * 2 for y in [x]][0]", "<rule>", "eval"))),
+        "rules": n.scan(last_rule, None).map(lambda rule: rule(2)),
+        "odd": n.map(odd),
         "failed": n.map(lambda x: 1 // (x - 5)),
         "skipping": n.map(lambda x: 7 // (x % 4)),
         "read": rx.source("scan").map(lambda x: -x),
@@ -65,6 +96,9 @@ def evaluator_of(store: str, count: int, *, undeclared: bool, without: Collectio
     timed = at.buffer_with_time(4.0).map(lambda b: [each["at"] for each in b])
     if "timed" not in without:
         evaluator.create("timed", timed, clock=event_time(lambda event: event["at"], lateness_s=2.0))
+    if "ruled_time" not in without:
+        clock = event_time(Rule("[y['at'] for y in [x]][0]"), lateness_s=1.0)
+        evaluator.create("ruled_time", at.map(lambda event: event["at"]), clock=clock)
     if undeclared:
         evaluator.start()
         if "made" not in evaluator.queries():
@@ -73,7 +107,7 @@ def evaluator_of(store: str, count: int, *, undeclared: bool, without: Collectio
 
 
 def held(evaluator: QueryEvaluator) -> dict[str, Any]:
-    names = [*queries(), "timed", "made"]
+    names = [*queries(), "timed", "ruled_time", "made"]
     found: dict[str, Any] = {}
     for name in names:
         try:
