@@ -9,9 +9,11 @@ from pathlib import Path
 
 import pytest
 from cli_process import cli, write
+from postgres_server import PostgresServer
 
-from checkpoint import SqliteStore
-from hosting import App, QueryEvaluator
+import reliable_rx as rx
+from checkpoint import PostgresStore, SqliteStore
+from hosting import App, ListSource, QueryEvaluator
 from hosting.app import Options
 from hosting.cli import main
 from hosting.cli.command import parser
@@ -210,3 +212,41 @@ def test_what_is_there_instead_of_a_store_is_said(
     more = {"tail": ["q"], "restart": ["q"], "dispose": ["q"]}.get(command, [])
     assert main(["status", "--store", where] if command == "status" else [command, where, *more]) == 2
     assert re.search(THERE[where], capsys.readouterr().err)
+
+
+def wanting_a_store() -> list[list[str]]:
+    """Return a call, but for the store's place, of every command that names a store by its first argument."""
+    found = []
+
+    def walk(each: argparse.ArgumentParser, words: list[str]) -> None:
+        for action in each._actions:
+            if isinstance(action, argparse._SubParsersAction):
+                for name, below in action.choices.items():
+                    walk(below, [*words, name])
+        positional = [action for action in each._actions if not action.option_strings]
+        if positional and positional[0].metavar == "STORE":
+            found.append([*words, "-", *("q" for _ in positional[1:])])
+
+    walk(parser(), [])
+    return found
+
+
+@pytest.mark.parametrize("words", wanting_a_store(), ids=" ".join)
+def test_a_command_for_folders_says_so_of_a_database(
+    words: list[str], postgres: PostgresServer, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It does not look for a folder of that name, and says what looks into a database; the store is left as it was."""
+    dsn = postgres.new_database()
+    with PostgresStore(dsn, "shop") as store, QueryEvaluator(store) as evaluator:
+        evaluator.source("n", ListSource({"a": [1]}))
+        evaluator.create("q", rx.source("n"))
+        evaluator.run()
+    try:
+        code = main([dsn if word == "-" else word for word in words])
+    except SystemExit as raised:
+        code = int(str(raised.code))
+    err = capsys.readouterr().err
+    assert code == 2 and "there is no folder" not in err and "nodes" not in err
+    assert "a store in a database is shown by `status`" in err
+    with PostgresStore.read_only(dsn, "shop") as reader:
+        assert len(reader.generations()) == 1

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from hosting.cli import group_commands, holders, inspect_store, mend, repair, run, tail
 from hosting.cli.terminal import StdoutClosed, complain, complain_of, flush, ready
-from hosting.cli.wording import BadUsage, extra_of
+from hosting.cli.wording import IN_A_DATABASE, BadUsage, extra_of
 from hosting.partitioned.opening import is_on_a_server
 from reliable_rx.errors import ReliableRxError, described
 
@@ -85,7 +85,7 @@ if TYPE_CHECKING:
 def folder(text: str) -> Path:
     """Read the folder of a store."""
     if is_on_a_server(text):
-        raise argparse.ArgumentTypeError("a folder is wanted; PostgresStore.read_only(...) looks into a database")
+        raise argparse.ArgumentTypeError(f"a folder is wanted; {IN_A_DATABASE}")
     return Path(text)
 
 
@@ -158,7 +158,7 @@ def add_store(commands: Commands) -> None:
         title="commands", metavar="COMMAND", required=True
     )
     each = command(on, "repair", "Say what keeps a store from starting and what can be done; ask, and do it.")
-    each.add_argument("store", type=Path, metavar="STORE", help=STORE_HELP)
+    each.add_argument("store", type=folder, metavar="STORE", help=STORE_HELP)
     each.add_argument(
         "--app", metavar="MODULE:APP", help="where sources, classes and functions come from; or the script"
     )

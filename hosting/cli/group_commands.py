@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from hosting.cli import mend
 from hosting.cli.store_status import is_store, store_status
-from hosting.cli.wording import BadUsage
+from hosting.cli.wording import IN_A_DATABASE, BadUsage
 from hosting.partitioned.opening import is_on_a_server
 from hosting.positions import Point, read_point
 
@@ -163,8 +163,11 @@ def restart(a: argparse.Namespace) -> int:
     """Run a query again: in a store, or in the partitions of a group."""
     if not is_on_a_server(a.store) and (a.group is None and not (Path(a.store) / "registry.sqlite").is_file()):
         return mend.restart(Path(a.store), a.query, app=a.app, yes=a.yes)
+    from hosting.cli.groups import store_in_database
     from hosting.cli.mend_group import restart as restart_in_group
 
+    if (name := store_in_database(a.store, a.group)) is not None:
+        raise BadUsage(f"{name} is the store of one program, and no group; {IN_A_DATABASE}")
     if a.app is None:
         raise BadUsage("say with --app MODULE:APP which app the nodes of the group run")
     return restart_in_group(a.store, a.query, group=a.group, app=a.app)
