@@ -13,7 +13,7 @@ from types import CodeType, FunctionType
 from typing import Any
 
 from reliable_rx.plain_reads import plain_reads
-from reliable_rx.reach import INITS, assigned, globals_of, is_flat, is_mutable, mutates, names_of
+from reliable_rx.reach import INITS, assigned, globals_of, is_flat, is_mutable, is_own, methods, mutates, names_of
 
 SHOWS = frozenset((
     "vars", "__dict__", "asdict", "astuple", "replace", "fields", "copy", "deepcopy", "dumps", "eval", "exec",
@@ -36,9 +36,39 @@ class Changes:
         self.assigned, self.stored = set[str](), set[str]()  # attributes and globals; globals only
         self.changed, self.beside, self.escaping = set[str](), set[str](), set[str]()
         self.mutates = False
+        self.methods: dict[FunctionType, set[str]] = {}
+        """Functions that are reached by way of a class, by their names there: what none names is not run."""
+        self._idle: dict[FunctionType, None] = {}
+        self._noted: dict[FunctionType, None] = {}
 
     def note(self, function: FunctionType) -> None:
-        """Note what *function* does; of what makes an object, only what it does to globals."""
+        """Note what *function* does, if it is no method that nothing names."""
+        if function not in self._noted:
+            self._idle[function] = None
+            self._wake()
+
+    def note_at_once(self, function: FunctionType) -> None:
+        """Note what *function* does, and what the methods do that it names."""
+        self._idle.pop(function, None)
+        if function not in self._noted:
+            self._noted[function] = None
+            self._note(function)
+        self._wake()
+
+    def _wake(self) -> None:
+        """Note what the methods do that are named by now."""
+        while named := [each for each in self._idle if self._is_named(each)]:
+            for function in named:
+                del self._idle[function]
+                self._noted[function] = None
+                self._note(function)
+
+    def _is_named(self, function: FunctionType) -> bool:
+        names = self.methods.get(function)
+        return names is None or self.shows or not self.wanted.isdisjoint(names)
+
+    def _note(self, function: FunctionType) -> None:
+        """Note what a function does; of what makes an object, only what it does to globals."""
         code = function.__code__
         names = frozenset(names_of(function))
         self.stored |= stored(code)
@@ -61,6 +91,10 @@ class Changes:
         for mine, its in zip(self._sets(), other._sets(), strict=True):
             mine |= its
         self.shows, self.mutates = self.shows or other.shows, self.mutates or other.mutates
+        self.methods.update(other.methods)
+        self._noted.update(other._noted)
+        self._idle.update((each, None) for each in other._idle if each not in self._noted)
+        self._wake()
 
     def _sets(self) -> tuple[set[str], ...]:
         return self.wanted, self.assigned, self.stored, self.changed, self.beside, self.escaping
@@ -85,7 +119,13 @@ class Changes:
             return False
         if name in self.changed or (self.mutates and name in self.escaping):
             return True
-        return name in self.beside and not is_flat(value)
+        return (name in self.beside and not is_flat(value)) or changes_itself(type(value))
+
+
+def changes_itself(kind: type) -> bool:
+    """Whether a container of the user's may change also where it is read, as one that fills what is missing."""
+    own = [each for base in kind.__mro__ if is_own(base) for _, each in methods(base)]
+    return any(isinstance(each, FunctionType) and each.__name__ not in INITS and mutates(each.__code__) for each in own)
 
 
 @lru_cache(maxsize=4096)

@@ -292,9 +292,12 @@ class Writing(Reaching):
         self.met_code = True
         if around:
             self.parts.append(f"{function.__globals__.get('__name__')}.{function.__code__.co_qualname}")
+            for each in given(function):  # what a library's decorator keeps, as a cache, may change
+                if type(each) not in (list, dict, set) or not self._once(each, Writing._items):
+                    self.put(each)
         else:
             self.parts.append(code_digest(function.__code__))
-        self._all(given(function))
+            self._all(given(function))
         if function.__dict__:
             self._all(attributes_of(function))
         if around:
@@ -365,11 +368,14 @@ def written(root: FunctionType | type, changes: Changes) -> Reach:
     """Write what *root* reaches, again if code that was met late changes what was written before."""
     while True:
         writing = Writing(inline=True, changes=changes)
+        if isinstance(root, FunctionType):
+            changes.note_at_once(root)
         if isinstance(root, type):  # a stored function is not the one that its class has
             writing.know(root)
         writing.reach(root)
         text = writing.digest()
         if writing.is_settled(changes):
+            writing.forget()
             return Reach((root, root.__globals__ if isinstance(root, FunctionType) else None), writing, text)
 
 

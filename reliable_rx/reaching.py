@@ -7,7 +7,7 @@ from types import FunctionType, ModuleType
 from typing import Any
 
 from reliable_rx.changing import asked_for
-from reliable_rx.held import held
+from reliable_rx.held import derives, held
 from reliable_rx.reach import attributes, contents, found, is_made, is_own, methods, names_of, plain_function
 from reliable_rx.text import GIVEN, NAMED, Text
 
@@ -54,6 +54,8 @@ class Reaching(Text):
         self.parts.extend(each.__qualname__ for each in kind.__mro__)
         self._all(each for each in (*kind.__bases__, type(kind)) if is_own(each))
         for name, each in methods(kind):
+            if isinstance(each, FunctionType) and not name.startswith("__") and not derives(kind):
+                self.changes.methods.setdefault(each, set()).add(name)
             if isinstance(each, (FunctionType, type)):
                 self.parts.append(f"{name}: {type(vars(kind)[name]).__name__}")
                 self.put(each, GIVEN if is_made(kind) else NAMED)

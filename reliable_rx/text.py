@@ -63,6 +63,10 @@ class Text:
             return False
         return not any(changes.changes(*each) for each in self.told)
 
+    def forget(self) -> None:
+        """Let go of what was written, once it is a digest."""
+        self.parts, self._places, self._kept = [], {}, []
+
     def know(self, root: Any) -> None:
         """Give *root* a number: it is written here, whatever refers to it."""
         self._places[id(root)] = len(self._places)

@@ -262,6 +262,38 @@ class Rate:
 QUERY = host(Rate.times)""",
 }
 BY_NAME = {
+    "a long table": """
+RATES = {each: each * @ for each in range(1500)}
+QUERY = host(lambda x: RATES[x])""",
+    "a deque": """
+import collections
+RATES = collections.deque([@])
+QUERY = host(lambda x: x * RATES[0])""",
+    "a path": """
+import pathlib
+PATH = pathlib.PurePath("@")
+QUERY = host(lambda x: x * int(PATH.name))""",
+    "a comparison": """
+RANK = functools.cmp_to_key(lambda a, b: (a - b) * (-1) ** @)
+QUERY = host(lambda x: x * min((2, 3), key=RANK))""",
+    "an attribute that is read by a text": """
+class Rate:
+    def __init__(self, by): self.by = by
+RATE = Rate(@)
+QUERY = host(lambda x: x * vars(RATE)["by"])""",
+    "an attribute that is set while the module is loaded": """
+class Rate:
+    def __init__(self): self.by, self.known = 1, {}
+    def with_by(self, by):
+        self.by = by
+        self.known["by"] = by
+        return self
+RATE = Rate().with_by(@)
+QUERY = host(lambda x: x * RATE.by * RATE.known["by"] // @)""",
+    "a subclass of a number": """
+class Rate(int): pass
+RATE = Rate(@)
+QUERY = host(lambda x: x * RATE)""",
     "a table in an object beside a cache": """
 class Rate:
     def __init__(self): self.rates, self.known = [@], {}
@@ -501,6 +533,108 @@ QUERY = host(f)""",
 @functools.singledispatch
 def f(x): return x * 2
 QUERY = host(f)""",
+    "a table that a called function fills": """
+RATES = {}
+def load():
+    if not RATES: RATES.update({each: 2 for each in range(20)})
+def f(x):
+    load()
+    return x * RATES[x]
+QUERY = host(f)""",
+    "a table that a function of another operator fills": """
+RATES = {}
+def load(x):
+    RATES[x] = 2
+    return x
+def f(x): return x * RATES[x]
+QUERY = n.map(load).map(f).scan(lambda a, x: a + x, 0)""",
+    "a list that is given to what fills it": """
+KNOWN = []
+def add(to, x): to.append(x)
+def f(x):
+    add(KNOWN, x)
+    return x * 2
+QUERY = host(f)""",
+    "a count in a called function": """
+CALLS = 0
+def count():
+    global CALLS
+    CALLS += 1
+def f(x):
+    count()
+    return x * 2 if CALLS else 0
+QUERY = host(f)""",
+    "a global that a called function makes": """
+RATES = None
+def load():
+    global RATES
+    if RATES is None: RATES = {"a": 2}
+def f(x):
+    load()
+    return x * RATES["a"]
+QUERY = host(f)""",
+    "a history": """
+import collections
+RECENT = collections.deque(maxlen=3)
+def f(x):
+    RECENT.append(x)
+    return x * 2
+QUERY = host(f)""",
+    "a counter of the library": """
+import collections
+SEEN = collections.Counter()
+def f(x):
+    SEEN[x] += 1
+    return x * 2
+QUERY = host(f)""",
+    "a table with defaults": """
+import collections
+KNOWN = collections.defaultdict(lambda: 2)
+NUMBERS = collections.defaultdict(int)
+def f(x): return x * KNOWN[x] + NUMBERS[x]
+QUERY = host(f)""",
+    "a generator of numbers": """
+import itertools, random
+NUMBERS, COUNT = random.Random(5), itertools.count()
+def f(x):
+    next(COUNT)
+    return x * 2 + 0 * NUMBERS.randrange(5)
+QUERY = host(f)""",
+    "an array": """
+import array
+LAST = array.array("i", [0])
+def f(x):
+    LAST[0] = x
+    return x * 2
+QUERY = host(f)""",
+    "a table of one's own class": """
+class Memo(dict):
+    def __missing__(self, x):
+        self[x] = x * 2
+        return self[x]
+MEMO = Memo()
+QUERY = host(lambda x: MEMO[x])""",
+    "a lock": """
+import threading
+LOCK = threading.Lock()
+def f(x):
+    with LOCK: return x * 2
+QUERY = host(f)""",
+    "a long table that is a cache": """
+CACHE = {each: -each * 2 for each in range(-2000, 0)}
+def f(x):
+    if x not in CACHE: CACHE[x] = x * 2
+    return CACHE[x]
+QUERY = host(f)""",
+    "a history in a class": """
+import collections
+class Rate:
+    recent = collections.deque(maxlen=3)
+    def times(self, x):
+        self.recent.append(x)
+        return x * 2
+RATE = Rate()
+QUERY = host(lambda x: RATE.times(x))""",
     "data that nothing reads": """
 import time
 class Rate:
