@@ -16,6 +16,7 @@ import weakref
 from typing import TYPE_CHECKING
 
 from hosting.sources.pushed import PushedReader
+from hosting.tracebacks import with_trace
 
 if TYPE_CHECKING:
     from hosting.evaluator import QueryEvaluator
@@ -76,8 +77,8 @@ class HangWatch:
             for key, each in found:
                 try:
                     self._look(key, each())
-                except Exception:
-                    LOG.warning("a loop could not be looked at", exc_info=True)
+                except Exception as error:
+                    LOG.warning("%s", with_trace("a loop could not be looked at", error))
 
     def _look(self, key: int, evaluator: QueryEvaluator | None) -> None:
         if evaluator is None:

@@ -26,6 +26,7 @@ from checkpoint.salvage import Unreadable, unreadable_in
 from hosting.holders import Patience, StreamHolders
 from hosting.sinks.text import error_text
 from hosting.stream import Stream
+from hosting.tracebacks import with_trace
 from hosting.turn import Output
 from reliable_rx.choices import OnError, check_choice
 from reliable_rx.errors import (
@@ -147,7 +148,7 @@ class SinkWriter:
         try:
             self.sink.close()
         except BaseException as error:
-            LOG.warning("sink %r did not close in order: %s", self.subject, told(tamed(error)), exc_info=True)
+            LOG.warning("%s", with_trace(f"sink {self.subject!r} did not close in order", tamed(error)))
 
     # -- writing
 

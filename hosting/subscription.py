@@ -18,6 +18,7 @@ from typing import Any, Protocol
 from checkpoint.stored_errors import trace_of
 from hosting.blame import blamed
 from hosting.consumers import Consumer, Delivering, Failing, Record, Resume, Resuming, Verdict, checked
+from hosting.tracebacks import with_trace
 from reliable_rx.arguments import plural
 from reliable_rx.errors import PositionUnavailable, StoreUnavailable, described
 from reliable_rx.reliable import Batch, DeadLetter, Reader, SequencedEnd, Source, Waking
@@ -352,7 +353,7 @@ class Subscription:
                 self.consumer.failed(error)
             except BaseException as raised:
                 failed = blamed(raised)
-                LOG.error("consumer %r failed while it was told that it had", self.name, exc_info=failed)
+                LOG.error("%s", with_trace(f"consumer {self.name!r} failed while it was told that it had", failed))
 
     def _close(self) -> None:
         reader, self._reader = self._reader, None

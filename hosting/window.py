@@ -19,6 +19,7 @@ from operator import attrgetter
 from typing import Any
 
 from hosting.pressure import Pressure, Weights
+from hosting.tracebacks import with_trace
 from hosting.turn import Output
 from reliable_rx.errors import PositionUnavailable, invariant
 from reliable_rx.interrupts import let_through
@@ -42,7 +43,7 @@ def stream_name(stream_of: Callable[[Any], str], value: Any, known: Container[st
         return found if type(found) is str and found in known else check_name("stream", found)
     except BaseException as raised:
         let_through(raised)
-        LOG.exception("`stream_of` failed: the value is put into the stream %r", UNKNOWN)
+        LOG.error("%s", with_trace(f"`stream_of` failed: the value is put into the stream {UNKNOWN!r}", raised))
         return UNKNOWN
 
 

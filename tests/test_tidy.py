@@ -125,6 +125,13 @@ def test_nothing_prints_but_the_command_line() -> None:
 
 
 @left_to_commits
+def test_no_traceback_goes_to_the_log_as_it_is() -> None:
+    """What an error holds is the user's, and not all of it can be written: `with_trace` makes it printable."""
+    raw = ("exc_info=", "LOG.exception(")
+    found = [f"{name_of(path)}: {each}" for path in LIBRARY for each in raw if each in path.read_text()]
+    assert not found
+
+
 def test_invariants_survive_optimisation() -> None:
     """The library has no ``assert`` statement, which ``python -O`` would remove: it calls ``invariant`` or raises."""
     wrong = [

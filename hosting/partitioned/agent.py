@@ -36,6 +36,7 @@ from hosting.partitioned.words import Failure, Lease, Partition
 from hosting.positions import Point
 from hosting.rewinding import rewind
 from hosting.starting import Start
+from hosting.tracebacks import with_trace
 from reliable_rx.errors import LeaseLost, ReliableRxError
 from reliable_rx.probes import probe
 
@@ -356,8 +357,8 @@ class Agent:
             try:
                 stop()
             except BaseException as error:
-                trace = is_unforeseen(error)
-                LOG.warning("%s did not stop in order: %s", self.lease.partition, in_a_line(error), exc_info=trace)
+                what = f"{self.lease.partition} did not stop in order: {in_a_line(error)}"
+                LOG.warning("%s", with_trace(what, error) if is_unforeseen(error) else what)
 
         return stopped
 

@@ -17,6 +17,8 @@ import time
 from collections import deque
 from collections.abc import Callable
 
+from hosting.tracebacks import with_trace
+
 DONE = -1.0
 """What a task returns that is over."""
 THREADS_MAX = 64
@@ -167,8 +169,8 @@ class Crew:
     def _run(self, task: Task) -> float | None:
         try:
             return task._step()
-        except BaseException:  # also SystemExit out of a user's function: the thread has other tasks to run
-            LOG.exception("a task of the crew has failed and is given up")
+        except BaseException as error:  # also SystemExit out of a user's function: the thread has other tasks to run
+            LOG.error("%s", with_trace("a task of the crew has failed and is given up", error))
             return DONE
 
     def _finish(self, task: Task, again: float | None) -> bool:

@@ -20,7 +20,8 @@ from typing import TYPE_CHECKING, Any
 from hosting.sources.kafka_ask import connected
 from hosting.sources.kafka_offsets import Offsets
 from hosting.sources.kafka_reader import KafkaReader
-from reliable_rx.errors import PositionUnavailable, ReliableRxError, SourceFailed
+from hosting.tracebacks import with_trace
+from reliable_rx.errors import PositionUnavailable, ReliableRxError, SourceFailed, described
 
 if TYPE_CHECKING:
     from confluent_kafka import Consumer, KafkaError, Message, TopicPartition
@@ -103,8 +104,8 @@ class Link:
                 self._press(consumer)
                 self._offsets.begin(consumer)
         except BaseException as error:
-            LOG.exception("the thread that polls topic %s has ended", self.topic)
-            message = f"topic {self.topic!r} is not polled any more: {type(error).__name__}: {error}; start again"
+            LOG.error("%s", with_trace(f"the thread that polls topic {self.topic} has ended", error))
+            message = f"topic {self.topic!r} is not polled any more: {described(error)}; start again"
             self._fail(list(self._readers.values()), SourceFailed(message, source=self.topic))
             with self._changed:
                 self._thread = None

@@ -21,6 +21,7 @@ from dataclasses import dataclass, replace
 from itertools import accumulate, takewhile
 from typing import Any, Protocol, runtime_checkable
 
+from hosting.tracebacks import with_trace
 from reliable_rx.interrupts import let_through
 from reliable_rx.reliable import Batch, Bounded, Findable, Growing, Listed, Reader, SequencedEnd, Source, Waking
 
@@ -170,7 +171,8 @@ class Sizes:
             let_through(raised)
             if not self._is_told:
                 self._is_told = True
-                LOG.exception("`bytes_of` failed: the value counts as large as it is when pickled; this is said once")
+                what = "`bytes_of` failed: the value counts as large as it is when pickled; this is said once"
+                LOG.error("%s", with_trace(what, raised))
             return pickled_bytes(value)
 
     def _sample(self, values: Sequence[Any]) -> Iterator[Any]:
