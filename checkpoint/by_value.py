@@ -117,7 +117,7 @@ class _ByValue(CodePickler):
             return NotImplemented
         if kind is ModuleView:
             return obj.reduced(self.names[obj.module.__name__])
-        if kind is _lru_cache_wrapper and (is_own(obj.__wrapped__) or not hasattr(obj, "__qualname__")):
+        if kind is _lru_cache_wrapper and _caches_own(obj):
             return stored_functions.cache(obj)
         if issubclass(kind, type):
             self.modules.add(obj.__module__)
@@ -204,6 +204,14 @@ class _ByValue(CodePickler):
         if not names:
             return module
         return self.views.setdefault(name, ModuleView(module, self))
+
+
+def _caches_own(cache: Any) -> bool:
+    """Whether a cache stands before something of the user's, or before what has no name to be found by."""
+    at = cache
+    while isinstance(at, _lru_cache_wrapper):
+        at = at.__wrapped__
+    return is_own(getattr(at, "__func__", at)) or not hasattr(cache, "__qualname__")
 
 
 def _is_dynamic(reduced: Any) -> bool:

@@ -18,6 +18,7 @@ from operator import attrgetter
 from typing import Any, NamedTuple
 
 import cloudpickle
+import cloudpickle.cloudpickle as dynamic
 
 from checkpoint import stored_errors
 from checkpoint.held_objects import bare
@@ -113,7 +114,15 @@ class CodePickler(cloudpickle.Pickler):  # type: ignore[misc]
             return bare(obj)
         if isinstance(obj, type) and _is_of_script(obj):
             return NotImplemented  # by name, as plain pickle writes its instances: a copy would be another class
-        return super().reducer_override(obj)
+        reduced = super().reducer_override(obj)
+        if isinstance(reduced, tuple) and reduced[0] is dynamic._make_skeleton_class:
+            return (reduced[0], tuple(_with_qualname(obj, each) for each in reduced[1]), *reduced[2:])
+        return reduced
+
+
+def _with_qualname(kind: type, argument: Any) -> Any:
+    """Add the qualified name, which a record shows in its `repr`, to the namespace that a class is made of."""
+    return {**argument, "__qualname__": "".join(kind.__qualname__)} if isinstance(argument, dict) else argument
 
 
 def _is_of_script(kind: type) -> bool:

@@ -320,6 +320,51 @@ def make():
     P = collections.namedtuple("P", "a b")
     return lambda x: P(x, 2)
 f = make()""",
+    "a data class made in a function": """
+def make():
+    @dataclass(frozen=True)
+    class P:
+        a: int
+        b: list[int] = field(default_factory=list)
+    return lambda x: (P(x), str(P), P.__name__, P.__annotations__)
+f = make()""",
+    "a class with slots made in a function": """
+def make():
+    class Base:
+        __slots__ = ("a",)
+        def __init__(self, a): self.a = a
+    class P(Base):
+        __slots__ = ()
+        @property
+        def b(self): return self.a, self.__class__.__qualname__
+        @classmethod
+        def of(cls, x): return cls(x)
+        @staticmethod
+        def same(x): return x
+    return lambda x: (P.of(P.same(x)).b, P.__mro__[1].__qualname__)
+f = make()""",
+    "a metaclass made in a function": """
+def make():
+    class Meta(type):
+        def __call__(cls, *args): return super().__call__(*args), cls.__qualname__
+    class P(metaclass=Meta):
+        def __init__(self, a): self.a = a
+    return lambda x: (P(x)[0].a, P(x)[1], type(P).__qualname__)
+f = make()""",
+    "an error made in a function": """
+def make():
+    class Odd(Exception):
+        def __str__(self): return "odd " + super().__str__()
+    def f(x): raise Odd(x)
+    return f
+f = make()""",
+    "a cache over a cache": """
+def make(): return functools.cache(functools.lru_cache(maxsize=3)(lambda x: [y * 2 for y in [x]]))
+f = make()""",
+    "a cache over a method": """
+class Rate:
+    def times(self, x): return [y * 2 for y in [x]]
+f = functools.cache(Rate().times)""",
     "an enum made in a function": """
 def make():
     class E(enum.Enum): A = 1
@@ -400,7 +445,7 @@ def _given(f: Any, value: Any) -> Any:
         return type(error).__name__, str(error)
 
 
-def written() -> dict[str, tuple[bytes, str]]:
+def written() -> dict[str, tuple[bytes, str, str]]:
     import reliable_rx as rx
     from checkpoint.by_value import encode_query
 
@@ -408,23 +453,26 @@ def written() -> dict[str, tuple[bytes, str]]:
     for number, name in enumerate(IDIOMS):
         f = importlib.import_module(f"idiom_{number}").f
         plan: Any = rx.source("n").map(f)
-        stored = encode_query(plan.node)
-        found[name] = (stored, behaviour(f))
+        stored, identity = encode_query(plan.node), plan.content_hash
+        found[name] = (stored, behaviour(f), identity)
     return found
 
 
-def read(stored: dict[str, tuple[bytes, str]], how: str) -> dict[str, str]:
-    """Load each, with its module *imported* before or not, and return what it gives."""
+def read(stored: dict[str, tuple[bytes, str, str]], how: str) -> dict[str, tuple[str, str]]:
+    """Load each, with its module *imported* before or not, and return what it gives, and its identity."""
     from checkpoint.codec import decode
+    from reliable_rx import Query
 
     found = {}
-    for number, (name, (data, _)) in enumerate(stored.items()):
+    for number, (name, (data, *_)) in enumerate(stored.items()):
         if how == "imported":
             importlib.import_module(f"idiom_{number}")
         try:
-            found[name] = behaviour(decode(data).op.mapper)
+            node = decode(data)
+            identity = Query(node).content_hash
+            found[name] = (behaviour(node.op.mapper), identity)
         except Exception as error:
-            found[name] = f"{type(error).__name__}: {error}"
+            found[name] = (f"{type(error).__name__}: {error}", "")
     return found
 
 

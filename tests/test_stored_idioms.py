@@ -29,6 +29,11 @@ PROCESS = Path(__file__).parent / "stored_idioms.py"
 MAKES_CODE = ("CodeType", "_make_function", "_make_skeleton_class", "_make_skeleton_enum", "marshal")
 
 
+Stored = dict[str, tuple[bytes, str, str]]
+"""By idiom: its bytes, what the function gives, and its identity."""
+Loaded = dict[str, tuple[str, str]]
+
+
 def process(*arguments: str, python: str = sys.executable, path: str = "") -> str:
     env = {**os.environ, "PYTHONPATH": path, "PYTHONDONTWRITEBYTECODE": "1"}
     command = [python, str(PROCESS), *arguments]
@@ -47,37 +52,36 @@ def planted(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def stored(planted: Path) -> dict[str, tuple[bytes, str]]:
-    found: dict[str, tuple[bytes, str]] = pickle.loads((planted / "stored").read_bytes())
+def stored(planted: Path) -> Stored:
+    found: Stored = pickle.loads((planted / "stored").read_bytes())
     return found
 
 
 @pytest.fixture(scope="module", params=["imported", "not imported"])
-def loaded(planted: Path, request: pytest.FixtureRequest) -> dict[str, str]:
-    found: dict[str, str] = ast.literal_eval(process("read", str(planted), "stored", request.param))
+def loaded(planted: Path, request: pytest.FixtureRequest) -> Loaded:
+    found: Loaded = ast.literal_eval(process("read", str(planted), "stored", request.param))
     return found
 
 
 @pytest.fixture(scope="module")
-def away(planted: Path) -> dict[str, str]:
-    found: dict[str, str] = ast.literal_eval(process("read", str(planted), "stored", "away"))
+def away(planted: Path) -> Loaded:
+    found: Loaded = ast.literal_eval(process("read", str(planted), "stored", "away"))
     return found
 
 
 @pytest.mark.parametrize("idiom", IDIOMS)
-def test_what_is_loaded_does_what_was_stored(
-    stored: dict[str, tuple[bytes, str]], loaded: dict[str, str], idiom: str
-) -> None:
-    """In a process of its own, also before the module is imported, a loaded function gives what the stored one gave."""
-    assert loaded[idiom] == stored[idiom][1]
+def test_what_is_loaded_does_what_was_stored(stored: Stored, loaded: Loaded, idiom: str) -> None:
+    """In a process of its own, also before the module is imported, a loaded function gives what the stored one gave,
+    and is told as the same."""
+    assert loaded[idiom] == stored[idiom][1:]
 
 
 @pytest.mark.parametrize("idiom", [*SAME, *CODE, *USUAL])
 def test_what_is_loaded_without_its_module_is_the_same_or_is_not_loaded(
-    stored: dict[str, tuple[bytes, str]], away: dict[str, str], idiom: str
+    stored: Stored, away: Loaded, idiom: str
 ) -> None:
     """Where a module cannot be imported, the copies of its objects stand for them, or the query does not load."""
-    assert away[idiom].startswith("ModuleNotFoundError") or away[idiom] == stored[idiom][1]
+    assert away[idiom][0].startswith("ModuleNotFoundError") or away[idiom] == stored[idiom][1:]
 
 
 HOLDING = """
@@ -154,7 +158,7 @@ def made_in(data: bytes) -> Iterator[str]:
 
 @pytest.mark.parametrize("idiom", IDIOMS)
 def test_code_is_never_loaded_by_another_interpreter(
-    stored: dict[str, tuple[bytes, str]], idiom: str, monkeypatch: pytest.MonkeyPatch
+    stored: Stored, idiom: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Whatever holds byte code, in whatever wrapping, says whose it is, and is refused by others."""
     data = stored[idiom][0]
@@ -169,11 +173,11 @@ def test_code_is_never_loaded_by_another_interpreter(
 @left_to_commits
 @pytest.mark.parametrize("version", [version for version in interpreters() if version != HERE])
 def test_other_interpreters_run_what_is_data_and_refuse_the_rest(
-    planted: Path, stored: dict[str, tuple[bytes, str]], links: Path, version: str
+    planted: Path, stored: Stored, links: Path, version: str
 ) -> None:
     """Another interpreter gives what this one gives, or `OtherCode`: never another value, never a dead process."""
     said = process("read", str(planted), "stored", python=interpreters()[version], path=str(links))
-    found: dict[str, Any] = ast.literal_eval(said)
-    refused = {idiom for idiom in found if found[idiom].startswith("OtherCode")}
+    found: Loaded = ast.literal_eval(said)
+    refused = {idiom for idiom in found if found[idiom][0].startswith("OtherCode")}
     assert set(CODE) <= refused
-    assert [idiom for idiom in found.keys() - refused if found[idiom] != stored[idiom][1]] == []
+    assert [idiom for idiom in found.keys() - refused if found[idiom][0] != stored[idiom][1]] == []
