@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import sys
 from collections import OrderedDict
 from collections.abc import Callable, Iterator
 from contextvars import Context, ContextVar
@@ -39,6 +40,10 @@ def _rounding(context: DecimalContext) -> Any:
     return [context.prec, context.rounding, context.Emin, context.Emax, context.capitals, context.clamp, traps]
 
 
+def _nothing(_: Any) -> None:
+    """Return what is left of data that is the process's own."""
+
+
 DICTS: tuple[dict[Any, Any], ...] = ({}, OrderedDict())
 VIEWS = [type(view) for each in DICTS for view in (each.keys(), each.values(), each.items())]
 PIECES: dict[type, Callable[[Any], Any]] = {
@@ -49,15 +54,21 @@ PIECES: dict[type, Callable[[Any], Any]] = {
     DecimalContext: _rounding,
     Struct: lambda struct: struct.format,
     type(cmp_to_key(min)): gc.get_referents,
-    **dict.fromkeys((WeakKeyDictionary, WeakSet, WeakValueDictionary), lambda _: None),  # what may vanish at any time
+    **dict.fromkeys((WeakKeyDictionary, WeakSet, WeakValueDictionary), _nothing),  # what may vanish at any time
     **dict.fromkeys(VIEWS, list),
 }
 """The content of what pickle does not take, or takes with more than that."""
 
 
+ENVIRONMENT = ("os", "_Environ")
+
+
 def pieces(value: Any) -> Any:
     """Return what pickle would make *value* of; its text, or `UNKNOWN`, if that cannot be had."""
-    known = PIECES.get(type(value))
+    kind = type(value)
+    if (kind.__module__, kind.__name__) == ENVIRONMENT:
+        return None
+    known = PIECES.get(kind)
     if known is not None:
         return known(value)
     try:
@@ -94,6 +105,19 @@ def _cut(made: list[Any]) -> list[Any]:
 def derives(kind: type) -> bool:
     """Whether objects of a class of the user's may hold more than attributes, since a base is not the user's."""
     return any(each not in PLAIN and not is_own_module(each.__module__) for each in kind.__mro__)
+
+
+def module_method(method: Any) -> str | None:
+    """Return the name of a method of an object that a library's module keeps to itself; None if it is none.
+
+    >>> import random
+    >>> module_method(random.randint), module_method(random.Random(1).randint)
+    ('random.randint', None)
+    """
+    module = type(method.__self__).__module__
+    there: Any = getattr(sys.modules.get(module), method.__name__, None)
+    name = str(method.__name__)
+    return f"{module}.{name}" if type(there) is type(method) and there == method else None
 
 
 def without_addresses(value: Any) -> str:

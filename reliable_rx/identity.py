@@ -31,7 +31,7 @@ from typing import Any, NamedTuple
 from reliable_rx.changing import Changes
 from reliable_rx.code_digest import code_digest, joined
 from reliable_rx.errors import QueryRefused
-from reliable_rx.held import UNKNOWN, content, derives, held, pieces, without_addresses
+from reliable_rx.held import UNKNOWN, content, derives, held, module_method, pieces, without_addresses
 from reliable_rx.query import Node, Query, parameters
 from reliable_rx.reach import (
     CONTAINERS,
@@ -127,9 +127,7 @@ class Writing(Reaching):
         elif isinstance(value, BOUND) and (
             kind is MethodType or not isinstance(value.__self__, (ModuleType, type(None)))
         ):
-            self.parts.append(value.__name__)
-            self.put(getattr(value, "__func__", None))
-            self.put(value.__self__, met)
+            self._bound(value, met)
         elif isinstance(value, partial):
             self._partial(value, met)
         elif kind is _lru_cache_wrapper:
@@ -155,6 +153,14 @@ class Writing(Reaching):
         else:
             self._object(value, met)
 
+    def _bound(self, value: Any, met: int) -> None:
+        """Write a method of an object; by its name if that is one of the process, as `random.random` is."""
+        named = None if is_own(type(value.__self__)) else module_method(value)
+        self.parts.append(named or value.__name__)
+        if named is None:
+            self.put(getattr(value, "__func__", None))
+            self.put(value.__self__, met)
+
     def _partial(self, value: Any, met: int) -> None:
         if type(value) is not partial:
             self._put_class(type(value))
@@ -176,6 +182,8 @@ class Writing(Reaching):
         kind = type(value)
         self._put_class(kind)
         self.fixed = self.fixed and isinstance(value, (tuple, frozenset))
+        if value is sys.modules:  # what this process has imported
+            return
         if met != NAMED or not self._kept_items(value):
             self._items(value, met)
         if kind not in CONTAINERS:

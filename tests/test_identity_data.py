@@ -273,6 +273,20 @@ MODULE = "identity_data_app"
 ROOT = Path(__file__).parents[1]
 
 
+OF_THE_PROCESS = """
+import concurrent.futures, logging, os, queue, random, sys, threading, weakref
+from os import environ
+from random import randint, random as between
+from sys import modules, stdout
+LOG, LOCK, POOL = logging.getLogger("a"), threading.Lock(), concurrent.futures.ThreadPoolExecutor(1)
+EVENT, QUEUE, LOCAL = threading.Event(), queue.Queue(), threading.local()
+SYSTEM, CACHE, WRITE = random.SystemRandom(), weakref.WeakValueDictionary(), stdout.write
+def f(x):
+    named = environ, randint, between, modules, stdout, LOG, LOCK, POOL, EVENT, QUEUE, LOCAL, SYSTEM, CACHE, WRITE
+    return x, len(named)
+"""
+
+
 def program(holder: str, kind: str, number: int) -> str:
     """Return the text of a module; the ``@`` of a decorator is none of a number."""
     made, read, *before = DATA[kind]
@@ -307,14 +321,26 @@ def is_there(kind: str) -> bool:
     return True
 
 
+def of_the_process() -> str:
+    """Return the identity of a program that names what belongs to its process."""
+    module = types.ModuleType(MODULE)
+    sys.modules[MODULE] = module
+    exec(OF_THE_PROCESS, vars(module))
+    query: Any = rx.source("n").map(vars(module)["f"])
+    return str(query.content_hash)
+
+
 @cache
-def elsewhere(seed: str) -> dict[str, dict[str, Any]]:
+def elsewhere(seed: str) -> dict[str, Any]:
     """Return what another process says of everything."""
-    text = "import json, test_identity_data as t; print(json.dumps({each: t.all_of(each) for each in t.HOLDERS}))"
+    text = (
+        "import json, test_identity_data as t; told = {each: t.all_of(each) for each in t.HOLDERS}; "
+        "print(json.dumps({**told, 'of the process': t.of_the_process()}))"
+    )
     path = os.pathsep.join((str(ROOT / "tests"), str(ROOT)))
     env = {**os.environ, "PYTHONPATH": path, "PYTHONHASHSEED": seed}
     ran = subprocess.run([sys.executable, "-c", text], env=env, capture_output=True, text=True, check=True)
-    told: dict[str, dict[str, Any]] = json.loads(ran.stdout)
+    told: dict[str, Any] = json.loads(ran.stdout)
     return told
 
 
@@ -342,3 +368,8 @@ def test_the_same_data_are_the_same_query(holder: str) -> None:
     for seed in ("1", "2"):
         told = elsewhere(seed)[holder]
         assert not [kind for kind, both in here.items() if [each[1] for each in both] != [e[1] for e in told[kind]]]
+
+
+def test_what_belongs_to_the_process_is_no_data() -> None:
+    """The environment, what is imported, locks, pools and the process's own random numbers are the same in each."""
+    assert elsewhere("1")["of the process"] == elsewhere("2")["of the process"]
