@@ -112,7 +112,7 @@ class _ByValue(CodePickler):
         kind: Any = type(obj)
         if kind is FunctionType:
             return self._function(obj) if is_own(obj) else self._named(obj)
-        if kind is CodeType or obj is marshal.loads:
+        if kind is CodeType or obj is _LOADS_CODE:
             self.holds_code = True
             return NotImplemented
         if kind is ModuleView:
@@ -219,6 +219,7 @@ def _is_dynamic(reduced: Any) -> bool:
     return isinstance(reduced, tuple) and reduced[0] in _DYNAMIC
 
 
+_LOADS_CODE = marshal.loads
 _CODE = (FunctionType, type, _lru_cache_wrapper)
 _DYNAMIC = {getattr(dynamic, name) for name in ("_make_function", "_make_skeleton_class", "_make_skeleton_enum")}
 

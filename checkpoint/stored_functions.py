@@ -108,9 +108,15 @@ def names_in(annotation: str) -> tuple[str, ...]:
         return ()
 
 
-@lru_cache(maxsize=4096)
 def looks_at_module(code: CodeType) -> str:
     """Say whether *code* seems to look names up by text: in its globals (``fill``), in `sys.modules` (``import``)."""
+    if _FILLS.isdisjoint(code.co_names) and CodeType not in map(type, code.co_consts):
+        return "" if _IMPORTS.isdisjoint(code.co_names) else "import"
+    return _looks(code)
+
+
+@lru_cache(maxsize=4096)
+def _looks(code: CodeType) -> str:
     names = frozenset(named(code))
     if not _FILLS.isdisjoint(names):
         return "fill"

@@ -112,6 +112,15 @@ class S:
     def __call__(self, x): return self is S1
 S1 = S()
 f = S1""",
+    "a global object that leaves out what does not pickle": """
+import threading
+class S:
+    def __init__(self): self.lock, self.by = threading.Lock(), 2
+    def __getstate__(self): return {"by": self.by}
+    def g(self, x):
+        with self.lock: return x * self.by
+S1 = S()
+f = S1.g""",
     "a global object with a function": """
 class S:
     def __init__(self): self.by = lambda x: x * 2
