@@ -88,7 +88,9 @@ class Writing(Reaching):
     ) -> None:
         super().__init__(changes or Changes(), places_max)
         self.inline, self.shallow = inline, shallow
-        self.met_code = self.met_unknown = False
+        self.met_unknown = False
+        self.own: list[Any] = []
+        """The code of the user's that was met, where it is not followed."""
         self._roots: list[FunctionType | type] = []
         self._hubs: dict[str, int] = {}
 
@@ -201,30 +203,33 @@ class Writing(Reaching):
             self._all(value, met)
 
     def _kept_items(self, value: Any) -> bool:
-        """Write the items of a long container as a digest that is kept; False if it is short, or holds code."""
+        """Write the items of a long container as a digest that is kept; False if it is short."""
         if isinstance(value, defaultdict):  # to look up in it is to change it
             return self._once(value, Writing._items)
         return len(value) > ITEMS_MAX and self._once(value, Writing._items, size=len(value))
 
     def _once(self, value: Any, write: Callable[[Writing, Any, int], None], *, size: int = -1) -> bool:
-        """Write a digest of what *value* holds, as it was when that was first asked; False if it holds code."""
-        text = FIRST.get(value, size)
-        if text is None:
-            within = Writing(inline=True, shallow=True, places_max=WITHIN_MAX if write is Writing._object else 0)
+        """Write a digest of what *value* holds, as it was at first; False for a library's object around code."""
+        items = write is Writing._items
+        known = FIRST.get(value, size)
+        if known is None:
+            within = Writing(inline=True, shallow=True, places_max=0 if items else WITHIN_MAX)
+            within.changes.shows = items
             try:
                 write(within, value, WITHIN)
-                text = within.digest()
+                known = within.digest(), within.own
             except QueryRefused:
-                within.met_unknown = True
-            if (within.met_unknown and write is Writing._object) or text is None:
-                text = "unknown"
-            if within.met_code:
-                if text == "unknown":
-                    self.parts.append(text)
+                within.met_unknown, known = True, ("unknown", [])
+            if not items and within.met_unknown:
+                known = "unknown", []
+            if not items and within.own:
+                if known[0] == "unknown":
+                    self.parts.append("unknown")
                     self._all((each for _, each in sorted(held(value).items()) if is_own(plain_function(each))), NAMED)
-                return text == "unknown"
-            FIRST.put(value, size, text)
-        self.parts.append(text)
+                return known[0] == "unknown"
+            FIRST.put(value, size, known)
+        self.parts.append(known[0])
+        self._all(known[1], NAMED)
         return True
 
     def _object(self, value: Any, met: int) -> None:
@@ -297,7 +302,8 @@ class Writing(Reaching):
                 self.parts.append(code_digest(function.__code__))
                 self._all(given(function))
             return
-        self.met_code = True
+        if self.shallow:
+            self.own.append(function)
         if around:
             self.parts.append(f"{function.__globals__.get('__name__')}.{function.__code__.co_qualname}")
             for each in given(function):  # what a library's decorator keeps, as a cache, may change
@@ -316,9 +322,7 @@ class Writing(Reaching):
     def _class(self, kind: type) -> None:
         self.parts.append(f"{kind.__module__}.{kind.__qualname__}")
         if is_own(kind):
-            self.met_code = True
-            if not self.shallow:
-                self._root(kind)
+            self.own.append(kind) if self.shallow else self._root(kind)
 
     def _root(self, root: FunctionType | type) -> None:
         self.reach(root) if self.inline else self._roots.append(root)

@@ -110,20 +110,20 @@ class First:
     """Digests of what may change while it is used, as it was when it was met first, for as long as it lives."""
 
     def __init__(self) -> None:
-        self.known: dict[int, tuple[Callable[[], Any], int, str]] = {}
+        self.known: dict[int, tuple[Callable[[], Any], int, tuple[str, list[Any]]]] = {}
 
-    def get(self, value: Any, size: int) -> str | None:
+    def get(self, value: Any, size: int) -> tuple[str, list[Any]] | None:
         there = self.known.get(id(value))
         return there[2] if there is not None and there[0]() is value and there[1] == size else None
 
-    def put(self, value: Any, size: int, text: str) -> None:
+    def put(self, value: Any, size: int, known: tuple[str, list[Any]]) -> None:
         if len(self.known) >= FIRST_MAX:
             self.known.clear()
         try:
             alive: Callable[[], Any] = ref(value)
         except TypeError:
             alive = partial(_same, value)
-        self.known[id(value)] = (alive, size, text)
+        self.known[id(value)] = (alive, size, known)
 
 
 def _same(value: Any) -> Any:

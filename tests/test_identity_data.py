@@ -113,6 +113,12 @@ DATA: dict[str, tuple[str, str] | tuple[str, str, str]] = {
         "def reference(k):\n    KEPT.append(Held(k))\n    return weakref.ref(KEPT[-1])",
     ),
     "an object": ("Plain(@)", "{}.k", "class Plain:\n    def __init__(self, k): self.k = k"),
+    "a long list of objects": (
+        "[Plain(i * @) for i in range(1500)]",
+        "{}[1].k",
+        "class Plain:\n    def __init__(self, k): self.k = k",
+    ),
+    "a long list of functions": ("[times(i * @) for i in range(1500)]", "{}[1](2)"),
     "an object read by a text": (
         "Plain(@)",
         "getattr({}, 'k')",
