@@ -12,7 +12,8 @@ contexts that last as long as their row (an idle row would be half as large agai
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from reliable_rx.errors import LimitExceeded
@@ -237,17 +238,15 @@ class Instance:
 
     def _act(self, node: PlanNode, step: Callable[..., None], *args: Any) -> None:
         """Let an operator do something that none of its inputs makes it do."""
-        held = self._enter()
-        try:
-            step(context(self, node), *args)
-        except BaseException as raised:
-            fail_node(self, node, self.world.blame(raised))
-        finally:
-            for symbol, before in held:
-                symbol.current = before
+        with self.at_work():
+            try:
+                step(context(self, node), *args)
+            except BaseException as raised:
+                fail_node(self, node, self.world.blame(raised))
 
-    def _enter(self) -> list[tuple[Any, Any]]:
-        """Let the symbols of this row and of those around it answer for it."""
+    @contextmanager
+    def at_work(self) -> Iterator[None]:
+        """Let the symbols of this row and of those around it answer for it, whoever calls its functions."""
         held, instance = [], self
         while instance is not None:
             symbol = instance.plan.symbol
@@ -255,7 +254,11 @@ class Instance:
                 held.append((symbol, symbol.current))
                 symbol.current = instance.outer
             instance = instance.parent  # type: ignore[assignment]
-        return held
+        try:
+            yield
+        finally:
+            for symbol, before in held:
+                symbol.current = before
 
     # -- inner subscriptions
 

@@ -191,8 +191,20 @@ class Loader:
     def _load_child(
         self, owner: Instance, node: PlanNode, key: Hashable, outer: Any, signature_id: int, row: Row
     ) -> Instance:
+        if not owner.plan.under_symbol:
+            return self._loaded_child(owner, node, key, outer, signature_id, row)
+        with owner.at_work():  # a selector may ask for the key of a group around its own while it builds
+            return self._loaded_child(owner, node, key, outer, signature_id, row)
+
+    def _loaded_child(
+        self, owner: Instance, node: PlanNode, key: Hashable, outer: Any, signature_id: int, row: Row
+    ) -> Instance:
         child = owner.opened(node)[key] = owner.make_child(node, key, outer)
-        self.add(child, row, self.signatures[signature_id])
+        if child.plan.symbol is None:
+            self.add(child, row, self.signatures[signature_id])
+        else:
+            with child.at_work():
+                self.add(child, row, self.signatures[signature_id])
         return child
 
     def load_muted(self, instance: Instance, row: Row, saved: Signature) -> None:

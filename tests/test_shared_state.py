@@ -101,6 +101,12 @@ def accumulating(kind: str, shape: str, where: str) -> Build:
             return SHAPES[shape](o, r, s.pipe(scan()))
         if where == "behind others":
             return SHAPES[shape](o, r, s.pipe(o.filter(lambda n: n != 4), scan(), o.as_observable()))
+        if where == "in sequences read at once":
+            return SHAPES[shape](
+                o, r, s.pipe(o.flat_map(lambda n: r.of(n, n + 1, n + 2).pipe(o.scan(accumulate, seed()))))
+            )
+        if where == "and read in sequences read at once":
+            return s.pipe(o.concat_map(lambda n: SHAPES[shape](o, r, r.of(n, n + 1).pipe(o.scan(accumulate, seed())))))
         if where == "in groups":
             # a seed for each group, where RxPY's scan would share one
             grouped = s.pipe(o.group_by(lambda n: n % 2), o.flat_map(lambda g: g.pipe(o.scan(accumulate, seed()))))
@@ -138,7 +144,10 @@ def unhosted(build: Build, numbers: Sequence[int]) -> list[Any]:
     return got
 
 
-WHERE = ("alone", "behind others", "in groups", "in groups of groups")
+WHERE = (
+    "alone", "behind others", "in groups", "in groups of groups", "in sequences read at once",
+    "and read in sequences read at once",
+)  # fmt: skip
 
 
 @pytest.mark.parametrize("where", WHERE)

@@ -13,11 +13,13 @@ from dataclasses import dataclass, field
 from typing import Any, TypeVar, overload
 
 from reactivex import Observable
+from reactivex.internal.utils import NotSet
 
 from reliable_rx.operator import Context, Linear, Stage, frozen
 from reliable_rx.operators.combine import check_queue
 from reliable_rx.operators.project import identity
 from reliable_rx.query import Node, Query
+from reliable_rx.shared_state import is_constant
 
 A = TypeVar("A")
 B = TypeVar("B")
@@ -40,7 +42,8 @@ def at_once(inner: Any) -> Sequence[Any] | None:
 def all_of(node: Query[Any] | Node) -> Sequence[Any] | None:
     """Return what a chain of linear operators makes of a sequence that comes at once; None where it does not.
 
-    An operator with a limit, and a function that raises, go the long way, which knows where they stand.
+    An operator with a limit, one that emits a state that may be changed, and a function that raises, go the long way,
+    which knows where they stand.
     """
     op, chain = node.op, []
     while isinstance(op, Linear):
@@ -54,10 +57,14 @@ def all_of(node: Query[Any] | Node) -> Sequence[Any] | None:
         return None
     for each in reversed(chain):
         state, out = each.initial(), []  # type: ignore[var-annotated]
+        if each.hands_out and values and not is_constant(values[0] if state.value is NotSet else state.value):
+            return None
         try:
             if not (values and each.on_batch(state, values, out)):
                 each.on_completed(state, out)
         except Exception:
+            return None
+        if each.hands_out and values and not is_constant(state.value):
             return None
         values = out
     return values
