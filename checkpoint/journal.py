@@ -5,6 +5,9 @@ one before ended. Its sealed payload starts with the seal of the record before, 
 exchanged or brought back from an earlier time is found. What is dropped from the front leaves its last turn and seal
 behind as the *base*. What cannot be found: the loss of the newest records only, or the exchange of a whole file by
 its own older copy.
+
+Truncation deletes what it has looked at and nothing else: records in order from the base on, as many as were found. A
+table whose keys are out of order finds other rows by key than it lists; then it is refused, with all its rows.
 """
 
 from __future__ import annotations
@@ -119,23 +122,44 @@ class ChainedJournal(ABC):
         return payload[SEAL_BYTES:]
 
     def truncate(self, upto_turn: int) -> None:
+        if upto_turn > self._last_turn:
+            self._check_order()
         while self._truncate_some(upto_turn):
             pass
+
+    def _check_order(self) -> None:
+        """Look at all records before all are dropped. *Raises* `CheckpointRefused` if they are not as written."""
+        with unavailable(self._where), self._lock:
+            before = self._read_base()[0]
+            while before < self._last_turn and (rows := self._behind(before, DROP_MAX)):
+                before = rows[-1][0] + rows[-1][1] - 1
+            if before != self._last_turn:
+                self._refuse_order(before + 1, self._last_turn + 1)
+
+    def _behind(self, turn: int, limit: int) -> Sequence[tuple[int, int, bytes]]:
+        """Return the oldest records, which follow *turn* and each other."""
+        rows, expected = self._oldest(turn, limit), turn + 1
+        for first, count, _ in rows:
+            if first != expected or count < 1:
+                self._refuse_order(expected, first)
+            expected = first + count
+        return rows
 
     def _truncate_some(self, upto_turn: int) -> bool:
         """Drop a bounded number of records in one short transaction, so that appends can come between."""
         with unavailable(self._where), self._lock:
-            dropped = [row for row in self._oldest(DROP_MAX) if row[0] + row[1] - 1 <= upto_turn]
+            rows = self._behind(self._read_base()[0], DROP_MAX)
+            dropped = [row for row in rows if row[0] + row[1] - 1 <= upto_turn]
             if dropped:
                 first, count, last_seal = dropped[-1]
-                self._drop_upto(first, first + count - 1, last_seal)
+                self._drop_upto(first, first + count - 1, last_seal, len(dropped))
             elif upto_turn > self._last_turn:
-                self._drop_upto(0, upto_turn, self._last_seal)
+                self._drop_upto(0, upto_turn, self._last_seal, 0)
                 self._last_turn = upto_turn
             return bool(dropped) and (len(dropped) == DROP_MAX or upto_turn > self._last_turn)
 
-    def _drop_upto(self, first: int, turn: int, last_seal: bytes) -> None:
-        self._drop(first, turn, self._seal("journal base", turn, 0, last_seal))
+    def _drop_upto(self, first: int, turn: int, last_seal: bytes, records: int) -> None:
+        self._drop(first, turn, self._seal("journal base", turn, 0, last_seal), records)
 
     def _read_base(self) -> tuple[int, bytes]:
         stored = self._base()
@@ -156,6 +180,18 @@ class ChainedJournal(ABC):
         what = f"turn {expected} is needed and the next one there is {found}; the turns between are lost"
         raise CheckpointRefused(f"{self._where}: {what}", what=what, where=self._where)
 
+    def _refuse_order(self, expected: int, found: int) -> NoReturn:
+        what = f"where turn {expected} belongs there is turn {found}"
+        message = f"{self._where}: {what}: it has not what was written to it; restore all its files together"
+        raise CheckpointRefused(message, what=what, where=self._where)
+
+    def _check_dropped(self, records: int, dropped: int) -> None:
+        """Call this in the transaction that drops. *Raises* `CheckpointRefused` if other rows are found by key."""
+        if dropped != records:
+            what = f"{records} records were to be dropped and {dropped} were found by their turns"
+            message = f"{self._where}: {what}: its keys are not in order; restore all its files together"
+            raise CheckpointRefused(message, what=what, where=self._where)
+
     @abstractmethod
     def _rows(self, first_min: int, limit: int) -> Sequence[tuple[int, int, bytes]]:
         """Return ``(first_turn, count, blob)`` from *first_min* on, in order."""
@@ -165,8 +201,8 @@ class ChainedJournal(ABC):
         """Return ``(first_turn, count, seal)`` of the records that begin at or before *first_max*, newest first."""
 
     @abstractmethod
-    def _oldest(self, limit: int) -> Sequence[tuple[int, int, bytes]]:
-        """Return ``(first_turn, count, seal)`` of the oldest records, oldest first."""
+    def _oldest(self, behind: int, limit: int) -> Sequence[tuple[int, int, bytes]]:
+        """Return ``(first_turn, count, seal)`` of the oldest records that begin behind turn *behind*, oldest first."""
 
     @abstractmethod
     def _base(self) -> tuple[int, bytes] | None:
@@ -177,5 +213,5 @@ class ChainedJournal(ABC):
         """Write one record durably, in place of one with the same first turn."""
 
     @abstractmethod
-    def _drop(self, first_max: int, turn: int, base: bytes) -> None:
-        """Delete the records that begin at or before *first_max* and set the base, in one transaction."""
+    def _drop(self, first_max: int, turn: int, base: bytes, records: int) -> None:
+        """Delete the *records* that begin at or before *first_max* and set the base, in one transaction, or nothing."""

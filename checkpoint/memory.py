@@ -98,8 +98,8 @@ class MemoryJournal(ChainedJournal):
         end = bisect_right(rows, first_max, key=_first)
         return [_with_seal(row) for row in rows[max(0, end - limit) : end][::-1]]
 
-    def _oldest(self, limit: int) -> Sequence[Segment]:
-        return [_with_seal(row) for row in self._stored.journal[:limit]]
+    def _oldest(self, behind: int, limit: int) -> Sequence[Segment]:
+        return [_with_seal(row) for row in self._rows(behind + 1, limit)]
 
     def _base(self) -> tuple[int, bytes] | None:
         return self._stored.journal_base
@@ -108,9 +108,11 @@ class MemoryJournal(ChainedJournal):
         self._writer.check()
         _append(self._stored.journal, (first, count, blob))
 
-    def _drop(self, first_max: int, turn: int, base: bytes) -> None:
+    def _drop(self, first_max: int, turn: int, base: bytes, records: int) -> None:
         self._writer.check()
-        del self._stored.journal[: bisect_right(self._stored.journal, first_max, key=_first)]
+        end = bisect_right(self._stored.journal, first_max, key=_first)
+        self._check_dropped(records, end)
+        del self._stored.journal[:end]
         self._stored.journal_base = (turn, base)
 
 

@@ -45,9 +45,9 @@ class PostgresJournal(ChainedJournal):
         sql = "SELECT first, count, seal FROM turns WHERE store = %s AND first <= %s ORDER BY first DESC LIMIT %s"
         return self._stored.read(sql, (self._stored.id, first_max, limit))
 
-    def _oldest(self, limit: int) -> Sequence[Segment]:
-        sql = "SELECT first, count, seal FROM turns WHERE store = %s ORDER BY first LIMIT %s"
-        return self._stored.read(sql, (self._stored.id, limit))
+    def _oldest(self, behind: int, limit: int) -> Sequence[Segment]:
+        sql = "SELECT first, count, seal FROM turns WHERE store = %s AND first > %s ORDER BY first LIMIT %s"
+        return self._stored.read(sql, (self._stored.id, behind, limit))
 
     def _base(self) -> tuple[int, bytes] | None:
         rows = self._stored.read("SELECT turn, blob FROM turn_bases WHERE store = %s", (self._stored.id,))
@@ -57,11 +57,12 @@ class PostgresJournal(ChainedJournal):
         row = {"first": first, "count": count, "seal": blob[-SEAL_BYTES:], "blob": blob}
         self._writable().execute(_APPEND_TURNS, row)
 
-    def _drop(self, first_max: int, turn: int, base: bytes) -> None:
+    def _drop(self, first_max: int, turn: int, base: bytes, records: int) -> None:
         sql = """INSERT INTO turn_bases VALUES (%s, %s, %s)
             ON CONFLICT (store) DO UPDATE SET turn = excluded.turn, blob = excluded.blob"""
         with self._writable().transaction() as connection:
-            connection.execute("DELETE FROM turns WHERE store = %s AND first <= %s", (self._stored.id, first_max))
+            delete = "DELETE FROM turns WHERE store = %s AND first <= %s"
+            self._check_dropped(records, connection.execute(delete, (self._stored.id, first_max)).rowcount)
             connection.execute(sql, (self._stored.id, turn, base))
 
     def _writable(self) -> Owned:

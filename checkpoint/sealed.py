@@ -112,7 +112,10 @@ class SealedReader(ABC):
         rows, last = self._page(stream, start), -1
         while rows:
             yield from (row for row in rows if row[0] > last)
-            last = rows[-1][0]
+            before, last = last, rows[-1][0]
+            if last <= before:
+                what = f"behind id {before} there is id {last}: it has not what was written to it"
+                raise self._seals.refuse(f"stream {stream!r}", f"{what}; restore all its files together")
             rows = self._page(stream, last) if len(rows) == PAGE else ()
 
     def _page(self, stream: str, start: int) -> Sequence[Segment]:

@@ -142,8 +142,9 @@ class SqliteJournal(ChainedJournal):
         sql = "SELECT first, count, seal FROM turns WHERE first <= ? ORDER BY first DESC LIMIT ?"
         return self._database.read(sql, (first_max, limit))
 
-    def _oldest(self, limit: int) -> Sequence[Segment]:
-        return self._database.read("SELECT first, count, seal FROM turns ORDER BY first LIMIT ?", (limit,))
+    def _oldest(self, behind: int, limit: int) -> Sequence[Segment]:
+        sql = "SELECT first, count, seal FROM turns WHERE first > ? ORDER BY first LIMIT ?"
+        return self._database.read(sql, (behind, limit))
 
     def _base(self) -> tuple[int, bytes] | None:
         rows = self._database.read("SELECT turn, blob FROM base")
@@ -154,9 +155,11 @@ class SqliteJournal(ChainedJournal):
             row = (first, count, blob[-SEAL_BYTES:], blob)
             connection.execute("INSERT OR REPLACE INTO turns VALUES (?, ?, ?, ?)", row)
 
-    def _drop(self, first_max: int, turn: int, base: bytes) -> None:
+    def _drop(self, first_max: int, turn: int, base: bytes, records: int) -> None:
         with self._database.transaction() as connection:
-            connection.execute("DELETE FROM turns WHERE first <= ?", (first_max,))
+            self._check_dropped(
+                records, connection.execute("DELETE FROM turns WHERE first <= ?", (first_max,)).rowcount
+            )
             connection.execute("INSERT OR REPLACE INTO base VALUES (0, ?, ?)", (turn, base))
 
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
 import shutil
 import sqlite3
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 from pathlib import Path
 
@@ -12,6 +13,7 @@ import pytest
 
 import reliable_rx as rx
 from checkpoint import Checkpoint, KeyRing, MemoryStore, Recovered, SqliteStore, Store
+from checkpoint.memory import MemoryJournal
 from checkpoint.store import Kind
 from hosting import ListSource, QueryEvaluator
 from reliable_rx.errors import CheckpointRefused, StoreUnavailable
@@ -359,6 +361,61 @@ def test_damaged_pages_are_fallen_back_from_or_refused(tmp_path: Path) -> None:
             assert len(found.fallbacks) == 3 - found.generation
             seen.add(str(found.generation))
     assert seen == {"1", "2", "3", "refused"} or seen == {"2", "3", "refused"}
+
+
+def exchanged(data: bytes, page: int, other: int) -> bytes:
+    pages = [data[at : at + 4096] for at in range(0, len(data), 4096)]
+    pages[page], pages[other] = pages[other], pages[page]
+    return b"".join(pages)
+
+
+def test_two_pages_exchanged_make_no_loop_and_drop_nothing(tmp_path: Path) -> None:
+    """With any two pages of the journal exchanged, what drops all or some of it ends: as it should, or refused with
+    all records still there."""
+    folder = tmp_path / "store"
+    with SqliteStore(folder, keys=KeyRing(OLD)) as store:
+        for turn in range(1, 61):
+            store.journal.append(turn, 1, b"%d" % turn * 300)
+    path, refused = folder / "journal.sqlite", 0
+    whole = path.read_bytes()
+    last = len(whole) // 4096
+    for page, other in itertools.combinations(range(1, last), 2):
+        for upto in (30, 60, 100):
+            damaged = exchanged(whole, page, other)
+            path.write_bytes(damaged)
+            try:
+                with SqliteStore(folder, keys=KeyRing(OLD)) as store:
+                    store.journal.truncate(upto)
+            except (CheckpointRefused, StoreUnavailable):
+                refused += 1
+                if upto == 100:
+                    assert path.read_bytes()[4096:] == damaged[4096:], (page, other)
+    assert refused > last
+
+
+class Disordered(MemoryJournal):
+    """A journal whose table lists rows that its keys do not find, as that of a damaged B-tree does."""
+
+    def _oldest(self, behind: int, limit: int) -> Sequence[tuple[int, int, bytes]]:
+        return [(turn, 1, b"") for turn in range(behind + 1, 5)][:limit]
+
+
+def test_rows_that_cannot_be_dropped_are_refused(memory: MemoryStore) -> None:
+    """A journal that lists what it does not find by its turns is refused, and its base stays."""
+    memory.journal.__class__ = Disordered
+    memory.rows.journal.clear()
+    for upto in (2, 4, 1_000):
+        with pytest.raises(CheckpointRefused, match="restore all its files together"):
+            memory.journal.truncate(upto)
+        assert memory.rows.journal_base is None and memory.journal.last_turn == 4
+
+
+def test_a_stream_that_does_not_ascend_is_refused(memory: MemoryStore) -> None:
+    """Pages of a stream that never come to its end are refused."""
+    rows = memory.rows.outputs["out"]
+    memory._segments = lambda stream, start, limit: rows[:1] * limit  # type: ignore[method-assign]
+    with pytest.raises(CheckpointRefused, match="restore all its files together"):
+        list(memory.outputs("out", 0))
 
 
 def test_an_evaluator_says_what_it_was_given_up() -> None:

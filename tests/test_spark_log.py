@@ -386,3 +386,13 @@ def test_the_latest_of_an_empty_log_is_its_first_row(tmp_path: Path) -> None:
     """Nothing lies in a log that nobody has written to: whoever begins at its end gets the first row that comes."""
     view = LogView(new_log_disk(tmp_path), where="the log")
     assert view.bounds(0, "rows") == (0, 0)
+
+
+@pytest.mark.parametrize("name", ["manifest-000000000009", "manifests-0-000000000009", "manifests-7-000000000003"])
+def test_a_file_that_is_listed_and_not_there_makes_no_loop(tmp_path: Path, name: str) -> None:
+    """A name like that of a manifest, which leads nowhere, is passed over or refused."""
+    spark = Spark(tmp_path)
+    spark.run(0, table(1, 2))
+    (tmp_path / name).symlink_to(tmp_path / "nowhere")
+    with contextlib.suppress(CheckpointRefused):
+        assert Spark(tmp_path).numbers() == [1, 2]

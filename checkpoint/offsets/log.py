@@ -171,7 +171,7 @@ class OffsetLog:
             while True:
                 page = rows.after(self._seen, PAGE)
                 for number, whole, blob in page:
-                    if number != self._seen + 1 and not whole:
+                    if number <= self._seen or (number != self._seen + 1 and not whole):
                         self._refuse_gap(number)
                     self._apply(number, whole, self._opened(number, whole, blob))
                 if len(page) < PAGE:

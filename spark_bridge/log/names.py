@@ -86,7 +86,10 @@ def span_numbers(name: str) -> range | None:
     if number is not None:
         return range(number, number + 1)
     found = _SPAN.fullmatch(name)
-    return range(int(found[2]), int(found[2]) + int(found[1])) if found else None
+    if found is None:
+        return None
+    numbers = range(int(found[2]), int(found[2]) + int(found[1]))
+    return numbers if numbers in homes(numbers.start) else None
 
 
 def homes(number: int) -> list[range]:

@@ -20,6 +20,7 @@ from spark_bridge.log.names import homes, manifest_name, span_name, span_numbers
 from spark_bridge.log.spans import Span, decoded_span
 
 CACHED_MAX, SPANS_OPEN_MAX = 256, 4
+LOOKS_MAX = 100
 
 
 class LogView:
@@ -146,15 +147,28 @@ class LogView:
 
     def newest(self) -> Manifest | None:
         """Return the newest manifest."""
-        while numbers := self.numbers():
-            found = self.manifest(numbers[-1])
+        for kept in self._looks():
+            found = self.manifest(kept[-1][-1])
             if found is not None:
                 return found
         return None
 
+    def _looks(self) -> Iterator[list[range]]:
+        """Yield what is kept, again where some of it had been forgotten before it was read.
+
+        *Raises* `CheckpointRefused` if it goes on to be listed and cannot be read.
+        """
+        before, times = list[range](), 0
+        while kept := self.kept():
+            before, times = kept, times + 1 if kept == before else 0
+            if times == LOOKS_MAX:
+                what = f"manifest {kept[0].start} or {kept[-1][-1]} is listed and is not there"
+                raise CheckpointRefused(f"{self.where}: {what}; bring the log back", what=what, where=self.where)
+            yield kept
+
     def bounds(self, partition: int, unit: Unit) -> tuple[int, int]:
         """Return the first id of *partition* that is kept, and the one behind the last."""
-        while kept := self.kept():
+        for kept in self._looks():
             first, newest = self._first(kept), self.manifest(kept[-1][-1])
             if first is not None and newest is not None:  # else it has been forgotten since it was listed
                 return first.before[unit][partition], newest.after(unit, partition)
@@ -177,8 +191,8 @@ class LogView:
 
     def bytes_held(self) -> int:
         """Return how much the rows of all batches take that are kept, but for the newest, which always is."""
-        while numbers := self.numbers():
-            first, newest = self.manifest(numbers[0]), self.manifest(numbers[-1])
+        for kept in self._looks():
+            first, newest = self.manifest(kept[0].start), self.manifest(kept[-1][-1])
             if first is not None and newest is not None:
                 return newest.bytes_before - first.bytes_before
         return 0
