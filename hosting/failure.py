@@ -16,6 +16,7 @@ from types import FrameType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from checkpoint.stored_errors import trace_of
+from hosting.turn import Answer, Create, Dispose, Fail, Tick
 
 if TYPE_CHECKING:
     from hosting.engine import QueryEngine
@@ -25,6 +26,17 @@ LISTS = ("Delivery.deliver", "Delivery.deliver_keyed")
 SINGLY = ("Delivery.deliver_singly", "EventClock.deliver", "EventClock.refuse", "QueryEngine.take_answer")
 ENDS = ("QueryEngine.end_route", "EventClock.finish_source")
 """Where an engine hands events over, and where it tells of their end, by the qualified names of its functions."""
+TURNS: dict[type, str] = {
+    Answer: "the answer of a call",
+    Create: "the creation or an edit of a query",
+    Dispose: "the disposal of a query",
+    Fail: "what is stored of it",
+    Tick: "a timer",
+}
+"""What is at work in a turn that hands no event over.
+
+A query ends by a turn of its own (`Fail`) if a checkpoint or a start cannot keep it.
+"""
 STEPS = ("on_next", "on_batch", "deliver")
 ORIGINS_MAX = 100
 """How many errors that others may get are known by who had them first."""
@@ -35,7 +47,8 @@ SHARED = frozenset((int, float, str, bytes, bool, type(None)))
 class FailedAt(NamedTuple):
     """The event at which a query failed: exactly *position*, or one from *position* to *last*.
 
-    *time* is the engine's clock then. A timer, a call's answer or a creation is no event: then *source* is empty.
+    *time* is the engine's clock then. A timer, a call's answer or a creation is no event: then *source* is empty, and
+    *what* says which it was.
     """
 
     source: str
@@ -43,10 +56,11 @@ class FailedAt(NamedTuple):
     position: int
     last: int
     time: float
+    what: str = ""
 
     def __str__(self) -> str:
         if not self.source:
-            return "no event, but a timer, an answer, its creation, its end or what was to be stored of it"
+            return self.what or "no event"
         where = f"{self.source}/{self.partition} event {self.position:,}"
         return where if self.last == self.position else f"{where} to {self.last:,}"
 
@@ -81,11 +95,12 @@ class Origins:
 
 def failure_of(engine: QueryEngine, standing: Standing, error: Exception) -> Failure:
     """Describe what has just ended *standing*."""
-    source, partition, position, last = _place(engine, standing, error) or ("", "", -1, -1)
+    found = _place(engine, standing, error)
+    source, partition, position, last = ("", "", -1, -1) if isinstance(found, str) else found
     origin = engine.origins.of(error)
     if not origin and standing.error is not None:
         engine.origins.note(standing.error, standing.name)
-    at = FailedAt(source, partition, position, last, engine.clock)
+    at = FailedAt(source, partition, position, last, engine.clock, found if isinstance(found, str) else "")
     return Failure(at, "" if origin else trace_of(error), origin)
 
 
@@ -102,15 +117,15 @@ def read_failure(stored: Any) -> Failure | None:
     return None if stored is None else Failure(FailedAt(*stored[0]), *stored[1:])
 
 
-def _place(engine: QueryEngine, standing: Standing, error: Exception) -> tuple[str, str, int, int] | None:
-    """Return the event at work; None if it is a timer, or if nothing is handed over."""
+def _place(engine: QueryEngine, standing: Standing, error: Exception) -> tuple[str, str, int, int] | str:
+    """Return the event at work, or what it is if it is none."""
     if (engine if standing.clock is None else standing.clock).in_timers:
-        return None
+        return "a timer"
     frame: FrameType | None = sys._getframe()
     while frame is not None:
         where, found = frame.f_code.co_qualname, frame.f_locals
         if where in ENDS:
-            return None
+            return "the end of what it reads"
         if where in SINGLY and engine.event is not None:
             source, partition, position, _ = engine.event
             return source, partition, position, position
@@ -125,13 +140,15 @@ def _place(engine: QueryEngine, standing: Standing, error: Exception) -> tuple[s
             first, last = _found(found["values"], error)
             return source, partition, start + first, start + last
         frame = frame.f_back
-    return None
+    if isinstance(engine.turn, Create) and engine.turn.name == standing.name:
+        return "its creation or an edit of it"
+    return TURNS.get(type(engine.turn), "no event")
 
 
-def _among(entries: Sequence[Any], error: Exception) -> tuple[str, str, int, int] | None:
+def _among(entries: Sequence[Any], error: Exception) -> tuple[str, str, int, int] | str:
     """Return which of *entries*, in the order of their times, it was: the one, or the first run of one partition."""
     if not entries:
-        return None
+        return "no event"
     first, last = _found([each[3] for each in entries], error)
     channel, run = next(groupby(entries[first : last + 1], key=lambda each: each[1]))
     positions = [each[2] for each in run]

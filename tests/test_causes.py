@@ -54,7 +54,7 @@ def test_a_query_that_fails_by_itself_at_no_event_says_so() -> None:
     with evaluator_of(MemoryStore(), bad=rx.source("n").map(lambda n: 1 // n)) as evaluator:
         evaluator.create("own", rx.timer(0.0).map(lambda n: 1 // n))
         evaluator.run()
-        assert evaluator.query("own").upstream == "" and "at no event" in told(evaluator)["own"].message
+        assert evaluator.query("own").upstream == "" and "at its creation" in told(evaluator)["own"].message
 
 
 def test_who_reads_a_disposed_stream_is_said(caplog: pytest.LogCaptureFixture) -> None:

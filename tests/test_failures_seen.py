@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import threading
 from collections.abc import Callable
 from typing import Any
 
@@ -11,7 +12,6 @@ import pytest
 import reliable_rx as rx
 from checkpoint import MemoryStore
 from hosting import ListSource, QueryEvaluator
-from hosting.failure import FailedAt
 from reliable_rx import operators as ops
 from reliable_rx.errors import StoreUnavailable
 
@@ -205,10 +205,43 @@ def test_late_events_are_told_once(caplog: pytest.LogCaptureFixture) -> None:
         evaluator.close()
 
 
-def test_a_timer_is_no_event() -> None:
-    """What fails when a timer is due names no event."""
-    at = FailedAt("", "", -1, -1, 3.0)
-    assert str(at) == "no event, but a timer, an answer, its creation, its end or what was to be stored of it"
+async def answers_zero(n: int) -> int:
+    return 0
+
+
+NO_EVENTS: dict[str, tuple[Callable[[Any], Any], str]] = {
+    "a timer": (lambda s: s.delay(0.001).map(lambda n: 1 // 0), "a timer"),
+    "an answer": (lambda s: s.map_async(answers_zero).map(lambda n: 1 // n), "the answer of a call"),
+    "its end": (lambda s: s.filter(lambda n: n > 9).first(), "the end of what it reads"),
+    "its creation": (lambda s: rx.of(0).map(lambda n: 1 // n).concat(s), "its creation or an edit of it"),
+    "its state": (
+        lambda s: s.map(lambda n: threading.Lock()).buffer_with_count(9).concat(rx.never()),
+        "what is stored of it",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", NO_EVENTS)
+def test_what_it_was_that_was_no_event_is_said(name: str) -> None:
+    """A timer, an answer, an end, a creation or what was to be stored: the one that it was, also behind a restart."""
+    build, expected = NO_EVENTS[name]
+    store = MemoryStore()
+    evaluator = QueryEvaluator(store, background=False)
+    evaluator.source("n", ListSource([1, 2], follow=name == "its state"))
+    evaluator.create("q", build(rx.source("n")))
+    evaluator.run(until=lambda: evaluator.events_in == 2 or evaluator.query("q").failed_at is not None)
+    if name != "its state":
+        evaluator.run()
+    evaluator.checkpoint()
+    evaluator.step()
+    assert str(evaluator.query("q").failed_at) == expected
+    evaluator.checkpoint()
+    evaluator.close()
+    with QueryEvaluator(store.reopen(), background=False) as again:
+        again.source("n", ListSource([1, 2], follow=True))
+        again.create("q", build(rx.source("n")))
+        again.start()
+        assert str(again.query("q").failed_at) == expected
 
 
 class Brokers(ListSource):
