@@ -8,6 +8,7 @@ named a stream that the query reads no more.
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -56,7 +57,8 @@ def sentence(
     name, failure = standing.name, standing.failure
     why = "" if standing.error is None else described(standing.error)
     restart = f"evaluator.restart({name!r})"
-    again = restart if folder is None else f"`reliable-rx restart {folder} {name}` ({restart} in a program)"
+    command = shlex.join(["reliable-rx", "restart", str(folder), name])
+    again = restart if folder is None else f"`{command}` ({restart} in a program)"
     when = f"has failed{when}"
     match upstream_of(engine, standing):
         case Upstream(source, "query"):

@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 import time as wall
 from collections.abc import Iterator, Sequence
+from shlex import quote
 from typing import TYPE_CHECKING, Any
 
 from checkpoint.code import OtherCode
@@ -98,7 +99,7 @@ def newest(evaluator: QueryEvaluator) -> Recovered | None:
         if not evaluator.strict:
             raise
         folder = getattr(evaluator.store, "directory", None)
-        way = "strict=False" if folder is None else f"`reliable-rx store repair {folder} --app MODULE:APP`"
+        way = "strict=False" if folder is None else f"`reliable-rx store repair {quote(str(folder))} --app MODULE:APP`"
         message = f"{error.message}; bring back a copy of the store, or go on from an older checkpoint with {way}"
         raise CheckpointRefused(message, **error.fields) from error
 

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import logging
+import shlex
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 import reliable_rx as rx
-from checkpoint import MemoryStore
+from checkpoint import MemoryStore, SqliteStore
 from hosting import CallbackSink, ListSource, QueryEvaluator
 from hosting.causes import readers_of
 from hosting.incidents import Incident
@@ -139,3 +141,13 @@ def test_skipped_events_keep_the_last_of_them() -> None:
         assert found["q"].count == 1, "what a replay repeats is told once"
         evaluator.close()
     assert seen[:2] == [(0, 1), (1, 2)] and counts == [2, 2], "a replay knows the count"
+
+
+@pytest.mark.parametrize("name", ["q", "it's; rm -rf *", "two words", "$HOME", 'a "b"'])
+def test_a_command_that_is_named_can_be_pasted(name: str, tmp_path: Path) -> None:
+    """Whatever a query and the folder of its store are called, a shell reads the command as it is meant."""
+    folder = tmp_path / "my store's"
+    with SqliteStore(folder) as store, evaluator_of(store, **{name: rx.source("n").map(lambda n: 1 // n)}) as evaluator:
+        evaluator.run()
+        command = told(evaluator)[name].message.split("`")[1]
+        assert shlex.split(command) == ["reliable-rx", "restart", str(folder), name]

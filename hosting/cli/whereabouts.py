@@ -7,6 +7,7 @@ import os
 from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
+from shlex import quote
 
 LOOKED_MAX, NAMED_MAX = 1000, 5
 STORE_FILE, GROUP_FILE = "checkpoint.sqlite", "registry.sqlite"
@@ -32,7 +33,7 @@ def what_is_there(directory: Path) -> str:
             return f"there is no folder {parent} either (looked from {os.getcwd()})"
         return f"there is no such folder (looked from {os.getcwd()})" + near(directory.name, parent)
     if (directory / GROUP_FILE).is_file():
-        return f"a group of nodes shares it (reliable-rx status --store {directory})"
+        return f"a group of nodes shares it (reliable-rx status --store {quote(str(directory))})"
     names = sorted(each.name for each in entries(directory))
     if not names:
         return "it is an empty folder"

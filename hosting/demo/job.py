@@ -14,6 +14,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
+from shlex import quote
 from typing import Any
 
 from hosting.cli.terminal import say
@@ -94,7 +95,7 @@ def run_demo(out: Path, *, store: Path | None, kills: int, seed: int | None, eve
     picture = draw(streams, names, out / "flights.png", title)
     say(f"chart    {picture}")
     say(f"streams  {folders.streams('killed')}/*.jsonl")
-    say(f"look     reliable-rx inspect {folders.store}")
+    say(f"look     reliable-rx inspect {quote(str(folders.store))}")
     return 0 if verdict.clean else 1
 
 

@@ -8,6 +8,7 @@ import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from shlex import quote
 from typing import Any
 
 from hosting.cli.terminal import say
@@ -52,7 +53,7 @@ def run_spark_demo(out: Path, *, store: Path | None, kills: int, seed: int | Non
     for line in verdict_told(verdict, "result", details=detailed(verdict)):
         say(line)
     say(f"all of it took {span(time.perf_counter() - began)}")
-    say(f"look     reliable-rx inspect {folders.store}")
+    say(f"look     reliable-rx inspect {quote(str(folders.store))}")
     return 0 if verdict.clean and len(killed.kills) == kills else 1
 
 
