@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any
 from reliable_rx.errors import invariant
 from reliable_rx.testing.faults import ProcessDied, arm
 from reliable_rx.testing.marbles import COMPLETED, ERROR, NEXT, Timed
+from reliable_rx.testing.needed import need_hypothesis
 from reliable_rx.testing.oracle import comparable, compare
 from reliable_rx.testing.queries import timed_streams
 from reliable_rx.testing.recipes import Recipe, Step
@@ -336,6 +337,7 @@ def check_dot_pipe(
 
     *Raises* `AssertionError` with the smallest example found.
     """
+    need_hypothesis()
     from hypothesis import HealthCheck, assume, given, settings
     from hypothesis import strategies as st
 

@@ -65,6 +65,7 @@ from reliable_rx.testing.hostile_classes import (
     nested,
     round_about,
 )
+from reliable_rx.testing.needed import need_hypothesis
 
 if TYPE_CHECKING:
     from hypothesis.strategies import SearchStrategy
@@ -326,6 +327,7 @@ def values(*kinds: str) -> SearchStrategy[Any]:
     >>> from reliable_rx.testing import hostile
     >>> strategy = hostile.values(hostile.STORABLE)
     """
+    need_hypothesis()
     from hypothesis import strategies as st
 
     single = _made(VALUES, kinds)
@@ -355,6 +357,7 @@ def accumulators(*kinds: str) -> SearchStrategy[tuple[Callable[[Any, Any], Any],
 
 def names() -> SearchStrategy[Any]:
     """Return a strategy for names, most of which must be refused."""
+    need_hypothesis()
     from hypothesis import strategies as st
 
     return st.one_of(st.sampled_from(NAMES), st.text(st.characters(), max_size=5))
@@ -362,6 +365,7 @@ def names() -> SearchStrategy[Any]:
 
 def records() -> SearchStrategy[bytes]:
     """Return a strategy for lines of odd bytes."""
+    need_hypothesis()
     from hypothesis import strategies as st
 
     return st.one_of(st.sampled_from(RECORDS), st.binary(max_size=20))
@@ -381,6 +385,7 @@ def _is_key(value: Any) -> bool:
 
 
 def _made(table: tuple[Hostile, ...], kinds: tuple[str, ...]) -> SearchStrategy[Any]:
+    need_hypothesis()
     from hypothesis import strategies as st
 
     chosen = [each for each in table if not kinds or each.kind in kinds]

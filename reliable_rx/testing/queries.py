@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 from reliable_rx.errors import NondeterminismDetected, text_of, type_of
 from reliable_rx.testing.hosted import HostedRun
 from reliable_rx.testing.marbles import COMPLETED, ERROR, NEXT, Timed
+from reliable_rx.testing.needed import need_hypothesis
 from reliable_rx.testing.oracle import SourceError, compare
 from reliable_rx.testing.virtual_time import RUNNERS, Build, Streams, run_plain
 
@@ -193,6 +194,7 @@ def check_query(
 
     *Raises* `AssertionError` with the smallest example found.
     """
+    need_hypothesis()
     from hypothesis import HealthCheck, given, settings
     from hypothesis import strategies as st
 
@@ -247,6 +249,7 @@ def phrases(turn: int) -> list[Script]:
 
 def scripts() -> SearchStrategy[Script]:
     """Return a strategy for what happens between turns."""
+    need_hypothesis()
     from hypothesis import strategies as st
 
     return st.lists(st.lists(st.sampled_from(ACTIONS), max_size=3), max_size=8)
@@ -256,6 +259,7 @@ def timed_streams(
     sources: int, values: SearchStrategy[Any], events_max: int, gaps_s: Sequence[float]
 ) -> SearchStrategy[list[list[Timed]]]:
     """Return a strategy for hot streams that are played together and complete, fail or do neither."""
+    need_hypothesis()
     from hypothesis import strategies as st
 
     event = st.tuples(st.integers(0, sources - 1), st.sampled_from(tuple(gaps_s)), values)

@@ -12,6 +12,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from reliable_rx.testing.needed import need_hypothesis
 from reliable_rx.testing.steps import AGAIN, ENDS, SHARED, SUMS, TIME, VALUES, Apply, Tools, bounded
 from reliable_rx.testing.steps_inner import INNER, MADE, NESTED
 
@@ -65,6 +66,7 @@ STEPS: dict[str, Apply] = {**PLAIN, **NESTED}
 
 def recipes(*, sources: int = 2, steps_max: int = 6, nested_steps_max: int = 2) -> SearchStrategy[Recipe]:
     """Return a Hypothesis strategy for queries of up to *steps_max* operators over several sources."""
+    need_hypothesis()
     from hypothesis import strategies as st
 
     source = st.integers(0, sources - 1)
