@@ -16,7 +16,7 @@ from operator_cases import lanes
 
 from reliable_rx.testing import check_operator
 
-Within = Callable[[Any, Any, Any, Callable[[Any, Any], Any]], Any]
+Within = Callable[[Any, Any, Any, Callable[[Any], Any]], Any]
 """Opens inner sequences of a sequence: modules of operators and creation, the sequence, what is done with each."""
 
 
@@ -24,16 +24,12 @@ def label(key: Any, value: Any) -> Any:
     return (key, value)
 
 
-def key_of(each: Any, others: Any) -> Any:
-    return getattr(each, "key", others)
-
-
 OPENED: dict[str, Within] = {
-    "group_by": lambda o, r, s, f: s.pipe(o.group_by(lambda x: x % 2), o.flat_map(lambda g: f(g, g.key))),
-    "window": lambda o, r, s, f: s.pipe(o.window_with_count(2), o.flat_map(lambda w: f(w, None))),
-    "values": lambda o, r, s, f: s.pipe(o.flat_map(lambda x: f(r.timer(1.0).pipe(o.map(lambda _: x)), x))),
+    "group_by": lambda o, r, s, f: s.pipe(o.group_by(lambda x: x % 2), o.flat_map(lambda g: f(g))),
+    "window": lambda o, r, s, f: s.pipe(o.window_with_count(2), o.flat_map(lambda w: f(w))),
+    "values": lambda o, r, s, f: s.pipe(o.flat_map(lambda x: f(r.timer(1.0).pipe(o.map(lambda _: x))))),
     "switch": lambda o, r, s, f: s.pipe(o.group_by(lambda x: x % 2), o.switch_latest(), o.pairwise(), o.map(sum))
-    .pipe(o.group_by(lambda x: x % 2), o.flat_map(lambda g: f(g, g.key))),
+    .pipe(o.group_by(lambda x: x % 2), o.flat_map(lambda g: f(g))),
 }  # fmt: skip
 READ: dict[str, Callable[[Any, Any, Any, Callable[[], Any]], Any]] = {
     "while it runs": lambda o, r, s, key: s.pipe(o.map(lambda v: (key(), v))),
@@ -60,7 +56,7 @@ def test_the_key_of_what_is_around(name: str) -> None:
 
     def build(o: Any, r: Any, s: Any) -> Any:
         return OPENED[outer](
-            o, r, s, lambda g, k: OPENED[inner](o, r, g, lambda each, _: READ[read](o, r, each, lambda: g.key))
+            o, r, s, lambda g: OPENED[inner](o, r, g, lambda each: READ[read](o, r, each, lambda: g.key))
         )
 
     check_operator(build, alphabet=(1, 2), length_max=3)
