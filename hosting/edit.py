@@ -114,15 +114,20 @@ def begun_afresh(engine: QueryEngine, before: Standing | Suspended, after: Stand
 def is_same(engine: QueryEngine, there: Standing, turn: Create) -> bool:
     """Whether *turn* would create what is already there.
 
-    A running query goes over to the code that is declared for it wherever the bytes differ; one that has ended goes on
-    only if it was edited, which its content says.
+    A running query goes over to the code that is declared for it wherever that differs as it is stored; one that has
+    ended goes on only if it was edited, which its content says.
     """
+    if not is_alike(engine, there, turn):
+        return False
+    plan = engine.plans.ids[there.plan]
+    return plan == turn.plan or there.status != RUNNING or engine.plans.have_same_code(there.plan, turn.code)
+
+
+def is_alike(engine: QueryEngine, there: Standing, turn: Create) -> bool:
+    """Whether *turn* would create the query that is there as far as hashes tell: no edit, but maybe other code."""
     clock = None if there.clock is None else there.clock.id
     wanted = None if turn.clock is None else clock_id(turn.clock)
-    plan = engine.plans.ids[there.plan]
-    if (there.policy, clock) != (turn.policy, wanted):
-        return False
-    if plan != turn.plan and (there.status == RUNNING or not do_the_same(plan, turn.plan)):
+    if (there.policy, clock) != (turn.policy, wanted) or not do_the_same(engine.plans.ids[there.plan], turn.plan):
         return False
     return there.keys is turn.keys or digest(list(there.keys)) == digest(list(turn.keys))
 

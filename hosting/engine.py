@@ -17,13 +17,12 @@ from hosting.admission import admit
 from hosting.asked import Asked
 from hosting.cycles import Readers
 from hosting.delivery import Cascade, Delivery
-from hosting.edit import begun_afresh, edit
+from hosting.edit import begun_afresh, edit, is_alike
 from hosting.event_clock import EventClock
 from hosting.failing import take_fail
 from hosting.failure import Origins, failure_of
 from hosting.letters import begin_anew, bury, complete, has_ended, take_rejects
 from hosting.own_clocks import check_clock, sources_of
-from hosting.plan_names import do_the_same
 from hosting.plans import Plans
 from hosting.retired import Retired
 from hosting.routes import Route
@@ -241,6 +240,7 @@ class QueryEngine(Delivery, TimeMoves):
         if turn.name in self.suspended and self.suspended.resume(standing, turn):
             return
         before = self.standing.pop(turn.name, None)
+        is_edit = before is not None and not is_alike(self, before, turn)
         if before is not None:
             self.tell(turn.name)
         if before is not None and before.status != RUNNING:
@@ -265,7 +265,7 @@ class QueryEngine(Delivery, TimeMoves):
         else:
             standing.born, standing.emitted = before.born, before.emitted
             report = edit(self, before, standing)
-            if report.lost or not do_the_same(self.plans.ids[before.plan], turn.plan):
+            if is_edit or report.lost:
                 self.reports[turn.name] = report
 
     def take_dispose(self, turn: Dispose) -> None:

@@ -9,6 +9,7 @@ from collections.abc import Hashable, Iterable
 from typing import Any
 
 from checkpoint.codec import decode
+from checkpoint.same_code import is_same_code
 from hosting.plan_names import content_in, content_of, name_of
 from hosting.storable import check_storable, code_of
 from reliable_rx.event_time import EventTime
@@ -37,6 +38,7 @@ class Plans:
         self.stored: dict[str, tuple[bytes, Limits]] = {}
         self.codes: dict[Plan, bytes] = {}
         self.checked: EventTime | None = None
+        self.compared: tuple[tuple[str, str], bool] = (("", ""), True)
         self.signatures: list[Signature] = []
         self.unsaved_signatures = 0
 
@@ -80,6 +82,13 @@ class Plans:
     def has_changed(self, plan: Plan) -> bool:
         """Whether what *plan* does is not what it did when it was stored, since code that it reaches has changed."""
         return content_of(plan.query, plan.limits) != content_in(self.ids[plan])
+
+    def have_same_code(self, plan: Plan, other: Plan) -> bool:
+        """Whether two plans are stored as the same code, though maybe not as the same bytes."""
+        names = self.ids[plan], self.ids[other]
+        if self.compared[0] != names:  # many queries share one
+            self.compared = names, is_same_code(self.code_of(plan), self.code_of(other))
+        return self.compared[1]
 
     def check(self, name: str, keys: tuple[Any, ...], clock: EventTime | None) -> None:
         """Refuse a routing key or a clock that cannot be stored. *Raises* `QueryRefused`."""

@@ -127,6 +127,19 @@ def test_what_no_app_declares_runs_what_was_stored(cleanly: bool) -> None:
     evaluator.close()
 
 
+def test_what_the_hash_sees_is_told() -> None:
+    """A query of the same code under another policy is edited, and its report says so."""
+    make, store = MAKES["a closure"], MemoryStore()
+    for policy, told in (("fail", {}), ("skip", {"q": "kept: /scan"}), ("skip", {})):
+        evaluator = QueryEvaluator(store, background=False)
+        evaluator.source("n", ListSource([1], follow=True))
+        evaluator.create("q", make(2), policy=policy)
+        evaluator.run(until=lambda: evaluator.statistics().positions[("n", "0")] == 1)
+        evaluator.checkpoint()
+        assert evaluator.statistics().reports == told
+        evaluator.close()
+
+
 def test_the_content_is_a_part_of_the_name() -> None:
     """What the name says of the content is what the hash says."""
     evaluator = QueryEvaluator(MemoryStore())
