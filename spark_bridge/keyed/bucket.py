@@ -13,6 +13,7 @@ from math import inf
 from operator import itemgetter
 from typing import Any
 
+from reliable_rx.interrupts import let_through
 from spark_bridge.keyed import editing
 from spark_bridge.keyed.blob import Content, opened, sealed
 from spark_bridge.keyed.emitted import Emitted
@@ -88,8 +89,22 @@ class Bucket:
         """How many events came behind the watermark and were left out."""
         return self.content.late
 
-    def blob(self) -> bytes:
-        """Return the bucket as bytes."""
+    def blob(self, out: Emitted | None = None) -> bytes:
+        """Return the bucket as bytes; a key whose state cannot be stored ends in *out*.
+
+        *Raises* `QueryRefused` for such a key if there is no *out*.
+        """
+        try:
+            return sealed(self.content, self.query.identity, self.seals)
+        except BaseException as error:  # pickling calls what the author of a state wrote
+            let_through(error)
+            unstorable = [] if self.straight is None else self.straight.unstorable(self.rows)
+            if not unstorable:
+                raise
+        for key, refused in unstorable:
+            if out is None:
+                raise refused
+            self.rows[key] = self.straight.give_up(key, self.rows[key], refused, out)  # type: ignore[union-attr]
         return sealed(self.content, self.query.identity, self.seals)
 
     def next_wake(self) -> float | None:

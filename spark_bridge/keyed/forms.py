@@ -17,6 +17,7 @@ from spark_bridge.keyed.editing import by_path, fitted
 from spark_bridge.keyed.emitted import Emitted
 from spark_bridge.keyed.general import NAME, General, KeyEngine
 from spark_bridge.keyed.query import find_group
+from spark_bridge.keyed.storing import instances_of
 from spark_bridge.keyed.straight import Straight
 
 
@@ -75,10 +76,3 @@ def dues_of(units: Iterator[Any]) -> list[float]:
         for timers in (each.timers or {}).values()
         for timer in timers.values()
     ]
-
-
-def instances_of(unit: Any) -> list[Instance]:
-    """Return the instances that are written with *unit*."""
-    if not isinstance(unit, Subject):
-        return [unit]
-    return [each for _, each, _ in unit.subscribers if each is not None and each.unit is unit]

@@ -20,11 +20,13 @@ from hosting.standing import RUNNING, Standing
 from hosting.turn import Create, Events, Output, Tick
 from reliable_rx.errors import QueryRefused
 from reliable_rx.instance import Instance, Timer
+from reliable_rx.interrupts import let_through
 from reliable_rx.plan import Operators, Plan, PlanNode
 from reliable_rx.query import Query
 from reliable_rx.rows import Signature, save_instance, save_unit, signature
 from spark_bridge.keyed.emitted import Emitted
 from spark_bridge.keyed.query import KeyedQuery
+from spark_bridge.keyed.storing import held_in, unstorable
 from spark_bridge.keyed.straight import Step
 
 NAME = "query"
@@ -89,7 +91,12 @@ class General:
             self.drain(key, engine, out)
         else:
             self.move(key, engine, until, out)
-        row = self.saved(engine)
+        try:
+            row = self.saved(engine)
+        except QueryRefused as error:
+            emitted = engine.standing[NAME].emitted
+            out.end(key, emitted, error)
+            return -emitted - 1, None
         return row, None if type(row) is int else engine.timers.next_due()
 
     def begin(self, time: float, key: Hashable, out: Emitted) -> KeyEngine:
@@ -158,15 +165,21 @@ class General:
                 self.know(node.template)
 
     def saved(self, engine: QueryEngine) -> bytes | int:
-        """Return what an engine with one query holds, as the row of a key."""
+        """Return what an engine with one query holds, as the row of a key. *Raises* `QueryRefused` if it cannot."""
         standing = engine.standing[NAME]
         if standing.status != RUNNING:
             return -standing.emitted
         number = attrgetter("number")
-        inside = [(unit.address(), save_unit(unit, number)) for unit in each_row([standing]) if unit is not standing]
-        return encode(
-            (standing.emitted, engine.clock, engine.orders, self.plan.number, save_instance(standing), inside)
-        )
+        try:
+            inside = [
+                (unit.address(), save_unit(unit, number)) for unit in each_row([standing]) if unit is not standing
+            ]
+            return encode(
+                (standing.emitted, engine.clock, engine.orders, self.plan.number, save_instance(standing), inside)
+            )
+        except BaseException as error:  # pickling calls what the author of a state wrote
+            let_through(error)
+            raise unstorable(self.query.key.key, error, held_in(each_row([standing]))) from error
 
     def load(self, row: bytes) -> KeyEngine:
         """Return the engine that a row was made from."""

@@ -29,11 +29,12 @@ from reliable_rx.rows import Loader, save_instance, save_unit, units
 from reliable_rx.subject import Subject
 from spark_bridge.keyed.blob import Waiting
 from spark_bridge.keyed.bucket import Bucket
-from spark_bridge.keyed.forms import instances_of, revived
+from spark_bridge.keyed.forms import revived
 from spark_bridge.keyed.general import NAME, General, KeyEngine
 from spark_bridge.keyed.moving import KeyMapper, for_key, name_for, refuse_hidden
 from spark_bridge.keyed.query import KeyedQuery, first_other
 from spark_bridge.keyed.seals import PUBLIC, Seals
+from spark_bridge.keyed.storing import instances_of
 
 Positions = Mapping[str, Mapping[str, int]]
 

@@ -26,10 +26,11 @@ from reliable_rx.query import InnerLeaf, Node, Query, SourceLeaf, walk
 from reliable_rx.rows import save_instance, save_unit, units
 from reliable_rx.subject import Subject
 from spark_bridge.keyed.bucket import Bucket
-from spark_bridge.keyed.forms import dues_of, flattened, instances_of, of_group
+from spark_bridge.keyed.forms import dues_of, flattened, of_group
 from spark_bridge.keyed.general import NAME, General
 from spark_bridge.keyed.query import KeyedQuery, find_group
 from spark_bridge.keyed.routing import Router
+from spark_bridge.keyed.storing import instances_of
 
 KeyMapper = Callable[[Any], Hashable]
 

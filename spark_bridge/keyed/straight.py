@@ -7,7 +7,7 @@ key whose query has ended is a number: how much it has emitted, negative if the 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from itertools import accumulate, pairwise
 from typing import Any
 
@@ -20,6 +20,7 @@ from reliable_rx.rows import Signature
 from spark_bridge.keyed.editing import by_path, fitted
 from spark_bridge.keyed.emitted import Emitted
 from spark_bridge.keyed.query import Chain, RunningKey
+from spark_bridge.keyed.storing import failure, unstorable
 
 Step = tuple[float, str, Sequence[Any]]
 """Events of one source that come together: the time, the source, the values."""
@@ -104,6 +105,23 @@ class Straight:
         self.feed(self.first, steps, ended=ended)
         self.values = []
         return self.finish(key, row, out, ended=ended) if self.ended else row
+
+    # -- rows that do not go into bytes
+
+    def unstorable(self, rows: Mapping[Hashable, Any]) -> list[tuple[Hashable, QueryRefused]]:
+        """Return the keys whose rows do not go into bytes, each with what is to be said of it."""
+        found = ((key, row, failure(row)) for key, row in rows.items() if type(row) is not int)
+        plan = self.chain.all
+        return [
+            (key, unstorable(key, error, [(plan, self.load(row))])) for key, row, error in found if error is not None
+        ]
+
+    @staticmethod
+    def give_up(key: Hashable, row: Any, error: QueryRefused, out: Emitted) -> int:
+        """End the query of *key* and return its new row."""
+        emitted: int = row[0]
+        out.end(key, emitted, error)
+        return -emitted - 1
 
     # -- rows that come from elsewhere
 

@@ -13,6 +13,7 @@ from typing import Any, Literal
 
 import pyarrow as pa
 
+from reliable_rx.errors import described
 from spark_bridge.keyed import Arrivals, Emitted
 from spark_bridge.keyed.emitted import COMPLETED, ERROR, NEXT
 from spark_bridge.on_spark.packets import sealed, unpacked
@@ -133,7 +134,7 @@ def errors_of(out: Emitted) -> Any:
         return pa.nulls(len(out.ids), pa.string())
     texts: list[str | None] = [None] * len(out.ids)
     for place, error in out.ends.items():
-        texts[place] = None if error is None else f"{type(error).__name__}: {error}"
+        texts[place] = None if error is None else described(error)
     return texts
 
 

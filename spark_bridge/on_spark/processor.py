@@ -64,7 +64,7 @@ class BucketProcessor(StatefulProcessor):
     def take(self, arrivals: Arrivals, time: float, *, ended: bool) -> Iterator[Any]:
         bucket = self.bucket(bytes(self.state.get()[0]) if self.state.exists() else None)
         out = bucket.take(arrivals, time=time, ended=ended)
-        self.state.update((bucket.blob(),))
+        self.state.update((bucket.blob(out),))
         if self.layout.event_time and self.streaming:
             self.wake(bucket.next_wake(), time)
         if out.ids:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import threading
 import time
 from collections import defaultdict
 from collections.abc import Iterator
@@ -201,6 +202,37 @@ def test_an_error_is_a_row_and_two_sources_are_joined(session: Any) -> None:
         ("y", 0, "next", 1.0, None),
         ("y", 1, "completed", None, None),
     ]
+
+
+def test_what_no_row_can_hold_is_one_keys_problem(session: Any, tmp_path: Path) -> None:
+    """An error without a text, one that no encoding has, a state that does not pickle: each ends its own key."""
+
+    class Mute(Exception):
+        def __str__(self) -> str:
+            raise RuntimeError("no text")
+
+    def spoilt(held: tuple[int, Any], trade: Any) -> tuple[int, Any]:
+        if trade["symbol"] == "mute":
+            raise Mute
+        if trade["symbol"] == "half":
+            raise ValueError("\ud800")
+        if trade["symbol"] == "exit":
+            raise SystemExit(3)
+        return held[0] + trade["n"], threading.Lock() if trade["symbol"] == "lock" else None
+
+    query = rx.source("trades").pipe(ops.scan(spoilt, (0, None)), ops.map(lambda held: held[0]))
+    for part in range(2):
+        symbols = enumerate(["mute", "half", "exit", "lock", "well"], 5 * part)
+        write(tmp_path / "in", [{"n": n, "symbol": symbol, "size": 0} for n, symbol in symbols], str(part))
+        frame = stream(session, tmp_path / "in")
+        run(run_on_spark(query, frame, key="symbol", seq="n", emits="long", per_key=True), tmp_path)
+    found = heard(tmp_path)
+    assert [row.value for row in found.pop("well")] == [4, 13]
+    assert [row.value for row in found["lock"]] == [3, None]
+    said = {symbol: rows[-1].error for symbol, rows in found.items() if rows[-1].kind == "error"}
+    assert "cannot be stored" in said.pop("lock")
+    nothing = "Mute: <its text cannot be had: RuntimeError>"
+    assert said == {"exit": "SystemExit: 3", "half": r"ValueError: \ud800", "mute": nothing}
 
 
 def test_groups_move_to_spark_and_back(session: Any, tmp_path: Path) -> None:
