@@ -318,7 +318,7 @@ class QueryEvaluator(Looking):
         return True
 
     def run(self, *, until: Callable[[], bool] | None = None) -> None:
-        """Run until the sources have ended and all is durable, until *until* says so, or until `stop`."""
+        """Run until the sources (if any) have ended and all is durable, until *until* says so, or until `stop`."""
         run(self, until)
 
     @property

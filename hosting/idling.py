@@ -16,10 +16,10 @@ POLL_S = 0.02
 
 
 def is_finished(evaluator: QueryEvaluator) -> bool:
-    """Whether nothing can happen any more: sources ended, nothing pending, no timer to wait for."""
+    """Whether nothing can happen any more: no source or all ended, nothing pending, no timer to wait for."""
     engine, intake = evaluator.engine, evaluator.intake
     return (
-        have_ended(evaluator)
+        (have_ended(evaluator) or not intake.sources)  # none can be declared after the start
         and (engine.timers.next_due() is None or (intake.event_time and engine.drained))
         and not engine.calls.askers
         and is_settled(evaluator)

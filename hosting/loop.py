@@ -55,6 +55,7 @@ def _steps(evaluator: QueryEvaluator, until: Callable[[], bool] | None) -> None:
         if evaluator.step():
             evaluator.lock.give_way()
         elif evaluator.finished:
+            evaluator.reporter.loop.finished()
             break
         else:
             evaluator._wait()

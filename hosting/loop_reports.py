@@ -11,6 +11,7 @@ from types import FrameType
 from typing import TYPE_CHECKING
 
 from hosting.loop import AFRESH, failure_of
+from hosting.standing import RUNNING
 from hosting.turn import Events
 from reliable_rx.errors import SourceFailed, StoreUnavailable, described
 from reliable_rx.instance import Instance
@@ -69,6 +70,23 @@ class LoopReports:
         told = isinstance(error, SourceFailed)  # with its traceback, by its source
         message = f"the run has ended with {described(failure or error)}; {remedy}"
         self.incidents.report("loop", "run", message, error=None if told else error)
+        self._write()
+
+    def finished(self) -> None:
+        """`run` returns since nothing can happen any more: tell of what waits for events that cannot come."""
+        evaluator = self.evaluator
+        if evaluator.intake.sources:
+            return
+        standing = evaluator.engine.standing
+        waiting = [name for name, each in standing.items() if each.status == RUNNING]
+        if standing and not waiting:
+            return
+        who = f"{waiting[0]!r} waits" if len(waiting) == 1 else f"{len(waiting):,} queries wait"
+        message = (
+            f"the run has ended, as nothing can happen: no source is declared and no timer is set"
+            f"{f', though {who} for events' if waiting else ''}; call source(name, ...) or push(name) before run()"
+        )
+        self.incidents.report("loop", "run", message, level=logging.WARNING)
         self._write()
 
     def tell_unread(self, values: int, seconds: float) -> None:

@@ -22,6 +22,10 @@ from reliable_rx.errors import InternalError, ReliableRxError, SourceFailed, Too
 Break = Callable[[QueryEvaluator], None]
 
 
+async def echoed(n: int) -> int:
+    return n
+
+
 def raising(error: BaseException) -> Callable[..., Any]:
     def fail(*_: Any, **__: Any) -> Any:
         raise error
@@ -191,3 +195,26 @@ def test_a_second_loop_is_refused() -> None:
         evaluator.stop()
         loop.join()
         evaluator.run(until=lambda: True)
+
+
+@pytest.mark.parametrize(
+    ("queries", "status", "told"),
+    [
+        ({}, {}, True),
+        ({"q": rx.never()}, {"q": "running"}, True),
+        ({"q": rx.of(1, 2)}, {"q": "completed"}, False),
+        ({"q": rx.timer(0.001)}, {"q": "completed"}, False),
+        ({"q": rx.of(1).map_async(echoed)}, {"q": "completed"}, False),
+        ({"q": rx.timer(0.001).concat(rx.never()), "r": rx.never()}, {"q": "running", "r": "running"}, True),
+    ],
+    ids=["nothing", "never", "of", "timer", "a call", "a timer and never"],
+)
+def test_a_run_without_a_source_ends_and_says_why(queries: dict[str, Any], status: dict[str, str], told: bool) -> None:
+    """It goes on while timers and calls do; what waits for events that cannot come is an incident."""
+    with QueryEvaluator(MemoryStore()) as evaluator:
+        for name, query in queries.items():
+            evaluator.create(name, query)
+        evaluator.run()
+        assert {name: evaluator.query(name).status for name in queries} == status
+        found = [each for each in evaluator.statistics().incidents if each.kind == "loop"]
+        assert [(each.subject, "no source is declared" in each.message) for each in found] == [("run", True)] * told
