@@ -12,12 +12,14 @@ from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import lru_cache
+from hashlib import blake2b
 from itertools import accumulate
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from checkpoint.by_value import encode_query
 from checkpoint.code import OtherCode
 from checkpoint.codec import decode
+from checkpoint.same_code import is_same_code
 from hosting.blame import blamed
 from reliable_rx.event_time import EventTime, clock_id
 
@@ -307,7 +309,7 @@ class Watermarks:
 
     def of(self, spec: EventTime, sources: frozenset[str]) -> Watermark:
         """Return the watermark for a clock over *sources*, making it at its first use."""
-        name = name_of(spec, sources)
+        name = self._named(spec, sources)
         found = self.by_name.get(name)
         if found is None:
             found = self.make(name, spec, sources)
@@ -317,6 +319,14 @@ class Watermarks:
         ends = {source: self.engine.end_of(source) for source in sorted(sources)}
         found.over = {source: end[0] for source, end in ends.items() if end is not None}
         return found
+
+    def _named(self, spec: EventTime, sources: frozenset[str]) -> str:
+        """Return the name of the watermark of *spec*; one that only a hash takes for another has a name of its own."""
+        name = name_of(spec, sources)
+        found = self.by_name.get(name)
+        if found is None or found.spec is spec or is_same_code(encoded(found.spec), encoded(spec)):
+            return name
+        return f"{name} {blake2b(encoded(spec), digest_size=12).hexdigest()}"
 
     def make(self, name: str, spec: EventTime, sources: Iterable[str]) -> Watermark:
         found = self.by_name[name] = Watermark(self.engine, name, spec, frozenset(sources))
@@ -357,7 +367,7 @@ class Watermarks:
 
     def take_over(self, before: Saved, spec: EventTime, sources: frozenset[str]) -> str:
         """Let the watermark of *spec* go on where another was saved, if it is not there yet; return its name."""
-        name = name_of(spec, sources)
+        name = self._named(spec, sources)
         if name not in self.by_name:
             found = self.restore(name, spec, (b"", sorted(sources), *before[2:]))
             found.marks = {key: mark for key, mark in found.marks.items() if key[0] in sources}

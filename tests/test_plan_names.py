@@ -16,6 +16,7 @@ from checkpoint import MemoryStore
 from hosting import ListSource, QueryEvaluator
 from hosting.plan_names import content_in
 from reliable_rx import operators as ops
+from reliable_rx.event_time import clock_id
 
 Make = Callable[[int], Any]
 
@@ -125,6 +126,27 @@ def test_what_no_app_declares_runs_what_was_stored(cleanly: bool) -> None:
         values = [v for each in evaluator.stream(f"by {k}").read(0, 1000) for v in each.values]
         assert values == given(make, at)(k)
     evaluator.close()
+
+
+@STOPS
+def test_no_query_runs_the_clock_of_another(cleanly: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two clocks that the hash takes for one stay two, also in the next process."""
+    monkeypatch.setattr("reliable_rx.identity.hash_of", lambda value: "all the same")
+    clock_id.cache_clear()
+    store = MemoryStore()
+    for count in (4, 8):
+        evaluator = QueryEvaluator(store, checkpoint_interval_s=1e9, background=False)
+        evaluator.source("n", ListSource(list(range(1, count + 1)), follow=True))
+        for name, sign in (("up", 1), ("down", -1)):
+            clock = rx.event_time(lambda x, sign=sign: float(sign * x), lateness_s=0.0)
+            evaluator.create(name, rx.source("n").map(lambda x: x), clock=clock)
+        evaluator.run(until=lambda: evaluator.statistics().positions[("n", "0")] == count)
+        up, down = ([v for p in evaluator.stream(each).read(0, 100) for v in p.values] for each in ("up", "down"))
+        evaluator.checkpoint() if cleanly else None
+        evaluator.close()
+        assert up == list(range(1, count)) or up == list(range(1, count + 1))
+        assert len(down) <= 1, "all but the first is late"
+    clock_id.cache_clear()
 
 
 def test_what_the_hash_sees_is_told() -> None:
