@@ -10,6 +10,9 @@ from typing import Any
 
 import pytest
 
+import reliable_rx as rx
+from checkpoint import SqliteStore
+from hosting import QueryEvaluator
 from hosting.sinks import SqliteTableSink, sqlite_table
 from hosting.sinks.cells import Cells
 from reliable_rx.errors import CheckpointRefused, StoreUnavailable, ValueRefused
@@ -175,3 +178,82 @@ def test_what_behaves_like_text_or_a_number_is_stored_as_one() -> None:
         assert type(cells.cell(value)) is kind
     with pytest.raises(ValueError, match="bytes"):
         cells.rows((), [0], [Text("x" * 100_000)], {"text": lambda value: value})
+
+
+def life(path: Path, store: SqliteStore, values: list[int], **how: int) -> list[str]:
+    """Run once, push *values* and write what comes out; return the incidents."""
+    with QueryEvaluator(store, **how) as evaluator:  # type: ignore[arg-type]
+        pushed = evaluator.push("n")
+        evaluator.create("q", rx.source("n").map(lambda n: n))
+        evaluator.sink("q", SqliteTableSink(path, "q"))
+        evaluator.start()
+        pushed.push(values)
+        evaluator.run(until=lambda: evaluator.stream("q").visible > values[-1])
+        evaluator.checkpoint()
+        return [str(each) for each in evaluator.statistics().incidents]
+
+
+def test_a_table_that_was_dropped_is_written_again(tmp_path: Path) -> None:
+    """Between two runs, with the stream still there from its first id: all rows come again, and it is told."""
+    with SqliteStore(tmp_path / "s") as store:
+        life(tmp_path / "o.db", store, [0, 1, 2])
+    change(tmp_path / "o.db", "DROP TABLE q")
+    with SqliteStore(tmp_path / "s") as store:
+        assert "is gone" in life(tmp_path / "o.db", store, [3, 4])[0]
+    assert rows_of(tmp_path / "o.db", "SELECT id, value FROM q") == [(n, str(n)) for n in range(5)]
+
+
+def test_a_table_that_was_dropped_is_never_made_with_a_hole(tmp_path: Path) -> None:
+    """Where the stream has let go of what was in it, the sink fails with a sentence, at every start."""
+    for values in ([0, 1, 2], [3, 4], [5]):
+        with SqliteStore(tmp_path / "s") as store:
+            assert not life(tmp_path / "o.db", store, values, retain_events=1)
+    change(tmp_path / "o.db", "DROP TABLE q")
+    for values in ([6], [7]):
+        with SqliteStore(tmp_path / "s") as store:
+            told = life(tmp_path / "o.db", store, values, retain_events=1)
+        assert any("no longer kept" in each for each in told)
+        assert not rows_of(tmp_path / "o.db", "SELECT 1 FROM sqlite_master WHERE name = 'q'")
+
+
+def test_a_table_that_never_was_is_not_missed(tmp_path: Path) -> None:
+    """A position moves without a row, by values that were skipped; letters may come again."""
+    for first in (0, 1):
+        sink = SqliteTableSink(tmp_path / "o.db", "t")
+        assert sink.open("s") == first
+        sink.skip(first, first + 1, "why", DeadLetter("s", "", first, 1, "no"))
+        sink.flush()
+        sink.close()
+    for expected in (2, 0):
+        sink = SqliteTableSink(tmp_path / "o.db", "t")
+        assert sink.open("s") == expected
+        if not expected:
+            assert "is gone" in sink.remark
+            for n in range(2):
+                sink.skip(n, n + 1, "why", DeadLetter("s", "", n, 1, "no"))
+        sink.write(2, [5])
+        sink.flush()
+        sink.close()
+        change(tmp_path / "o.db", "DROP TABLE t")
+    assert [row[0] for row in rows_of(tmp_path / "o.db", "SELECT id FROM reliable_rx_dead_letters")] == [0, 1]
+
+
+def test_a_dropped_table_is_missed_by_all_its_partitions(tmp_path: Path) -> None:
+    """The one that makes it anew tells the others, those that are open as well."""
+    sinks = [SqliteTableSink(tmp_path / "o.db", "t", partition=name) for name in "abc"]
+    for sink in sinks:
+        sink.open("s")
+        sink.write(0, [1, 2])
+        sink.flush()
+    sinks[0].close()
+    sinks[1].close()
+    change(tmp_path / "o.db", "DROP TABLE t")
+    assert sinks[0].open("s") == 0
+    sinks[0].write(0, [1, 2])
+    sinks[0].flush()
+    assert sinks[1].open("s") == 0
+    sinks[2].write(2, [3])
+    with pytest.raises(CheckpointRefused, match="dropped"):
+        sinks[2].flush()
+    for sink in sinks:
+        sink.close()

@@ -3,7 +3,7 @@
 Rows wait in memory until `flush` and go in at once, so that several sinks may share a database without holding its
 write lock between flushes. The position lies in a table of its own beside them (`reliable_rx_sinks`), so rows may
 be deleted freely. A commit that fails may have happened all the same; so the position is read again before
-a retry, and what it covers is not written twice.
+a retry, and what it covers is not written twice. A table that was dropped is begun anew: its position is the first id.
 
 The epoch of the writer lies there too, and is looked at inside the transaction of each write: a former writer whose
 transaction comes later is refused. A writer that is stopped in the midst of its transaction holds SQLite's write lock,
@@ -16,8 +16,8 @@ from __future__ import annotations
 
 import os
 import sqlite3
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
 from typing import Any
 
 from checkpoint.ownership import OwnProcess, keep_for_parent, tell_of_forks
@@ -25,6 +25,7 @@ from hosting.sinks.cells import Cells, Columns, Get, as_json, field, fields_of, 
 from hosting.sinks.fencing import lost
 from hosting.sinks.places import Place, opening
 from hosting.sinks.sqlite_errors import guard
+from hosting.sinks.sqlite_positions import INSERT_LETTER, LETTERS, forget_dropped, make_registry, transaction
 from hosting.sinks.text import error_text, shown
 from reliable_rx.choices import names_keywords
 from reliable_rx.errors import CheckpointRefused, PositionUnavailable, ValueRefused, invariant
@@ -34,20 +35,6 @@ from reliable_rx.reliable import DeadLetter
 
 ROWS_HELD_MAX = 65_536
 _HEADER_BYTES = 100
-LETTERS = """CREATE TABLE IF NOT EXISTS reliable_rx_dead_letters (
-    name TEXT, partition TEXT NOT NULL DEFAULT '', id INTEGER NOT NULL, error TEXT NOT NULL, type TEXT NOT NULL,
-    value TEXT NOT NULL, PRIMARY KEY (name, partition, id)
-)"""
-REGISTRY = """CREATE TABLE IF NOT EXISTS reliable_rx_sinks (
-    name TEXT, stream TEXT NOT NULL, next_id INTEGER NOT NULL, ended_id INTEGER, error TEXT,
-    partition TEXT NOT NULL DEFAULT '', epoch INTEGER NOT NULL DEFAULT 0, PRIMARY KEY (name, partition)
-)"""
-_OLDER_REGISTRY = (
-    "ALTER TABLE reliable_rx_sinks RENAME TO reliable_rx_sinks_old",
-    REGISTRY,
-    "INSERT INTO reliable_rx_sinks (name, stream, next_id, ended_id, error) SELECT * FROM reliable_rx_sinks_old",
-    "DROP TABLE reliable_rx_sinks_old",
-)
 
 
 class SqliteTableSink:
@@ -105,6 +92,7 @@ class SqliteTableSink:
         self._doubtful = False
         self._made = False
         self._places: list[Place] = []
+        self.remark = ""
         if not table or table.startswith("sqlite_") or "\0" in table or table == "reliable_rx_sinks":
             raise ValueError(f"{table!r} cannot name a table; choose another name")
         if partition == "":
@@ -213,10 +201,12 @@ class SqliteTableSink:
 
     def _register(self, stream: str) -> int:
         """Find this table's position in the registry, or enter it there; let the epoch be known."""
-        with _transaction(self._database) as database:
-            _make_registry(database)
-            known = database.execute(f"SELECT next_id, epoch FROM reliable_rx_sinks {self._mine}", self._key).fetchone()
+        with transaction(self._database) as database:
+            make_registry(database)
             columns = self._columns_found(database)
+            if not columns and forget_dropped(database, self._table):
+                self.remark = f"table {self._table} of {self._path} is gone: it is begun anew with the first id"
+            known = database.execute(f"SELECT next_id, epoch FROM reliable_rx_sinks {self._mine}", self._key).fetchone()
             if known is None:
                 if columns and not self._is_registered(database):
                     raise self._refused("was not made by this sink")
@@ -225,8 +215,9 @@ class SqliteTableSink:
                     (*self._key, stream),
                 )
             self._check_epoch(0 if known is None else known[1])
-            sql = f"UPDATE reliable_rx_sinks SET epoch = ?, stream = coalesce(nullif(?, ''), stream) {self._mine}"
-            database.execute(sql, (self._epoch, stream, *self._key))
+            sql = "UPDATE reliable_rx_sinks SET epoch = ?, stream = coalesce(nullif(?, ''), stream), made = ?"
+            database.execute(f"{sql} {self._mine}", (self._epoch, stream, bool(columns), *self._key))
+        self._made = False
         if columns:
             self._adopt(columns)
         return 0 if known is None else int(known[0])
@@ -302,7 +293,7 @@ class SqliteTableSink:
             if self._doubtful:
                 self._forget_committed()
             self._doubtful = True
-            with _transaction(self._database) as database:
+            with transaction(self._database) as database:
                 self._insert(database)
             self._check_places()
             self._doubtful = False
@@ -317,7 +308,9 @@ class SqliteTableSink:
             place.check(_HEADER_BYTES if place is self._places[0] else 0)
 
     def _insert(self, database: sqlite3.Connection) -> None:
-        self._stored()
+        stored, _ = self._stored()
+        if stored < self._committed:
+            raise self._refused("was dropped, and begun anew by another sink; start this one again")
         if self._rows and not self._made:
             self._make_table(database)
         if self._rows:
@@ -325,10 +318,11 @@ class SqliteTableSink:
             database.executemany(f"INSERT INTO {_quoted(self._table)} VALUES ({marks})", self._rows)
         if self._letters:
             database.execute(LETTERS)
-            database.executemany("INSERT INTO reliable_rx_dead_letters VALUES (?, ?, ?, ?, ?, ?)", self._letters)
+            database.executemany(INSERT_LETTER, self._letters)
         ended, error = self._end or (None, None)
-        sql = f"UPDATE reliable_rx_sinks SET next_id = ?, ended_id = ?, error = ? {self._mine}"
-        database.execute(sql, (self._next, ended, error, *self._key))
+        made = self._made or bool(self._rows)
+        sql = f"UPDATE reliable_rx_sinks SET next_id = ?, ended_id = ?, error = ?, made = ? {self._mine}"
+        database.execute(sql, (self._next, ended, error, made, *self._key))
         probe("sink.mid_flush")
 
     def _make_table(self, database: sqlite3.Connection) -> None:
@@ -362,26 +356,6 @@ class SqliteTableSink:
 
     def _guard(self, what: str) -> AbstractContextManager[None]:
         return guard(self._table, self._path, what)
-
-
-@contextmanager
-def _transaction(database: sqlite3.Connection | None) -> Iterator[sqlite3.Connection]:
-    if database is None:
-        raise sqlite3.ProgrammingError("the database is closed")
-    database.execute("BEGIN IMMEDIATE")
-    try:
-        yield database
-        database.execute("COMMIT")
-    except BaseException:
-        if database.in_transaction:
-            database.execute("ROLLBACK")
-        raise
-
-
-def _make_registry(database: sqlite3.Connection) -> None:
-    found = [row[0] for row in database.execute("SELECT name FROM pragma_table_info('reliable_rx_sinks')")]
-    for statement in _OLDER_REGISTRY if found and "epoch" not in found else (REGISTRY,):
-        database.execute(statement)
 
 
 def _connect(path: str) -> sqlite3.Connection:

@@ -1,0 +1,64 @@
+"""Tables beside those of `hosting.sinks.sqlite_table`: positions and dead letters, and their transactions.
+
+``made`` says that the table has been there: without it a table that was dropped would be taken for one that has had no
+rows yet, whose position may have moved all the same (by what was skipped).
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+LETTERS = """CREATE TABLE IF NOT EXISTS reliable_rx_dead_letters (
+    name TEXT, partition TEXT NOT NULL DEFAULT '', id INTEGER NOT NULL, error TEXT NOT NULL, type TEXT NOT NULL,
+    value TEXT NOT NULL, PRIMARY KEY (name, partition, id)
+)"""
+INSERT_LETTER = "INSERT OR REPLACE INTO reliable_rx_dead_letters VALUES (?, ?, ?, ?, ?, ?)"
+"""In place of itself: a table that was dropped is written again, with its letters."""
+_REGISTRY = """CREATE TABLE IF NOT EXISTS reliable_rx_sinks (
+    name TEXT, stream TEXT NOT NULL, next_id INTEGER NOT NULL, ended_id INTEGER, error TEXT,
+    partition TEXT NOT NULL DEFAULT '', epoch INTEGER NOT NULL DEFAULT 0, made INTEGER NOT NULL DEFAULT 0,
+    PRIMARY KEY (name, partition)
+)"""
+_WITHOUT_EPOCH = (
+    "ALTER TABLE reliable_rx_sinks RENAME TO reliable_rx_sinks_old",
+    _REGISTRY,
+    "INSERT INTO reliable_rx_sinks (name, stream, next_id, ended_id, error) SELECT * FROM reliable_rx_sinks_old",
+    "DROP TABLE reliable_rx_sinks_old",
+)
+_WITHOUT_MADE = ("ALTER TABLE reliable_rx_sinks ADD COLUMN made INTEGER NOT NULL DEFAULT 0",)
+
+
+def make_registry(database: sqlite3.Connection) -> None:
+    """Make the table of positions, also out of an older one."""
+    found = [row[0] for row in database.execute("SELECT name FROM pragma_table_info('reliable_rx_sinks')")]
+    if not found:
+        database.execute(_REGISTRY)
+    elif "made" not in found:
+        for statement in _WITHOUT_MADE if "epoch" in found else _WITHOUT_EPOCH:
+            database.execute(statement)
+
+
+def forget_dropped(database: sqlite3.Connection, table: str) -> bool:
+    """Let all positions in *table*, which is not there, begin anew if it has been; return whether it has."""
+    sql = "UPDATE reliable_rx_sinks SET next_id = 0, ended_id = NULL, error = NULL, made = 0 WHERE name = ?1"
+    return database.execute(f"{sql} AND EXISTS ({_MADE})", (table,)).rowcount > 0
+
+
+_MADE = "SELECT 1 FROM reliable_rx_sinks WHERE name = ?1 AND made"
+
+
+@contextmanager
+def transaction(database: sqlite3.Connection | None) -> Iterator[sqlite3.Connection]:
+    """Give the connection inside a transaction, which is committed or rolled back."""
+    if database is None:
+        raise sqlite3.ProgrammingError("the database is closed")
+    database.execute("BEGIN IMMEDIATE")
+    try:
+        yield database
+        database.execute("COMMIT")
+    except BaseException:
+        if database.in_transaction:
+            database.execute("ROLLBACK")
+        raise
