@@ -17,6 +17,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable
+from threading import get_ident
 from typing import Any
 
 from reliable_rx.errors import StoreUnavailable
@@ -75,6 +76,7 @@ class Worker:
         self.tasks: deque[Task] = deque()
         self.changed = threading.Condition()
         self.asked = self.taken = False
+        self.at_work = 0  # the thread that runs a task
         self.pause = RETRY_S
         self.retry_at = 0.0
 
@@ -141,6 +143,7 @@ class Worker:
                 self.wake()
 
     def _try(self, task: Task) -> bool:
+        self.at_work = get_ident()
         try:
             task()
         except StoreUnavailable as error:
@@ -153,6 +156,8 @@ class Worker:
             self.failure = error
             self.wake()
             return False
+        finally:
+            self.at_work = 0
         if self.trouble is not None:
             self.trouble, self.pause = None, RETRY_S
             self.told(None)

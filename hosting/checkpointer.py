@@ -163,7 +163,8 @@ class Checkpointer:
         for stream in streams.values():
             stream.trim()
         retired, expired = evaluator.streams.retired.begin(evaluator.engine)
-        snapshot = Snapshot(evaluator.engine, full=full)
+        with evaluator.inside:
+            snapshot = Snapshot(evaluator.engine, full=full)
         if full:
             evaluator.durable_plans &= set(snapshot.plans)  # no store has the others from now on
         meta = meta_of(evaluator, snapshot)
@@ -192,7 +193,9 @@ class Checkpointer:
 
     def _move(self, attempt: Attempt) -> bool:
         if not attempt.submitted:
-            if attempt.snapshot.write_some(SLICE_ROWS):
+            with self.evaluator.inside:
+                is_written = attempt.snapshot.write_some(SLICE_ROWS)
+            if is_written:
                 if attempt.release is not None:
                     attempt.release()
                 if attempt.snapshot.spoilt:

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
 def dispose(evaluator: QueryEvaluator, name: str) -> None:
     """End the query *name*. *Raises* `KeyError` if there is none."""
+    evaluator.inside.check("dispose")
     check_open(closed=evaluator.closed)
     evaluator._raise_failures()
     with evaluator.lock:

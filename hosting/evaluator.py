@@ -41,6 +41,7 @@ from hosting.growth import Growth
 from hosting.holders import StreamHolders
 from hosting.host_clock import HostClock
 from hosting.incidents import Incidents
+from hosting.inside import Inside, Outside
 from hosting.intake import Intake
 from hosting.looking import Looking, Working
 from hosting.loop import check_taken, raise_failures, run
@@ -120,13 +121,15 @@ class QueryEvaluator(Looking):
         self.store, self.delivery = store, delivery
         self.batch_events_max, self.strict = batch_events_max, strict
         self.lock, self.working, self.changed = Turnstile(), Working(), threading.Condition()
-        self.engine = QueryEngine()
+        self.engine, self.inside = QueryEngine(), Inside(self)
         self.calls, self.companions = Calls(self), Companions()
         incidents = self.incidents = Incidents(clock=clock)
         time = self.time = HostClock(clock, incidents)
         self.intake = Intake(batch_events_max=batch_events_max, idle_s=idle_s, clock=time.read, incidents=incidents)
         self.growth = Growth(self.intake.sources, self.incidents)
-        self.holders = StreamHolders(self.lock, store=store, incidents=incidents, events_max=buffer_events_max)
+        self.holders = StreamHolders(
+            self.lock, store=store, incidents=incidents, events_max=buffer_events_max, check=self.inside.check
+        )
         self.streams = Streams(store, self.holders, retain_events=retain_events, retention=retention)
         self.outlets = Outlets(self, buffer_events_max=buffer_events_max)
         self.threads, (journal, checkpoint) = lenders("journal", "checkpoint", lend=lend, background=background)
@@ -134,7 +137,7 @@ class QueryEvaluator(Looking):
         self.checkpointer = Checkpointer(
             self, interval_s=checkpoint_interval_s, events=checkpoint_events, full_every=full_every, lend=checkpoint
         )
-        self.reporter = Reporter(self)
+        self.reporter, self.guard = Reporter(self), Guard(self)
         self.declared: dict[str, tuple[Any, Policy, Limits, EventTime | None]] = {}
         self.durable_plans: set[str] = set()
         self.committed: deque[journaling.Group] = deque()
@@ -143,7 +146,6 @@ class QueryEvaluator(Looking):
         self.round_turns = ROUND_TURNS_MAX if self.journal_worker.threaded else 1
         self.round_events = max(256, 2 * batch_events_max)
         self.fresh: list[Output] = []
-        self.guard = Guard(self)
         self.passes_over = False  # the turns behind the checkpoint, for a repair
         self.on_wake: Callable[[], None] | None = None  # for a host that calls `step` itself
         self.awake = self.started = self.closed = self.stopping = self.looping = False
@@ -176,6 +178,7 @@ class QueryEvaluator(Looking):
         *on_error* says what is done with what it cannot write: ``"fail"`` stops this sink, ``"skip"`` leaves it out,
         ``"dead_letter"`` sets it aside in the sink. *Raises* `ValueError` for a sink that cannot leave ids out.
         """
+        self.inside.check("sink")
         check_open(closed=self.closed)
         stream = check_name("stream", stream)
         check_sink(stream, sink)
@@ -203,6 +206,7 @@ class QueryEvaluator(Looking):
         that is declared no more goes on: `dispose` of it.
         *Raises* `QueryRefused`, `ValueError` for the name of a source.
         """
+        self.inside.check("create")
         self.create_many({name: query}, policy=policy, limits=limits, clock=clock)
 
     @names_keywords
@@ -215,9 +219,10 @@ class QueryEvaluator(Looking):
         clock: EventTime | None = None,
     ) -> None:
         """Host many queries, or none if one is refused; durable when this returns. Far cheaper than one by one."""
+        self.inside.check("create_many")
         check_open(closed=self.closed)
         self._raise_failures()
-        with self.lock, self.working, no_collections():
+        with self.lock, self.working, self.inside, no_collections():
             how = How(policy=policy, limits=limits, clock=clock)
             if self.started:
                 for turn in creations(self, queries, how):
@@ -280,6 +285,7 @@ class QueryEvaluator(Looking):
 
     def step(self) -> bool:
         """Do some work: move what is durable on, then take a few turns; return whether anything moved."""
+        self.inside.check("step")
         with self.lock, self.guard, self.working:
             self.start()
             moved = self._show_committed()
@@ -288,7 +294,8 @@ class QueryEvaluator(Looking):
             if self._may_take():
                 if self.stalled_since is not None:
                     self._resume()
-                moved = self._take_some() or moved
+                with self.inside:
+                    moved = self._take_some() or moved
             elif self.stalled_since is None:
                 self.stalled_since = self._now()
             self._publish()
@@ -348,6 +355,7 @@ class QueryEvaluator(Looking):
 
     def flush(self) -> None:
         """Return when every turn taken so far is durable and visible. *Raises* `StoreUnavailable`."""
+        self.inside.check("flush")
         with self.lock:
             self._close_group()
         if not self.journal_worker.drain(timeout_s=30.0):
@@ -358,12 +366,14 @@ class QueryEvaluator(Looking):
 
     def checkpoint(self, *, full: bool = False) -> None:
         """Take a checkpoint now and return when it is committed. *Raises* `StoreUnavailable`."""
+        self.inside.check("checkpoint")
         with self.lock, self.guard, self.working:
             self.start()
             self.checkpointer.now(full=full)
 
     def abandon(self) -> None:
         """Stop and write nothing more, not even what is under way: somebody else goes on with this store's content."""
+        self.inside.check("abandon")
         self.group = None
         self.committed.clear()
         self.journal_worker.forget()
@@ -374,6 +384,7 @@ class QueryEvaluator(Looking):
         """Stop without a checkpoint: what is durable is all that is needed to go on."""
         if self.closed or not self.lock.process.is_this:
             return
+        self.inside.check("close")
         self.closed = True
         if self.broken is not None:  # a turn may be in it half
             self.group = None
@@ -455,7 +466,8 @@ class QueryEvaluator(Looking):
         group, self.group = self.group, None
         if group is None:
             return
-        digested = group.digests()
+        with self.inside:
+            digested = group.digests()
         journal = self.store.journal
         self.committed.append(group)
         self.journal_worker.submit(lambda: journaling.write(journal, group, digested))
@@ -467,7 +479,8 @@ class QueryEvaluator(Looking):
             self.streams.append(outputs)
             self.group.outputs += outputs
             if self.delivery == "at_least_once":
-                self.streams.show(outputs)
+                with Outside(self.inside):
+                    self.streams.show(outputs)
 
     def _show_committed(self) -> bool:
         """Make visible what the journal has made durable."""

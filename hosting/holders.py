@@ -60,7 +60,7 @@ class Absence:
 class StreamHolders:
     """The holders of all streams of one evaluator. *lock* is the evaluator's; `full` is called with it held.
 
-    *clock* gives seconds that only elapse.
+    *clock* gives seconds that only elapse; *check* refuses what a turn itself calls (`hosting.inside`).
     """
 
     def __init__(
@@ -71,8 +71,9 @@ class StreamHolders:
         incidents: Incidents | None = None,
         events_max: int = 200_000,
         clock: Callable[[], float] = wall.monotonic,
+        check: Callable[[str], None] = lambda what: None,
     ) -> None:
-        self.lock, self.store, self.events_max, self.clock = lock, store, events_max, clock
+        self.lock, self.store, self.events_max, self.clock, self.check = lock, store, events_max, clock, check
         self.incidents = Incidents() if incidents is None else incidents
         self.held: dict[str, Stream] = {}
         """Streams that somebody holds."""
@@ -171,6 +172,7 @@ class StreamHolders:
 
         *Raises* `StoreUnavailable` for a durable subscriber that the store cannot forget now.
         """
+        self.check(f"release of {holder!r}")
         with self.lock:
             found = self.held.get(stream)
             if found is None or holder not in found.holders:

@@ -20,6 +20,7 @@ from hosting.side_outputs import why_never, why_never_of_source, with_side_outpu
 from hosting.statistics import QueryFigures, Statistics, figures, query_figures
 from hosting.stream import Stream
 from hosting.streams import Streams
+from hosting.turn import Output
 from hosting.turnstile import Turnstile
 from reliable_rx.arguments import plural
 from reliable_rx.errors import StoreUnavailable
@@ -79,6 +80,7 @@ class Looking:
     checkpointer: Checkpointer
     working: Working
     declared: dict[str, Any]
+    fresh: list[Output]
     started: bool
     closed: bool
 
@@ -106,7 +108,10 @@ class Looking:
                 raise KeyError(f"no stream is called {name!r}; {why}")
             if query != name and not is_there and (never := self._never(query, name)) is not None:
                 LOG.warning("the stream %r, which is asked for, will never have anything: %s", name, never)
-            return self.streams.open(name, self.engine.emitted(name))
+            of_turn = () if self.engine.turn is None else self.engine.outputs.values()
+            coming = [*self.fresh, *of_turn]  # what its window is given next
+            at = min((out.first for out in coming if out.name == name), default=self.engine.emitted(name))
+            return self.streams.open(name, at)
 
     def _no_stream(self, name: str) -> str:
         if name in self.intake.sources:

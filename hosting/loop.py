@@ -25,6 +25,7 @@ def run(evaluator: QueryEvaluator, until: Callable[[], bool] | None) -> None:
     """Take steps until nothing can happen any more, until *until* says so, or until it is stopped."""
     if until is not None:
         check_function("until", until)
+    evaluator.inside.check("run")
     check_outside(evaluator.lock, evaluator.working)
     evaluator.start()
     begin(evaluator)
@@ -85,6 +86,7 @@ def raise_failures(evaluator: QueryEvaluator) -> None:
 
 def check_taken(evaluator: QueryEvaluator, name: str) -> None:
     """*Raises* `TooLate` for what is pushed into *name* while the evaluator that reads it has failed."""
+    evaluator.inside.check(f"a push into {name!r}")
     if (
         evaluator.broken is None
         and evaluator.journal_worker.failure is None

@@ -59,6 +59,7 @@ class Outlets:
 
     def reopen(self, stream: str) -> None:
         """Have the failed sinks of *stream* opened anew, before anything is written next. *Raises* `KeyError`."""
+        self.evaluator.inside.check("reopen")
         with self.evaluator.lock:
             check_open(closed=self.evaluator.closed)
             writers = [each for each in self.all if each.stream == stream]

@@ -169,7 +169,9 @@ def compare(
 
 
 def take_again(evaluator: QueryEvaluator, entry: journaling.Entry, outputs: dict[str, list[Any]]) -> None:
-    emitted = evaluator.engine.take(turn_of(evaluator, entry))
+    with evaluator.inside:
+        turn = turn_of(evaluator, entry)
+    emitted = evaluator.engine.take(turn)
     if evaluator.engine.calls.unreadable:
         spoilt.lose_answers(evaluator)
     evaluator.streams.append(emitted)

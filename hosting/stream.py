@@ -140,6 +140,11 @@ class Stream(Window):
 
     def hold(self, holder: str, position: int) -> None:
         """Keep everything from id *position* on until *holder* acknowledges it."""
+        self.registry.check(f"hold of stream {self.name!r}")
+        self.keep_for(holder, position)
+
+    def keep_for(self, holder: str, position: int) -> None:
+        """Hold, also from within a turn: the evaluator's own."""
         with self.lock:
             super().hold(check_name("holder", holder), position)
             self.registry.held[self.name] = self
@@ -155,6 +160,7 @@ class Stream(Window):
 
     def release(self, holder: str) -> None:
         """Forget a holder: what it has not acknowledged is not kept for it any more."""
+        self.registry.check(f"release of stream {self.name!r}")
         with self.lock:
             super().release(holder)
             self.absent = {each: absence for each, absence in self.absent.items() if each != holder} or NOBODY
@@ -163,6 +169,7 @@ class Stream(Window):
 
     def acknowledge(self, holder: str, n: int) -> None:
         """*holder* has id *n* and all before."""
+        self.registry.check(f"acknowledge of stream {self.name!r}")
         with self.lock:
             super().acknowledge(holder, n)
 
@@ -184,6 +191,7 @@ class Stream(Window):
         out after its first error, which is an incident: for code that may be slow or fail there is
         `hosting.deliveries.Deliveries`. `Subscription.dispose` lets the name go, `Subscription.detach` keeps it.
         """
+        self.registry.check(f"subscribe of stream {self.name!r}")
         check_observer(observer)
         name = None if name is None else check_name("subscriber", name)
         who = name or f"observer {next(NAMELESS)}"
@@ -199,8 +207,9 @@ class Stream(Window):
                 self.release(name)
 
         subscription = Subscription(
-            who, Observing(observer), QUICK, clock=float, draw=float, wake=wake, released=released
-        )
+            who, Observing(observer), QUICK, clock=float, draw=float, wake=wake, released=released,
+            check=self.registry.check,
+        )  # fmt: skip
         subscription.attach(StreamSource(self, subscriber=name), "0", None)
         return subscription
 

@@ -42,7 +42,7 @@ class Streams(dict[str, Stream]):
         )
         if name in self.far:
             for holder, n in self.store.acknowledged(name).items():
-                stream.hold(STORED + holder, n + 1)
+                stream.keep_for(STORED + holder, n + 1)
         return stream
 
     def append(self, outputs: Sequence[Output]) -> None:

@@ -55,9 +55,10 @@ class Subscription:
         confirmed: Callable[[int], None] | None = None,
         released: Callable[[], None] = lambda: None,
         report: Report = lambda kind, message, *, error=None, level=0: None,
+        check: Callable[[str], None] = lambda what: None,
     ) -> None:
         self.name, self.consumer, self.delivering = name, consumer, delivering
-        self.wake = wake
+        self.wake, self.check = wake, check
         self.status = "waiting"
         self.error: Exception | None = None
         self.position = 0
@@ -91,6 +92,7 @@ class Subscription:
 
         *Raises* `PositionUnavailable` if that is known at once.
         """
+        self.check(f"start of subscription {self.name!r}")
         self._wanted = self.next if n is None else n
         self._failing, self._retry_at, self.error = None, 0.0, None
         self.status = "waiting" if self._origin is None else "live"
@@ -112,6 +114,7 @@ class Subscription:
 
     def detach(self) -> None:
         """There is nothing to read any more, for now. What is kept for the name stays."""
+        self.check(f"detach of subscription {self.name!r}")
         self._origin = None
         self.status = "waiting" if self.status == "live" else self.status
         self.wake()
@@ -123,6 +126,7 @@ class Subscription:
 
     def halt(self) -> None:
         """Deliver nothing more. What is kept for the name stays, as it would over a crash."""
+        self.check(f"disposal of subscription {self.name!r}")
         self.status = "disposed"
         self.wake()
 
@@ -133,6 +137,7 @@ class Subscription:
 
     def acknowledge(self, n: int, /) -> None:
         """*n* and all before are safe with the consumer."""
+        self.check(f"acknowledge of subscription {self.name!r}")
         reader = self._reader
         if reader is not None:
             reader.acknowledge(n)

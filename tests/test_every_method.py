@@ -171,7 +171,7 @@ STREAM: Calls = {
     "unstored": lambda w: w.stream.unstored(),
     "readable": lambda w: called(w.stream.readable),
 }
-STREAM_INSIDE = {"append", "show", "skip_to", "trim", "recovered", "leave", "unload"}
+STREAM_INSIDE = {"append", "keep_for", "show", "skip_to", "trim", "recovered", "leave", "unload"}
 """What the evaluator alone calls, under its lock."""
 SUBSCRIPTION: Calls = {
     "start": lambda w: w.subscription.start(0),
