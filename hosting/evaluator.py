@@ -363,6 +363,7 @@ class QueryEvaluator(Looking):
             raise self.journal_worker.trouble or StoreUnavailable("the journal did not become durable in 30 s")
         with self.lock:
             self._show_committed()
+            self.reporter.tell_queries()
 
     def checkpoint(self, *, full: bool = False) -> None:
         """Take a checkpoint now and return when it is committed. *Raises* `StoreUnavailable`."""
@@ -370,6 +371,7 @@ class QueryEvaluator(Looking):
         with self.lock, self.guard, self.working:
             self.start()
             self.checkpointer.now(full=full)
+            self.reporter.tell_queries()
 
     def abandon(self) -> None:
         """Stop and write nothing more, not even what is under way: somebody else goes on with this store's content."""

@@ -130,7 +130,7 @@ class Reporter:
 
     def _tell_news(self, now: float) -> None:
         if self.news:
-            self._tell_queries()
+            self.tell_queries()
         if self.evaluator.engine.effects:
             self._tell_effects()
         if len(self.evaluator.engine.failures) != len(self._ended):
@@ -157,8 +157,7 @@ class Reporter:
             if not self._hands_on:
                 self._file.write({**self._status(), "ended": described(broken)})
         elif self._has_begun:
-            if self.news:
-                self._tell_queries()
+            self.tell_queries()
             self._file.write({**self._status(), "stopped": True})
 
     def halted(self, error: Exception) -> None:
@@ -199,8 +198,7 @@ class Reporter:
         """Return what a checkpoint remembers of it."""
         self._early.seen.clear()
         self.evaluator.time.tell(self.evaluator.engine)  # a short run ends before it is looked for
-        if self.news:
-            self._tell_queries()
+        self.tell_queries()
         return in_checkpoint(self.summary())
 
     def _write(self, file: StatusFile, now: float) -> None:
@@ -233,7 +231,8 @@ class Reporter:
 
     # -- queries
 
-    def _tell_queries(self) -> None:
+    def tell_queries(self) -> None:
+        """Tell of queries that something has happened to; between turns, under the lock of the evaluator."""
         names = list(self.news)
         self.news.clear()
         for name in names:

@@ -361,3 +361,38 @@ def test_only_what_ended_in_an_earlier_run_is_said_to(
     assert len(told) == 2 or not strict
     assert all(("in an earlier run" in message) is earlier for message in told.values()), told
     again.close()
+
+
+def emits_a_lock(value: int) -> Any:
+    return threading.Lock()
+
+
+def keeps_a_lock(held: Any, value: int) -> Any:
+    return threading.Lock()
+
+
+def divides(value: int) -> Any:
+    return value // 0
+
+
+LATE: dict[str, Callable[[], Any]] = {
+    "a value that does not pickle": lambda: rx.source("n").map(emits_a_lock),
+    "a state that does not pickle": lambda: rx.source("n").scan(keeps_a_lock, None).map(bool),
+    "an error at once": lambda: rx.throw(ValueError("no")),
+    "an error in a turn": lambda: rx.source("n").map(divides),
+}
+
+
+@pytest.mark.parametrize("background", [False, True])
+@pytest.mark.parametrize("name", LATE)
+def test_whatever_has_failed_is_told_when_a_call_returns(name: str, background: bool) -> None:
+    """Behind `create`, `step` and `checkpoint`, a query that has failed has an incident, as its status says."""
+    with QueryEvaluator(MemoryStore(), background=background) as evaluator:
+        evaluator.source("n", ListSource([1, 2, 3], follow=True))
+        evaluator.start()
+        evaluator.create("q", LATE[name]())
+        for act in (lambda: None, evaluator.step, evaluator.checkpoint, evaluator.step, evaluator.checkpoint):
+            act()
+            told = [each.subject for each in evaluator.statistics().incidents if each.kind == "query"]
+            assert told == (["q"] if evaluator.query("q").status == "failed" else [])
+        assert evaluator.query("q").status == "failed"
