@@ -137,7 +137,7 @@ class Worker:
                 return
 
     def _work(self) -> None:
-        while self.tasks and self._try(self.tasks[0]):
+        while self.tasks and self.failure is None and self._try(self.tasks[0]):
             self.tasks.popleft()
             if self.lend is not None:
                 self.wake()

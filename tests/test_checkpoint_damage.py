@@ -439,3 +439,19 @@ def test_an_evaluator_says_what_it_was_given_up() -> None:
     with evaluator(store) as second:
         second.start()
         assert any(f"generation {newest} was given up" in each for each in second.warnings)
+
+
+@pytest.mark.parametrize("background", [True, False])
+def test_a_checkpoint_says_what_is_wrong_with_the_journal(background: bool) -> None:
+    """What is refused behind the commit, in a thread or not, is what is raised, and not tried again."""
+    store = MemoryStore()
+    with closing(QueryEvaluator(store, background=background)) as evaluator:
+        evaluator.source("n", ListSource([1, 2, 3], follow=True))
+        evaluator.create("q", rx.source("n"))
+        while evaluator.step():
+            pass
+        evaluator.flush()
+        store.rows.journal[0] = (7, *store.rows.journal[0][1:])
+        for _ in range(2):
+            with pytest.raises(CheckpointRefused, match="where turn 1 belongs there is turn 7"):
+                evaluator.checkpoint()
