@@ -43,12 +43,13 @@ class _Made:
     name = ""
 
     def __new__(cls, *args: Any, **kwargs: Any) -> Any:
-        if not isinstance(cls, type):
-            return cls(*args, **kwargs)  # an instance of a class that the pickle itself makes
-        made = super().__new__(cls)
+        kind: Any = cls
+        if not isinstance(kind, type):
+            return kind(*args, **kwargs)  # an instance of a class that the pickle itself makes
+        made: Any = object.__new__(kind)
         made.args, made.kwargs, made.states, made.items = args, kwargs, [], []
         if args and isinstance(args[0], _Made):
-            args[0].states.append((cls, *args[1:]))  # it may be called for what it does to this
+            args[0].states.append((kind, *args[1:]))  # it may be called for what it does to this
         return made
 
     def __init__(self, *args: Any, **kwargs: Any) -> None: ...
