@@ -6,7 +6,7 @@ commit; the rest of the lane is for a night.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any, TypeVar
 
 import pytest
@@ -28,6 +28,11 @@ class Lane:
 def at_each_commit(*values: Any) -> Any:
     """Return a parameter that the fast lane leaves out."""
     return pytest.param(*values, marks=COMMIT)
+
+
+def every(nth: int, values: Iterable[Any]) -> list[Any]:
+    """Return parameters of which the fast lane has each *nth*, and each commit all."""
+    return [at_each_commit(each) if number % nth else each for number, each in enumerate(values)]
 
 
 def left_to_commits(test: Test) -> Test:

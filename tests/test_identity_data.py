@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from lanes import every, left_to_commits
 
 import reliable_rx as rx
 
@@ -356,7 +357,7 @@ def _without_the_module() -> Iterator[None]:
     sys.modules.pop(MODULE, None)
 
 
-@pytest.mark.parametrize("holder", HOLDERS)
+@pytest.mark.parametrize("holder", every(6, HOLDERS))
 def test_data_tell_two_queries_apart(holder: str) -> None:
     """Whatever the data and whatever holds it: where two behave differently, they have two identities."""
     told = all_of(holder)
@@ -366,6 +367,7 @@ def test_data_tell_two_queries_apart(holder: str) -> None:
     assert not [kind for kind, (two, three) in told.items() if two[1] == three[1]]
 
 
+@left_to_commits
 @pytest.mark.parametrize("holder", HOLDERS)
 def test_the_same_data_are_the_same_query(holder: str) -> None:
     """The identity is that of the same program in other processes, of other hash seeds, and after its functions ran."""
@@ -376,6 +378,7 @@ def test_the_same_data_are_the_same_query(holder: str) -> None:
         assert not [kind for kind, both in here.items() if [each[1] for each in both] != [e[1] for e in told[kind]]]
 
 
+@left_to_commits
 def test_what_belongs_to_the_process_is_no_data() -> None:
     """The environment, what is imported, locks, pools and the process's own random numbers are the same in each."""
     assert elsewhere("1")["of the process"] == elsewhere("2")["of the process"]
