@@ -265,6 +265,8 @@ class QueryEngine(Delivery, TimeMoves):
         else:
             standing.born, standing.emitted = before.born, before.emitted
             report = edit(self, before, standing)
+            if not is_edit:
+                standing.skipped = before.skipped
             if is_edit or report.lost:
                 self.reports[turn.name] = report
 

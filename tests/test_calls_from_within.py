@@ -221,7 +221,7 @@ LANES = {
     "singly, behind a checkpoint, in one thread": (1, True, False),
     "in one thread": (1000, False, False),
 }
-QUICK = [("map", "behind a checkpoint"), ("timestamp", "singly"), ("pickled output", "singly")]
+QUICK = [("map", "behind a checkpoint")]
 CASES = [
     (place, lane) if (place, lane) in QUICK else at_each_commit(place, lane) for place in QUERIES for lane in LANES
 ]

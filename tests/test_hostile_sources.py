@@ -158,7 +158,7 @@ def played(path: Path, place: str, make: Callable[[], Any], policy: str) -> None
     world.check_whole()
 
 
-@pytest.mark.parametrize("place", every(3, PLACES))
+@pytest.mark.parametrize("place", every(6, PLACES))
 @pytest.mark.parametrize("function", sampled(FUNCTIONS), ids=repr)
 def test_functions(tmp_path: Path, function: Hostile, place: str) -> None:
     """A function that emits or raises what is hostile, wherever a source may have one, under each policy."""

@@ -104,6 +104,20 @@ def test_a_change_the_hash_has_not_seen_comes_behind_what_was_done(cleanly: bool
 
 
 @STOPS
+def test_what_was_skipped_stays_counted(cleanly: bool) -> None:
+    """A query that goes over to other code without an edit has skipped what it had skipped."""
+    store = MemoryStore()
+    for count, by in ((3, 2), (6, 3)):
+        evaluator = QueryEvaluator(store, checkpoint_interval_s=1e9, background=False)
+        evaluator.source("n", ListSource(list(range(1, count + 1)), follow=True))
+        evaluator.create("q", rx.source("n").pipe(ops.map(lambda x, by=by: by // (x % 3))), policy="skip")
+        evaluator.run(until=lambda: evaluator.statistics().positions[("n", "0")] == count)
+        assert evaluator.query("q").skipped == count // 3
+        evaluator.checkpoint() if cleanly else None
+        evaluator.close()
+
+
+@STOPS
 def test_what_has_ended_stays_ended(cleanly: bool) -> None:
     """Where no edit is seen a failed query does not begin anew, whatever bytes its code has today."""
     store = MemoryStore()
