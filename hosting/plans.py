@@ -22,6 +22,7 @@ from reliable_rx.rows import Signature, signature
 from reliable_rx.size import check_size
 
 UNUSED_MAX = 1000
+COMPARED_MAX = 10_000
 ATOMS = frozenset((int, float, str, bytes, bool, type(None)))
 CODE_BYTES_MAX = 1 << 16
 """A plan that closes over more is written anew each time, so that its tables are not kept twice."""
@@ -38,7 +39,7 @@ class Plans:
         self.stored: dict[str, tuple[bytes, Limits]] = {}
         self.codes: dict[Plan, bytes] = {}
         self.checked: EventTime | None = None
-        self.compared: tuple[tuple[str, str], bool] = (("", ""), True)
+        self.compared: dict[tuple[str, str], bool] = {}
         self.signatures: list[Signature] = []
         self.unsaved_signatures = 0
 
@@ -86,9 +87,12 @@ class Plans:
     def have_same_code(self, plan: Plan, other: Plan) -> bool:
         """Whether two plans are stored as the same code, though maybe not as the same bytes."""
         names = self.ids[plan], self.ids[other]
-        if self.compared[0] != names:  # many queries share one
-            self.compared = names, is_same_code(self.code_of(plan), self.code_of(other))
-        return self.compared[1]
+        found = self.compared.get(names)
+        if found is None:  # many queries share one
+            if len(self.compared) >= COMPARED_MAX:
+                self.compared.clear()
+            found = self.compared[names] = is_same_code(self.code_of(plan), self.code_of(other))
+        return found
 
     def check(self, name: str, keys: tuple[Any, ...], clock: EventTime | None) -> None:
         """Refuse a routing key or a clock that cannot be stored. *Raises* `QueryRefused`."""
