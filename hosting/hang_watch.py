@@ -2,8 +2,9 @@
 
 A loop that hangs cannot say so itself, nor one that has ended while values are pushed. One daemon thread looks at
 all evaluators of the process that work in real time; it begins with the first that starts, ends with the last that is
-closed or gone, and keeps none alive. Rejected: a thread per evaluator (a node has thousands), and the displays (a
-program has none).
+closed or gone, and keeps none alive. Rejected: a thread per evaluator (a node has thousands), the displays (a program
+has none), and a callback when an evaluator is gone: it would wait for a lock that a daemon thread holds for ever once
+the interpreter ends.
 """
 
 from __future__ import annotations
@@ -47,29 +48,32 @@ class HangWatch:
             return
         key = id(evaluator)
         with self._changed:
-            self._watched[key] = weakref.ref(evaluator, lambda gone: self._drop(key))
+            self._forget(key)
+            self._watched[key] = weakref.ref(evaluator)
             if self._thread is None:
                 self._thread = threading.Thread(target=self._run, name="hang watch", daemon=True)
                 self._thread.start()
 
     def remove(self, evaluator: QueryEvaluator) -> None:
         """Watch *evaluator* no more."""
-        self._drop(id(evaluator))
-
-    def _drop(self, key: int) -> None:
         with self._changed:
-            self._watched.pop(key, None)
-            self._stages.pop(key, None)
-            self._resting.pop(key, None)
-            self._hanging.discard(key)
+            self._forget(id(evaluator))
             if not self._watched:
                 self._changed.notify_all()
+
+    def _forget(self, key: int) -> None:
+        self._watched.pop(key, None)
+        self._stages.pop(key, None)
+        self._resting.pop(key, None)
+        self._hanging.discard(key)
 
     def _run(self) -> None:
         while True:
             with self._changed:
                 if self._watched:
                     self._changed.wait(min(LOOK_S, HANG_S / 4))
+                for gone in [key for key, each in self._watched.items() if each() is None]:
+                    self._forget(gone)
                 if not self._watched:
                     self._thread = None
                     return
