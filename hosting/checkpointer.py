@@ -201,6 +201,7 @@ class Checkpointer:
                 if attempt.snapshot.spoilt:
                     self._drop(attempt)
                     return True
+                attempt.meta |= self.evaluator.reporter.for_checkpoint()  # here, as turns do not wait for it
                 attempt.submitted = True
                 self.worker.submit(lambda: self._commit(attempt))
             return True
@@ -327,5 +328,4 @@ def meta_of(evaluator: QueryEvaluator, snapshot: Snapshot) -> dict[str, Any]:
         "delivery": evaluator.delivery,
         "ahead_s": evaluator.time.ahead_s,
         "makers": tuple(makers()),
-        **evaluator.reporter.for_checkpoint(),
     }
