@@ -12,11 +12,10 @@ from typing import Any, get_args
 from reactivex import Observable
 
 from hosting.plans import Plans
-from reliable_rx.arguments import cut
+from reliable_rx.arguments import cut, half_a_query
 from reliable_rx.choices import Policy, check_choice
 from reliable_rx.errors import QueryRefused
 from reliable_rx.limits import Limits
-from reliable_rx.operator import Operator
 from reliable_rx.plan import Plan
 from reliable_rx.query import Query
 from reliable_rx.refusal import foreign_message
@@ -28,14 +27,8 @@ def no_query(name: str, what: Any) -> str:
     """Say what is wrong with *what*, which should be a query."""
     if isinstance(what, Observable):
         return f"query {name!r}: {foreign_message(what, '/')}"
-    if isinstance(what, Operator):
-        return (
-            f"{name!r} is the operator {what.name} with nothing before it, not a query: write "
-            f"reliable_rx.source(...).pipe({what.name}(...)), with the operator's arguments"
-        )
-    if isinstance(getattr(what, "__self__", None), Query):
-        return f"{name!r} is the method {what.__name__} of a query, which is not called: write .{what.__name__}(...)"
-    return f"{name!r} is {type(what).__name__}, not a query: begin with reliable_rx.source(...)"
+    half = half_a_query(what, "reliable_rx.source(...)")
+    return f"{name!r} is {half or f'{type(what).__name__}, not a query: begin with reliable_rx.source(...)'}"
 
 
 def check_how(name: str, policy: str, limits: Limits | Any) -> None:

@@ -13,7 +13,8 @@ from reliable_rx.event_time import EventTime
 from reliable_rx.interrupts import let_through
 from reliable_rx.operator import Stage
 from reliable_rx.plan import Plan, PlanNode
-from reliable_rx.query import Query, Symbol
+from reliable_rx.query import Query
+from reliable_rx.symbols import Symbol
 
 CLOCK = frozenset(("now", "schedule", "horizon"))
 HERE = "reliable_rx."

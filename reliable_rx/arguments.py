@@ -14,11 +14,13 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import fields, is_dataclass
 from datetime import datetime, timedelta
+from difflib import get_close_matches
 from functools import cache
 from numbers import Real
 from types import FunctionType, MethodType
 from typing import Any
 
+from reactivex import Observable
 from reactivex.internal import ArgumentOutOfRangeException
 
 from reliable_rx.interrupts import let_through
@@ -192,6 +194,36 @@ def no_text(value: Any) -> Any:
             f"reliable_rx.source({cut(value)}) for the source of that name, or reliable_rx.of(...) for the value"
         )
     return value
+
+
+def described(value: Any) -> str:
+    """Say what *value* is, which should be a query, and what to write instead."""
+    if value is None:
+        return "None: let the function that is to make it return it"
+    if inspect.isawaitable(value):
+        return f"{value!r}: use map_async(...) for what is to be awaited"
+    return half_a_query(value, "query") or f"{value!r}; use map for a plain value"
+
+
+def half_a_query(what: Any, before: str) -> str | None:
+    """Say what is missing from *what* to be a query, if it is an operator or a method that was not called."""
+    if isinstance(what, Operator):
+        return (
+            f"the operator {what.name} with nothing before it, not a query: write {before}.pipe({what.name}(...)), "
+            f"with the operator's arguments"
+        )
+    if isinstance(getattr(what, "__self__", None), Observable):
+        return f"the method {what.__name__} of a query, which is not called: write .{what.__name__}(...)"
+    return None
+
+
+def no_operator(query: Any, name: str) -> AttributeError:
+    """Return the error for an attribute that no query has, with the nearest one that it has."""
+    if name.startswith("_"):  # what protocols ask for
+        return AttributeError(f"{type(query).__name__!r} object has no attribute {name!r}", name=name, obj=query)
+    close = get_close_matches(name, [each for each in dir(type(query)) if not each.startswith("_")], n=1)
+    guess = f": did you mean {close[0]!r}?" if close else ", nor another attribute of this name"
+    return AttributeError(f"a query has no operator {name!r}{guess}", name=name)  # Python would guess, given the query
 
 
 def cut(value: Any) -> str:

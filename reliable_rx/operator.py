@@ -54,6 +54,8 @@ class Operator:
     """Which field of the state grows under which field of `Limits`."""
     keeps_inner: ClassVar[bool] = False
     """Passes inner sequences on unchanged (filter, take…)."""
+    adds_others: ClassVar[bool] = False
+    """And may emit something else between them (a default, what comes from another input)."""
     yields_inner: ClassVar[bool] = False
     """Emits inner sequences that it owns (group_by, window…)."""
     lends_scheduler: ClassVar[tuple[int, ...]] = ()

@@ -15,6 +15,7 @@ from reliable_rx.alike import Alike
 from reliable_rx.gathering import pass_on
 from reliable_rx.interrupts import let_through
 from reliable_rx.limits import Limits
+from reliable_rx.mistakes import find_mistake
 from reliable_rx.operator import Linear, Operator, Stage, state_saver
 from reliable_rx.query import (
     LEAVES,
@@ -23,12 +24,11 @@ from reliable_rx.query import (
     Node,
     Query,
     SourceLeaf,
-    Symbol,
     hubs_of,
 )
 from reliable_rx.size import check_size
 from reliable_rx.stage import context, fail_node
-from reliable_rx.symbols import captures, chosen_once, only_reads, shared_within, stage_under, under
+from reliable_rx.symbols import Symbol, captures, chosen_once, is_known, only_reads, shared_within, stage_under, under
 from reliable_rx.wiring import (
     Deliver,
     Finish,
@@ -58,7 +58,7 @@ class PlanNode:
 
     __slots__ = (
         "bit", "calls_out", "deliver", "down", "finish", "fresh", "head", "index", "inputs", "leaf", "linear", "made",
-        "mask", "op", "passes", "path", "plan", "port", "releases", "run", "run_states", "slot", "template",
+        "mask", "mistake", "op", "passes", "path", "plan", "port", "releases", "run", "run_states", "slot", "template",
         "yields_inner",
     )  # fmt: skip
 
@@ -88,6 +88,8 @@ class PlanNode:
         self.passes = isinstance(op, Stage) and type(op).on_inner_next is Stage.on_inner_next
         self.releases = isinstance(op, Stage) and type(op).on_release is not Stage.on_release
         self.template: Plan | None = None
+        self.mistake: Exception | None = None
+        """What the selector would end in whatever group or window it is called for."""
         self.made: list[Plan] = []
         for port, each in enumerate(inputs):
             each.down, each.port = self, port
@@ -245,7 +247,7 @@ class Plan:
         for each in shared_within(query.op) if self.symbolic else ():  # what a selector will use belongs to us
             self._share(each, f"{path}:shared", seen)
         if self.symbolic and isinstance(query.op, Stage) and inputs and chosen_once(query):
-            node.template = self._template(query.op, path)
+            node.template = self._template(node, query)
         return node
 
     @staticmethod
@@ -255,18 +257,27 @@ class Plan:
         name = query.op.name if ordinal == 1 else f"{query.op.name}.{ordinal}"
         return f"{prefix}/{name}:{port}"
 
-    def _template(self, op: Stage, path: str) -> Plan | None:
+    def _template(self, node: PlanNode, query: Node) -> Plan | None:
         """Call the selector once with a symbol; None if what it returns depends on the value."""
         symbol = Symbol()
         try:
-            inner = op.inner(symbol)
+            inner, mistake = find_mistake(query.op.inner, symbol)  # type: ignore[attr-defined]
         except BaseException as raised:  # what it raises for a symbol counts for nothing: it is called again per value
             let_through(raised)
             return None
+        if mistake is not None and is_known(query) and not symbol.asked and not self.was_asked():
+            node.mistake = mistake
         if not isinstance(inner, Query) or not only_reads(inner.node, symbol):
             return None
         check_size(inner.node)
-        return Plan(inner.node, limits=self.limits, prefix=f"{path}/inner", symbolic=True, symbol=symbol, around=self)
+        return Plan(
+            inner.node, limits=self.limits, prefix=f"{node.path}/inner", symbolic=True, symbol=symbol, around=self
+        )
+
+    def was_asked(self) -> bool:
+        """Whether a symbol that functions of this plan may have in hand was asked for what it does not have."""
+        asked = self.reads is not None and self.reads.asked
+        return asked or (self.around is not None and self.around.was_asked())
 
     def _wire(self, node: PlanNode) -> None:
         down = node.down

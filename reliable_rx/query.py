@@ -13,15 +13,13 @@ import threading
 from collections.abc import Awaitable, Callable, Iterable, Iterator
 from dataclasses import fields, is_dataclass
 from functools import cache, cached_property, partial
-from inspect import isawaitable
 from typing import TYPE_CHECKING, Any, NamedTuple, Never, NoReturn, TypeVar
 
 import reactivex
 from reactivex import abc
 from reactivex.internal.utils import is_future
 
-from reliable_rx.arguments import no_text
-from reliable_rx.errors import QueryRefused
+from reliable_rx.arguments import described, no_operator, no_text
 from reliable_rx.names import check_name, only_name
 from reliable_rx.operator import Operator, Stage, frozen
 from reliable_rx.piping import Piped
@@ -93,7 +91,7 @@ class InnerLeaf(Operator, name="inner"):
 class SymbolLeaf(Operator, name="inner"):
     """The inner sequence of a shared sub-plan: bound to a real one when the sub-plan is opened."""
 
-    symbol: Symbol
+    symbol: Query[Any]
 
 
 @frozen
@@ -196,6 +194,11 @@ class Query(Piped[T_co]):
 
         return Query(bound(self.node, sources))
 
+    if not TYPE_CHECKING:  # a type checker knows what there is
+
+        def __getattr__(self, name: str) -> NoReturn:
+            raise no_operator(self, name)
+
     def __iter__(self) -> NoReturn:
         raise TypeError(
             f"{str(self)[:60]} cannot be iterated over, as its values are yet to come: host it and read its stream, or "
@@ -250,36 +253,6 @@ class Inner(Query[T_co]):
         return f"<inner {self.subject.key!r}>"
 
 
-class KeyNeeded(Exception):
-    """A selector looked at a value that is not known while the query is planned: it will be called per value."""
-
-
-class Symbol(Query[Any]):
-    """Stands for "the inner sequence" while a selector is called once, at planning.
-
-    While rows of the resulting sub-plan run, it answers ``key`` for the row at work.
-    """
-
-    def __init__(self) -> None:
-        super().__init__(Node(SymbolLeaf(self)))
-        self.current: Inner[Any] | None = None
-
-    @property
-    def key(self) -> Any:
-        if self.current is None:
-            raise KeyNeeded
-        return self.current.key
-
-    def __iter__(self) -> NoReturn:
-        """Not by `__getitem__`, which answers for every number: a selector that unpacks is called per value."""
-        raise KeyNeeded
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        if self.current is None:
-            raise QueryRefused("a group or window was stored outside its own sub-query; emit its key instead")
-        return self.current.__reduce__()
-
-
 def source(name: str, *given: Never) -> Query[Any]:
     """Name an input that a host will provide.
 
@@ -304,8 +277,7 @@ def as_query(value: Any) -> Query[Any]:
         from reliable_rx.creation import from_iterable
 
         return from_iterable(value)
-    hint = ": use map_async(...) for what is to be awaited" if isawaitable(value) else "; use map for a plain value"
-    raise TypeError(f"expected an observable, a future or an iterable, got {value!r}{hint}")
+    raise TypeError(f"expected an observable, a future or an iterable, got {described(value)}")
 
 
 def node_of(query: Query[Any]) -> Node:

@@ -30,12 +30,24 @@ def refuse_arguments(plan: Plan) -> None:
         fault = fault_of(node.op)
         if fault is not None:
             raise QueryRefused(f"{node.path} cannot work: {fault}", path=node.path)
-    if yields_inner(plan.query):
+        if node.mistake is not None:
+            raise QueryRefused(f"{node.path} cannot work: {node.mistake}", path=node.path) from node.mistake
+    if emits_inner(plan):
         raise QueryRefused(
             f"{plan.root.path} emits groups or windows, which mean nothing outside of the query: put flat_map(lambda "
             f"group: ...) behind it, with what is to become of each",
             path=plan.root.path,
         )
+
+
+def emits_inner(plan: Plan) -> bool:
+    """Whether inner sequences leave *plan*, be they its own or those of a selector's query, which are passed on."""
+    if yields_inner(plan.query):
+        return True
+    node = plan.root
+    while node.op.keeps_inner and node.inputs:
+        node = node.inputs[0]
+    return node.passes and node.template is not None and emits_inner(node.template)
 
 
 def refuse(op: Operator, path: str) -> None:

@@ -8,10 +8,53 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from functools import partial
 from types import CodeType, FunctionType
-from typing import Any
+from typing import Any, NoReturn
 
+from reliable_rx.errors import QueryRefused
 from reliable_rx.operator import Operator
-from reliable_rx.query import LEAVES, HubLeaf, Node, Query, SourceLeaf, Symbol, SymbolLeaf, hubs_of, parameters, walk
+from reliable_rx.query import LEAVES, HubLeaf, Inner, Node, Query, SourceLeaf, SymbolLeaf, hubs_of, parameters, walk
+
+
+class KeyNeeded(Exception):
+    """A selector looked at a value that is not known while the query is planned: it will be called per value."""
+
+
+class Symbol(Query[Any]):
+    """Stands for "the inner sequence" while a selector is called once, at planning.
+
+    While rows of the resulting sub-plan run, it answers ``key`` for the row at work.
+    """
+
+    def __init__(self) -> None:
+        super().__init__(Node(SymbolLeaf(self)))
+        self.current: Inner[Any] | None = None
+        self.asked = False
+        """Whether a selector has asked for what a symbol does not have, even if it has caught the answer."""
+
+    @property
+    def key(self) -> Any:
+        return self._needed().key
+
+    @property
+    def subject(self) -> Any:
+        return self._needed().subject
+
+    def _needed(self) -> Inner[Any]:
+        if self.current is None:
+            self.asked = True
+            raise KeyNeeded
+        return self.current
+
+    def __iter__(self) -> NoReturn:
+        """Not by `__getitem__`, which answers for every number: a selector that unpacks is called per value."""
+        self.asked = True
+        raise KeyNeeded
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        if self.current is None:
+            self.asked = True
+            raise QueryRefused("a group or window was stored outside its own sub-query; emit its key instead")
+        return self.current.__reduce__()
 
 
 def captures(node: Node, symbol: Symbol) -> bool:
@@ -124,6 +167,16 @@ def chosen_once(node: Node) -> bool:
 def yields_inner(node: Node) -> bool:
     """Whether the elements of *node* are known to be inner sequences."""
     while node.op.keeps_inner and node.inputs and not node.op.yields_inner:
+        node = node.inputs[0]
+    return node.op.yields_inner and not node.op.wraps_inner
+
+
+def is_known(node: Node) -> bool:
+    """Whether what *node* selects is selected for inner sequences and for nothing else."""
+    if node.op.is_hub or node.op.reads_own:  # type: ignore[attr-defined]
+        return True
+    node = node.inputs[0]
+    while node.op.keeps_inner and node.inputs and not node.op.adds_others:
         node = node.inputs[0]
     return node.op.yields_inner and not node.op.wraps_inner
 

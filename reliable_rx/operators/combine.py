@@ -23,6 +23,7 @@ class Merge(Stage, name="merge"):
     passes_on = True
     scheduler_default = "current_thread"
     keeps_inner = True
+    adds_others = True
     inputs: int
 
     @dataclass(slots=True)
@@ -78,6 +79,7 @@ class Concat(Stage, name="concat"):
     passes_on = True
     scheduler_default = "current_thread"
     keeps_inner = True
+    adds_others = True
     inputs: int
 
     @dataclass(slots=True)
@@ -120,6 +122,7 @@ class StartWith(Stage, name="start_with"):
     passes_on = True
     scheduler_default = "current_thread"
     keeps_inner = True
+    adds_others = True
     values: tuple[Any, ...]
 
     def on_start(self, cx: Context) -> None:

@@ -69,6 +69,7 @@ def element_at(index: int) -> Callable[[Observable[A]], Observable[A]]:
 
 @frozen
 class ElementAtOrDefault(ElementAt, name="element_at_or_default"):
+    adds_others = True
     default_value: Any = None
 
     def on_completed(self, state: ElementAt.State, out: list[Any]) -> None:
@@ -99,6 +100,7 @@ def element_at_or_default(index: int, default_value: Any = None) -> Callable[[Ob
 @frozen
 class Find(Linear, name="find"):
     keeps_inner = True
+    adds_others = True
     predicate: Callable[[Any, int, Observable[Any]], Any]
     _source: Observable[Any]
 
@@ -197,6 +199,7 @@ def first(predicate: Callable[[Any], Any] | None = None) -> Callable[[Observable
 
 @frozen
 class FirstOrDefault(First, name="first_or_default"):
+    adds_others = True
     default_value: Any = None
 
     def on_completed(self, state: None, out: list[Any]) -> None:

@@ -96,6 +96,7 @@ def skip_until(other: Observable[Any] | AnyFuture[Any]) -> Callable[[Observable[
 @frozen
 class Amb(Stage, name="amb"):
     keeps_inner = True
+    adds_others = True
     inputs: int
 
     @dataclass(slots=True)

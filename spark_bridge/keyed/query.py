@@ -25,9 +25,10 @@ from reliable_rx.operators.inner import FlatMap, MergeAll
 from reliable_rx.operators.linear import Filter, IgnoreElements, WhereKey
 from reliable_rx.operators.project import Map
 from reliable_rx.plan import NO_LIMITS, Plan, PlanNode
-from reliable_rx.query import Node, Query, SourceLeaf, Symbol, SymbolLeaf
+from reliable_rx.query import Node, Query, SourceLeaf, SymbolLeaf
 from reliable_rx.refusal import refuse_foreign
 from reliable_rx.rows import Signature
+from reliable_rx.symbols import Symbol
 from spark_bridge.keyed.editing import signatures_of
 
 STATELESS = (Map, Filter, WhereKey, IgnoreElements)
