@@ -228,6 +228,10 @@ class Context(Protocol):
         """Whether *state* is still at work: what was emitted may have made somebody stop us, or start us afresh."""
 
     @property
+    def skipped(self) -> int:
+        """How many events the standing query has skipped since an error struck; 0 where nothing is skipped."""
+
+    @property
     def replaying(self) -> bool:
         """Whether the host repeats what has happened before, so that an effect on the world would be a second one."""
 

@@ -40,6 +40,14 @@ class Cx:
         """Whether anybody still wants what this operator emits."""
         return bool(self.instance.active & self.node.bit)
 
+    @property
+    def skipped(self) -> int:
+        """How many events the standing query has skipped since an error struck."""
+        top = self.instance
+        while top.parent is not None:
+            top = top.parent
+        return getattr(top, "skipped", 0)
+
     def goes_on(self, state: Any) -> bool:
         instance, node = self.instance, self.node
         return instance.states[node.slot] is state and bool(instance.active & node.bit)

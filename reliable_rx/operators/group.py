@@ -60,9 +60,17 @@ class GroupBy(Stage, name="group_by"):
 
     def begin(self, cx: Context, key: Hashable) -> Any:
         """Start the group of *key*, emit it, and return what feeds it."""
-        group = cx.begin(key)
+        group, skipped = cx.begin(key), cx.skipped
         cx.emit(group)
+        self.is_kept(cx, key, group, skipped)
         return group.subject  # type: ignore[attr-defined]
+
+    def is_kept(self, cx: Context, key: Hashable, group: Any, skipped: int) -> bool:
+        """Give up a group that nobody reads since the event was skipped: the next event of its key begins it again."""
+        if cx.skipped == skipped or group.subject.subscribers:
+            return True
+        cx.end(key)
+        return False
 
     def _make_room(self, cx: Context, most: int) -> None:
         while len(cx.groups()) >= most:
@@ -88,8 +96,12 @@ class GroupByUntil(GroupBy, name="group_by_until"):
         except BaseException:
             cx.end(key)
             raise
+        skipped = cx.skipped
         cx.emit(group)
-        cx.start(key)
+        if self.is_kept(cx, key, group, skipped):
+            cx.start(key)
+        else:
+            cx.close(key)
         return group.subject  # type: ignore[attr-defined]
 
     def on_inner_next(self, cx: Context, key: Hashable, values: Sequence[Any]) -> None:
