@@ -74,17 +74,13 @@ def _move(engine: QueryEngine, before: Standing, after: Standing, loader: Editor
     engine.forget(before)
     before.world.timers.sweep()
     engine.standing[after.name] = after
-    engine.gone.pop(("top", after.name), None)
     if state is not None and (after.clock is None or after.clock.begun):
         row, rows = state
         loader.load_muted(after, row, shape)
         loader.load_all(rows)
         loader.finish()
-    after.saved = before.saved  # what is stored under the name must go when this one goes
     for unit in (after, *units(after)):
         engine.touch(unit)
-    for unit in units(after):
-        engine.gone.pop(unit.saved, None)
     for instance in loader.instances.values():
         if instance.unit is not instance:  # it started before it was put into the row of what it reads
             engine.dirty.pop(instance, None)
