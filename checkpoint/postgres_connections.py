@@ -3,8 +3,10 @@
 One connection serves one transaction at a time, so a thousand idle stores need none. Long transactions (checkpoints,
 recoveries) may take all but a reserved few of the places, so that short ones (journals) never wait for them. What was
 in flight when a connection was lost may still be done by the server; before anything else is asked, that backend is
-ended and seen gone, so that whatever is repeated comes after it. Rejected: psycopg_pool (threads of its own per pool,
-and while the server is away it waits where a caller wants to be told), a connection per store.
+ended and seen gone, so that whatever is repeated comes after it. What a session was told when it began (that the
+database is read-only, a limit) holds for it until it ends; so whatever the server has failed is done again by a new
+one. Rejected: psycopg_pool (threads of its own per pool, and while the server is away it waits where a caller wants to
+be told), a connection per store.
 """
 
 from __future__ import annotations
@@ -60,6 +62,8 @@ class _Made:
 
     name: str
     connection: psycopg.Connection[Any]
+    is_over: bool = False
+    """Whether it is not to be used again, though it could be."""
 
 
 class Connections:
@@ -100,7 +104,11 @@ class Connections:
             self._end_lost()
             made = self._take()
             try:
-                yield made.connection
+                with translated(self.where):
+                    yield made.connection
+            except StoreUnavailable:
+                self._begin_anew(made)
+                raise
             finally:
                 self._put_back(made)
 
@@ -171,13 +179,21 @@ class Connections:
                 return made
             made.connection.close()
 
+    def _begin_anew(self, made: _Made) -> None:
+        """Have what the server has failed in *made* asked by new sessions: those that wait are as old."""
+        made.is_over = True
+        with self._lock:
+            idle, self._idle = self._idle, []
+        for each in idle:
+            each.connection.close()
+
     def _put_back(self, made: _Made) -> None:
         from psycopg.pq import TransactionStatus
 
         connection = made.connection
         well = not connection.closed and connection.info.transaction_status == TransactionStatus.IDLE
         with self._lock:
-            if well and not self._closed:
+            if well and not self._closed and not made.is_over:
                 self._idle.append(made)
                 return
             if not well:
