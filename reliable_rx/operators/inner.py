@@ -328,6 +328,8 @@ def exclusive() -> Callable[[Observable[Observable[A]]], Observable[A]]:
     -ab---c---|
     ---a----c-|
 
+    Of the elements that one event brings, the first one's is emitted: inner sequences begin behind the last of them.
+
     *State*: the row of one inner sequence.
     """
     return Exclusive()

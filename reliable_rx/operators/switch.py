@@ -107,6 +107,9 @@ def switch_latest() -> Callable[[Observable[Observable[A]]], Observable[A]]:
     -a-bc----|
     ------c--|
 
+    Elements that one event brings (the end of `take_last`, a list) are of one moment, and inner sequences begin behind
+    the last of them: of those that emit at once, such as `of`, only that one's is seen, as in Rx on a scheduler.
+
     *State*: a counter and the row of one inner sequence.
     """
     return SwitchLatest()
@@ -123,6 +126,12 @@ def switch_map(project: Callable[[A], Observable[B]] | None = None) -> Callable[
 
     *project* is called per element, and again on recovery, so it must be pure. Without it the elements are themselves
     the sequences.
+
+    Elements that one event brings (the end of `take_last`, a list) are of one moment, and inner sequences begin behind
+    the last of them: of those that emit at once, such as `of`, only that one's is seen, as in Rx on a scheduler.
+
+    >>> rx.of(1, 2).switch_map(lambda x: rx.of(x, x * 10)).to_list().run()
+    [2, 20]
 
     *State*: a counter and the row of one inner sequence.
     """
