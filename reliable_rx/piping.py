@@ -11,6 +11,8 @@ from typing import Any, TypeVar, overload
 
 import reactivex
 
+from reliable_rx.plain_names import note
+
 T_co = TypeVar("T_co", covariant=True)
 A = TypeVar("A")
 B = TypeVar("B")
@@ -216,6 +218,8 @@ def pipe(value: Any, /, *fns: Callable[[Any], Any]) -> Any:
 class Piped(reactivex.Observable[T_co]):
     """An observable whose `pipe` is typed for nine operators."""
 
+    _is_piped = True
+
     @overload
     def pipe(self, /) -> reactivex.Observable[T_co]: ...
     @overload
@@ -319,12 +323,16 @@ class Piped(reactivex.Observable[T_co]):
         4
         """
         value: Any = self
+        kind = type(self)
         for operator in operators:
+            before = value
             try:
-                value = operator(value)
+                value = operator(before)
             except TypeError:
                 if callable(operator):
                     raise
                 message = f"a pipe takes operators, such as reliable_rx.operators.map(...), got {operator!r}"
                 raise TypeError(message) from None
+            if type(value) is not kind and not hasattr(value, "_is_piped"):  # isinstance asks an ABC, which takes long
+                note(before, value, operator)
         return value

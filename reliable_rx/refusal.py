@@ -11,6 +11,7 @@ from reactivex.subject import Subject
 from reliable_rx.arguments import fault_of
 from reliable_rx.errors import QueryRefused
 from reliable_rx.operator import Operator
+from reliable_rx.plain_names import written_in
 from reliable_rx.query import parameter_names
 from reliable_rx.symbols import yields_inner
 
@@ -68,18 +69,18 @@ def may_refuse(kind: Any) -> bool:
 
 def foreign_message(observable: Observable[Any], path: str) -> str:
     """Name the plain operator behind *observable* and what to use here."""
-    subscribe: Any = getattr(observable, "_subscribe", None)
-    qualified = getattr(subscribe, "__qualname__", "")
-    module = getattr(subscribe, "__module__", "") or type(observable).__module__
-    name = qualified.split(".")[0].rstrip("_") or type(observable).__name__
+    module = getattr(getattr(observable, "_subscribe", None), "__module__", "") or type(observable).__module__
     if not module.startswith("reactivex") or isinstance(observable, Subject):
         return (
             f"{path} is a plain observable ({type(observable).__name__}), which nobody can replay: name an input with "
             f"reliable_rx.source(...) and push into a durable stream from the application"
         )
-    kind = "creation function" if ".observable." in module else "operator"
-    here = "reliable_rx" if kind == "creation function" else "reliable_rx.operators"
+    use = "(import reliable_rx as rx; from reliable_rx import operators as ops)"
+    written = written_in(observable)
+    if written is None:
+        return f"{path} uses plain reactivex, whose state nobody can save: use the same names of reliable_rx {use}"
+    kind = "operator" if written.startswith("operators.") else "creation function"
+    name = written.removeprefix("operators.")
     return (
-        f"{path} uses the plain reactivex {kind} {name!r}, whose state nobody can save: use {here}.{name} "
-        f"(import reliable_rx as rx; from reliable_rx import operators as ops)"
+        f"{path} uses the plain reactivex {kind} {name!r}, whose state nobody can save: use reliable_rx.{written} {use}"
     )
