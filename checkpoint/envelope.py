@@ -108,7 +108,7 @@ def unseal(data: bytes, *, keys: KeyRing, kind: str, owner: str, generation: int
 def _check_shape(data: bytes, where: str) -> tuple[bytes, int]:
     """Check what can be checked without a key; return the key's id and where the payload starts."""
     if len(data) < len(MAGIC) + 1:
-        _refuse(where, f"it is torn: {len(data)} bytes are left of it")
+        _refuse(where, f"it is torn: of its bytes {len(data)} are left")
     if data[: len(MAGIC)] != MAGIC:
         _refuse(where, "it is not an envelope of reliable_rx")
     version = data[len(MAGIC)]
@@ -117,7 +117,7 @@ def _check_shape(data: bytes, where: str) -> tuple[bytes, int]:
     if version < FORMAT:
         _refuse(where, f"it has the older format {version}, which this version no longer reads (it reads {FORMAT})")
     if len(data) < _HEADER.size:
-        _refuse(where, f"it is torn: {len(data)} bytes are left of it")
+        _refuse(where, f"it is torn: of its bytes {len(data)} are left")
     _, _, codec, kind_bytes, owner_bytes, key_id, _, _, length = _HEADER.unpack_from(data)
     start = _HEADER.size + kind_bytes + owner_bytes
     if len(data) != start + length + SEAL_BYTES:

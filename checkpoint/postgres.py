@@ -19,7 +19,7 @@ from typing import Any
 from checkpoint.envelope import KeyRing
 from checkpoint.generations import Seals
 from checkpoint.log import LogBook
-from checkpoint.postgres_connections import Connections
+from checkpoint.postgres_connections import Connections, without_password
 from checkpoint.postgres_owner import Owned, Presence, Rows, find_identity, make_identity
 from checkpoint.postgres_parts import PostgresJournal, PostgresLogRows
 from checkpoint.postgres_schema import look, make
@@ -107,6 +107,9 @@ class PostgresStore(_PostgresReading, SealedStore):
         presence: Presence | None = None,
         called: object = None,
     ) -> None:
+        address = without_password(dsn) if isinstance(dsn, str) else None
+        self.address = None if address is None else (address, name)
+        """The database, without the password, and the name, as commands take them; None if they do not take *dsn*."""
         with ExitStack() as undo:
             self._mine = undo.enter_context(ExitStack())
             connections = _connections(dsn, self._mine, make)

@@ -12,6 +12,7 @@ be told), a connection per store.
 from __future__ import annotations
 
 import os
+import re
 import secrets
 import select
 import threading
@@ -268,6 +269,21 @@ def _settings(dsn: str) -> tuple[Mapping[str, Any], str]:
     host, port = given.get("host") or "local", given.get("port") or 5432
     given.pop("application_name", None)
     return {**_CLIENT, **given}, f"postgresql://{host}:{port}/{given.get('dbname') or ''}"
+
+
+def without_password(dsn: str) -> str | None:
+    """Return an address without the passwords in it; None if it is no URI.
+
+    >>> without_password("postgresql://me:a?b@here:5432/db?sslmode=require&password=secret")
+    'postgresql://me@here:5432/db?sslmode=require'
+    """
+    found = re.fullmatch(r"(\w+://)(?:([^@/]*)@)?([^?]*)(?:\?(.*))?", dsn, re.DOTALL)
+    if found is None:
+        return None
+    scheme, user, place, query = found.groups(default="")
+    user = f"{user.partition(':')[0]}@" if user else ""
+    kept = "&".join(each for each in query.split("&") if not each.startswith(("password=", "sslpassword=")))
+    return f"{scheme}{user}{place}{'?' if kept else ''}{kept}"
 
 
 def _set_up(connection: psycopg.Connection[Any], where: str) -> None:

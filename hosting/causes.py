@@ -8,7 +8,6 @@ named a stream that the query reads no more.
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -47,18 +46,23 @@ def upstream_of(engine: QueryEngine, standing: Standing) -> Upstream | None:
 
 
 def sentence(
-    engine: QueryEngine, standing: Standing, *, when: str, unchanged: bool, untold: bool = False, folder: object = None
+    engine: QueryEngine,
+    standing: Standing,
+    *,
+    when: str,
+    unchanged: bool,
+    untold: bool = False,
+    command: str | None = None,
 ) -> str:
     """Say what *standing* has failed with, and what to do; *when*: in which run, *unchanged*: as it is declared.
 
     A query that is edited runs again, and so do those that have failed with it; *untold*: whether it was edited is not
-    known.
+    known. *command* is what runs it again on a stopped store.
     """
     name, failure = standing.name, standing.failure
     why = "" if standing.error is None else described(standing.error)
     restart = f"evaluator.restart({name!r})"
-    command = shlex.join(["reliable-rx", "restart", str(folder), name])
-    again = restart if folder is None else f"`{command}` ({restart} in a program)"
+    again = restart if command is None else f"`{command}` ({restart} in a program)"
     when = f"has failed{when}"
     match upstream_of(engine, standing):
         case Upstream(source, "query"):

@@ -10,7 +10,6 @@ from __future__ import annotations
 import math
 import time as wall
 from collections.abc import Iterator, Sequence
-from shlex import quote
 from typing import TYPE_CHECKING, Any
 
 from checkpoint.code import OtherCode
@@ -20,6 +19,7 @@ from hosting import interpreters, journaling, spoilt
 from hosting.collector import no_collections
 from hosting.snapshot import load
 from hosting.statistics import RecoveryFigures
+from hosting.store_commands import command_on
 from hosting.turn import Appear, Create, Turn
 from hosting.undeclared import tell_undeclared
 from reliable_rx.by_name import by_name
@@ -98,8 +98,8 @@ def newest(evaluator: QueryEvaluator) -> Recovered | None:
     except CheckpointRefused as error:
         if not evaluator.strict:
             raise
-        folder = getattr(evaluator.store, "directory", None)
-        way = "strict=False" if folder is None else f"`reliable-rx store repair {quote(str(folder))} --app MODULE:APP`"
+        command = command_on(evaluator.store, "store repair", "--app", "MODULE:APP")
+        way = "strict=False" if command is None else f"`{command}`"
         message = f"{error.message}; bring back a copy of the store, or go on from an older checkpoint with {way}"
         raise CheckpointRefused(message, **error.fields) from error
 

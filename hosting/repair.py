@@ -11,6 +11,7 @@ broken ones healthy); repairing the files themselves (what is damaged is refused
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from contextlib import closing
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
@@ -18,7 +19,7 @@ from typing import Any, Protocol
 from hosting.evaluator import QueryEvaluator
 from reliable_rx.errors import NondeterminismDetected, StoreOwned, StoreUnavailable, described
 
-ITSELF = re.compile(r"[;,]? or [^;]*?['`]reliable-rx store repair[^'`]*['`]")
+ITSELF = re.compile(r"[;,]? or [^;]*?(?:'reliable-rx store repair'|`reliable-rx store repair[^`]*`)")
 """How errors name this as one of the ways."""
 
 
@@ -63,11 +64,11 @@ class Diagnosis:
     replays: bool = True
     remains: str | None = None
 
-    def of(self, copy: str, original: str) -> Diagnosis:
-        """Return what was found in a copy as what is wrong with the original."""
+    def of(self, original: Callable[[str], str]) -> Diagnosis:
+        """Return what was found in a copy as what is wrong with the *original*, which says it of that one."""
 
         def told(text: str) -> str:
-            return ITSELF.sub("", text).replace(copy, original)
+            return original(ITSELF.sub("", text))
 
         findings, notes = (
             tuple(replace(each, wrong=told(each.wrong)) for each in some) for some in (self.findings, self.notes)

@@ -22,6 +22,7 @@ from hosting.held_back import HeldBackWatch
 from hosting.loop_reports import LASTING_S, LoopReports
 from hosting.standing import FAILED, Standing
 from hosting.status_file import StatusFile
+from hosting.store_commands import command_on
 from hosting.unknown_sources import UnknownSources
 from reliable_rx.errors import StoreUnavailable, described
 
@@ -256,9 +257,9 @@ class Reporter:
             "upstream": "" if upstream is None else upstream.name,
             "trace": trace,
         }
-        unchanged, folder = standing.name in self._unchanged, getattr(self.evaluator.store, "directory", None)
-        untold = standing.name in engine.suspended.untold
-        message = sentence(engine, standing, when=when, unchanged=unchanged, untold=untold, folder=folder)
+        unchanged, untold = standing.name in self._unchanged, standing.name in engine.suspended.untold
+        again = command_on(self.evaluator.store, "restart", standing.name)
+        message = sentence(engine, standing, when=when, unchanged=unchanged, untold=untold, command=again)
         self.incidents.report("query", standing.name, message, trace=trace)
 
     def told_unchanged(self, name: str) -> None:

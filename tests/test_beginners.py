@@ -335,8 +335,9 @@ COMMANDS = {
     "run": "MODULE:APP",
     "run nowhere:app": "no module 'nowhere'",
     "run a.py:b": "no file a.py",
-    "inspect postgresql://x": "folder PostgresStore.read_only",
-    "tail postgresql://x q": "folder PostgresStore.read_only",
+    "inspect postgresql://127.0.0.1:1/x": "127.0.0.1:1/x refused",
+    "tail postgresql://127.0.0.1:1/x?y=1 q": "address of a PostgreSQL database query parameter",
+    "holders here --name x": "--name here is a folder",
     "inspect nowhere": "nowhere",
 }
 

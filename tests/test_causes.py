@@ -8,11 +8,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from postgres_server import PostgresServer
 
 import reliable_rx as rx
-from checkpoint import MemoryStore, SqliteStore
+from checkpoint import MemoryStore, PostgresStore, SqliteStore
 from hosting import CallbackSink, ListSource, QueryEvaluator
 from hosting.causes import readers_of
+from hosting.cli import main
 from hosting.incidents import Incident
 from hosting.sources.faults import Error, FaultySource
 from reliable_rx.errors import SourceFailed
@@ -151,3 +153,15 @@ def test_a_command_that_is_named_can_be_pasted(name: str, tmp_path: Path) -> Non
         evaluator.run()
         command = told(evaluator)[name].message.split("`")[1]
         assert shlex.split(command) == ["reliable-rx", "restart", str(folder), name]
+
+
+def test_a_command_for_a_database_is_named(postgres: PostgresServer) -> None:
+    """It has the address, without the password, and the name of the store, and does what it says."""
+    dsn = postgres.new_database()
+    query = rx.source("n").map(lambda n: 1 // n)
+    with PostgresStore(dsn.replace("rrx@", "rrx:a?b@"), "my shop") as store, evaluator_of(store, q=query) as evaluator:
+        evaluator.run()
+        command = told(evaluator)["q"].message.split("`")[1]
+    words = shlex.split(command)
+    assert words == ["reliable-rx", "restart", "--name", "my shop", dsn, "q"]
+    assert main(words[1:]) == 0

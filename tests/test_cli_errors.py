@@ -5,15 +5,15 @@ from __future__ import annotations
 import argparse
 import re
 from collections.abc import Sequence
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 from cli_process import cli, write
 from postgres_server import PostgresServer
 
-import reliable_rx as rx
 from checkpoint import PostgresStore, SqliteStore
-from hosting import App, ListSource, QueryEvaluator
+from hosting import App, QueryEvaluator
 from hosting.app import Options
 from hosting.cli import main
 from hosting.cli.command import parser
@@ -214,39 +214,31 @@ def test_what_is_there_instead_of_a_store_is_said(
     assert re.search(THERE[where], capsys.readouterr().err)
 
 
-def wanting_a_store() -> list[list[str]]:
-    """Return a call, but for the store's place, of every command that names a store by its first argument."""
-    found = []
-
-    def walk(each: argparse.ArgumentParser, words: list[str]) -> None:
-        for action in each._actions:
-            if isinstance(action, argparse._SubParsersAction):
-                for name, below in action.choices.items():
-                    walk(below, [*words, name])
-        positional = [action for action in each._actions if not action.option_strings]
-        if positional and positional[0].metavar == "STORE":
-            found.append([*words, "-", *("q" for _ in positional[1:])])
-
-    walk(parser(), [])
-    return found
+def asked(line: str, dsn: str, capsys: pytest.CaptureFixture[str]) -> str:
+    """Give a command that is refused, and return what is said."""
+    assert main([dsn if word == "DSN" else word for word in line.split()]) in (1, 2)
+    return capsys.readouterr().err
 
 
-@pytest.mark.parametrize("words", wanting_a_store(), ids=" ".join)
-def test_a_command_for_folders_says_so_of_a_database(
-    words: list[str], postgres: PostgresServer, capsys: pytest.CaptureFixture[str]
+@pytest.mark.parametrize("line", ["inspect DSN", "status --store DSN", "restart DSN q", "store repair DSN"])
+def test_which_store_of_a_database_is_meant_is_asked(
+    line: str, postgres: PostgresServer, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """It does not look for a folder of that name, and says what looks into a database; the store is left as it was."""
+    """Where that is not clear those that are there are named, and looking makes neither tables nor stores."""
     dsn = postgres.new_database()
-    with PostgresStore(dsn, "shop") as store, QueryEvaluator(store) as evaluator:
-        evaluator.source("n", ListSource({"a": [1]}))
-        evaluator.create("q", rx.source("n"))
-        evaluator.run()
-    try:
-        code = main([dsn if word == "-" else word for word in words])
-    except SystemExit as raised:
-        code = int(str(raised.code))
-    err = capsys.readouterr().err
-    assert code == 2 and "there is no folder" not in err and "nodes" not in err
-    assert "a store in a database is shown by `status`" in err
-    with PostgresStore.read_only(dsn, "shop") as reader:
-        assert len(reader.generations()) == 1
+    assert "there are no stores in this database" in asked(line, dsn, capsys)
+    assert "there are no stores in this database" in asked(line, dsn, capsys), "no tables were made"
+    for name in ("shop", "stock"):
+        PostgresStore(dsn, name).close()
+    assert "say which store with --name; there are: shop, stock" in asked(line, dsn, capsys)
+    assert "there is no store 'other' in the database; there are: shop, stock" in asked(
+        f"{line} --name other", dsn, capsys
+    )
+    if "status" in line or "restart" in line:  # these are for groups, too
+        with closing(open_group(dsn, "g")) as opened:
+            opened.registry.swap(0, b"{}", notice=False)
+        assert "say which with --group: g, or with --name one of the stores shop, stock" in asked(line, dsn, capsys)
+        assert "'shop' is the store of one program, and no group: give --name shop" in asked(
+            f"{line} --group shop", dsn, capsys
+        )
+        assert "and not both" in asked(f"{line} --group g --name shop", dsn, capsys)

@@ -18,6 +18,7 @@ from checkpoint import SqliteStore
 from hosting import ListSource, QueryEvaluator
 from hosting.cli import store_status
 from hosting.cli.command import main
+from hosting.cli.stores import Folder
 from hosting.cli.tail import tail
 from reliable_rx import operators as ops
 
@@ -143,7 +144,7 @@ def test_following_reads_a_checkpoint_once(tmp_path: Path, monkeypatch: pytest.M
         monkeypatch.setattr(reader, "recover", lambda self, **how: [reads.append(polls), recover(self, **how)][1])
         monkeypatch.setattr("hosting.cli.tail.SELDOM", 0.0)
         monkeypatch.setattr("hosting.cli.tail.time", SimpleNamespace(sleep=poll, monotonic=time.monotonic))
-        assert tail(tmp_path / "s", "q", start=None, follow=True, app=None) == 0
+        assert tail(Folder(tmp_path / "s"), "q", start=None, follow=True, app=None) == 0
     assert reads == [0, 20, 40]
 
 

@@ -178,7 +178,7 @@ def test_a_store_in_a_database_is_judged_by_its_checkpoint(postgres: PostgresSer
     status = look_in_database(dsn, name)
     assert (status.state, status.exit_code) == ("unknown", FAILED)
     assert {"fails", "skipped", "sink"} == set(wrong(status))
-    told = cli("status", "--store", dsn, "--group", name, cwd=tmp_path, code=FAILED).stdout
+    told = cli("status", "--store", dsn, "--name", name, cwd=tmp_path, code=FAILED).stdout
     assert "fails" in told and "what was known" in told
 
 

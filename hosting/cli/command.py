@@ -13,12 +13,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from hosting.cli import group_commands, holders, inspect_store, mend, repair, run, tail
+from hosting.cli.stores import StoreAddress, address_of, address_to_host
 from hosting.cli.terminal import StdoutClosed, complain, complain_of, flush, ready
-from hosting.cli.wording import IN_A_DATABASE, BadUsage, extra_of
-from hosting.partitioned.opening import is_on_a_server
+from hosting.cli.wording import BadUsage, extra_of
 from reliable_rx.errors import ReliableRxError, described
 
-STORE_HELP = "the folder of the store"
+STORE_HELP = "the folder of the store, or the address of a database (postgresql://...)"
 DEMOS = "reliable_rx.demos"
 
 
@@ -82,11 +82,15 @@ if TYPE_CHECKING:
     Commands = argparse._SubParsersAction[argparse.ArgumentParser]
 
 
-def folder(text: str) -> Path:
-    """Read the folder of a store."""
-    if is_on_a_server(text):
-        raise argparse.ArgumentTypeError(f"a folder is wanted; {IN_A_DATABASE}")
-    return Path(text)
+def add_place(each: argparse.ArgumentParser, help: str = STORE_HELP) -> None:
+    """Let *each* say at which store it works."""
+    each.add_argument("store", metavar="STORE", help=help)
+    group_commands.add_name(each)
+
+
+def stored(a: argparse.Namespace) -> StoreAddress:
+    """Return where the store is that was named. *Raises* `BadUsage` if there is none."""
+    return address_of(a.store, a.name, app=getattr(a, "app", None))
 
 
 def command(commands: Commands, name: str, help: str) -> argparse.ArgumentParser:
@@ -98,29 +102,30 @@ def command(commands: Commands, name: str, help: str) -> argparse.ArgumentParser
 def add_run(commands: Commands) -> None:
     each = command(commands, "run", "Host an app until its sources end, or until Ctrl-C or SIGTERM.")
     each.add_argument("app", metavar="MODULE:APP", help="such as flights:app, or path/to/flights.py:app")
-    where = f"{STORE_HELP} (default: NAME.store), or the address of a database (postgresql://...)"
+    where = "the folder of the store (default: NAME.store), or the address of a database (postgresql://...)"
     each.add_argument("--store", metavar="DIR", help=where)
+    group_commands.add_name(each, "that of the app's module")
     each.add_argument("--plain", action="store_true", help="print lines also on a terminal")
-    each.set_defaults(call=lambda a: run.run(a.app, a.store, plain=a.plain))
+    each.set_defaults(call=lambda a: run.run(a.app, address_to_host(a.store, a.name, app=a.app), plain=a.plain))
 
 
 def add_inspect(commands: Commands) -> None:
     each = command(commands, "inspect", "Show what is in a store, also while a process runs on it.")
-    each.add_argument("store", type=folder, metavar="STORE", help=STORE_HELP)
+    add_place(each)
     each.add_argument("--state", metavar="QUERY", help="show the state of this query, row by row")
     each.add_argument("--app", metavar="MODULE:APP", help="where classes and functions come from; or the script")
     each.add_argument("--all", action="store_true", help="leave nothing out")
-    each.set_defaults(call=lambda a: inspect_store.inspect(a.store, state=a.state, app=a.app, everything=a.all))
+    each.set_defaults(call=lambda a: inspect_store.inspect(stored(a), state=a.state, app=a.app, everything=a.all))
 
 
 def add_tail(commands: Commands) -> None:
     each = command(commands, "tail", "Print a stream as of the last checkpoint: ids and values.")
-    each.add_argument("store", type=folder, metavar="STORE", help=STORE_HELP)
+    add_place(each)
     each.add_argument("stream", metavar="STREAM", help="the name of a query, or QUERY.dead_letters")
     each.add_argument("--from", dest="start", type=whole, metavar="N", help="begin at id N (default: the oldest)")
     each.add_argument("--follow", action="store_true", help="go on as checkpoints are taken, until the query has ended")
     each.add_argument("--app", metavar="MODULE:APP", help="where classes come from; or the script")
-    each.set_defaults(call=lambda a: tail.tail(a.store, a.stream, start=a.start, follow=a.follow, app=a.app))
+    each.set_defaults(call=lambda a: tail.tail(stored(a), a.stream, start=a.start, follow=a.follow, app=a.app))
 
 
 def add_mend(commands: Commands) -> None:
@@ -130,8 +135,7 @@ def add_mend(commands: Commands) -> None:
         ("dispose", "End a query of a store and forget its state; its stream stays."),
     ):
         each = command(commands, name, f"{help} Nothing may run on the store.")
-        where, kind = (f"{STORE_HELP}, or where a group lives", str) if help is restart else (STORE_HELP, folder)
-        each.add_argument("store", type=kind, metavar="STORE", help=where)
+        add_place(each, f"{STORE_HELP}, or where a group lives" if help is restart else STORE_HELP)
         each.add_argument("query", metavar="QUERY", help="the name of the query")
         each.add_argument("--app", metavar="MODULE:APP", help="needed behind a crash, and for classes; or the script")
         each.add_argument("--yes", action="store_true", help="do not ask before the state of one that runs is dropped")
@@ -139,18 +143,18 @@ def add_mend(commands: Commands) -> None:
             each.add_argument("--group", metavar="G", help="the name of the group (default: the only one there)")
             each.set_defaults(call=group_commands.restart)
         else:
-            each.set_defaults(call=lambda a: mend.dispose(a.store, a.query, app=a.app, yes=a.yes))
+            each.set_defaults(call=lambda a: mend.dispose(stored(a), a.query, app=a.app, yes=a.yes))
 
 
 def add_holders(commands: Commands) -> None:
     each = command(commands, "holders", "Show who keeps the streams of a store from being forgotten.")
-    each.add_argument("store", type=folder, metavar="STORE", help=STORE_HELP)
-    each.set_defaults(call=lambda a: holders.show(a.store))
+    add_place(each)
+    each.set_defaults(call=lambda a: holders.show(stored(a)))
     each = command(commands, "release", "Let one of those go, in a stopped store: what it has not had is forgotten.")
-    each.add_argument("store", type=folder, metavar="STORE", help=STORE_HELP)
+    add_place(each)
     each.add_argument("stream", metavar="STREAM", help="the name of a query, or QUERY.dead_letters")
     each.add_argument("holder", metavar="HOLDER", help="who holds it, as `holders` names it")
-    each.set_defaults(call=lambda a: holders.release(a.store, a.stream, a.holder))
+    each.set_defaults(call=lambda a: holders.release(stored(a), a.stream, a.holder))
 
 
 def add_store(commands: Commands) -> None:
@@ -158,12 +162,12 @@ def add_store(commands: Commands) -> None:
         title="commands", metavar="COMMAND", required=True
     )
     each = command(on, "repair", "Say what keeps a store from starting and what can be done; ask, and do it.")
-    each.add_argument("store", type=folder, metavar="STORE", help=STORE_HELP)
+    add_place(each)
     each.add_argument(
         "--app", metavar="MODULE:APP", help="where sources, classes and functions come from; or the script"
     )
     each.add_argument("--yes", action="store_true", help="do not ask")
-    each.set_defaults(call=lambda a: repair.repair(a.store, app=a.app, yes=a.yes))
+    each.set_defaults(call=lambda a: repair.repair(stored(a), app=a.app, yes=a.yes))
 
 
 def add_demo(commands: Commands) -> None:

@@ -10,8 +10,9 @@ from types import ModuleType
 from typing import TYPE_CHECKING
 
 from hosting.cli import mend
-from hosting.cli.store_status import is_store, store_status
-from hosting.cli.wording import IN_A_DATABASE, BadUsage
+from hosting.cli.store_status import store_status
+from hosting.cli.stores import address_of, store_or_group
+from hosting.cli.wording import BadUsage
 from hosting.partitioned.opening import is_on_a_server
 from hosting.positions import Point, read_point
 
@@ -50,12 +51,18 @@ def export(a: argparse.Namespace) -> int:
 
 def add_status(each: argparse.ArgumentParser) -> None:
     each.add_argument("--store", required=True, metavar="WHERE", help=f"a store's folder, or {STORE_HELP}")
-    each.add_argument("--group", metavar="G", help="the group, or in a database the store (default: the only one)")
+    each.add_argument("--group", metavar="G", help="the name of the group (default: the only one there)")
+    add_name(each)
     each.add_argument("--new-offsets", metavar="WHERE", help=NEW_OFFSETS_HELP)
     each.add_argument("--app", metavar="MODULE:APP", help="whose sources say how far behind the group is")
     each.add_argument("--json", action="store_true", help="print it for machines")
     each.add_argument("--watch", action="store_true", help="look again every second, until Ctrl-C")
     each.set_defaults(call=status)
+
+
+def add_name(each: argparse.ArgumentParser, otherwise: str = "the only one there, or the app's") -> None:
+    """Let *each* say which store of a database is meant."""
+    each.add_argument("--name", metavar="NAME", help=f"which store of a database (default: {otherwise})")
 
 
 def add_offsets(each: argparse.ArgumentParser, command: Make) -> None:
@@ -147,27 +154,20 @@ def offsets() -> ModuleType:
 
 
 def status(a: argparse.Namespace) -> int:
-    if is_store(a.store):
-        return store_status(a.store, as_json=a.json, watch=a.watch)
-    from hosting.cli.groups import store_in_database
+    address = store_or_group(a.store, a.name, a.group, app=a.app)
+    if address is not None and (address.folder is not None or is_on_a_server(a.store)):
+        return store_status(address.status, as_json=a.json, watch=a.watch)
     from hosting.cli.status import status as show
-
-    name = store_in_database(a.store, a.group)
-    if name is not None:
-        return store_status(a.store, name=name, as_json=a.json, watch=a.watch)
 
     return show(a.store, a.group, new_offsets=a.new_offsets, app=a.app, as_json=a.json, watch=a.watch)
 
 
 def restart(a: argparse.Namespace) -> int:
     """Run a query again: in a store, or in the partitions of a group."""
-    if not is_on_a_server(a.store) and (a.group is None and not (Path(a.store) / "registry.sqlite").is_file()):
-        return mend.restart(Path(a.store), a.query, app=a.app, yes=a.yes)
-    from hosting.cli.groups import store_in_database
+    if store_or_group(a.store, a.name, a.group, app=a.app) is not None:
+        return mend.restart(address_of(a.store, a.name, app=a.app), a.query, app=a.app, yes=a.yes)
     from hosting.cli.mend_group import restart as restart_in_group
 
-    if (name := store_in_database(a.store, a.group)) is not None:
-        raise BadUsage(f"{name} is the store of one program, and no group; {IN_A_DATABASE}")
     if a.app is None:
         raise BadUsage("say with --app MODULE:APP which app the nodes of the group run")
     return restart_in_group(a.store, a.query, group=a.group, app=a.app)

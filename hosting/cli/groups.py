@@ -13,6 +13,7 @@ from typing import Any, TypeVar
 from checkpoint.failures import unavailable
 from checkpoint.offsets import Committed, DualOffsets, OffsetStore
 from hosting.cli.loading import load_app
+from hosting.cli.stores import groups_in
 from hosting.cli.terminal import complain
 from hosting.cli.whereabouts import is_store, what_is_there
 from hosting.cli.wording import BadUsage, plural
@@ -109,37 +110,11 @@ def _known(names: list[str]) -> str:
 
 def group_names(where: str) -> list[str]:
     """Name the groups that are kept at *where*."""
-    sql = "SELECT name FROM registry ORDER BY name"
     if is_on_a_server(where):
-        return _names_in(where, sql)
+        return groups_in(where)
+    sql = "SELECT name FROM registry ORDER BY name"
     with unavailable(where), closing(sqlite3.connect(Path(where) / "registry.sqlite")) as database:
         return [name for (name,) in database.execute(sql)] or groups_with_stores(where)
-
-
-def _names_in(where: str, sql: str) -> list[str]:
-    from checkpoint.postgres_connections import Connections
-    from checkpoint.postgres_schema import make
-
-    with closing(Connections(where, connections_max=2, prepare=make)) as connections, connections.use() as server:
-        return [name for (name,) in server.execute(sql.encode()).fetchall()]
-
-
-def store_in_database(where: str, name: str | None) -> str | None:
-    """Return which store of an app in the database *where* is meant: *name*, or without it the only one.
-
-    None if it is a group that is meant, or no database. *Raises* `BadUsage` if that is not clear.
-    """
-    if not is_on_a_server(where):
-        return None
-    groups, stores = group_names(where), _names_in(where, "SELECT name FROM stores WHERE kind = 'store' ORDER BY name")
-    if name is not None:
-        return name if name in stores and name not in groups else None
-    alone = [each for each in stores if "/" not in each]  # the others are those of partitions
-    if groups and alone:
-        raise BadUsage(f"say which with --group: {', '.join(groups)}, or one of the stores {', '.join(alone)}")
-    if len(alone) > 1:
-        raise BadUsage(f"say which store with --group: {', '.join(alone)}")
-    return alone[0] if alone else None
 
 
 Positions = Mapping[Key, tuple[Source, str]]

@@ -7,21 +7,19 @@ it is one transaction, and nothing else in the store changes.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
-from checkpoint import SqliteStore
 from checkpoint.codec import decode, decode_data, encode
 from checkpoint.store import Checkpoint, StoreReader
-from hosting.cli.loading import stored_in
+from hosting.cli.stores import StoreAddress
 from hosting.cli.terminal import say
 from hosting.cli.wording import BadUsage, plural, table
 from hosting.holders import STORED
 
 
-def show(directory: Path) -> int:
+def show(address: StoreAddress) -> int:
     """Print who holds which stream from which id on."""
-    with SqliteStore.read_only(stored_in(directory)) as store:
+    with address.look() as store:
         found = sorted(holders(store))
         if not found:
             say("nobody holds a stream")
@@ -49,9 +47,9 @@ def holders(store: StoreReader) -> Iterator[tuple[str, str, int]]:
         yield from ((stream, STORED + name, n + 1) for name, n in positions.items())
 
 
-def release(directory: Path, stream: str, holder: str) -> int:
+def release(address: StoreAddress, stream: str, holder: str) -> int:
     """Let *holder* of *stream* go. *Raises* `BadUsage` if nobody of that name holds it, `StoreOwned` while it runs."""
-    with SqliteStore(stored_in(directory)) as store:
+    with address.own() as store:
         found = {name: position for each, name, position in holders(store) if each == stream}
         if holder not in found:
             there = ", ".join(map(repr, sorted(found))) or "nobody"

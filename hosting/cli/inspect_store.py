@@ -11,12 +11,12 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from checkpoint import SqliteStore
 from checkpoint.code import Makers, makers
 from checkpoint.codec import decode_data
 from checkpoint.salvage import OTHER_CODE, Unreadable, unreadable_in
 from checkpoint.store import Recovered, StoreReader
-from hosting.cli.loading import load_for_store, reach, stored_in
+from hosting.cli.loading import load_for_store, reach
+from hosting.cli.stores import StoreAddress
 from hosting.cli.terminal import say
 from hosting.cli.wording import BadUsage, cell, moment, plural, size, span, table
 from hosting.failure import read_failure
@@ -33,16 +33,16 @@ SHOWN_MAX = 20
 VALUE_CHARACTERS_MAX = 160
 
 
-def inspect(directory: Path, *, state: str | None, app: str | None, everything: bool) -> int:
+def inspect(address: StoreAddress, *, state: str | None, app: str | None, everything: bool) -> int:
     """Print what is in the store, or the *state* of one query."""
     reach(str(Path.cwd()))
     if app is not None:
         load_for_store(app)
-    with SqliteStore.read_only(stored_in(directory)) as store:
+    with address.look() as store:
         recovered = store.recover()
         if recovered is None:
             turns = store.journal.last_turn
-            say(f"{directory} holds no checkpoint yet; {plural(turns, 'turn')} in the journal")
+            say(f"{address} holds no checkpoint yet; {plural(turns, 'turn')} in the journal")
             return 0
         rows = read_rows(recovered.chunks)
         lines = overview(store, recovered, rows, everything) if state is None else states(rows, state, everything)

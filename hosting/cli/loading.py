@@ -17,7 +17,6 @@ from types import ModuleType
 
 from hosting.app import App, made
 from hosting.cli.scripts import MAIN, is_script, load_script
-from hosting.cli.whereabouts import is_store, what_is_there
 from hosting.cli.wording import BadUsage, extra_of
 from reliable_rx.errors import described
 from reliable_rx.imports import own_frame
@@ -107,13 +106,6 @@ def load_module(place: str) -> ModuleType:
     if Path(getattr(module, "__file__", None) or "").resolve() != path:
         raise BadUsage(f"another module is already called {path.stem!r}; rename {place}")
     return module
-
-
-def stored_in(directory: Path) -> Path:
-    """Return *directory* if it is the folder of a store. *Raises* `BadUsage`, so that looking never makes one."""
-    if not is_store(directory):
-        raise BadUsage(f"there is no store in {directory}: {what_is_there(directory)}; give the folder of one")
-    return directory
 
 
 def reach(folder: str) -> None:

@@ -12,12 +12,12 @@ from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
 
-from checkpoint import SqliteStore
+from checkpoint.store import Store
 from hosting.app import App, Options
 from hosting.causes import readers_of
-from hosting.cli.loading import load_for_store, reach, stored_in
+from hosting.cli.loading import load_for_store, reach
 from hosting.cli.scripts import is_loaded
-from hosting.cli.store_status import left_open
+from hosting.cli.stores import StoreAddress, left_open
 from hosting.cli.terminal import agreed, say
 from hosting.cli.wording import BadUsage, log_nothing
 from hosting.cycles import there_are
@@ -30,7 +30,7 @@ NEVER_FULL = sys.maxsize
 GIVE = "give --app MODULE:APP, or --app and the script that it is the store of"
 
 
-def restart(directory: Path, query: str, *, app: str | None, yes: bool) -> int:
+def restart(address: StoreAddress, query: str, *, app: str | None, yes: bool) -> int:
     """Run *query* again from here on: without its state, and under the ids that follow.
 
     One that has not ended has a state to lose: then it is asked, and *Raises* `BadUsage` without consent.
@@ -55,14 +55,14 @@ def restart(directory: Path, query: str, *, app: str | None, yes: bool) -> int:
         also = f"; so do those that failed with it: {', '.join(others)}" if others else ""
         return f"{query} was {before}; it runs again, without state, from id {after.emitted:,} on{also}"
 
-    return change(directory, query, app, act, may_be_left=lambda name: False)
+    return change(address, query, app, act, may_be_left=lambda name: False)
 
 
 def ended_with_an_error(evaluator: QueryEvaluator) -> set[str]:
     return {name for name, each in evaluator.engine.standing.items() if each.status == FAILED}
 
 
-def dispose(directory: Path, query: str, *, app: str | None, yes: bool) -> int:
+def dispose(address: StoreAddress, query: str, *, app: str | None, yes: bool) -> int:
     """End *query* and forget its state; its stream stays readable.
 
     One that has not ended has a state to lose: then it is asked, and *Raises* `BadUsage` without consent.
@@ -78,7 +78,7 @@ def dispose(directory: Path, query: str, *, app: str | None, yes: bool) -> int:
         anew = "an app that still declares it creates it anew when it starts"
         return f"{query} is disposed of, its stream stays{ends}; {anew}"
 
-    return change(directory, query, app, act, may_be_left=query.__eq__)
+    return change(address, query, app, act, may_be_left=query.__eq__)
 
 
 def check_consent(query: str, status: str, what: str, *, yes: bool) -> None:
@@ -88,14 +88,14 @@ def check_consent(query: str, status: str, what: str, *, yes: bool) -> None:
 
 
 def change(
-    directory: Path,
+    address: StoreAddress,
     query: str,
     app: str | None,
     act: Callable[[QueryEvaluator], str],
     *,
     may_be_left: Callable[[str], bool],
 ) -> int:
-    with opened(directory, app, may_be_left) as evaluator:
+    with opened(address, app, may_be_left) as evaluator:
         engine = evaluator.engine
         if query not in engine.standing and query not in engine.suspended:
             raise BadUsage(f"the store has no query {query!r}; {there_are(engine.standing, query)}")
@@ -106,18 +106,17 @@ def change(
 
 
 @contextmanager
-def opened(directory: Path, where: str | None, may_be_left: Callable[[str], bool]) -> Iterator[QueryEvaluator]:
-    """Open the store in *directory* with nothing but its sources; suspend only queries that *may be left*.
+def opened(address: StoreAddress, where: str | None, may_be_left: Callable[[str], bool]) -> Iterator[QueryEvaluator]:
+    """Open the store at *address* with nothing but its sources; suspend only queries that *may be left*.
 
     *Raises* `BadUsage`, `StoreOwned`, and `CheckpointRefused` where others would be suspended.
     """
-    stored_in(directory)
     reach(str(Path.cwd()))
     app = App() if where is None else load_for_store(where)
-    earlier = left_open(directory)
+    earlier = left_open(address)
     with (
         log_nothing(),
-        SqliteStore(directory) as store,
+        address.own() as store,
         closing(only_turns(app, store)) as evaluator,
     ):
         evaluator.reporter.hand_on(earlier)
@@ -141,7 +140,7 @@ def opened(directory: Path, where: str | None, may_be_left: Callable[[str], bool
         yield evaluator
 
 
-def only_turns(app: App, store: SqliteStore, *, strict: bool | None = None) -> QueryEvaluator:
+def only_turns(app: App, store: Store, *, strict: bool | None = None) -> QueryEvaluator:
     """Build what takes the turns of *app*, however much its sinks still lack; *strict* overrules the app."""
     overruling: Options = {"buffer_events_max": NEVER_FULL}
     if strict is not None:

@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import shutil
-import tempfile
-from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing
 from pathlib import Path
 
-from checkpoint import SqliteStore
+from checkpoint.store import Store
 from hosting.app import App
-from hosting.cli.loading import load_for_store, reach, stored_in
+from hosting.cli.loading import load_for_store, reach
 from hosting.cli.mend import only_turns
 from hosting.cli.scripts import is_loaded
-from hosting.cli.store_status import left_open
+from hosting.cli.stores import StoreAddress, left_open
 from hosting.cli.terminal import agreed, say, say_all
 from hosting.cli.wording import BadUsage, log_nothing, plural
 from hosting.evaluator import QueryEvaluator
@@ -22,17 +19,16 @@ from hosting.repair import repair as repair_store
 from reliable_rx.errors import ReliableRxError
 
 
-def repair(directory: Path, *, app: str | None, yes: bool) -> int:
-    """Look at the store in *directory*, and repair it if that is wanted."""
-    stored_in(directory)
+def repair(address: StoreAddress, *, app: str | None, yes: bool) -> int:
+    """Look at the store at *address*, and repair it if that is wanted."""
     reach(str(Path.cwd()))
     declared = App() if app is None else load_for_store(app)
-    earlier = left_open(directory)
-    with log_nothing(), SqliteStore(directory) as store:
-        diagnosis = looked_at(directory, declared)
-        check_app(directory, app, diagnosis)
+    earlier = left_open(address)
+    with log_nothing(), address.own() as store:
+        diagnosis = looked_at(address, declared)
+        check_app(address, app, diagnosis)
         if diagnosis.refusal is None:
-            say(f"{directory} starts as it is; there is nothing to repair")
+            say(f"{address} starts as it is; there is nothing to repair")
             for each in diagnosis.notes:
                 say(f"what its start does: {each.subject}: {each.wrong}")
             return 0
@@ -54,21 +50,21 @@ def repair(directory: Path, *, app: str | None, yes: bool) -> int:
     return 0
 
 
-def check_app(directory: Path, app: str | None, diagnosis: Diagnosis) -> None:
+def check_app(address: StoreAddress, app: str | None, diagnosis: Diagnosis) -> None:
     """*Raises* `BadUsage` if what was found may only come from classes and sources that are not there."""
     found = [each for each in (*diagnosis.findings, *diagnosis.notes) if each.depends_on_app]
     if found and (app is None or ("__main__." in str([each.wrong for each in found]) and not is_loaded())):
         way = "and the script" if app is not None else "MODULE:APP (or the script)"
         missed = f"{found[0].subject}: {found[0].wrong}"
-        raise BadUsage(f"give --app {way}: {directory} needs sources and classes that are not here ({missed})")
+        raise BadUsage(f"give --app {way}: {address} needs sources and classes that are not here ({missed})")
 
 
 class CopiedStore:
     """The copy of a store that an app belongs to."""
 
-    def __init__(self, path: Path, app: App) -> None:
-        self.path, self.app = path, app
-        self.store: SqliteStore | None = None
+    def __init__(self, address: StoreAddress, app: App) -> None:
+        self.address, self.app = address, app
+        self.store: Store | None = None
 
     def as_app(self) -> QueryEvaluator:
         return self.app.look(self._opened())
@@ -76,9 +72,9 @@ class CopiedStore:
     def to_repair(self) -> QueryEvaluator:
         return only_turns(self.app, self._opened(), strict=False)
 
-    def _opened(self) -> SqliteStore:
+    def _opened(self) -> Store:
         self.close()
-        self.store = SqliteStore(self.path)
+        self.store = self.address.own()
         return self.store
 
     def close(self) -> None:
@@ -86,19 +82,10 @@ class CopiedStore:
             self.store.close()
 
 
-def looked_at(directory: Path, declared: App) -> Diagnosis:
+def looked_at(address: StoreAddress, declared: App) -> Diagnosis:
     """Diagnose a copy of the store, so that looking changes nothing."""
-    with copied(directory) as path, closing(CopiedStore(path, declared)) as copy:
+    with address.copied() as (copied, told), closing(CopiedStore(copied, declared)) as copy:
         try:
-            return diagnose(copy).of(str(path), str(directory))
+            return diagnose(copy).of(told)
         except ReliableRxError as error:
-            raise type(error)(error.message.replace(str(path), str(directory)), **error.fields) from error
-
-
-@contextmanager
-def copied(directory: Path) -> Iterator[Path]:
-    """Copy a store that nothing runs on to a place beside it, for as long as it is looked at."""
-    with tempfile.TemporaryDirectory(prefix=".repair-", dir=directory.parent) as beside:
-        copy = Path(beside, "store")
-        shutil.copytree(directory, copy, ignore=shutil.ignore_patterns("*.lock", "lock"))
-        yield copy
+            raise type(error)(told(error.message), **error.fields) from error

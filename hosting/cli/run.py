@@ -10,19 +10,17 @@ from contextlib import ExitStack, closing, contextmanager, suppress
 from pathlib import Path
 from types import FrameType
 
-from checkpoint import PostgresStore, SqliteStore
 from checkpoint.files import DirectoryLock
 from checkpoint.store import Store
 from hosting.app import App
 from hosting.cli.display import Monitor, best_view, known_end
-from hosting.cli.loading import load_app, name_of
+from hosting.cli.loading import load_app
+from hosting.cli.stores import StoreAddress
 from hosting.cli.terminal import complain, outlives, say, say_all
-from hosting.cli.whereabouts import is_store
 from hosting.cli.wording import FAILED, BadUsage, log_to_stderr, plural, span
 from hosting.companions import LOOK_S
 from hosting.edit import reports_told
 from hosting.evaluator import QueryEvaluator
-from hosting.partitioned.opening import is_on_a_server
 from hosting.reporting import ENDS, LOG
 from hosting.status_file import StatusFile
 from hosting.undeclared import told, undeclared
@@ -88,29 +86,18 @@ def hint_of(stop: Stop) -> Iterator[None]:
         thread.join()
 
 
-def store_at(place: str | None, name: str) -> tuple[Store, str]:
-    """Open the store of an app that is called *name*, in a folder or in a database; return what to call it, too."""
-    if place is not None and is_on_a_server(place):
-        return PostgresStore(place, name), f"{name} in the database"
-    directory = Path(place or f"{name}.store")
-    if (directory / "registry.sqlite").is_file():
-        raise BadUsage(f"{directory} is shared by a group of nodes: give a folder of its own, or use reliable-rx node")
-    return SqliteStore(directory), str(directory)
-
-
-def run(where: str, place: str | None, *, plain: bool) -> int:
+def run(where: str, address: StoreAddress, *, plain: bool) -> int:
     """Host the app named by *where*; return 0 when it has ended or was stopped, 3 if something in it has failed."""
-    with told_to(stored_at(place, where)):
+    with told_to(address.folder):
         app = load_app(where)
     log_to_stderr()
     errors: list[Exception] = []
-    opened, called = store_at(place, name_of(where))
     with (
-        outlives(), Stop() as stop, hint_of(stop), opened as store, closing(built(app, store)) as evaluator,
+        outlives(), Stop() as stop, hint_of(stop), address.own() as store, closing(built(app, store)) as evaluator,
         last_words(evaluator),
     ):  # fmt: skip
         evaluator.start()
-        greet(evaluator, called)
+        greet(evaluator, address)
         feeds = app.start_feeds(evaluator, lambda error: tell(evaluator, "feed", error, errors))
         companions = evaluator.companions
         companions.start(app.companions, started=lambda: look_at_once(evaluator))
@@ -136,14 +123,6 @@ def run(where: str, place: str | None, *, plain: bool) -> int:
         if errors:
             raise errors[0]
         return code
-
-
-def stored_at(place: str | None, where: str) -> Path | None:
-    """Return the folder of the store on which *where* is to run, if there is one already."""
-    if place is not None and is_on_a_server(place):
-        return None
-    directory = Path(place or f"{name_of(where)}.store")
-    return directory if is_store(directory) else None
 
 
 @contextmanager
@@ -208,7 +187,7 @@ def look_at_once(evaluator: QueryEvaluator) -> None:
     evaluator.wake()
 
 
-def greet(evaluator: QueryEvaluator, store: str) -> None:
+def greet(evaluator: QueryEvaluator, store: StoreAddress) -> None:
     """Say what is hosted, and where it goes on."""
     recovery = evaluator.recovery
     say(f"{plural(len(evaluator.queries()), 'query', 'queries')} on the store {store}")

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -22,9 +22,8 @@ from checkpoint.store import StoreReader
 from hosting.cli.terminal import say
 from hosting.cli.wording import FAILED, moment, plural, span, table
 from hosting.failure import FailedAt
-from hosting.failure_summary import newest, to_hand_on
+from hosting.failure_summary import newest
 from hosting.status_file import NAME, SILENT_S, is_torn, read_status
-from reliable_rx.errors import ReliableRxError
 
 WATCH_S = 1.0
 SHOWN_MAX = 20
@@ -67,18 +66,10 @@ class StoreStatus:
         return FAILED if is_bad or any(each["level"] == "error" for each in self.incidents) else 0
 
 
-def is_store(where: str) -> bool:
-    """Whether *where* is the folder of a store, and of no group of nodes."""
-    return (Path(where) / "checkpoint.sqlite").is_file() and not (Path(where) / "registry.sqlite").is_file()
-
-
-def store_status(where: str, *, as_json: bool, watch: bool, name: str | None = None) -> int:
-    """Show a store, once or until Ctrl-C; return 3 if something in it has failed, else 0.
-
-    It is the one in the folder *where*, or the one called *name* in the database there.
-    """
+def store_status(read: Callable[[], StoreStatus], *, as_json: bool, watch: bool) -> int:
+    """Show a store as *read* finds it, once or until Ctrl-C; return 3 if something in it has failed, else 0."""
     while True:
-        status = look(Path(where)) if name is None else look_in_database(where, name)
+        status = read()
         for line in [json.dumps(asdict(status), default=str)] if as_json else lines(status):
             say(line)
         if not watch:
@@ -137,14 +128,6 @@ def status_of(store: StoreReader, called: str, said: dict[str, Any] | None) -> S
         waits=said.get("waits", {}),
         starting=said.get("starting", False),
     )
-
-
-def left_open(directory: Path) -> list[dict[str, Any]]:
-    """Return what the last run has left open that a command which only changes a query cannot tell."""
-    try:
-        return to_hand_on(look(directory).incidents)
-    except ReliableRxError:
-        return []
 
 
 def fallbacks(warnings: Any) -> Iterator[dict[str, Any]]:

@@ -10,11 +10,11 @@ import time
 from pathlib import Path
 from typing import Any
 
-from checkpoint import SqliteStore
 from checkpoint.salvage import Unreadable
 from checkpoint.store import StoreReader
 from hosting.cli.inspect_store import tops
-from hosting.cli.loading import load_for_store, reach, stored_in
+from hosting.cli.loading import load_for_store, reach
+from hosting.cli.stores import StoreAddress
 from hosting.cli.terminal import say_all
 from hosting.cli.wording import BadUsage, in_json
 from hosting.records import read_records
@@ -29,12 +29,12 @@ POLL_S = 0.25
 SELDOM = 9.0
 
 
-def tail(directory: Path, stream: str, *, start: int | None, follow: bool, app: str | None) -> int:
+def tail(address: StoreAddress, stream: str, *, start: int | None, follow: bool, app: str | None) -> int:
     """Print *stream* from id *start* on. *Raises* `BadUsage`, `PositionUnavailable`, `StoreUnavailable`."""
     reach(str(Path.cwd()))
     if app is not None:
         load_for_store(app)
-    with SqliteStore.read_only(stored_in(directory)) as store:
+    with address.look() as store:
         position = first_id(store, stream, start, follow=follow)
         last = next(stored_segments(store, stream, max(0, position - 1)), None)  # what lies before, if anything
         has_ended, writer = last is not None and last.ended, Writer(store, stream)

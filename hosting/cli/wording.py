@@ -17,11 +17,6 @@ FAILED = 3
 """The exit code that says: it ran, and something in it has failed."""
 
 
-IN_A_DATABASE = (
-    "a store in a database is shown by `status`, read by PostgresStore.read_only(...), and its queries are restarted "
-    "and disposed of by the program that hosts it (evaluator.restart, evaluator.dispose)"
-)
-"""What to do where a command wants a folder."""
 EXTRAS = {
     "confluent_kafka": "kafka",
     "fsspec": "fsspec",

@@ -1,0 +1,219 @@
+"""Opens a command's store from its address: a folder, or a database and the name of the store in it.
+
+Every command opens stores here and nowhere else, so that what it does to a folder it does to a database too. Rejected:
+the name as a part of the address (``#name`` may be in a password, ``?name=`` is the server's).
+"""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, closing, contextmanager
+from pathlib import Path
+from typing import Any, Protocol
+
+from checkpoint import PostgresStore, SqliteStore
+from checkpoint.store import Store, StoreReader
+from hosting.cli.loading import name_of
+from hosting.cli.store_status import StoreStatus, look, look_in_database
+from hosting.cli.whereabouts import is_store, what_is_there
+from hosting.cli.wording import BadUsage
+from hosting.failure_summary import to_hand_on
+from hosting.partitioned.opening import is_on_a_server
+from reliable_rx.errors import ReliableRxError
+
+NAMED_MAX = 10
+TOLD = Callable[[str], str]
+"""What says of a store what was said of its copy."""
+
+
+class StoreAddress(Protocol):
+    """Where the store of one program is; as text, what people call it."""
+
+    @property
+    def folder(self) -> Path | None:
+        """The folder of a store that is there, if it has one."""
+
+    def look(self) -> StoreReader:
+        """Open it for looking only. *Raises* `CheckpointRefused`, `StoreUnavailable`."""
+
+    def own(self) -> Store:
+        """Open it to change it. *Raises* `StoreOwned`, `CheckpointRefused`, `StoreUnavailable`."""
+
+    def status(self) -> StoreStatus:
+        """Read what has failed in it. *Raises* `CheckpointRefused`, `StoreUnavailable`."""
+
+    def copied(self) -> AbstractContextManager[tuple[StoreAddress, TOLD]]:
+        """Copy it, while nothing runs on it, for as long as the context lasts."""
+
+
+class Folder:
+    """A store in a folder."""
+
+    def __init__(self, directory: Path) -> None:
+        self._directory = directory
+
+    def __str__(self) -> str:
+        return str(self._directory)
+
+    @property
+    def folder(self) -> Path | None:
+        return self._directory if is_store(self._directory) else None
+
+    def look(self) -> StoreReader:
+        return SqliteStore.read_only(self._directory)
+
+    def own(self) -> Store:
+        return SqliteStore(self._directory)
+
+    def status(self) -> StoreStatus:
+        return look(self._directory)
+
+    @contextmanager
+    def copied(self) -> Iterator[tuple[StoreAddress, TOLD]]:
+        with tempfile.TemporaryDirectory(prefix=".repair-", dir=self._directory.parent) as beside:
+            copy = Path(beside, "store")
+            shutil.copytree(self._directory, copy, ignore=shutil.ignore_patterns("*.lock", "lock"))
+            yield Folder(copy), lambda text: text.replace(str(copy), str(self._directory))
+
+
+class Database:
+    """A store in a database, under a name."""
+
+    folder = None
+
+    def __init__(self, dsn: str, name: str) -> None:
+        self._dsn, self._name = dsn, name
+
+    def __str__(self) -> str:
+        return f"{self._name} in the database"
+
+    def look(self) -> StoreReader:
+        return PostgresStore.read_only(self._dsn, self._name)
+
+    def own(self) -> Store:
+        try:
+            return PostgresStore(self._dsn, self._name)
+        except ValueError as error:
+            raise BadUsage(str(error)) from error
+
+    def status(self) -> StoreStatus:
+        return look_in_database(self._dsn, self._name)
+
+    @contextmanager
+    def copied(self) -> Iterator[tuple[StoreAddress, TOLD]]:
+        from checkpoint.postgres_copy import COPY, copied_store
+
+        with copied_store(self._dsn, self._name) as copy:
+            yield Database(self._dsn, copy), lambda text: text.replace(COPY, "")
+
+
+def address_of(where: str, name: str | None = None, *, app: str | None = None) -> StoreAddress:
+    """Return the address of a store that is there: in the folder *where*, or called *name* in the database there.
+
+    Without *name*, it is the only one of the database, or the one that is called as *app* is. *Raises* `BadUsage`, so
+    that looking never makes a store.
+    """
+    if not is_on_a_server(where):
+        check_unnamed(where, name)
+        if not is_store(Path(where)):
+            raise BadUsage(f"there is no store in {where}: {what_is_there(Path(where))}; give the folder of one")
+        return Folder(Path(where))
+    if name is None:
+        return Database(where, chosen(stores_in(where), app))
+    if not names_in(where, "SELECT name FROM stores WHERE kind = 'store' AND name = %s", name):
+        raise BadUsage(f"there is no store {name!r} in the database; {known(stores_in(where))}")
+    return Database(where, name)
+
+
+def address_to_host(where: str | None, name: str | None, *, app: str) -> StoreAddress:
+    """Return the address of the store on which *app* is hosted, which may be made. *Raises* `BadUsage`."""
+    if where is not None and is_on_a_server(where):
+        return Database(where, name or name_of(app))
+    directory = Path(where or f"{name_of(app)}.store")
+    check_unnamed(str(directory), name)
+    if (directory / "registry.sqlite").is_file():
+        raise BadUsage(f"{directory} is shared by a group of nodes: give a folder of its own, or use reliable-rx node")
+    return Folder(directory)
+
+
+def store_or_group(where: str, name: str | None, group: str | None, *, app: str | None) -> StoreAddress | None:
+    """Return the address of the store that is meant, None if it is a group. *Raises* `BadUsage` if that is not clear.
+
+    A path is one or the other, whatever is there.
+    """
+    if name is not None and group is not None:
+        raise BadUsage("give --name for the store of one program, or --group for a group of nodes, and not both")
+    if not is_on_a_server(where):
+        check_unnamed(where, name)
+        shared = group is not None or (Path(where) / "registry.sqlite").is_file()
+        return None if shared else Folder(Path(where))
+    if name is not None:
+        return address_of(where, name)
+    groups, stores = groups_in(where), stores_in(where)
+    if group is not None:
+        if group not in groups and group in stores:
+            raise BadUsage(f"{group!r} is the store of one program, and no group: give --name {group}")
+        return None
+    own = name_of(app) if app is not None else None
+    if groups and stores and (own in groups) == (own in stores):
+        raise BadUsage(f"say which with --group: {listed(groups)}, or with --name one of the stores {listed(stores)}")
+    if groups and (not stores or own in groups):
+        return None
+    return Database(where, chosen(stores, app))
+
+
+def check_unnamed(where: str, name: str | None) -> None:
+    if name is not None:
+        raise BadUsage(f"--name names a store in a database, and {where} is a folder: leave it out")
+
+
+def chosen(stores: Sequence[str], app: str | None) -> str:
+    """Return which of the *stores* of a database is meant where none is named. *Raises* `BadUsage`."""
+    if app is not None and name_of(app) in stores:
+        return name_of(app)
+    if len(stores) != 1:
+        raise BadUsage(f"say which store with --name; {known(stores)}")
+    return stores[0]
+
+
+def known(stores: Sequence[str]) -> str:
+    if stores:
+        return f"there are: {listed(stores)}"
+    return "there is none of a program, and that of a partition is called GROUP/SOURCE/PARTITION"
+
+
+def listed(names: Sequence[str]) -> str:
+    more = f" and {len(names) - NAMED_MAX:,} more" if len(names) > NAMED_MAX else ""
+    return ", ".join(names[:NAMED_MAX]) + more
+
+
+def stores_in(dsn: str) -> list[str]:
+    """Name the stores of programs in a database; what has a slash is a partition's, or a copy."""
+    return names_in(dsn, "SELECT name FROM stores WHERE kind = 'store' AND strpos(name, '/') = 0 ORDER BY name")
+
+
+def groups_in(dsn: str) -> list[str]:
+    """Name the groups that live in a database."""
+    return names_in(dsn, "SELECT name FROM registry ORDER BY name")
+
+
+def names_in(dsn: str, sql: str, *parameters: str) -> list[str]:
+    """Return the names that *sql* asks for. *Raises* `BadUsage`; `StoreUnavailable` if nothing of ours is there."""
+    from checkpoint.postgres_connections import Connections
+    from checkpoint.postgres_schema import look as look_at
+
+    try:
+        with closing(Connections(dsn, connections_max=2, prepare=look_at)) as connections, connections.use() as server:
+            return [name for (name,) in server.execute(sql.encode(), parameters or None).fetchall()]
+    except ValueError as error:
+        raise BadUsage(str(error)) from error
+
+
+def left_open(address: StoreAddress) -> list[dict[str, Any]]:
+    """Return what the last run has left open that a command which only changes a query cannot tell."""
+    try:
+        return to_hand_on(address.status().incidents)
+    except ReliableRxError:
+        return []
