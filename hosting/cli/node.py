@@ -97,10 +97,22 @@ def run_node(where: str, settings: Settings) -> int:
     if node.replaced:
         complain(f"stopped: another node has been started as instance {settings.instance!r}, and has its partitions")
         return 1
-    say("stopped: everything has been handed over" if stop.asked.is_set() else "all partitions have ended")
+    return last_words(node, stopped=stop.asked.is_set())
+
+
+def last_words(node: Node, *, stopped: bool) -> int:
+    """Say how a node has ended, *stopped* or by itself, and what fails on it; return its exit code."""
+    has_left = node.has_left or not stopped
+    if not has_left:
+        why = "its session had ended" if node.trouble is None else str(node.trouble)
+        complain(
+            f"stopped without handing everything over ({why}); others take over after a session, from what is stored"
+        )
+    else:
+        say("stopped: everything has been handed over" if stopped else "all partitions have ended")
     for line in (*failing(node), *own_troubles(node)):
         complain(line)
-    return exit_code(node)
+    return exit_code(node) if has_left else 1
 
 
 def exit_code(node: Node) -> int:
@@ -117,7 +129,8 @@ def hand_over(node: Node, running: Running) -> None:
             return
         left = sorted(map(str, node.agents))
         more = f" and {len(left) - SHOWN_MAX:,} more" if len(left) > SHOWN_MAX else ""
-        complain(f"still waiting for {', '.join(left[:SHOWN_MAX]) or 'the group'}{more}")
+        why = "" if node.trouble is None else f" ({node.trouble})"
+        complain(f"still waiting for {', '.join(left[:SHOWN_MAX]) or 'the group'}{more}{why}")
         for line in failing(node):
             complain(line)
 

@@ -63,6 +63,8 @@ class Membership:
         self.id: MemberId | None = None
         self.leaving = False
         self.gone = False
+        self.has_left = False
+        """Whether it is `gone` as it should be: it gave back what it had, and was not taken for dead before."""
         self.replaced = False
         self.channels: dict[Partition, Channel] = {}
         self.failures = Failures()
@@ -138,7 +140,7 @@ class Membership:
         self._session_s = answer.session_s
         self.id, self._alive_until = answer.member, sent + answer.session_s * 2 / 3
         actions = list(self._merge(answer))
-        self.gone = leaving and not self.channels
+        self.gone = self.has_left = leaving and not self.channels
         return actions + self.tick(now)
 
     def tick(self, now: float) -> list[Action]:
@@ -155,6 +157,7 @@ class Membership:
         """Give everything back in order; `gone` says when that is done."""
         self.leaving = True
         self.gone |= self.id is None and not self.channels
+        self.has_left |= self.gone and not self._fenced
         self.soon()
 
     # ---- what channels have to say

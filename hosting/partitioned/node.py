@@ -20,6 +20,7 @@ from checkpoint.offsets.store import OffsetStore
 from hosting.app import App
 from hosting.blame import blamed
 from hosting.incidents import Incidents
+from hosting.loop_reports import LASTING_S
 from hosting.partitioned.agent import Agent, Means
 from hosting.partitioned.assign import sticky
 from hosting.partitioned.beats import Catalog, Profile
@@ -119,7 +120,7 @@ class Node:
         self._lister = Lister(self.sections, self.incidents)
         self._catalog: Catalog | None = None
         self._unsaid, self._catalogs = False, 0
-        self._list_at = self._look_at = 0.0
+        self._list_at = self._look_at = self._lost_at = 0.0
         self._leave_until: float | None = None
         self._once = threading.Lock()
 
@@ -137,6 +138,11 @@ class Node:
     def replaced(self) -> bool:
         """Whether it has ended because another node was started as the same instance."""
         return self._membership.replaced
+
+    @property
+    def has_left(self) -> bool:
+        """Whether it has ended in order: all that it had was given back, and the group knows that."""
+        return self._membership.has_left
 
     # ---- running
 
@@ -199,13 +205,13 @@ class Node:
         now, spent_s = time.monotonic(), time.thread_time()
         try:
             self._list_shards(now)
-            self._beat(now)
+            has_written = self._beat(now)
             self._look(now)
-            self.trouble = None
-            self.incidents.resolve("group", self.group)
+            if has_written:
+                self.trouble = None
+                self.incidents.resolve("group", self.group)
         except StoreUnavailable as error:
-            self.trouble = error
-            self.incidents.report("group", self.group, error.message, level=logging.WARNING)
+            self._out_of_reach(error, now)
         with self._leases.lock:
             self._leases.do(self._membership.tick(time.monotonic()))
         self._leases.look()
@@ -213,6 +219,15 @@ class Node:
         self._crew.relieve(STUCK_S)
         self._waker.later(self._pause_s())
         self._waker.rest(time.thread_time() - spent_s)
+
+    def _out_of_reach(self, error: StoreUnavailable, now: float) -> None:
+        """Tell that the group cannot be told anything, until a beat is written: that it can be read shows little."""
+        if self.trouble is None:
+            self._lost_at = now
+        self.trouble = error
+        self.incidents.report("group", self.group, error.message, level=logging.WARNING)
+        if now >= self._lost_at + LASTING_S:
+            self.incidents.escalate({"group"}, f"it has been out of reach for {now - self._lost_at:.0f} s")
 
     def _list_shards(self, now: float) -> None:
         """Look which partitions there are, for the next beat to say."""
@@ -234,12 +249,13 @@ class Node:
             self._list_at = now + min(self._period_s, LIST_AGAIN_S)
         self._unsaid |= before != self._catalog
 
-    def _beat(self, now: float) -> None:
+    def _beat(self, now: float) -> bool:
+        """Beat if it is time; return whether that was written."""
         with self._leases.lock:
             if self._leave_until is not None and not self._membership.leaving:
                 self._membership.leave()
             if not self._membership.beat_due(now):
-                return
+                return False
             beat = self._membership.beat(now)
         says = self._catalog if self._unsaid or beat.member is None else None
         answer = self._shared.beat(replace(beat, catalog=says, trouble=self._own_trouble()), now)
@@ -247,6 +263,7 @@ class Node:
             self._hear_of_catalogs(answer.catalogs, said=says is not None)
         with self._leases.lock:
             self._leases.do(self._membership.answered(answer, time.monotonic()))
+        return not answer.fenced
 
     def _hear_of_catalogs(self, count: int, *, said: bool) -> None:
         """List anew when another node lists what the group had not heard of: our sources may have it by now."""
@@ -256,8 +273,9 @@ class Node:
         self._unsaid, self._catalogs = self._unsaid and not said, count
 
     def _own_trouble(self) -> str:
-        """What fails on this node beside partitions."""
-        found = [each for each in self.incidents.open() if each.kind != "partition" and each.level == "error"]
+        """What fails on this node beside partitions, and beside what is over when the group is told."""
+        told = [each for each in self.incidents.open() if each.kind not in ("partition", "group")]
+        found = [each for each in told if each.level == "error"]
         return f"{found[0].kind} {found[0].subject!r}: {found[0].message}"[:200] if found else ""
 
     def _look(self, now: float) -> None:
