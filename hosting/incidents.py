@@ -5,7 +5,9 @@ and here alone: the log line goes out at once, the record stays until the part s
 statistics, `status`, the display of `run` and the exit code are read off the records.
 
 A report that repeats is counted, and logged again once a minute at most: a retry loop must not fill a disk with its
-complaint. Rejected: raising (who would catch it is the loop that must go on), Python's `warnings` (shown once per place
+complaint, nor must an incident that comes and goes (`hosting/flapping.py`).
+
+Rejected: raising (who would catch it is the loop that must go on), Python's `warnings` (shown once per place
 in the code, not per subject), and a log line alone (`status` would have to read the log).
 """
 
@@ -18,13 +20,14 @@ from collections.abc import Callable, Collection
 from dataclasses import dataclass, replace
 
 from checkpoint.stored_errors import CHAIN_MAX, TRACE_CHARACTERS_MAX, before, trace_of
+from hosting.flapping import ERRORS_TOLD, REPEAT_S, WARNINGS_TOLD, Flapping
 from reliable_rx.errors import ReliableRxError, StoredError, one_line, printable
 from reliable_rx.imports import own_frame
 
 LOG = logging.getLogger("reliable_rx")
 OPEN_MAX = 1000
 SUBJECT_MAX = 500
-REPEAT_S = 60.0
+TOLD = {logging.WARNING: WARNINGS_TOLD, logging.ERROR: ERRORS_TOLD}
 LEVELS = {logging.WARNING: "warning", logging.ERROR: "error"}
 
 
@@ -66,6 +69,7 @@ class Incidents:
         self._lock = threading.Lock()
         self._open: dict[tuple[str, str], Incident] = {}
         self._logged: dict[tuple[str, str], float] = {}
+        self._flapping = Flapping()
         self._lasting: set[tuple[str, str]] = set()
         self._left_out = 0
 
@@ -99,11 +103,31 @@ class Incidents:
                 self._open[key] = Incident(kind, subject, message, LEVELS[level], now, 1, trace)
             else:
                 self._left_out += 1
+            has_begun = before is None and key in self._open
+            if has_begun and not self._flapping.begins(key, now, most=TOLD[level]):
+                self._logged[key] = self._flapping.since(key, now)
             is_news = self._is_news(key, now, once=once)
+            untold = self._flapping.tell(key, now) if is_news else 0
         if is_news:
-            where = f"{self.place}: " if self.place else ""
-            shown = "".join(f"\n  {each}" for each in trace.splitlines())
-            LOG.log(level, "%s%s %r: %s%s", where, kind, subject, message, shown)
+            self._tell(level, key, message, trace, untold)
+
+    def _tell(self, level: int, key: tuple[str, str], message: str, trace: str, untold: int) -> None:
+        where = f"{self.place}: " if self.place else ""
+        often = f"; it has begun {untold:,} more times since this was last told" if untold > 1 else ""
+        shown = "".join(f"\n  {each}" for each in trace.splitlines())
+        LOG.log(level, "%s%s %r: %s%s%s", where, *key, message, often, shown)
+
+    def tell_owed(self, *, at_end: bool = False) -> None:
+        """Log what comes and goes and is open, if the log has not had it for a minute, or not at all *at_end*."""
+        if not self._flapping.owed:
+            return
+        now = self._clock()
+        with self._lock:
+            owed = [(self._open[key], self._flapping.tell(key, now)) for key in self._flapping.due(now, at_end=at_end)]
+            self._logged.update(((each.kind, each.subject), now) for each, _ in owed)
+        for each, untold in owed:
+            level = logging.ERROR if each.level == "error" else logging.WARNING
+            self._tell(level, (each.kind, each.subject), each.message, each.trace, untold)
 
     def _makes_room_for(self, kind: str) -> bool:
         """Leave out a failed query, of which there may be very many and a list of their own, for another *kind*."""
@@ -111,6 +135,7 @@ class Incidents:
         if found is None:
             return False
         del self._open[found]
+        self._flapping.ends(found)
         self._left_out += 1
         return True
 
@@ -133,6 +158,7 @@ class Incidents:
             found = [(key, each) for key, each in self._open.items() if each.kind in kinds and each.level == "warning"]
             for key, each in found:
                 self._lasting.add(key)
+                self._flapping.tell(key, self._clock())
                 self._open[key] = replace(each, level="error")
         for _, each in found:
             LOG.error("%s; %s", each, why)
@@ -152,7 +178,8 @@ class Incidents:
             closed = self._open.pop(key, None)
             self._lasting.discard(key)
             self._logged.pop(key, None)
-        if closed is not None:
+            was_told = self._flapping.ends(key)
+        if closed is not None and was_told:
             LOG.info("%s %r %s", kind, subject, now)
 
     def open(self) -> tuple[Incident, ...]:

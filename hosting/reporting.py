@@ -128,6 +128,7 @@ class Reporter:
                 for name, segments in islice(attempt.outputs.items(), STREAMS_MAX):
                     look(self.incidents, name, segments)
             self._early.look(self.evaluator.streams)
+            self.incidents.tell_owed(at_end=True)
 
     def _tell_news(self, now: float) -> None:
         if self.news:
@@ -369,6 +370,7 @@ class Reporter:
 
     def _tell_lasting(self, now: float) -> None:
         """Make errors of the warnings for which no turn has been taken for long."""
+        self.incidents.tell_owed()
         number = self.evaluator.engine.number
         if number != self._turn_at[0] or self.incidents.worst("error", STOPPING):
             self._turn_at = number, now

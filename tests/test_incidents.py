@@ -12,7 +12,8 @@ import pytest
 import reliable_rx as rx
 from checkpoint import MemoryStore
 from hosting import ListSource, QueryEvaluator
-from hosting.incidents import OPEN_MAX, REPEAT_S, Incidents
+from hosting.flapping import KEPT_MAX, REPEAT_S
+from hosting.incidents import OPEN_MAX, Incidents
 
 
 class Stubborn(Exception):
@@ -46,6 +47,73 @@ def test_a_loop_of_retries_is_counted_and_logged_once_a_minute(caplog: pytest.Lo
         incidents.resolve("sink", "s")
     assert [record.levelname for record in caplog.records] == ["WARNING"] * 3 + ["INFO"]
     assert incidents.open() == ()
+
+
+@pytest.mark.parametrize("level, most", [(logging.WARNING, 1), (logging.ERROR, 5)])
+def test_what_comes_and_goes_is_told_a_few_times_a_minute(
+    level: int, most: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The log has the first beginning and end at once, a few a minute of the others, and says how many they were."""
+    now = [0.0]
+    incidents = Incidents(clock=lambda: now[0])
+    with caplog.at_level(logging.INFO, "reliable_rx"):
+        for _ in range(500):
+            now[0] += 0.1
+            incidents.report("call", "q", "it has failed", level=level)
+            assert len(incidents.open()) == 1
+            incidents.resolve("call", "q")
+    assert [each.levelno for each in caplog.records] == [level, logging.INFO] * most
+    now[0] += REPEAT_S
+    incidents.report("call", "q", "it has failed", level=level)
+    assert f"{500 - most} more times" in caplog.text
+
+
+@pytest.mark.parametrize("how", ["after a minute", "at the end", "when it repeats"])
+def test_what_is_open_is_in_the_log(how: str, caplog: pytest.LogCaptureFixture) -> None:
+    """One that began again and was not told is told if it stays: the last line of the log is what is so."""
+    now = [0.0]
+    incidents = Incidents(clock=lambda: now[0])
+    with caplog.at_level(logging.INFO, "reliable_rx"):
+        incidents.report("call", "q", "it has failed", level=logging.WARNING)
+        incidents.resolve("call", "q")
+        incidents.report("call", "q", "it has failed again", level=logging.WARNING)
+        incidents.tell_owed()
+        assert "failed again" not in caplog.text
+        now[0] += 1 if how == "at the end" else REPEAT_S
+        if how == "when it repeats":
+            incidents.report("call", "q", "it has failed again", level=logging.WARNING)
+        for _ in range(3):
+            incidents.tell_owed(at_end=how == "at the end")
+        assert caplog.text.count("failed again") == 1
+        incidents.resolve("call", "q")
+    assert [each.levelname for each in caplog.records] == ["WARNING", "INFO"] * 2
+
+
+def test_many_that_come_and_go_are_bounded() -> None:
+    """What has begun lately is remembered for so many and no more; the others are told as if they were new."""
+    incidents = Incidents(clock=lambda: 0.0)
+    for number in range(KEPT_MAX * 2):
+        incidents.report("call", f"q{number}", "it has failed", level=logging.WARNING)
+        incidents.resolve("call", f"q{number}")
+    assert len(incidents._flapping._kept) == KEPT_MAX
+    assert not incidents._flapping.owed
+
+
+def test_calls_that_fail_now_and_then_do_not_fill_the_log(caplog: pytest.LogCaptureFixture) -> None:
+    """Every second call of a query fails: the log has the first, and no line for each of the others."""
+
+    async def rate(n: int) -> int:
+        if n % 2:
+            raise ConnectionError("down")
+        return n
+
+    with caplog.at_level(logging.INFO, "reliable_rx"), QueryEvaluator(MemoryStore()) as evaluator:
+        evaluator.source("n", ListSource(list(range(100))))
+        evaluator.create("q", rx.source("n").map_async(rate), policy="dead_letter")
+        evaluator.run()
+    said = [each.getMessage() for each in caplog.records if each.getMessage().startswith("call")]
+    assert len(said) <= 4, said
+    assert said[0].startswith("call 'q': a call has failed")
 
 
 def test_what_was_so_before_is_logged_once(caplog: pytest.LogCaptureFixture) -> None:

@@ -189,6 +189,7 @@ class Node:
             agent.abandon()
         self._crew.close()
         self._writers.shutdown()
+        self.incidents.tell_owed(at_end=True)
 
     def _begin(self, lease: Lease) -> Agent:
         name = lease.partition.source
@@ -216,6 +217,7 @@ class Node:
             self._leases.do(self._membership.tick(time.monotonic()))
         self._leases.look()
         self._leases.commit_due()
+        self.incidents.tell_owed()
         self._crew.relieve(STUCK_S)
         self._waker.later(self._pause_s())
         self._waker.rest(time.thread_time() - spent_s)
