@@ -101,7 +101,7 @@ class SqliteStore(_SqliteReading, SealedStore):
         clock: Callable[[], float] = time.time,
         fence: Callable[[], None] = lambda: None,
     ) -> None:
-        self.directory = directory = Path(directory)
+        self.directory = directory = Path(directory).absolute()
         with ExitStack() as undo, unavailable(str(directory)):
             make_directory(directory)
             self._lock = DirectoryLock(directory)
@@ -127,7 +127,7 @@ class SqliteStore(_SqliteReading, SealedStore):
     @staticmethod
     def read_only(directory: str | Path, *, keys: KeyRing | None = None) -> SqliteReader:
         """Open a store that another process may own, to look at it. Nothing is locked, nothing is written."""
-        return SqliteReader(Path(directory), keys)
+        return SqliteReader(Path(directory).absolute(), keys)
 
     def close(self) -> None:
         """Close the files and let another owner in. Doing it twice is harmless, and in a forked child does nothing."""

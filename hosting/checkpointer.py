@@ -325,6 +325,7 @@ def meta_of(evaluator: QueryEvaluator, snapshot: Snapshot) -> dict[str, Any]:
         "ended": ended,
         "extents": evaluator.growth.note(ended),
         "holders": evaluator.holders.positions(),
+        "sinks": evaluator.outlets.labels(),
         "delivery": evaluator.delivery,
         "ahead_s": evaluator.time.ahead_s,
         "makers": tuple(makers()),

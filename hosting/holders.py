@@ -28,6 +28,8 @@ from typing import TYPE_CHECKING, Any
 from checkpoint.store import Store
 from hosting.incidents import Incidents
 from hosting.pressure import GO_ON
+from hosting.sink_positions import is_sink
+from reliable_rx.names import STORED
 
 if TYPE_CHECKING:
     from hosting.stream import Stream
@@ -36,8 +38,6 @@ ABSENT_S = 60.0
 STALL_S = 1.0
 """A stall shorter than this is ordinary backpressure, and not worth a line in the log."""
 SHOWN_MAX = 5
-STORED = "store "
-"""What the names of durable subscribers begin with, as holders."""
 
 
 class Patience(Enum):
@@ -190,7 +190,7 @@ class StreamHolders:
             stream.hold(holder, position)
             if is_here:
                 continue
-            if holder.startswith("sink "):
+            if is_sink(holder):
                 absence = self.absence("the app does not declare this sink any more", Patience.NONE)
                 self._report(stream.name, holder, absence.why)
             else:

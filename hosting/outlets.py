@@ -7,12 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from itertools import count
 from logging import WARNING
 from typing import TYPE_CHECKING
 
 from hosting.cycles import there_are
 from hosting.given import check_open
 from hosting.side_outputs import why_never_of_source
+from hosting.sink_positions import Known, holder_of, is_sink, label_of, matched, read_known
 from hosting.sink_writer import SinkWriter, checked_policy, tamed
 from hosting.statistics import SinkFigures
 from hosting.stream import Stream
@@ -34,6 +36,8 @@ class Outlets:
         self.buffer_events_max = buffer_events_max
         self.all: list[SinkWriter] = []
         self.held: dict[str, dict[str, int]] = {}
+        self.left: dict[str, dict[str, Known]] = {}
+        """The sinks of each stream that the app had and has not declared."""
         self.is_writing = False
 
     def add(self, stream: str, sink: Sink, *, on_error: OnError = "fail") -> None:
@@ -46,11 +50,10 @@ class Outlets:
         before = next((each.stream for each in self.all if each.sink is sink), None)
         if before is not None:
             raise ValueError(f"this sink is that of stream {before!r} already; make another one for {stream!r}")
-        number = sum(each.stream == stream for each in self.all)
         writer = SinkWriter(
             stream,
             sink,
-            f"sink {number}",
+            self._holder(stream, label_of(sink)),
             on_error=checked_policy(stream, sink, on_error),
             holders=self.evaluator.holders,
             unflushed_max=self.buffer_events_max // 2,
@@ -71,14 +74,41 @@ class Outlets:
                     self.held = {**self.held, stream: {**self.held.get(stream, {}), writer.holder: writer.flushed}}
         self.evaluator.wake()
 
-    def hold(self, held: dict[str, dict[str, int]]) -> None:
+    def hold(self, known: dict[str, dict[str, int]], labels: dict[str, dict[str, str]]) -> None:
         """Before a replay: nothing of it may be forgotten that a holder or a sink may still want."""
-        self.held = held
+        held = self.held = {name: self._matched(name, holders, labels.get(name, {})) for name, holders in known.items()}
         for name, holders in held.items():
             sinks = frozenset(writer.holder for writer in self.all if writer.stream == name)
             self.evaluator.holders.restore(self._stream(name), holders, sinks=sinks)
         for writer in self.all:
             self._stream(writer.stream).hold(writer.holder, self._known(writer))
+
+    def _matched(self, stream: str, known: dict[str, int], labels: dict[str, str]) -> dict[str, int]:
+        """Return the *known* positions of a stream under the names that its holders have in this run."""
+        declared = [each.label for each in self.all if each.stream == stream]
+        found = {holder_of(n): each for n, each in enumerate(matched(read_known(known, labels), declared))}
+        self.left[stream] = {holder: each for n, (holder, each) in enumerate(found.items()) if n >= len(declared)}
+        others = {holder: position for holder, position in known.items() if not is_sink(holder)}
+        return others | {holder: each.position for holder, each in found.items()}
+
+    def labels(self) -> dict[str, dict[str, str]]:
+        """Return what tells the sinks of each stream from one another, by their holders."""
+        found: dict[str, dict[str, str]] = {}
+        for stream, left in self.left.items():
+            if (here := self.evaluator.streams.get(stream)) is not None:
+                found[stream] = {holder: each.label for holder, each in left.items() if holder in here.holders}
+        for writer in self.all:
+            found.setdefault(writer.stream, {})[writer.holder] = writer.label
+        return found
+
+    def _holder(self, stream: str, label: str) -> str:
+        """Return the name of one more sink; one that is declared after the start may be known from before."""
+        used = {each.holder for each in self.all if each.stream == stream}
+        left = {holder: each for holder, each in self.left.get(stream, {}).items() if holder not in used}
+        same = [holder for holder, each in left.items() if each.label == label]
+        if left:
+            return min(same or left, key=lambda holder: left[holder].position)
+        return next(holder for holder in map(holder_of, count()) if holder not in used)
 
     def _known(self, writer: SinkWriter) -> int:
         """Return the position of a sink that does not know it."""

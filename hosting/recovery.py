@@ -42,7 +42,7 @@ def recover(evaluator: QueryEvaluator) -> RecoveryFigures:
 def _recover(evaluator: QueryEvaluator) -> RecoveryFigures:
     began = wall.perf_counter()
     recovered = newest(evaluator)
-    meta: dict[str, Any] = {"positions": {}, "ended": set(), "holders": {}}
+    meta: dict[str, Any] = {"positions": {}, "ended": set(), "holders": {}, "sinks": {}}
     generation = turn = 0
     fallbacks: tuple[str, ...] = ()
     if recovered is not None:
@@ -60,7 +60,7 @@ def _recover(evaluator: QueryEvaluator) -> RecoveryFigures:
     for name, stream in evaluator.streams.items():
         stream.recovered(evaluator.store, evaluator.engine.emitted(name))
     evaluator.warnings.extend(fallbacks)
-    evaluator.outlets.hold(meta["holders"])
+    evaluator.outlets.hold(meta["holders"], meta["sinks"])
     evaluator.engine.awaited = evaluator.intake.lineages.keys() - {source for source, _ in meta["positions"]}
     evaluator.intake.open(meta["positions"], meta["ended"], evaluator.wake)
     evaluator.warnings.extend(renamed(evaluator.intake))

@@ -24,6 +24,7 @@ from typing import Any
 
 from checkpoint.salvage import Unreadable, unreadable_in
 from hosting.holders import Patience, StreamHolders
+from hosting.sink_positions import label_of
 from hosting.sinks.text import error_text
 from hosting.stream import Stream
 from hosting.tracebacks import with_trace
@@ -57,7 +58,7 @@ class SinkWriter:
         self, stream: str, sink: Sink, holder: str, *, on_error: OnError, holders: StreamHolders, unflushed_max: int
     ) -> None:
         self.stream, self.sink, self.holder, self.on_error = stream, sink, holder, on_error
-        self.subject = f"{stream}, {holder}"
+        self.subject, self.label = f"{stream}, {holder}", label_of(sink)
         self.position = self.flushed = 0
         self.old = 0
         """Below this id are values of earlier runs, which may be unreadable."""

@@ -6,10 +6,11 @@ from collections.abc import Mapping, Sequence
 from weakref import WeakValueDictionary
 
 from checkpoint.store import Store
-from hosting.holders import STORED, StreamHolders
+from hosting.holders import StreamHolders
 from hosting.retention import Retention, RetiredStreams
 from hosting.stream import Stream
 from hosting.turn import Output
+from reliable_rx.names import STORED
 
 
 class Streams(dict[str, Stream]):

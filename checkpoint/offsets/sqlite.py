@@ -99,7 +99,7 @@ class SqliteOffsets(OpenedOffsets):
         load: bool = True,
         create: bool = True,
     ) -> None:
-        directory = Path(directory)
+        directory = Path(directory).absolute()
         if not create and not (directory / _FILE).exists():
             message = f"there is no offset store in {directory}; give the directory of one"
             raise StoreUnavailable(message, where=str(directory))

@@ -14,7 +14,7 @@ from checkpoint.store import Checkpoint, StoreReader
 from hosting.cli.stores import StoreAddress
 from hosting.cli.terminal import say
 from hosting.cli.wording import BadUsage, plural, table
-from hosting.holders import STORED
+from reliable_rx.names import STORED
 
 
 def show(address: StoreAddress) -> int:

@@ -83,7 +83,7 @@ class FolderStores:
         retain: int = 3,
         clock: Callable[[], float] = time.time,
     ) -> None:
-        self._root, self._keys, self._retain, self._clock = Path(root), keys, retain, clock
+        self._root, self._keys, self._retain, self._clock = Path(root).absolute(), keys, retain, clock
 
     def open(self, lease: Lease, /) -> SqliteStore:
         """Take over the newest older store, closed or not; open this epoch's own again if it has one."""

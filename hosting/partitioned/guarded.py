@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from hosting.partitioned.places import Place
+from hosting.sink_positions import label_of
 from reliable_rx.errors import LeaseLost, invariant
 from reliable_rx.reliable import DeadLetter, Sink, Skipping
 
@@ -20,6 +21,11 @@ class Guarded:
 
     def __init__(self, sink: Sink, place: Place, alive: Callable[[], bool]) -> None:
         self.sink, self._place, self._alive = sink, place, alive
+
+    @property
+    def label(self) -> str:
+        """What tells the sink from others of its stream."""
+        return label_of(self.sink)
 
     def open(self, stream: str, /) -> int | None:
         self._check()

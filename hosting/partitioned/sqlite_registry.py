@@ -40,16 +40,17 @@ class SqliteRegistry:
     """
 
     def __init__(self, path: str | Path, name: str, *, poll_s: float = 0.1, make: bool = True) -> None:
+        path = Path(path).absolute()
         self._where, self._name, self._poll_s = str(path), name, poll_s
         self._lock = threading.Lock()
         self._subscribers = Subscribers()
         self._stop = threading.Event()
         self._poller: threading.Thread | None = None
-        self._ownership = Ownership(Path(path).parent)
+        self._ownership = Ownership(path.parent)
         tell_of_forks(self)
         with unavailable(self._where):
-            self._connection: sqlite3.Connection | None = _connect(Path(path), make=make)
-        self._ownership.watch(*(f"{Path(path).name}{end}" for end in ("", "-wal")))
+            self._connection: sqlite3.Connection | None = _connect(path, make=make)
+        self._ownership.watch(*(f"{path.name}{end}" for end in ("", "-wal")))
 
     def load(self) -> tuple[int, bytes | None]:
         self._ownership.check_process()

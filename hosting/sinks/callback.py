@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 from reliable_rx.arguments import check_function
@@ -45,6 +46,14 @@ class CallbackSink:
         self._on_end = on_end
         self._on_dead_letter = on_dead_letter
         self._next = 0
+
+    @property
+    def label(self) -> str:
+        """What tells this sink from others of its stream: the name of its function."""
+        function = self._on_next
+        while isinstance(function, partial):
+            function = function.func
+        return f"{getattr(function, '__module__', '')}.{getattr(function, '__qualname__', type(function).__qualname__)}"
 
     def open(self, stream: str, /) -> int | None:
         """Return None: the position is not known here."""

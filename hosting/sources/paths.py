@@ -37,11 +37,13 @@ class Found:
 
     def _expand(self, path: str) -> list[Path]:
         if os.path.isfile(path):
-            return [Path(path)]
+            return [Path(path).absolute()]
         if os.path.exists(path):
             raise SourceFailed(f"{path} {not_a_file(path)}", source=path)
         before = len(self.left_out)
-        matches = [Path(match) for match in sorted(glob.glob(path, recursive=True)) if self._is_fit(match, path)]
+        matches = [
+            Path(match).absolute() for match in sorted(glob.glob(path, recursive=True)) if self._is_fit(match, path)
+        ]
         if not matches:
             what = "no file matches" if glob.has_magic(path) else "there is no file"
             found = f", only {told(self.left_out[before:])}" if len(self.left_out) > before else ""

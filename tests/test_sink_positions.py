@@ -1,0 +1,144 @@
+"""Each sink goes on from its own position, whatever other sinks the app has, had, or in which order."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from itertools import permutations, product
+from typing import Any
+
+import pytest
+
+import reliable_rx as rx
+from checkpoint import MemoryStore
+from hosting import CallbackSink, QueryEvaluator
+from hosting.sink_positions import Known, matched
+
+NAMES = ("a", "b", "c")
+VALUES = 10
+
+
+class Observer:
+    def on_next(self, n: int, value: Any, /) -> None: ...
+
+    def on_error(self, n: int, error: Exception, /) -> None: ...
+
+    def on_completed(self, n: int, /) -> None: ...
+
+
+class World:
+    """Functions of sinks, some of which are down, and what they were given."""
+
+    def __init__(self) -> None:
+        self.got: dict[str, list[int]] = {name: [] for name in NAMES}
+        self.down: dict[str, int] = {}
+        """From which id on a function raises."""
+        self.store = MemoryStore()
+
+    def sink(self, name: str) -> CallbackSink:
+        def take(n: int, value: Any) -> None:
+            if n >= self.down.get(name, 1 << 30):
+                raise RuntimeError("down")
+            self.got[name].append(n)
+
+        take.__qualname__ = name
+        return CallbackSink(take)
+
+    def run(self, names: tuple[str, ...], values: int, *, kill: bool = False) -> list[str]:
+        """Run an app that has the sinks *names*; return what it reports."""
+        store = self.store = self.store.reopen()
+        evaluator = QueryEvaluator(store, background=False, checkpoint_interval_s=1e9)
+        pushed = evaluator.push("n")
+        evaluator.create("q", rx.source("n").map(lambda n: n))
+        for name in names:
+            evaluator.sink("q", self.sink(name))
+        evaluator.start()
+        pushed.push(range(values))
+        while evaluator.step():
+            pass
+        evaluator.checkpoint()
+        said = [f"{each.kind} {each.subject}" for each in evaluator.incidents.open()]
+        if not kill:
+            evaluator.close()
+        return said
+
+
+NOW = [names for count in (1, 2, 3) for names in permutations(NAMES, count)]
+
+
+@pytest.mark.parametrize("down", [{"b": 2}, {"a": 0, "b": 2}, {"a": 3, "b": 2, "c": 5}, {}], ids=str)
+def test_a_sink_goes_on_from_its_own_position(down: dict[str, int]) -> None:
+    """Sinks fail, and are mended in an app that has some of them, in any order: each gets what it lacks, once."""
+    for now in NOW:
+        world = World()
+        world.down = down
+        world.run(NAMES, VALUES)
+        world.down = {}
+        said = world.run(now, 1)
+        for name in now:
+            assert world.got[name] == list(range(VALUES + 1)), (now, name)
+        assert len([each for each in said if each.startswith("holder")]) == len(NAMES) - len(now)
+        world.run(NAMES, 1)  # those that were not declared for a while are back
+        assert all(world.got[name] == list(range(VALUES + 2)) for name in NAMES), now
+
+
+@pytest.mark.parametrize("renamed", [True, False])
+def test_what_cannot_be_told_apart_loses_nothing(renamed: bool) -> None:
+    """A sink that nobody knows goes on where the furthest behind was: it may get again what it had, as promised."""
+    world = World()
+    world.down = {"b": 2}
+    world.run(("a", "b"), VALUES)
+    world.down = {}
+    world.run(("a", "c"), 1) if renamed else world.run(("c",), 1)
+    assert world.got["c"] == list(range(2, VALUES + 1))
+    assert not renamed or world.got["a"] == list(range(VALUES + 1))
+
+
+def test_no_position_is_above_that_of_a_sink_that_it_may_be() -> None:
+    """Over all small tables: a label keeps its position, and a sink takes none that is above all that it may be."""
+    labels = ("f", "f", "g")
+    for before in product(labels, repeat=2):
+        known = [Known(7, before[0]), Known(3, before[1])]
+        for now in [each for count in (1, 2, 3) for each in product((*labels, "new"), repeat=count)]:
+            found = matched(known, now)
+            assert [each.label for each in found[: len(now)]] == list(now)
+            for each in found[: len(now)]:
+                may_be = [one.position for one in known if one.label == each.label]
+                if may_be:
+                    assert each.position == may_be[0] if before.count(each.label) == 1 else each.position in may_be
+                if before.count(each.label) == 2 != now.count(each.label):
+                    assert each.position == 3
+                if not may_be and set(before) - set(now):
+                    assert each.position <= min(one.position for one in known if one.label not in now)
+
+
+def test_a_sink_declared_after_the_start_is_known() -> None:
+    """It goes on from its own position, not from that of another which is not declared."""
+    world = World()
+    world.down = {"b": 2, "c": 5}
+    world.run(NAMES, VALUES)
+    world.down = {}
+    evaluator = QueryEvaluator(world.store.reopen(), background=False, checkpoint_interval_s=1e9)
+    evaluator.push("n")
+    evaluator.create("q", rx.source("n").map(lambda n: n))
+    evaluator.sink("q", world.sink("c"))
+    evaluator.start()
+    for name in ("a", "b"):
+        evaluator.sink("q", world.sink(name))
+    while evaluator.step():
+        pass
+    assert world.got == {name: list(range(VALUES)) for name in NAMES}
+    assert not [each for each in evaluator.incidents.open() if each.kind == "holder"]
+
+
+@pytest.mark.parametrize("name", ["sink 0", "sink 17", "store me"])
+def test_a_subscriber_is_not_called_as_sinks_are(name: str) -> None:
+    """It would share the holder of a sink, which would lose what the subscriber acknowledges."""
+    subscribes: list[Callable[[QueryEvaluator], object]] = [
+        lambda evaluator: evaluator.stream("q").subscribe(Observer(), name=name),
+    ]
+    with QueryEvaluator(MemoryStore()) as evaluator:
+        evaluator.push("n")
+        evaluator.create("q", rx.source("n").map(lambda n: n))
+        for each in subscribes:
+            with pytest.raises(ValueError, match="holds a stream under a name that begins so"):
+                each(evaluator)
