@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING
 
 from hosting import interpreters
 from hosting.cycles import there_are
-from hosting.given import check_open
 from hosting.turn import Dispose
 
 if TYPE_CHECKING:
@@ -15,10 +14,7 @@ if TYPE_CHECKING:
 
 def dispose(evaluator: QueryEvaluator, name: str) -> None:
     """End the query *name*. *Raises* `KeyError` if there is none."""
-    evaluator.inside.check("dispose")
-    check_open(closed=evaluator.closed)
-    evaluator._raise_failures()
-    with evaluator.lock:
+    with evaluator.inside.change("dispose"):
         engine = evaluator.engine
         if name not in engine.standing and name not in engine.suspended:
             raise KeyError(f"no query is called {name!r}; {there_are(engine.standing, name)}")

@@ -219,10 +219,7 @@ class QueryEvaluator(Looking):
         clock: EventTime | None = None,
     ) -> None:
         """Host many queries, or none if one is refused; durable when this returns. Far cheaper than one by one."""
-        self.inside.check("create_many")
-        check_open(closed=self.closed)
-        self._raise_failures()
-        with self.lock, self.working, self.inside, no_collections():
+        with self.inside.change("create_many"), self.working, self.inside, no_collections():
             how = How(policy=policy, limits=limits, clock=clock)
             if self.started:
                 for turn in creations(self, queries, how):

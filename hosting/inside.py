@@ -10,9 +10,12 @@ the call off until the turn has ended (its caller is promised a durable result w
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from threading import get_ident
 from typing import TYPE_CHECKING
 
+from hosting.given import check_open
 from reliable_rx.errors import TooLate
 
 if TYPE_CHECKING:
@@ -60,6 +63,18 @@ class Inside:
                 f"value that is being stored: call it from a sink, an observer or another thread, which come between "
                 f"turns"
             )
+
+    @contextmanager
+    def change(self, what: str) -> Iterator[None]:
+        """Hold the lock for *what* changes the evaluator, which may have been closed or broken while it was waited for.
+
+        *Raises* `TooLate`, before anything is written into a store that may be another evaluator's by now.
+        """
+        self.check(what)
+        with self.evaluator.lock:
+            check_open(closed=self.evaluator.closed)
+            self.evaluator._raise_failures()
+            yield
 
 
 class Outside:

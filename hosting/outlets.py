@@ -12,7 +12,6 @@ from logging import WARNING
 from typing import TYPE_CHECKING
 
 from hosting.cycles import there_are
-from hosting.given import check_open
 from hosting.side_outputs import why_never_of_source
 from hosting.sink_positions import Known, holder_of, is_sink, label_of, matched, read_known
 from hosting.sink_writer import SinkWriter, checked_policy, tamed
@@ -42,7 +41,7 @@ class Outlets:
 
     def add(self, stream: str, sink: Sink, *, on_error: OnError = "fail") -> None:
         """Send *stream* to *sink*. *Raises* `ValueError` for a policy it cannot keep, or if it is a sink already."""
-        with self.evaluator.lock:
+        with self.evaluator.inside.change("sink"):
             self._add(stream, sink, on_error)
         self.evaluator.wake()
 
@@ -62,9 +61,7 @@ class Outlets:
 
     def reopen(self, stream: str) -> None:
         """Have the failed sinks of *stream* opened anew, before anything is written next. *Raises* `KeyError`."""
-        self.evaluator.inside.check("reopen")
-        with self.evaluator.lock:
-            check_open(closed=self.evaluator.closed)
+        with self.evaluator.inside.change("reopen"):
             writers = [each for each in self.all if each.stream == stream]
             if not writers:
                 known = there_are(dict.fromkeys(each.stream for each in self.all), stream)

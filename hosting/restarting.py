@@ -21,9 +21,7 @@ if TYPE_CHECKING:
 
 def restart(evaluator: QueryEvaluator, name: str) -> None:
     """End the query *name* and create it again, as it is declared or else as it is stored. *Raises* `KeyError`."""
-    evaluator.inside.check("restart")
-    evaluator._raise_failures()
-    with evaluator.lock, evaluator.inside:
+    with evaluator.inside.change("restart"), evaluator.inside:
         if name not in evaluator.engine.standing:
             raise KeyError(f"no query is called {name!r}; {there_are(evaluator.engine.standing, name)}")
         turn = _creation(evaluator, name)

@@ -131,8 +131,7 @@ class RetiredStreams:
 
 def forget(evaluator: QueryEvaluator, name: str) -> None:
     """Delete the stream of a query that is gone; return when that is durable."""
-    evaluator.inside.check("forget")
-    with evaluator.lock:
+    with evaluator.inside.change("forget"):
         evaluator.start()
         if name in evaluator.engine.standing or name in evaluator.engine.suspended:
             raise ValueError(f"the query {name!r} is still there: call evaluator.dispose({query_of(name)!r}) first")
