@@ -1,4 +1,4 @@
-"""What waits for the lock of an evaluator while that is closed writes nothing: its store may have another one by then."""
+"""What waits for the lock of an evaluator that is closed meanwhile writes nothing: its store may be another one's."""
 
 from __future__ import annotations
 

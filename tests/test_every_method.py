@@ -236,7 +236,7 @@ SINK: Calls = {
     "fence": lambda w: w.lines.fence(0),
     "target": lambda w: w.lines.target,
 }
-SINK_INSIDE = {"open", "write", "end", "skip", "forget_in_child"}
+SINK_INSIDE = {"label", "open", "write", "end", "skip", "forget_in_child"}
 """What the evaluator's writer calls."""
 
 TABLES: dict[str, tuple[list[type], Calls, set[str]]] = {
