@@ -49,20 +49,18 @@ def sentence(
     engine: QueryEngine,
     standing: Standing,
     *,
+    again: str,
     when: str,
     unchanged: bool,
     untold: bool = False,
-    command: str | None = None,
 ) -> str:
     """Say what *standing* has failed with, and what to do; *when*: in which run, *unchanged*: as it is declared.
 
     A query that is edited runs again, and so do those that have failed with it; *untold*: whether it was edited is not
-    known. *command* is what runs it again on a stopped store.
+    known. *again* is how it is run again as it is.
     """
-    name, failure = standing.name, standing.failure
+    failure = standing.failure
     why = "" if standing.error is None else described(standing.error)
-    restart = f"evaluator.restart({name!r})"
-    again = restart if command is None else f"`{command}` ({restart} in a program)"
     when = f"has failed{when}"
     match upstream_of(engine, standing):
         case Upstream(source, "query"):

@@ -22,7 +22,7 @@ from hosting.held_back import HeldBackWatch
 from hosting.loop_reports import LASTING_S, LoopReports
 from hosting.standing import FAILED, Standing
 from hosting.status_file import StatusFile
-from hosting.store_commands import command_on
+from hosting.store_commands import way_to_restart
 from hosting.unknown_sources import UnknownSources
 from reliable_rx.errors import StoreUnavailable, described
 
@@ -259,8 +259,8 @@ class Reporter:
             "trace": trace,
         }
         unchanged, untold = standing.name in self._unchanged, standing.name in engine.suspended.untold
-        again = command_on(self.evaluator.store, "restart", standing.name)
-        message = sentence(engine, standing, when=when, unchanged=unchanged, untold=untold, command=again)
+        again = way_to_restart(self.evaluator.store, standing.name)
+        message = sentence(engine, standing, again=again, when=when, unchanged=unchanged, untold=untold)
         self.incidents.report("query", standing.name, message, trace=trace)
 
     def told_unchanged(self, name: str) -> None:

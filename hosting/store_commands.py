@@ -10,7 +10,9 @@ if TYPE_CHECKING:
 
 
 def command_on(store: StoreReader, command: str, *more: str) -> str | None:
-    """Return the call of *command* for *store*; None if no command finds it, as in memory or in a group.
+    """Return the call of *command* for *store*; None if no command finds it, as in memory.
+
+    A query of a partition is restarted in all partitions of its group.
 
     >>> from pathlib import Path
     >>> from types import SimpleNamespace
@@ -19,6 +21,10 @@ def command_on(store: StoreReader, command: str, *more: str) -> str | None:
     >>> command_on(SimpleNamespace(address=("postgresql://me@here/db", "shop")), "restart", "q")
     'reliable-rx restart --name shop postgresql://me@here/db q'
     """
+    group = getattr(store, "group", None)
+    if group is not None and command == "restart":
+        where, name = group
+        return shlex.join(["reliable-rx", command, where, *more, "--group", name, "--app", "MODULE:APP"])
     directory, address = getattr(store, "directory", None), getattr(store, "address", None)
     if directory is not None:
         where = [str(directory)]
@@ -27,3 +33,18 @@ def command_on(store: StoreReader, command: str, *more: str) -> str | None:
     else:
         return None
     return shlex.join(["reliable-rx", *command.split(), *where, *more])
+
+
+def way_to_restart(store: StoreReader, query: str) -> str:
+    """Say how *query* is run again as it is.
+
+    >>> from types import SimpleNamespace
+    >>> way_to_restart(SimpleNamespace(), "q")
+    "evaluator.restart('q')"
+    >>> way_to_restart(SimpleNamespace(group=("here", "g")), "q")
+    '`reliable-rx restart here q --group g --app MODULE:APP` while no node runs'
+    """
+    command, call = command_on(store, "restart", query), f"evaluator.restart({query!r})"
+    if command is None:
+        return call
+    return f"`{command}` while no node runs" if getattr(store, "group", None) else f"`{command}` ({call} in a program)"

@@ -27,6 +27,7 @@ from hosting.standing import COMPLETED, FAILED
 
 if TYPE_CHECKING:
     from checkpoint.store import Store
+    from hosting.evaluator import QueryEvaluator
 
 WHO = MemberId("restart")
 
@@ -74,20 +75,29 @@ def restart_in(found: Found, section: Section, place: Place, store: Store, query
         evaluator.engine.suspended.may_be_left = lambda name: False
         evaluator.start()
         standing = evaluator.engine.standing.get(query)
-        if standing is None or standing.status != FAILED:
+        if standing is None:
+            return ""
+        if standing.status != FAILED:  # it was mended without the group being told
+            if forget_failure(found, place, query, evaluator) and section.sinks:
+                owe(found.opened.registry, found.name, place.partition)
             return ""
         each = section.queries[query]
         evaluator.declared[query] = (each.query, each.policy, each.limits, each.clock)
         before = evaluator.query(query).error
         evaluator.restart(query)
         evaluator.checkpoint(full=True)
-        registry, partition = found.opened.registry, place.partition
-        heal(registry, found.name, partition, f"query {query!r}", worst_of(own(evaluator.incidents.open())))
+        forget_failure(found, place, query, evaluator)
         if section.sinks:
-            owe(registry, found.name, partition)
+            owe(found.opened.registry, found.name, place.partition)
         after = evaluator.query(query)
     if after.status == COMPLETED:
         return f"it had failed with {before}; it has completed at once, since the partition has ended"
     if after.status == FAILED:
         return f"it had failed with {before}; it has failed again at once: {after.error}"
     return f"it had failed with {before}; it runs again from id {after.emitted:,} on"
+
+
+def forget_failure(found: Found, place: Place, query: str, evaluator: QueryEvaluator) -> bool:
+    """Have the group forget that *query* had failed; return whether it said so."""
+    left = worst_of(own(evaluator.incidents.open()))
+    return heal(found.opened.registry, found.name, place.partition, f"query {query!r}", left)

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, closing, contextmanager
 from pathlib import Path
 from typing import Any, Protocol
+from urllib.parse import unquote
 
 from checkpoint import PostgresStore, SqliteStore
 from checkpoint.store import Store, StoreReader
@@ -20,7 +21,7 @@ from hosting.cli.store_status import StoreStatus, look, look_in_database
 from hosting.cli.whereabouts import is_store, what_is_there
 from hosting.cli.wording import BadUsage
 from hosting.failure_summary import to_hand_on
-from hosting.partitioned.opening import is_on_a_server
+from hosting.partitioned.opening import group_of, is_on_a_server
 from reliable_rx.errors import ReliableRxError
 
 NAMED_MAX = 10
@@ -162,6 +163,14 @@ def store_or_group(where: str, name: str | None, group: str | None, *, app: str 
     if groups and (not stores or own in groups):
         return None
     return Database(where, chosen(stores, app))
+
+
+def partitions_group(where: str, name: str | None) -> tuple[str, str] | None:
+    """Return where the group lives of whose partition a store is, and its name; None if it is of none."""
+    if not is_on_a_server(where):
+        return group_of(Path(where))
+    group = unquote((name or "").partition("/")[0])
+    return (where, group) if "/" in (name or "") and group in groups_in(where) else None
 
 
 def check_unnamed(where: str, name: str | None) -> None:

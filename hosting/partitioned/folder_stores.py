@@ -59,6 +59,7 @@ class FolderStores:
     """Keep the stores of a group's partitions under *root*, for nodes on one machine.
 
     *keys*, *retain* and *clock* are those of `checkpoint.SqliteStore`; without *keys* each partition has a key file.
+    *group* is where commands find the group, and its name.
 
     >>> import tempfile
     >>> from hosting.partitioned.words import MemberId
@@ -82,7 +83,9 @@ class FolderStores:
         keys: KeyRing | None = None,
         retain: int = 3,
         clock: Callable[[], float] = time.time,
+        group: tuple[str, str] | None = None,
     ) -> None:
+        self._group = group
         self._root, self._keys, self._retain, self._clock = Path(root).absolute(), keys, retain, clock
 
     def open(self, lease: Lease, /) -> SqliteStore:
@@ -108,6 +111,7 @@ class FolderStores:
                 probe("take_over.before_clean")
                 _clean(folder, lease.epoch)
                 undo.pop_all()
+        store.group = self._group
         return store
 
     def look(self, partition: Partition, /) -> SqliteReader | None:

@@ -12,7 +12,7 @@ from urllib.parse import quote
 
 from checkpoint.envelope import KeyRing
 from checkpoint.postgres import KIND, PostgresReader, PostgresStore
-from checkpoint.postgres_connections import Connections
+from checkpoint.postgres_connections import Connections, without_password
 from checkpoint.postgres_owner import Presence, find_identity, forget
 from checkpoint.postgres_schema import make
 from hosting.partitioned.words import Epoch, Lease, Partition
@@ -48,14 +48,16 @@ class PostgresStores:
         clock: Callable[[], float] = time.time,
     ) -> None:
         self._group, self._keys, self._retain, self._clock = group, keys, retain, clock
+        self._address = without_password(dsn)
         self._connections = Connections(dsn, connections_max=connections_max, prepare=make)
         self._presence = Presence(self._connections)
 
     def open(self, lease: Lease, /) -> PostgresStore:
         """Own what is there of the partition; nothing of an earlier epoch can change it any more."""
-        return PostgresStore(
+        name = self._name(lease.partition)
+        store = PostgresStore(
             self._connections,
-            self._name(lease.partition),
+            name,
             called=lease.partition,
             epoch=lease.epoch,
             keys=self._keys,
@@ -63,6 +65,9 @@ class PostgresStores:
             clock=self._clock,
             presence=self._presence,
         )
+        if self._address is not None:
+            store.address, store.group = (self._address, name), (self._address, self._group)
+        return store
 
     def look(self, partition: Partition, /) -> PostgresReader | None:
         """Open the store for looking only; what is seen has been committed, whoever owns it."""

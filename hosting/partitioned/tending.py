@@ -75,8 +75,11 @@ def reopen(registry: Registry, name: str, partitions: Iterable[Partition]) -> li
     return _change(registry, name, act)
 
 
-def heal(registry: Registry, name: str, partition: Partition, what: str, left: Failure | None) -> None:
-    """Have the group forget that *what* had failed in a partition that nobody has; *left* is what still fails there."""
+def heal(registry: Registry, name: str, partition: Partition, what: str, left: Failure | None) -> bool:
+    """Have the group forget that *what* had failed in a partition that nobody has; return whether it said so.
+
+    *left* is what still fails there.
+    """
 
     def act(group: Group) -> list[Partition]:
         hold = group.holds[partition]
@@ -86,7 +89,7 @@ def heal(registry: Registry, name: str, partition: Partition, what: str, left: F
         hold.failure = Failure(0, "a sink has failed, and is tried by the next node that starts") if is_owed else left
         return [partition]
 
-    _change(registry, name, act)
+    return bool(_change(registry, name, act))
 
 
 def owe(registry: Registry, name: str, partition: Partition) -> None:

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import json
+import re
+import shlex
 import signal
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 from cli_process import cli, running, wait_for, write
 from lanes import at_each_commit
 
+from checkpoint import SqliteStore
+from hosting import ListSource, QueryEvaluator
 from hosting.cli.wording import FAILED
 
 APP = """
@@ -63,3 +69,83 @@ def test_a_restart_in_a_group_says_what_it_needs(tmp_path: Path) -> None:
     cli("node", "app.py", "--store", "g", "--gather", "0", "--plain", "--until-ended", cwd=tmp_path, code=FAILED)
     assert "--app MODULE:APP" in cli("restart", "g", "prices", cwd=tmp_path, code=2).stderr
     assert "declares no query 'price'" in cli("restart", "g", "price", "--app", "app.py", cwd=tmp_path, code=2).stderr
+
+
+ENDED = """
+import pathlib
+from hosting import App, JsonLinesSink, ListSource
+
+
+def price(order):
+    if order == 2 and not pathlib.Path("well").exists():
+        raise ConnectionError("the price list is not there")
+    return order
+
+
+app = App()
+orders = app.source("orders", ListSource({"a/b": [1, 2, 3], "b": [1, 3]}))
+app.query("prices", orders.map(price))
+app.sink("prices", lambda place: JsonLinesSink(f"{place.partition.name.replace('/', '-')}.jsonl"))
+"""
+NODE = ("node", "app.py", "--group", "my g", "--gather", "0", "--plain", "--until-ended")
+
+
+@pytest.fixture(params=["a folder", "database"])
+def where(request: pytest.FixtureRequest) -> str:
+    return request.param if request.param == "a folder" else request.getfixturevalue("postgres").new_database()
+
+
+def pasted(command: str, cwd: Path, **expected: int) -> str:
+    """Do what a message says in a shell, with the app of this test."""
+    words = shlex.split(command.replace("MODULE:APP", "app.py"))
+    assert words[0] == "reliable-rx"
+    said = cli(*words[1:], cwd=cwd, **expected)
+    return said.stdout + said.stderr
+
+
+def check_well(where: str, folder: Path) -> None:
+    """The next node has the sink told of the end, and nothing fails."""
+    assert "the next node that starts" in cli("status", "--store", where, cwd=folder).stdout
+    cli(*NODE, "--store", where, cwd=folder)
+    rows = [json.loads(line) for line in (folder / "a-b.jsonl").read_text().splitlines()]
+    assert [row["id"] for row in rows] == [0, 1, 2] and rows[2]["completed"]
+    assert "the next node that starts" not in cli("status", "--store", where, cwd=folder).stdout
+
+
+def test_what_the_log_of_a_node_says_is_the_way_back(where: str, tmp_path: Path) -> None:
+    """The call that it names for a failed query mends that, and `status` and sinks know it afterwards."""
+    write(tmp_path, "app.py", ENDED)
+    log = cli(*NODE, "--store", where, cwd=tmp_path, code=FAILED).stderr
+    (tmp_path / "well").touch()
+    (command,) = set(re.findall("`(reliable-rx restart [^`]*)`", log))
+    assert "restarted in 1 partition" in pasted(command, tmp_path)
+    check_well(where, tmp_path)
+
+
+def test_the_store_of_a_partition_is_not_restarted_beside_its_group(where: str, tmp_path: Path) -> None:
+    """Its group would go on saying that it fails, and its sinks lack the end: what does more is named."""
+    write(tmp_path, "app.py", ENDED)
+    cli(*NODE, "--store", where, cwd=tmp_path, code=FAILED)
+    (tmp_path / "well").touch()
+    store = ["--name", "my%20g/orders/a%2Fb", where]
+    if where == "a folder":
+        store = [str(next((tmp_path / where).glob("partitions/*/orders/a%2[Ff]b/*")))]
+    said = cli("restart", *store, "prices", cwd=tmp_path, code=2).stderr
+    (command,) = re.findall("`([^`]*)`", said)
+    pasted(command, tmp_path)
+    check_well(where, tmp_path)
+
+
+def test_what_was_mended_beside_the_group_is_told_to_it(tmp_path: Path) -> None:
+    """Where a query runs again, or has ended well, and the group does not know, the call has it know."""
+    write(tmp_path, "app.py", ENDED)
+    cli(*NODE, "--store", "g", cwd=tmp_path, code=FAILED)
+    (tmp_path / "well").touch()
+    (store,) = (tmp_path / "g").glob("partitions/*/orders/a%2[Ff]b/*")
+    with SqliteStore(store) as found, closing(QueryEvaluator(found)) as evaluator:
+        evaluator.source("orders", ListSource({"a/b": []}))
+        evaluator.start()
+        evaluator.restart("prices")
+    cli("status", "--store", "g", cwd=tmp_path, code=FAILED)
+    assert "in no partition" in cli("restart", "g", "prices", "--app", "app.py", cwd=tmp_path).stdout
+    check_well("g", tmp_path)
