@@ -7,15 +7,15 @@ Rejected: checks in every operator (a selector may make one for each element), a
 
 from __future__ import annotations
 
+import ast
 import inspect
 import math
 import operator
-import re
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 from dataclasses import fields, is_dataclass
 from datetime import datetime, timedelta
 from difflib import get_close_matches
-from functools import cache
+from functools import cache, partial
 from numbers import Real
 from types import FunctionType, MethodType
 from typing import Any
@@ -27,7 +27,8 @@ from reliable_rx.interrupts import let_through
 from reliable_rx.operator import Operator
 
 DURATIONS = frozenset(("Relative", "RelativeTime", "float"))
-FUNCTION = re.compile(r"Callable\[\[(.*?)\], ")
+OTHERS = {"Awaitable": Awaitable, "Iterable": Iterable, "Observable": Observable, "int": int}
+"""What may be given in the place of a function, by its declared name."""
 Check = Callable[[Operator, str, Any], str | None]
 
 
@@ -62,10 +63,8 @@ def checks(kind: Any) -> tuple[tuple[str, Check, bool], ...]:
 
 
 def check_for(declared: str) -> Check | None:
-    arguments = FUNCTION.match(declared)
-    if arguments is not None:
-        count = arguments[1].count(",") + 1 - arguments[1].count("[Any, ") if arguments[1] else 0
-        return lambda op, name, value: fault_of_function(op, name, value, count)
+    if "Callable[" in declared:
+        return check_of_functions(ast.parse(declared, mode="eval").body)
     if declared == "Time":
         return lambda op, name, value: None if isinstance(value, datetime) else fault_of_duration(name, value)
     if declared in DURATIONS:
@@ -77,10 +76,56 @@ def check_for(declared: str) -> Check | None:
     return None
 
 
-def fault_of_function(op: Operator, name: str, value: Any, count: int) -> str | None:
+def check_of_functions(declared: ast.expr) -> Check:
+    """Return how to look at a function, at what may also be something else, or at a tuple of such."""
+    members = list(members_of(declared))
+    function = next(each for each in members if "Callable[" in ast.unparse(each))
+    others = tuple(OTHERS[ast.unparse(each).split("[")[0]] for each in members if each is not function)
+    inside: list[Any] = getattr(getattr(function, "slice", None), "elts", [])
+    if ast.unparse(function).startswith("tuple["):
+        return check_of_tuple([check_of_functions(each) for each in inside if ast.unparse(each) != "..."])
+    count = len(inside[0].elts) if isinstance(inside[0], ast.List) else None
+
+    def check(op: Operator, name: str, value: Any) -> str | None:
+        is_other = not callable(value) and isinstance(value, others)
+        return None if is_other else fault_of_function(op, name, value, count)
+
+    return check
+
+
+def check_of_tuple(each: list[Check]) -> Check:
+    """Return how to look at a tuple with a check for each place, or with one for all."""
+
+    def check(op: Operator, name: str, values: Any) -> str | None:
+        pairs = zip(each if len(each) > 1 else each * len(values), values, strict=True)
+        return next((fault for check, value in pairs if (fault := check(op, name, value)) is not None), None)
+
+    return check
+
+
+def members_of(declared: ast.expr) -> Iterator[ast.expr]:
+    """Yield the members of a union."""
+    if isinstance(declared, ast.BinOp):
+        yield from members_of(declared.left)
+        yield from members_of(declared.right)
+    else:
+        yield declared
+
+
+def fault_of_function(op: Operator, name: str, value: Any, count: int | None) -> str | None:
     if not callable(value):
         return f"its {name} must be a function, got {cut(value)}"
-    return fault_of_coroutine(op, name, value) or fault_of_arity(name, value, count)
+    within = wrapped(value)
+    if within is not None:
+        return fault_of_function(op, name, within, count)
+    return fault_of_coroutine(op, name, value) or (None if count is None else fault_of_arity(name, value, count))
+
+
+def wrapped(value: Any) -> Any:
+    """Return the user's function in an object of ours that hands on its arguments as they are."""
+    if not is_dataclass(value) or not type(value).__module__.startswith("reliable_rx.operators."):
+        return None
+    return next((getattr(value, each.name) for each in fields(value) if "Callable[..." in str(each.type)), None)
 
 
 def fault_of_coroutine(op: Operator, name: str, value: Any) -> str | None:
@@ -92,14 +137,22 @@ def fault_of_coroutine(op: Operator, name: str, value: Any) -> str | None:
 
 
 def fault_of_arity(name: str, value: Any, count: int) -> str | None:
-    if not isinstance(value, (FunctionType, MethodType)):
+    """Say whether *value* cannot be called with *count* arguments, where that can be known for sure."""
+    function = value.func if isinstance(value, partial) else value
+    if not isinstance(function, (FunctionType, MethodType)):
+        function = getattr(type(function), "__call__", None)  # noqa: B004 - an object's own
+        if isinstance(value, type) or not isinstance(function, FunctionType):
+            return None
+    try:
+        signature = inspect.signature(value, follow_wrapped=False)  # a decorator may give what it wraps more
+    except (TypeError, ValueError):  # it does not say
         return None
-    signature = inspect.signature(value)
     try:
         signature.bind(*[None] * count)
     except TypeError:
         given = "no arguments" if not count else "one argument" if count == 1 else f"{count} arguments"
-        return f"its {name} is called with {given}, but {value.__name__}{signature} takes others: correct the function"
+        shown = getattr(value, "__name__", type(value).__name__)
+        return f"its {name} is called with {given}, but {shown}{signature} takes others: correct the function"
     return None
 
 
@@ -144,6 +197,14 @@ def check_function(name: str, function: Any, *arguments: str) -> None:
     except TypeError as error:
         takes = f"{getattr(function, '__name__', 'this one')}{signature}"
         raise TypeError(f"{called}, but {takes} takes others: correct the function") from error
+
+
+def check_callable(name: str, function: Any) -> None:
+    """*Raises* `TypeError` for what is no function, or asynchronous, whatever its arguments are."""
+    if not callable(function):
+        raise TypeError(f"{name} must be a function, got {cut(function)}")
+    if is_async(function):
+        raise TypeError(f"{name} is not awaited, got the function {cut(function)}: give a plain function")
 
 
 def check_methods(what: str, thing: Any, methods: Mapping[str, tuple[str, ...]]) -> None:

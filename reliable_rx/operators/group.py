@@ -84,10 +84,10 @@ class GroupBy(Stage, name="group_by"):
 @frozen
 class GroupByUntil(GroupBy, name="group_by_until"):
     reads_own = True
-    duration_mapper: Any = None
+    duration_mapper: Callable[[Any], Any] | None = None
 
     def inner(self, outer: Any) -> Observable[Any]:
-        return as_query(self.duration_mapper(outer))
+        return as_query(self.duration_mapper(outer))  # type: ignore[misc]
 
     def begin(self, cx: Context, key: Hashable) -> Any:
         group = cx.begin(key)

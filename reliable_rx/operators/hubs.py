@@ -156,7 +156,7 @@ class Selected(Hub, name="publish"):
     """Shares its source within *mapper*, anew for each subscription."""
 
     by_clock: bool = True
-    mapper: Any = None
+    mapper: Callable[[Any], Any] | None = None
     _factory: Any = None
 
     def observable(self, inputs: tuple[Node, ...]) -> Observable[Any]:
@@ -164,7 +164,7 @@ class Selected(Hub, name="publish"):
         return _plain_multicast(subject_factory=factory, mapper=self.mapper)(plain_source(inputs[0]))
 
     def inner(self, outer: Any) -> Observable[Any]:
-        return self.mapper(Query(Node(HubLeaf(self._token))))  # type: ignore[no-any-return]
+        return self.mapper(Query(Node(HubLeaf(self._token))))  # type: ignore[misc, no-any-return]
 
     def on_start(self, cx: Context) -> None:
         cx.open("selected", None)

@@ -8,7 +8,7 @@ subscription for each. Those that own inner sequences are in `group` and `window
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Hashable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeVar, overload
 
@@ -130,7 +130,7 @@ class Reads(Stage):
 
 @frozen
 class FlatMap(Reads, name="flat_map"):
-    mapper: Any
+    mapper: Callable[[Any], Any] | Observable[Any] | Iterable[Any] | Awaitable[Any]
 
     def inner(self, outer: Any) -> Any:
         return self.mapper(outer) if callable(self.mapper) else self.mapper

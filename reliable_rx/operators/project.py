@@ -13,6 +13,7 @@ from typing import Any, TypeVar, TypeVarTuple, Unpack, overload
 
 from reactivex import Observable
 
+from reliable_rx.arguments import check_callable
 from reliable_rx.operator import Linear, frozen
 
 A = TypeVar("A")
@@ -146,5 +147,6 @@ def starmap_indexed(
 
 
 def spread(mapper: Callable[..., Any]) -> Callable[[Any], Any]:
-    """Return *mapper* as a function of one tuple."""
+    """Return *mapper* as a function of one tuple. *Raises* `TypeError` for what is no function, or asynchronous."""
+    check_callable("mapper", mapper)
     return lambda values: mapper(*values)
