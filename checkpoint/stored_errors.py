@@ -5,7 +5,7 @@ given pickles and then does not unpickle, one that holds a lock does not pickle,
 text. So each is tried when it is stored, which is rare. What comes back is the exception, with its type, arguments and
 attributes, or a `StoredError` that says the same. The codec does this for every exception, wherever in a value or a
 state it lies. So it is with what it was raised from (`__cause__`), or while what was handled (`__context__`), as far as
-`CHAIN_MAX` errors go.
+`CHAIN_MAX` errors go, and with the members of a group, as far as there are no more than `MEMBERS_MAX` of them in all.
 
 Rejected: the exception by value where its class is local (byte code of another interpreter must not be loaded), and
 leaving out the attributes that do not pickle (a handler that asks for one would find another error).
@@ -23,6 +23,8 @@ from reliable_rx.interrupts import let_through
 
 Link = tuple[bool, str, str, bytes | None]
 """Whether the error before was raised from this one, not while it was handled; qualified type, text, and as bytes."""
+Member = tuple[str, str, bytes | None, tuple[Link, ...]]
+"""Of an error in a group: qualified type, text, as bytes, and what led to it."""
 Stored = tuple[str, str, str, bytes | None, tuple[Link, ...]]
 """Qualified type, text, traceback, the exception as bytes that are known to load, and those that led to it."""
 TRACE_CHARACTERS_MAX = 20_000
@@ -30,6 +32,9 @@ CHAIN_MAX = 10
 """How many errors of a chain of causes are told and stored."""
 CAUSE_BYTES_MAX = 1 << 16
 """How long an error that led to another one may be, to be stored as itself and not as what it said."""
+MEMBERS_MAX = 100
+"""How many members of a group, of groups in it and of those that led to it are stored one by one."""
+MEMBERS_TOLD_MAX = 30
 LIBRARY = frozenset({"reliable_rx", "checkpoint", "hosting", "spark_bridge"})
 _TRACE = "_stored_trace"
 _ATOMS = (int, float, complex, str, bytes, bool, type(None))
@@ -41,7 +46,8 @@ def to_data(error: BaseException) -> Stored:
     >>> to_data(ValueError("no"))[:2]
     ('builtins.ValueError', 'no')
     """
-    return type_of(error), text_of(error), trace_of(error), _surviving(error), tuple(_links(error))
+    room = _Room()
+    return type_of(error), text_of(error), trace_of(error), _surviving(error, room), tuple(_links(error, room))
 
 
 def from_data(kind: str, text: str, trace: str, surviving: bytes | None, links: tuple[Link, ...] = ()) -> BaseException:
@@ -65,14 +71,15 @@ def _led(error: BaseException, links: Iterable[Link]) -> BaseException:
     return error
 
 
-def _links(error: BaseException) -> Iterator[Link]:
+def _links(error: BaseException, room: _Room) -> Iterator[Link]:
     """Yield what led to *error*, and what led to that."""
     seen = {id(error)}
     while len(seen) < CHAIN_MAX and (found := before(error)) is not None and id(found) not in seen:
-        is_cause, data = found is error.__cause__, _surviving(found)
+        is_cause, data = found is error.__cause__, _surviving(found, room)
         small = data if data is not None and len(data) <= CAUSE_BYTES_MAX else None
         yield is_cause, type_of(found), cut_middle(text_of(found)), small
         seen.add(id(found))
+        room.is_whole &= small is not None and len(seen) < CHAIN_MAX
         error = found
 
 
@@ -109,6 +116,8 @@ def trace_of(error: BaseException) -> str:
         known = error.fields.get("trace") if type(error) is StoredError else error.__dict__.get(_TRACE)
         if known is not None:
             return str(known)
+        if _is_wide(error):
+            return plain_trace(error)
         text = "".join(traceback.format_exception(error))
     except BaseException as raised:
         let_through(raised)
@@ -124,10 +133,10 @@ def lasting(error: Exception) -> Exception:
     >>> lasting(ValueError("no"))
     ValueError('no')
     """
-    links = list(_links(error))
-    data = _surviving(error)
+    room = _Room()
+    data, links = _surviving(error, room), list(_links(error, room))
     if type(error) is StoredError or data is not None:
-        if all(each[-1] is not None for each in links) and len(links) < CHAIN_MAX - 1:
+        if room.is_whole:
             return error
         found: Any = _loaded(type_of(error), text_of(error), trace_of(error), data)
     else:
@@ -146,17 +155,52 @@ def plain_trace(error: BaseException) -> str:
         known = error.fields.get("trace") if type(error) is StoredError else error.__dict__.get(_TRACE)
         if known is not None:
             return str(known)
-        lines, each = list[str](), error
-        for _ in range(CHAIN_MAX):
-            lines[:0] = ["Traceback (most recent call last):", *_frames(each), f"{type_of(each)}: {text_of(each)}", ""]
-            led = before(each)
-            if led is None:
-                break
-            each = led
+        lines = _told(error, [MEMBERS_TOLD_MAX])
     except BaseException as raised:
         let_through(raised)
         return ""
     return cut_middle("\n".join(lines), TRACE_CHARACTERS_MAX)
+
+
+def _told(error: BaseException, room: list[int]) -> list[str]:
+    """Return the lines of *error* behind those of what led to it, with as many members of groups as have *room*."""
+    lines = list[str]()
+    for _ in range(CHAIN_MAX):
+        what = f"{type_of(error)}: {cut_middle(text_of(error), TRACE_CHARACTERS_MAX)}"
+        lines[:0] = ["Traceback (most recent call last):", *_frames(error), what, *_members_told(error, room), ""]
+        led = before(error)
+        if led is None:
+            break
+        error = led
+    return lines
+
+
+def _members_told(error: BaseException, room: list[int]) -> Iterator[str]:
+    members = error.exceptions if isinstance(error, BaseExceptionGroup) else ()
+    for number, member in enumerate(members, 1):
+        if room[0] <= 0:
+            yield f"  and {len(members) - number + 1:,} more"
+            return
+        room[0] -= 1
+        yield f"  {number} of {len(members):,}:"
+        yield from (f"    {line}" for line in _told(member, room)[:-1])
+
+
+def _is_wide(error: BaseException) -> bool:
+    """Whether there are so many members of groups that Python would write for long; one may be in several groups."""
+    waiting, seen, members = [error], {id(error)}, 0
+    while waiting:
+        at = waiting.pop()
+        if isinstance(at, BaseExceptionGroup):
+            members += len(at.exceptions)
+            if members > MEMBERS_MAX:
+                return True
+            waiting += at.exceptions
+        for led in (at.__cause__, at.__context__):
+            if led is not None and id(led) not in seen:
+                seen.add(id(led))
+                waiting.append(led)
+    return False
 
 
 def _frames(error: BaseException) -> list[str]:
@@ -172,16 +216,27 @@ def _frames(error: BaseException) -> list[str]:
     return found[:1] if isinstance(error, RecursionError) else found
 
 
-def _surviving(error: BaseException) -> bytes | None:
+class _Room:
+    """For how many members of groups there is room yet, and whether all was stored as what it is."""
+
+    __slots__ = ("is_whole", "left")
+
+    def __init__(self) -> None:
+        self.left = MEMBERS_MAX
+        self.is_whole = True
+
+
+def _surviving(error: BaseException, room: _Room) -> bytes | None:
     """Return bytes that load as an exception like *error*, or None."""
-    for made in (error, _Bare(error)):
+    is_group = isinstance(error, BaseExceptionGroup)
+    for made in (_Group(error, room), error, _Bare(error)) if is_group else (error, _Bare(error)):
         try:
             data = pickle.dumps(made, 5)
             if _is_like(pickle.loads(data), error):
                 return data
         except BaseException as raised:
             let_through(raised)
-            continue
+        room.is_whole &= not is_group
     return None
 
 
@@ -199,6 +254,55 @@ def bare(kind: type[BaseException], args: tuple[Any, ...], attributes: dict[str,
     """Make an exception of *args* and *attributes* without calling its constructor."""
     error = kind.__new__(kind, *args)
     error.args = args
+    error.__dict__.update(attributes)
+    return error
+
+
+class _Group:
+    """A group with each member stored as what it is, or as what it said, and with what led to it."""
+
+    def __init__(self, error: Any, room: _Room) -> None:
+        self.error = error
+        self.room = room
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        error, room, members = self.error, self.room, self.error.exceptions
+        room.left -= len(members)
+        if room.left < 0:
+            raise ValueError("there are too many errors in this group to be stored one by one")
+        stored = tuple(_member(each, room) for each in members)
+        places = {id(each): place for place, each in enumerate(members)}
+        arguments = tuple(_placed(each, places) for each in error.args)
+        return group, (type(error), error.message, stored, arguments, error.__dict__)
+
+
+def _member(error: BaseException, room: _Room) -> Member:
+    data = _surviving(error, room)
+    room.is_whole &= data is not None
+    return type_of(error), cut_middle(text_of(error)), data, tuple(_links(error, room))
+
+
+def _placed(argument: Any, places: dict[int, int]) -> tuple[Any, list[int], bool]:
+    """Return an argument of a group, or the places of the members that are in it, and whether it is one of these."""
+    if type(argument) in (list, tuple) and all(id(each) in places for each in argument):
+        return type(argument), [places[id(each)] for each in argument], False
+    return (None, [places[id(argument)]], True) if id(argument) in places else (argument, [], True)
+
+
+def group(
+    kind: type[BaseExceptionGroup[Any]],
+    message: str,
+    stored: tuple[Member, ...],
+    arguments: tuple[tuple[Any, list[int], bool], ...],
+    attributes: dict[str, Any],
+) -> BaseException:
+    """Make a group of its members without calling its constructor."""
+    members = [_led(_loaded(kind, text, "", data), links) for kind, text, data, links in stored]
+    error: BaseExceptionGroup[Any] = BaseExceptionGroup.__new__(kind, message, members)
+    error.args = tuple(
+        (members[places[0]] if places else made) if is_one else made(members[place] for place in places)
+        for made, places, is_one in arguments
+    )
     error.__dict__.update(attributes)
     return error
 

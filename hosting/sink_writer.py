@@ -18,11 +18,11 @@ doubles a letter).
 from __future__ import annotations
 
 import logging
-import traceback
 from collections.abc import Sequence
 from typing import Any
 
 from checkpoint.salvage import Unreadable, unreadable_in
+from checkpoint.stored_errors import trace_of
 from hosting.holders import Patience, StreamHolders
 from hosting.sink_positions import label_of
 from hosting.sinks.text import error_text
@@ -224,8 +224,7 @@ class SinkWriter:
         letter = None
         why = told(error)
         if self.on_error == "dead_letter":
-            trace = "".join(traceback.format_exception(error))
-            letter = DeadLetter(self.stream, "", n, value, why, trace)
+            letter = DeadLetter(self.stream, "", n, value, why, trace_of(error))
         self.sink.skip(n, until, why, letter)
         self.skipped += until - n
         done = "left out" if letter is None else "set aside as dead letters"

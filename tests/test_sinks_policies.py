@@ -145,6 +145,34 @@ def test_dead_letters_of_a_callback() -> None:
     assert [n for n in calls if n not in (1, 3)] == [0, 2]
 
 
+def test_a_dead_letter_has_a_bound() -> None:
+    """However long an error and its traceback are, and whatever it does when it is shown, its letter is short."""
+    letters: list[DeadLetter] = []
+
+    class Mute(Exception):
+        def __str__(self) -> str:
+            raise RuntimeError("not a word")
+
+    def deep(depth: int) -> None:
+        if depth == 0:
+            raise ValueError("y" * 10**6)
+        deep(depth - 1)
+
+    def call(n: int, value: Any) -> None:
+        if value == "long":
+            raise ValueError("x" * 10**6)
+        if value == "deep":
+            deep(400)
+        if value == "several":
+            raise ExceptionGroup("several", [ValueError("z" * 10**5) for _ in range(1000)])
+        raise Mute
+
+    World(["long", "deep", "several", "mute"]).run(CallbackSink(call, on_dead_letter=letters.append), "dead_letter")
+    assert [each.value for each in letters] == ["long", "deep", "several", "mute"]
+    assert all(len(each.error) <= 10_000 and len(each.traceback) <= 20_001 for each in letters)
+    assert all("Traceback" in each.traceback for each in letters)
+
+
 class Refusing(JsonLinesSink):
     """Raises what it is told to, where it is told to, as often as it is told to."""
 

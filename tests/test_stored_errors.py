@@ -5,11 +5,12 @@ from __future__ import annotations
 import re
 import threading
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
 from checkpoint.codec import decode, digest, encode
-from checkpoint.stored_errors import CHAIN_MAX, trace_of
+from checkpoint.stored_errors import CHAIN_MAX, lasting, plain_trace, trace_of
 from reliable_rx.errors import QueryRefused, StoredError, described, text_of, type_of
 from reliable_rx.testing.hostile_classes import Holding, LeavingError, Refused, Wordless
 
@@ -128,6 +129,96 @@ def test_what_led_to_it_comes_back(make: Callable[[], tuple[BaseException, ...]]
     twice = decode(encode(again))
     assert led(again) == led(twice) == led(error)
     assert len(led(again)) == (0 if how == "none" else len(errors) - 1)
+
+
+def family(error: BaseException) -> list[tuple[int, str, str, list[tuple[bool, str, str]]]]:
+    """Return *error* and all that it is a group of, with how deep each lies, and what led to it."""
+    found: list[tuple[int, str, str, list[tuple[bool, str, str]]]] = []
+
+    def note(each: BaseException, depth: int) -> None:
+        found.append((depth, type_of(each), text_of(each), led(each)))
+        for member in each.exceptions if isinstance(each, BaseExceptionGroup) else ():
+            note(member, depth + 1)
+
+    note(error, 0)
+    return found
+
+
+class Several(ExceptionGroup[ValueError]):
+    """A group whose constructor takes others."""
+
+    def __new__(cls, *errors: ValueError) -> Several:
+        made = super().__new__(cls, "several", errors)
+        made.number = len(errors)  # type: ignore[attr-defined]
+        return made
+
+
+GROUPS: list[Callable[[], BaseException]] = [
+    lambda: ExceptionGroup("both", [chained(KeyError("k"), ValueError("no"), how="from"), OSError(2, "gone")]),
+    lambda: ExceptionGroup("both", [chained(Holding(), ValueError("no"), how="while"), Refused("here", 3)]),
+    lambda: ExceptionGroup("odd", [Holding(), Wordless(), local("here"), ValueError(threading.Lock())]),
+    lambda: BaseExceptionGroup("deep", [ExceptionGroup("in it", [Holding(), KeyError("k")]), SystemExit(2)]),
+    lambda: chained(
+        ExceptionGroup("cause", [chained(OSError(1), Holding(), how="from")]), ValueError("no"), how="from"
+    ),
+    lambda: chained(KeyError("k"), ExceptionGroup("led", [chained(OSError(1), Wordless(), how="from")]), how="while"),
+    lambda: Several(ValueError("one"), Falsy("two")),
+    lambda: ExceptionGroup("one", [chained(ExceptionGroup("in a cause", [Holding()]), KeyError("k"), how="from")]),
+]
+
+
+@pytest.mark.parametrize("make", GROUPS)
+def test_the_members_of_a_group_come_back(make: Callable[[], BaseException]) -> None:
+    """A group is one again: of each member the type, the text and what led to it, also a second time."""
+    error = raised(make())
+    again = decode(encode([error]))[0]
+    twice = decode(encode(again))
+    assert type(again) is type(twice) is type(error)
+    assert family(again) == family(twice) == family(error)
+    assert "in raised" in trace_of(again)
+    if isinstance(error, Exception):
+        seen = lasting(error)
+        assert family(decode(encode(seen))) == family(seen) == family(error)
+
+
+@pytest.mark.parametrize("make", GROUPS)
+def test_a_replay_tells_of_the_members_of_a_group(make: Callable[[], BaseException]) -> None:
+    """The traceback that a replay gives too has a line for each member, and for what led to it."""
+    error = raised(make())
+    told = plain_trace(error)
+    for _, kind, text, before in family(error):
+        assert f"{kind}: {text}" in told
+        assert all(f"{kind}: {text}" in told for _, kind, text in before)
+
+
+def test_groups_that_are_odd() -> None:
+    """Of many members, of a group in itself, and of one that is shared over and over, what is stored has a bound."""
+    many = raised(ExceptionGroup("many", [chained(Holding(), ValueError(n), how="from") for n in range(10_000)]))
+    member = ValueError("in itself")
+    ring = ExceptionGroup("ring", [member])
+    member.__cause__ = ring
+    shared: Exception = Holding()
+    for _ in range(40):
+        shared = ExceptionGroup("again", [shared, shared])
+    deep: Exception = ValueError("deep")
+    for _ in range(300):
+        deep = ExceptionGroup("deeper", [deep])
+    for error in (many, ring, shared, deep):
+        again = decode(encode(error))
+        assert type(again) in (type(error), StoredError) and text_of(again) == text_of(error)
+        assert len(encode(error)) < 2_000_000 and len(plain_trace(error)) < 21_000 and len(trace_of(again)) < 21_000
+
+
+def test_tracebacks_are_made_where_they_are_bounded() -> None:
+    """What is stored or logged has its traceback from here; only commands print one as Python does."""
+    root = Path(__file__).parent.parent
+    users = {
+        str(path.relative_to(root))
+        for package in ("reliable_rx", "checkpoint", "hosting", "spark_bridge")
+        for path in (root / package).rglob("*.py")
+        if "format_exc" in path.read_text() or "format_tb" in path.read_text()
+    }
+    assert users == {"checkpoint/stored_errors.py", "hosting/cli/terminal.py"}
 
 
 def test_chains_that_are_odd() -> None:

@@ -337,3 +337,11 @@ def round_about() -> BaseException:
     error = ValueError()
     error.args = (error,)
     return error
+
+
+def doubled() -> BaseException:
+    """Return a group of one group twice, which is so too, and so on: Python shows every member of each."""
+    error: Exception = Holding()
+    for _ in range(40):
+        error = ExceptionGroup("again", [error, error])
+    return error
