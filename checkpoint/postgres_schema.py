@@ -17,7 +17,7 @@ from reliable_rx.errors import CheckpointRefused, StoreUnavailable
 if TYPE_CHECKING:
     import psycopg
 
-FORMAT = 1
+FORMAT = 2
 LOCKS = 0x52525831
 """The first half of the advisory locks of this library; the second is the id of a store."""
 PRESENCE = 0x52525850
@@ -51,7 +51,8 @@ _SCHEMA = (
         PRIMARY KEY (store, stream, subscriber))""",
     """CREATE TABLE offsets (
         store integer, number bigint, whole integer NOT NULL, blob bytea NOT NULL, PRIMARY KEY (store, number))""",
-    "CREATE TABLE registry (name text PRIMARY KEY, version bigint NOT NULL, document bytea NOT NULL)",
+    """CREATE TABLE registry (
+        name text PRIMARY KEY, version bigint NOT NULL, document bytea NOT NULL, written timestamptz NOT NULL)""",
     # Pickles of many small values hardly compress; trying takes longer than writing them.
     *(
         f"ALTER TABLE {each} ALTER COLUMN blob SET STORAGE EXTERNAL"

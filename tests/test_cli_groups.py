@@ -9,6 +9,7 @@ import sys
 import threading
 from collections.abc import Iterator, Mapping
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -89,13 +90,18 @@ class Member:
 
 
 @pytest.fixture
-def opened(terminal: Terminal, tmp_path: Path) -> Iterator[Opened]:
+def opened(terminal: Terminal, tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Opened]:
     """A group of two partitions at ``here``."""
+    timing = getattr(request, "param", TIMING)
     with closing(open_group(tmp_path / "here", "g")) as found:
-        Shared(found.registry, Coordinator("g", sticky, timing=TIMING)).shards_changed(
+        Shared(found.registry, Coordinator("g", sticky, timing=timing)).shards_changed(
             [Shard(partition=JFK), Shard(partition=LGA)]
         )
         yield found
+
+
+patiently = pytest.mark.parametrize("opened", [replace(TIMING, session_s=600.0)], indirect=True, ids=["patiently"])
+"""With members that count as alive, though they beat no more."""
 
 
 def joined(opened: Opened, name: str = "n", **profile: Any) -> Member:
@@ -146,6 +152,7 @@ def terminal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Cap
 # ---- status
 
 
+@patiently
 def test_status_tells_who_has_what(terminal: Terminal, opened: Opened) -> None:
     """Members, leases, positions and lag; the only group is found without its name."""
     joined(opened, room="north", capacity=2)
@@ -157,6 +164,7 @@ def test_status_tells_who_has_what(terminal: Terminal, opened: Opened) -> None:
     assert ["flights/LGA", "OPEN", "n-1", "1", "40", "0"] in [line[:6] for line in words]
 
 
+@patiently
 def test_status_for_machines(terminal: Terminal, opened: Opened) -> None:
     """JSON says the same; without an app the lag is not known, and that is said as null."""
     joined(opened)
@@ -168,6 +176,7 @@ def test_status_for_machines(terminal: Terminal, opened: Opened) -> None:
     assert [each["positions"][0]["lag"] for each in told["partitions"]] == [None, None]
 
 
+@patiently
 def test_status_can_be_watched(terminal: Terminal, opened: Opened) -> None:
     """What happens is seen; Ctrl-C ends it."""
     member = joined(opened)
@@ -179,6 +188,7 @@ def test_status_can_be_watched(terminal: Terminal, opened: Opened) -> None:
         assert process.wait(timeout=60) == 0
 
 
+@patiently
 def test_watching_ends_with_the_code_of_what_was_seen_last(
     terminal: Terminal, opened: Opened, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -37,12 +37,13 @@ def status(
 def now(found: Found, positions: Positions) -> GroupStatus:
     """Look at everything; at the positions only if they are not elsewhere."""
     group = found.document()
+    age_s = found.opened.registry.age_s()
     try:
         committed = found.offsets.fetch(found.name)
     except OffsetsMoved as error:
         complain(f"{error.message} with --new-offsets; shown without positions")
-        return status_of(group, {}, {})
-    return status_of(group, committed, bounds_at(positions))
+        return status_of(group, {}, {}, age_s=age_s)
+    return status_of(group, committed, bounds_at(positions), age_s=age_s)
 
 
 def show(group: GroupStatus, *, as_json: bool) -> None:
@@ -66,6 +67,9 @@ def lines(group: GroupStatus) -> Iterator[str]:
         f"group {group.group}: {plural(len(group.members), 'member')}, {plural(len(group.partitions), 'partition')}"
         f"{', gathering members' if group.gathering else ''}, generation {group.generation:,}"
     )
+    if group.silent_s is not None:
+        yield ""
+        yield f"no member was heard of for {span(group.silent_s)}, longer than a session: none lives, or none can write"
     if group.members:
         yield ""
         several = len({each.version for each in group.members}) > 1

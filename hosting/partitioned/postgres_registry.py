@@ -24,9 +24,11 @@ from reliable_rx.errors import ReliableRxError
 if TYPE_CHECKING:
     import psycopg
 
-_INSERT = "INSERT INTO registry VALUES (%(name)s, 1, %(document)s) ON CONFLICT DO NOTHING RETURNING name"
+_INSERT = (
+    "INSERT INTO registry VALUES (%(name)s, 1, %(document)s, clock_timestamp()) ON CONFLICT DO NOTHING RETURNING name"
+)
 _UPDATE = (
-    "UPDATE registry SET version = version + 1, document = %(document)s"
+    "UPDATE registry SET version = version + 1, document = %(document)s, written = clock_timestamp()"
     " WHERE name = %(name)s AND version = %(expected)s RETURNING name"
 )
 _FIRST_PAUSE_S, _PAUSE_S_MAX = 0.1, 5.0
@@ -69,6 +71,12 @@ class PostgresRegistry:
         with self._connections.use() as connection:
             done = connection.execute(sql.encode(), parameters | {"channel": self._channel})
             return len(done.fetchall()) == 1
+
+    def age_s(self) -> float | None:
+        with self._connections.use() as connection:
+            sql = "SELECT extract(epoch FROM clock_timestamp() - written) FROM registry WHERE name = %s"
+            found = connection.execute(sql, (self._name,)).fetchone()
+            return None if found is None else max(0.0, float(found[0]))
 
     def subscribe(self, wake: Callable[[], None]) -> Cancel:
         cancel = self._subscribers.add(wake)

@@ -8,6 +8,7 @@ limit (whoever was stopped while he held one does not know that it is over), a l
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable
 from typing import Protocol
 
@@ -25,6 +26,9 @@ class Registry(Protocol):
 
         With *notice*, everybody who subscribed is called, in every process. If it raises, it may have been done.
         """
+
+    def age_s(self) -> float | None:
+        """Return how long ago the newest version was written, None if there is none yet."""
 
     def subscribe(self, wake: Callable[[], None]) -> Cancel:
         """Have *wake* called after each swap with a notice; several in a row may make one call. It must not block."""
@@ -71,6 +75,7 @@ class MemoryRegistry:
         self._lock = threading.Lock()
         self._version = 0
         self._document: bytes | None = None
+        self._written = 0.0
         self._subscribers = Subscribers()
 
     def load(self) -> tuple[int, bytes | None]:
@@ -81,10 +86,14 @@ class MemoryRegistry:
         with self._lock:
             if self._version != expected_version:
                 return False
-            self._version, self._document = expected_version + 1, document
+            self._version, self._document, self._written = expected_version + 1, document, time.monotonic()
         if notice:
             self._subscribers.call()
         return True
+
+    def age_s(self) -> float | None:
+        with self._lock:
+            return time.monotonic() - self._written if self._version else None
 
     def subscribe(self, wake: Callable[[], None]) -> Cancel:
         return self._subscribers.add(wake)

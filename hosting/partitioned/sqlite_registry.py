@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import sqlite3
 import threading
+import time
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
@@ -20,14 +21,16 @@ from hosting.partitioned.registry import Cancel, Subscribers
 from reliable_rx.errors import CheckpointRefused, StoreUnavailable
 
 _APPLICATION_ID = 0x52525247  # "RRRG"
-_FORMAT = 1
+_FORMAT = 2
 _BUSY_TIMEOUT_S = 10.0
 _SCHEMA = """CREATE TABLE registry (
-    name TEXT PRIMARY KEY, version INTEGER NOT NULL, notices INTEGER NOT NULL, document BLOB NOT NULL
+    name TEXT PRIMARY KEY, version INTEGER NOT NULL, notices INTEGER NOT NULL, document BLOB NOT NULL,
+    written REAL NOT NULL
 ) WITHOUT ROWID"""
-_INSERT = "INSERT OR IGNORE INTO registry VALUES (?, 1, ?, ?)"
+_INSERT = "INSERT OR IGNORE INTO registry VALUES (?, 1, ?, ?, ?)"
 _UPDATE = (
-    "UPDATE registry SET version = version + 1, notices = notices + ?, document = ? WHERE name = ? AND version = ?"
+    "UPDATE registry SET version = version + 1, notices = notices + ?, document = ?, written = ?"
+    " WHERE name = ? AND version = ?"
 )
 
 
@@ -62,12 +65,20 @@ class SqliteRegistry:
     def swap(self, expected_version: int, document: bytes, *, notice: bool) -> bool:
         self._ownership.check()
         with self._lock, unavailable(self._where):
+            given = (int(notice), document, time.time())
             if expected_version == 0:
-                done = self._open().execute(_INSERT, (self._name, int(notice), document))
+                done = self._open().execute(_INSERT, (self._name, *given))
             else:
-                done = self._open().execute(_UPDATE, (int(notice), document, self._name, expected_version))
+                done = self._open().execute(_UPDATE, (*given, self._name, expected_version))
             self._ownership.check()
             return done.rowcount == 1
+
+    def age_s(self) -> float | None:
+        self._ownership.check_process()
+        with self._lock, unavailable(self._where):
+            sql = "SELECT written FROM registry WHERE name = ?"
+            rows = checked(self._open().execute(sql, (self._name,)), self._where)
+            return max(0.0, time.time() - rows[0][0]) if rows else None
 
     def subscribe(self, wake: Callable[[], None]) -> Cancel:
         cancel = self._subscribers.add(wake)

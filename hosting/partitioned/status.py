@@ -91,7 +91,9 @@ class PartitionStatus:
 class GroupStatus:
     """A group as of *generation* of its document; *loose* are positions that no lease covers any longer.
 
-    *former* is what failed beside partitions on nodes that have left, by their names, until they join again.
+    *former* is what failed beside partitions on nodes that have left, by their names, until they join again. *silent_s*
+    is how long nothing was written, if that is longer than a session and there are members: they are dead, or cannot
+    write. None: it is not.
     """
 
     group: str
@@ -101,20 +103,24 @@ class GroupStatus:
     partitions: tuple[PartitionStatus, ...]
     loose: tuple[PositionStatus, ...]
     former: dict[str, str]
+    silent_s: float | None = None
 
     @property
     def is_failing(self) -> bool:
-        """Whether a partition or a member fails; or a node did when it left, and nobody else is there."""
+        """Whether a partition or a member fails, or none is heard of; or a node did when it left, and none is there."""
         troubles = [each.trouble for each in self.members] or list(self.former.values())
-        return any(each.status == FAILING for each in self.partitions) or any(troubles)
+        is_silent = self.silent_s is not None
+        return is_silent or any(each.status == FAILING for each in self.partitions) or any(troubles)
 
     def to_plain(self) -> dict[str, Any]:
         """Return it as JSON takes it."""
         return asdict(self)
 
 
-def status_of(group: Group, committed: Mapping[Key, Committed], bounds: Bounds) -> GroupStatus:
-    """Say what is so.
+def status_of(
+    group: Group, committed: Mapping[Key, Committed], bounds: Bounds, *, age_s: float | None = None
+) -> GroupStatus:
+    """Say what is so; *age_s*: how long ago the group's document was written.
 
     >>> status_of(Group("flights"), {}, {}).members
     ()
@@ -134,7 +140,14 @@ def status_of(group: Group, committed: Mapping[Key, Committed], bounds: Bounds) 
         ),
         loose=tuple(loose),
         former=dict(group.former),
+        silent_s=_silent_s(group, age_s),
     )
+
+
+def _silent_s(group: Group, age_s: float | None) -> float | None:
+    """Return how long nobody was heard of, if a member that lives had been: each writes several times a session."""
+    is_wanted = any(not seat.leaving for seat in group.members.values())
+    return age_s if is_wanted and age_s is not None and age_s > group.timing.session_s else None
 
 
 def _member(group: Group, name: MemberId, seat: Seat) -> MemberStatus:

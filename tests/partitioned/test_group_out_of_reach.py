@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 from conditions import until
-from node_world import Logs, World, sums
+from node_world import GROUP, QUICK, Logs, World, row, sums
 
+from hosting.cli import status as status_command
 from hosting.cli.node import last_words
 from hosting.incidents import Incident
 from hosting.partitioned.node import Node
@@ -97,6 +99,27 @@ def test_a_group_that_stays_out_of_reach_is_an_error(
         disk.full = False
         until(lambda: trouble(node) is None, "its end")
         assert not node._own_trouble()
+
+
+def test_status_tells_of_a_group_that_nobody_can_write_to(
+    disk: Disk, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """What is read is of before: `status` says for how long, with exit code 3, until it is written to again."""
+
+    def status() -> tuple[int, str]:
+        code = status_command.status(str(tmp_path), GROUP, new_offsets=None, app=None, as_json=False, watch=False)
+        return code, capsys.readouterr().out
+
+    world = World(tmp_path, sums(Logs("a")))
+    with world.node(timing=replace(QUICK, session_s=0.6)) as node:
+        until(lambda: node.agents and row(tmp_path, "a").lease == "open")
+        assert until(lambda: status()[0] == 0)
+        disk.full = True
+        until(lambda: status()[0] == 3, "the exit code")
+        assert "no member was heard of for" in status()[1]
+        disk.full = False
+        until(lambda: status()[0] == 0, "the end of it")
+    assert status()[0] == 0, "a node that has left in order is not missed"
 
 
 def test_who_could_not_hand_over_does_not_say_so(

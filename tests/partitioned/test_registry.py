@@ -9,11 +9,13 @@ import sqlite3
 import subprocess
 import sys
 import threading
+import time
 import uuid
 from pathlib import Path
 
 import psycopg
 import pytest
+from conditions import until
 from postgres_server import PostgresServer
 from registry_process import SHARDS
 
@@ -54,6 +56,18 @@ def test_the_newest_version_alone_can_be_replaced(pair: tuple[Registry, Registry
     assert other.swap(1, b"c", notice=True)
     assert not one.swap(1, b"d", notice=True)
     assert one.load() == (2, b"c")
+
+
+def test_it_is_known_when_it_was_written(pair: tuple[Registry, Registry]) -> None:
+    """Each swap that counts begins the age anew, and no reading does."""
+    one, other = pair
+    assert one.age_s() is None
+    assert one.swap(0, b"a", notice=False)
+    first = until(lambda: (age := other.age_s() or 0.0) > 0.05 and age)
+    assert not other.swap(0, b"b", notice=False) and (one.age_s() or 0.0) >= first
+    waited = time.monotonic()
+    assert other.swap(1, b"c", notice=False)
+    assert (one.age_s() or 0.0) <= time.monotonic() - waited + first / 2
 
 
 def test_every_swap_of_many_threads_counts(pair: tuple[Registry, Registry]) -> None:

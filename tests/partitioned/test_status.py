@@ -11,7 +11,7 @@ from checkpoint.offsets import Committed
 from hosting.partitioned.assign import sticky
 from hosting.partitioned.beats import Beat, Profile
 from hosting.partitioned.coordinator import Coordinator
-from hosting.partitioned.group import read_group
+from hosting.partitioned.group import Group, Seat, read_group
 from hosting.partitioned.registry import MemoryRegistry
 from hosting.partitioned.shared import Shared
 from hosting.partitioned.status import GroupStatus, status_of
@@ -121,6 +121,18 @@ def test_members_that_leave() -> None:
     assert world.why(A) == "kept for one, which has left, until its session ends"
     (member,) = world.status().members
     assert (member.id, member.instance, member.tag, member.leaving, member.holds) == ("one-1", "one", "n", True, 0)
+
+
+def test_a_group_of_which_nothing_is_heard() -> None:
+    """Nothing was written for longer than a session: that is told if a member should have, and not of one that left."""
+    seat = Seat("t", Profile(instance="a"))
+    group = Group("g", members={MemberId("a-1"): seat})
+    session_s = group.timing.session_s
+    for age_s, silent_s in [(None, None), (session_s / 2, None), (session_s * 2, session_s * 2)]:
+        status = status_of(group, {}, {}, age_s=age_s)
+        assert status.silent_s == silent_s and status.is_failing == (silent_s is not None)
+    seat.leaving = True
+    assert not status_of(group, {}, {}, age_s=session_s * 2).is_failing
 
 
 def test_what_is_no_longer_listed() -> None:
