@@ -1,6 +1,6 @@
-"""What queries emit by mistake, seen when it is to be stored: a list that goes on changing, a coroutine nobody awaits.
+"""What queries emit by mistake, seen when it is to be stored: a list that goes on changing, a coroutine, a group.
 
-Both are legal Python and raise nothing. A value that is changed after it was emitted is another one for every reader,
+All are legal Python and raise nothing. A value that is changed after it was emitted is another one for every reader,
 and a replay would give other outputs than the first run. Only the first few of a checkpoint are looked at: who makes
 this mistake makes it from the first event on. A run that ends before the next checkpoint looks at its end. Rejected: a
 look at each value (it is the hottest path there is), and failing the query (what it has emitted up to here is durable).
@@ -18,6 +18,7 @@ from reactivex import Observable
 
 from hosting.incidents import Incidents
 from hosting.turn import Output
+from reliable_rx.query import Inner, Query
 
 if TYPE_CHECKING:
     from hosting.streams import Streams
@@ -26,6 +27,7 @@ LOOKED_AT = 32
 STREAMS_MAX = 1000
 """How many streams are looked at when a run ends."""
 CHANGEABLE = (list, dict, set, bytearray, deque)
+CONTAINERS = (tuple, list, dict)
 ONCE_ONLY = (Awaitable, Iterator, AsyncIterator)
 KIND = "emitted"
 
@@ -75,13 +77,31 @@ def fault_of(values: Sequence[Any]) -> str | None:
             "it emits the same object again and changes it in between, so that whoever has an earlier value sees it "
             "change: let the function return a new one, such as acc + [x] or {**acc, key: value}"
         )
-    odd = next((each for each in values if isinstance(each, ONCE_ONLY)), None)
-    if odd is not None:
-        how = "use map_async(...) for what is to be awaited" if isinstance(odd, Awaitable) else "emit a list"
-        if isinstance(odd, Observable):
-            return (
-                f"it emits a {type(odd).__name__}, a sequence that nobody subscribes to: write flat_map for map, or "
-                f"give merge, concat and the like their sequences one by one, as in merge(a, b)"
-            )
-        return f"it emits a {type(odd).__name__}, which can be used only once and not be stored: {how}"
+    for value in values:
+        if isinstance(value, ONCE_ONLY):
+            return unusable(value, "")
+        odd = next((each for each in inside(value) if isinstance(each, ONCE_ONLY)), None)
+        if odd is not None:
+            return unusable(odd, f" inside a {type(value).__name__}")
     return None
+
+
+def inside(value: Any) -> Iterator[Any]:
+    """Yield the first members of a container, by its own type's way: a class of the user's may do anything there."""
+    kind = next((each for each in CONTAINERS if isinstance(value, each)), None)
+    members = dict.values(value) if isinstance(value, dict) else kind.__iter__(value) if kind is not None else ()
+    yield from islice(members, LOOKED_AT)
+
+
+def unusable(odd: Any, where: str) -> str:
+    """Say what is wrong with a value that nobody subscribes to, or that can be used only once."""
+    if isinstance(odd, Observable):
+        kind = (
+            "group or window" if isinstance(odd, Inner) else "query" if isinstance(odd, Query) else type(odd).__name__
+        )
+        return (
+            f"it emits a {kind}{where}, a sequence that nobody subscribes to: write flat_map for map, or "
+            f"give merge, concat and the like their sequences one by one, as in merge(a, b)"
+        )
+    how = "use map_async(...) for what is to be awaited" if isinstance(odd, Awaitable) else "emit a list"
+    return f"it emits a {type(odd).__name__}{where}, which can be used only once and not be stored: {how}"

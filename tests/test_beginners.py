@@ -305,12 +305,18 @@ EMITTED = {
     "n.pipe(ops.scan(lambda acc, x: acc.append(x) or acc, []))": "changes it let the function return a new one",
     "n.pipe(ops.map(Later))": "Later map_async",
     "n.pipe(ops.map(lambda x: (y for y in [x])))": "generator list",
+    "n.pipe(ops.map(lambda x: rx.of(x)))": "query flat_map for map",
+    "n.pipe(ops.group_by(lambda x: x), ops.map(lambda g: g))": "group or window flat_map for map",
+    "n.pipe(ops.group_by(lambda x: x), ops.map(lambda g: (g.key, g)))": "window inside a tuple flat_map for map",
+    "n.pipe(ops.group_by(lambda x: x), ops.scan(lambda all, g: [*all, g], []))": "window inside a list flat_map",
+    "n.pipe(ops.window_with_count(2), ops.map(lambda w: {'w': w.sum()}))": "query inside a dict flat_map for map",
+    "n.pipe(ops.map(lambda x: [Later(x)]))": "Later inside a list map_async",
 }
 
 
 @pytest.mark.parametrize("query", EMITTED)
 def test_what_is_emitted_by_mistake_is_seen(query: str, caplog: pytest.LogCaptureFixture) -> None:
-    """A list that goes on changing and a coroutine that nobody awaits are reported at the first checkpoint."""
+    """What changes, and what nobody awaits or subscribes to, also within a container, is told at a checkpoint."""
     space: dict[str, Any] = {}
     exec(PROLOGUE, space)
     exec(f"create({query})\nevaluator.run()\nevaluator.checkpoint()", space)
@@ -322,8 +328,9 @@ def test_what_is_emitted_by_mistake_is_seen(query: str, caplog: pytest.LogCaptur
 
 
 def test_a_new_list_each_time_is_no_mistake() -> None:
-    """Equal lists, and one and the same tuple again and again, are emitted without a word."""
-    for query in ("n.pipe(ops.map(lambda x: []))", "n.pipe(ops.map(lambda x: ()))"):
+    """Equal lists, one and the same tuple again and again, and containers of plain data are emitted without a word."""
+    plain = "n.pipe(ops.map(lambda x: {'a': [x, (x,)], 'b': {x}, 'c': None}))"
+    for query in ("n.pipe(ops.map(lambda x: []))", "n.pipe(ops.map(lambda x: ()))", plain):
         space: dict[str, Any] = {}
         exec(PROLOGUE, space)
         exec(f"create({query})\nevaluator.run()\nevaluator.checkpoint()", space)
