@@ -28,13 +28,13 @@ BESIDE = frozenset(("PUSH_NULL", "PRECALL", "KW_NAMES", "LOAD_CONST", "CACHE", "
 """Byte codes of a call that say nothing of what is called."""
 
 
-def find_mistake(select: Callable[[Any], Any], symbol: Any) -> tuple[Any, Exception | None]:
-    """Call *select* with *symbol*; return what it returns, and the error that it would also end in with a group.
+def find_mistake(select: Callable[[Any], Any], outer: Any) -> tuple[Any, Exception | None]:
+    """Call *select* with a symbol; return what it returns, and the error that it would also end in with a group.
 
     What else it raises is raised.
     """
     try:
-        inner = select(symbol)
+        inner = select(outer)
     except RAISED as raised:
         if is_ours(raised):
             return None, raised

@@ -165,6 +165,8 @@ class Stage(Operator):
     """The same for one input only."""
     reads_own: ClassVar[bool] = False
     """Subscribes itself to sequences made from the inner ones that it owns (the duration of a group)."""
+    indexes: ClassVar[bool] = False
+    """Selects for pairs of an element and its index, counted from 0."""
     locks: ClassVar[bool] = True
     """Un-hosted: whether threads that push into it at once are put in order; RxPY does so in some operators only."""
     resubscribes: ClassVar[bool] = False

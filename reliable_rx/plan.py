@@ -259,15 +259,16 @@ class Plan:
 
     def _template(self, node: PlanNode, query: Node) -> Plan | None:
         """Call the selector once with a symbol; None if what it returns depends on the value."""
-        symbol = Symbol()
+        symbol, op = Symbol(), query.op
         try:
-            inner, mistake = find_mistake(query.op.inner, symbol)  # type: ignore[attr-defined]
+            inner, mistake = find_mistake(op.inner, (symbol, 0) if op.indexes else symbol)  # type: ignore[attr-defined]
         except BaseException as raised:  # what it raises for a symbol counts for nothing: it is called again per value
             let_through(raised)
             return None
         if mistake is not None and is_known(query) and not symbol.asked and not self.was_asked():
             node.mistake = mistake
-        if not isinstance(inner, Query) or not only_reads(inner.node, symbol):
+        is_one = isinstance(inner, Query) and not op.indexes  # type: ignore[attr-defined]
+        if not is_one or not only_reads(inner.node, symbol):
             return None
         check_size(inner.node)
         return Plan(

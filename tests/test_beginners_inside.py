@@ -40,6 +40,8 @@ PLACES: dict[str, Callable[[Selector], Any]] = {
     "window_with_time": lambda made: n.pipe(ops.window_with_time(2), ops.concat_map(made)),
     "window": lambda made: n.pipe(ops.window(rx.source("m")), ops.switch_map(made)),
     "tumbling_window": lambda made: n.pipe(ops.tumbling_window(60), ops.flat_map_latest(made)),
+    "flat_map_indexed": lambda made: n.group_by(odd).flat_map_indexed(lambda g, i: made(g)),
+    "switch_map_indexed": lambda made: n.window_with_count(2).pipe(ops.switch_map_indexed(lambda w, i: made(w))),
     "the duration of a group": lambda made: n.pipe(ops.group_by_until(odd, None, made), ops.merge_all()),
     "publish": lambda made: n.pipe(ops.publish(made)),
     "replay": lambda made: n.pipe(ops.replay(2, mapper=made)),
@@ -91,6 +93,8 @@ def evaluator() -> Iterator[QueryEvaluator]:
 def test_a_mistake_is_told_when_the_query_is_created(mistake: int, place: str, evaluator: QueryEvaluator) -> None:
     """Each mistake raises where the query is created, wherever it is written, in one sentence with the same words."""
     made, words = MISTAKES[mistake]
+    if place.endswith("indexed") and words.startswith("/"):
+        pytest.skip("its query is another one for each index, and looked into when there is one")
     with pytest.raises(Exception) as raised:
         evaluator.create("q", PLACES[place](made))
     message = str(raised.value)
@@ -115,7 +119,8 @@ def test_the_line_with_the_mistake_is_in_the_traceback(evaluator: QueryEvaluator
     assert "helper" in [each.name for each in traceback.extract_tb(at.__traceback__)]
 
 
-EMITTING = [place for place in PLACES if place not in ("the duration of a group", "group beside a group")]
+NOT_EMITTING = ("the duration of a group", "group beside a group", "flat_map_indexed", "switch_map_indexed")
+EMITTING = [place for place in PLACES if place not in NOT_EMITTING]
 
 
 @pytest.mark.parametrize("place", EMITTING)
@@ -184,7 +189,7 @@ def iter_of(group: Any) -> Any:
 
 
 @pytest.mark.parametrize("legal", range(len(LEGAL)))
-@pytest.mark.parametrize("place", ["group_by", "group in a group", "group_by with a time to live"])
+@pytest.mark.parametrize("place", ["group_by", "group in a group", "flat_map_indexed"])
 def test_what_may_work_is_not_refused(
     legal: int, place: str, evaluator: QueryEvaluator, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -138,6 +138,7 @@ class FlatMap(Reads, name="flat_map"):
 
 @frozen
 class FlatMapIndexed(Reads, name="flat_map_indexed"):
+    indexes = True
     mapper_indexed: Callable[[Any, int], Any]
 
     def inner(self, outer: Any) -> Any:

@@ -86,6 +86,7 @@ class SwitchMap(Switches, name="switch_map"):
 
 @frozen
 class SwitchMapIndexed(Switches, name="switch_map_indexed"):
+    indexes = True
     project: Callable[[Any, int], Any]
 
     def inner(self, outer: Any) -> Any:
