@@ -75,7 +75,8 @@ def sentence(
     if isinstance(standing.error, NondeterminismDetected):
         return f"{where}: {why}; mend its function, and this query runs again as an edited one"
     if untold:
-        edited = "whether it was edited cannot be told, since another Python (or release) has stored its code"
+        known = "" if failure is None or not failure.text else "the text of its functions is what it was, and "
+        edited = f"{known}whether it was edited cannot be told, since another Python (or release) has stored its code"
         return f"{where}: {why}; {edited}: once its function is mended, or the world, {again}"
     mend = "mend its function (an edited query runs again) or give it a policy; if the world was wrong"
     return f"{where}: {why}; {'its declaration is unchanged: ' if unchanged else ''}{mend}, {again}"

@@ -163,6 +163,7 @@ class Checkpointer:
         for stream in streams.values():
             stream.trim()
         retired, expired = evaluator.streams.retired.begin(evaluator.engine)
+        evaluator.reporter.tell_queries()  # what is known of their failures is stored with them
         with evaluator.inside:
             snapshot = Snapshot(evaluator.engine, full=full)
         if full:

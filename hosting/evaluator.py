@@ -232,9 +232,9 @@ class QueryEvaluator(Looking):
 
     def _create(self, turn: Create) -> None:
         there = self.engine.standing.get(turn.name)
-        if there is None or not is_same(self.engine, there, turn):
+        if there is None or not is_same(self.engine, there, turn) or interpreters.is_mended(there, turn):
             self._take(turn)
-            interpreters.resolve(self, turn.name)
+            interpreters.created(self, turn)
         elif there.error is not None:
             self.reporter.told_unchanged(turn.name)
 

@@ -68,12 +68,14 @@ class FailedAt(NamedTuple):
 class Failure(NamedTuple):
     """What is stored with a failed query besides its error: the traceback where that was raised, and nowhere else.
 
-    *origin* names the query or source whose error it is, if another one had it first.
+    *origin* names the query or source whose error it is, if another one had it first. *text* is what is known of the
+    text of its code (`hosting.code_text`), None as long as nobody has looked.
     """
 
     at: FailedAt
     trace: str
     origin: str = ""
+    text: tuple[Any, ...] | None = None
 
 
 class Origins:
@@ -114,7 +116,10 @@ def stored_mishaps(standing: Standing) -> tuple[Any, ...]:
 
 def read_failure(stored: Any) -> Failure | None:
     """Read back what `hosting.snapshot` has stored of a failure."""
-    return None if stored is None else Failure(FailedAt(*stored[0]), *stored[1:])
+    if stored is None:
+        return None
+    found = Failure(FailedAt(*stored[0]), *stored[1:])
+    return found._replace(text=found.text or ())  # what runs under its name by now may be other code
 
 
 def _place(engine: QueryEngine, standing: Standing, error: Exception) -> tuple[str, str, int, int] | str:

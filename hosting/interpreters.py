@@ -13,12 +13,17 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from checkpoint.code import OtherCode, makers
+from hosting.code_text import text_of, was_mended
 from hosting.standing import COMPLETED, FAILED, RUNNING
 from reliable_rx.arguments import plural
 from reliable_rx.errors import CheckpointRefused
 
 if TYPE_CHECKING:
+    from hosting.engine import QueryEngine
     from hosting.evaluator import QueryEvaluator
+    from hosting.failure import Failure
+    from hosting.standing import Standing
+    from hosting.turn import Create
 
 LOG = logging.getLogger("reliable_rx")
 SUSPENDED = "suspended"
@@ -134,6 +139,33 @@ def wake(evaluator: QueryEvaluator) -> None:
         evaluator.warnings.append(
             f"no longer suspended: {shown(woken)}; they go on from their state, and have missed what came meanwhile"
         )
+
+
+def with_text(engine: QueryEngine, standing: Standing) -> Failure | None:
+    """Have what is known of the text of a query that has just failed stored with its failure, and return that."""
+    failure = standing.failure
+    if failure is not None and failure.text is None:
+        text = None if failure.origin else text_of(standing.plan.query)
+        standing.failure = failure = failure._replace(text=tuple(text or ()))
+        engine.touch(standing)
+    return failure
+
+
+def is_mended(there: Standing, turn: Create) -> bool:
+    """Whether *turn* creates another query than one that has failed under another Python, as its text tells."""
+    failure = there.failure
+    return there.status == FAILED and failure is not None and was_mended(failure.text, turn.code.query)
+
+
+def created(evaluator: QueryEvaluator, turn: Create) -> None:
+    """Run a query again that had failed before it was suspended and is mended; close its incident."""
+    there = evaluator.engine.standing.get(turn.name)
+    if there is not None and is_mended(there, turn):
+        evaluator._take(turn)
+        there = evaluator.engine.standing.get(turn.name)
+    if there is not None and there.status == RUNNING:
+        evaluator.engine.suspended.untold.discard(turn.name)
+    resolve(evaluator, turn.name)
 
 
 def resolve(evaluator: QueryEvaluator, name: str) -> None:

@@ -19,6 +19,7 @@ from hosting.causes import readers_of, sentence, upstream_of
 from hosting.emitted import STREAMS_MAX, EarlyLooks, look
 from hosting.failure_summary import INCIDENTS_MAX, in_checkpoint, of_incidents, of_queries, own, shortened
 from hosting.held_back import HeldBackWatch
+from hosting.interpreters import with_text
 from hosting.loop_reports import LASTING_S, LoopReports
 from hosting.standing import FAILED, Standing
 from hosting.status_file import StatusFile
@@ -247,7 +248,8 @@ class Reporter:
             self._tell_dropped(name, standing)
 
     def _told_failed(self, standing: Standing, *, when: str = "") -> None:
-        engine, failure, error = self.evaluator.engine, standing.failure, standing.error
+        engine, error = self.evaluator.engine, standing.error
+        failure = with_text(engine, standing)
         upstream = upstream_of(engine, standing)
         trace = "" if failure is None or upstream is not None else failure.trace
         self._failed[standing.name] = {

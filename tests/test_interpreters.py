@@ -251,3 +251,98 @@ def test_a_repair_passes_over_what_another_interpreter_did(app: App, capsys: pyt
     assert "cannot be taken again" in capsys.readouterr().out
     said = app.run(HERE, 15)
     assert said["status"]["scan"] == "running"
+
+
+FAILING = Path(__file__).parent / "mended_process.py"
+MENDED = {
+    "its own function": ("if x != 100", "if x != 5"),
+    "a helper": ("return n - BELOW", "return n + BELOW"),
+    "a method of a class": ("return n / self.number", "return n / (self.number or 1)"),
+    "an operator": ('n.map(lambda x: f"', 'n.filter(lambda x: x != 5).map(lambda x: f"'),
+}
+"""Edits by which the query no longer fails at the events that follow."""
+LEFT = {
+    "nothing": ("", ""),
+    "layout and comments": ("    return n - BELOW", "    # as it is\n    return (n\n            - BELOW)"),
+    "annotations": ("def less(n: int) -> int", "def less(n: Any) -> object"),
+    "another query": ("x + 7", "x + 8"),
+    "a place": ("BELOW = 5", "# a line more\nBELOW = 5"),
+}
+"""What is no edit of the query's functions."""
+
+
+def changed(app: App, before: str, after: str, *arguments: str, version: str) -> dict[str, Any]:
+    """Run the app of `mended_process.py` with a change, and return what it says."""
+    text, path = FAILING.read_text(), app.store.with_name("mended.py")
+    assert before in text
+    path.write_text(text.replace(before, after, 1))
+    ran = app.python(version, str(path), str(app.store), *arguments)
+    assert ran.returncode == (0 if arguments[1] == "stop" else 9), ran.stderr
+    said: dict[str, Any] = json.loads(ran.stdout)
+    return said
+
+
+@pytest.mark.parametrize("change", [*(at_each_commit(each) for each in list(MENDED)[1:]), next(iter(MENDED))])
+@pytest.mark.parametrize("between", ["stop", at_each_commit("kill"), at_each_commit("undeclared")])
+def test_a_query_that_failed_is_mended_in_the_step_to_another_python(app: App, change: str, between: str) -> None:
+    """It runs again as behind an edit, with the next events and ids, and what had failed with it; others stand.
+
+    So it does if the process is killed at once, and its failure was taken again behind a kill; and if it was suspended
+    for a while.
+    """
+    for version in others():
+        end = "kill" if between == "kill" else "stop"
+        changed(app, "", "", "8", end, version=HERE)
+        failed = changed(app, "", "", "8", "stop", version=HERE)
+        assert failed["bad"][:2] == ["failed", 6]
+        if between == "undeclared":
+            without = changed(app, "queries().items():", "[*queries().items()][2:]:", "8", "stop", version=version)
+            assert without.keys() == {"taken", "incidents"}
+        said = changed(app, *MENDED[change], "12", end, version=version)
+        assert said["bad"][:2] == ["running", 10], said
+        assert "begins afresh" in said["bad"][2] and said["reads"][0] == "running"
+        assert said["taken"][:2] == failed["taken"][:2]
+        assert not any(each.startswith("query") for each in said["incidents"])
+        assert changed(app, *MENDED[change], "13", "stop", version=version)["bad"][:2] == ["running", 11]
+        shutil.rmtree(app.store)
+
+
+@pytest.mark.parametrize("change", [*(at_each_commit(each) for each in list(LEFT)[1:]), next(iter(LEFT))])
+def test_a_query_that_was_not_mended_stays_failed_under_another_python(app: App, change: str) -> None:
+    """Neither the failed nor the completed ones run again, and what is said names the way."""
+    for version in others():
+        failed = changed(app, "", "", "8", "stop", version=HERE)
+        for _ in range(2):
+            said = changed(app, *LEFT[change], "12", "stop", version=version)
+            assert [said[each][:2] for each in ("bad", "taken")] == [failed[each][:2] for each in ("bad", "taken")]
+            (told,) = [each for each in said["incidents"] if each.startswith("query 'bad'")]
+            assert f"`reliable-rx restart {app.store} bad`" in told
+        shutil.rmtree(app.store)
+
+
+TREES = """
+import json, sys
+from hosting.code_text import INLINED, _described, _nodes_in
+from reliable_rx.code_digest import joined
+found = {}
+for path in sys.argv[1:]:
+    for (name, _), nodes in _nodes_in(open(path).read(), path).items():
+        trees = {None if each is None else joined(_described(each)) for each in nodes}
+        if not name.endswith(">") or name.endswith("<lambda>"):
+            found.setdefault(f"{path} {INLINED.sub('', name)}", set()).update(trees)
+print(json.dumps({name: sorted(trees) for name, trees in found.items() if None not in trees}))
+"""
+
+
+@left_to_commits
+def test_every_python_writes_the_text_of_a_function_alike(app: App) -> None:
+    """The functions of the tests and of the library itself: what each tells of them is the same."""
+    files = [
+        str(each) for folder in ("tests", "hosting", "reliable_rx") for each in sorted((ROOT / folder).glob("*.py"))
+    ]
+    trees = [json.loads(app.python(each, "-c", TREES, *files).stdout) for each in (HERE, *others())]
+    for there in trees[1:]:
+        assert len(there) > 0.98 * len(trees[0])
+        assert {name: trees[0][name] for name in there if name in trees[0]} == {
+            name: there[name] for name in there if name in trees[0]
+        }
