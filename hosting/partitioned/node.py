@@ -35,6 +35,7 @@ from hosting.partitioned.places import PartitionStores, Place
 from hosting.partitioned.readers import FarReader, Readers
 from hosting.partitioned.registry import Registry
 from hosting.partitioned.room import Room
+from hosting.partitioned.round_watch import RoundWatch
 from hosting.partitioned.sections import Section, sections_of
 from hosting.partitioned.shared import Shared
 from hosting.partitioned.timing import Timing
@@ -155,13 +156,16 @@ class Node:
         if not self._once.acquire(blocking=False):
             raise RuntimeError(f"this node of group {self.group!r} has been started before; make another Node")
         cancel = self._registry.subscribe(self._noticed)
+        watch = RoundWatch(self.incidents)
         try:
             while not self._over() and self._waker.wait():
-                self._round()
-                if until_ended and self._leave_until is None and self._all_ended():
-                    self.stop()
+                with watch.round():
+                    self._round()
+                    if until_ended and self._leave_until is None and self._all_ended():
+                        self.stop()
         finally:
             cancel()
+            watch.close()
             self._shut_down()
 
     def stop(self) -> None:
@@ -188,6 +192,7 @@ class Node:
         for agent in self.agents.values():
             agent.abandon()
         self._crew.close()
+        self._lister.close()
         self._writers.shutdown()
         self.incidents.tell_owed(at_end=True)
 
@@ -206,7 +211,7 @@ class Node:
         now, spent_s = time.monotonic(), time.thread_time()
         try:
             self._list_shards(now)
-            has_written = self._beat(now)
+            has_written = self._beat(time.monotonic())
             self._look(now)
             if has_written:
                 self.trouble = None

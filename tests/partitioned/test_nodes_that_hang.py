@@ -1,0 +1,128 @@
+"""What does not return: a source that is asked for its partitions, and the server that a group shares."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+from conditions import until
+from node_world import Logs, World
+
+from hosting import App
+from hosting.partitioned.node import Node
+from hosting.partitioned.sqlite_registry import SqliteRegistry
+from reliable_rx.reliable import Listing
+
+
+class Gate:
+    """Holds whoever passes while it is shut."""
+
+    def __init__(self) -> None:
+        self.held = 0
+        self._is_open = threading.Event()
+        self.open()
+
+    def shut(self) -> None:
+        self._is_open.clear()
+
+    def open(self) -> None:
+        self._is_open.set()
+
+    def __call__(self) -> None:
+        if not self._is_open.is_set():
+            self.held += 1
+            self._is_open.wait()
+            self.held -= 1
+
+
+@pytest.fixture
+def gate(monkeypatch: pytest.MonkeyPatch) -> Iterator[Gate]:
+    monkeypatch.setattr("hosting.hang_watch.HANG_S", 0.2)
+    monkeypatch.setattr("hosting.partitioned.listing.UNANSWERED_S", 0.2)
+    monkeypatch.setattr("hosting.partitioned.node.LIST_AGAIN_S", 0.05)
+    gate = Gate()
+    yield gate
+    gate.open()
+    until(lambda: not gate.held)
+
+
+class SlowLogs(Logs):
+    """Logs of which the list does not come while the gate is shut."""
+
+    def __init__(self, names: Sequence[str], gate: Gate) -> None:
+        super().__init__(names)
+        self.gate = gate
+
+    def listing(self) -> Sequence[Listing]:
+        self.gate()
+        return super().listing()
+
+
+def both(fine: Logs, slow: Logs) -> Any:
+    def declare(app: App, world: World) -> None:
+        for name, logs in (("fine", fine), ("slow", slow)):
+            app.query(f"q_{name}", app.source(name, logs))
+            app.sink(f"q_{name}", world.sink(f"q_{name}", world.name))
+
+    return declare
+
+
+def kinds(node: Node) -> dict[str, str]:
+    return {each.kind: each.subject for each in node.incidents.open()}
+
+
+@pytest.mark.parametrize("when", ["from the start", "later"])
+def test_a_listing_that_does_not_return_stops_nothing_else(when: str, gate: Gate, tmp_path: Path) -> None:
+    """The node beats on, the other sources are read, also what they list anew; it is seen which one it is, until it
+    answers."""
+    fine, slow = Logs("a"), SlowLogs("s", gate)
+    if when == "from the start":
+        gate.shut()
+    world = World(tmp_path, both(fine, slow))
+    with world.node(period_s=0.1) as node:
+        if when == "later":
+            until(lambda: len(node.agents) == 2)
+            gate.shut()
+        until(lambda: kinds(node).get("source") == "slow", "the incident")
+        fine.list_also("b")
+        fine.add("b", 1)
+        until(lambda: world.came.get(("q_fine", "b")) == [(0, 1)], "what the other source has")
+        beats = node._membership._answered
+        until(lambda: node._membership._answered > beats + 2, "beats")
+        assert "stall" not in kinds(node)
+        if when == "later":
+            slow.add("s", 1)
+            until(lambda: world.came.get(("q_slow", "s")) == [(0, 1)], "what was listed before")
+        gate.open()
+        slow.add("s", 2)
+        until(lambda: (world.came.get(("q_slow", "s")) or [(0, 0)])[-1][1] == 2, "what it has itself")
+        until(lambda: not kinds(node), "the end of it")
+
+
+def test_a_node_whose_group_does_not_answer_says_so(
+    gate: Gate, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """It cannot beat, and raises nothing: it is told with where it waits, until it goes on."""
+    swap = SqliteRegistry.swap
+
+    def swapped(registry: SqliteRegistry, *given: Any, **named: Any) -> bool:
+        gate()
+        return swap(registry, *given, **named)
+
+    monkeypatch.setattr(SqliteRegistry, "swap", swapped)
+    fine = Logs("a")
+    world = World(tmp_path, both(fine, Logs("s")))
+    with world.node() as node:
+        until(lambda: len(node.agents) == 2)
+        gate.shut()
+        found = until(lambda: next((each for each in node.incidents.open() if each.kind == "stall"), None))
+        assert found.subject == "node" and "does not answer" in found.message and "swapped" in found.trace
+        assert any(each.levelno == logging.WARNING and "stall 'node'" in each.message for each in caplog.records)
+        gate.open()
+        until(lambda: not kinds(node), "the end of it")
+        fine.add("a", 1)
+        until(lambda: world.came.get(("q_fine", "a")) == [(0, 1)])
