@@ -123,6 +123,7 @@ class Node:
         self._unsaid, self._catalogs = False, 0
         self._list_at = self._look_at = self._lost_at = 0.0
         self._leave_until: float | None = None
+        self._until_ended = False
         self._once = threading.Lock()
 
     @property
@@ -155,14 +156,13 @@ class Node:
         """
         if not self._once.acquire(blocking=False):
             raise RuntimeError(f"this node of group {self.group!r} has been started before; make another Node")
+        self._until_ended = until_ended
         cancel = self._registry.subscribe(self._noticed)
         watch = RoundWatch(self.incidents)
         try:
             while not self._over() and self._waker.wait():
                 with watch.round():
                     self._round()
-                    if until_ended and self._leave_until is None and self._all_ended():
-                        self.stop()
         finally:
             cancel()
             watch.close()
@@ -213,6 +213,8 @@ class Node:
             self._list_shards(now)
             has_written = self._beat(time.monotonic())
             self._look(now)
+            if self._until_ended and self._leave_until is None and self._all_ended():
+                self.stop()
             if has_written:
                 self.trouble = None
                 self.incidents.resolve("group", self.group)
