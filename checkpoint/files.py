@@ -106,14 +106,21 @@ def _is_encodable(path: Path) -> bool:
     return True
 
 
-def make_directory(directory: Path) -> None:
-    """Create *directory* and its missing parents, durably. *Raises* `CheckpointRefused` where there is a file."""
+def folder_path(directory: str | Path) -> Path:
+    """Return *directory*, as it was given, as a path. *Raises* `CheckpointRefused` for what can name no folder."""
+    directory = Path(directory)
     if is_address(directory):
         what = f"{directory} is the address of a database, and this store is a folder: give PostgresStore the address"
         raise CheckpointRefused(what, what=what, where=str(directory))
     if "\0" in str(directory) or not _is_encodable(directory):
         what = f"{str(directory)!a} cannot name a folder: give a name without control characters and surrogates"
         raise CheckpointRefused(what, what=what, where=ascii(str(directory)))
+    return directory
+
+
+def make_directory(directory: Path) -> None:
+    """Create *directory* and its missing parents, durably. *Raises* `CheckpointRefused` where there is a file."""
+    folder_path(directory)
     for path in (directory, *directory.parents):
         if path.exists() and not path.is_dir():
             what = f"{path} is a file, and a store is a folder: give a folder"

@@ -20,7 +20,7 @@ from pathlib import Path
 
 from checkpoint.envelope import KEY_BYTES_MAX, KEY_BYTES_MIN, KeyRing
 from checkpoint.failures import unavailable
-from checkpoint.files import DirectoryLock, RealDisk, make_directory, read_or_create
+from checkpoint.files import DirectoryLock, RealDisk, folder_path, make_directory, read_or_create
 from checkpoint.generations import Seals
 from checkpoint.log import LogBook
 from checkpoint.ownership import Ownership
@@ -101,7 +101,7 @@ class SqliteStore(_SqliteReading, SealedStore):
         clock: Callable[[], float] = time.time,
         fence: Callable[[], None] = lambda: None,
     ) -> None:
-        self.directory = directory = Path(directory).absolute()
+        self.directory = directory = folder_path(directory).absolute()
         with ExitStack() as undo, unavailable(str(directory)):
             make_directory(directory)
             self._lock = DirectoryLock(directory)

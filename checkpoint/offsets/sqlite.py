@@ -23,7 +23,7 @@ from typing import Any
 from checkpoint.database import Database, checked
 from checkpoint.envelope import KEY_BYTES_MAX, KEY_BYTES_MIN, KeyRing
 from checkpoint.failures import unavailable
-from checkpoint.files import RealDisk, make_directory, read_or_create
+from checkpoint.files import RealDisk, folder_path, make_directory, read_or_create
 from checkpoint.offsets.log import COMPACT_ROWS, ENTRIES_MAX, OffsetLog, Row
 from checkpoint.offsets.logged import OpenedOffsets
 from checkpoint.offsets.store import LeaseAuthority
@@ -99,7 +99,7 @@ class SqliteOffsets(OpenedOffsets):
         load: bool = True,
         create: bool = True,
     ) -> None:
-        directory = Path(directory).absolute()
+        directory = folder_path(directory).absolute()
         if not create and not (directory / _FILE).exists():
             message = f"there is no offset store in {directory}; give the directory of one"
             raise StoreUnavailable(message, where=str(directory))
