@@ -123,12 +123,12 @@ class Reporter:
     def at_end(self) -> None:
         """A run has ended, or the evaluator does: tell all that a step later or the next checkpoint would tell."""
         if self._has_begun and self.evaluator.broken is None:
-            self._look_at = 0.0
-            self._tell_news(monotonic())
             if (attempt := self.evaluator.checkpointer.attempt) is not None:
                 for name, segments in islice(attempt.outputs.items(), STREAMS_MAX):
                     look(self.incidents, name, segments)
             self._early.look(self.evaluator.streams)
+            self._look_at = self._write_at = 0.0  # no step may follow
+            self._tell_news(monotonic())
             self.incidents.tell_owed(at_end=True)
 
     def _tell_news(self, now: float) -> None:
@@ -147,9 +147,9 @@ class Reporter:
             if self.incidents.any_open:
                 self._tell_lasting(now)
             self.evaluator.time.tell(self.evaluator.engine)
+            self._held_back.look(now, self.evaluator.engine.watermarks.by_name, self.evaluator.intake)
             if self._file is not None and now >= self._write_at and not self._hands_on:
                 self._write(self._file, now)
-            self._held_back.look(now, self.evaluator.engine.watermarks.by_name, self.evaluator.intake)
 
     def close(self) -> None:
         """The evaluator ends: leave what is open where `status` finds it until the next start."""
@@ -172,9 +172,8 @@ class Reporter:
 
     def _write_now(self) -> None:
         """Tell other processes at once."""
-        error = self.loop.error
         if self._file is not None and not self._hands_on:
-            self._file.write(self._status() | ({} if error is None else {"ended": described(error)}))
+            self._file.write(self._status())
 
     def last_words(self, error: BaseException) -> None:
         """The process ends because of *error*: log it, and leave it where `status` finds it until the next start."""
@@ -230,6 +229,7 @@ class Reporter:
             "waits": dict(islice(self.waits.items(), INCIDENTS_MAX)),
             **summary,
             "failed": [shortened(each) for each in summary["failed"]],
+            **({} if self.loop.error is None else {"ended": described(self.loop.error)}),
         }
 
     # -- queries

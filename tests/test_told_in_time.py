@@ -5,14 +5,16 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 from contextlib import suppress
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 import reliable_rx as rx
-from checkpoint import MemoryStore
+from checkpoint import MemoryStore, SqliteStore
 from hosting import ListSource, QueryEvaluator
 from hosting.sources.faults import Error, FaultySource
+from hosting.status_file import read_status
 from reliable_rx import operators as ops
 
 n: Any = rx.source("n")
@@ -120,6 +122,29 @@ def test_a_run_that_has_ended_has_told_everything(
             evaluator.step()
         assert seen(evaluator) - told == set()
         assert not [each for each in caplog.records if each.levelno >= logging.WARNING]
+        evaluator.close()
+
+
+@pytest.mark.parametrize("run", RUNS.values(), ids=RUNS)
+@pytest.mark.parametrize("what, declare", WRONG.values(), ids=WRONG)
+def test_another_process_is_told_by_then(
+    tmp_path: Path, what: tuple[str, str], declare: Declare, run: Callable[[QueryEvaluator], None]
+) -> None:
+    """No step follows a run that has returned: what `status` reads is written by then, however soon."""
+    with SqliteStore(tmp_path) as store:
+        evaluator = QueryEvaluator(store, checkpoint_interval_s=1e9, checkpoint_events=10**9, batch_events_max=1)
+        evaluator.source("n", ListSource(range(1, 6)))
+        declare(evaluator)
+        evaluator.start()
+        run(evaluator)
+        if run is by_steps:
+            evaluator.close()
+        status = read_status(tmp_path)
+        assert status is not None
+        told = {(each["kind"], each["subject"]) for each in status["incidents"]}
+        assert told >= seen(evaluator) - {("loop", "run")} and what in told | {
+            ("query", each["name"]) for each in status["failed"]
+        }
         evaluator.close()
 
 
