@@ -11,7 +11,7 @@ import os
 import socket
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass, fields
 from typing import Literal
@@ -23,7 +23,7 @@ from hosting.cli.terminal import complain, drawn_over, flush, outlives, say
 from hosting.cli.wording import FAILED, BadUsage, log_to_stderr, plural, table
 from hosting.partitioned.assign import assignor_named
 from hosting.partitioned.beats import Profile
-from hosting.partitioned.node import Node
+from hosting.partitioned.node import LEAVE_S, Node
 from hosting.partitioned.opening import Opened, lease_authority, open_group, open_offsets
 from hosting.partitioned.sections import sections_of
 from hosting.partitioned.tending import look
@@ -35,6 +35,8 @@ LOOK_S = 0.5
 SHOWN_MAX = 32
 HANDING_OVER_S = 10.0
 """How long it is handed over before it is told what is not."""
+GIVE_UP_S = LEAVE_S + HANDING_OVER_S
+"""How long the node is waited for, which by itself gives up before that."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -87,7 +89,8 @@ def run_node(where: str, settings: Settings) -> int:
                     if stop.asked.wait(LOOK_S):
                         say("handing everything over; Ctrl-C again to stop at once")
                         node.stop()
-                        hand_over(node, running)
+                        if not hand_over(node, running):
+                            os._exit(end_unheard(node))
         except KeyboardInterrupt:
             complain("stopped without handing over; the others take over after a session")
             flush()
@@ -104,15 +107,37 @@ def last_words(node: Node, *, stopped: bool) -> int:
     """Say how a node has ended, *stopped* or by itself, and what fails on it; return its exit code."""
     has_left = node.has_left or not stopped
     if not has_left:
-        why = "its session had ended" if node.trouble is None else str(node.trouble)
-        complain(
-            f"stopped without handing everything over ({why}); others take over after a session, from what is stored"
-        )
+        complain_of_rest(why_not(node))
     else:
         say("stopped: everything has been handed over" if stopped else "all partitions have ended")
     for line in (*failing(node), *own_troubles(node)):
         complain(line)
     return exit_code(node) if has_left else 1
+
+
+def complain_of_rest(why: str) -> None:
+    complain(f"stopped without handing everything over ({why}); others take over after a session, from what is stored")
+
+
+def why_not(node: Node) -> str:
+    """Say why not everything could be handed over."""
+    if node.trouble is not None:
+        return str(node.trouble)
+    return f"not stopped in time: {shown(node.agents)}" if node.agents else "its session had ended"
+
+
+def end_unheard(node: Node) -> int:
+    """Say the last words of a node that waits for what does not answer; return its exit code."""
+    stalls = [each.message for each in node.incidents.open() if each.kind == "stall"]
+    complain_of_rest(stalls[0] if stalls else why_not(node))
+    flush()
+    return 1
+
+
+def shown(partitions: Iterable[Partition]) -> str:
+    """Name *partitions*, or as many as fit."""
+    names = sorted(map(str, partitions))
+    return ", ".join(names[:SHOWN_MAX]) + (f" and {len(names) - SHOWN_MAX:,} more" if len(names) > SHOWN_MAX else "")
 
 
 def exit_code(node: Node) -> int:
@@ -121,18 +146,18 @@ def exit_code(node: Node) -> int:
     return FAILED if node.failing or own else 0
 
 
-def hand_over(node: Node, running: Running) -> None:
-    """Wait until everything is given back, and name what is not."""
-    while True:
+def hand_over(node: Node, running: threading.Thread) -> bool:
+    """Wait until everything is given back, and name what is not; return False if the node itself does not get on."""
+    give_up_at = time.monotonic() + GIVE_UP_S
+    while time.monotonic() < give_up_at:
         running.join(HANDING_OVER_S)
         if not running.is_alive():
-            return
-        left = sorted(map(str, node.agents))
-        more = f" and {len(left) - SHOWN_MAX:,} more" if len(left) > SHOWN_MAX else ""
+            return True
         why = "" if node.trouble is None else f" ({node.trouble})"
-        complain(f"still waiting for {', '.join(left[:SHOWN_MAX]) or 'the group'}{more}{why}")
+        complain(f"still waiting for {shown(node.agents) or 'the group'}{why}")
         for line in failing(node):
             complain(line)
+    return False
 
 
 class Running(threading.Thread):

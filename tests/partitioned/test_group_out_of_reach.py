@@ -93,8 +93,8 @@ def test_a_group_that_stays_out_of_reach_is_an_error(
     with world.node() as node:
         until(lambda: node.agents)
         disk.full = True
-        found = until(lambda: trouble(node), "the incident")
-        assert found.level == "error" and "the disk is full" in found.message
+        found = until(lambda: (each := trouble(node)) and each.level == "error" and each, "the incident")
+        assert "the disk is full" in found.message
         assert any(each.levelno == logging.ERROR and "the disk is full" in each.message for each in caplog.records)
         disk.full = False
         until(lambda: trouble(node) is None, "its end")

@@ -13,6 +13,7 @@ from conditions import until
 from node_world import Logs, World
 
 from hosting import App
+from hosting.cli.node import end_unheard, hand_over
 from hosting.partitioned.node import Node
 from hosting.partitioned.sqlite_registry import SqliteRegistry
 from reliable_rx.reliable import Listing
@@ -75,6 +76,10 @@ def kinds(node: Node) -> dict[str, str]:
     return {each.kind: each.subject for each in node.incidents.open()}
 
 
+def thread_of_the_node() -> threading.Thread:
+    return next(each for each in threading.enumerate() if each.name == "node a")
+
+
 @pytest.mark.parametrize("when", ["from the start", "later"])
 def test_a_listing_that_does_not_return_stops_nothing_else(when: str, gate: Gate, tmp_path: Path) -> None:
     """The node beats on, the other sources are read, also what they list anew; it is seen which one it is, until it
@@ -104,9 +109,14 @@ def test_a_listing_that_does_not_return_stops_nothing_else(when: str, gate: Gate
 
 
 def test_a_node_whose_group_does_not_answer_says_so(
-    gate: Gate, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    gate: Gate,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
-    """It cannot beat, and raises nothing: it is told with where it waits, until it goes on."""
+    """It cannot beat, and raises nothing: it is told with where it waits, until it goes on. Who stops it meanwhile does
+    not wait for ever."""
     swap = SqliteRegistry.swap
 
     def swapped(registry: SqliteRegistry, *given: Any, **named: Any) -> bool:
@@ -119,9 +129,17 @@ def test_a_node_whose_group_does_not_answer_says_so(
     with world.node() as node:
         until(lambda: len(node.agents) == 2)
         gate.shut()
+        ends = threading.Thread(target=lambda: None)
+        ends.start()
+        assert hand_over(node, ends)
+        monkeypatch.setattr("hosting.cli.node.HANDING_OVER_S", 0.01)
+        monkeypatch.setattr("hosting.cli.node.GIVE_UP_S", 0.02)
         found = until(lambda: next((each for each in node.incidents.open() if each.kind == "stall"), None))
         assert found.subject == "node" and "does not answer" in found.message and "swapped" in found.trace
         assert any(each.levelno == logging.WARNING and "stall 'node'" in each.message for each in caplog.records)
+        assert not hand_over(node, thread_of_the_node()) and end_unheard(node) == 1
+        said = capsys.readouterr().err
+        assert "still waiting for fine/a, slow/s" in said and "without handing everything over (a round has" in said
         gate.open()
         until(lambda: not kinds(node), "the end of it")
         fine.add("a", 1)
