@@ -65,6 +65,8 @@ def edit(engine: QueryEngine, before: Standing, after: Standing) -> Report:
         engine.moving = False
     if state is None and (after.clock is None or after.clock.begun):
         after.start()
+    if after.clock is not None:
+        after.clock.catch_up()
     return loader.report
 
 

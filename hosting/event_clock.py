@@ -106,7 +106,9 @@ class EventClock(Clock):
             self.watermark.follow(before)
             self.engine.watermarks.leave(self, before)
         self.watermark.add(self)
-        self.clock = self.floor = max(self.clock, self.watermark.time)
+        if before is None:
+            self.clock = max(self.clock, self.watermark.time)
+        self.floor = self.clock  # one that stands further is gone after by `catch_up`, through what waits
         for source, error in self.watermark.over.items():
             if source not in self.ended:
                 self.ended.add(source)
@@ -220,6 +222,13 @@ class EventClock(Clock):
                 self.fire_due(time)
             self.clock = time
         self.hold()
+        if self.watermark.time > time:  # a source was read anew on the way, and with it another watermark
+            self.catch_up()
+
+    def catch_up(self) -> None:
+        """Move to where the watermark is: it has been joined, or taken up again, when it was further."""
+        if self.standing.status == RUNNING:
+            self.move(INFINITE if self.watermark.is_over else self.watermark.time)
 
     def play(self, entries: list[Entry], time: float) -> None:
         """Hand over events that are older than *time*."""
@@ -385,16 +394,3 @@ class EventClock(Clock):
     def save(self) -> tuple[Any, ...]:
         """Return what is stored with the query's row."""
         return self.name, self.floor, self.begun, self.late, sorted(self.ended), dict(self.over), dict(self.leads)
-
-    def load(self, standing: Standing, row: tuple[Any, ...]) -> None:
-        """Be the world of *standing* again."""
-        self.adopt(standing)
-        self.name, self.floor, self.begun, self.late, ended, over, leads = row
-        self.leads = dict(leads)
-        self.clock, self.ended, self.over = self.floor, set(ended), dict(over)
-        if standing.status == RUNNING:
-            self.watermark = self.engine.watermarks.by_name[self.name]
-            self.spec = self.watermark.spec
-            self.engine.readers.note(self.standing.name, self.watermark.sources)
-            self.clock = max(self.floor, self.watermark.time)
-            self.watermark.add(self)

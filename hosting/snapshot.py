@@ -16,6 +16,7 @@ from typing import Any
 from checkpoint import failures
 from checkpoint.code import makers
 from checkpoint.codec import decode, encode
+from hosting import stored_clocks
 from hosting.engine import QueryEngine
 from hosting.event_clock import EventClock
 from hosting.failure import stored_mishaps
@@ -241,7 +242,7 @@ def header(engine: QueryEngine) -> dict[str, Any]:
         "live": {source: sorted(partitions) for source, partitions in engine.live.items()},
         "failures": dict(engine.failures),
         "drained": engine.drained,
-        "watermarks": engine.watermarks.save(),
+        "watermarks": stored_clocks.save(engine.watermarks),
     }
 
 
@@ -277,7 +278,7 @@ def load(engine: QueryEngine, chunks: Sequence[bytes], head: dict[str, Any]) -> 
     engine.failures = dict(head["failures"])
     engine.drained = head["drained"]
     engine.suspended.watermarks = head["watermarks"]
-    engine.watermarks.load(head["watermarks"])
+    stored_clocks.load(engine.watermarks, head["watermarks"])
     shapes = sorted((key[1], row) for key, row in rows["signature"].items())
     engine.plans.signatures = [shape for _, shape in shapes]
     loader.signatures.update(shapes)
@@ -291,6 +292,7 @@ def load(engine: QueryEngine, chunks: Sequence[bytes], head: dict[str, Any]) -> 
     loader.finish()
     for name in loader.spoilt.keys() & engine.standing.keys():
         silence(engine, name)
+    stored_clocks.forget_unused(engine.watermarks)
     engine.suspended.spoilt.update(loader.spoilt)
     engine.reports.update(loader.forgiving)
     known = engine.plans
@@ -330,7 +332,7 @@ def _load_top(engine: QueryEngine, loader: Taking, top: TopRow, rows: dict[str, 
     standing.restore(top)
     standing.saved = True
     if top.clock is not None:
-        EventClock(engine).load(standing, top.clock)
+        stored_clocks.fill(engine, standing, top.clock)
     loader.add(standing, top.row, loader.signatures[top.signature])
 
 

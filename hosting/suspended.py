@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any
 from checkpoint.code import OtherCode, makers
 from checkpoint.codec import decode, encode
 from checkpoint.salvage import holds_unreadable
+from hosting import stored_clocks
 from hosting.edit import begun_afresh, load_forgiving
-from hosting.event_clock import EventClock
 from hosting.letters import begin_anew
 from hosting.own_clocks import sources_of
 from hosting.plan_names import do_the_same
@@ -269,7 +269,13 @@ def take_over(engine: QueryEngine, loader: Taking, top: TopRow) -> bool:
         return False
     loader.report = loader.forgiving[top.name] = Report()
     standing = _standing_of(engine, declared, top)
-    fill(engine, loader, standing, top, declared, engine.suspended.watermarks)
+    row, spec = top.clock, declared.clock
+    if row is not None and spec is not None and top.status == RUNNING:
+        saved, sources = engine.suspended.watermarks[row[0]], sources_of(standing.plan)
+        row = (stored_clocks.take_over(engine.watermarks, saved, spec, sources, top.name), *row[1:])
+    if row is not None:
+        stored_clocks.fill(engine, standing, row)
+    fill(loader, standing, top)
     engine.suspended.taken_over.append(top.name)
     if top.status != RUNNING:
         engine.suspended.untold.add(top.name)
@@ -283,25 +289,10 @@ def _standing_of(engine: QueryEngine, turn: Create, top: TopRow) -> Standing:
     return standing
 
 
-def fill(
-    engine: QueryEngine,
-    loader: Taking,
-    standing: Standing,
-    top: TopRow,
-    turn: Create,
-    watermarks: Mapping[str, Any],
-) -> None:
-    """Give *standing* the clock and the state that *top* has."""
-    shape = loader.signatures[top.signature]
-    begun = True
-    if top.clock is not None and top.status == RUNNING and turn.clock is not None:
-        name = engine.watermarks.take_over(watermarks[top.clock[0]], turn.clock, sources_of(standing.plan))
-        clock = EventClock(engine)
-        clock.load(standing, (name, *top.clock[1:]))
-        begun = clock.begun
-    elif top.clock is not None:
-        EventClock(engine).load(standing, top.clock)
-    if top.status == RUNNING and begun:
+def fill(loader: Taking, standing: Standing, top: TopRow) -> None:
+    """Give *standing* the state that *top* has."""
+    shape, clock = loader.signatures[top.signature], standing.clock
+    if top.status == RUNNING and (clock is None or clock.begun):
         if loader.lenient:
             shape = loader.signatures[loader.readable_under(top.signature, top.row)]
         loader.tells = True
@@ -318,7 +309,8 @@ def suspend(engine: QueryEngine, loader: Taking, top: TopRow, rows: Mapping[str,
             del rows[table][key]
     watermark = engine.suspended.watermarks.get(top.clock[0]) if top.clock is not None else None
     content = encode((top.row, inside, waiting, dict(loader.signatures), watermark))
-    suspended = Suspended(engine, top.name, top._replace(row=None), content, why, engine.plans.stored.get(top.plan))
+    top = top._replace(row=None, clock=stored_clocks.at_rest(top.clock, watermark))
+    suspended = Suspended(engine, top.name, top, content, why, engine.plans.stored.get(top.plan))
     engine.suspended[top.name] = suspended
     engine.suspended.anew.append(top.name)
     engine.touch(suspended)
@@ -343,15 +335,17 @@ def resume(engine: QueryEngine, kept: Suspended, standing: Standing, turn: Creat
     engine.standing[turn.name] = standing
     engine.moving = True
     try:
-        fill(engine, loader, standing, top, turn, {} if watermark is None else {top.clock[0]: watermark})
+        if top.clock is not None and turn.clock is not None and top.status == RUNNING:
+            stored_clocks.take_up(engine, standing, top.clock, watermark, turn.clock)
+        elif top.clock is not None:
+            stored_clocks.fill(engine, standing, top.clock)
+        fill(loader, standing, top)
         loader.load_all(inside)
         loader.finish()
     finally:
         engine.moving = False
-    if standing.clock is not None and standing.status == RUNNING:
-        for key, (_, entries) in waiting:
-            standing.clock.waiting.load(key[2], entries, standing.clock.clock)
-        standing.clock.waiting.loaded()
     for unit in (standing, *units(standing)):
         engine.touch(unit)
     engine.reports[turn.name] = loader.report
+    if standing.clock is not None and standing.status == RUNNING:
+        stored_clocks.go_on(standing.clock, [(key[2], entries) for key, (_, entries) in waiting])

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from functools import lru_cache
 from hashlib import blake2b
@@ -17,8 +16,6 @@ from itertools import accumulate
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from checkpoint.by_value import encode_query
-from checkpoint.code import OtherCode
-from checkpoint.codec import decode
 from checkpoint.same_code import is_same_code
 from hosting.blame import blamed
 from reliable_rx.event_time import EventTime, clock_id
@@ -309,18 +306,22 @@ class Watermarks:
 
     def of(self, spec: EventTime, sources: frozenset[str]) -> Watermark:
         """Return the watermark for a clock over *sources*, making it at its first use."""
-        name = self._named(spec, sources)
+        name = self.named(spec, sources)
         found = self.by_name.get(name)
         if found is None:
             found = self.make(name, spec, sources)
             for source in sorted(sources):
                 for partition in sorted(self.engine.partitions_of(source)):
                     found.mark(source, partition)
-        ends = {source: self.engine.end_of(source) for source in sorted(sources)}
-        found.over = {source: end[0] for source, end in ends.items() if end is not None}
+        found.over = self.ends_of(sources)
         return found
 
-    def _named(self, spec: EventTime, sources: frozenset[str]) -> str:
+    def ends_of(self, sources: frozenset[str]) -> dict[str, Exception | None]:
+        """Return which of *sources* have ended, and with what error."""
+        ends = {source: self.engine.end_of(source) for source in sorted(sources)}
+        return {source: end[0] for source, end in ends.items() if end is not None}
+
+    def named(self, spec: EventTime, sources: frozenset[str]) -> str:
         """Return the name of the watermark of *spec*; one that only a hash takes for another has a name of its own."""
         name = name_of(spec, sources)
         found = self.by_name.get(name)
@@ -337,56 +338,16 @@ class Watermarks:
     def leave(self, clock: EventClock, mark: Watermark) -> None:
         """A query needs its watermark no more; the last one takes it along."""
         mark.remove(clock)
-        if mark.members or self.by_name.get(mark.name) is not mark:
-            return
+        if not mark.members and self.by_name.get(mark.name) is mark:
+            self.drop(mark)
+
+    def drop(self, mark: Watermark) -> None:
         mark.silence()
         del self.by_name[mark.name]
         for source in mark.sources:
             self.by_source[source].remove(mark)
             if not self.by_source[source]:
                 del self.by_source[source]
-
-    # -- in the store
-
-    def save(self) -> dict[str, Saved]:
-        """Return all of them as plain data."""
-        return {
-            name: (
-                encoded(mark.spec), sorted(mark.sources), mark.time,
-                [(*key, each.high, each.seen, each.ended) for key, each in mark.marks.items()],
-                None if mark.alarm is None or mark.alarm[2] is None else tuple(mark.alarm[:2]), dict(mark.over),
-            )
-            for name, mark in self.by_name.items()
-        }  # fmt: skip
-
-    def load(self, saved: dict[str, Saved]) -> None:
-        """Put them back, but for those whose functions another interpreter has stored: `take_over` has them."""
-        for name, each in saved.items():
-            with suppress(OtherCode):
-                self.restore(name, decode(each[0]), each)
-
-    def take_over(self, before: Saved, spec: EventTime, sources: frozenset[str]) -> str:
-        """Let the watermark of *spec* go on where another was saved, if it is not there yet; return its name."""
-        name = self._named(spec, sources)
-        if name not in self.by_name:
-            found = self.restore(name, spec, (b"", sorted(sources), *before[2:]))
-            found.marks = {key: mark for key, mark in found.marks.items() if key[0] in sources}
-            found.over = {source: error for source, error in found.over.items() if source in sources}
-            for source in sorted(sources - set(before[1])):
-                for partition in sorted(self.engine.partitions_of(source)):
-                    found.mark(source, partition)
-        return name
-
-    def restore(self, name: str, spec: EventTime, saved: Saved) -> Watermark:
-        _, sources, time, marks, alarm, over = saved
-        found = self.make(name, spec, sources)
-        found.time, found.over = time, dict(over)
-        for source, partition, high, seen, ended in marks:
-            found.marks[source, partition] = Mark(high, seen, ended)
-        if alarm is not None:
-            found.alarm = [*alarm, found, None, None]
-            self.engine.timers.push(found.alarm)
-        return found
 
 
 @lru_cache(maxsize=64)

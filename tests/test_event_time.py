@@ -12,6 +12,7 @@ from lanes import at_each_commit
 import reliable_rx as rx
 from checkpoint import MemoryStore
 from checkpoint.codec import decode, encode
+from hosting import stored_clocks
 from hosting import App, CallbackSink, LateEvent, ListSource, QueryEngine, QueryEvaluator, event_time
 from hosting.own_clocks import is_timeless
 from hosting.snapshot import Snapshot, copy_of, load
@@ -549,7 +550,8 @@ def test_a_clock_that_is_taken_over_waits_for_sources_that_are_new() -> None:
     engine.declare("b", ["0", "1"])
     marks = (("a", "0", 5.0, 5.0, False), ("gone", "0", 9.0, 9.0, False))
     spec = event_time(float)
-    name = engine.watermarks.take_over((b"", ["a", "gone"], 5.0, marks, None, {}), spec, frozenset("ab"))
+    saved = (b"", ["a", "gone"], 5.0, list(marks), None, dict[str, Any]())
+    name = stored_clocks.take_over(engine.watermarks, saved, spec, frozenset("ab"), "q")
     found = engine.watermarks.by_name[name].marks
     assert found.keys() == {("a", "0"), ("b", "0"), ("b", "1")} and found["a", "0"].high == 5.0
 
