@@ -192,12 +192,13 @@ class EventClock(Clock):
         self.engine.settle_immediate()
 
     def end_source(self, source: str, high: float, error: Exception | None) -> None:
-        """*source* ends after its events, the last of which is stamped *high*."""
+        """*source* ends after its events, the last of which is stamped *high*, and after those that wait here."""
         if source in self.ended:
             return
         self.engine.touch(self.standing)
         self.ended.add(source)
-        self.waiting.add([(max(high, self.clock), (LAST, source), END, error)])
+        high = max(high, self.clock, *(each[0] for each in self.waiting.entries if each[1][0] == source))
+        self.waiting.add([(high, (LAST, source), END, error)])
 
     # -- time
 

@@ -82,9 +82,7 @@ def stands_at(mark: Watermark, saved: Saved) -> bool:
     return mark.time == saved[2] and all(known is None or known.high == high for known, high in highs)
 
 
-def _continue(
-    watermarks: Watermarks, name: str, before: Saved, spec: EventTime, sources: frozenset[str]
-) -> Watermark:
+def _continue(watermarks: Watermarks, name: str, before: Saved, spec: EventTime, sources: frozenset[str]) -> Watermark:
     found = restore(watermarks, name, spec, (b"", sorted(sources), *before[2:]))
     found.marks = {key: mark for key, mark in found.marks.items() if key[0] in sources}
     found.over = {source: error for source, error in found.over.items() if source in sources}

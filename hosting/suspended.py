@@ -10,6 +10,7 @@ time, years ago, would keep a whole app from a new Python).
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
 from checkpoint.code import OtherCode, makers
@@ -21,6 +22,7 @@ from hosting.letters import begin_anew
 from hosting.own_clocks import sources_of
 from hosting.plan_names import do_the_same
 from hosting.reorder import WAITING
+from hosting.routes import top_of
 from hosting.spoilt import unloadable
 from hosting.standing import RUNNING, Standing, TopRow
 from hosting.turn import Create
@@ -347,5 +349,16 @@ def resume(engine: QueryEngine, kept: Suspended, standing: Standing, turn: Creat
     for unit in (standing, *units(standing)):
         engine.touch(unit)
     engine.reports[turn.name] = loader.report
-    if standing.clock is not None and standing.status == RUNNING:
+    if standing.clock is None and standing.status == RUNNING:
+        end_leaves(engine, standing)
+    elif standing.clock is not None and standing.status == RUNNING:
         stored_clocks.go_on(standing.clock, [(key[2], entries) for key, (_, entries) in waiting])
+
+
+def end_leaves(engine: QueryEngine, standing: Standing) -> None:
+    """Tell *standing* which of its sources have ended while it was suspended."""
+    for source, route in sorted(engine.routes.items(), key=itemgetter(0)):
+        end = engine.end_of(source)
+        if end is not None:
+            for instance, leaf in [each for each in route.readers() if top_of(each[0]) is standing]:
+                instance.end_leaf(leaf, end[0])

@@ -12,8 +12,7 @@ from lanes import at_each_commit
 import reliable_rx as rx
 from checkpoint import MemoryStore
 from checkpoint.codec import decode, encode
-from hosting import stored_clocks
-from hosting import App, CallbackSink, LateEvent, ListSource, QueryEngine, QueryEvaluator, event_time
+from hosting import App, CallbackSink, LateEvent, ListSource, QueryEngine, QueryEvaluator, event_time, stored_clocks
 from hosting.own_clocks import is_timeless
 from hosting.snapshot import Snapshot, copy_of, load
 from hosting.turn import Dispose, Events, Output, Resume, Turn
