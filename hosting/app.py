@@ -10,7 +10,7 @@ from __future__ import annotations
 import inspect
 import threading
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple, TypedDict, Unpack
+from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, TypedDict, Unpack
 
 import reliable_rx as rx
 from checkpoint.store import Store
@@ -149,6 +149,17 @@ class App:
 
     def __repr__(self) -> str:
         return f"App(sources={[*self.sources, *self.pushed]}, queries={list(self.queries)})"
+
+    if not TYPE_CHECKING:  # a type checker knows what there is
+
+        def __getattr__(self, name: str) -> NoReturn:
+            said = f"{type(self).__name__!r} object has no attribute {name!r}"
+            if not name.startswith("_") and hasattr(QueryEvaluator, name):
+                said = (
+                    f"an app only declares what is to be hosted, and has no {name}: write "
+                    f"app.evaluator(store).{name}(...), or run it with: reliable-rx run MODULE:APP"
+                )
+            raise AttributeError(said, name=name, obj=self)
 
     @names_keywords
     def source(self, name: str, source: Source | Callable[[], Source]) -> rx.Query[Any]:

@@ -12,7 +12,7 @@ import itertools
 from bisect import bisect_right
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import MappingProxyType
-from typing import Any
+from typing import Any, NoReturn
 
 import reactivex
 from reactivex.disposable import Disposable
@@ -25,6 +25,7 @@ from hosting.subscription import Subscription
 from hosting.turn import Output
 from hosting.window import FIRST, Window, part
 from reliable_rx.arguments import check_count
+from reliable_rx.choices import names_keywords
 from reliable_rx.names import check_name
 from reliable_rx.reliable import Batch, ReliableObserver
 
@@ -173,6 +174,13 @@ class Stream(Window):
         with self.lock:
             super().acknowledge(holder, n)
 
+    def __iter__(self) -> NoReturn:
+        raise TypeError(
+            f"{self.kind} {self.name!r} cannot be iterated over, as it goes on: read(start, count_max) yields what "
+            f"there is, in parts with their values, as in: for part in stream.read(0, 100): print(part.values)"
+        )
+
+    @names_keywords
     def read(self, start: int, count_max: int, *, end: int | None = None) -> Iterator[Output]:
         """Yield the visible notifications from id *start* on, at most about *count_max* values.
 

@@ -53,7 +53,7 @@ def check_choice(what: str, value: Any, choice: Any) -> None:
 
 
 def names_keywords(function: Callable[P, R]) -> Callable[P, R]:
-    """Have *function* answer a keyword that it does not take by the one that was meant.
+    """Have *function* answer a keyword that it does not take by the one that was meant, and too few by what it needs.
 
     >>> @names_keywords
     ... def sink(stream: str, *, on_error: OnError = "fail") -> None: ...
@@ -61,22 +61,37 @@ def names_keywords(function: Callable[P, R]) -> Callable[P, R]:
     Traceback (most recent call last):
     TypeError: sink has no argument 'policy', which is that of a query (App.query, QueryEvaluator.create): here it is \
 on_error, one of fail, skip, dead_letter
+    >>> sink()
+    Traceback (most recent call last):
+    TypeError: sink is called without stream: write sink(stream)
     """
-    takes = [
-        name
-        for name, each in inspect.signature(function).parameters.items()
-        if name != "self" and each.kind in (each.KEYWORD_ONLY, each.POSITIONAL_OR_KEYWORD)
-    ]
+    parameters = inspect.signature(function).parameters
+    named = [each for each in parameters.values() if each.kind in (each.KEYWORD_ONLY, each.POSITIONAL_OR_KEYWORD)]
+    takes = [each.name for each in named if each.name != "self"]
+    needed = [each.name for each in named if each.default is each.empty]
     known = frozenset(takes)
 
     @wraps(function)
     def checked(*args: P.args, **kwargs: P.kwargs) -> R:
         if not kwargs.keys() <= known:
-            name = function.__qualname__.removesuffix(".__init__").rpartition(".")[2]
-            raise TypeError(unknown_keyword(name, next(each for each in kwargs if each not in known), takes))
+            raise TypeError(
+                unknown_keyword(called(function), next(each for each in kwargs if each not in known), takes)
+            )
+        if len(args) < len(needed) and (missing := [each for each in needed[len(args) :] if each not in kwargs]):
+            raise TypeError(too_few(called(function), missing, needed))
         return function(*args, **kwargs)
 
     return checked
+
+
+def called(function: Callable[..., Any]) -> str:
+    return function.__qualname__.removesuffix(".__init__").rpartition(".")[2]
+
+
+def too_few(function: str, missing: Iterable[str], needed: Iterable[str]) -> str:
+    """Say what *function* is to be called with."""
+    without = " and ".join(each for each in missing if each != "self")
+    return f"{function} is called without {without}: write {function}({', '.join(e for e in needed if e != 'self')})"
 
 
 def unknown_keyword(function: str, given: str, takes: Iterable[str]) -> str:

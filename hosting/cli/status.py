@@ -108,12 +108,13 @@ def member_row(each: MemberStatus, *, several: bool) -> Sequence[object]:
 
 
 def partition_rows(each: PartitionStatus) -> Iterator[Sequence[object]]:
-    """A row for the partition, and where it has several positions one for each beyond the first."""
-    first, *others = each.positions or (None,)
+    """A row for the partition with its own position, and one for each other that it has, such as those of a section."""
     named = f"{each.source}/{each.partition}"
-    yield (named, each.status.upper(), each.owner or "", each.epoch, *position_cells(first), each.why)
-    for other in others:
-        yield (f"  {label(other)}" if other else "", "", "", "", *position_cells(other), "")
+    own = next((position for position in each.positions if label(position) == named), None)
+    yield (named, each.status.upper(), each.owner or "", each.epoch, *position_cells(own), each.why)
+    for other in each.positions:
+        if other is not own:
+            yield (f"  {label(other)}", "", "", "", *position_cells(other), "")
 
 
 def position_cells(each: PositionStatus | None) -> tuple[object, object, object]:

@@ -8,13 +8,14 @@ from collections.abc import Iterable, Mapping
 import pytest
 
 from checkpoint.offsets import Committed
+from hosting.cli.status import partition_rows
 from hosting.partitioned.assign import sticky
 from hosting.partitioned.beats import Beat, Profile
 from hosting.partitioned.coordinator import Coordinator
 from hosting.partitioned.group import Group, Seat, read_group
 from hosting.partitioned.registry import MemoryRegistry
 from hosting.partitioned.shared import Shared
-from hosting.partitioned.status import GroupStatus, status_of
+from hosting.partitioned.status import GroupStatus, PartitionStatus, PositionStatus, status_of
 from hosting.partitioned.tending import bury, find_dead, reopen
 from hosting.partitioned.timing import Timing
 from hosting.partitioned.words import Epoch, Lease, MemberId, Partition, Shard, Status
@@ -235,3 +236,20 @@ def test_what_had_ended_is_opened_again() -> None:
     world.beat("n")
     assert world.shared.lease(A) == Lease(A, MemberId("n-1"), Epoch(2))
     assert reopen(MemoryRegistry(), "g", [A]) == []
+
+
+def test_each_position_is_shown_beside_its_own_name() -> None:
+    """A partition of a section that reads all of its sources has no position itself: each of theirs has a row."""
+    mine = PositionStatus(source="log", partition="a", position=3, lag=0, time=None)
+    others = [
+        PositionStatus(source="other", partition=name, position=n, lag=0, time=None) for n, name in enumerate("xy")
+    ]
+    for positions in ([mine], [mine, *others], others, []):
+        whole = PartitionStatus(
+            source="log", partition="a", status="processing", lease="processing", owner=None, epoch=1, target=None,
+            why="", failures=0, error="", without=(), positions=tuple(positions),
+        )  # fmt: skip
+        rows = list(partition_rows(whole))
+        assert rows[0][0] == "log/a"
+        shown = {str(row[0]).strip(): row[4] for row in rows if row[4] is not None}
+        assert shown == {f"{each.source}/{each.partition}": each.position for each in positions}
