@@ -56,6 +56,8 @@ _END_LOST = """SELECT count(*) FROM (
     SELECT pg_terminate_backend(pid, %s) AS ended FROM pg_stat_activity WHERE application_name = ANY(%s)
 ) AS those WHERE NOT ended"""
 
+_HIDDEN = "SELECT 1 FROM pg_namespace WHERE nspname = 'reliable_rx' AND NOT has_schema_privilege(oid, 'USAGE')"
+
 
 @dataclass(eq=False)
 class _Made:
@@ -109,6 +111,9 @@ class Connections:
                     yield made.connection
             except StoreUnavailable:
                 self._begin_anew(made)
+                raise
+            except CheckpointRefused as error:
+                self._check_rights(made, error)
                 raise
             finally:
                 self._put_back(made)
@@ -187,6 +192,14 @@ class Connections:
             idle, self._idle = self._idle, []
         for each in idle:
             each.connection.close()
+
+    def _check_rights(self, made: _Made, error: CheckpointRefused) -> None:
+        """*Raises* `StoreUnavailable` if what is missing may not be seen: to who may not, a table is not there."""
+        with translated(self.where):
+            if not made.connection.closed and made.connection.execute(_HIDDEN).fetchall():
+                self._begin_anew(made)
+                what = "this role may not use the schema reliable_rx; GRANT USAGE ON SCHEMA reliable_rx to it"
+                raise StoreUnavailable(f"{self.where}: {what}, and it goes on", where=self.where) from error
 
     def _put_back(self, made: _Made) -> None:
         from psycopg.pq import TransactionStatus
@@ -323,7 +336,7 @@ def _meaning(error: psycopg.Error, where: str) -> Exception:
     if state.startswith("XX0") and state != "XX000":
         return CheckpointRefused(f"{where}: {said}", what=said, where=where)
     if state in ("42P01", "42P07", "3F000", "42883"):
-        what = f"{said}; this is not, or no longer, what was made here"
+        what = f"{said}; the schema is not, or no longer, what was made here: restore it from a back-up"
         return CheckpointRefused(f"{where}: {what}", what=what, where=where)
     if _is_of_the_server(error, state):
         return StoreUnavailable(f"{where}: {said}; ask again when the server is well", where=where)

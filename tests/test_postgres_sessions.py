@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Callable
 from contextlib import ExitStack, closing
 from itertools import count
@@ -14,7 +15,7 @@ from checkpoint import Checkpoint, PostgresStore
 from checkpoint.offsets.postgres import PostgresOffsets
 from checkpoint.postgres_connections import Connections
 from hosting.partitioned.postgres_registry import PostgresRegistry
-from reliable_rx.errors import StoreUnavailable
+from reliable_rx.errors import CheckpointRefused, StoreUnavailable
 
 OF_THE_SERVER = ("25006", "42501", "53100", "53200", "53400", "55P03", "57014", "58030")
 """What PostgreSQL says where it is read-only, forbids, has no disk, memory or other means, or gives up."""
@@ -81,3 +82,35 @@ def test_what_was_read_only_is_written_again(postgres: PostgresServer) -> None:
                 write()
             except StoreUnavailable:  # a session that was made meanwhile: it is given up by this
                 write()
+
+
+def test_a_right_that_is_taken_away_is_told_as_that(postgres: PostgresServer) -> None:
+    """To who may not use a schema nothing in it is there; it goes on by itself when it may be used again."""
+    dsn, role = postgres.new_database(), f"r{uuid.uuid4().hex}"
+
+    def admin(*statements: str) -> None:
+        with psycopg.connect(dsn, autocommit=True) as connection:
+            for each in statements:
+                connection.execute(each.encode())
+
+    with closing(PostgresRegistry(dsn, "g")) as registry:
+        registry.swap(0, b"document", notice=False)
+    admin(f"CREATE ROLE {role} LOGIN", f"GRANT USAGE ON SCHEMA reliable_rx TO {role}",
+          f"GRANT ALL ON ALL TABLES IN SCHEMA reliable_rx TO {role}")  # fmt: skip
+    with closing(PostgresRegistry(dsn.replace("//rrx@", f"//{role}@"), "g")) as registry:
+        asked: tuple[Callable[[], object], ...] = (
+            registry.load, registry.age_s, lambda: registry.swap(registry.load()[0], b"document", notice=True)
+        )  # fmt: skip
+        for each in asked:
+            each()
+        admin(f"REVOKE USAGE ON SCHEMA reliable_rx FROM {role}")
+        for each in asked:
+            with pytest.raises(StoreUnavailable, match="GRANT USAGE ON SCHEMA"):
+                each()
+        admin(f"GRANT USAGE ON SCHEMA reliable_rx TO {role}")
+        for each in asked:
+            each()
+        admin("DROP SCHEMA reliable_rx CASCADE")
+        with pytest.raises(CheckpointRefused, match="restore"):
+            registry.load()
+    admin(f"DROP ROLE {role}")

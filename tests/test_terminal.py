@@ -17,7 +17,8 @@ from cli_process import cli, write
 
 from hosting.cli import main
 from hosting.cli.terminal import StdoutClosed, in_one_record, outlives, ready, say
-from hosting.cli.wording import FAILED
+from hosting.cli.wording import FAILED, columns_of, table
+from reliable_rx.errors import one_line
 
 ROOT = Path(__file__).parent.parent
 STREAMS = {"stdout", "stderr", "__stdout__", "__stderr__"}
@@ -170,3 +171,14 @@ def test_what_only_shows_ends_when_nobody_reads(monkeypatch: pytest.MonkeyPatch)
 def test_a_record_of_the_log_has_one_beginning() -> None:
     """A text of several lines cannot make a line that looks like a record of its own."""
     assert in_one_record("a\n2026-01-01 ERROR x").splitlines()[1].startswith("  ")
+
+
+@pytest.mark.parametrize(
+    "name", ["rain", "a\u202eb", "a\nb", "a\tb", "\x1b[31m", "\ud800", "雨", "e\u0301", "a\u200db"]
+)
+def test_a_table_is_straight_whatever_is_in_it(name: str) -> None:
+    """Names are measured as they are shown: escaped where a terminal would obey them, wide ones as two columns."""
+    shown = [one_line(each) for each in table(("name", "is"), [(name, "here"), ("x", "here")])]
+    assert [columns_of(each.rpartition("here")[0]) for each in shown[1:]] == [
+        columns_of(shown[0].rpartition("is")[0])
+    ] * 2

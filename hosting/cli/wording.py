@@ -8,11 +8,15 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from typing import Any
+from unicodedata import category, east_asian_width
 
 from hosting.cli.terminal import LogHandler
 from hosting.sinks.plain import to_plain
 from reliable_rx.arguments import plural as plural
+from reliable_rx.errors import one_line
 
+NO_COLUMN = ("Mn", "Me", "Cf")
+"""The categories of letters that take no column of their own."""
 FAILED = 3
 """The exit code that says: it ran, and something in it has failed."""
 
@@ -110,13 +114,14 @@ def table(head: Sequence[str], rows: Iterable[Sequence[Any]], *, indent: str = "
     """
     values = [list(row) for row in rows]
     texts = [[cell(value) for value in row] for row in values]
-    widths = [max(len(text) for text in column) for column in zip(head, *texts, strict=True)]
+    widths = [max(columns_of(text) for text in column) for column in zip(head, *texts, strict=True)]
     right = [bool(column) and all(isinstance(v, (int, float)) for v in column) for column in zip(*values, strict=True)]
     right = right or [False] * len(head)
     for line in [list(head), *texts]:
         cells = (
-            text.rjust(width) if is_right else text.ljust(width)
+            f"{pad}{text}" if is_right else f"{text}{pad}"
             for text, width, is_right in zip(line, widths, right, strict=True)
+            for pad in [" " * (width - columns_of(text))]
         )
         yield (indent + "  ".join(cells)).rstrip()
 
@@ -126,7 +131,18 @@ def cell(value: Any) -> str:
         return "–" if value is None else str(value).lower()
     if isinstance(value, int):
         return f"{value:,}"
-    return f"{value:,.1f}" if isinstance(value, float) else str(value)
+    return f"{value:,.1f}" if isinstance(value, float) else one_line(str(value)).replace("\t", "\\t")
+
+
+def columns_of(text: str) -> int:
+    """Return how many columns of a terminal *text* takes: two for a wide letter, none for what stands over another.
+
+    >>> columns_of("rain"), columns_of("雨"), columns_of("e\u0301")
+    (4, 2, 1)
+    """
+    if text.isascii():
+        return len(text)
+    return sum(0 if category(each) in NO_COLUMN else 1 + (east_asian_width(each) in "WF") for each in text)
 
 
 def in_json(value: Any) -> str:

@@ -18,9 +18,10 @@ from hosting.partitioned.words import Epoch, Failure, Member, MemberId, Partitio
 from reliable_rx.errors import CheckpointRefused
 
 T = TypeVar("T")
-FORMAT = 5
+FORMAT = 6
 FORMER_MAX = 20
 """How many nodes that have left are remembered by what failed on them."""
+RESTORE = "end all nodes and restore the group's registry from a back-up"
 _NEVER = Epoch(0)
 
 
@@ -234,10 +235,11 @@ def _read(document: bytes, name: str, make: Callable[[dict[str, Any]], T]) -> T:
             what = f"it belongs to group {found['group']!r}"
             raise CheckpointRefused(f"{where}: {what}", what=what, where=where)
         return make(found)
-    except (ValueError, KeyError, TypeError) as error:
+    except (ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
         if isinstance(error, CheckpointRefused):
             raise
-        raise CheckpointRefused(f"{where} is damaged: {error!r}", what=repr(error), where=where) from error
+        what = f"it is not what was written ({error!r})"
+        raise CheckpointRefused(f"{where}: {what}; {RESTORE}", what=what, where=where) from error
 
 
 def _group(found: dict[str, Any]) -> Group:

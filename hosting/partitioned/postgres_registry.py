@@ -16,9 +16,11 @@ from contextlib import closing
 from hashlib import blake2b
 from typing import TYPE_CHECKING, Any
 
+from checkpoint.envelope import KeyRing
 from checkpoint.postgres_connections import Connections, translated
 from checkpoint.postgres_schema import make
 from hosting.partitioned.registry import Cancel, Subscribers
+from hosting.partitioned.sealed_document import DocumentSeal
 from reliable_rx.errors import ReliableRxError
 
 if TYPE_CHECKING:
@@ -31,11 +33,14 @@ _UPDATE = (
     "UPDATE registry SET version = version + 1, document = %(document)s, written = clock_timestamp()"
     " WHERE name = %(name)s AND version = %(expected)s RETURNING name"
 )
+_REMEDY = "end all nodes and restore its row in the table `registry` of the schema `reliable_rx`"
 _FIRST_PAUSE_S, _PAUSE_S_MAX = 0.1, 5.0
 
 
 class PostgresRegistry:
     """The document *name* in the database *dsn*; its table is made if need be. Several groups may share a database.
+
+    *keys* seal the document; without them a key that is known to everybody does, against damage and edits by hand.
 
     >>> registry = PostgresRegistry(dsn, "flights")
     >>> registry.swap(0, b"first", notice=True), registry.swap(0, b"late", notice=True), registry.load()
@@ -45,8 +50,9 @@ class PostgresRegistry:
     *Raises* `CheckpointRefused` if the tables are of another format, `StoreUnavailable` if the server does not answer.
     """
 
-    def __init__(self, dsn: str, name: str) -> None:
+    def __init__(self, dsn: str, name: str, *, keys: KeyRing | None = None) -> None:
         self._connections, self._name = Connections(dsn, connections_max=2, prepare=make), name
+        self._seal = DocumentSeal(name, where=self._connections.where, remedy=_REMEDY, keys=keys)
         self._channel = f"rrx_{blake2b(name.encode(), digest_size=16).hexdigest()}"
         self._lock = threading.Lock()
         self._subscribers = Subscribers()
@@ -62,12 +68,14 @@ class PostgresRegistry:
     def load(self) -> tuple[int, bytes | None]:
         with self._connections.use() as connection:
             sql = "SELECT version, document FROM registry WHERE name = %s"
-            return connection.execute(sql, (self._name,)).fetchone() or (0, None)
+            found = connection.execute(sql, (self._name,)).fetchone()
+        return (0, None) if found is None else (found[0], self._seal.opened(*found))
 
     def swap(self, expected_version: int, document: bytes, *, notice: bool) -> bool:
         change = _UPDATE if expected_version else _INSERT
         sql = f"WITH done AS ({change}) SELECT {'pg_notify(%(channel)s, NULL)' if notice else '1'} FROM done"
-        parameters = {"name": self._name, "document": document, "expected": expected_version}
+        sealed = self._seal.sealed(expected_version + 1, document)
+        parameters = {"name": self._name, "document": sealed, "expected": expected_version}
         with self._connections.use() as connection:
             done = connection.execute(sql.encode(), parameters | {"channel": self._channel})
             return len(done.fetchall()) == 1

@@ -15,13 +15,15 @@ from contextlib import suppress
 from pathlib import Path
 
 from checkpoint.database import checked
+from checkpoint.envelope import KeyRing
 from checkpoint.failures import unavailable
 from checkpoint.ownership import Ownership, keep_for_parent, tell_of_forks
 from hosting.partitioned.registry import Cancel, Subscribers
+from hosting.partitioned.sealed_document import DocumentSeal
 from reliable_rx.errors import CheckpointRefused, StoreUnavailable
 
 _APPLICATION_ID = 0x52525247  # "RRRG"
-_FORMAT = 2
+_FORMAT = 3
 _BUSY_TIMEOUT_S = 10.0
 _SCHEMA = """CREATE TABLE registry (
     name TEXT PRIMARY KEY, version INTEGER NOT NULL, notices INTEGER NOT NULL, document BLOB NOT NULL,
@@ -33,17 +35,25 @@ _UPDATE = (
     " WHERE name = ? AND version = ?"
 )
 
+_REMEDY = (
+    "end all nodes and restore this file with its -wal; or move it, and the folder `partitions`, away to begin anew"
+)
+
 
 class SqliteRegistry:
     """The document *name* in the file *path*, which is made if need be and *make*; several groups may share a file.
 
-    *poll_s* is how soon a notice is seen by another process.
+    *poll_s* is how soon a notice is seen by another process. *keys* seal the document; without them a key that is known
+    to everybody does, against damage and edits by hand.
 
     *Raises* `CheckpointRefused` if the file is something else, `StoreUnavailable` if the disk fails.
     """
 
-    def __init__(self, path: str | Path, name: str, *, poll_s: float = 0.1, make: bool = True) -> None:
+    def __init__(
+        self, path: str | Path, name: str, *, poll_s: float = 0.1, make: bool = True, keys: KeyRing | None = None
+    ) -> None:
         path = Path(path).absolute()
+        self._seal = DocumentSeal(name, where=str(path), remedy=_REMEDY, keys=keys)
         self._where, self._name, self._poll_s = str(path), name, poll_s
         self._lock = threading.Lock()
         self._subscribers = Subscribers()
@@ -60,12 +70,12 @@ class SqliteRegistry:
         with self._lock, unavailable(self._where):
             sql = "SELECT version, document FROM registry WHERE name = ?"
             rows = checked(self._open().execute(sql, (self._name,)), self._where)
-            return rows[0] if rows else (0, None)
+        return (rows[0][0], self._seal.opened(*rows[0])) if rows else (0, None)
 
     def swap(self, expected_version: int, document: bytes, *, notice: bool) -> bool:
         self._ownership.check()
         with self._lock, unavailable(self._where):
-            given = (int(notice), document, time.time())
+            given = (int(notice), self._seal.sealed(expected_version + 1, document), time.time())
             if expected_version == 0:
                 done = self._open().execute(_INSERT, (self._name, *given))
             else:
@@ -161,7 +171,12 @@ def _ours(connection: sqlite3.Connection, path: Path) -> bool:
         return True
     if not tables and not application_id:
         return False
-    what = f"it has format {version}, not {_FORMAT}" if application_id == _APPLICATION_ID else "it is not a registry"
+    remedy = "use one version of reliable_rx on all nodes, or move it and `partitions` away to begin anew"
+    what = (
+        f"it has format {version}, not {_FORMAT}; {remedy}"
+        if application_id == _APPLICATION_ID
+        else "it is not a registry"
+    )
     raise CheckpointRefused(f"{path}: {what}", what=what, where=str(path))
 
 
