@@ -6,13 +6,15 @@ nothing moves.
 
 A worker has no thread: it borrows one, from a thread of its evaluator's own or from a pool that many evaluators share,
 for as long as it has tasks. Whoever waits for it does the tasks himself if nobody is at them, also if a thread was
-asked for and has not come yet, so that a pool whose threads all wait for each other goes on. Rejected: a waiting thread
-per worker (two thousand of them for a thousand partitions that sleep).
+asked for and has not come yet, so that a pool whose threads all wait for each other goes on; so does one that closes an
+evaluator while the interpreter ends, when no thread can begin and those there are stand still. Rejected: a waiting
+thread per worker (two thousand of them for a thousand partitions that sleep).
 """
 
 from __future__ import annotations
 
 import queue
+import sys
 import threading
 import time
 from collections import deque
@@ -20,7 +22,7 @@ from collections.abc import Callable
 from threading import get_ident
 from typing import Any
 
-from reliable_rx.errors import StoreUnavailable
+from reliable_rx.errors import StoreUnavailable, TooLate
 
 RETRY_S = 0.05
 RETRY_S_MAX = 2.0
@@ -40,8 +42,10 @@ class OwnThread:
     def lend(self, function: Task) -> None:
         """Run *function* after those before it."""
         if self.thread is None:
-            self.thread = threading.Thread(target=self._run, name=self.name, daemon=True)
-            self.thread.start()
+            thread = threading.Thread(target=self._run, name=self.name, daemon=True)
+            if not begins(thread):
+                return
+            self.thread = thread
         self.functions.put(function)
 
     def _run(self) -> None:
@@ -50,9 +54,22 @@ class OwnThread:
 
     def close(self) -> None:
         """Run what has been given, then end."""
-        if self.thread is not None:
+        if self.thread is not None and not sys.is_finalizing():
             self.functions.put(None)
             self.thread.join()
+
+
+def begins(thread: threading.Thread) -> bool:
+    """Start *thread*; False if the interpreter is about to end, so that none can begin any more."""
+    if sys.is_finalizing():  # 3.11 would wait for it for ever
+        return False
+    try:
+        thread.start()
+    except RuntimeError as error:
+        if "interpreter shutdown" not in str(error):
+            raise
+        return False
+    return True
 
 
 def lenders(*names: str, lend: Lend | None, background: bool) -> tuple[list[OwnThread], list[Lend | None]]:
@@ -180,6 +197,8 @@ class Worker:
         return not self.tasks
 
     def _wait(self, left_s: float | None) -> None:
+        if self.taken and sys.is_finalizing():
+            raise too_late("to wait for what is being written")
         pause_s = max(0.001, self.retry_at - time.monotonic()) if self.trouble is not None else None
         both = [each for each in (left_s, pause_s) if each is not None]
         with self.changed:
@@ -202,4 +221,14 @@ class Worker:
             else:
                 self._wait(None)
         with self.changed:
+            if self.taken and sys.is_finalizing():
+                raise too_late("to wait for what is being written")
             self.changed.wait_for(lambda: not self.taken)
+
+
+def too_late(what: str) -> TooLate:
+    """Say that *what* cannot be any more, since the interpreter ends and its threads stand still."""
+    return TooLate(
+        f"the interpreter ends, and it is too late {what}: what was durable is in the store; close the evaluator "
+        f"before the program ends (with QueryEvaluator(...) as evaluator)"
+    )

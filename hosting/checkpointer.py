@@ -7,6 +7,7 @@ the store now has.
 
 from __future__ import annotations
 
+import sys
 import time as wall
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -16,7 +17,7 @@ from checkpoint.code import makers
 from checkpoint.codec import encode
 from checkpoint.store import Checkpoint, GenerationInfo, Kind
 from hosting import emitted
-from hosting.background import Lend, Worker
+from hosting.background import Lend, Worker, too_late
 from hosting.collector import hold
 from hosting.failing import unstorable_state
 from hosting.segments import joined, stored
@@ -130,7 +131,9 @@ class Checkpointer:
         return self.differential_bytes > self.full_bytes > 0
 
     def now(self, *, full: bool) -> None:
-        """Take a checkpoint and wait for it. *Raises* `StoreUnavailable`."""
+        """Take a checkpoint and wait for it. *Raises* `StoreUnavailable`, `TooLate` while the interpreter ends."""
+        if sys.is_finalizing():  # modules are gone that the code of queries is written with
+            raise too_late("to take a checkpoint")
         self._finish()
         before = self.generation
         while self.generation == before:  # an attempt may find a query that must end first

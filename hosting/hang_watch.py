@@ -11,11 +11,13 @@ from __future__ import annotations
 
 import logging
 import os
+import sys
 import threading
 import time
 import weakref
 from typing import TYPE_CHECKING
 
+from hosting.background import begins
 from hosting.sources.pushed import PushedReader
 from hosting.tracebacks import with_trace
 
@@ -44,18 +46,20 @@ class HangWatch:
 
     def add(self, evaluator: QueryEvaluator) -> None:
         """Watch *evaluator*, if it works beside other threads."""
-        if not evaluator.journal_worker.threaded:
+        if not evaluator.journal_worker.threaded or sys.is_finalizing():
             return
         key = id(evaluator)
         with self._changed:
             self._forget(key)
             self._watched[key] = weakref.ref(evaluator)
             if self._thread is None:
-                self._thread = threading.Thread(target=self._run, name="hang watch", daemon=True)
-                self._thread.start()
+                thread = threading.Thread(target=self._run, name="hang watch", daemon=True)
+                self._thread = thread if begins(thread) else None
 
     def remove(self, evaluator: QueryEvaluator) -> None:
         """Watch *evaluator* no more."""
+        if sys.is_finalizing():  # the thread stands still, and may hold the lock
+            return
         with self._changed:
             self._forget(id(evaluator))
             if not self._watched:
