@@ -191,6 +191,23 @@ def test_who_is_left_undeclared_for_a_while_is_what_it_was(app: App, left: str) 
     assert on["streams"]["scan"][-1] == [15, 376]
 
 
+@pytest.mark.parametrize("home", [False, at_each_commit(True)], ids=["there", "back at home"])
+@pytest.mark.parametrize("left", ["timed_too", at_each_commit("timed,timed_too"), at_each_commit("timed")])
+def test_a_suspended_query_gets_what_waited_for_a_clock_that_others_share(app: App, left: str, home: bool) -> None:
+    """What waited behind the lateness when it was suspended gets to it once, and nothing that came meanwhile."""
+    version = others()[0]
+    app.run(HERE, 8)
+    app.run(version, 12, "stop", f"without={left}")
+    app.run(version, 12, "kill", f"without={left}")
+    app.run(version, 12, "stop", f"without={left}")
+    said = app.run(HERE if home else version, 20)
+    streams = said["streams"]
+    windows = [value for _, values in streams["timed"] for value in values]
+    for name, found in (("timed", windows), ("timed_too", [value for _, value in streams["timed_too"]])):
+        wanted = [float(n) for n in range(20) if name not in left.split(",") or not 8 <= n < 12]
+        assert found == wanted[: len(found)] and len(found) >= len(wanted) - 6, name
+
+
 @left_to_commits
 def test_the_interpreter_that_made_it_wakes_what_another_has_suspended(app: App) -> None:
     """Nobody declares it: it goes on from its state, and it is told that it has missed something."""
