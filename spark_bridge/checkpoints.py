@@ -10,19 +10,21 @@ that an edit is refused before anything is started; each bucket checks the same 
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from checkpoint.files import create_durably, make_directory
-from reliable_rx.errors import CheckpointRefused
+from reliable_rx.errors import CheckpointRefused, described
 from spark_bridge.log.disk import RealLogDisk, log_directory
 from spark_bridge.log.refusal import LogRefused
 
 if TYPE_CHECKING:
-    from reliable_rx.rows import Report
+    from reliable_rx.rows import Report, Signature
     from spark_bridge.keyed.editing import Manner
     from spark_bridge.keyed.query import KeyedQuery
 
+A = TypeVar("A")
 MARK = "reliable_rx.json"
 KEYED_MARK = "reliable_rx.keyed.json"
 
@@ -41,7 +43,7 @@ def check_checkpoint(place: str, log: str, *, where: str) -> str | None:
     if mark is None and query is not None:
         message = f"the checkpoint {directory} was used without {where}, which would miss what was done then"
         raise LogRefused(f"{message}; give this query a checkpoint directory of its own", where=where, found=query)
-    belongs = None if mark is None else str(json.loads(mark)["log"])
+    belongs = None if mark is None else told(directory / MARK, mark, lambda body: text(body["log"]))
     if belongs is not None and belongs != log:
         message = f"the checkpoint {directory} belongs to another log than {where}"
         raise LogRefused(f"{message}; use the checkpoint it was made with", where=where, found=belongs, wanted=log)
@@ -69,16 +71,45 @@ def check_keyed(place: str, query: KeyedQuery, placed: Manner) -> Report | None:
         if found is None:
             message = f"{where} was used without this mark, for something else: give the query one of its own"
             raise CheckpointRefused(message, what="checkpoint", where=where)
-        before = json.loads(found)
-        check_manner(before["manner"], manner, where=where)
-        if before["query"] != query.identity:
-            shapes = [tuple((*entry[:3], tuple(entry[3])) for entry in each) for each in before["keeps"]]
+        identity, before, shapes = told(directory / KEYED_MARK, found, kept_in)
+        check_manner(before, manner, where=where)
+        if identity != query.identity:
             report = check_edit(shapes, query.signatures, inside=not query.per_key, where=where)
     create_durably(disk, KEYED_MARK, json.dumps(mark).encode())
     return report
 
 
 def query_of(directory: Path) -> str | None:
-    """Return the id of the query whose checkpoint lies in *directory*, None if it has not begun."""
+    """Return the id of the query whose checkpoint lies in *directory*, None if it has not begun.
+
+    *Raises* `CheckpointRefused` if the file that has it is damaged.
+    """
     metadata = directory / "metadata"
-    return str(json.loads(metadata.read_text())["id"]) if metadata.is_file() else None
+    return told(metadata, metadata.read_bytes(), lambda body: text(body["id"])) if metadata.is_file() else None
+
+
+def kept_in(body: Any) -> tuple[str, dict[str, Any], list[Signature]]:
+    """Return what a mark says of a keyed query: its identity, how it is run, what its operators keep."""
+    keeps = body["keeps"]
+    shapes = [tuple((text(p), text(name), int(v), tuple(fields)) for p, name, v, fields in each) for each in keeps]
+    return text(body["query"]), {**body["manner"]}, shapes
+
+
+def text(value: Any) -> str:
+    """Return *value*, which must be a text. *Raises* `TypeError`."""
+    if not isinstance(value, str):
+        raise TypeError(f"{type(value).__name__} where a text was expected")
+    return value
+
+
+def told(file: Path, data: bytes, read: Callable[[Any], A]) -> A:
+    """Return what *read* makes of the JSON in *data*. *Raises* `CheckpointRefused` naming the *file* it is of."""
+    try:
+        return read(json.loads(data))
+    except (ValueError, KeyError, TypeError, RecursionError) as error:
+        raise CheckpointRefused(
+            f"{file} is damaged ({described(error)}): bring it back from a copy of the checkpoint, or give the query a "
+            f"new checkpoint, with which it begins anew",
+            what=file.name,
+            where=str(file),
+        ) from error

@@ -14,10 +14,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from spark_log_world import Spark, table
 
+import reliable_rx as rx
 from hosting import ListSource
-from reliable_rx.errors import SourceFailed
+from reliable_rx.errors import CheckpointRefused, SourceFailed
 from reliable_rx.reliable import Batch
-from spark_bridge.checkpoints import MARK, check_checkpoint
+from reliable_rx.testing.hostile import RECORDS
+from spark_bridge.checkpoints import KEYED_MARK, MARK, check_checkpoint, check_keyed
 from spark_bridge.feeds import (
     LogFeed,
     Range,
@@ -31,7 +33,9 @@ from spark_bridge.feeds import (
     resolved,
     same_columns,
 )
+from spark_bridge.keyed import KeyedQuery
 from spark_bridge.log import LogRefused
+from spark_bridge.log.noted import NOTE, Noted
 from spark_bridge.options import read_options, write_options
 
 HERE = __name__
@@ -134,6 +138,33 @@ def test_a_checkpoint_belongs_to_one_log(tmp_path: Path) -> None:
     (place / MARK).unlink()
     with pytest.raises(LogRefused, match="was used without the log a"):
         check_checkpoint(str(place), "log a", where="the log a")
+
+
+DAMAGED = (*RECORDS, b"[]", b"{}", b"-7", b'{"id": 7, "log": [], "query": {}, "manner": [], "keeps": 1}')
+
+
+@pytest.mark.parametrize("name", [MARK, KEYED_MARK, "metadata", NOTE])
+@pytest.mark.parametrize("data", DAMAGED, ids=lambda data: repr(data[:12]))
+def test_a_damaged_file_of_a_checkpoint_is_named(name: str, data: bytes, tmp_path: Path) -> None:
+    """Whatever a file beside Spark's holds: it is refused by its path, with what to do; a lost note is none."""
+    query = KeyedQuery(rx.source("t").group_by(len).flat_map(lambda group: group.count()))
+    log, keyed = tmp_path / "log", tmp_path / "keyed"
+    check_checkpoint(str(log), "a", where="the log a")
+    check_keyed(str(keyed), query, {})
+    for place in (log, keyed):
+        (place / "metadata").write_text(json.dumps({"id": "q"}))
+        (place / name).write_bytes(data)
+    if name == NOTE:
+        assert Noted(log).newest == -1
+        return
+    for place, check in (
+        (log, lambda: check_checkpoint(str(log), "a", where="the log a")),
+        (keyed, lambda: check_keyed(str(keyed), query, {})),
+    ):
+        if name == "metadata" or (name == MARK) == (place == log):
+            with pytest.raises(CheckpointRefused) as refused:
+                check()
+            assert str(place / name) in str(refused.value) and "bring it back" in str(refused.value)
 
 
 def test_offsets_belong_to_one_log(tmp_path: Path) -> None:

@@ -7,7 +7,8 @@ from hashlib import blake2b
 from math import inf
 from typing import Any
 
-from checkpoint.codec import decode, encode
+from checkpoint.codec import decode_data, encode
+from checkpoint.salvage import Unreadable
 from reliable_rx.errors import CheckpointRefused
 from reliable_rx.rows import Signature
 from spark_bridge.keyed.seals import Seals
@@ -48,8 +49,8 @@ def short(data: bytes) -> bytes:
     return blake2b(data, digest_size=DIGEST_BYTES).digest()
 
 
-def opened(blob: bytes, identity: str, seals: Seals) -> tuple[Content, bool]:
-    """Return what is in a blob, and whether it is of the query *identity*.
+def opened(blob: bytes, identity: str, seals: Seals) -> tuple[Content, bool, tuple[Unreadable, ...]]:
+    """Return what is in a blob, whether it is of the query *identity*, and the parts that cannot be read.
 
     *Raises* `CheckpointRefused` before anything of it is read, if it is damaged, of another format, or sealed with
     another key.
@@ -61,4 +62,5 @@ def opened(blob: bytes, identity: str, seals: Seals) -> tuple[Content, bool]:
     if version != VERSION:
         raise CheckpointRefused(f"the bucket has format {version}, not {VERSION}", what="version", where="bucket")
     data = seals.unsealed(blob[len(HEAD) :], kind="bucket")
-    return Content(*decode(data[DIGEST_BYTES:])), data[:DIGEST_BYTES] == short(identity.encode())
+    fields, lost = decode_data(data[DIGEST_BYTES:])
+    return Content(*fields), data[:DIGEST_BYTES] == short(identity.encode()), lost

@@ -21,6 +21,7 @@ from spark_bridge.keyed.forms import flattened, revived
 from spark_bridge.keyed.general import NAME, General
 from spark_bridge.keyed.query import KeyedQuery
 from spark_bridge.keyed.seals import PUBLIC, Seals
+from spark_bridge.keyed.spoilt import KeySpoilt, spoilt_in
 from spark_bridge.keyed.straight import Step, Straight
 
 
@@ -63,11 +64,15 @@ class Bucket:
     ) -> None:
         self.query, self.seals = query, seals
         manner = {**query.manner, **(placed or {})}
-        content, same = (Content(), True) if blob is None else opened(blob, query.identity, seals)
+        content, same, lost = (Content(), True, ()) if blob is None else opened(blob, query.identity, seals)
         editing.check_manner(content.manner, manner, where="bucket")
         self.content = content
         content.manner = manner
         self.rows, self.dues, self.waiting = content.rows, content.dues, content.waiting
+        self.untold: dict[Hashable, KeySpoilt] = {}
+        """Keys that have ended since their state cannot be read, and whose row is still to come."""
+        for key, error in [*spoilt_in(content, lost)]:
+            self.spoil(key, error)
         self.straight = None if query.chain is None else Straight(query.chain, query.key)
         edited = blob is not None and not (same and content.shape == self.shape)
         known = {} if edited else content.signatures
@@ -92,8 +97,12 @@ class Bucket:
     def blob(self, out: Emitted | None = None) -> bytes:
         """Return the bucket as bytes; a key whose state cannot be stored ends in *out*.
 
-        *Raises* `QueryRefused` for such a key if there is no *out*.
+        *Raises* `QueryRefused` for such a key if there is no *out*, and so for one whose state could not be read.
         """
+        if out is not None:
+            self.tell(out)
+        for error in self.untold.values():
+            raise error
         try:
             return sealed(self.content, self.query.identity, self.seals)
         except BaseException as error:  # pickling calls what the author of a state wrote
@@ -118,6 +127,7 @@ class Bucket:
     def take(self, arrivals: Arrivals, *, time: float, ended: bool = False) -> Emitted:
         """Take a batch: *time* is that of the batch, or on event time the watermark; *ended* if no other will come."""
         out = Emitted()
+        self.tell(out)
         self.content.clock = max(self.clock, time)
         work = self.by_time(arrivals, ended=ended) if self.query.event_time else self.by_key(arrivals)
         idle = (key for key, due in self.dues.items() if due <= self.clock and key not in work)
@@ -145,6 +155,21 @@ class Bucket:
             self.dues[key] = due
         else:
             self.dues.pop(key, None)
+
+    # -- keys that cannot be had again
+
+    def spoil(self, key: Hashable, error: KeySpoilt) -> None:
+        """End the query of *key*, of which the next batch tells."""
+        self.rows[key] = -error.fields["emitted"] - 1
+        self.waiting.pop(key, None)
+        self.wake(key, None)
+        self.untold[key] = error
+
+    def tell(self, out: Emitted) -> None:
+        """Add the row of each key that has ended since its state cannot be read."""
+        for key, error in self.untold.items():
+            out.end(key, error.fields["emitted"], error)
+        self.untold.clear()
 
     # -- what is there to be done
 
@@ -208,7 +233,10 @@ class Bucket:
         for key, row in content.rows.items():
             if type(row) is not int or (row >= 0 and shape is not None):
                 self.query.key.key = key
-                content.rows[key] = self.edited(key, row, shape, general)
+                try:
+                    content.rows[key] = self.edited(key, row, shape, general)
+                except KeySpoilt as error:
+                    self.spoil(key, error)
         general.before = {}
 
     def edited(self, key: Hashable, row: Any, shape: Any, general: General) -> Any:

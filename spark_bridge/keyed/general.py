@@ -12,7 +12,7 @@ from hashlib import blake2b
 from operator import attrgetter
 from typing import Any
 
-from checkpoint.codec import decode, encode
+from checkpoint.codec import decode_data, encode
 from hosting.edit import Editor
 from hosting.engine import QueryEngine
 from hosting.snapshot import each_row
@@ -23,9 +23,10 @@ from reliable_rx.instance import Instance, Timer
 from reliable_rx.interrupts import let_through
 from reliable_rx.plan import Operators, Plan, PlanNode
 from reliable_rx.query import Query
-from reliable_rx.rows import Signature, save_instance, save_unit, signature
+from reliable_rx.rows import Loader, Signature, save_instance, save_unit, signature
 from spark_bridge.keyed.emitted import Emitted
 from spark_bridge.keyed.query import KeyedQuery
+from spark_bridge.keyed.spoilt import KeySpoilt, spoilt
 from spark_bridge.keyed.storing import held_in, unstorable
 from spark_bridge.keyed.straight import Step
 
@@ -82,7 +83,11 @@ class General:
             return row, None
         self.query.key.key = key
         first = steps[0][0] if steps else until
-        engine = self.begin(first, key, out) if row is None else self.load(row)  # type: ignore[arg-type]
+        try:
+            engine = self.begin(first, key, out) if row is None else self.load(row)  # type: ignore[arg-type]
+        except KeySpoilt as error:
+            out.end(key, error.fields["emitted"], error)
+            return -error.fields["emitted"] - 1, None
         ends = self.ends(steps, max(until, engine.clock)) if ended else ()
         for time, source, values in sorted((*steps, *ends), key=when) if ends else steps:
             turn = Events(source, "0", 0, values or (), max(time, engine.clock), ended=values is None)
@@ -182,15 +187,26 @@ class General:
             raise unstorable(self.query.key.key, error, held_in(each_row([standing]))) from error
 
     def load(self, row: bytes) -> KeyEngine:
-        """Return the engine that a row was made from."""
+        """Return the engine that a row was made from. *Raises* `KeySpoilt` if it cannot be had again."""
+        loader = Editor({**self.before, **self.signatures}) if self.before else Loader(self.signatures)
+        stored, lost = loader.reading(lambda: decode_data(row))
+        if lost:
+            raise spoilt(self.query.key.key, stored[0], lost[0])
+        if self.before:  # a query that cannot go on with what was kept is refused
+            return self.loaded(loader, stored)
+        try:
+            return self.loaded(loader, stored)
+        except BaseException as error:  # its functions are called, and what they raise is its own
+            let_through(error)
+            raise spoilt(self.query.key.key, stored[0], error) from error
+
+    def loaded(self, loader: Loader, stored: tuple[Any, ...]) -> KeyEngine:
         engine = self.engine()
-        signatures = {**self.before, **self.signatures} if self.before else self.signatures
-        loader = Editor(signatures)
-        emitted, engine.clock, engine.orders, shape, top, inside = loader.reading(lambda: decode(row))
+        emitted, engine.clock, engine.orders, shape, top, inside = stored
         engine.moving = True
         standing = engine.standing[NAME] = Standing(self.plan, engine, NAME, policy="fail", keys=())
         standing.emitted = emitted
-        loader.load_muted(standing, top, signatures[shape])
+        loader.load_muted(standing, top, loader.signatures[shape])
         loader.load_all(inside)
         loader.finish()
         engine.moving = False

@@ -7,6 +7,7 @@ whose rows follow from them.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import dataclass, field
 from itertools import count
@@ -34,8 +35,10 @@ from spark_bridge.keyed.general import NAME, General, KeyEngine
 from spark_bridge.keyed.moving import KeyMapper, for_key, name_for, refuse_hidden
 from spark_bridge.keyed.query import KeyedQuery, first_other
 from spark_bridge.keyed.seals import PUBLIC, Seals
+from spark_bridge.keyed.spoilt import KeySpoilt
 from spark_bridge.keyed.storing import instances_of
 
+LOG = logging.getLogger("reliable_rx")
 Positions = Mapping[str, Mapping[str, int]]
 
 
@@ -45,10 +48,12 @@ class Joined:
 
     A query with groups has one stream, which goes on behind the largest id that any key had, so that every key's ids go
     on growing. With a query for each key, each goes on with its own ids, also those in *ended*, and *next_id* is None.
+    Those in *unreadable* are among them: their state could not be read, and each has the error that says so.
     """
 
     next_id: int | None = None
     ended: list[Hashable] = field(default_factory=list)
+    unreadable: dict[Hashable, Exception] = field(default_factory=dict)
 
 
 def put_together(
@@ -102,8 +107,17 @@ class Together:
             else:
                 self.query.key.key = key
                 chain = bucket.content.shape
-                lone = general.load(row) if chain is None else revived(general, key, row, chain, bucket.clock)
-                self.join(key, lone)
+                try:
+                    lone = general.load(row) if chain is None else revived(general, key, row, chain, bucket.clock)
+                except KeySpoilt as error:
+                    bucket.untold[key] = error
+                    self.joined.ended.append(key)
+                    self.end(key, error.fields["emitted"] + 1)
+                else:
+                    self.join(key, lone)
+        for key, lost in bucket.untold.items():
+            LOG.warning("%s: it ends here", lost)
+            self.joined.unreadable[key] = lost
         for key, entries in bucket.waiting.items():
             self.wait(key, entries)
         self.joined.next_id = max(self.joined.next_id or 0, bucket.content.first_id)
@@ -157,7 +171,7 @@ class Together:
         while not snapshot.write_some(1000):
             pass
         meta = {
-            "engine": snapshot.header, "ended": set(), "holders": {}, "delivery": "exactly_once",
+            "engine": snapshot.header, "ended": set(), "holders": {}, "sinks": {}, "delivery": "exactly_once",
             "positions": {(source, part): at for source, each in positions.items() for part, at in each.items()},
         }  # fmt: skip
         chunks = [*snapshot.chunks(), *packed(self.blobs)]

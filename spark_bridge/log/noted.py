@@ -13,6 +13,7 @@ import os
 from spark_bridge.log.disk import RealLogDisk, log_directory
 
 NOTE = "reliable_rx.newest"
+DIGITS_MAX = 18
 
 
 class Noted:
@@ -34,7 +35,7 @@ class Noted:
     def newest(self) -> int:
         """The number of a manifest that was there; -1 if none is known."""
         data = None if self._disk is None else self._disk.read(NOTE)
-        return int(data) if data is not None and data.isdigit() else -1
+        return int(data) if data is not None and data.isdigit() and len(data) <= DIGITS_MAX else -1
 
     def note(self, number: int) -> None:
         """Note that manifest *number* is there."""
