@@ -20,6 +20,7 @@ from checkpoint.files import Disk, RealDisk
 from checkpoint.journal import ChainedJournal
 from checkpoint.log import Row
 from checkpoint.store import Segment
+from checkpoint.write_ahead import check_write_ahead
 from reliable_rx.errors import CheckpointRefused, StoreUnavailable
 
 # Blobs stand last in their rows, so that the numbers before them are read without following overflow pages.
@@ -70,6 +71,9 @@ def open_parts(
     """
     if not read_only and not any((directory / f"{part}.sqlite").exists() for part in _SCHEMAS):
         make_files(RealDisk(directory), keys)
+    if not read_only:
+        for part in _SCHEMAS:
+            check_write_ahead(directory / f"{part}.sqlite")
     with ExitStack() as undo:
         files = []
         for part in ("checkpoint", "journal", "log"):
