@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import subprocess
 import sys
 import tomllib
@@ -62,3 +64,48 @@ def test_what_is_not_interrupted_begins() -> None:
     ignoring = f"import signal\nsignal.signal(signal.SIGINT, signal.SIG_IGN){PRELUDE.format(at='hosting.cli')}"
     ended = python(f"{ignoring}\nfrom {module} import {function}\nsys.exit({function}())")
     assert (ended.returncode, ended.stdout[:12]) == (0, "reliable-rx "), ended
+
+
+ENDS = """
+import atexit, os, threading
+import hosting.cli.run
+from hosting import App, ListSource
+
+hosting.cli.run.TOGETHER_S = 60.0
+
+
+def again(number={number!r}, kill=os.kill, pid=os.getpid()):
+    kill(pid, number)
+
+
+class Last:
+    def __del__(self, again=again):
+        again()
+
+
+last, app = Last(), App()
+numbers = app.source("numbers", ListSource([1, 2], follow=True))
+app.query("q", numbers.map(lambda n: n))
+atexit.register(again)
+threading._register_atexit(again)
+threading.Thread(target=lambda: (threading.main_thread().join(), again())).start()
+
+
+@app.feed
+def stop(inputs):
+    again()
+"""
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_signals_until_the_very_end_are_one_wish(tmp_path: Path, number: signal.Signals) -> None:
+    """One that comes with the first while threads, exit handlers and modules of the app end changes no exit code."""
+    (tmp_path / "app.py").write_text(ENDS.format(number=int(number)))
+    command = [sys.executable, "-c", "import sys, reliable_rx_cli as c; sys.exit(c.main())", "run", "app.py:app"]
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    ended = subprocess.run(
+        [*command, "--store", "s", "--plain"],
+        cwd=tmp_path, env=environment, capture_output=True, text=True, check=False, timeout=60,
+    )  # fmt: skip
+    assert (ended.returncode, ended.stderr) == (0, ""), ended
+    assert "stopped" in ended.stdout

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import signal
 import threading
 import time
@@ -37,27 +38,38 @@ TWICE = (
 class Stop:
     """Whether SIGTERM or Ctrl-C has come. The second one does not wait for a checkpoint: nothing durable is lost.
 
-    One that comes together with the first is none.
+    One that comes together with the first is none, also while the process ends: its exit code is that of the first.
     """
 
     def __init__(self) -> None:
         self.asked = threading.Event()
         self._asked_at = 0.0
+        self._is_over = False
 
     def __enter__(self) -> Stop:
         self.before = {number: signal.signal(number, self._hear) for number in (signal.SIGTERM, signal.SIGINT)}
         return self
 
     def __exit__(self, *error: object) -> None:
-        for number, handler in self.before.items():
-            signal.signal(number, handler)
+        self._is_over = True
+        if not self.asked.is_set():
+            for number, handler in self.before.items():
+                signal.signal(number, handler)
 
     def _hear(self, number: int, frame: FrameType | None) -> None:
         if not self.asked.is_set():
             self._asked_at = time.monotonic()
             self.asked.set()
         elif time.monotonic() - self._asked_at >= TOGETHER_S:
-            raise KeyboardInterrupt(TWICE)
+            raise KeyboardInterrupt("" if self._is_over else TWICE)
+
+
+@atexit.register  # before an app is loaded, and so behind what that leaves to the end
+def ignore_more() -> None:
+    """Let no more signals than a `Stop` has heard decide how the process ends: the interpreter lets go of handlers."""
+    for number in (signal.SIGTERM, signal.SIGINT):
+        if isinstance(getattr(signal.getsignal(number), "__self__", None), Stop):
+            signal.signal(number, signal.SIG_IGN)
 
 
 @contextmanager
