@@ -72,6 +72,14 @@ class ChainedJournal(ABC):
             for first, count, last_seal in self._newest(2**63 - 1, 1):
                 self._last_turn, self._last_seal = first + count - 1, last_seal
 
+    def check_begin(self) -> None:
+        """*Raises* `CheckpointRefused` if the oldest record does not follow the base; only its owner can tell."""
+        with unavailable(self._where):
+            base = self._read_base()[0]
+            for first, _, _ in self._oldest(-1, 1):
+                if first != base + 1:
+                    self._refuse_order(base + 1, first)
+
     def append(self, first_turn: int, count: int, payload: bytes) -> None:
         with self._lock:
             invariant(first_turn == self._last_turn + 1, f"turn {first_turn} follows turn {self._last_turn}")

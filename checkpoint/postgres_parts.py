@@ -30,6 +30,8 @@ class PostgresJournal(ChainedJournal):
         super().__init__(keys=identity.keys, owner=identity.owner, where=f"{identity.where}, journal")
         self._stored, self._owned = stored, owned
         self.load()
+        if owned is not None:
+            self.check_begin()
 
     @property
     def last_turn(self) -> int:

@@ -131,6 +131,8 @@ class SqliteJournal(ChainedJournal):
         super().__init__(keys=keys, owner=owner, where=str(database.path))
         self._database = database
         self.load()
+        if not database.read_only:
+            self.check_begin()
 
     @property
     def last_turn(self) -> int:

@@ -455,3 +455,15 @@ def test_a_checkpoint_says_what_is_wrong_with_the_journal(background: bool) -> N
         for _ in range(2):
             with pytest.raises(CheckpointRefused, match="where turn 1 belongs there is turn 7"):
                 evaluator.checkpoint()
+
+
+def test_a_journal_without_its_base_is_refused_when_it_is_opened(tmp_path: Path) -> None:
+    """Not at the end of each run, when a checkpoint drops records; what opens the store to repair it is told too."""
+    with SqliteStore(tmp_path) as store:
+        for number in range(1, 9):
+            store.journal.append(number, 1, b"turn")
+        store.journal.truncate(5)
+    with closing(sqlite3.connect(tmp_path / "journal.sqlite")) as connection, connection:
+        assert connection.execute("DELETE FROM base").rowcount == 1
+    with pytest.raises(CheckpointRefused, match=r"where turn 1 belongs there is turn 6.*restore"):
+        SqliteStore(tmp_path)
