@@ -18,7 +18,8 @@ import pyarrow.compute as pc
 
 from reliable_rx.errors import SourceFailed, described
 from reliable_rx.interrupts import let_through
-from reliable_rx.reliable import Bounded, Source
+from reliable_rx.reliable import Batch, Bounded, Source
+from spark_bridge.bad_records import BadRecords
 from spark_bridge.log.columns import canonical
 from spark_bridge.log.cursor import Cursor
 from spark_bridge.log.disk import log_disk
@@ -112,10 +113,14 @@ class LogFeed:
 
 
 class SourceFeed:
-    """A `Source` that knows its bounds, made anew by ``module:function`` in every process that reads it."""
+    """A `Source` that knows its bounds, made anew by ``module:function`` in every process that reads it.
+
+    What it gives of records that cannot be read is no row: each task logs how many there were, and a `DeadLetterFeed`
+    has them as rows of their own.
+    """
 
     def __init__(self, name: str) -> None:
-        self.id, self._source = name, _made(name)
+        self.id, self._name, self._source = name, name, _made(name)
 
     def schema(self) -> Any | None:
         return None
@@ -125,13 +130,29 @@ class SourceFeed:
         return {partition: source.bounds(partition) for partition in self._source.partitions()}
 
     def batches(self, ids: Range, schema: Any) -> Iterator[tuple[range, Any]]:
+        bad = BadRecords(self._name, ids, self.policy)
+        try:
+            for batch, numbers in self.fetched(ids):
+                bad.add(batch.rejected)
+                if numbers:
+                    yield numbers, record_batch(batch.values[: len(numbers)], schema)
+        finally:
+            bad.tell()
+
+    @property
+    def policy(self) -> str:
+        """What the source does with records that it cannot read."""
+        return str(getattr(self._source, "on_bad_record", "fail"))
+
+    def fetched(self, ids: Range) -> Iterator[tuple[Batch, range]]:
+        """Yield what is there of *ids*, each batch with the ids of its events among them."""
         with closing(self._source.open(ids.partition, ids.start)) as reader:
             at, deadline = ids.start, time.monotonic() + PATIENCE_S
             while at < ids.end:
                 batch = reader.fetch(min(FETCH_ROWS, ids.end - at))
                 numbers = range(batch.first, min(batch.next, ids.end))
-                if numbers:
-                    yield numbers, record_batch(batch.values[: len(numbers)], schema)
+                if numbers or batch.rejected:
+                    yield batch, numbers
                     deadline = time.monotonic() + PATIENCE_S
                 elif batch.next == at:
                     if batch.ended or time.monotonic() > deadline:
@@ -164,7 +185,13 @@ def _made(name: str) -> Source:
 
 def feed_of(options: ReadOptions) -> Feed:
     """Return what *options* name."""
-    return LogFeed(options.path, options.reader) if options.path is not None else SourceFeed(options.source or "")
+    if options.path is not None:
+        return LogFeed(options.path, options.reader)
+    if options.dead_letters:
+        from spark_bridge.dead_letters import DeadLetterFeed
+
+        return DeadLetterFeed(options.source or "")
+    return SourceFeed(options.source or "")
 
 
 def record_batch(values: Any, schema: Any) -> Any:

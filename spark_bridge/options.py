@@ -45,6 +45,7 @@ class ReadOptions:
     rows_per_batch_max: int | None
     rows_per_task: int
     with_positions: bool
+    dead_letters: bool = False
 
 
 def write_options(options: Mapping[str, str]) -> WriteOptions:
@@ -79,10 +80,13 @@ def read_options(options: Mapping[str, str], *, streaming: bool) -> ReadOptions:
     *Raises* `ValueError` naming the option.
     """
     own = ("reader", "maxRowsPerBatch") if streaming else ("end",)
-    given = _Given(options, known=("path", "source", "start", "rowsPerTask", "positions", *own))
+    given = _Given(options, known=("path", "source", "start", "rowsPerTask", "positions", "deadLetters", *own))
     path, source = given.text("path"), given.text("source")
     if (path is None) == (source is None):
         raise ValueError("give option path (a micro-batch log) or option source ('module:function'), one of the two")
+    dead_letters = given.flag("deadLetters", default=False)
+    if dead_letters and source is None:
+        raise ValueError("option deadLetters is of option source: a micro-batch log has rows only")
     return ReadOptions(
         path,
         source,
@@ -92,6 +96,7 @@ def read_options(options: Mapping[str, str], *, streaming: bool) -> ReadOptions:
         given.number("maxRowsPerBatch") if "maxRowsPerBatch" in given else None,
         given.number("rowsPerTask", ROWS_PER_TASK),
         given.flag("positions", default=True),
+        dead_letters,
     )
 
 
