@@ -244,6 +244,16 @@ class Agent:
             self._inside, self._has_told = found, True
             self.held.inside(self.lease, found)
 
+    def tell_hang(self, found: Failure) -> bool:
+        """From another thread: have the group know of a step that does not return, unless its evaluator tells that."""
+        evaluator = self._evaluator
+        if evaluator is not None and evaluator.working.since is not None:
+            return False
+        if not self.dropped:
+            self._inside, self._has_told = found, True
+            self.held.inside(self.lease, found)
+        return True
+
     def _check_store(self, evaluator: QueryEvaluator) -> None:
         """*Raises* what its store does if it has been unavailable for long: another node may have one that is not."""
         if evaluator.trouble is None:

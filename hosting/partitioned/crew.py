@@ -30,7 +30,18 @@ Step = Callable[[], float | None]
 class Task:
     """One task of a crew; made by `Crew.task`."""
 
-    __slots__ = ("_again", "_crew", "_due", "_entry", "_queued", "_running_since", "_step", "patient", "relieved")
+    __slots__ = (
+        "_again",
+        "_crew",
+        "_due",
+        "_entry",
+        "_queued",
+        "_running_since",
+        "_step",
+        "_thread",
+        "patient",
+        "relieved",
+    )
 
     def __init__(self, crew: Crew, step: Step) -> None:
         self._crew, self._step = crew, step
@@ -39,6 +50,12 @@ class Task:
         """Whether it lets others go first, as what is only about to begin should; it comes in turn all the same."""
         self._due = self._entry = math.inf
         self._running_since: float | None = None
+        self._thread = 0
+
+    def at_work(self) -> tuple[float, int] | None:
+        """Return since when it runs, and in which thread; None if it does not."""
+        since = self._running_since
+        return None if since is None else (since, self._thread)
 
     def wake(self) -> None:
         """Have it called as soon as may be; if it runs now, once more after that. Safe from any thread."""
@@ -136,7 +153,7 @@ class Crew:
                 task = self._first()
                 if task is not None:
                     task._queued, task._again = False, False
-                    task._running_since = self._clock()
+                    task._running_since, task._thread = self._clock(), threading.get_ident()
                     self._running.add(task)
                     return task
                 if self._closed:

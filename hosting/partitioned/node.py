@@ -158,7 +158,7 @@ class Node:
             raise RuntimeError(f"this node of group {self.group!r} has been started before; make another Node")
         self._until_ended = until_ended
         cancel = self._registry.subscribe(self._noticed)
-        watch = RoundWatch(self.incidents)
+        watch = RoundWatch(self.incidents, lambda: self.agents.values())
         try:
             while not self._over() and self._waker.wait():
                 with watch.round():

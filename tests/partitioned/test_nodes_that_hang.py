@@ -10,13 +10,14 @@ from typing import Any
 
 import pytest
 from conditions import until
-from node_world import Logs, World
+from node_world import Logs, World, row
 
-from hosting import App
+from hosting import App, CallbackSink
 from hosting.cli.node import end_unheard, hand_over
+from hosting.partitioned.folder_stores import FolderStores
 from hosting.partitioned.node import Node
 from hosting.partitioned.sqlite_registry import SqliteRegistry
-from reliable_rx.reliable import Listing
+from reliable_rx.reliable import Batch, Listing, Reader
 
 
 class Gate:
@@ -72,6 +73,53 @@ def both(fine: Logs, slow: Logs) -> Any:
     return declare
 
 
+def hanging(place: str, fine: Logs, gate: Gate, monkeypatch: pytest.MonkeyPatch) -> Any:
+    """Return an app of which the source ``slow`` has what does not return at a *place* while the gate is shut."""
+
+    def at(here: str) -> None:
+        if here == place:
+            gate()
+
+    class Slow(Logs):
+        def open(self, partition: str, at_: int, /) -> Reader:
+            at("its source is opened")
+            reader = super().open(partition, at_)
+            fetch = reader.fetch
+
+            def fetched(count_max: int, /) -> Batch:
+                at("its source is read")
+                return fetch(count_max)
+
+            reader.fetch = fetched  # type: ignore[method-assign]
+            return reader
+
+    class Fenced(CallbackSink):
+        def fence(self, epoch: int, /) -> None:
+            at("its sink is fenced")
+
+    def made(place: Any) -> CallbackSink:
+        at("its sink is made")
+        return Fenced(lambda n, value: at("its sink is written"))
+
+    opened = FolderStores.open
+
+    def opens(stores: FolderStores, lease: Any, /) -> Any:
+        if lease.partition.source == "slow":
+            at("its store is opened")
+        return opened(stores, lease)
+
+    def declare(app: App, world: World) -> None:
+        app.query("q_fine", app.source("fine", fine))
+        app.sink("q_fine", world.sink("q_fine", world.name))
+        slow = Slow("s")
+        slow.add("s", 1)
+        app.query("q_slow", app.source("slow", slow))
+        app.sink("q_slow", made)
+
+    monkeypatch.setattr(FolderStores, "open", opens)
+    return declare
+
+
 def kinds(node: Node) -> dict[str, str]:
     return {each.kind: each.subject for each in node.incidents.open()}
 
@@ -106,6 +154,37 @@ def test_a_listing_that_does_not_return_stops_nothing_else(when: str, gate: Gate
         slow.add("s", 2)
         until(lambda: (world.came.get(("q_slow", "s")) or [(0, 0)])[-1][1] == 2, "what it has itself")
         until(lambda: not kinds(node), "the end of it")
+
+
+@pytest.mark.parametrize(
+    "place",
+    [
+        "its sink is made",
+        "its sink is fenced",
+        "its store is opened",
+        "its source is opened",
+        "its source is read",
+        "its sink is written",
+    ],
+)
+def test_whatever_of_a_partition_does_not_return_is_seen(
+    place: str, gate: Gate, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """In the log and in what `status` reads, until it does; the others go on."""
+    monkeypatch.setattr("hosting.reporting.COMMIT_S", 0.2)
+    monkeypatch.setattr("hosting.reporting.LOOK_S", 0.05)
+    monkeypatch.setattr("hosting.partitioned.agent.TELL_S", 0.0)
+    fine = Logs("a")
+    gate.shut()
+    world = World(tmp_path, hanging(place, fine, gate, monkeypatch))
+    with world.node(writers=4) as node:
+        until(lambda: gate.held, "it hangs")
+        until(lambda: "stall" in row(tmp_path, "s").error, "it is seen")
+        assert any("stall" in each.message for each in caplog.records)
+        fine.add("a", 1)
+        until(lambda: world.came.get(("q_fine", "a")) == [(0, 1)], "the other one goes on")
+        gate.open()
+        until(lambda: not row(tmp_path, "s").error and not kinds(node), "the end of it")
 
 
 def test_a_node_whose_group_does_not_answer_says_so(
