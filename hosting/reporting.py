@@ -65,8 +65,8 @@ class Reporter:
         self._has_begun = self._has_last_words = self._hands_on = False
         self._earlier: list[dict[str, Any]] = []
         directory = getattr(evaluator.store, "directory", None)
-        is_alone = bool(evaluator.threads)  # those of a node have a status of their own
-        self._file = StatusFile(directory) if is_alone and isinstance(directory, Path) else None
+        is_hosted = evaluator.journal_worker.threaded
+        self.file = StatusFile(directory) if is_hosted and isinstance(directory, Path) else None
         self._written: tuple[Any, ...] = ()
         self._write_at = monotonic() + STATUS_S
         self._look_at = 0.0
@@ -76,8 +76,8 @@ class Reporter:
 
     def starting(self) -> None:
         """A start begins, which may take long: `status` is to know of it."""
-        if self._file is not None and not self._hands_on:
-            self._file.begin()
+        if self.file is not None and not self._hands_on:
+            self.file.begin()
 
     def begin(self) -> None:
         """After a start: tell once what was so before it."""
@@ -96,8 +96,8 @@ class Reporter:
         for number, warning in enumerate(lasting, 1):
             self.incidents.report("recovery", f"warning {number}", warning, level=logging.WARNING)
         self._has_begun = True
-        if self._file is not None and not self._hands_on:
-            self._write(self._file, monotonic())
+        if self.file is not None and not self._hands_on:
+            self._write(self.file, monotonic())
 
     def replayed(self) -> None:
         """The journalled turns have been taken again: what ends from now on has not ended before."""
@@ -148,20 +148,20 @@ class Reporter:
                 self._tell_lasting(now)
             self.evaluator.time.tell(self.evaluator.engine)
             self._held_back.look(now, self.evaluator.engine.watermarks.by_name, self.evaluator.intake)
-            if self._file is not None and now >= self._write_at and not self._hands_on:
-                self._write(self._file, now)
+            if self.file is not None and now >= self._write_at and not self._hands_on:
+                self._write(self.file, now)
 
     def close(self) -> None:
         """The evaluator ends: leave what is open where `status` finds it until the next start."""
         broken = self.evaluator.broken or self.loop.error
-        if self._file is None or self._has_last_words:
+        if self.file is None or self._has_last_words:
             return
         if broken is not None:
             if not self._hands_on:
-                self._file.write({**self._status(), "ended": described(broken)})
+                self.file.write({**self._status(), "ended": described(broken)})
         elif self._has_begun:
             self.tell_queries()
-            self._file.write({**self._status(), "stopped": True})
+            self.file.write({**self._status(), "stopped": True})
 
     def halted(self, error: Exception) -> None:
         """A step has raised *error*: nothing happens any more until there is another one."""
@@ -172,16 +172,16 @@ class Reporter:
 
     def _write_now(self) -> None:
         """Tell other processes at once."""
-        if self._file is not None and not self._hands_on:
-            self._file.write(self._status())
+        if self.file is not None and not self._hands_on:
+            self.file.write(self._status())
 
     def last_words(self, error: BaseException) -> None:
         """The process ends because of *error*: log it, and leave it where `status` finds it until the next start."""
         self._has_last_words = True
         if self.loop.told is not error:
             LOG.error("the run has ended: %s", described(error), extra=ENDS)
-        if self._file is not None:
-            self._file.write({**self._status(), "ended": described(error)})
+        if self.file is not None:
+            self.file.write({**self._status(), "ended": described(error)})
 
     @property
     def waits(self) -> dict[str, str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -127,12 +128,19 @@ def test_a_run_that_has_ended_has_told_everything(
 
 @pytest.mark.parametrize("run", RUNS.values(), ids=RUNS)
 @pytest.mark.parametrize("what, declare", WRONG.values(), ids=WRONG)
+@pytest.mark.parametrize("lends", [False, True], ids=["threads of its own", "threads of a pool"])
 def test_another_process_is_told_by_then(
-    tmp_path: Path, what: tuple[str, str], declare: Declare, run: Callable[[QueryEvaluator], None]
+    tmp_path: Path, what: tuple[str, str], declare: Declare, run: Callable[[QueryEvaluator], None], lends: bool
 ) -> None:
     """No step follows a run that has returned: what `status` reads is written by then, however soon."""
-    with SqliteStore(tmp_path) as store:
-        evaluator = QueryEvaluator(store, checkpoint_interval_s=1e9, checkpoint_events=10**9, batch_events_max=1)
+    with SqliteStore(tmp_path) as store, ThreadPoolExecutor(1) as pool:
+        evaluator = QueryEvaluator(
+            store,
+            checkpoint_interval_s=1e9,
+            checkpoint_events=10**9,
+            batch_events_max=1,
+            lend=pool.submit if lends else None,
+        )
         evaluator.source("n", ListSource(range(1, 6)))
         declare(evaluator)
         evaluator.start()

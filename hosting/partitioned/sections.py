@@ -139,7 +139,7 @@ class Section:
         self, place: Place, store: Store, starts: Mapping[str, Start], **overruling: Any
     ) -> QueryEvaluator:
         evaluator = QueryEvaluator(store, **{**self.options, **overruling})
-        evaluator.incidents.place = str(place.partition)
+        evaluator.incidents.place, evaluator.reporter.file = str(place.partition), None  # its node tells
         for name, source in self.sources.items():
             one = source if self.whole else OnePartition(source, place.partition.name)
             evaluator.source(name, one, start=starts.get(name))
