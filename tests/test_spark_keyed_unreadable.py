@@ -11,11 +11,13 @@ from test_spark_packets import layout
 
 import reliable_rx as rx
 from checkpoint import MemoryStore
+from hosting import ListSource, QueryEvaluator
 from reliable_rx import operators as ops
 from reliable_rx.errors import CheckpointRefused
 from reliable_rx.testing.hostile import UNREADABLE, VALUES, Hostile
 from spark_bridge.keyed import Arrivals, Bucket, KeyedQuery
 from spark_bridge.keyed.joining import put_together
+from spark_bridge.keyed.moving import cut_out
 from spark_bridge.on_spark.packets import unpacked
 
 Event = tuple[str, int]
@@ -169,3 +171,20 @@ def test_such_a_key_is_left_out_of_an_evaluator(chain: bool, caplog: pytest.LogC
     assert joined.ended == ["b"] == list(joined.unreadable)
     assert joined.next_id == 3
     assert "key 'b'" in caplog.text
+
+
+@pytest.mark.parametrize("chain", [True, False], ids=["chain", "engine"])
+def test_such_a_state_is_not_moved_from_an_evaluator(chain: bool) -> None:
+    """Spark would begin all keys without what the evaluator had of them; the query beside it can be moved."""
+    bad, good = query_of(Frozen, chain=chain), query_of(lambda: 0, chain=chain)
+    store = MemoryStore()
+    with QueryEvaluator(store, background=False) as evaluator:
+        evaluator.source("s", ListSource([("a", 0), ("b", 0), ("b", 2)], follow=True))
+        evaluator.create("bad", bad.query)
+        evaluator.create("good", good.query)
+        while evaluator.step():
+            pass
+        evaluator.checkpoint()
+    with pytest.raises(CheckpointRefused, match=r"'bad' cannot be moved: .*start its evaluator once"):
+        cut_out(store.reopen(), "bad", bad)
+    assert set(cut_out(store.reopen(), "good", good).rows) == {"a", "b"}

@@ -69,9 +69,11 @@ def cut_out(store: Store, name: str, query: KeyedQuery, *, key_mapper: KeyMapper
     The store is read as it is: take a checkpoint, then close the evaluator. Its positions say where Spark begins. With
     *key_mapper* the query is written for one key, and there is a standing query `for_key` for each.
 
-    *Raises* `CheckpointRefused` if the journal is ahead of the checkpoint, or the query there is not *query*.
+    *Raises* `CheckpointRefused` if the journal is ahead of the checkpoint, the query there is not *query*, or its state
+    cannot be read.
     """
     engine = recovered(store)
+    check_whole(engine, name)
     bucket = Bucket(query)
     if query.per_key:
         cut_queries(bucket, engine, name, key_mapper)
@@ -106,6 +108,18 @@ def recovered(store: Store) -> QueryEngine:
     if engine.suspended.other_code is not None:
         raise interpreters.needs_its_own(engine.suspended.other_code)
     return engine
+
+
+def check_whole(engine: QueryEngine, name: str) -> None:
+    """*Raises* `CheckpointRefused` if a state of the query *name*, or of one of its keys, could not be read."""
+    for each, error in engine.suspended.spoilt.items():
+        if each == name or each.startswith(f"{name}/"):
+            raise CheckpointRefused(
+                f"{each!r} cannot be moved: {error}; start its evaluator once, which ends this query alone, and let it "
+                f"take a checkpoint",
+                what=each,
+                where="store",
+            ) from error
 
 
 def is_run_as(engine: QueryEngine, standing: Standing, plan: Plan, query: KeyedQuery) -> bool:

@@ -106,3 +106,22 @@ def test_a_task_that_fails_is_run_again_without_duplicates(
     found = sorted(tuple(row) for row in table.collect())
     assert (tmp_path / FAILED).exists()
     assert found == sorted((n, name, name, n) for name in "ab" for n in range(9))
+
+
+def test_dead_letters_of_a_source_are_rows_of_another_read(spark: Any, tmp_path: Path) -> None:
+    """What the source cannot read is no row of its events, and a row of the read that asks for it."""
+    (tmp_path / "r.jsonl").write_text("\n".join("{broken" if n % 3 == 0 else f'{{"n": {n}}}' for n in range(10)))
+    module = tmp_path / "dead_for_spark.py"
+    module.write_text(
+        "from hosting import FileSource\n\n\ndef made():\n"
+        f"    return FileSource({str(tmp_path / 'r.jsonl')!r}, on_bad_record='dead_letter')\n"
+    )
+    spark.sparkContext.addPyFile(str(module))
+    register(spark)
+    source = {"source": "dead_for_spark:made", "rowsPerTask": "4"}
+    rows = spark.read.format("reliable_rx").options(**source).schema("n long, _partition string, _position long").load()
+    assert sorted(row["_position"] for row in rows.collect()) == [1, 2, 4, 5, 7, 8]
+    letters = spark.read.format("reliable_rx").options(**source, deadLetters="true").load()
+    assert letters.columns == ["value", "error", "_partition", "_position"]
+    found = sorted((row["_position"], row["value"]) for row in letters.collect())
+    assert found == [(n, "{broken") for n in (0, 3, 6, 9)]
