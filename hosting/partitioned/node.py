@@ -22,6 +22,7 @@ from hosting.blame import blamed
 from hosting.incidents import Incidents
 from hosting.loop_reports import LASTING_S
 from hosting.partitioned.agent import Agent, Means
+from hosting.partitioned.asking import Asker
 from hosting.partitioned.assign import sticky
 from hosting.partitioned.beats import Catalog, Profile
 from hosting.partitioned.beginning import begin
@@ -48,6 +49,8 @@ GAP_S = 0.05
 LEAVE_S = 60.0
 STUCK_S = 5.0
 LIST_AGAIN_S = 1.0
+PATIENCE_S = 5.0
+"""How long a round waits until it is known where the group begins; what asks that goes on beyond."""
 
 
 class Node:
@@ -116,9 +119,10 @@ class Node:
         self._crew = Crew(threads=threads)
         self._writers = ThreadPoolExecutor(writers, thread_name_prefix="writer")
         self._means = Means(stores, sleep_after_s, self._writers.submit, Room(awake_max), Readers(offsets, readers))
-        self._offsets, self._start, self._begun = offsets, start, False
+        self._begun = start == "earliest"  # which needs no writing down
         self._period_s = period_s
         self._lister = Lister(self.sections, self.incidents)
+        self._beginning = Asker("beginning", lambda: begin(offsets, group, self.sections.values(), start))
         self._catalog: Catalog | None = None
         self._unsaid, self._catalogs = False, 0
         self._list_at = self._look_at = self._lost_at = 0.0
@@ -193,6 +197,7 @@ class Node:
             agent.abandon()
         self._crew.close()
         self._lister.close()
+        self._beginning.close()
         self._writers.shutdown()
         self.incidents.tell_owed(at_end=True)
 
@@ -245,7 +250,7 @@ class Node:
         self._list_at = now + self._period_s
         try:
             if not self._begun:
-                begin(self._offsets, self.group, self.sections.values(), self._start)
+                self._begin_group()
                 self._begun = True
             self.incidents.resolve("start", self.group)
         except BaseException as raised:  # where the partitions begin is not known yet: it is asked again
@@ -257,6 +262,16 @@ class Node:
         if self._lister.failed:
             self._list_at = now + min(self._period_s, LIST_AGAIN_S)
         self._unsaid |= before != self._catalog
+
+    def _begin_group(self) -> None:
+        """Write down where the group begins. *Raises* `TimeoutError` while a source that is asked does not return."""
+        waited_s = 0.0 if self._beginning.since is None else time.monotonic() - self._beginning.since
+        answer = self._beginning.answer(max(GAP_S, PATIENCE_S - waited_s))
+        if answer is None:
+            asked_s = time.monotonic() - (self._beginning.since or time.monotonic())
+            raise TimeoutError(f"a source or the positions have not answered for {asked_s:.0f} s, and are waited for")
+        answer()
+        self._beginning.close()
 
     def _beat(self, now: float) -> bool:
         """Beat if it is time; return whether that was written."""

@@ -70,7 +70,7 @@ class RoundWatch:
         if found is None or seconds < hang_watch.HANG_S:
             return
         message = (
-            f"a round has been at work for {seconds:.0f} s: what the group shares, or a source, does not answer; after "
+            f"a round has been at work for {seconds:.0f} s: what the group shares does not answer; after "
             f"two thirds of a session this node's partitions stop until it does"
         )
         self._incidents.report(STALL, NODE, message, level=level_of(seconds), trace=trace_of(found[1]))

@@ -46,6 +46,7 @@ def gate(monkeypatch: pytest.MonkeyPatch) -> Iterator[Gate]:
     monkeypatch.setattr("hosting.hang_watch.HANG_S", 0.2)
     monkeypatch.setattr("hosting.partitioned.listing.UNANSWERED_S", 0.2)
     monkeypatch.setattr("hosting.partitioned.node.LIST_AGAIN_S", 0.05)
+    monkeypatch.setattr("hosting.partitioned.node.PATIENCE_S", 0.1)
     gate = Gate()
     yield gate
     gate.open()
@@ -185,6 +186,20 @@ def test_whatever_of_a_partition_does_not_return_is_seen(
         until(lambda: world.came.get(("q_fine", "a")) == [(0, 1)], "the other one goes on")
         gate.open()
         until(lambda: not row(tmp_path, "s").error and not kinds(node), "the end of it")
+
+
+def test_a_source_that_is_asked_where_a_group_begins_holds_up_no_beat(gate: Gate, tmp_path: Path) -> None:
+    """It is told as what the group waits for; its node lives, and can be stopped."""
+    fine, slow = Logs("a"), SlowLogs("s", gate)
+    gate.shut()
+    world = World(tmp_path, both(fine, slow))
+    with world.node(start="latest", period_s=0.1) as node:
+        until(lambda: kinds(node).get("start") == "group", "it is told")
+        beats = node._membership._answered
+        until(lambda: node._membership._answered > beats + 2, "beats")
+        assert "stall" not in kinds(node)
+        gate.open()
+        until(lambda: len(node.agents) == 2 and not kinds(node), "it begins")
 
 
 def test_a_node_whose_group_does_not_answer_says_so(
