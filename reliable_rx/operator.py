@@ -229,6 +229,12 @@ class Context(Protocol):
     def goes_on(self, state: Any, /) -> bool:
         """Whether *state* is still at work: what was emitted may have made somebody stop us, or start us afresh."""
 
+    def refuse(self, raised: BaseException, /) -> None:
+        """Deal with what a function has raised as if the call into the operator had, which goes on from here.
+
+        Only then look at `goes_on`: it does where the event is skipped.
+        """
+
     @property
     def skipped(self) -> int:
         """How many events the standing query has skipped since an error struck; 0 where nothing is skipped."""

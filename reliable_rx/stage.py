@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Hashable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from reliable_rx.errors import LimitExceeded
 from reliable_rx.hub import serve, share_end, share_value
-from reliable_rx.query import Inner
+from reliable_rx.query import Inner, Query, as_query
 from reliable_rx.subject import Subject
 
 if TYPE_CHECKING:
     from reliable_rx.instance import Instance
     from reliable_rx.plan import Plan, PlanNode
+
+
+READ_AS_THEY_ARE = (Query, list, tuple, str, bytes, set, frozenset, dict, deque)
 
 
 class Cx:
@@ -47,6 +51,10 @@ class Cx:
         while top.parent is not None:
             top = top.parent
         return getattr(top, "skipped", 0)
+
+    def refuse(self, raised: BaseException) -> None:
+        """Deal with what a function has raised as if the call into the operator had, which goes on from here."""
+        fail_node(self.instance, self.node, self.instance.world.blame(raised))
 
     def goes_on(self, state: Any) -> bool:
         instance, node = self.instance, self.node
@@ -109,7 +117,8 @@ class Cx:
         node = self.node
         if node.template is not None and isinstance(outer, Inner):
             return None
-        return self.instance.ops[node.index].inner(outer)
+        inner = self.instance.ops[node.index].inner(outer)
+        return inner if isinstance(inner, READ_AS_THEY_ARE) else as_query(inner)
 
     def open(self, key: Hashable, outer: Any, inner: Any = None) -> None:
         instance, node = self.instance, self.node
@@ -179,6 +188,13 @@ class Cx:
 
     def hold(self, full: bool) -> None:
         self.instance.world.calls.hold(self.instance, self.node, full=full)
+
+
+def refuse_inner(instance: Instance, node: PlanNode, key: Hashable, raised: BaseException) -> None:
+    """Deal with an inner sequence that cannot be read: where the event is skipped, nothing comes of it, as if empty."""
+    if not instance.world.absorb(instance, node, instance.world.blame(raised)):
+        raise raised
+    instance.ops[node.index].on_inner_completed(context(instance, node), key)
 
 
 def context(instance: Instance, node: PlanNode) -> Cx:

@@ -69,11 +69,9 @@ def segment(head: PlanNode) -> Callable[..., None]:
                 if on_next(op, state, values[0], out) if len(values) == 1 else on_batch(op, state, values, out):
                     end = DONE
                 elif end is DONE:
-                    op.on_completed(state, out)
+                    end = completed(instance, last, op, state, out)
             except BaseException as raised:
-                error = instance.world.blame(raised)
-                if end is not None or not instance.world.absorb(instance, last, error):
-                    end = error
+                end = went_wrong(instance, last, op, state, out, end, raised)
             if end is None and not out:
                 return
             values = out
@@ -104,11 +102,9 @@ def segment_of_one(last: PlanNode, on_batch: Step, on_next: Step, slot: int, ind
             if on_next(op, state, values[0], out) if len(values) == 1 else on_batch(op, state, values, out):
                 end = DONE
             elif end is DONE:
-                op.on_completed(state, out)
+                end = completed(instance, last, op, state, out)
         except BaseException as raised:
-            error = instance.world.blame(raised)
-            if end is not None or not instance.world.absorb(instance, last, error):
-                end = error
+            end = went_wrong(instance, last, op, state, out, end, raised)
         if end is not None:
             finish_segment(instance, last, out, end)
         elif out and onward is not None:
@@ -123,6 +119,29 @@ def segment_of_one(last: PlanNode, on_batch: Step, on_next: Step, slot: int, ind
             pass_on_above(instance)
 
     return run
+
+
+def went_wrong(
+    instance: Instance, last: PlanNode, op: Any, state: Any, out: list[Any], end: Any, raised: BaseException
+) -> Any:
+    """Return how a segment ends in which *op* has raised at a value: with that error, or as before if it is skipped.
+
+    What brought the value may have ended what stands upstream, as the last element of `take` does.
+    """
+    error = instance.world.blame(raised)
+    if not instance.world.absorb(instance, last, error):
+        return error
+    return completed(instance, last, op, state, out) if end is DONE else end
+
+
+def completed(instance: Instance, last: PlanNode, op: Any, state: Any, out: list[Any]) -> Any:
+    """Let *op* emit what it has left, now that its input is complete; return how the segment ends then."""
+    try:
+        op.on_completed(state, out)
+    except BaseException as raised:
+        error = instance.world.blame(raised)
+        return DONE if instance.world.absorb(instance, last, error) else error
+    return DONE
 
 
 def finish_segment(instance: Instance, last: PlanNode, values: Sequence[Any], end: Any) -> None:

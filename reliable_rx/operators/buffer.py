@@ -193,10 +193,10 @@ class BufferToggle(Stage, name="buffer_toggle"):
                 check_list(items, cx)
             return
         for opening in values:
-            key = state.next_key
+            inner, key = cx.project(opening), state.next_key
             state.next_key = key + 1
             state.open[key] = []
-            cx.open(key, opening)
+            cx.open(key, opening, inner)
 
     def on_completed(self, cx: Context, port: int) -> None:
         if port == 1:

@@ -64,8 +64,14 @@ class Expand(Reads, name="expand"):
             cx.soon(WORK)
 
     def on_inner_next(self, cx: Context, key: Hashable, values: Sequence[Any]) -> None:
+        state = cx.state
         for value in values:
-            self.on_next(cx, 0, value)
+            try:
+                self.on_next(cx, 0, value)
+            except BaseException as raised:
+                cx.refuse(raised)
+            if not cx.goes_on(state):
+                return
 
     def on_completed(self, cx: Context, port: int) -> None:
         state = cx.state

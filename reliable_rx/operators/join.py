@@ -122,10 +122,10 @@ class GroupJoin(Lasting, name="group_join"):
 
     @staticmethod
     def _take_left(cx: Context, number: int, value: Any) -> None:
-        rights = list(cx.state.rights.values())
+        rights, inner = list(cx.state.rights.values()), cx.project((LEFT, value))
         cx.emit((value, cx.begin(number)))
         cx.feed(number, rights)
-        cx.open((LEFT, number), (LEFT, value))
+        cx.open((LEFT, number), (LEFT, value), inner)
 
     @staticmethod
     def _take_right(cx: Context, number: int, value: Any) -> None:

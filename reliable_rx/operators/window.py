@@ -137,8 +137,9 @@ class WindowToggle(Windows, name="window_toggle"):
             feed_windows(cx, values)
             return
         for opening in values:
+            inner = cx.project(opening)
             window = open_window(cx)
-            cx.open(window.key, opening)
+            cx.open(window.key, opening, inner)
 
     def on_completed(self, cx: Context, port: int) -> None:
         if port == 1:

@@ -1,0 +1,202 @@
+"""Under ``skip`` no function of an operator leaves it half done: the query goes on, and ends with its source."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterator
+from itertools import count
+from typing import Any
+
+import pytest
+from lanes import every
+
+import reliable_rx as rx
+from checkpoint import MemoryStore
+from hosting import ListSource, QueryEvaluator
+from reliable_rx import operators as ops
+
+VALUES = list(range(10))
+WORDS = ("mapper", "key", "comparer", "selector", "predicate", "accumulator", "handler", "action", "condition")
+WORDS += ("function", "fn", "func", "project", "boundar", "closing", "duration")
+GIVEN: dict[str, Callable[..., Any]] = {
+    "a value": lambda *x: x[0] if x else 0,
+    "a sequence": lambda *x: rx.timer(0.001).map(lambda _: 1),
+    "a sequence at once": lambda *x: rx.of(1),
+    "a list": lambda *x: [1, 2],
+}
+Function = Callable[..., Any]
+ENDLESS = ("expand", "while_do", "do_while", "buffer_when", "map_async")
+"""What goes on for ever with some of these, and what waits for another thread."""
+
+
+def is_function(parameter: inspect.Parameter) -> bool:
+    return any(word in parameter.name for word in WORDS) or "Callable" in str(parameter.annotation)
+
+
+def filler(parameter: inspect.Parameter, given: Function) -> Any:
+    """Return what *parameter* is given beside the function under test."""
+    name, kind = parameter.name, str(parameter.annotation)
+    if is_function(parameter):
+        return given
+    if "Observable" in kind or name in ("other", "right", "second", "sampler", "openings"):
+        return rx.source("m")
+    return 1.0 if "float" in kind or "time" in name or name.endswith("_s") else 2
+
+
+def built(name: str, target: str, function: Function, given: Function) -> Any:
+    """Return a query of the operator *name*, with *function* as its parameter *target*."""
+    make = getattr(ops, name)
+    positional: list[Any] = []
+    named: dict[str, Any] = {}
+    for each in inspect.signature(make).parameters.values():
+        if each.kind is each.VAR_KEYWORD or (each.name != target and each.default is not each.empty):
+            continue
+        value = function if each.name == target else filler(each, given)
+        if each.kind in (each.VAR_POSITIONAL, each.POSITIONAL_ONLY):
+            positional.append(value)
+        else:
+            named[each.name] = value
+    return rx.source("n").pipe(make(*positional, **named))
+
+
+def spoilt(given: Function, at: int, how: str) -> Function:
+    """Return *given*, but for the value *at*, or a pair or list that holds it."""
+
+    def function(*x: Any) -> Any:
+        if at in x or any(type(each) in (list, tuple) and at in each for each in x):
+            if how == "raises":
+                raise ValueError("spoilt")
+            return None
+        return given(*x)
+
+    return function
+
+
+def played(query: Any, *, restarts: bool) -> tuple[str, list[Any], int]:
+    """Return how the query has fared at the end, what it has emitted, and how many events it has skipped."""
+    store = MemoryStore()
+    moments = count()
+    while True:
+        evaluator = QueryEvaluator(
+            store, background=False, batch_events_max=1, clock=lambda: next(moments) * 0.01, checkpoint_interval_s=1e9
+        )
+        evaluator.source("n", ListSource(VALUES))
+        evaluator.source("m", ListSource([1, 2, 3]))
+        evaluator.create("q", query, policy="skip")
+        moved = False
+        for _ in range(2 if restarts else 2000):
+            if not evaluator.step():
+                break
+            moved = True
+        if not moved or evaluator.query("q").status != "running":
+            break
+        evaluator.checkpoint()
+        evaluator.close()
+        store = store.reopen()
+    for _ in range(50):
+        evaluator.step()
+    evaluator.flush()
+    found, emitted = evaluator.query("q"), evaluator.stream("q").read(0, 1000)
+    values = [repr(value) for part in emitted for value in part.values]
+    evaluator.close()
+    return found.status, values, found.skipped
+
+
+def cases() -> Iterator[tuple[str, str]]:
+    for name, make in sorted(vars(ops).items()):
+        if name.startswith("_") or not callable(make) or inspect.isclass(make) or name in ENDLESS:
+            continue
+        try:
+            parameters = inspect.signature(make).parameters.values()
+        except ValueError:
+            continue
+        yield from ((name, each.name) for each in parameters if is_function(each))
+
+
+def fits(name: str, target: str, given: Function) -> bool:
+    """Whether the operator takes what *given* returns, and ends with its source then."""
+    try:
+        return played(built(name, target, given, given), restarts=False)[0] == "completed"
+    except Exception:
+        return False
+
+
+@pytest.mark.parametrize("case", every(10, cases()), ids="-".join)
+def test_a_skipped_event_leaves_nothing_half_done(case: tuple[str, str]) -> None:
+    """A function raises, or returns what is none of what it may, at an event in the midst or at the last one.
+
+    The query completes; with restarts it emits the same; and where None is refused, a function that
+    returns it has come as far as one that raises.
+    """
+    name, target = case
+    wants_sequence = not fits(name, target, GIVEN["a value"])
+    for what, given in GIVEN.items():
+        if not fits(name, target, given):
+            continue
+        for at in (0, 4, 9):
+            found = {}
+            for how in ("raises", "returns None"):
+                query = built(name, target, spoilt(given, at, how), given)
+                found[how] = played(query, restarts=False)
+                assert found[how][0] == "completed", (what, at, how)
+                assert at != 4 or played(query, restarts=True) == found[how], (what, at, how)
+            if wants_sequence:
+                assert found["raises"] == found["returns None"], (what, at)
+
+
+@pytest.mark.parametrize("how", ["raises", "returns None"])
+@pytest.mark.parametrize("at", [0, 4, 9, 11, 13])
+def test_expand_goes_on(at: int, how: str) -> None:
+    """A function that raises for a value of the source, or of a list that it gave itself, stops nothing else."""
+
+    def more(n: int) -> Any:
+        return [n + 10, n + 20] if n < 10 and n % 3 == 1 else []
+
+    query = rx.source("n").expand(spoilt(more, at, how))
+    status, values, skipped = played(query, restarts=False)
+    missing = {14, 24} if at == 4 else set()
+    wanted = {*range(10), *(n + more for n in (1, 4, 7) for more in (10, 20))} - missing
+    assert (status, sorted(values), skipped) == ("completed", sorted(map(repr, wanted)), 1 if at != 13 else 0)
+    assert played(query, restarts=True) == (status, values, skipped)
+
+
+ENDS: dict[str, Callable[[Any], Any]] = {
+    "take": lambda s: s.take(5),
+    "first": lambda s: s.filter(lambda n: n > 3).first(),
+    "find": lambda s: s.find(lambda n, *_: n == 4),
+    "some": lambda s: s.filter(lambda n: n > 3).map(lambda n: n).take(1),
+    "element_at": lambda s: s.element_at(4),
+    "inclusive": lambda s: s.take_while(lambda n: n < 4, inclusive=True),
+}
+READERS: dict[str, Callable[[Any, Function], Any]] = {
+    "map": lambda s, f: s.map(f),
+    "filter": lambda s, f: s.filter(f),
+    "scan": lambda s, f: s.scan(lambda total, n: total + f(n), 0),
+    "last": lambda s, f: s.map(f).last_or_default(None),
+    "sum": lambda s, f: s.map(f).sum(),
+    "flat_map": lambda s, f: s.flat_map(lambda n: rx.of(f(n))),
+}
+
+
+@pytest.mark.parametrize("grouped", [False, True], ids=["alone", "in groups"])
+@pytest.mark.parametrize("end", ENDS)
+@pytest.mark.parametrize("reader", READERS)
+def test_the_value_that_ends_an_operator_is_skipped(end: str, reader: str, grouped: bool) -> None:
+    """A function raises at the last value of `take` and its kin: that value alone is left out, as any other is."""
+
+    def spoilt_at_four(n: int) -> int:
+        if n == 4:
+            raise ValueError("spoilt")
+        return n
+
+    def read(s: Any, without: bool) -> Any:
+        s = ENDS[end](s)
+        return READERS[reader](s.filter(lambda n: n != 4), int) if without else READERS[reader](s, spoilt_at_four)
+
+    found = {}
+    for without in (False, True):
+        n: Any = rx.source("n")
+        query = n.group_by(lambda n: n < 20).flat_map(lambda g: read(g, without)) if grouped else read(n, without)
+        found[without] = played(query, restarts=False)
+        assert played(query, restarts=True) == found[without]
+    assert found[False] == (*found[True][:2], 1)
