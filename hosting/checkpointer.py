@@ -281,10 +281,11 @@ class Checkpointer:
             if stream is not None:
                 stream.stored = max(stream.stored, next_id)
         evaluator.durable_plans.update(attempt.snapshot.plans)
-        evaluator.streams.retired.stored(attempt.sizes, evaluator.engine)
-        evaluator.streams.retired.forgotten(attempt.expired)
         probe("checkpoint.before_acknowledge")
         evaluator.intake.acknowledge(attempt.positions, attempt.meta["ended"])
+        evaluator._show_committed()  # before buffers are freed: whoever took these turns may not have come to that yet
+        evaluator.streams.retired.stored(attempt.sizes, evaluator.engine)
+        evaluator.streams.retired.forgotten(attempt.expired)
         evaluator.growth.look()
         for name, error in attempt.spoilt.items():
             if name.endswith(SIDE_OUTPUTS):  # what it tells is of use without the event

@@ -488,8 +488,8 @@ class QueryEvaluator(Looking):
         shown = False
         while self.committed and self.committed[0].last_turn <= durable:
             group = self.committed.popleft()
-            self.streams.show(group.outputs)
             self.calls.due.extend(group.calls)
+            self.streams.show(group.outputs)
             shown = True
         return self.outlets.pump() or shown
 

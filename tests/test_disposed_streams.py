@@ -265,3 +265,25 @@ def test_dead_letters_of_a_source_end_with_it(crash_at: int, tmp_path: Path) -> 
         parts = list(evaluator.stream("bad").read(0, 10))
         assert [value for part in parts for value in part.values] == [1, 3]
         assert parts[-1].ended and evaluator.stream("n.dead_letters").ended
+
+
+@pytest.mark.parametrize("background", [False, True])
+def test_a_checkpoint_between_a_disposal_and_its_end_shows_it_first(
+    background: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another thread's checkpoint may have the last outputs of a query before they are visible: nothing is lost."""
+    with QueryEvaluator(MemoryStore(), background=background, checkpoint_interval_s=1e9) as evaluator:
+        pushed = evaluator.push("n")
+        evaluator.create("q", rx.source("n").map(lambda n: n))
+        evaluator.start()
+        pushed.push([1, 2])
+        while evaluator.step():
+            pass
+        evaluator.flush()
+        with monkeypatch.context() as between:
+            between.setattr(QueryEvaluator, "flush", lambda self: None)
+            evaluator.dispose("q")
+        evaluator.checkpoint()
+        evaluator.flush()
+        found = [(list(part.values), type(part.error).__name__) for part in evaluator.stream("q").read(0, 10)]
+        assert found == [([1, 2], "QueryDisposed")]
