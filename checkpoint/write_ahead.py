@@ -48,7 +48,10 @@ def check_write_ahead(database: Path) -> None:
         kept = _Log(file).kept_bytes()
     if kept is not None:
         what = f"it is damaged behind {kept:,} bytes, and commits that were durable lie behind that"
-        remedy = f"restore the whole folder, or give these commits up with: truncate -s {kept} '{path}'"
+        remedy = (
+            "restore the whole folder from a copy; without one, give these commits up (where a checkpoint counts on "
+            f"them, the store is still refused) with: truncate -s {kept} '{path}'"
+        )
         raise CheckpointRefused(f"{path}: {what}; {remedy}", what=what, where=str(path))
 
 

@@ -283,7 +283,7 @@ class Checkpointer:
         evaluator.durable_plans.update(attempt.snapshot.plans)
         probe("checkpoint.before_acknowledge")
         evaluator.intake.acknowledge(attempt.positions, attempt.meta["ended"])
-        evaluator._show_committed()  # before buffers are freed: whoever took these turns may not have come to that yet
+        evaluator._show_durable()  # before buffers are freed: whoever took these turns may not have come to that yet
         evaluator.streams.retired.stored(attempt.sizes, evaluator.engine)
         evaluator.streams.retired.forgotten(attempt.expired)
         evaluator.growth.look()

@@ -482,16 +482,19 @@ class QueryEvaluator(Looking):
                     self.streams.show(outputs)
 
     def _show_committed(self) -> bool:
-        """Make visible what the journal has made durable."""
+        """Make visible what the journal has made durable, and write it to the sinks."""
+        shown = self._show_durable()
+        return self.outlets.pump() or shown
+
+    def _show_durable(self) -> bool:
         self.journal_worker.retry()
-        durable = self.store.journal.last_turn
-        shown = False
+        durable, shown = self.store.journal.last_turn, False
         while self.committed and self.committed[0].last_turn <= durable:
             group = self.committed.popleft()
             self.calls.due.extend(group.calls)
             self.streams.show(group.outputs)
             shown = True
-        return self.outlets.pump() or shown
+        return shown
 
     def _raise_failures(self) -> None:
         raise_failures(self)

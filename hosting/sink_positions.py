@@ -54,7 +54,7 @@ def matched(known: Sequence[Known], declared: Sequence[str]) -> list[Known]:
     found: dict[int, int] = {}
     for label in dict.fromkeys(declared):
         places, positions = [n for n, each in enumerate(declared) if each == label], before.get(label, [])
-        if positions and len(places) != len(positions):  # which of them is which cannot be told
+        if positions:  # which of several is which cannot be told
             positions = sorted(positions)
             positions = [positions[0]] * len(places) + positions[len(places) :]
         found.update(zip(places, positions, strict=False))

@@ -20,7 +20,7 @@ from reliable_rx.errors import LimitExceeded
 from reliable_rx.hub import HubSubject, subject_of_hub
 from reliable_rx.plan import Operators, Plan, PlanNode
 from reliable_rx.query import Inner, Query, as_query
-from reliable_rx.stage import context, exceeded, fail_node, refuse_inner, too_deep
+from reliable_rx.stage import context, exceeded, fail_node, too_deep
 from reliable_rx.subject import Subject
 from reliable_rx.world import Timer as Timer
 from reliable_rx.world import World
@@ -282,13 +282,7 @@ class Instance:
         opened = children[node.index]
         if len(opened) >= node.plan.limits.inner_max:
             raise exceeded(node, "inner_max")
-        try:
-            plan, ops = (
-                world.plan_inner(inner, node) if isinstance(inner, Query) else self.plan_child(node, outer, inner)
-            )
-        except BaseException as raised:
-            refuse_inner(self, node, key, raised)
-            return
+        plan, ops = world.plan_inner(inner, node) if isinstance(inner, Query) else self.plan_child(node, outer, inner)
         child = world.wait(self, node, key, outer, plan, ops) if plan.waits is not None and start else None
         if child is not None:
             opened[key] = child

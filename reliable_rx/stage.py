@@ -190,13 +190,6 @@ class Cx:
         self.instance.world.calls.hold(self.instance, self.node, full=full)
 
 
-def refuse_inner(instance: Instance, node: PlanNode, key: Hashable, raised: BaseException) -> None:
-    """Deal with an inner sequence that cannot be read: where the event is skipped, nothing comes of it, as if empty."""
-    if not instance.world.absorb(instance, node, instance.world.blame(raised)):
-        raise raised
-    instance.ops[node.index].on_inner_completed(context(instance, node), key)
-
-
 def context(instance: Instance, node: PlanNode) -> Cx:
     """Return what *node* acts through; with an ``__init__`` it would take twice as long to make, and many are made."""
     cx = Cx()

@@ -47,7 +47,7 @@ class DeadLetterFeed(SourceFeed):
 
 
 def as_text(value: Any) -> str:
-    """Return *value* as a text that a column can hold: itself if it is one, bytes decoded, anything else as it shows.
+    r"""Return *value* as a text that a column can hold: itself if it is one, bytes decoded, anything else as it shows.
 
     >>> as_text(b"\xffa"), as_text(["a", 1]), as_text("\ud800")
     ('\\xffa', "['a', 1]", '\\ud800')

@@ -358,6 +358,7 @@ def taken_over(w: SinkWorld) -> None:
 LETTER = DeadLetter("s", "", 0, {"n": 0}, "why", "trace")
 SINK: Calls = {
     "target": lambda w: getattr(w.sink, "target", None),
+    "label": lambda w: getattr(w.sink, "label", None),
     "fence": lambda w: asked(w.sink, "fence", 3),
     "open": lambda w: w.sink.open("s"),
     "write": lambda w: w.write(3),
@@ -589,6 +590,7 @@ NODE_STATES: dict[str, State] = {
 NODE: Calls = {
     "agents": lambda w: w.node.agents,
     "failing": lambda w: w.node.failing,
+    "has_left": lambda w: w.node.has_left,
     "replaced": lambda w: w.node.replaced,
     "run": lambda w: (w.node.stop(), w.node.run()),
     "stop": lambda w: w.node.stop(),
@@ -599,7 +601,11 @@ AGENT: Calls = {
     "wake": lambda w: w.agent.wake(),
     "close": lambda w: w.agent.close(),
 }
-AGENT_INSIDE = {"abandon", "step"}  # the node's when it ends, and the crew's, one thread at a time: test_agents_end.py
+AGENT_INSIDE = {
+    "abandon",
+    "step",
+    "tell_hang",
+}  # the node's when it ends, and the crew's, one thread at a time: test_agents_end.py
 
 
 # -- all of it

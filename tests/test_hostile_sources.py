@@ -167,7 +167,7 @@ def test_functions(tmp_path: Path, function: Hostile, place: str) -> None:
 
 
 @pytest.mark.parametrize("place", [each for each in PLACES if "time" in each or "size" in each])
-@pytest.mark.parametrize("function", FICKLE, ids=repr)
+@pytest.mark.parametrize("function", every(5, FICKLE), ids=repr)
 def test_functions_that_change(tmp_path: Path, function: Hostile, place: str) -> None:
     """A function that is another one whenever it is called again: what it says is asked for once, or borne."""
     played(tmp_path / "rows.jsonl", place, function.make, "fail")

@@ -191,6 +191,7 @@ def test_who_is_left_undeclared_for_a_while_is_what_it_was(app: App, left: str) 
     assert on["streams"]["scan"][-1] == [15, 376]
 
 
+@left_to_commits
 @pytest.mark.parametrize("home", [False, at_each_commit(True)], ids=["there", "back at home"])
 @pytest.mark.parametrize("left", ["timed_too", at_each_commit("timed,timed_too"), at_each_commit("timed")])
 def test_a_suspended_query_gets_what_waited_for_a_clock_that_others_share(app: App, left: str, home: bool) -> None:
@@ -299,6 +300,7 @@ def changed(app: App, before: str, after: str, *arguments: str, version: str) ->
     return said
 
 
+@left_to_commits
 @pytest.mark.parametrize("change", [*(at_each_commit(each) for each in list(MENDED)[1:]), next(iter(MENDED))])
 @pytest.mark.parametrize("between", ["stop", at_each_commit("kill"), at_each_commit("undeclared")])
 def test_a_query_that_failed_is_mended_in_the_step_to_another_python(app: App, change: str, between: str) -> None:
@@ -324,6 +326,7 @@ def test_a_query_that_failed_is_mended_in_the_step_to_another_python(app: App, c
         shutil.rmtree(app.store)
 
 
+@left_to_commits
 @pytest.mark.parametrize("change", [*(at_each_commit(each) for each in list(LEFT)[1:]), next(iter(LEFT))])
 def test_a_query_that_was_not_mended_stays_failed_under_another_python(app: App, change: str) -> None:
     """Neither the failed nor the completed ones run again, and what is said names the way."""

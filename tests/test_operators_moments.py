@@ -80,7 +80,7 @@ def build(ops: Any, rx: Any, *pipes: Pipes) -> list[Any]:
 
 
 @pytest.mark.parametrize("begins", BEGINS)
-@pytest.mark.parametrize("brings", every(4, BRINGS))
+@pytest.mark.parametrize("brings", every(8, BRINGS))
 def test_what_one_event_brings_is_one_moment(brings: str, begins: str) -> None:
     """Elements of one event begin what they begin in the order of RxPY under a virtual clock, on every runner."""
     pipes = BRINGS[brings], BEGINS[begins]

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from lanes import every
 
 import reliable_rx as rx
 from checkpoint import MemoryStore
@@ -81,7 +82,7 @@ def events(source: FileSource, at: int = 0, most: int = 7) -> list[tuple[int, An
 
 
 @pytest.mark.parametrize("kind", ["csv", "jsonl"])
-@pytest.mark.parametrize("how", DAMAGED)
+@pytest.mark.parametrize("how", every(3, DAMAGED))
 def test_what_is_before_the_damage_is_read(
     tmp_path: Path, kind: str, how: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from lanes import at_each_commit
 
 import reliable_rx as rx
 from checkpoint import MemoryStore, SqliteStore
@@ -128,7 +129,7 @@ def test_a_run_that_has_ended_has_told_everything(
 
 @pytest.mark.parametrize("run", RUNS.values(), ids=RUNS)
 @pytest.mark.parametrize("what, declare", WRONG.values(), ids=WRONG)
-@pytest.mark.parametrize("lends", [False, True], ids=["threads of its own", "threads of a pool"])
+@pytest.mark.parametrize("lends", [False, at_each_commit(True)], ids=["threads of its own", "threads of a pool"])
 def test_another_process_is_told_by_then(
     tmp_path: Path, what: tuple[str, str], declare: Declare, run: Callable[[QueryEvaluator], None], lends: bool
 ) -> None:

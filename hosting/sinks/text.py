@@ -96,6 +96,8 @@ def shown(value: Any, *, most: int = VALUE_CHARACTERS_MAX) -> str:
     ("'aaaaaaaa…", "b'x'")
     """
     try:
+        if isinstance(value, BaseExceptionGroup):  # its text has every member of each group within it
+            return error_text(value, most=most)
         text = digits(value) if type(value) is int else repr(value)
     except BaseException as raised:  # whatever a `__repr__` raises
         let_through(raised)

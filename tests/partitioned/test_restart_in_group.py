@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 from cli_process import cli, running, wait_for, write
-from lanes import at_each_commit
+from lanes import at_each_commit, left_to_commits
 
 from checkpoint import SqliteStore
 from hosting import ListSource, QueryEvaluator
@@ -122,6 +122,7 @@ def test_what_the_log_of_a_node_says_is_the_way_back(where: str, tmp_path: Path)
     check_well(where, tmp_path)
 
 
+@left_to_commits
 def test_the_store_of_a_partition_is_not_restarted_beside_its_group(where: str, tmp_path: Path) -> None:
     """Its group would go on saying that it fails, and its sinks lack the end: what does more is named."""
     write(tmp_path, "app.py", ENDED)
