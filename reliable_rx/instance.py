@@ -118,7 +118,7 @@ class Instance:
                 self.states[head.slot] = op.initial() if fresh is None else fresh()
             op.on_start(context(self, head))
         except BaseException as raised:
-            fail_node(self, head, self.world.blame(raised))
+            fail_node(self, head, self.world.blame(raised), had_value=False)
 
     def deactivate(self, node: PlanNode, *, force: bool = False, ending: bool = False) -> None:
         """Unsubscribe *node* and all that stands before it, unless somebody still reads its inner sequences.
@@ -224,25 +224,25 @@ class Instance:
             timers.pop(tag, None)
         step: Callable[..., None] = self.ops[node.index].on_timer
         if self.plan.under_symbol:
-            self._act(node, step, tag)
+            self._act(node, step, tag, had_value=False)
             return
         try:
             step(context(self, node), tag)
         except BaseException as raised:
-            fail_node(self, node, self.world.blame(raised))
+            fail_node(self, node, self.world.blame(raised), had_value=False)
 
     def answer(self, node: PlanNode, number: int, value: Any, error: Exception | None) -> None:
         """A call out has been answered."""
         self.world.touch(self.unit)
         self._act(node, self.ops[node.index].on_answer, number, value, error)
 
-    def _act(self, node: PlanNode, step: Callable[..., None], *args: Any) -> None:
+    def _act(self, node: PlanNode, step: Callable[..., None], *args: Any, had_value: bool = True) -> None:
         """Let an operator do something that none of its inputs makes it do."""
         with self.at_work():
             try:
                 step(context(self, node), *args)
             except BaseException as raised:
-                fail_node(self, node, self.world.blame(raised))
+                fail_node(self, node, self.world.blame(raised), had_value=had_value)
 
     @contextmanager
     def at_work(self) -> Iterator[None]:

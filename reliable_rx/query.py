@@ -157,6 +157,15 @@ class Query(Piped[T_co]):
 
         return run(self.node, observer, scheduler)
 
+    def run(self, scheduler: abc.SchedulerBase | None = None) -> T_co:
+        """Subscribe un-hosted and wait for the last value. *Raises* `TypeError` for a group or window."""
+        if isinstance(self.origin, (InnerLeaf, SymbolLeaf)):
+            raise TypeError(
+                "run() would wait for ever for the end of a group or window, which comes with later events: return the "
+                "sequence itself, as in flat_map(lambda group: group.count())"
+            )
+        return super().run(scheduler)
+
     def __reduce__(self) -> tuple[Any, ...]:
         return (Query, (self.node,))
 

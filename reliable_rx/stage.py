@@ -254,8 +254,11 @@ def end_outer(instance: Instance, node: PlanNode, error: Exception | None) -> No
         instance.released(node)
 
 
-def fail_node(instance: Instance, node: PlanNode, error: Exception) -> None:
+def fail_node(instance: Instance, node: PlanNode, error: Exception, *, had_value: bool = True) -> None:
     """End *node* with an error that its step raised, unless the host goes on without the event.
+
+    An error that struck with no value at hand, at a subscription, a completion or a timer, has left nothing to go on
+    with: then *node* completes where the event is skipped.
 
     A node that has ended is not told of errors, as in Rx. But what strikes anywhere may have struck between two nodes,
     or while an error was dealt with: then the row is half done, and what is downstream would wait for ever.
@@ -264,3 +267,5 @@ def fail_node(instance: Instance, node: PlanNode, error: Exception) -> None:
         instance.world.struck(instance, error)
     elif not instance.world.absorb(instance, node, error):
         finish_node(instance, node, error)
+    elif not had_value:
+        finish_node(instance, node, None)

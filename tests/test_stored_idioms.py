@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from lanes import left_to_commits
+from lanes import every, left_to_commits
 from stored_idioms import CODE, IDIOMS, SAME, USUAL, plant
 from test_interpreters import HERE, interpreters, links
 
@@ -76,7 +76,7 @@ def test_what_is_loaded_does_what_was_stored(stored: Stored, loaded: Loaded, idi
     assert loaded[idiom] == stored[idiom][1:]
 
 
-@pytest.mark.parametrize("idiom", [*SAME, *CODE, *USUAL])
+@pytest.mark.parametrize("idiom", every(4, [*SAME, *CODE, *USUAL]))
 def test_what_is_loaded_without_its_module_is_the_same_or_is_not_loaded(
     stored: Stored, away: Loaded, idiom: str
 ) -> None:
@@ -156,7 +156,7 @@ def made_in(data: bytes) -> Iterator[str]:
             yield argument
 
 
-@pytest.mark.parametrize("idiom", IDIOMS)
+@pytest.mark.parametrize("idiom", every(5, IDIOMS))
 def test_code_is_never_loaded_by_another_interpreter(
     stored: Stored, idiom: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -144,7 +144,7 @@ MIDDLES = list(product(product((0, 1, 2), DECLARED), repeat=2))
 
 
 @pytest.mark.parametrize("last", [0, 1, 2])
-@pytest.mark.parametrize("middle", every(6, MIDDLES), ids=str)
+@pytest.mark.parametrize("middle", every(18, MIDDLES), ids=str)
 def test_every_short_history_of_two_queries(middle: Any, last: int, interpreters: Interpreters) -> None:
     """Two queries of one clock, each of them declared or not in each of two lives under three interpreters."""
     lives = [life(*BOTH, on=0), *(life(*declared, on=on) for on, declared in middle), life(*BOTH, on=last, ends=True)]
@@ -178,7 +178,7 @@ def drawn(seed: int) -> list[Life]:
     return lives
 
 
-@pytest.mark.parametrize("seed", every(8, range(320)))
+@pytest.mark.parametrize("seed", every(20, range(320)))
 def test_drawn_histories(seed: int, interpreters: Interpreters) -> None:
     """Longer ones of more queries: with kills on the way, edits of clocks and functions, and disposals meanwhile."""
     Lives(interpreters).play(drawn(seed))

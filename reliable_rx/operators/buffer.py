@@ -196,7 +196,11 @@ class BufferToggle(Stage, name="buffer_toggle"):
             inner, key = cx.project(opening), state.next_key
             state.next_key = key + 1
             state.open[key] = []
-            cx.open(key, opening, inner)
+            try:
+                cx.open(key, opening, inner)
+            except BaseException:
+                state.open.pop(key, None)
+                raise
 
     def on_completed(self, cx: Context, port: int) -> None:
         if port == 1:

@@ -125,7 +125,11 @@ class GroupJoin(Lasting, name="group_join"):
         rights, inner = list(cx.state.rights.values()), cx.project((LEFT, value))
         cx.emit((value, cx.begin(number)))
         cx.feed(number, rights)
-        cx.open((LEFT, number), (LEFT, value), inner)
+        try:
+            cx.open((LEFT, number), (LEFT, value), inner)
+        except BaseException:
+            cx.end(number)
+            raise
 
     @staticmethod
     def _take_right(cx: Context, number: int, value: Any) -> None:

@@ -46,10 +46,14 @@ class Switches(Stage):
         key = state.latest = state.latest + 1
         state.has_latest = True
         state.ready = at_once(inner)
-        if state.ready is None:
-            cx.open(key, value, inner)
-        else:
+        if state.ready is not None:
             cx.soon(key)
+            return
+        try:
+            cx.open(key, value, inner)
+        except BaseException:
+            state.has_latest = False
+            raise
 
     def on_timer(self, cx: Context, tag: Hashable) -> None:
         state = cx.state

@@ -139,7 +139,11 @@ class WindowToggle(Windows, name="window_toggle"):
         for opening in values:
             inner = cx.project(opening)
             window = open_window(cx)
-            cx.open(window.key, opening, inner)
+            try:
+                cx.open(window.key, opening, inner)
+            except BaseException:
+                cx.end(window.key)
+                raise
 
     def on_completed(self, cx: Context, port: int) -> None:
         if port == 1:

@@ -43,7 +43,11 @@ class DelayWithMapper(Stage, name="delay_with_mapper"):
         key = state.next_key
         state.next_key = key + 1
         state.delayed[key] = value
-        cx.open(key, value, inner)
+        try:
+            cx.open(key, value, inner)
+        except BaseException:
+            state.delayed.pop(key, None)
+            raise
 
     @staticmethod
     def _begin(cx: Context) -> None:
@@ -115,7 +119,11 @@ class ThrottleWithMapper(Stage, name="throttle_with_mapper"):
         cx.close(state.latest)
         state.latest += 1
         state.value = value
-        cx.open(state.latest, value, inner)
+        try:
+            cx.open(state.latest, value, inner)
+        except BaseException:
+            state.value = NotSet
+            raise
 
     def on_inner_next(self, cx: Context, key: Hashable, values: Sequence[Any]) -> None:
         self._flush(cx)
