@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
+from reliable_rx.arguments import check_number
 from reliable_rx.errors import LimitExceeded
 
 Evict = Literal["fail", "oldest", "least_recent"]
@@ -33,5 +34,5 @@ def check_eviction(name: str, most: int | None, evict: str, ttl_s: float | None)
         raise ValueError(f"evict={evict!r} says what happens at a maximum: give {name} too")
     if most is not None and most < 1:
         raise ValueError(f"{name} must be at least 1, got {most!r}")
-    if ttl_s is not None and not ttl_s > 0:
-        raise ValueError(f"ttl_s must be a positive number of seconds, got {ttl_s!r}")
+    if ttl_s is not None:
+        check_number("ttl_s", ttl_s)

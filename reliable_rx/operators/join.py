@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 
 from reactivex import Observable
 
+from reliable_rx.arguments import check_number
 from reliable_rx.operator import Context, Stage, frozen
 from reliable_rx.operators.combine import check_queue
 from reliable_rx.query import apply, as_query
@@ -264,7 +265,6 @@ def join_within(
 
     *Raises* `ValueError` for a negative *within_s*.
     """
-    if not within_s >= 0:
-        raise ValueError(f"within_s must be a number of seconds, got {within_s!r}")
+    check_number("within_s", within_s, least=0)
     op = JoinWithin((key, other_key or key), within_s)
     return lambda source: apply(op, source, other)

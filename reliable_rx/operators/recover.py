@@ -13,6 +13,7 @@ from zlib import crc32
 
 from reactivex import Observable
 
+from reliable_rx.arguments import check_number
 from reliable_rx.operator import Context, Stage, frozen
 from reliable_rx.query import Query, apply, as_query
 
@@ -305,7 +306,11 @@ def retry_with_backoff(
 
     *Raises* `ValueError` for a pause that is negative or shrinks, and for a *jitter* that is no fraction.
     """
-    if not (first_s >= 0 and max_s >= 0 and factor >= 1):
+    for name, value in {"first_s": first_s, "max_s": max_s, "factor": factor, "jitter": jitter}.items():
+        check_number(name, value, least=0)
+    if reset_after_s is not None:
+        check_number("reset_after_s", reset_after_s, least=0)
+    if not factor >= 1:
         raise ValueError(f"pauses grow from nothing or more, got first_s={first_s}, factor={factor}, max_s={max_s}")
     if not 0 <= jitter <= 1:
         raise ValueError(f"jitter is a fraction of the pause, got {jitter}")

@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 
 from reactivex import Observable
 
-from reliable_rx.arguments import check_count
+from reliable_rx.arguments import check_count, check_number
 from reliable_rx.operator import Context, Stage, frozen
 from reliable_rx.query import apply, as_query
 
@@ -282,5 +282,4 @@ def window_with_inactivity(gap_s: float) -> Callable[[Observable[A]], Observable
 
 def check_gap(gap_s: float) -> None:
     """*Raises* `ValueError` for a gap that is not positive."""
-    if not gap_s > 0:
-        raise ValueError(f"gap_s must be a positive number of seconds, got {gap_s!r}")
+    check_number("gap_s", gap_s)
