@@ -13,7 +13,6 @@ from test_skipped_selectors import built
 from hosting import GeneratorSource
 from reliable_rx import operators as ops
 
-
 SPANS = ("sliding_window", "tumbling_window")
 """These take a time span as well."""
 
