@@ -148,7 +148,7 @@ class Reporter:
                 self._tell_lasting(now)
             self.evaluator.time.tell(self.evaluator.engine)
             self._held_back.look(now, self.evaluator.engine.watermarks.by_name, self.evaluator.intake)
-            if self.file is not None and now >= self._write_at and not self._hands_on:
+            if self.file is not None and now >= self._write_at and not (self._hands_on or self._has_last_words):
                 self._write(self.file, now)
 
     def close(self) -> None:

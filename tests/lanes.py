@@ -30,6 +30,11 @@ def at_each_commit(*values: Any) -> Any:
     return pytest.param(*values, marks=COMMIT)
 
 
+def at_night(*values: Any) -> Any:
+    """Return a parameter that is played with the whole slow lane only: it takes long, and its kin are at each commit."""
+    return pytest.param(*values, marks=pytest.mark.slow)
+
+
 def every(nth: int, values: Iterable[Any]) -> list[Any]:
     """Return parameters of which the fast lane has each *nth*, and each commit all."""
     return [at_each_commit(each) if number % nth else each for number, each in enumerate(values)]

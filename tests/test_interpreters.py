@@ -20,7 +20,7 @@ import cloudpickle
 import pytest
 import reactivex
 import typing_extensions
-from lanes import at_each_commit, left_to_commits
+from lanes import at_each_commit, at_night, left_to_commits
 
 from hosting.cli.command import main
 
@@ -300,9 +300,8 @@ def changed(app: App, before: str, after: str, *arguments: str, version: str) ->
     return said
 
 
-@left_to_commits
-@pytest.mark.parametrize("change", [*(at_each_commit(each) for each in list(MENDED)[1:]), next(iter(MENDED))])
-@pytest.mark.parametrize("between", ["stop", at_each_commit("kill"), at_each_commit("undeclared")])
+@pytest.mark.parametrize("change", [*(at_night(each) for each in list(MENDED)[1:]), at_each_commit(next(iter(MENDED)))])
+@pytest.mark.parametrize("between", ["stop", "kill", "undeclared"])
 def test_a_query_that_failed_is_mended_in_the_step_to_another_python(app: App, change: str, between: str) -> None:
     """It runs again as behind an edit, with the next events and ids, and what had failed with it; others stand.
 
@@ -326,8 +325,7 @@ def test_a_query_that_failed_is_mended_in_the_step_to_another_python(app: App, c
         shutil.rmtree(app.store)
 
 
-@left_to_commits
-@pytest.mark.parametrize("change", [*(at_each_commit(each) for each in list(LEFT)[1:]), next(iter(LEFT))])
+@pytest.mark.parametrize("change", [*(at_night(each) for each in list(LEFT)[1:]), at_each_commit(next(iter(LEFT)))])
 def test_a_query_that_was_not_mended_stays_failed_under_another_python(app: App, change: str) -> None:
     """Neither the failed nor the completed ones run again, and what is said names the way."""
     for version in others():
