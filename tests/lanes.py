@@ -31,7 +31,7 @@ def at_each_commit(*values: Any) -> Any:
 
 
 def at_night(*values: Any) -> Any:
-    """Return a parameter that is played with the whole slow lane only: it takes long, and its kin are at each commit."""
+    """Return a parameter that is played with the whole slow lane only, since its kin are at each commit."""
     return pytest.param(*values, marks=pytest.mark.slow)
 
 

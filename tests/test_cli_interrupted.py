@@ -6,10 +6,13 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import tomllib
 from pathlib import Path
 
 import pytest
+
+from hosting.cli.run import Stop
 
 ROOT = Path(__file__).parent.parent
 PRELUDE = """
@@ -109,3 +112,19 @@ def test_signals_until_the_very_end_are_one_wish(tmp_path: Path, number: signal.
     )  # fmt: skip
     assert (ended.returncode, ended.stderr) == (0, ""), ended
     assert "stopped" in ended.stdout
+
+
+def test_a_signal_in_the_midst_of_another_is_none() -> None:
+    """The handler may be interrupted by itself within the lock of the event that it sets: it never waits for that."""
+    stop, calls = Stop(), list[int]()
+
+    class Interrupted(threading.Event):
+        def set(self) -> None:
+            calls.append(len(calls))
+            if len(calls) < 3:
+                stop._hear(signal.SIGINT, None)
+            super().set()
+
+    stop.asked = Interrupted()
+    stop._hear(signal.SIGTERM, None)
+    assert calls == [0] and stop.asked.is_set()

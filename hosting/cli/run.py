@@ -44,6 +44,7 @@ class Stop:
     def __init__(self) -> None:
         self.asked = threading.Event()
         self._asked_at = 0.0
+        self._has_heard = False
         self._is_over = False
 
     def __enter__(self) -> Stop:
@@ -57,8 +58,8 @@ class Stop:
                 signal.signal(number, handler)
 
     def _hear(self, number: int, frame: FrameType | None) -> None:
-        if not self.asked.is_set():
-            self._asked_at = time.monotonic()
+        if not self._has_heard:
+            self._asked_at, self._has_heard = time.monotonic(), True  # before the event: the next signal may come in it
             self.asked.set()
         elif time.monotonic() - self._asked_at >= TOGETHER_S:
             raise KeyboardInterrupt("" if self._is_over else TWICE)
