@@ -24,7 +24,7 @@ run-spark: $(VENV)/.installed-demo java $(VENV)/.installed-spark
 	$(BIN)/reliable-rx demo --spark $(ARGS)
 
 # Says what to do where there is no Java that Spark can use, before anything large is fetched.
-java:
+java: $(VENV)/.made
 	@$(BIN)/python -m spark_bridge.session
 
 # Where Python is told to keep no bytecode, every worker would rewrite the assertions of all tests in every run.
