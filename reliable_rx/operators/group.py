@@ -62,15 +62,15 @@ class GroupBy(Stage, name="group_by"):
         """Start the group of *key*, emit it, and return what feeds it."""
         group, skipped = cx.begin(key), cx.skipped
         cx.emit(group)
-        self.is_kept(cx, key, group, skipped)
+        self.give_up_unread(cx, key, group, skipped)
         return group.subject  # type: ignore[attr-defined]
 
-    def is_kept(self, cx: Context, key: Hashable, group: Any, skipped: int) -> bool:
+    def give_up_unread(self, cx: Context, key: Hashable, group: Any, skipped: int) -> bool:
         """Give up a group that nobody reads since the event was skipped: the next event of its key begins it again."""
         if cx.skipped == skipped or group.subject.subscribers:
-            return True
+            return False
         cx.end(key)
-        return False
+        return True
 
     def _make_room(self, cx: Context, most: int) -> None:
         while len(cx.groups()) >= most:
@@ -98,10 +98,10 @@ class GroupByUntil(GroupBy, name="group_by_until"):
             raise
         skipped = cx.skipped
         cx.emit(group)
-        if self.is_kept(cx, key, group, skipped):
-            cx.start(key)
-        else:
+        if self.give_up_unread(cx, key, group, skipped):
             cx.close(key)
+        else:
+            cx.start(key)
         return group.subject  # type: ignore[attr-defined]
 
     def on_inner_next(self, cx: Context, key: Hashable, values: Sequence[Any]) -> None:
