@@ -176,7 +176,16 @@ import time
 from hosting import App, ListSource
 app = App()
 numbers = app.source("numbers", ListSource([1, 2]))
-app.query("slow", numbers.map(lambda n: print("stuck", flush=True) or time.sleep(600)))
+
+
+@numbers.map
+def hung(n):
+    print("stuck", flush=True)
+    while True:
+        time.sleep(0.01)  # Python hears what comes just before one long wait only behind it
+
+
+app.query("slow", hung)
 """
 
 

@@ -86,7 +86,7 @@ def run_node(where: str, settings: Settings) -> int:
             with drawing(plain=settings.plain) as draw:
                 while running.is_alive():
                     draw(node)
-                    if stop.asked.wait(LOOK_S):
+                    if stop.wait(LOOK_S):
                         say("handing everything over; Ctrl-C again to stop at once")
                         node.stop()
                         if not hand_over(node, running):
@@ -100,7 +100,7 @@ def run_node(where: str, settings: Settings) -> int:
     if node.replaced:
         complain(f"stopped: another node has been started as instance {settings.instance!r}, and has its partitions")
         return 1
-    return last_words(node, stopped=stop.asked.is_set())
+    return last_words(node, stopped=stop.asked)
 
 
 def last_words(node: Node, *, stopped: bool) -> int:

@@ -9,6 +9,7 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, closing, contextmanager, suppress
 from pathlib import Path
+from queue import Empty, SimpleQueue
 from types import FrameType
 
 from checkpoint.files import DirectoryLock
@@ -39,10 +40,12 @@ class Stop:
     """Whether SIGTERM or Ctrl-C has come. The second one does not wait for a checkpoint: nothing durable is lost.
 
     One that comes together with the first is none, also while the process ends: its exit code is that of the first.
+    A handler runs in the midst of anything, also of itself and of waits: it takes no lock, and an event has one.
     """
 
     def __init__(self) -> None:
-        self.asked = threading.Event()
+        self.asked = False
+        self._news: SimpleQueue[None] = SimpleQueue()  # whose `put` may be interrupted by another
         self._asked_at = 0.0
         self._has_heard = False
         self._is_over = False
@@ -53,16 +56,28 @@ class Stop:
 
     def __exit__(self, *error: object) -> None:
         self._is_over = True
-        if not self.asked.is_set():
+        if not self.asked:
             for number, handler in self.before.items():
                 signal.signal(number, handler)
 
     def _hear(self, number: int, frame: FrameType | None) -> None:
         if not self._has_heard:
-            self._asked_at, self._has_heard = time.monotonic(), True  # before the event: the next signal may come in it
-            self.asked.set()
+            self._asked_at, self._has_heard = time.monotonic(), True  # first: the next signal may come in what follows
+            self.asked = True
+            self.wake()
         elif time.monotonic() - self._asked_at >= TOGETHER_S:
             raise KeyboardInterrupt("" if self._is_over else TWICE)
+
+    def wake(self) -> None:
+        """Have all end their waiting, as if somebody had asked."""
+        self._news.put(None)
+
+    def wait(self, timeout_s: float | None = None) -> bool:
+        """Wait until somebody asks or *timeout_s* have passed; return whether somebody has asked."""
+        with suppress(Empty):
+            self._news.get(timeout=timeout_s)
+            self.wake()  # the others who wait
+        return self.asked
 
 
 @atexit.register  # before an app is loaded, and so behind what that leaves to the end
@@ -82,8 +97,7 @@ def hint_of(stop: Stop) -> Iterator[None]:
     ended = threading.Event()
 
     def say_it() -> None:
-        stop.asked.wait()
-        if not ended.wait(TOGETHER_S):
+        if stop.wait() and not ended.wait(TOGETHER_S):
             say("stopping behind the turn at work, with a last checkpoint; Ctrl-C again to stop at once")
 
     thread = threading.Thread(target=say_it, name="stop hint", daemon=True)
@@ -92,10 +106,7 @@ def hint_of(stop: Stop) -> Iterator[None]:
         yield
     finally:
         ended.set()
-        if not stop.asked.is_set():  # nobody has asked, and nobody is told
-            stop.asked.set()
-            thread.join()
-            stop.asked.clear()
+        stop.wake()
         thread.join()
 
 
@@ -120,19 +131,19 @@ def run(where: str, address: StoreAddress, *, plain: bool) -> int:
                 monitor.serve()
                 if companions.error is not None and companions.error not in errors:
                     tell(evaluator, "companion", companions.error, errors)
-                if stop.asked.is_set() or errors:
+                if stop.asked or errors:
                     companions.stop()
                     return companions.ended
                 return bool(feeds or companions) and are_done(feeds, evaluator)
 
             evaluator.run(until=done)
             while companions and evaluator.finished and not done():  # what they bring may have partitions of its own
-                stop.asked.wait(LOOK_S)
+                stop.wait(LOOK_S)
                 evaluator.run(until=done)
         evaluator.checkpoint()
         if companions.error is not None and companions.error not in errors:
             tell(evaluator, "companion", companions.error, errors)
-        code = farewell(evaluator, stopped=stop.asked.is_set() or bool(errors))
+        code = farewell(evaluator, stopped=stop.asked or bool(errors))
         if errors:
             raise errors[0]
         return code
