@@ -16,7 +16,7 @@ from pathlib import Path
 
 from checkpoint.database import Database, new_file
 from checkpoint.envelope import SEAL_BYTES, KeyRing
-from checkpoint.files import Disk, RealDisk
+from checkpoint.files import Disk, RealDisk, lock_owner
 from checkpoint.journal import ChainedJournal
 from checkpoint.log import Row
 from checkpoint.store import Segment
@@ -71,9 +71,7 @@ def open_parts(
     """
     if not read_only and not any((directory / f"{part}.sqlite").exists() for part in _SCHEMAS):
         make_files(RealDisk(directory), keys)
-    if not read_only:
-        for part in _SCHEMAS:
-            check_write_ahead(directory / f"{part}.sqlite")
+    check_logs(directory, read_only=read_only)
     with ExitStack() as undo:
         files = []
         for part in ("checkpoint", "journal", "log"):
@@ -92,6 +90,17 @@ def open_parts(
             file.check_owner(found, owner)
         undo.pop_all()
         return Parts(owner, checkpoint, journal, log)
+
+
+def check_logs(directory: Path, *, read_only: bool) -> None:
+    """*Raises* `CheckpointRefused` if a write-ahead log has lost what was durable; a reader asks if nobody owns it."""
+    try:
+        if not read_only or not lock_owner(directory):
+            for part in _SCHEMAS:
+                check_write_ahead(directory / f"{part}.sqlite")
+    except CheckpointRefused:
+        if not read_only or not lock_owner(directory):  # an owner that has come meanwhile writes into it
+            raise
 
 
 def make_files(disk: Disk, keys: KeyRing) -> None:

@@ -8,10 +8,10 @@ import shutil
 import signal
 import sqlite3
 import subprocess
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from killed_store import killed
 
 from checkpoint import Checkpoint, SqliteStore
 from checkpoint.write_ahead import check_write_ahead
@@ -19,17 +19,6 @@ from reliable_rx.errors import CheckpointRefused
 
 HEADER_BYTES, FRAME_BYTES, PAGE_BYTES = 32, 24, 4096
 COMMITS = 6
-
-
-def killed(work: Callable[[], None]) -> None:
-    """Run *work* in a process that is killed where it ends."""
-    child = os.fork()
-    if child == 0:
-        try:
-            work()
-        finally:
-            os.kill(os.getpid(), signal.SIGKILL)
-    assert os.WTERMSIG(os.waitpid(child, 0)[1]) == signal.SIGKILL
 
 
 @pytest.fixture(scope="module")

@@ -117,7 +117,7 @@ def run(where: str, address: StoreAddress, *, plain: bool) -> int:
     log_to_stderr()
     errors: list[Exception] = []
     with (
-        outlives(), Stop() as stop, hint_of(stop), address.own() as store, closing(built(app, store)) as evaluator,
+        outlives(), Stop() as stop, hint_of(stop), owned(address) as store, closing(built(app, store)) as evaluator,
         last_words(evaluator),
     ):  # fmt: skip
         evaluator.start()
@@ -150,8 +150,17 @@ def run(where: str, address: StoreAddress, *, plain: bool) -> int:
 
 
 @contextmanager
+def owned(address: StoreAddress) -> Iterator[Store]:
+    """Open the store; why it is refused is left where `status` finds it."""
+    with told_to(address.folder):
+        store = address.own()
+    with store:
+        yield store
+
+
+@contextmanager
 def told_to(directory: Path | None) -> Iterator[None]:
-    """Leave why an app cannot be loaded where `status` finds it, unless another process runs in *directory*."""
+    """Leave why a run cannot begin where `status` finds it, unless another process runs in *directory*."""
     try:
         yield
     except Exception as error:

@@ -24,6 +24,7 @@ from hosting.cli.wording import FAILED, moment, plural, span, table
 from hosting.failure import FailedAt
 from hosting.failure_summary import newest
 from hosting.status_file import NAME, SILENT_S, is_torn, read_status
+from reliable_rx.errors import CheckpointRefused
 
 WATCH_S = 1.0
 SHOWN_MAX = 20
@@ -38,7 +39,8 @@ class StoreStatus:
     *state* is ``running``; ``stopped``, in order; ``ended``, by the error *ended*; ``killed``, without a word; or
     ``unknown``, if no process says anything here: it is that of a database, or of a copy. One that is *starting* has
     not said anything yet; what one says may be *unreadable*. What has failed and what is
-    open is as of *told_s* ago. *behind* counts the turns of the journal behind the checkpoint.
+    open is as of *told_s* ago. *behind* counts the turns of the journal behind the checkpoint. Of a store that is
+    *refused*, all is as its last process has said it.
     """
 
     store: str
@@ -59,10 +61,11 @@ class StoreStatus:
     waits: dict[str, str] = field(default_factory=dict)
     starting: bool = False
     unreadable: bool = False
+    refused: str = ""
 
     @property
     def exit_code(self) -> int:
-        is_bad = self.ended or self.failed or (self.unreadable and self.state == "running")
+        is_bad = self.refused or self.ended or self.failed or (self.unreadable and self.state == "running")
         return FAILED if is_bad or any(each["level"] == "error" for each in self.incidents) else 0
 
 
@@ -81,10 +84,13 @@ def store_status(read: Callable[[], StoreStatus], *, as_json: bool, watch: bool)
 
 
 def look(directory: Path) -> StoreStatus:
-    """Read everything. *Raises* `CheckpointRefused`, `StoreUnavailable`."""
+    """Read everything, as far as the store lets itself be read. *Raises* `StoreUnavailable`."""
     said = read_status(directory)
-    with SqliteStore.read_only(directory) as store:
-        status = status_of(store, str(directory), said)
+    try:
+        with SqliteStore.read_only(directory) as store:
+            status = status_of(store, str(directory), said)
+    except CheckpointRefused as error:
+        status = status_of(None, str(directory), said, refused=error.message)
     if said is not None or not is_torn(directory):
         return status
     owner = lock_owner(directory) or ""
@@ -98,11 +104,12 @@ def look_in_database(dsn: str, name: str) -> StoreStatus:
         return status_of(store, f"{name} in the database", None)
 
 
-def status_of(store: StoreReader, called: str, said: dict[str, Any] | None) -> StoreStatus:
-    """Put together what a store has and what a process has *said* of it."""
+def status_of(store: StoreReader | None, called: str, said: dict[str, Any] | None, *, refused: str = "") -> StoreStatus:
+    """Put together what a store has, if it is not *refused*, and what a process has *said* of it."""
     now = time.time()
-    recovered = store.recover(strict=False)
-    generations = store.generations()
+    recovered = None if store is None else store.recover(strict=False)
+    generations = [] if store is None else store.generations()
+    last_turn = 0 if store is None else store.journal.last_turn
     meta = {} if recovered is None else salvage(recovered.meta, code=False).value
     told, at = newest(said, meta)
     said = said or {}
@@ -117,7 +124,7 @@ def status_of(store: StoreReader, called: str, said: dict[str, Any] | None) -> S
         pid=said["pid"] if said.get("state") == "running" else None,
         reported_s=max(0.0, now - said["at"]) if said and said["at"] else None,
         told_s=None if at is None else max(0.0, now - at),
-        behind=max(0, store.journal.last_turn - (0 if recovered is None else recovered.turn)),
+        behind=max(0, last_turn - (0 if recovered is None else recovered.turn)),
         trouble=said.get("trouble", ""),
         running={key: said[key] for key in ("queries", "turns", "events_in", "events_out") if key in said},
         failed=list(told.get("failed", ())),
@@ -127,6 +134,7 @@ def status_of(store: StoreReader, called: str, said: dict[str, Any] | None) -> S
         ended=said.get("ended", ""),
         waits=said.get("waits", {}),
         starting=said.get("starting", False),
+        refused=refused,
     )
 
 
@@ -142,7 +150,9 @@ def fallbacks(warnings: Any) -> Iterator[dict[str, Any]]:
 def lines(status: StoreStatus) -> Iterator[str]:
     """Write a store for people."""
     yield f"store {status.store}: {runs(status)}"
-    if status.generation:
+    if status.refused:
+        yield "it is still so" if status.refused in status.ended else f"no process can start on it: {status.refused}"
+    elif status.generation:
         ago = "" if status.committed_s is None else f", {span(status.committed_s)} old"
         yield f"checkpoint {status.generation:,}{ago}"
     else:
@@ -168,6 +178,8 @@ def lines(status: StoreStatus) -> Iterator[str]:
 
 def verdict(status: StoreStatus, *, has_failed: bool) -> Iterator[str]:
     """Say that nothing has failed, as far as that is known."""
+    if status.refused:
+        return
     if status.unreadable and status.state == "running":
         yield "whether something has failed since that checkpoint is not known"
     elif status.state in ("killed", "unknown") and status.behind:
