@@ -96,11 +96,13 @@ def caught(node: PlanNode) -> bool:
     while node.down is not None:
         node = node.down
         if node.op.is_hub:  # behind it is whoever reads it
-            return any(catches(each) for each in node.plan.walk() if not each.op.is_hub)
+            hub = node
+            behind = (each for each in hub.plan.walk() if each.plan is not hub.plan or not each.bit & hub.mask)
+            return any(catches(each) for each in behind if not each.op.is_hub)
         if catches(node):
             return True
     return False
 
 
 def catches(node: PlanNode) -> bool:
-    return isinstance(node.op, Stage) and type(node.op).on_error is not Stage.on_error
+    return isinstance(node.op, Stage) and node.op.catches and type(node.op).on_error is not Stage.on_error

@@ -169,6 +169,8 @@ class Stage(Operator):
     """Selects for pairs of an element and its index, counted from 0."""
     locks: ClassVar[bool] = True
     """Un-hosted: whether threads that push into it at once are put in order; RxPY does so in some operators only."""
+    catches: ClassVar[bool] = True
+    """What `on_error` hears, if there is one, ends there; False where it is passed on, now or by one input of many."""
     resubscribes: ClassVar[bool] = False
     """May subscribe to an input again, so that its sources must be fed event by event."""
     scheduler_default: ClassVar[str] = "timeout"
@@ -229,10 +231,11 @@ class Context(Protocol):
     def goes_on(self, state: Any, /) -> bool:
         """Whether *state* is still at work: what was emitted may have made somebody stop us, or start us afresh."""
 
-    def refuse(self, raised: BaseException, /) -> None:
+    def refuse(self, raised: BaseException, /, *, had_error: bool = False) -> None:
         """Deal with what a function has raised as if the call into the operator had, which goes on from here.
 
-        Only then look at `goes_on`: it does where the event is skipped.
+        Only then look at `goes_on`: it does where the event is skipped. *had_error*: the function was given an error
+        to deal with, which is why it is not.
         """
 
     @property

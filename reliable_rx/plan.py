@@ -130,7 +130,7 @@ class PlanNode:
             else:
                 op.on_inner_error(cx, child.key, error)
         except BaseException as raised:
-            fail_node(parent, self, parent.world.blame(raised))
+            fail_node(parent, self, parent.world.blame(raised), had_error=error is not None)
 
 
 class Plan:

@@ -52,9 +52,9 @@ class Cx:
             top = top.parent
         return getattr(top, "skipped", 0)
 
-    def refuse(self, raised: BaseException) -> None:
+    def refuse(self, raised: BaseException, *, had_error: bool = False) -> None:
         """Deal with what a function has raised as if the call into the operator had, which goes on from here."""
-        fail_node(self.instance, self.node, self.instance.world.blame(raised))
+        fail_node(self.instance, self.node, self.instance.world.blame(raised), had_error=had_error)
 
     def goes_on(self, state: Any) -> bool:
         instance, node = self.instance, self.node
@@ -254,18 +254,21 @@ def end_outer(instance: Instance, node: PlanNode, error: Exception | None) -> No
         instance.released(node)
 
 
-def fail_node(instance: Instance, node: PlanNode, error: Exception, *, had_value: bool = True) -> None:
+def fail_node(
+    instance: Instance, node: PlanNode, error: Exception, *, had_value: bool = True, had_error: bool = False
+) -> None:
     """End *node* with an error that its step raised, unless the host goes on without the event.
 
     An error that struck with no value at hand, at a subscription, a completion or a timer, has left nothing to go on
-    with: then *node* completes where the event is skipped.
+    with: then *node* completes where the event is skipped. One that struck while another was dealt with is never
+    skipped: *node* would go on, or complete, as if nothing had failed.
 
     A node that has ended is not told of errors, as in Rx. But what strikes anywhere may have struck between two nodes,
     or while an error was dealt with: then the row is half done, and what is downstream would wait for ever.
     """
     if isinstance(error, ANYWHERE) and (not instance.active & node.bit or isinstance(error.__context__, ANYWHERE)):
         instance.world.struck(instance, error)
-    elif not instance.world.absorb(instance, node, error):
+    elif had_error or not instance.world.absorb(instance, node, error):
         finish_node(instance, node, error)
     elif not had_value:
         finish_node(instance, node, None)

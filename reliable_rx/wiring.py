@@ -264,7 +264,8 @@ def end_stage(down: PlanNode, port: int) -> Finish:
             else:
                 op.on_error(cx, port, error)
         except BaseException as raised:
-            fail_node(instance, down, instance.world.blame(raised), had_value=False)
+            blamed = instance.world.blame(raised)
+            fail_node(instance, down, blamed, had_value=False, had_error=error is not None)
 
     return finish
 

@@ -4,18 +4,15 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterator
-from itertools import count
 from typing import Any
 
 import pytest
 from lanes import every
+from skipping import VALUES, played
 
 import reliable_rx as rx
-from checkpoint import MemoryStore
-from hosting import ListSource, QueryEvaluator
 from reliable_rx import operators as ops
 
-VALUES = list(range(10))
 WORDS = ("mapper", "key", "comparer", "selector", "predicate", "accumulator", "handler", "action", "condition")
 WORDS += ("function", "fn", "func", "project", "boundar", "closing", "duration")
 GIVEN: dict[str, Callable[..., Any]] = {
@@ -70,36 +67,6 @@ def spoilt(given: Function, at: int, how: str) -> Function:
         return given(*x)
 
     return function
-
-
-def played(query: Any, *, restarts: bool) -> tuple[str, list[Any], int]:
-    """Return how the query has fared at the end, what it has emitted, and how many events it has skipped."""
-    store = MemoryStore()
-    moments = count()
-    while True:
-        evaluator = QueryEvaluator(
-            store, background=False, batch_events_max=1, clock=lambda: next(moments) * 0.01, checkpoint_interval_s=1e9
-        )
-        evaluator.source("n", ListSource(VALUES))
-        evaluator.source("m", ListSource([1, 2, 3]))
-        evaluator.create("q", query, policy="skip")
-        moved = False
-        for _ in range(2 if restarts else 2000):
-            if not evaluator.step():
-                break
-            moved = True
-        if not moved or evaluator.query("q").status != "running":
-            break
-        evaluator.checkpoint()
-        evaluator.close()
-        store = store.reopen()
-    for _ in range(50):
-        evaluator.step()
-    evaluator.flush()
-    found, emitted = evaluator.query("q"), evaluator.stream("q").read(0, 1000)
-    values = [repr(value) for part in emitted for value in part.values]
-    evaluator.close()
-    return found.status, values, found.skipped
 
 
 def cases() -> Iterator[tuple[str, str]]:
@@ -217,6 +184,9 @@ INNER: dict[str, Function] = {
     "do_while": lambda n: rx.of(n).do_while(lambda _: rate(n) > 1),
     "on_completed": lambda n: rx.of(n).do_action(on_completed=lambda: rate(n)),
     "defer": lambda n: rx.defer(lambda _: rx.of(n) if rate(n) else rx.empty()),
+    "using": lambda n: rx.using(lambda: None, lambda _: rx.of(n) if rate(n) else rx.empty()),
+    "using nothing": lambda n: rx.using(lambda: rate(n) and None, lambda _: rx.of(n)),
+    "for_in": lambda n: rx.for_in([n], lambda n: rx.of(n) if rate(n) else rx.empty()),
 }
 OUTER: dict[str, Callable[[Any, Function], Any]] = {
     "concat_map": lambda s, f: s.concat_map(f),

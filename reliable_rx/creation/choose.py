@@ -15,7 +15,8 @@ from reactivex.abc import DisposableBase, SchedulerBase
 from reactivex.scheduler import ImmediateScheduler
 from reactivex.typing import AnyFuture
 
-from reliable_rx.creation.values import empty, throw
+from reliable_rx.creation.values import empty
+from reliable_rx.interrupts import let_through
 from reliable_rx.operator import Context, Stage, frozen
 from reliable_rx.query import Query, apply, as_query
 
@@ -149,12 +150,23 @@ class Using(Stage, name="using"):
         try:
             resource = self.resource_factory()
             source = self.observable_factory(resource)
-        except Exception as error:
-            source = throw(error)
+        except BaseException as raised:
+            let_through(raised)
+            source = apply(Refused(raised))
         return apply(Holding(resource), source)
 
     def on_inner_completed(self, cx: Context, key: Any) -> None:
         cx.complete()
+
+
+@frozen
+class Refused(Stage, name="refused"):
+    """What a factory has raised, raised where its sequence would begin, so that a host knows it from an error of Rx."""
+
+    raised: BaseException
+
+    def on_start(self, cx: Context) -> None:
+        raise self.raised
 
 
 @frozen

@@ -26,7 +26,7 @@ def check_effects(effects: Effects) -> None:
 @frozen
 class DoAction(Stage, name="do_action"):
     keeps_inner = True
-    locks = False
+    locks = catches = False
     next_action: Callable[[Any], Any] | None = None
     error_action: Callable[[Exception], Any] | None = None
     completed_action: Callable[[], Any] | None = None

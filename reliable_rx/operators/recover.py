@@ -132,7 +132,12 @@ class OnErrorResumeNext(Stage, name="on_error_resume_next"):
         elif isinstance(step := self.steps[state.index], int):
             cx.subscribe(step)
         else:
-            cx.open("made", (state.index, state.error))
+            try:
+                cx.open("made", (state.index, state.error))
+            except BaseException as raised:
+                if state.error is None:
+                    raise
+                cx.refuse(raised, had_error=True)
 
     def inner(self, outer: tuple[int, Exception | None]) -> Observable[Any]:
         index, error = outer

@@ -97,6 +97,7 @@ def skip_until(other: Observable[Any] | AnyFuture[Any]) -> Callable[[Observable[
 class Amb(Stage, name="amb"):
     keeps_inner = True
     adds_others = True
+    catches = False
     inputs: int
 
     @dataclass(slots=True)

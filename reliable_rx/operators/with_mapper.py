@@ -166,6 +166,7 @@ def throttle_with_mapper(
 class TimeoutWithMapper(Stage, name="timeout_with_mapper"):
     """Port 1 is the first timeout and port 2 what follows when time is up; later timeouts are inner sequences."""
 
+    catches = False
     timeout_duration_mapper: Callable[[Any], Any] | None
 
     @dataclass(slots=True)

@@ -1,0 +1,83 @@
+"""Operators that hear of errors, under ``skip`` and ``dead_letter``: what handlers raise, and what catches nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from reactivex.observer import Observer
+from skipping import VALUES, played
+
+import reliable_rx as rx
+from reliable_rx import operators as ops
+
+Function = Callable[..., Any]
+
+
+def refuses(*_: Any) -> Any:
+    raise ValueError("no answer to this error")
+
+
+def nothing(*_: Any) -> Any:
+    return None
+
+
+def unreadable(*_: Any) -> Any:
+    return rx.from_iterable(iter([1]))
+
+
+AT_AN_ERROR: dict[str, Callable[[Any, Function], Any]] = {
+    "catch": lambda s, f: s.catch(f),
+    "catch by type": lambda s, f: s.catch(f, on=KeyError),
+    "do_action": lambda s, f: s.do_action(on_error=f),
+    "do": lambda s, f: s.pipe(ops.do(Observer(on_error=f))),
+    "on_error_resume_next": lambda s, f: rx.on_error_resume_next(s, f, rx.of(7)),
+    "the second": lambda s, f: rx.on_error_resume_next(rx.of(7), s, f),
+    "behind a handler": lambda s, f: s.catch(lambda error, _: rx.throw(error)).catch(f),
+}
+PLACES: dict[str, Callable[[Any], Any]] = {
+    "alone": lambda s: s,
+    "within": lambda s: rx.source("n").take(1).flat_map(lambda _: s),
+    "shared": lambda s: s.share(),
+}
+
+
+@pytest.mark.parametrize("policy", ["skip", "dead_letter"])
+@pytest.mark.parametrize("place", PLACES)
+@pytest.mark.parametrize("operator", AT_AN_ERROR)
+@pytest.mark.parametrize("mistake", [refuses, nothing, unreadable])
+def test_a_handler_that_raises_has_handled_nothing(mistake: Function, operator: str, place: str, policy: str) -> None:
+    """What raises at an error ends the sequence with an error, as without a policy: no event is left to be skipped."""
+    failing: Any = rx.source("n").take(5).concat(rx.throw(KeyError("over")))
+    query = PLACES[place](AT_AN_ERROR[operator](failing, mistake))
+    expected = played(query, restarts=False, policy="fail")
+    assert expected[0] == "failed"
+    assert played(query, restarts=False, policy=policy) == expected
+    assert played(query, restarts=True, policy=policy) == expected
+
+
+def inverse(n: int) -> float:
+    return 1 / (n - 4)
+
+
+PASSING_ERRORS: dict[str, Callable[[Any], Any]] = {
+    "do_action": lambda s: s.do_action(lambda _: None),
+    "do_action at errors": lambda s: s.do_action(on_error=lambda _: None),
+    "amb": lambda s: s.amb(rx.never()),
+    "amb, on the right": lambda s: rx.never().amb(s),
+    "timeout_with_mapper": lambda s: s.timeout_with_mapper(rx.never(), lambda _: rx.never()),
+    "finally_action": lambda s: s.finally_action(lambda: None),
+    "a catch before": lambda s: rx.source("n").catch(rx.empty()).map(inverse),
+}
+
+
+@pytest.mark.parametrize("place", PLACES)
+@pytest.mark.parametrize("operator", PASSING_ERRORS)
+def test_what_passes_errors_on_catches_none(operator: str, place: str) -> None:
+    """An event is skipped although an operator behind it hears of errors, which goes on with none of them."""
+    query = PLACES[place](PASSING_ERRORS[operator](rx.source("n").map(inverse)))
+    wanted = [repr(inverse(n)) for n in VALUES if n != 4]
+    status, values, skipped = played(query, restarts=False)
+    assert (status, values[-5:], skipped) == ("completed", wanted[-5:], 1)
+    assert played(query, restarts=True) == (status, values, skipped)
