@@ -12,6 +12,7 @@ from typing import Any, get_args
 from reactivex import Observable
 
 from hosting.plans import Plans
+from hosting.skipping import refuse_out_of_step
 from reliable_rx.arguments import cut, half_a_query
 from reliable_rx.choices import Policy, check_choice
 from reliable_rx.errors import QueryRefused
@@ -45,6 +46,9 @@ def admit(plans: Plans, name: str, query: Any, policy: str, limits: Limits) -> t
     if type(limits) is not Limits or policy not in POLICIES:
         check_how(name, policy, limits)
     try:
-        return plans.compile(query.node, limits)
+        plan, keys = plans.compile(query.node, limits)
+        if policy != "fail":
+            refuse_out_of_step(plan, policy)
+        return plan, keys
     except QueryRefused as refused:
         raise QueryRefused(f"query {name!r}: {refused.message}", path=refused.path) from refused

@@ -26,7 +26,8 @@ from hosting.own_clocks import check_clock, sources_of
 from hosting.plans import Plans
 from hosting.retired import Retired
 from hosting.routes import Route
-from hosting.standing import COMPLETED, FAILED, RUNNING, Standing, caught
+from hosting.skipping import may_skip
+from hosting.standing import COMPLETED, FAILED, RUNNING, Standing
 from hosting.suspended import SuspendedQueries, disposed
 from hosting.time_moves import TimeMoves
 from hosting.timers import Ordering
@@ -456,7 +457,7 @@ class QueryEngine(Delivery, TimeMoves):
             return False
         top, place = instance, node
         while True:
-            if caught(place):
+            if not may_skip(place):
                 return False
             if top.parent is None:
                 break

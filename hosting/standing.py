@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from hosting.failure import read_failure
 from reliable_rx.instance import Instance
-from reliable_rx.operator import Stage
-from reliable_rx.plan import Plan, PlanNode
+from reliable_rx.plan import Plan
 from reliable_rx.plan_keys import lower_keys
 from reliable_rx.query import Query
 
@@ -89,20 +88,3 @@ class Standing(Instance):
 
     def inner_finish(self, instance: Instance, error: Exception | None) -> None:
         self.world.finish(self, error)
-
-
-def caught(node: PlanNode) -> bool:
-    """Whether something downstream of *node* in its plan goes on after an error."""
-    while node.down is not None:
-        node = node.down
-        if node.op.is_hub:  # behind it is whoever reads it
-            hub = node
-            behind = (each for each in hub.plan.walk() if each.plan is not hub.plan or not each.bit & hub.mask)
-            return any(catches(each) for each in behind if not each.op.is_hub)
-        if catches(node):
-            return True
-    return False
-
-
-def catches(node: PlanNode) -> bool:
-    return isinstance(node.op, Stage) and node.op.catches and type(node.op).on_error is not Stage.on_error

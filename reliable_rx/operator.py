@@ -66,6 +66,8 @@ class Operator:
     """A hub that stands apart from the chains in which it is written, and runs while anybody reads it."""
     runs_plain: ClassVar[bool] = False
     """Un-hosted it is an observable of plain RxPY, which `observable` makes out of its inputs."""
+    by_position: ClassVar[bool] = False
+    """Pairs the elements of its inputs by how many came before them (zip…)."""
     wraps_inner: ClassVar[bool] = False
     """Emits them inside other values (the pairs of group_join)."""
     calls_out: ClassVar[bool] = False

@@ -12,6 +12,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from reliable_rx.alike import Alike
+from reliable_rx.branching import out_of_step
 from reliable_rx.gathering import pass_on
 from reliable_rx.interrupts import let_through
 from reliable_rx.limits import Limits
@@ -202,6 +203,11 @@ class Plan:
     def by_list(self) -> bool:
         """Whether feeding this plan a list at once cannot be told from feeding it the events one by one."""
         return len(self.sources) == len(self.source_leaves) and all(takes_lists(node) for node in self.walk())
+
+    @cached_property
+    def out_of_step(self) -> dict[PlanNode, PlanNode]:
+        """The nodes that stand in one of several branches alone, with the operator that pairs these by position."""
+        return dict(out_of_step(self))
 
     def _place(self, query: Node, prefix: str, seen: dict[str, int], *, is_hub: bool = False) -> PlanNode:
         """Place a query with all that stands before it, which may be too long a chain to recur into."""

@@ -135,6 +135,7 @@ def is_empty() -> Callable[[Observable[Any]], Observable[bool]]:
 @frozen
 class SequenceEqual(Stage, name="sequence_equal"):
     locks = False
+    by_position = True
     comparer: Callable[[Any, Any], Any] = eq
 
     @dataclass(slots=True)
@@ -147,10 +148,8 @@ class SequenceEqual(Stage, name="sequence_equal"):
         state = cx.state
         waiting = state.waiting
         if waiting and state.ahead != port:
-            other = waiting[0]
-            equal = self.comparer(other, value) if port else self.comparer(value, other)
-            waiting.popleft()
-            if not equal:
+            other = waiting.popleft()  # a pair that cannot be compared is left out as a pair: the next ones meet
+            if not (self.comparer(other, value) if port else self.comparer(value, other)):
                 answer(cx, False)
         elif state.ended[1 - port]:
             answer(cx, False)

@@ -148,6 +148,7 @@ def with_latest_from(*sources: Observable[Any]) -> Callable[[Observable[Any]], O
 
 @frozen
 class Zip(Stage, name="zip"):
+    by_position = True
     inputs: int
 
     @dataclass(slots=True)
@@ -206,6 +207,7 @@ def zip(*args: Observable[Any]) -> Callable[[Observable[Any]], Observable[Any]]:
 
 @frozen
 class ZipLatest(Stage, name="zip_latest"):
+    by_position = True
     inputs: int
 
     @dataclass(slots=True)

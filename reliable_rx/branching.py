@@ -1,0 +1,103 @@
+"""Branches of a query that read the same events and meet again in an operator that pairs by position.
+
+A host that leaves out an event at which a function raises leaves out what the branch of that function would have made
+of it, and no more: what stands in the other branches has it. An operator that pairs the n-th elements (`zip`) is out of
+step from then on. Here is said which operators stand in one such branch only. Rejected: to undo the event in the other
+branches, which takes a copy of the row before every event; and to leave a gap for the operator that pairs, since what
+stands between (`filter`, `flat_map`) does not say how many elements the event would have made.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterator, Sequence
+from itertools import permutations
+from typing import TYPE_CHECKING, NamedTuple
+
+from reliable_rx.query import HubLeaf, InnerLeaf, SourceLeaf, SymbolLeaf
+
+if TYPE_CHECKING:
+    from reliable_rx.plan import Plan, PlanNode
+
+
+class Part(NamedTuple):
+    """A node with all that stands before it: each by a number for what it is, and the origins of its events."""
+
+    number: int
+    steps: dict[int, PlanNode]
+    origins: frozenset[Hashable]
+
+
+def out_of_step(plan: Plan) -> Iterator[tuple[PlanNode, PlanNode]]:
+    """Yield each node that can put an operator of *plan* that pairs by position out of step, with that operator."""
+    parts = Parts()
+    for node in [each for each in plan.nodes if each.op.by_position]:
+        for mine, others in permutations(map(parts.before, node.inputs), 2):
+            for number, step in mine.steps.items():
+                if number not in others.steps and parts.before(step).origins & others.origins:
+                    yield step, node
+
+
+class Parts:
+    """The parts of a plan. What is written twice, with the same operators on the same inputs, is one part."""
+
+    def __init__(self) -> None:
+        self._known: dict[PlanNode, Part] = {}
+        self._numbers: dict[Hashable, int] = {}
+
+    def before(self, node: PlanNode) -> Part:
+        """Return the part that ends with *node*; a chain may be too long to recur into."""
+        waiting = [node]
+        while waiting:
+            at = waiting[-1]
+            inputs = feeding(at)
+            left = [each for each in inputs if each not in self._known]
+            waiting += left
+            if not left:
+                self._known[waiting.pop()] = self._part(at, [self._known[each] for each in inputs])
+        return self._known[node]
+
+    def _part(self, node: PlanNode, before: Sequence[Part]) -> Part:
+        what = identity_of(node)
+        number = self._numbers.setdefault((what, *[each.number for each in before]), len(self._numbers))
+        steps, origins = {number: node}, frozenset[Hashable]()
+        for each in before:
+            steps |= each.steps
+            origins |= each.origins
+        return Part(number, steps, origins if before else frozenset([what]))
+
+
+def identity_of(node: PlanNode) -> Hashable:
+    op = node.op
+    if isinstance(op, SourceLeaf):
+        return "source", op.source
+    if isinstance(op, HubLeaf):
+        return "shared", op.token
+    if isinstance(op, SymbolLeaf):
+        return "group", id(op.symbol)
+    return ("group", id(op.subject)) if isinstance(op, InnerLeaf) else id(op)
+
+
+def feeding(node: PlanNode) -> Sequence[PlanNode]:
+    """Return what *node* is fed by: its inputs, the hub that a leaf reads, or what its group is made of."""
+    op, plan = node.op, node.plan
+    if isinstance(op, HubLeaf):
+        while True:
+            hub, opener = plan.hubs.get(op.token), opener_of(plan)
+            if hub is not None:
+                return (hub,)
+            if opener is None:
+                return ()
+            if opener.op.is_hub and opener.template is plan and not opener.op.counts_readers:
+                return opener.inputs
+            plan = opener.plan
+    if isinstance(op, SymbolLeaf):
+        while plan.reads is not op.symbol and plan.around is not None:
+            plan = plan.around
+        opener = opener_of(plan)
+        return () if opener is None else opener.inputs
+    return node.inputs
+
+
+def opener_of(plan: Plan) -> PlanNode | None:
+    """Return the operator around a plan that opens its inner sequences; None for a whole query."""
+    return None if plan.around is None else plan.around.by_path[plan.prefix.removesuffix("/inner")]

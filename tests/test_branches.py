@@ -1,0 +1,151 @@
+"""Queries that branch and join, under ``skip`` and ``dead_letter``: in step for ever, or refused when created."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from skipping import VALUES, played
+
+import reliable_rx as rx
+from checkpoint import MemoryStore
+from hosting import ListSource, QueryEvaluator
+from reliable_rx import operators as ops
+from reliable_rx.errors import QueryRefused
+
+N: Any = rx.source("n")
+M: Any = rx.source("m")
+Function = Callable[..., Any]
+Build = Callable[[Any, Function], Any]
+
+
+def shared(n: Any, build: Callable[[Any], Any]) -> Any:
+    return build(n.share())
+
+
+REFUSED: dict[str, Build] = {
+    "zip": lambda n, f: n.zip(n.map(f)),
+    "zip, on the left": lambda n, f: n.map(f).zip(n),
+    "the third": lambda n, f: rx.zip(M, n, n.map(f)),
+    "both": lambda n, f: n.map(f).zip(n.map(lambda x: f(x) + 1)),
+    "a filter": lambda n, f: n.filter(f).zip(n),
+    "far up": lambda n, f: n.map(f).skip(1).start_with(0).zip(n.skip(1)),
+    "skipped before": lambda n, f: n.map(f).zip(n.skip(1).map(f)),
+    "within a merge": lambda n, f: n.merge(M.map(f)).zip(M),
+    "sequence_equal": lambda n, f: n.sequence_equal(n.map(f)),
+    "zip_latest": lambda n, f: n.map(f).zip_latest(n),
+    "publish": lambda n, f: n.publish(lambda s: s.zip(s.map(f))),
+    "share": lambda n, f: shared(n, lambda s: s.zip(s.map(f))),
+    "shared and not": lambda n, f: shared(n.map(f), lambda s: s.zip(n)),
+    "a group": lambda n, f: n.group_by(lambda n: n % 2).flat_map(lambda g: g.zip(g.map(f))),
+    "a group and its source": lambda n, f: n.group_by(lambda n: n % 2).flat_map(lambda g: g.zip(n.map(f))),
+    "in a group's share": lambda n, f: n.window_with_count(3).flat_map(lambda w: shared(w, lambda s: s.zip(s.map(f)))),
+    "by a selector": lambda n, f: n.zip(n.flat_map(lambda x: rx.of(f(x)))),
+    "behind it": lambda n, f: n.zip(n.map(f)).map(str).take(5),
+}
+
+
+@pytest.mark.parametrize("policy", ["skip", "dead_letter"])
+@pytest.mark.parametrize("shape", REFUSED)
+def test_what_would_pair_wrongly_is_refused(shape: str, policy: Any) -> None:
+    """It is named when the query is created, with what to do, and nothing is created; under ``fail`` it runs."""
+    query = REFUSED[shape](N, float)
+    with QueryEvaluator(MemoryStore(), background=False) as evaluator:
+        evaluator.source("n", ListSource(VALUES))
+        evaluator.source("m", ListSource(VALUES))
+        for create in (evaluator.create, lambda name, query, **how: evaluator.create_many({name: query}, **how)):
+            with pytest.raises(QueryRefused, match=r"pairs by position.* before the branches part") as refused:
+                create("q", query, policy=policy)
+            assert refused.value.path.rsplit("/", 1)[-1].startswith(("zip", "sequence_equal"))
+        evaluator.create("q", query)
+        evaluator.run()
+        assert evaluator.query("q").status == "completed"
+
+
+IN_STEP: dict[str, Build] = {
+    "pairs of neighbours": lambda n, f: n.map(f).share().pipe(lambda s: s.zip(s.skip(1))),
+    "written twice": lambda n, f: (lambda mapped: mapped.zip(mapped.skip(1)))(n.map(f)),
+    "without a function": lambda n, f: n.zip(n.skip(1)).map(lambda pair: f(pair[0])),
+    "before they part": lambda n, f: n.map(lambda x: (x, f(x))).publish(lambda s: s.zip(s.skip(2))),
+    "in a group": lambda n, f: n.map(f).group_by(lambda x: x > 0).flat_map(lambda g: g.zip(g.skip(1))),
+    "sequence_equal": lambda n, f: n.map(f).publish(lambda s: s.sequence_equal(s)),
+    "two sources": lambda n, f: n.map(f).zip(M),
+}
+
+
+def inverse(n: int) -> float:
+    return 1 / (n - 4)
+
+
+@pytest.mark.parametrize("shape", IN_STEP)
+def test_what_stays_in_step_is_taken(shape: str) -> None:
+    """It emits what it would without the event, with a restart behind every event too."""
+    status, values, skipped = played(IN_STEP[shape](N, inverse), restarts=False)
+    without = played(IN_STEP[shape](N.filter(lambda n: n != 4), inverse), restarts=False)
+    assert (status, values) == without[:2]
+    assert skipped > 0
+    assert played(IN_STEP[shape](N, inverse), restarts=True) == (status, values, skipped)
+
+
+def test_a_comparer_leaves_out_a_pair() -> None:
+    """Two elements that cannot be compared are left out together: the next ones are compared with each other."""
+    query = N.sequence_equal(N, lambda a, b: 1 / (a - 4) == 1 / (b - 4))
+    assert played(query, restarts=False) == played(query, restarts=True) == ("completed", ["True"], 1)
+    assert played(N.sequence_equal(N.map(abs).catch(rx.empty()), inverse_equal), restarts=False)[1] == ["True"]
+
+
+def inverse_equal(a: int, b: int) -> bool:
+    return inverse(a) == inverse(b)
+
+
+HALVES: dict[str, tuple[Build, list[Any]]] = {
+    "merge": (lambda n, f: n.merge(n.map(f)), [1, -1.0, 0, 2, 1.0]),
+    "combine_latest": (lambda n, f: n.combine_latest(n.map(f)), [(1, -1.0), (0, -1.0), (2, -1.0), (2, 1.0)]),
+    "with_latest_from": (lambda n, f: n.with_latest_from(n.map(f)), [(1, -1.0), (0, -1.0), (2, 1.0)]),
+    "buffer": (lambda n, f: n.buffer(n.map(f)), [[1], [0, 2], []]),
+    "fork_join": (lambda n, f: n.fork_join(n.take(2).map(f)), [(2, -1.0)]),
+    "take_until": (lambda n, f: n.map(f).take_until(n.skip(1)), [-1.0]),
+}
+
+
+@pytest.mark.parametrize("operator", HALVES)
+def test_the_other_branches_have_the_event(operator: str) -> None:
+    """Operators that do not pair by position get what the branches make of an event that did not raise in them."""
+    build, expected = HALVES[operator]
+
+    def raising(n: int) -> float:
+        return {1: -1.0, 2: 1.0}[n]
+
+    with QueryEvaluator(MemoryStore(), background=False) as evaluator:
+        evaluator.source("n", ListSource([1, 0, 2]))
+        evaluator.create("q", build(N, raising), policy="dead_letter")
+        evaluator.run()
+        assert [value for part in evaluator.stream("q").read(0, 100) for value in part.values] == expected
+        letters = [value for part in evaluator.stream("q.dead_letters").read(0, 100) for value in part.values]
+        assert [letter.value for letter in letters] == [0][: evaluator.query("q").skipped]
+
+
+def test_what_is_caught_is_not_skipped() -> None:
+    """Where an error is caught no event is skipped, and the operator that pairs ends with it, as by Rx."""
+    query = N.zip(N.map(inverse)).catch(rx.of("over"))
+    assert played(query, restarts=False) == ("completed", [*[repr((n, inverse(n))) for n in range(4)], "'over'"], 0)
+
+
+@pytest.mark.parametrize("policy", ["skip", "dead_letter"])
+@pytest.mark.parametrize("pairs", [lambda f: N.zip(N.map(f)), lambda f: N.map(f).zip_latest(N)])
+def test_what_a_selector_makes_fails(pairs: Callable[[Function], Any], policy: str) -> None:
+    """Made for a value it is not known before: the query fails where it would be out of step, as without a policy."""
+    query = N.take(1).flat_map(lambda _: pairs(inverse))
+    expected = played(query, restarts=False, policy="fail")
+    assert expected[0] == "failed"
+    assert played(query, restarts=False, policy=policy) == expected
+    assert played(query, restarts=True, policy=policy) == expected
+
+
+def test_a_long_query_is_looked_at() -> None:
+    """Also one that is too long to recur into."""
+    query = N.zip(N.pipe(*[ops.skip(0)] * 300, ops.map(inverse)))
+    with QueryEvaluator(MemoryStore(), background=False) as evaluator, pytest.raises(QueryRefused, match="branches"):
+        evaluator.source("n", ListSource(VALUES))
+        evaluator.create("q", query, policy="skip")
