@@ -19,6 +19,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from reliable_rx.errors import StoredError, cut_middle, text_of, type_of
+from reliable_rx.handled import apart, cut
 from reliable_rx.interrupts import let_through
 
 Link = tuple[bool, str, str, bytes | None]
@@ -47,7 +48,8 @@ def to_data(error: BaseException) -> Stored:
     ('builtins.ValueError', 'no')
     """
     room = _Room()
-    return type_of(error), text_of(error), trace_of(error), _surviving(error, room), tuple(_links(error, room))
+    with apart(error):
+        return type_of(error), text_of(error), trace_of(error), _surviving(error, room), tuple(_links(error, room))
 
 
 def from_data(kind: str, text: str, trace: str, surviving: bytes | None, links: tuple[Link, ...] = ()) -> BaseException:
@@ -118,7 +120,8 @@ def trace_of(error: BaseException) -> str:
             return str(known)
         if _is_wide(error):
             return plain_trace(error)
-        text = "".join(traceback.format_exception(error))
+        with apart(error):
+            text = "".join(traceback.format_exception(error))
     except BaseException as raised:
         let_through(raised)
         return ""
@@ -133,6 +136,7 @@ def lasting(error: Exception) -> Exception:
     >>> lasting(ValueError("no"))
     ValueError('no')
     """
+    cut(error)
     room = _Room()
     data, links = _surviving(error, room), list(_links(error, room))
     if type(error) is StoredError or data is not None:
@@ -155,7 +159,8 @@ def plain_trace(error: BaseException) -> str:
         known = error.fields.get("trace") if type(error) is StoredError else error.__dict__.get(_TRACE)
         if known is not None:
             return str(known)
-        lines = _told(error, [MEMBERS_TOLD_MAX])
+        with apart(error):
+            lines = _told(error, [MEMBERS_TOLD_MAX])
     except BaseException as raised:
         let_through(raised)
         return ""

@@ -11,6 +11,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from checkpoint.stored_errors import plain_trace
+from reliable_rx import handled
 from reliable_rx.errors import StoredError, text_of, type_of
 from reliable_rx.interrupts import let_through
 
@@ -19,13 +20,14 @@ if TYPE_CHECKING:
 
 
 def blamed(raised: BaseException) -> Exception:
-    """Return *raised* as the error of a query; raise it if it is an interrupt.
+    """Return *raised* as the error of a query, without what the program around handles; raise it if an interrupt.
 
     >>> blamed(ValueError("no"))
     ValueError('no')
     >>> blamed(SystemExit(3))
     StoredError('3')
     """
+    handled.cut(raised)
     if isinstance(raised, Exception):
         return raised
     let_through(raised)

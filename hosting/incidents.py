@@ -22,6 +22,7 @@ from dataclasses import dataclass, replace
 from checkpoint.stored_errors import CHAIN_MAX, TRACE_CHARACTERS_MAX, before, trace_of
 from hosting.flapping import ERRORS_TOLD, REPEAT_S, WARNINGS_TOLD, Flapping
 from reliable_rx.errors import ReliableRxError, StoredError, one_line, printable
+from reliable_rx.handled import apart
 from reliable_rx.imports import own_frame
 
 LOG = logging.getLogger("reliable_rx")
@@ -206,7 +207,9 @@ class Incidents:
 def told_trace(error: BaseException) -> str:
     """Return the traceback of *error* if it tells the user more than its sentence."""
     trace = trace_of(error)
-    if isinstance(error, ReliableRxError) and not isinstance(error, StoredError) and _is_inside(error):
+    with apart(error):
+        says_all = isinstance(error, ReliableRxError) and not isinstance(error, StoredError) and _is_inside(error)
+    if says_all:
         LOG.debug("%s", trace)
         return ""
     return trace

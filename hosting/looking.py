@@ -22,6 +22,7 @@ from hosting.stream import Stream
 from hosting.streams import Streams
 from hosting.turn import Output
 from hosting.turnstile import Turnstile
+from reliable_rx import handled
 from reliable_rx.arguments import plural
 from reliable_rx.errors import StoreUnavailable
 from reliable_rx.names import check_name, query_of
@@ -53,6 +54,7 @@ class Working:
         self.since: float | None = None
         self.thread = self.times = 0
         self._depth = 0
+        self._noted: handled.Noted = None
 
     def __enter__(self) -> None:
         self._depth += 1
@@ -60,11 +62,13 @@ class Working:
             self.thread = get_ident()
             self.times += 1
             self.since = wall.time()
+            self._noted = handled.note()
 
     def __exit__(self, *raised: object) -> None:
         self._depth -= 1
         if not self._depth:
             self.since = None
+            handled.forget(self._noted)
 
 
 class Looking:

@@ -12,6 +12,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from hosting.given import check_outside
+from reliable_rx import handled
 from reliable_rx.arguments import check_function
 from reliable_rx.errors import ReliableRxError, TooLate, described
 
@@ -29,6 +30,7 @@ def run(evaluator: QueryEvaluator, until: Callable[[], bool] | None) -> None:
     check_outside(evaluator.lock, evaluator.working)
     evaluator.start()
     begin(evaluator)
+    noted = handled.note()
     try:
         _steps(evaluator, until)
     except Exception as error:
@@ -38,6 +40,7 @@ def run(evaluator: QueryEvaluator, until: Callable[[], bool] | None) -> None:
         evaluator.looping = False
         with evaluator.lock:
             evaluator.reporter.at_end()
+        handled.forget(noted)
 
 
 def begin(evaluator: QueryEvaluator) -> None:

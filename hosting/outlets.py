@@ -20,6 +20,7 @@ from hosting.stream import Stream
 from reliable_rx.arguments import plural
 from reliable_rx.choices import OnError
 from reliable_rx.errors import PositionUnavailable, StoreUnavailable
+from reliable_rx.handled import forget, note, noted
 from reliable_rx.names import query_of
 from reliable_rx.reliable import Sink
 
@@ -195,11 +196,12 @@ class Outlets:
 
     @contextmanager
     def _writing(self) -> Iterator[None]:
-        self.is_writing = True
+        self.is_writing, token = True, note()
         try:
             yield
         finally:
             self.is_writing = False
+            forget(token)
 
     @property
     def trouble(self) -> StoreUnavailable | None:
@@ -233,6 +235,7 @@ class Outlets:
             for each in self.all
         )
 
+    @noted()
     def close(self) -> None:
         for writer in self.all:
             if writer.failure is None:
