@@ -72,7 +72,7 @@ class Outlets:
                     self.held = {**self.held, stream: {**self.held.get(stream, {}), writer.holder: writer.flushed}}
         self.evaluator.wake()
 
-    def hold(self, known: dict[str, dict[str, int]], labels: dict[str, dict[str, str]]) -> None:
+    def hold(self, known: dict[str, dict[str, int]], labels: dict[str, dict[str, tuple[str, bool]]]) -> None:
         """Before a replay: nothing of it may be forgotten that a holder or a sink may still want."""
         held = self.held = {name: self._matched(name, holders, labels.get(name, {})) for name, holders in known.items()}
         for name, holders in held.items():
@@ -81,7 +81,7 @@ class Outlets:
         for writer in self.all:
             self._stream(writer.stream).hold(writer.holder, self._known(writer))
 
-    def _matched(self, stream: str, known: dict[str, int], labels: dict[str, str]) -> dict[str, int]:
+    def _matched(self, stream: str, known: dict[str, int], labels: dict[str, tuple[str, bool]]) -> dict[str, int]:
         """Return the *known* positions of a stream under the names that its holders have in this run."""
         declared = [each.label for each in self.all if each.stream == stream]
         found = {holder_of(n): each for n, each in enumerate(matched(read_known(known, labels), declared))}
@@ -89,24 +89,26 @@ class Outlets:
         others = {holder: position for holder, position in known.items() if not is_sink(holder)}
         return others | {holder: each.position for holder, each in found.items()}
 
-    def labels(self) -> dict[str, dict[str, str]]:
-        """Return what tells the sinks of each stream from one another, by their holders."""
-        found: dict[str, dict[str, str]] = {}
+    def labels(self) -> dict[str, dict[str, tuple[str, bool]]]:
+        """Return what tells the sinks of each stream from one another, and whether it is declared, by their holders."""
+        found: dict[str, dict[str, tuple[str, bool]]] = {}
         for stream, left in self.left.items():
             if (here := self.evaluator.streams.get(stream)) is not None:
-                found[stream] = {holder: each.label for holder, each in left.items() if holder in here.holders}
+                found[stream] = {holder: (each.label, False) for holder, each in left.items() if holder in here.holders}
         for writer in self.all:
-            found.setdefault(writer.stream, {})[writer.holder] = writer.label
+            found.setdefault(writer.stream, {})[writer.holder] = writer.label, True
         return found
 
     def _holder(self, stream: str, label: str) -> str:
         """Return the name of one more sink; one that is declared after the start may be known from before."""
-        used = {each.holder for each in self.all if each.stream == stream}
-        left = {holder: each for holder, each in self.left.get(stream, {}).items() if holder not in used}
-        same = [holder for holder, each in left.items() if each.label == label]
-        if left:
-            return min(same or left, key=lambda holder: left[holder].position)
-        return next(holder for holder in map(holder_of, count()) if holder not in used)
+        left, used = self.left.get(stream, {}), {each.holder for each in self.all if each.stream == stream}
+        for holder, each in left.items():
+            if each.label == label and holder not in used:
+                return holder
+        new = next(holder for holder in map(holder_of, count()) if holder not in used | left.keys())
+        if away := [each.position for holder, each in left.items() if holder not in used]:
+            self.held[stream] = {**self.held.get(stream, {}), new: min(away)}
+        return new
 
     def _known(self, writer: SinkWriter) -> int:
         """Return the position of a sink that does not know it."""

@@ -1,10 +1,12 @@
 """Which sink of a stream goes on from which stored position, also where an app declares others than the last one did.
 
 A checkpoint holds positions under the numbers of sinks and a label of each: where it writes, or what it calls. An app
-may have removed a sink, moved one, or put them in another order. So a declared sink takes the position of its label.
-What is left over is never guessed in favour of loss: a sink that nobody knows takes the lowest position of those that
-nobody claims, and gets again what it may have had. Rejected: the number alone (the next sink took over the position of
-one that was removed), and labels as the only names (a moved file would begin anew).
+may have removed a sink, moved one, or put them in another order. So a declared sink takes the position of its label,
+and that of one which is not declared stays until somebody lets it go, since it may come back. Nothing is guessed in
+favour of loss: a sink that nobody knows may be one that was moved, so it begins where the lowest of those that are not
+declared stays, and gets again what it may have had; and so do sinks of one label, which nothing tells apart. Rejected:
+the number alone (the next sink took over the position of one that was removed), labels as the only names (a moved file
+would begin anew), and handing the position of a sink that is not declared to a new one (it came back without it).
 """
 
 from __future__ import annotations
@@ -34,40 +36,39 @@ def label_of(sink: Any) -> str:
 
 
 class Known(NamedTuple):
-    """The position of a sink, and what tells it from others of its stream."""
+    """The position of a sink, what tells it from others of its stream, and whether the last app declared it."""
 
     position: int
     label: str
+    was_declared: bool = True
 
 
 def matched(known: Sequence[Known], declared: Sequence[str]) -> list[Known]:
     """Return what is known of the sinks *declared* now, by their labels, and behind them of those that are not.
 
-    >>> matched([Known(10, "a"), Known(2, "b")], ["b"])
-    [Known(position=2, label='b'), Known(position=10, label='a')]
-    >>> [each.position for each in matched([Known(10, "a"), Known(2, "b")], ["b", "moved"])]
+    >>> [each.position for each in matched([Known(10, "a"), Known(2, "b")], ["b"])]
     [2, 10]
+    >>> [each.position for each in matched([Known(10, "a"), Known(2, "b")], ["b", "moved"])]
+    [2, 10, 10]
     """
-    before: dict[str, list[int]] = {}
+    places: dict[str, list[Known]] = {label: [] for label in declared}
     for each in known:
-        before.setdefault(each.label, []).append(each.position)
-    found: dict[int, int] = {}
-    for label in dict.fromkeys(declared):
-        places, positions = [n for n, each in enumerate(declared) if each == label], before.get(label, [])
-        if positions:  # which of several is which cannot be told
-            positions = sorted(positions)
-            positions = [positions[0]] * len(places) + positions[len(places) :]
-        found.update(zip(places, positions, strict=False))
-        before[label] = positions[len(places) :]
-    left = sorted(Known(position, label) for label, some in before.items() for position in some)
-    new = [n for n in range(len(declared)) if n not in found]
-    if left:
-        found.update(dict.fromkeys(new, left[0].position))
-        left = left[len(new) :]
-    return [Known(found.get(n, 0), label) for n, label in enumerate(declared)] + left
+        places.setdefault(each.label, []).append(each)
+    found: dict[str, int] = {}
+    left: list[Known] = []
+    for label, some in places.items():
+        count = declared.count(label)
+        here, away = ([each.position for each in some if each.was_declared is was] for was in (True, False))
+        if some and count:  # which of several is which cannot be told
+            found[label] = min(here if count <= len(here) else here + away)
+        if gone := max(0, len(some) - count):
+            position = min(here + away if count < len(here) else away)
+            left += [Known(position, label, was_declared=False)] * gone
+    lowest = min((each.position for each in left), default=0)
+    return [Known(found.get(label, lowest), label) for label in declared] + sorted(left)
 
 
-def read_known(holders: Mapping[str, int], labels: Mapping[str, str]) -> list[Known]:
+def read_known(holders: Mapping[str, int], labels: Mapping[str, tuple[str, bool]]) -> list[Known]:
     """Return the sinks among those who held a stream, in the order of their numbers."""
     numbers = sorted(int(each.removeprefix(SINK)) for each in holders if is_sink(each))
-    return [Known(holders[holder_of(n)], labels.get(holder_of(n), "")) for n in numbers]
+    return [Known(holders[holder_of(n)], *labels.get(holder_of(n), ("", True))) for n in numbers]

@@ -21,7 +21,7 @@ class Bare(BaseException):
 
 
 RAISED = [ValueError, SystemExit, GeneratorExit, KeyboardInterrupt, Bare]
-SOON = Retry(first_s=0.0, jitter=0.0, within_s=1e9)
+SOON = Retry(first_s=0.001, jitter=0.0, within_s=1e9)
 
 
 class Reader:

@@ -7,6 +7,10 @@ from itertools import permutations, product
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis.strategies import DataObject, booleans, data, integers
+from hypothesis.strategies import permutations as permutations_of
+from lanes import examples
 
 import reliable_rx as rx
 from checkpoint import MemoryStore
@@ -43,19 +47,35 @@ class World:
         take.__qualname__ = name
         return CallbackSink(take)
 
-    def run(self, names: tuple[str, ...], values: int, *, kill: bool = False) -> list[str]:
-        """Run an app that has the sinks *names*; return what it reports."""
+    def run(
+        self,
+        names: tuple[str, ...],
+        values: int,
+        *,
+        kill: bool = False,
+        late: frozenset[str] = frozenset(),
+    ) -> list[str]:
+        """Run an app that has the sinks *names*, some of them declared *late*; return what it reports."""
         store = self.store = self.store.reopen()
         evaluator = QueryEvaluator(store, background=False, checkpoint_interval_s=1e9)
         pushed = evaluator.push("n")
         evaluator.create("q", rx.source("n").map(lambda n: n))
         for name in names:
-            evaluator.sink("q", self.sink(name))
+            if name not in late:
+                evaluator.sink("q", self.sink(name))
         evaluator.start()
-        pushed.push(range(values))
-        while evaluator.step():
-            pass
-        evaluator.checkpoint()
+        for name in names:
+            if name in late:
+                evaluator.sink("q", self.sink(name))
+        evaluator.checkpoint()  # which knows them
+        for value in range(values):
+            pushed.push([value])
+            while evaluator.step():
+                pass
+            if kill and value % 2:
+                evaluator.checkpoint()
+        if not kill:
+            evaluator.checkpoint()
         said = [f"{each.kind} {each.subject}" for each in evaluator.incidents.open()]
         if not kill:
             evaluator.close()
@@ -94,21 +114,45 @@ def test_what_cannot_be_told_apart_loses_nothing(renamed: bool) -> None:
 
 
 def test_no_position_is_above_that_of_a_sink_that_it_may_be() -> None:
-    """Over all small tables: a label keeps its position, and a sink takes none that is above all that it may be."""
+    """Over all small tables: a sink takes no position above that of one that it may be, and none is forgotten."""
     labels = ("f", "f", "g")
     for before in product(labels, repeat=2):
-        known = [Known(7, before[0]), Known(3, before[1])]
-        for now in [each for count in (1, 2, 3) for each in product((*labels, "new"), repeat=count)]:
-            found = matched(known, now)
-            assert [each.label for each in found[: len(now)]] == list(now)
-            for each in found[: len(now)]:
-                may_be = [one.position for one in known if one.label == each.label]
-                if may_be:
-                    assert each.position == may_be[0] if before.count(each.label) == 1 else each.position in may_be
-                if before.count(each.label) == 2:
-                    assert each.position == 3
-                if not may_be and set(before) - set(now):
-                    assert each.position <= min(one.position for one in known if one.label not in now)
+        for declared in product((True, False), repeat=2):
+            known = [Known(7, before[0], declared[0]), Known(3, before[1], declared[1])]
+            for now in [each for count in (0, 1, 2, 3) for each in product((*labels, "new"), repeat=count)]:
+                hold_to_its_word(known, now, matched(known, now))
+
+
+def hold_to_its_word(known: list[Known], now: tuple[str, ...], found: list[Known]) -> None:
+    left = found[len(now) :]
+    assert [each.label for each in found[: len(now)]] == list(now)
+    assert not any(each.was_declared for each in left)
+    for label in {each.label for each in known}:
+        before, after = ([each for each in some if each.label == label] for some in (known, found))
+        assert len(after) == max(len(before), now.count(label))
+        assert min(each.position for each in after) == min(each.position for each in before)
+        assert all(len({each.position for each in after if each.was_declared is was}) <= 1 for was in (True, False))
+        more = now.count(label) > len([each for each in before if each.was_declared])
+        assert not more or all(each.position == min(before).position for each in after if each.was_declared)
+    new = [each for each in found[: len(now)] if each.label not in {one.label for one in known}]
+    assert all(each.position == min((one.position for one in left), default=0) for each in new)
+
+
+@examples(400)
+@given(data())
+def test_no_sink_lacks_anything_whatever_is_declared_beside_it(draw: DataObject) -> None:
+    """Sinks come, go, fail, are mended and declared late, between stops and kills: none has a gap in what it gets."""
+    world, total = World(), 0
+    for _ in range(draw.draw(integers(2, 5))):
+        here = draw.draw(permutations_of(NAMES))[: draw.draw(integers(0, len(NAMES)))]
+        world.down = {name: total + draw.draw(integers(0, 6)) for name in here if draw.draw(integers(0, 2)) == 0}
+        late = frozenset(name for name in here if draw.draw(booleans()))
+        values = draw.draw(integers(0, 5))
+        world.run(tuple(here), values, kill=draw.draw(booleans()), late=late)
+        total += values
+    for name in NAMES:
+        ids = [n for place, n in enumerate(world.got[name]) if n not in world.got[name][:place]]
+        assert ids == list(range(ids[0], ids[0] + len(ids))) if ids else True, (name, world.got[name])
 
 
 def test_a_sink_declared_after_the_start_is_known() -> None:

@@ -94,8 +94,10 @@ def evaluator_of(store: str, count: int, *, undeclared: bool, without: Collectio
         evaluator.create(name, query, policy="skip" if name == "skipping" else "fail")
     at: Any = rx.source("at")
     timed = at.buffer_with_time(4.0).map(lambda b: [each["at"] for each in b])
-    if "timed" not in without:
-        evaluator.create("timed", timed, clock=event_time(lambda event: event["at"], lateness_s=2.0))
+    shared = event_time(lambda event: event["at"], lateness_s=2.0)
+    for name, query in (("timed", timed), ("timed_too", at.map(lambda event: event["at"]))):
+        if name not in without:
+            evaluator.create(name, query, clock=shared)
     if "ruled_time" not in without:
         clock = event_time(Rule("[y['at'] for y in [x]][0]"), lateness_s=1.0)
         evaluator.create("ruled_time", at.map(lambda event: event["at"]), clock=clock)
@@ -107,7 +109,7 @@ def evaluator_of(store: str, count: int, *, undeclared: bool, without: Collectio
 
 
 def held(evaluator: QueryEvaluator) -> dict[str, Any]:
-    names = [*queries(), "timed", "ruled_time", "made"]
+    names = [*queries(), "timed", "timed_too", "ruled_time", "made"]
     found: dict[str, Any] = {}
     for name in names:
         try:
