@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from lanes import at_each_commit
+from lanes import at_each_commit, left_to_commits
 
 ROOT = str(Path(__file__).parent.parent)
 DEFINED = """
@@ -74,7 +74,8 @@ def command(folder: Path, *arguments: str, count: int = 4) -> subprocess.Complet
     return run(folder, "-m", "hosting.cli", *arguments, count=count)
 
 
-@pytest.mark.parametrize("which", [each if each == "with an app" else at_each_commit(each) for each in SCRIPTS])
+@left_to_commits
+@pytest.mark.parametrize("which", SCRIPTS)
 def test_a_query_of_a_script_is_restarted_and_disposed_of(tmp_path: Path, which: str) -> None:
     """The script is named, and its classes are found; it is not run, and goes on from what was done."""
     (tmp_path / "script.py").write_text(SCRIPTS[which])

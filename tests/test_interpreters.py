@@ -120,6 +120,7 @@ def test_each_interpreter_goes_on_after_a_clean_stop(app: App, alone: dict[str, 
     assert len(said["streams"]["scan"]) == 8 * len(visits(whole=whole))
 
 
+@left_to_commits
 def test_an_upgrade_that_goes_well_is_no_incident(app: App) -> None:
     """It is one line in the log; what it gives up is an incident that names the queries, until the next start."""
     other = others()[0]

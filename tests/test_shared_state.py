@@ -151,7 +151,7 @@ WHERE = (
 )  # fmt: skip
 
 
-@pytest.mark.parametrize("where", WHERE)
+@pytest.mark.parametrize("where", every(3, WHERE))
 @pytest.mark.parametrize("shape", every(4, (each for each in SHAPES if each != "repeat")))
 @pytest.mark.parametrize("kind", every(3, ACCUMULATORS))
 def test_every_state_is_read_as_it_was(kind: str, shape: str, where: str) -> None:

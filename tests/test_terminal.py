@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 from cli_process import cli, write
+from lanes import every
 
 from hosting.cli import main
 from hosting.cli.terminal import StdoutClosed, in_one_record, outlives, ready, say
@@ -110,7 +111,7 @@ def hosted(folder: Path, redirected: str) -> tuple[int, str]:
 LOST = [">&-", ">/dev/full", "2>/dev/full", "2>&-", ">&- 2>&- <&-", "| head -c 1"]
 
 
-@pytest.mark.parametrize("redirected", LOST)
+@pytest.mark.parametrize("redirected", every(3, LOST))
 def test_hosting_goes_on_without_a_terminal(tmp_path: Path, redirected: str) -> None:
     """Whatever happens to the streams, everything is taken, and the exit code is that of the work."""
     lines = [line for line in APP.splitlines() if "(raising)" not in line]

@@ -132,6 +132,7 @@ def test_no_traceback_goes_to_the_log_as_it_is() -> None:
     assert not found
 
 
+@left_to_commits
 def test_invariants_survive_optimisation() -> None:
     """The library has no ``assert`` statement, which ``python -O`` would remove: it calls ``invariant`` or raises."""
     wrong = [

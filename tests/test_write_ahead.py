@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 from killed_store import killed
+from lanes import at_each_commit, share_of
 
 from checkpoint import Checkpoint, SqliteStore
 from checkpoint.write_ahead import check_write_ahead
@@ -82,7 +83,7 @@ def test_a_store_with_a_damaged_log_is_refused_and_the_remedy_opens_it(tmp_path:
         assert 0 < store.log("pushed").end < COMMITS
 
 
-@pytest.mark.parametrize("part", ["checkpoint", "journal", "log"])
+@pytest.mark.parametrize("part", [at_each_commit("checkpoint"), at_each_commit("journal"), "log"])
 def test_what_a_kill_cuts_off_is_accepted(tmp_path: Path, written: Path, part: str) -> None:
     """A log that ends anywhere, with or without an older one's frames behind, is no damage."""
     log, database = (written / f"{part}.sqlite-wal").read_bytes(), tmp_path / f"{part}.sqlite"
@@ -98,7 +99,7 @@ def test_what_a_kill_cuts_off_is_accepted(tmp_path: Path, written: Path, part: s
 def test_killed_and_rolled_back_at_random(tmp_path: Path) -> None:
     """Large transactions that are written before they commit, given up, begun anew, and killed at any moment."""
     database, draw = tmp_path / "any.sqlite", random.Random(7)
-    for _ in range(40):
+    for _ in range(share_of(40) * 2):
         ours, theirs = os.pipe()
         seed = draw.random()
         child = os.fork()

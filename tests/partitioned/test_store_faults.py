@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 from conditions import DEADLINE_S
+from lanes import at_each_commit
 from node_world import GROUP, Logs
 
 from hosting import App, CallbackSink
@@ -118,7 +119,7 @@ def fault_of(folder: Path, faults: Faults) -> str:
 SLOW = pytest.mark.slow
 
 
-@pytest.mark.parametrize("deep", [False, True], ids=["shared", "partitions"])
+@pytest.mark.parametrize("deep", [at_each_commit(False), True], ids=["shared", "partitions"])
 @pytest.mark.parametrize(
     "lasting, done",
     [
