@@ -166,7 +166,11 @@ class Refused(Stage, name="refused"):
     raised: BaseException
 
     def on_start(self, cx: Context) -> None:
-        raise self.raised
+        led = self.raised.__context__
+        try:
+            raise self.raised
+        finally:  # else what the program around handles would take its place
+            self.raised.__context__ = led
 
 
 @frozen
