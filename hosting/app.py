@@ -7,7 +7,6 @@ Python, and what names them should stand beside them.
 
 from __future__ import annotations
 
-import inspect
 import threading
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, TypedDict, Unpack
@@ -39,6 +38,7 @@ from reliable_rx.limits import Limits
 from reliable_rx.names import check_name, query_of
 from reliable_rx.plan import NO_LIMITS
 from reliable_rx.reliable import Sink, Source
+from reliable_rx.signatures import signature_of
 
 Feed = Callable[[QueryEvaluator], None]
 
@@ -306,7 +306,8 @@ class App:
 def sink_at(place: object, sink: Sink | Callable[..., Sink]) -> Sink:
     """Return the sink for *place*, made if it is given as a function."""
     if callable(sink) and not isinstance(sink, type) and not hasattr(sink, "flush"):
-        takes_place = any(each.default is each.empty for each in inspect.signature(sink).parameters.values())
+        takes = signature_of(sink)
+        takes_place = takes is not None and any(each.default is each.empty for each in takes.parameters.values())
         made_sink: Sink = sink(place) if takes_place else sink()
         return made_sink
     return made(sink, "flush")  # type: ignore[no-any-return]

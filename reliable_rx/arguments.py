@@ -25,6 +25,7 @@ from reactivex.internal import ArgumentOutOfRangeException
 
 from reliable_rx.interrupts import let_through
 from reliable_rx.operator import Operator
+from reliable_rx.signatures import signature_of
 
 DURATIONS = frozenset(("Relative", "RelativeTime", "float"))
 OTHERS = {"Awaitable": Awaitable, "Iterable": Iterable, "Observable": Observable, "int": int}
@@ -143,9 +144,8 @@ def fault_of_arity(name: str, value: Any, count: int) -> str | None:
         function = getattr(type(function), "__call__", None)  # noqa: B004 - an object's own
         if isinstance(value, type) or not isinstance(function, FunctionType):
             return None
-    try:
-        signature = inspect.signature(value, follow_wrapped=False)  # a decorator may give what it wraps more
-    except (TypeError, ValueError):  # it does not say
+    signature = signature_of(value)
+    if signature is None:
         return None
     try:
         signature.bind(*[None] * count)
@@ -188,9 +188,8 @@ def check_function(name: str, function: Any, *arguments: str) -> None:
     if is_async(function):
         kind = "generator" if inspect.isgeneratorfunction(function) else "async"
         raise TypeError(f"{called} and not awaited, got the {kind} function {cut(function)}: give a plain function")
-    try:
-        signature = inspect.signature(function)
-    except (TypeError, ValueError):  # it does not say
+    signature = signature_of(function)
+    if signature is None:
         return
     try:
         signature.bind(*arguments)
