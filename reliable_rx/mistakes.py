@@ -3,7 +3,7 @@
 A selector is called with a symbol when its query is planned, and what it raises there mostly means that it wants to
 know the key: it is called again for each group. A method that no query has, an argument that no operator takes and
 nothing returned are the same for every group, and a query with them is refused when it is created. What could be
-otherwise when events come (the key, a name that is not defined yet, an object of the caller's) is never judged.
+otherwise when events come (the key, a name that is assigned later, an object of the caller's) is never judged.
 Rejected: to take every error for a mistake that was raised before the symbol was asked for its key, since a program may
 define what its functions use after its queries.
 """
@@ -17,6 +17,7 @@ from typing import Any
 
 from reliable_rx.errors import QueryRefused
 from reliable_rx.query import as_query
+from reliable_rx.settled import is_settled
 
 HERE = "reliable_rx."
 RUNS = "reliable_rx.unhosted"
@@ -36,10 +37,11 @@ def find_mistake(select: Callable[[Any], Any], outer: Any) -> tuple[Any, Excepti
     try:
         inner = select(outer)
     except RAISED as raised:
-        if is_ours(raised):
+        if is_ours(raised) and is_settled(select, outer):
             return None, raised
         raise
-    return inner, what_is_wrong(inner)
+    wrong = what_is_wrong(inner)
+    return inner, wrong if wrong is not None and is_settled(select, outer) else None
 
 
 def what_is_wrong(inner: Any) -> TypeError | None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+import sys
 import traceback
 from collections.abc import Callable, Iterator
 from types import SimpleNamespace
@@ -156,6 +158,50 @@ def with_effects(group: Any) -> Any:
     return rx.of(1)
 
 
+SIZE: Any = None
+SIZES: Any = []
+SELECTED: Any = None
+STEP: Any = None
+CLOSED: list[int] = []
+
+
+def size() -> Any:
+    return SIZE
+
+
+def taking(group: Any, size: Any) -> Any:
+    return group.take(getattr(size, "size", size))
+
+
+taking.size = None  # type: ignore[attr-defined]
+
+
+def taken(group: Any, size: Any = CLOSED) -> Any:
+    return group.take(size[0] if size else None)
+
+
+class Settings:
+    size: Any = None
+
+    def take(self, group: Any) -> Any:
+        return group.take(self.size)
+
+
+@functools.wraps(taken)
+def decorated(group: Any) -> Any:
+    return taken(group)
+
+
+def closing() -> Callable[[Any], Any]:
+    return lambda group: group.take(CLOSED[0] if CLOSED else None)
+
+
+def this() -> Any:
+    import test_beginners_inside as module
+
+    return module
+
+
 def unpacking(group: Any) -> Any:
     try:
         first, second = group
@@ -181,12 +227,53 @@ LEGAL: list[Callable[[Any], Any]] = [
     lambda g: "ab",
     lambda g: iter_of(g),
     lambda g: g.subject and g.count(),
+    lambda g: g.take(SIZE),
+    lambda g: g.pipe(ops.take(SIZE)),
+    lambda g: g.pipe(ops.group_by(odd, groups_max=(SIZE and 7) or 0), ops.merge_all()),
+    lambda g: taking(g, size()),
+    lambda g: SIZE and g.count(),
+    lambda g: SELECTED,
+    lambda g: g.merge(SELECTED),
+    lambda g: g.pipe(STEP),
+    lambda g: taken(g),
+    lambda g: g.take(*SIZES),
+    lambda g: g.take(globals()["SIZE"]),
+    lambda g: g.take(sys.modules[__name__].SIZE),
+    lambda g: g.take(this().SIZE),
+    lambda g: g.take(next(each for each in [SIZE])),
+    lambda g: [g.count() for _ in range(1) if SIZE] or None,
+    lambda g: g.take(LATE.size),
+    lambda g: g.take(taking.size),  # type: ignore[attr-defined]
+    lambda g: g.take(Settings.size),
+    Settings().take,
+    functools.partial(taking, size=Settings()),  # type: ignore[arg-type]
+    decorated,
+    closing(),
 ]
 """What may raise for a symbol, or be no query, and yet work with a group; much of it when `LATE` is known."""
 
 
 def iter_of(group: Any) -> Any:
     return {group.key, "x"}
+
+
+def assign(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let what the selectors use be what the program has when events come."""
+    later = lambda group: group.count()  # noqa: E731
+    later.size = later  # type: ignore[attr-defined]
+    found = {
+        "defined_later": lambda group: group.count(),
+        "LATE": SimpleNamespace(size=3, later=later, numbers=[[1]], first=[]),
+        "SIZE": 3,
+        "SIZES": [3],
+        "SELECTED": rx.of(1),
+        "STEP": ops.count(),
+    }
+    for name, value in found.items():
+        monkeypatch.setitem(globals(), name, value)
+    monkeypatch.setattr(taking, "size", 3)
+    monkeypatch.setattr(Settings, "size", 3)
+    CLOSED.append(3)
 
 
 @pytest.mark.parametrize("legal", every(4, range(len(LEGAL))))
@@ -196,12 +283,9 @@ def test_what_may_work_is_not_refused(
 ) -> None:
     """A function that looks at its group, or at what the program has only when events come, is called per group."""
     evaluator.create("q", PLACES[place](LEGAL[legal]))
-    monkeypatch.setitem(globals(), "defined_later", lambda group: group.count())
-    later = lambda group: group.count()  # noqa: E731
-    later.size = later  # type: ignore[attr-defined]
-    known = SimpleNamespace(size=3, later=later, numbers=[[1]], first=[])
-    monkeypatch.setitem(globals(), "LATE", known)
+    assign(monkeypatch)
     evaluator.run()
+    CLOSED.clear()
     assert not evaluator.query("q").error
     assert list(evaluator.stream("q").read(0, 10))
 
