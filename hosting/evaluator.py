@@ -271,7 +271,6 @@ class QueryEvaluator(Looking):
             self.started = True
             try:
                 self.recovery = recover(self)
-                self._resume()
                 create_declared(self)
                 follow(self)
                 self.outlets.open()
@@ -304,10 +303,9 @@ class QueryEvaluator(Looking):
             return moved
 
     def _may_take(self) -> bool:
-        """Whether turns may be taken: the store is well, and what is behind them is not too far behind."""
+        """Whether turns may be taken: the store is well (an outage taking turns finds out), and is not far behind."""
         late = len(self.committed) >= PENDING_GROUPS_MAX or self.events_in >= self.checkpointer.events_to
-        is_well = self.trouble in (None, self.intake.outage.error)  # which taking turns finds out
-        return not late and is_well and not self.holders.full()
+        return not late and self.trouble in (None, self.intake.outage.error) and not self.holders.full()
 
     def _take_some(self) -> bool:
         """Take turns until nothing comes, or for about as long as a group commit may wait."""
@@ -412,7 +410,7 @@ class QueryEvaluator(Looking):
         return self.engine.clock if self.intake.event_time else self.time.read(self.engine.clock)
 
     def _resume(self) -> None:
-        """Partitions that nobody listened to have not been silent."""
+        """Partitions that nobody listened to have not been silent. No turn of a start: who only looks leaves none."""
         since, self.stalled_since = self.stalled_since, None
         idle_s = self.engine.watermarks.idle_s
         if since is not None and self._now() - since > idle_s / 2:
@@ -433,6 +431,8 @@ class QueryEvaluator(Looking):
         return turn
 
     def _take(self, turn: Turn) -> None:
+        if self.stalled_since is not None:
+            self._resume()
         before, entry = self.engine.number, journaling.entry_of(turn, self._code(turn))
         try:
             outputs = self.engine.take(turn)

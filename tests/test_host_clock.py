@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -165,6 +166,29 @@ def test_partitions_that_were_not_listened_to_have_not_been_silent(monkeypatch: 
         monkeypatch.setattr(run.evaluator, "_may_take", may_take)
         run.settle()
         assert len([turn for turn in taken if isinstance(turn, Resume)]) == resumes
+
+
+@pytest.mark.parametrize("looks", [lambda evaluator: None, lambda evaluator: evaluator.statistics()])
+def test_who_only_looks_leaves_no_turn(looks: Callable[[QueryEvaluator], object]) -> None:
+    """A store that was stopped cleanly still is when somebody has started it and taken no step, whatever its clocks."""
+    store = MemoryStore()
+    for query in ("stamped", "plain", None):
+        store = store.reopen()
+        with QueryEvaluator(store, background=False) as evaluator:
+            evaluator.push("n").push([1.0, 2.0])
+            if query is not None:
+                clock = event_time(float, lateness_s=0.0, idle_s=60.0) if query == "stamped" else None
+                evaluator.create(query, rx.source("n").map(lambda n: n), clock=clock)
+            while evaluator.step():
+                pass
+        store = store.reopen()
+        before = store.journal.last_turn
+        evaluator = QueryEvaluator(store, background=False)
+        evaluator.push("n")
+        evaluator.start()
+        looks(evaluator)
+        evaluator.close()
+        assert store.journal.last_turn == before
 
 
 def test_a_leap_is_told() -> None:
