@@ -46,6 +46,15 @@ def creations(evaluator: QueryEvaluator, queries: Mapping[str, Any], how: How) -
     return turns
 
 
+def create_now(evaluator: QueryEvaluator, queries: Mapping[str, Any], how: How) -> None:
+    """Create or edit *queries* while the evaluator runs; a declaration from before the start counts no more."""
+    declared = evaluator.declared
+    for turn, query in zip(creations(evaluator, queries, how), queries.values(), strict=True):
+        evaluator._create(turn)
+        if turn.name in declared:
+            declared[turn.name] = (query, how["policy"], how["limits"], how["clock"])
+
+
 def declare(evaluator: QueryEvaluator, queries: Mapping[str, Any], how: How) -> None:
     """Note *queries* for the start, or none of them; one that is noted already is edited, as after the start.
 

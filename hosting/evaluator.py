@@ -25,7 +25,7 @@ from hosting.checkpointer import Checkpointer
 from hosting.closing import close_all
 from hosting.collector import no_collections
 from hosting.companions import Companions
-from hosting.creations import How, create_declared, creations, declare
+from hosting.creations import How, create_declared, create_now, declare
 from hosting.disposing import dispose
 from hosting.edit import is_same
 from hosting.engine import QueryEngine
@@ -221,11 +221,7 @@ class QueryEvaluator(Looking):
         """Host many queries, or none if one is refused; durable when this returns. Far cheaper than one by one."""
         with self.inside.change("create_many"), self.working, self.inside, no_collections():
             how = How(policy=policy, limits=limits, clock=clock)
-            if self.started:
-                for turn in creations(self, queries, how):
-                    self._create(turn)
-            else:
-                declare(self, queries, how)
+            (create_now if self.started else declare)(self, queries, how)
             follow(self)
         if self.started:
             self.flush()

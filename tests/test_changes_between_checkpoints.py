@@ -27,10 +27,12 @@ SEQUENCES = [each for each in product(CHANGES, repeat=LENGTH) if each[0] in QUER
 class Run:
     """One evaluator over a store, whose query "q" is changed at will."""
 
-    def __init__(self, store: MemoryStore) -> None:
+    def __init__(self, store: MemoryStore, *declared: str) -> None:
         self.store = store
         self.evaluator = QueryEvaluator(store, background=False, checkpoint_interval_s=1e9)
         self.pushed = self.evaluator.push("n")
+        for each in declared:
+            self.evaluator.create("q", QUERIES[each])
         self.evaluator.start()
 
     def change(self, change: str) -> None:
@@ -87,3 +89,16 @@ def test_a_restart_finds_what_was_there(first: tuple[str, str]) -> None:
         again.evaluator.close()
         expected.evaluator.close()
     assert wrong == []
+
+
+@pytest.mark.parametrize("first", QUERIES)
+def test_it_makes_no_difference_when_a_query_was_created(first: str) -> None:
+    """What is declared before the start, and then changed, goes on as what was created after it, and changed."""
+    for sequence in product(CHANGES, repeat=LENGTH - 2):
+        before, after = Run(MemoryStore(), first), Run(MemoryStore())
+        after.change(first)
+        for number, change in enumerate(sequence):
+            for run in (before, after):
+                run.change(change)
+                run.push(number, number + 1)
+        assert before.seen() == after.seen(), sequence
