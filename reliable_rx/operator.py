@@ -195,6 +195,9 @@ class Stage(Operator):
     def on_release(self, cx: Context, /) -> None:
         """Ended or unsubscribed, and all that stands before it too; not called when a host unloads or moves a row."""
 
+    def on_unopened(self, cx: Context, key: Hashable, /) -> None:
+        """Take back what was set for *key*, since `Context.open` or `prepare` has raised: the event may be skipped."""
+
     def inner(self, outer: Any, /) -> Observable[Any]:
         """Return the inner sequence for *outer*; pure, because it is called again on recovery."""
         return outer  # type: ignore[no-any-return]

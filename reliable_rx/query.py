@@ -10,6 +10,7 @@ state of the ``scan`` behind it.
 from __future__ import annotations
 
 import threading
+from collections import deque
 from collections.abc import Awaitable, Callable, Iterable, Iterator
 from dataclasses import fields, is_dataclass
 from functools import cache, cached_property, partial
@@ -104,6 +105,8 @@ class HubLeaf(Operator, name="shared"):
 new = object.__new__
 new_node = partial(tuple.__new__, Node)
 ATOMS = frozenset((int, float, str, bytes))
+ITERABLES = (list, tuple, str, bytes, set, frozenset, dict, deque)
+"""What is read as a sequence that comes at once: it can be read again, and may be kept as it is."""
 LEAVES = (SourceLeaf, ForeignLeaf, InnerLeaf, SymbolLeaf, HubLeaf)
 
 

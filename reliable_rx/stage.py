@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Hashable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from reliable_rx.errors import LimitExceeded
 from reliable_rx.hub import serve, share_end, share_value
-from reliable_rx.query import Inner, Query, as_query
+from reliable_rx.query import ITERABLES, Inner, Query, as_query
 from reliable_rx.subject import Subject
 
 if TYPE_CHECKING:
@@ -16,7 +15,7 @@ if TYPE_CHECKING:
     from reliable_rx.plan import Plan, PlanNode
 
 
-READ_AS_THEY_ARE = (Query, list, tuple, str, bytes, set, frozenset, dict, deque)
+READ_AS_THEY_ARE = (Query, *ITERABLES)
 
 
 class Cx:
@@ -123,11 +122,19 @@ class Cx:
     def open(self, key: Hashable, outer: Any, inner: Any = None) -> None:
         instance, node = self.instance, self.node
         if instance.active & node.bit:
-            instance.open(node, key, outer, inner)
+            try:
+                instance.open(node, key, outer, inner)
+            except BaseException:
+                instance.ops[node.index].on_unopened(self, key)
+                raise
 
     def prepare(self, key: Hashable, outer: Any) -> None:
         if self.active:
-            self.instance.open(self.node, key, outer, start=False)
+            try:
+                self.instance.open(self.node, key, outer, start=False)
+            except BaseException:
+                self.instance.ops[self.node.index].on_unopened(self, key)
+                raise
 
     def start(self, key: Hashable) -> None:
         child = self.instance.child(self.node, key)

@@ -81,3 +81,24 @@ def test_what_passes_errors_on_catches_none(operator: str, place: str) -> None:
     status, values, skipped = played(query, restarts=False)
     assert (status, values[-5:], skipped) == ("completed", wanted[-5:], 1)
     assert played(query, restarts=True) == (status, values, skipped)
+
+
+QUEUES: dict[str, Callable[[Any, Function], Any]] = {
+    "concat_map": lambda s, f: s.concat_map(f),
+    "concat_all": lambda s, f: s.map(f).pipe(ops.concat_all()),
+    "merge": lambda s, f: s.map(f).merge(max_concurrent=2),
+}
+
+
+@pytest.mark.parametrize("bad", [{1}, {2}, {1, 2}, {3}, {0, 1, 2, 3}], ids=repr)
+@pytest.mark.parametrize("queue", QUEUES)
+def test_what_waits_and_cannot_begin_makes_way(queue: str, bad: set[int]) -> None:
+    """A sequence whose turn comes when an event ends another, and cannot be read, is skipped; the next one begins."""
+
+    def read(n: int, how: Function) -> Any:
+        return how() if n in bad else rx.source("n").take(2).map(lambda _: n)
+
+    found = played(QUEUES[queue](rx.source("n").take(4), lambda n: read(n, unreadable)), restarts=False)
+    assert found == played(QUEUES[queue](rx.source("n").take(4), lambda n: read(n, refuses)), restarts=False)
+    assert (found[0], found[2]) == ("completed", len(bad))
+    assert played(QUEUES[queue](rx.source("n").take(4), lambda n: read(n, unreadable)), restarts=True) == found

@@ -15,7 +15,7 @@ from reactivex import Observable
 from reliable_rx.arguments import check_count
 from reliable_rx.operator import Context, Linear, Stage, frozen
 from reliable_rx.operators.time_spans import check_list
-from reliable_rx.operators.window import check_gap
+from reliable_rx.operators.window import Closed, check_gap
 from reliable_rx.query import apply, as_query
 
 A = TypeVar("A")
@@ -128,11 +128,12 @@ def buffer(boundaries: Observable[Any]) -> Callable[[Observable[A]], Observable[
 
 
 @frozen
-class BufferWhen(Collects, name="buffer_when"):
+class BufferWhen(Closed, Collects, name="buffer_when", version=2):
     closing_mapper: Callable[[], Observable[Any]]
 
     @dataclass(slots=True)
-    class State(Collects.State):
+    class State(Closed.State):
+        items: list[Any] = field(default_factory=list)
         closings: int = 0
 
     def inner(self, outer: Any) -> Observable[Any]:
@@ -140,18 +141,24 @@ class BufferWhen(Collects, name="buffer_when"):
 
     def on_start(self, cx: Context) -> None:
         cx.subscribe_all()
-        cx.open(0, None)
+        self.begin_closing(cx)
 
-    def on_inner_next(self, cx: Context, key: Hashable, values: Sequence[Any]) -> None:
-        self.on_inner_completed(cx, key)
+    def latest(self, cx: Context) -> tuple[int, Any]:
+        return cx.state.closings, None
+
+    def on_batch(self, cx: Context, port: int, values: Sequence[Any]) -> None:
+        if not cx.state.unclosed or self.is_closable(cx):
+            super().on_batch(cx, port, values)
 
     def on_inner_completed(self, cx: Context, key: Hashable) -> None:
         state = cx.state
+        if self.is_given_up(cx):
+            return
         cx.close(key)
         state.closings += 1
         self.flush(cx)
         if cx.goes_on(state):
-            cx.open(state.closings, None)
+            self.begin_closing(cx)
 
 
 def buffer_when(closing_mapper: Callable[[], Observable[Any]]) -> Callable[[Observable[A]], Observable[list[A]]]:
@@ -196,11 +203,10 @@ class BufferToggle(Stage, name="buffer_toggle"):
             inner, key = cx.project(opening), state.next_key
             state.next_key = key + 1
             state.open[key] = []
-            try:
-                cx.open(key, opening, inner)
-            except BaseException:
-                state.open.pop(key, None)
-                raise
+            cx.open(key, opening, inner)
+
+    def on_unopened(self, cx: Context, key: Hashable) -> None:
+        cx.state.open.pop(key, None)
 
     def on_completed(self, cx: Context, port: int) -> None:
         if port == 1:

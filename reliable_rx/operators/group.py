@@ -91,11 +91,7 @@ class GroupByUntil(GroupBy, name="group_by_until"):
 
     def begin(self, cx: Context, key: Hashable) -> Any:
         group = cx.begin(key)
-        try:
-            cx.prepare(key, group)
-        except BaseException:
-            cx.end(key)
-            raise
+        cx.prepare(key, group)
         skipped = cx.skipped
         cx.emit(group)
         if self.give_up_unread(cx, key, group, skipped):
@@ -103,6 +99,9 @@ class GroupByUntil(GroupBy, name="group_by_until"):
         else:
             cx.start(key)
         return group.subject  # type: ignore[attr-defined]
+
+    def on_unopened(self, cx: Context, key: Hashable) -> None:
+        cx.end(key)
 
     def on_inner_next(self, cx: Context, key: Hashable, values: Sequence[Any]) -> None:
         self.on_inner_completed(cx, key)

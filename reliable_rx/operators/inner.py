@@ -18,7 +18,7 @@ from reactivex.internal.utils import NotSet
 from reliable_rx.operator import Context, Linear, Stage, frozen
 from reliable_rx.operators.combine import check_queue
 from reliable_rx.operators.project import identity
-from reliable_rx.query import Node, Query
+from reliable_rx.query import ITERABLES, Node, Query
 from reliable_rx.shared_state import is_constant
 
 A = TypeVar("A")
@@ -36,7 +36,7 @@ def at_once(inner: Any) -> Sequence[Any] | None:
         return values if values is None or inner.op is inner.origin else all_of(inner)
     if type(inner) is list or type(inner) is tuple:
         return inner
-    return tuple(inner) if isinstance(inner, (str, bytes, set, frozenset, dict, deque)) else None
+    return tuple(inner) if isinstance(inner, ITERABLES) else None
 
 
 def all_of(node: Query[Any] | Node) -> Sequence[Any] | None:
@@ -239,12 +239,18 @@ class Queued(Reads):
             check_queue(cx.state.waiting, cx)
 
     def on_inner_completed(self, cx: Context, key: Hashable) -> None:
-        if cx.state.waiting:
-            next_one = cx.state.waiting.popleft()
+        state = cx.state
+        while state.waiting:
+            next_one = state.waiting.popleft()
             inner = next_one.inner
-            self.read(cx, next_one.outer, cx.project(next_one.outer) if inner is None else inner)
-        else:
-            self.complete_if_idle(cx)
+            try:
+                self.read(cx, next_one.outer, cx.project(next_one.outer) if inner is None else inner)
+            except BaseException as raised:  # skipped, it makes way for the one behind it
+                cx.refuse(raised)
+                if cx.goes_on(state):
+                    continue
+            return
+        self.complete_if_idle(cx)
 
 
 @frozen

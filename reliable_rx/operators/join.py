@@ -33,6 +33,9 @@ class Lasting(Stage):
         """The duration of an element is over."""
         raise NotImplementedError
 
+    def on_unopened(self, cx: Context, key: Hashable) -> None:
+        self.expire(cx, *key)  # type: ignore[misc]
+
     def on_inner_next(self, cx: Context, key: Hashable, values: Sequence[Any]) -> None:
         cx.close(key)
         self.expire(cx, *key)  # type: ignore[misc]
@@ -58,11 +61,7 @@ class Join(Lasting, name="join"):
         state.numbers[port] = number + 1
         mine[number] = value
         check_queue(mine, cx)
-        try:
-            cx.open((port, number), (port, value))
-        except BaseException:
-            mine.pop(number, None)
-            raise
+        cx.open((port, number), (port, value))
         cx.emit_all([(value, other) if port == LEFT else (other, value) for other in others.values()])
 
     def on_completed(self, cx: Context, port: int) -> None:
@@ -126,22 +125,14 @@ class GroupJoin(Lasting, name="group_join"):
         rights, inner = list(cx.state.rights.values()), cx.project((LEFT, value))
         cx.emit((value, cx.begin(number)))
         cx.feed(number, rights)
-        try:
-            cx.open((LEFT, number), (LEFT, value), inner)
-        except BaseException:
-            cx.end(number)
-            raise
+        cx.open((LEFT, number), (LEFT, value), inner)
 
     @staticmethod
     def _take_right(cx: Context, number: int, value: Any) -> None:
         rights = cx.state.rights
         rights[number] = value
         check_queue(rights, cx)
-        try:
-            cx.open((RIGHT, number), (RIGHT, value))
-        except BaseException:
-            rights.pop(number, None)
-            raise
+        cx.open((RIGHT, number), (RIGHT, value))
         for window in tuple(cx.groups().values()):
             window.feed((value,))
 

@@ -46,14 +46,13 @@ class Switches(Stage):
         key = state.latest = state.latest + 1
         state.has_latest = True
         state.ready = at_once(inner)
-        if state.ready is not None:
-            cx.soon(key)
-            return
-        try:
+        if state.ready is None:
             cx.open(key, value, inner)
-        except BaseException:
-            state.has_latest = False
-            raise
+        else:
+            cx.soon(key)
+
+    def on_unopened(self, cx: Context, key: Hashable) -> None:
+        cx.state.has_latest = False
 
     def on_timer(self, cx: Context, tag: Hashable) -> None:
         state = cx.state

@@ -10,7 +10,7 @@ from reactivex import Observable
 
 from reliable_rx.arguments import check_count, check_number
 from reliable_rx.operator import Context, Stage, frozen
-from reliable_rx.query import apply, as_query
+from reliable_rx.query import Inner, apply, as_query
 
 A = TypeVar("A")
 B = TypeVar("B")
@@ -77,30 +77,80 @@ def window(boundaries: Observable[Any]) -> Callable[[Observable[A]], Observable[
     return lambda source: apply(Window(), source, boundaries)
 
 
+class Closed(Stage):
+    """What ends a list or a window by a sequence made for it, and then begins the next.
+
+    A closing that cannot begin, at an event that is skipped, is tried again with the next element, and an element that
+    finds none is left out. Without that a list would never close, and a closing that ends as it fails to begin would be
+    followed by the next without end.
+    """
+
+    @dataclass(slots=True)
+    class State:
+        unclosed: int = 0
+        """Where no closing has begun, one more than the number of events that were skipped before it was tried."""
+
+    def latest(self, cx: Context) -> tuple[int, Any]:
+        """Return the key of the list or window that is open, and what its closing is made for."""
+        raise NotImplementedError
+
+    def begin_closing(self, cx: Context) -> None:
+        state = cx.state
+        state.unclosed = cx.skipped + 1
+        try:
+            cx.open(*self.latest(cx))
+        except BaseException as raised:
+            cx.refuse(raised)
+            return
+        if cx.goes_on(state) and cx.opened():
+            state.unclosed = 0
+
+    def is_given_up(self, cx: Context) -> bool:
+        """Whether an event was skipped since the closing was to begin, which so has not."""
+        return 0 < cx.state.unclosed <= cx.skipped  # type: ignore[no-any-return]
+
+    def is_closable(self, cx: Context) -> bool:
+        """Try again to have a closing if there is none; return whether there is one."""
+        if self.is_given_up(cx):
+            self.begin_closing(cx)
+        return not self.is_given_up(cx)
+
+    def on_inner_next(self, cx: Context, key: Hashable, values: Sequence[Any]) -> None:
+        self.on_inner_completed(cx, key)
+
+
 @frozen
-class WindowWhen(Windows, name="window_when"):
+class WindowWhen(Closed, Windows, name="window_when", version=2):
     reads_own = True
     closing_mapper: Callable[[], Observable[Any]]
+
+    @dataclass(slots=True)
+    class State(Closed.State):
+        next_key: int = 0
 
     def inner(self, outer: Any) -> Observable[Any]:
         return as_query(self.closing_mapper())
 
     def on_start(self, cx: Context) -> None:
-        window = open_window(cx)
+        open_window(cx)
         cx.subscribe_all()
-        cx.open(window.key, window)
+        self.begin_closing(cx)
+
+    def latest(self, cx: Context) -> tuple[int, Any]:
+        key = cx.state.next_key - 1
+        return key, Inner(cx.groups()[key])
 
     def on_batch(self, cx: Context, port: int, values: Sequence[Any]) -> None:
-        feed_windows(cx, values)
-
-    def on_inner_next(self, cx: Context, key: Hashable, values: Sequence[Any]) -> None:
-        self.on_inner_completed(cx, key)
+        if not cx.state.unclosed or self.is_closable(cx):
+            feed_windows(cx, values)
 
     def on_inner_completed(self, cx: Context, key: Hashable) -> None:
+        if self.is_given_up(cx):
+            return
         cx.close(key)
         cx.end(key)
-        window = open_window(cx)
-        cx.open(window.key, window)
+        open_window(cx)
+        self.begin_closing(cx)
 
 
 def window_when(closing_mapper: Callable[[], Observable[Any]]) -> Callable[[Observable[A]], Observable[Observable[A]]]:
@@ -139,11 +189,10 @@ class WindowToggle(Windows, name="window_toggle"):
         for opening in values:
             inner = cx.project(opening)
             window = open_window(cx)
-            try:
-                cx.open(window.key, opening, inner)
-            except BaseException:
-                cx.end(window.key)
-                raise
+            cx.open(window.key, opening, inner)
+
+    def on_unopened(self, cx: Context, key: Hashable) -> None:
+        cx.end(key)
 
     def on_completed(self, cx: Context, port: int) -> None:
         if port == 1:

@@ -43,11 +43,10 @@ class DelayWithMapper(Stage, name="delay_with_mapper"):
         key = state.next_key
         state.next_key = key + 1
         state.delayed[key] = value
-        try:
-            cx.open(key, value, inner)
-        except BaseException:
-            state.delayed.pop(key, None)
-            raise
+        cx.open(key, value, inner)
+
+    def on_unopened(self, cx: Context, key: Hashable) -> None:
+        cx.state.delayed.pop(key, None)
 
     @staticmethod
     def _begin(cx: Context) -> None:
@@ -119,11 +118,10 @@ class ThrottleWithMapper(Stage, name="throttle_with_mapper"):
         cx.close(state.latest)
         state.latest += 1
         state.value = value
-        try:
-            cx.open(state.latest, value, inner)
-        except BaseException:
-            state.value = NotSet
-            raise
+        cx.open(state.latest, value, inner)
+
+    def on_unopened(self, cx: Context, key: Hashable) -> None:
+        cx.state.value = NotSet
 
     def on_inner_next(self, cx: Context, key: Hashable, values: Sequence[Any]) -> None:
         self._flush(cx)
