@@ -32,9 +32,8 @@ MISSING = object()
 def is_settled(select: Callable[[Any], Any], outer: Any) -> bool:
     """Call *select* again; return whether all that it names and is given means the same whenever it is called.
 
-    >>> size = 3
-    >>> is_settled(lambda group: group.taek(1), None), is_settled(lambda group: group.take(size), None)
-    (True, False)
+    >>> is_settled(len, []), is_lasting(len), is_lasting(3)
+    (True, True, False)
     """
     found: list[bool] = []
 

@@ -246,7 +246,7 @@ LEGAL: list[Callable[[Any], Any]] = [
     lambda g: g.take(taking.size),  # type: ignore[attr-defined]
     lambda g: g.take(Settings.size),
     Settings().take,
-    functools.partial(taking, size=Settings()),  # type: ignore[arg-type]
+    functools.partial(taking, size=Settings()),
     decorated,
     closing(),
 ]
