@@ -18,7 +18,7 @@ import traceback
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from reliable_rx.errors import StoredError, cut_middle, text_of, type_of
+from reliable_rx.errors import StoredError, cut_middle, is_heavy, text_of, type_of
 from reliable_rx.handled import apart, cut
 from reliable_rx.interrupts import let_through
 
@@ -192,10 +192,12 @@ def _members_told(error: BaseException, room: list[int]) -> Iterator[str]:
 
 
 def _is_wide(error: BaseException) -> bool:
-    """Whether there are so many members of groups that Python would write for long; one may be in several groups."""
+    """Whether Python would write for long: of members of groups, which may be in several, or what an error holds."""
     waiting, seen, members = [error], {id(error)}, 0
     while waiting:
         at = waiting.pop()
+        if is_heavy(at):
+            return True
         if isinstance(at, BaseExceptionGroup):
             members += len(at.exceptions)
             if members > MEMBERS_MAX:

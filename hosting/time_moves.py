@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 
 from hosting.delivery import Cascade
 from hosting.timers import Clock
+from reliable_rx.arguments import cut
 from reliable_rx.errors import LimitExceeded
 from reliable_rx.instance import Instance, Timer
 from reliable_rx.stage import finish_node
@@ -89,7 +90,7 @@ class TimeMoves(Clock):
             instance = instance.parent
         most = instance.plan.limits.actions_max
         error = LimitExceeded(
-            f"{instance.key!r} does more than {most:,} actions while no time passes: a retry or repeat without end?",
+            f"{cut(instance.key)} does more than {most:,} actions while no time passes: a retry or repeat without end?",
             path=instance.plan.root.path,
             limit="actions_max",
             most=most,

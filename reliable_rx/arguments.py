@@ -25,6 +25,7 @@ from reactivex.internal import ArgumentOutOfRangeException
 
 from reliable_rx.interrupts import let_through
 from reliable_rx.operator import Operator
+from reliable_rx.shown import bounded_repr
 from reliable_rx.signatures import signature_of
 
 DURATIONS = frozenset(("Relative", "RelativeTime", "float"))
@@ -261,8 +262,8 @@ def described(value: Any) -> str:
     if value is None:
         return "None: let the function that is to make it return it"
     if inspect.isawaitable(value):
-        return f"{value!r}: use map_async(...) for what is to be awaited"
-    return half_a_query(value, "query") or f"{value!r}; use map for a plain value"
+        return f"{cut(value)}: use map_async(...) for what is to be awaited"
+    return half_a_query(value, "query") or f"{cut(value)}; use map for a plain value"
 
 
 def half_a_query(what: Any, before: str) -> str | None:
@@ -293,7 +294,7 @@ def cut(value: Any) -> str:
     ('[1, 2]', 60, 58)
     """
     try:
-        text = repr(value)
+        text = bounded_repr(value, 60)
     except BaseException as raised:
         let_through(raised)
         return f"a {type(value).__name__} that cannot be shown"

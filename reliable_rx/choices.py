@@ -14,6 +14,8 @@ from collections.abc import Callable, Iterable, Mapping
 from functools import wraps
 from typing import Any, Literal, ParamSpec, TypeVar, get_args
 
+from reliable_rx.shown import bounded_repr
+
 Policy = Literal["fail", "skip", "dead_letter"]
 """What becomes of an event at which a function of a query raises."""
 OnError = Literal["fail", "skip", "dead_letter"]
@@ -49,7 +51,7 @@ def check_choice(what: str, value: Any, choice: Any) -> None:
     """
     words = get_args(choice)
     if not (isinstance(value, str) and value in words):
-        raise ValueError(f"{what} must be one of {', '.join(words)}, got {repr(value)[:60]}")
+        raise ValueError(f"{what} must be one of {', '.join(words)}, got {bounded_repr(value, 60)[:60]}")
 
 
 def names_keywords(function: Callable[P, R]) -> Callable[P, R]:

@@ -11,9 +11,14 @@ import re
 from typing import Any
 
 from reliable_rx.interrupts import let_through
+from reliable_rx.shown import bounded_repr, is_light
 
 UNSHOWN = re.compile("[\x00-\x08\x0a-\x1f\x7f-\x9f\u2028\u2029\u200e\u200f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
 """What a terminal obeys, or an encoding does not have."""
+
+
+TEXT_MAX = 4000
+"""How many characters are told of an error that would say very many."""
 
 
 class ReliableRxError(Exception):
@@ -129,10 +134,18 @@ def type_of(error: BaseException) -> str:
 def text_of(error: BaseException) -> str:
     """Return what *error* says; that of a user may fail at it."""
     try:
+        if is_heavy(error):
+            return bounded_repr(error.args[0] if len(error.args) == 1 else error.args, TEXT_MAX)
         return str.__str__(str(error))
     except BaseException as failed:
         let_through(failed)
         return f"<its text cannot be had: {type(failed).__name__}>"
+
+
+def is_heavy(error: BaseException) -> bool:
+    """Whether *error* holds too much to say it. A text of its own may be long, and a group tells only a number."""
+    says_text = len(error.args) == 1 and isinstance(error.args[0], str)
+    return not says_text and type(error).__str__ is not BaseExceptionGroup.__str__ and not is_light(error)
 
 
 def described(error: BaseException) -> str:
@@ -145,7 +158,7 @@ def described(error: BaseException) -> str:
     return one_line(f"{kind}: {text}" if text else kind)
 
 
-def cut_middle(text: str, characters_max: int = 4000) -> str:
+def cut_middle(text: str, characters_max: int = TEXT_MAX) -> str:
     """Return *text* without what is too long of it, in its middle."""
     half = characters_max // 2
     return text if len(text) <= characters_max else f"{text[:half]}…{text[-half:]}"
@@ -165,7 +178,7 @@ def one_line(text: str) -> str:
     return UNSHOWN.sub(lambda found: found[0].encode("unicode_escape").decode(), text)
 
 
-def printable(text: str, characters_max: int = 4000) -> str:
+def printable(text: str, characters_max: int = TEXT_MAX) -> str:
     r"""Return *text* as any log, terminal or file can show it, in its lines: without halves of surrogate pairs or
     control characters, and not endless.
 

@@ -15,6 +15,7 @@ from math import inf, isfinite
 from numbers import Real
 from typing import Any
 
+from reliable_rx.arguments import cut
 from reliable_rx.choices import Late, check_choice, names_keywords
 
 Timestamp = Callable[[Any], Any]
@@ -74,7 +75,7 @@ def event_time(
         raise TypeError(f"timestamp is a function from an event to its time, or a mapping of them, got {timestamp!r}")
     for name, value in (("lateness_s", lateness_s), ("idle_s", idle_s), ("ahead_max_s", ahead_max_s)):
         if not isinstance(value, Real):
-            raise TypeError(f"{name} must be a number of seconds, got {value!r}")
+            raise TypeError(f"{name} must be a number of seconds, got {cut(value)}")
     if not (lateness_s >= 0 and isfinite(lateness_s)):
         raise ValueError(f"lateness_s must be a number of seconds, zero or more, got {lateness_s!r}")
     if not idle_s > 0:

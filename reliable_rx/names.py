@@ -10,6 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from reliable_rx.shown import bounded_repr
+
 NAME_BYTES_MAX = 255
 PARTITION_BYTES_MAX = 4096
 """A partition may be called after a file."""
@@ -104,7 +106,7 @@ def _article(kind: str) -> str:
 
 
 def _cut(name: Any) -> str:
-    text = ascii(name) if isinstance(name, str) else repr(name)
+    text = ascii(name) if isinstance(name, str) else bounded_repr(name, 60)
     return text if len(text) <= 60 else f"{text[:57]}…"
 
 

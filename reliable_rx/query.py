@@ -24,6 +24,7 @@ from reliable_rx.arguments import described, no_operator, no_text
 from reliable_rx.names import check_name, only_name
 from reliable_rx.operator import Operator, Stage, frozen
 from reliable_rx.piping import Piped
+from reliable_rx.shown import bounded_repr
 
 if TYPE_CHECKING:
     from reliable_rx.subject import Subject
@@ -262,7 +263,7 @@ class Inner(Query[T_co]):
         return (restore_inner, self.subject.reference())
 
     def __repr__(self) -> str:
-        return f"<inner {self.subject.key!r}>"
+        return f"<inner {bounded_repr(self.subject.key, 60)}>"
 
 
 def source(name: str, *given: Never) -> Query[Any]:

@@ -5,7 +5,7 @@ Only sub-plans whose functions close over the symbol pay for this.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from types import CodeType, FunctionType
 from typing import Any, NoReturn
@@ -81,7 +81,7 @@ def holds(value: Any, symbol: Symbol, depth: int) -> bool:
     if isinstance(value, partial):
         return any(holds(each, symbol, depth + 1) for each in (value.func, *value.args, *value.keywords.values()))
     if isinstance(value, (tuple, list)):
-        return any(holds(each, symbol, depth + 1) for each in value)
+        return any(holds(each, symbol, depth + 1) for each in each_once(value))
     node = getattr(value, "node", None)
     return isinstance(node, Node) and captures(node, symbol)
 
@@ -109,9 +109,14 @@ def reached(value: Any, depth: int) -> Iterator[Node]:
     elif isinstance(value, partial):
         within = [value.func, *value.args, *value.keywords.values()]
     elif isinstance(value, (tuple, list)):
-        within = list(value)
+        within = each_once(value)
     for each in within:
         yield from reached(each, depth + 1)
+
+
+def each_once(values: Sequence[Any]) -> list[Any]:
+    """Return *values* without repetitions: a list may hold one list many times, which may do so too."""
+    return list({id(each): each for each in values}.values())
 
 
 def named(code: CodeType) -> Iterator[str]:

@@ -28,6 +28,7 @@ from reliable_rx.errors import described
 from reliable_rx.plan_keys import lower_keys
 from reliable_rx.query import Inner
 from reliable_rx.rows import Loader
+from reliable_rx.shown import bounded_repr
 
 SHOWN_MAX = 20
 VALUE_CHARACTERS_MAX = 160
@@ -210,7 +211,7 @@ def states(rows: dict[Any, Any], name: str, everything: bool) -> Iterator[str]:
 
 def place(address: Sequence[Any]) -> str:
     """Write where a row is: the operator that owns it and the key, outermost first."""
-    steps = [f"{address[i + 1]} [{address[i + 2]!r}]" for i in range(0, len(address), 3)]
+    steps = [f"{address[i + 1]} [{shown(address[i + 2])}]" for i in range(0, len(address), 3)]
     return " › ".join(steps)
 
 
@@ -223,9 +224,9 @@ def state_of(signature: Any, row: Any, indent: str) -> Iterator[str]:
             pairs = ", ".join(f"{field} = {shown(value)}" for field, value in zip(fields, saved, strict=True))
             yield f"{indent}{path}   {pairs}"
     for index, tag, due, _ in timers:
-        yield f"{indent}{signature[index][0]}   timer {tag!r} due {cell(due) if due < 1e8 else moment(due)}"
+        yield f"{indent}{signature[index][0]}   timer {shown(tag)} due {cell(due) if due < 1e8 else moment(due)}"
 
 
 def shown(value: Any) -> str:
-    text = repr(value) if not isinstance(value, Inner) else "<inner>"
+    text = bounded_repr(value, VALUE_CHARACTERS_MAX) if not isinstance(value, Inner) else "<inner>"
     return text if len(text) <= VALUE_CHARACTERS_MAX else text[: VALUE_CHARACTERS_MAX - 1] + "…"

@@ -14,9 +14,12 @@ from hosting.cli.terminal import LogHandler
 from hosting.sinks.plain import to_plain
 from reliable_rx.arguments import plural as plural
 from reliable_rx.errors import one_line
+from reliable_rx.shown import bounded_repr, is_light
 
 NO_COLUMN = ("Mn", "Me", "Cf")
 """The categories of letters that take no column of their own."""
+LINE_CHARACTERS_MAX, SHOWN_CHARACTERS_MAX = 100_000_000, 10_000
+"""How long a line of JSON may be, about, and how much is shown of a longer one."""
 FAILED = 3
 """The exit code that says: it ran, and something in it has failed."""
 
@@ -151,7 +154,9 @@ def in_json(value: Any) -> str:
     >>> in_json({"a": (1, 2)}), in_json({1j})
     ('{"a": [1, 2]}', '"{1j}"')
     """
-    try:
-        return json.dumps(to_plain(value), ensure_ascii=False, default=repr)
-    except (TypeError, ValueError, RecursionError):
-        return json.dumps(repr(value), ensure_ascii=False)
+    if is_light(value, LINE_CHARACTERS_MAX):
+        try:
+            return json.dumps(to_plain(value), ensure_ascii=False, default=repr)
+        except (TypeError, ValueError, RecursionError):
+            pass
+    return json.dumps(bounded_repr(value, SHOWN_CHARACTERS_MAX), ensure_ascii=False)

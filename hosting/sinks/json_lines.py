@@ -24,6 +24,7 @@ import shutil
 import sys
 from collections.abc import Callable, Sequence
 from contextlib import closing
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -33,7 +34,7 @@ from hosting.sinks.flushed_mark import FlushedMark, flushed_length
 from hosting.sinks.line_recovery import recover
 from hosting.sinks.places import Place, opening
 from hosting.sinks.plain import to_plain
-from hosting.sinks.text import JSON, error_text, shown, to_json
+from hosting.sinks.text import JSON, bounded, error_text, shown, to_json
 from reliable_rx.choices import names_keywords
 from reliable_rx.errors import (
     PositionUnavailable,
@@ -86,7 +87,7 @@ class JsonLinesSink:
     @names_keywords
     def __init__(self, path: str | os.PathLike[str], *, encode: Callable[[Any], Any] = to_plain) -> None:
         self._path = Path(path)
-        self._encode = encode
+        self._encode = encode if encode is to_plain else partial(bounded, encode)
         self._file: Any = None
         self._next = 0
         self._length = 0

@@ -12,18 +12,32 @@ import decimal
 import enum
 import fractions
 import pathlib
+import threading
 import uuid
 from collections.abc import Callable, Mapping, Sequence, Set
 from typing import Any
 
 from hosting.sinks.text import digits
+from reliable_rx.arguments import cut
 
 _ATOMS = (str, int, float, bool, type(None))
 _TEXTS = (decimal.Decimal, fractions.Fraction, uuid.UUID, pathlib.PurePath)
 _CONVERTERS: dict[type, Callable[[Any], Any] | None] = dict.fromkeys(_ATOMS)
 _TYPES_MAX = 10_000
 ITEMS_MAX = 10_000_000
-"""How many items a sequence may have that holds them nowhere, such as a range."""
+"""How many items a value may have in all that it holds, which may hold one thing at many places, or nowhere."""
+HOLDER = 8
+"""How many items a list within a list counts for, as long as it takes."""
+_HOLDERS = frozenset((dict, list))
+
+
+class _Written(threading.local):
+    """How many items of the value at work were turned."""
+
+    items = 0
+
+
+_WRITTEN = _Written()
 
 
 def to_plain(value: Any) -> Any:
@@ -36,13 +50,32 @@ def to_plain(value: Any) -> Any:
     >>> to_plain(collections.namedtuple("Price", "symbol amount")("A", decimal.Decimal("1.50")))
     {'symbol': 'A', 'amount': '1.50'}
 
-    *Raises* `TypeError` for anything else, and `ValueError` for a range of very many numbers.
+    *Raises* `TypeError` for anything else, and `ValueError` for what has very many items when it is written out: a
+    range of very many numbers, or a list that holds one list many times, which does so too.
     """
     kind = type(value)
     if kind not in _CONVERTERS:
         _learn(kind)
     convert = _CONVERTERS[kind]
-    return value if convert is None else convert(value)
+    if convert is None:
+        return value
+    _WRITTEN.items = 0
+    return convert(value)
+
+
+def _part(value: Any) -> Any:
+    """Turn what a value holds into what `json` writes faithfully."""
+    kind = type(value)
+    if kind not in _CONVERTERS:
+        _learn(kind)
+    convert = _CONVERTERS[kind]
+    if convert is None:
+        return value
+    plain = convert(value)
+    written = _WRITTEN.items = _WRITTEN.items + (len(plain) + HOLDER if type(plain) in _HOLDERS else 1)
+    if written > ITEMS_MAX:
+        raise ValueError(f"it has over {ITEMS_MAX:,} items when it is written out; map it to something smaller")
+    return plain
 
 
 def field_names(value: Any) -> tuple[str, ...] | None:
@@ -65,10 +98,10 @@ def _learn(kind: type) -> None:
 def _converter(kind: type) -> Callable[[Any], Any] | None:
     if issubclass(kind, tuple) and hasattr(kind, "_fields"):
         names = tuple(kind._fields)
-        return lambda v: dict(zip(names, map(to_plain, v), strict=True))
+        return lambda v: dict(zip(names, map(_part, v), strict=True))
     if dataclasses.is_dataclass(kind):
         names = tuple(f.name for f in dataclasses.fields(kind))
-        return lambda v: {name: to_plain(getattr(v, name)) for name in names}
+        return lambda v: {name: _part(getattr(v, name)) for name in names}
     for base, convert in _BASES:
         if issubclass(kind, base) and not issubclass(kind, (bytes, bytearray, memoryview)):
             return convert
@@ -77,25 +110,25 @@ def _converter(kind: type) -> Callable[[Any], Any] | None:
 
 
 def _mapping(value: Mapping[Any, Any]) -> dict[str, Any]:
-    plain = {_key(key): to_plain(item) for key, item in value.items()}
+    plain = {_key(key): _part(item) for key, item in value.items()}
     if len(plain) < len(value):
-        raise TypeError(f"two keys of {list(value)!r} have the same JSON form; use text as keys")
+        raise TypeError(f"two keys of {cut(list(value))} have the same JSON form; use text as keys")
     return plain
 
 
 def _key(key: Any) -> str:
     if type(key) is str:
         return key
-    plain = to_plain(key)
+    plain = _part(key)
     if isinstance(plain, bool) or plain is None:
         return {True: "true", False: "false", None: "null"}[plain]
     if isinstance(plain, (str, int, float)):
         return digits(plain) if type(plain) is int else str(plain)
-    raise TypeError(f"the key {key!r} has no JSON form; use text as key, or give the sink encode=")
+    raise TypeError(f"the key {cut(key)} has no JSON form; use text as key, or give the sink encode=")
 
 
 def _sorted(value: Set[Any]) -> list[Any]:
-    plain = [to_plain(item) for item in value]
+    plain = [_part(item) for item in value]
     try:
         return sorted(plain)
     except TypeError:
@@ -105,14 +138,14 @@ def _sorted(value: Set[Any]) -> list[Any]:
 def _sequence(value: Sequence[Any]) -> list[Any]:
     if len(value) > ITEMS_MAX:
         raise ValueError(f"a {type(value).__name__} of {len(value):,} items is too long to be written out")
-    return list(map(to_plain, value))
+    return list(map(_part, value))
 
 
 _BASES: tuple[tuple[Any, Callable[[Any], Any] | None], ...] = (
-    (enum.Enum, lambda v: to_plain(v.value)),
+    (enum.Enum, lambda v: _part(v.value)),
     (Mapping, _mapping),
     (_ATOMS, None),
-    ((list, tuple), lambda v: list(map(to_plain, v))),
+    ((list, tuple), lambda v: list(map(_part, v))),
     (Set, _sorted),
     ((datetime.date, datetime.time), lambda v: v.isoformat()),
     (datetime.timedelta, lambda v: v.total_seconds()),

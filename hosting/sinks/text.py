@@ -10,15 +10,17 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from decimal import Decimal
 from typing import Any
 
 from reliable_rx.errors import described
 from reliable_rx.interrupts import let_through
+from reliable_rx.shown import bounded_repr, is_light
 
 ERROR_CHARACTERS_MAX = 10_000
 VALUE_CHARACTERS_MAX = 1_000
+JSON_CHARACTERS_MAX = 1_000_000_000
 JSON = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), check_circular=False, allow_nan=False)
 _PAIR = re.compile("[\ud800-\udbff][\udc00-\udfff]")
 
@@ -38,6 +40,14 @@ def to_json(plain: Any) -> str:
     except ValueError:  # an integer of very many digits
         text = "".join(_pieces(plain))
     return text if text.isascii() else _without_surrogates(text)
+
+
+def bounded(encode: Callable[[Any], Any], value: Any) -> Any:
+    """Return what *encode* makes of *value*. *Raises* `ValueError` for what would have endlessly many characters."""
+    plain = encode(value)
+    if not is_light(plain, JSON_CHARACTERS_MAX):
+        raise ValueError(f"what encode= returns has over {JSON_CHARACTERS_MAX:,} characters; let it return less")
+    return plain
 
 
 def _without_surrogates(text: str) -> str:
@@ -98,7 +108,8 @@ def shown(value: Any, *, most: int = VALUE_CHARACTERS_MAX) -> str:
     try:
         if isinstance(value, BaseExceptionGroup):  # its text has every member of each group within it
             return error_text(value, most=most)
-        text = digits(value) if type(value) is int else repr(value)
+        is_number = type(value) is int and is_light(value)
+        text = digits(value) if is_number else bounded_repr(value, most)
     except BaseException as raised:  # whatever a `__repr__` raises
         let_through(raised)
         text = f"<{type(value).__module__}.{type(value).__qualname__} without a repr>"

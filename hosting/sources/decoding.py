@@ -16,6 +16,7 @@ from hosting.blame import blamed
 from hosting.sources.bad_records import ADDRESS, reason_of
 from reliable_rx.errors import SourceFailed
 from reliable_rx.names import check_name
+from reliable_rx.shown import bounded_repr
 
 SHOWN_MAX = 200
 
@@ -189,7 +190,7 @@ def check_key(text: str) -> str:
 def shown(value: Any) -> str:
     """Return *value* as a message shows it."""
     try:
-        text = repr(value)
+        text = bounded_repr(value, SHOWN_MAX)
     except BaseException as raised:
         blamed(raised)
         return f"a {type(value).__name__} that cannot be shown"

@@ -43,7 +43,7 @@ def checked(found: Any) -> float:
             raise TypeError(f"it is a number of seconds, got {shown(found)}: {how}")
         found = plain_float(found)
     if not isfinite(found):
-        raise ValueError(f"{found!r} is no time")
+        raise ValueError(f"{shown(found)} is no time")
     return found  # type: ignore[no-any-return]
 
 

@@ -15,6 +15,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
+from reliable_rx.arguments import cut
 from reliable_rx.errors import QueryRefused
 from reliable_rx.identity import content_hash
 from reliable_rx.limits import Limits
@@ -132,8 +133,8 @@ class RunningKey:
         """*Raises* `QueryRefused` if an event belongs to another group than its row belongs to."""
         if found != self.key:
             raise QueryRefused(
-                f"an event in the rows of key {self.key!r} is in group {found!r}: let key=... name the columns that "
-                f"group_by reads",
+                f"an event in the rows of key {cut(self.key)} is in group {cut(found)}: let key=... name the columns "
+                f"that group_by reads",
                 path="/group_by",
             )
 

@@ -12,6 +12,7 @@ from collections.abc import Hashable, Iterator, Sequence
 
 from checkpoint.salvage import OTHER_CODE, Unreadable
 from hosting.spoilt import first_lost, unloadable, unreadable
+from reliable_rx.arguments import cut
 from reliable_rx.errors import CheckpointRefused
 from spark_bridge.keyed.blob import Content
 
@@ -29,7 +30,7 @@ def spoilt(key: Hashable, emitted: int, found: Unreadable | BaseException) -> Ke
     """
     check_not_missing(key, found)
     why = unreadable(found) if isinstance(found, Unreadable) else unloadable(found)
-    return KeySpoilt(f"key {key!r}: {why}: {REMEDY}", what=str(why.fields["what"]), where="state", emitted=emitted)
+    return KeySpoilt(f"key {cut(key)}: {why}: {REMEDY}", what=str(why.fields["what"]), where="state", emitted=emitted)
 
 
 def check_not_missing(key: Hashable, found: Unreadable | BaseException) -> None:
@@ -42,7 +43,8 @@ def check_not_missing(key: Hashable, found: Unreadable | BaseException) -> None:
         what = str(why.fields.get("gone", ""))
     if what:
         raise CheckpointRefused(
-            f"the state of key {key!r} needs {what}, which cannot be loaded here: {remedy}; nothing has been given up",
+            f"the state of key {cut(key)} needs {what}, which cannot be loaded here: {remedy}; nothing has been given "
+            f"up",
             what=what,
             where="state",
         )

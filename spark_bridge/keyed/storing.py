@@ -10,6 +10,7 @@ from collections.abc import Hashable, Iterable, Sequence
 from typing import Any
 
 from checkpoint.codec import encode
+from reliable_rx.arguments import cut
 from reliable_rx.errors import QueryRefused, described
 from reliable_rx.instance import Instance
 from reliable_rx.interrupts import let_through
@@ -35,7 +36,7 @@ def unstorable(key: Hashable, error: BaseException, held: Iterable[tuple[Plan, S
             if state is not None and (found := failure(save(state))) is not None:
                 path, error = node.path, found
                 break
-    message = f"key {key!r}: the state of {path} cannot be stored ({described(error)})"
+    message = f"key {cut(key)}: the state of {path} cannot be stored ({described(error)})"
     return QueryRefused(f"{message}: keep what pickles in it, or the data to make it from", path=path)
 
 

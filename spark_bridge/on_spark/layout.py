@@ -13,6 +13,7 @@ from typing import Any, Literal
 
 import pyarrow as pa
 
+from reliable_rx.arguments import cut
 from reliable_rx.errors import described
 from spark_bridge.keyed import Arrivals, Emitted
 from spark_bridge.keyed.emitted import COMPLETED, ERROR, NEXT
@@ -111,7 +112,7 @@ def spread(value: Any, names: Sequence[str]) -> Sequence[Any]:
         return [value]
     found = fields_of(value, names)
     if found is None:
-        raise TypeError(f"the query emitted {value!r}, but emits= has the columns {', '.join(names)}")
+        raise TypeError(f"the query emitted {cut(value)}, but emits= has the columns {', '.join(names)}")
     return found
 
 
