@@ -102,3 +102,20 @@ def test_what_waits_and_cannot_begin_makes_way(queue: str, bad: set[int]) -> Non
     assert found == played(QUEUES[queue](rx.source("n").take(4), lambda n: read(n, refuses)), restarts=False)
     assert (found[0], found[2]) == ("completed", len(bad))
     assert played(QUEUES[queue](rx.source("n").take(4), lambda n: read(n, unreadable)), restarts=True) == found
+
+
+def test_what_ends_as_it_begins_is_no_recursion() -> None:
+    """Any number of sequences may wait that end as soon as they begin, or cannot begin, on a stack of any depth."""
+    ended = rx.source("m").take(1)
+
+    def deep(left: int, query: Any) -> Any:
+        return deep(left - 1, query) if left else played(query, restarts=False)
+
+    for queue in QUEUES.values():
+        first: Any = rx.source("n").skip(8).take(1)
+        many = rx.source("n").flat_map(lambda n: [n] * 200)
+        for other, skipped in ((rx.defer(refuses), 1800), (first.take(0), 0), (ended, 0)):
+            query = queue(many, lambda n, other=other: first if n == 0 else other)
+            status, _, found = deep(0, query)
+            assert deep(200, query) == deep(0, query)
+            assert (status, found) == ("completed", skipped)

@@ -229,6 +229,8 @@ class Queued(Reads):
     @dataclass(slots=True)
     class State(Reads.State):
         waiting: deque[Waiting] = field(default_factory=deque)
+        ended: int = 0
+        """How many have ended in whose place none of those that wait has begun; 0 but while they do."""
 
     def on_next(self, cx: Context, port: int, value: Any) -> None:
         inner = cx.project(value)
@@ -239,7 +241,11 @@ class Queued(Reads):
             check_queue(cx.state.waiting, cx)
 
     def on_inner_completed(self, cx: Context, key: Hashable) -> None:
+        """Begin the next of those that wait, and if that ends as it begins the one behind it, without recursion."""
         state = cx.state
+        state.ended += 1
+        if state.ended > 1:
+            return
         while state.waiting:
             next_one = state.waiting.popleft()
             inner = next_one.inner
@@ -247,19 +253,21 @@ class Queued(Reads):
                 self.read(cx, next_one.outer, cx.project(next_one.outer) if inner is None else inner)
             except BaseException as raised:  # skipped, it makes way for the one behind it
                 cx.refuse(raised)
-                if cx.goes_on(state):
-                    continue
-            return
+            else:
+                state.ended -= 1
+            if not state.ended or not cx.goes_on(state):
+                return
+        state.ended = 0
         self.complete_if_idle(cx)
 
 
 @frozen
-class MergeAll(Queued, name="merge_all"):
+class MergeAll(Queued, name="merge_all", version=2):
     max_concurrent: int | None = None
 
 
 @frozen
-class ConcatMap(Queued, name="concat_map"):
+class ConcatMap(Queued, name="concat_map", version=2):
     max_concurrent = 1
     project: Callable[[Any], Any]
 
