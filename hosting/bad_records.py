@@ -13,6 +13,9 @@ from hosting.partition import Partition
 from hosting.turn import Rejects
 from reliable_rx.arguments import plural
 
+LEFT_OUT_MAX = 16
+"""How often others are looked at again within one step because records were left out."""
+
 
 class BadRecords:
     """The records that could not be read since the start, by source."""

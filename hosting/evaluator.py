@@ -309,7 +309,7 @@ class QueryEvaluator(Looking):
         for taken in range(self.round_turns):
             turn = self._next_turn()
             if turn is None:
-                return taken > 0
+                return taken > 0 or self.intake.goes_on
             self._take(turn)
             if self.events_in >= events or self.engine.is_behind:
                 break

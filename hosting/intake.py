@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from time import monotonic
 from typing import Any
 
-from hosting.bad_records import BadRecords
+from hosting.bad_records import LEFT_OUT_MAX, BadRecords
 from hosting.closing import close_all
 from hosting.incidents import Incidents
 from hosting.lineage import PARTITIONS_MAX, Lineage, check_partitions, lineage_of
@@ -34,8 +34,6 @@ LOOK_AHEAD_MIN = 1024
 LOOK_AHEAD_MAX = 4096
 RUN_EVENTS_MAX = 128
 LISTING_S = 10.0
-
-
 Intaken = Events | Rejects | Appear | Resume
 
 
@@ -264,13 +262,20 @@ class Intake:
             if news is not None:
                 return news
         pick = self._oldest if self.event_time else self._in_turn
-        while (turn := pick(time)) is None and self.left_out:
+        for _ in range(LEFT_OUT_MAX):
             self.left_out = False
+            if (turn := pick(time)) is not None or not self.left_out:
+                break
         if turn is not None:
             self.look_at = 0.0
         elif (now := monotonic()) >= self.look_at:
             self.look_at = now + (self.pace.nothing() if self.look_at else self.pace.begin())
         return turn
+
+    @property
+    def goes_on(self) -> bool:
+        """Whether more can be had at once, though no turn came of the last look."""
+        return not self.outage.pauses and (self.left_out or any(each.goes_on for each in self.order))
 
     def _bear(self, partition: Partition, time: float) -> Rejects | None:
         """Take what could not be read, or leave it out and have others look again."""
@@ -365,8 +370,8 @@ class Intake:
         return found
 
     def positions(self) -> dict[tuple[str, str], int]:
-        known = {key: each.safe_position for key, each in list(self.partitions.items()) if key not in self.unknown}
-        return self.absent | known
+        partitions = list(self.partitions.items())
+        return self.absent | {key: each.safe_position for key, each in partitions if key not in self.unknown}
 
     def ended(self) -> set[tuple[str, str]]:
         return self.absent_ended | {key for key, partition in list(self.partitions.items()) if partition.ended}

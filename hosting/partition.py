@@ -66,6 +66,11 @@ class Partition:
         """How many events have been read and not taken."""
         return len(self.ahead) - self.start
 
+    @property
+    def goes_on(self) -> bool:
+        """Whether more can be had of it at once, though nothing waits: of a source that does not say when to look."""
+        return self.coming and self.look is None and not self.ended and not self.waiting
+
     def fill(self, count_max: int) -> bool:
         """Read ahead if nothing waits; return whether something does now."""
         if self.waiting or self.finished is not None or self.reader is None or self.rejected:

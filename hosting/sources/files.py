@@ -16,6 +16,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal
 
+from hosting.sources import lines
 from hosting.sources.decoding import Reading
 from hosting.sources.finding import first_at
 from hosting.sources.lanes import BUFFERED_MAX, Lane, Marks
@@ -286,7 +287,8 @@ class FileReader:
                 raise self._failed(lane.failure)
             batch = lane.take(count_max)
             ended = self._pass.ended and not lane.waiting and not lane.failure
-            return replace(batch, ended=True) if ended else batch
+            coming = self._pass.paused and not (batch.values or batch.rejected)
+            return replace(batch, ended=ended, coming=coming) if ended or coming else batch
 
     def acknowledge(self, n: int, /) -> None:
         """Do nothing: a file keeps its records anyway."""
@@ -296,13 +298,15 @@ class FileReader:
             self._source._leave(self._pass, self._lane)
 
     def _fill(self, count_max: int) -> None:
-        """Move the pass on until enough waits here, or there is no more."""
-        lane = self._lane
+        """Move the pass on until enough waits here, there is no more, or that has been enough for one call."""
+        lane, end = self._lane, self._pass.passed + lines.STRETCH_BYTES
         try:
             while lane.waiting < count_max and lane.failure is None:
                 if not self._pass.advance(lane):
                     if lane.skip:
                         raise self._shorter()
+                    return
+                if (self._pass.paused and not lane.skip) or (lane.waiting and self._pass.passed > end):
                     return
         except SourceFailed as error:
             if not lane.waiting:

@@ -10,10 +10,12 @@ from __future__ import annotations
 import gzip
 import io
 import os
+import re
 import stat
 import zipfile
 import zlib
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +25,13 @@ from reliable_rx.errors import PositionUnavailable, SourceFailed
 
 BLOCK_BYTES = 1 << 16
 RECORD_BYTES_MAX = 1 << 26
+STRETCH_BYTES = 1 << 23
+"""How much is passed over in one go where no record is: empty lines, a line that is too long."""
+COUNTED_BYTES_MAX = 1 << 30
+HELD_SHIFT = 6
+"""What part of what is held a block is at least: to cut one off copies the rest."""
 READ_ERRORS = (OSError, EOFError, zlib.error, zipfile.BadZipFile, NotImplementedError, RuntimeError)
+BLANK = re.compile(rb"(?:\r?\n)+")
 BOM = b"\xef\xbb\xbf"
 WIDE_BOMS = (b"\xff\xfe", b"\xfe\xff")
 
@@ -60,9 +68,24 @@ def _open_zip(path: Path) -> Any:
     raise SourceFailed(found, source=str(path))
 
 
+def line_at(path: Path, offset: int) -> int | None:
+    """Return the number of the line at byte *offset*, None where that cannot be counted, or is too much to be."""
+    if offset > COUNTED_BYTES_MAX:
+        return None
+    try:
+        with closing(open_bytes(path)) as file:
+            left, line = offset, 1
+            while left > 0 and (piece := file.read(min(BLOCK_BYTES, left))):
+                left -= len(piece)
+                line += piece.count(b"\n")
+    except (SourceFailed, *READ_ERRORS):
+        return None
+    return None if left else line
+
+
 def too_long() -> str:
     """Return what is wrong with a record of more than `RECORD_BYTES_MAX` bytes."""
-    return f"it has more than {RECORD_BYTES_MAX:,} bytes; is it text, or is a quote never closed?"
+    return f"it has more than {RECORD_BYTES_MAX:,} bytes (is it text, or is a quote never closed?)"
 
 
 class Lines:
@@ -111,7 +134,7 @@ class Lines:
     def block(self, *, longer_than: int = 0) -> bytes:
         """Return whole lines from `offset` on, more than *longer_than* bytes of them unless the file has no more."""
         while not self.is_long:
-            cut = self._held.rfind(b"\n") + 1
+            cut = self._last_end(longer_than)
             if cut > longer_than:
                 break
             if len(self._held) - cut > RECORD_BYTES_MAX:
@@ -127,9 +150,21 @@ class Lines:
             self.is_long = True
         return b"" if self.is_long else self._held[:cut]
 
+    def _last_end(self, longer_than: int) -> int:
+        """Return where a line ends behind *longer_than* bytes, not much further than a block if more is held."""
+        end = max(BLOCK_BYTES, 2 * longer_than, len(self._held) >> HELD_SHIFT)
+        cut = self._held.rfind(b"\n", 0, end) + 1
+        if cut <= longer_than:
+            cut = self._held.find(b"\n", max(end, longer_than)) + 1 or cut
+        return cut
+
     def long_line(self) -> bytes | None:
-        """Pass over the line that is too long; return how it begins, None while it has no end yet."""
-        while True:
+        """Pass over the line that is too long; return how it begins, None while it has no end yet.
+
+        A very long one takes several calls, of which each but the last returns nothing.
+        """
+        stretch = self._passed + STRETCH_BYTES
+        while self._passed < stretch:
             end = self._held.find(b"\n") + 1
             taken = self._held[: end or len(self._held)]
             self._head = (self._head + taken[: RAW_MAX + 1])[: RAW_MAX + 1]
@@ -144,6 +179,19 @@ class Lines:
                 self.offset += self._passed
                 self.is_long, self._head, self._passed = False, b"", 0
                 return found
+        return b""
+
+    @property
+    def head(self) -> bytes:
+        """How the line at `offset` begins."""
+        return self._held[: RAW_MAX + 1]
+
+    def pass_blank(self) -> bool:
+        """Pass over the empty lines at `offset` that are held; return whether there were any."""
+        found = BLANK.match(self._held)
+        if found:
+            self.consume(found.end())
+        return found is not None
 
     def is_stuck(self, length: int) -> bool:
         """Whether behind the block of *length* bytes lies a line that is too long, so that the block never grows."""

@@ -43,6 +43,10 @@ class Pass:
         extents: dict[Path, int] | None = None,
     ) -> None:
         self.ended = False
+        self.paused = False
+        """Whether the last chunk was none, as a long stretch had no record."""
+        self.passed = 0
+        """How much of the files it has gone through."""
         self.counts: dict[str, int] = {}
         self._paths = paths
         self._reading = reading
@@ -84,7 +88,13 @@ class Pass:
         self._begin()
         file = self._open()
         self._marks.add(self._file_index, file.offset, self.counts)
-        count, rows = file.chunk(self._skippable())
+        before = file.offset
+        found = file.chunk(self._skippable())
+        self.paused = found is None
+        self.passed += file.offset - before
+        if found is None:
+            return True
+        count, rows = found
         if not count:
             return self._next_file()
         if isinstance(rows, BadRecord):

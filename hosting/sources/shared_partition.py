@@ -150,7 +150,8 @@ class SharedPartition:
             raise
         with self.lock:
             fresh = self._fill(cache, reserved, batch)
-        return fresh, bool(batch.values) or self.finished is not None, batch.coming
+        goes_on = batch.coming and not isinstance(reader, Waking)
+        return fresh, bool(batch.values) or goes_on or self.finished is not None, batch.coming
 
     def _are_too_many_rejected(self, cache: Cache) -> bool:
         """Return whether there are as many as there may be events, once those are forgotten that all have passed by."""

@@ -22,15 +22,13 @@ import io
 import json
 from collections import deque
 from collections.abc import Iterator, Sequence
-from contextlib import closing
-from itertools import islice
 from pathlib import Path
 from typing import IO, Any, NamedTuple, Protocol
 
 from hosting.sources import lines
 from hosting.sources.bad_records import BadRecord, raw_text
 from hosting.sources.csv_records import UNCLOSED, cut_rows, let_fields_be_long
-from hosting.sources.lines import BOM, Lines
+from hosting.sources.lines import Lines
 from hosting.sources.own_stack import on_own_stack
 from reliable_rx.errors import SourceFailed
 
@@ -52,10 +50,11 @@ class RecordFile(Protocol):
     def extent(self) -> int:
         """How many bytes of the file there were to be read."""
 
-    def chunk(self, skip: int, /) -> tuple[int, Raw]:
+    def chunk(self, skip: int, /) -> tuple[int, Raw] | None:
         """Return the number of records in the next chunk (0: no more, for now) and those after the first *skip*.
 
-        A record that cannot be read is a chunk of its own.
+        A record that cannot be read is a chunk of its own. None says that a long stretch without a record has been
+        passed over, and that there is more of the file.
         """
 
     def again(self, rows: Sequence[Any], skipped: int, /) -> Sequence[Any]:
@@ -85,13 +84,16 @@ class TextFile:
 
     def __init__(self, path: Path, *, follow: bool, fails: bool = True, offset: int = 0) -> None:
         self.path = path
-        self._follow = follow
+        self._follow, self._fails = follow, fails
+        self._pauses = False
         self._lines = Lines(path, follow=follow, fails=fails)
         self._pieces: deque[Piece] = deque()
         self._chunk = (0, b"")
-        self._starts: list[int] = []
+        self._starts: list[tuple[int, int]] = []
         try:
             self._begin()
+            while self._pauses and offset > self.offset:
+                self._begin()
             if offset > self.offset:
                 self._lines.seek(offset)
         except BaseException:
@@ -106,12 +108,17 @@ class TextFile:
     def extent(self) -> int:
         return self._lines.extent
 
-    def chunk(self, skip: int, /) -> tuple[int, Raw]:
+    def chunk(self, skip: int, /) -> tuple[int, Raw] | None:
+        end = self.offset + lines.STRETCH_BYTES
         while self._pieces or (data := self._block()):
+            if self.offset >= end:
+                return None
             if self._pieces:
                 count, rows = self._next_piece(skip)
                 if count:
                     return count, rows
+                continue
+            if self._lines.pass_blank():
                 continue
             known = self._count(data) if skip else None
             if known is not None and known <= skip:
@@ -126,6 +133,8 @@ class TextFile:
                 self._consume(data)
                 if good:
                     return len(good), good[skip:] if skip else good
+        if self._pauses:
+            return None
         if self._lines.is_long:
             return self._long_line(skip)
         return self._break_off(skip) if self._lines.damage else (0, ())
@@ -138,23 +147,20 @@ class TextFile:
 
     def where(self, index: int, /) -> str:
         """Name file, line and byte."""
-        offset = self._chunk[0]
-        try:
-            with closing(open_again(self.path)) as file:
-                line = 1
-                while file.tell() < offset and file.readline():
-                    line += 1
-                start, byte = next(islice(self._places(file), index, None), (0, 0))
-        except lines.READ_ERRORS:
-            return self.place(index)
-        return f"{self.path}, line {line + start} (byte {offset + byte:,})"
+        first = lines.line_at(self.path, self._chunk[0])
+        if first is None:
+            return f"{self.path.parent / self.place(index)}"
+        line, byte = self._start(index)
+        return f"{self.path}, line {first + line} (byte {self._chunk[0] + byte:,})"
 
     def place(self, index: int, /) -> str:
-        offset, data = self._chunk
+        return f"{self.path.name}, byte {self._chunk[0] + self._start(index)[1]:,}"
+
+    def _start(self, index: int) -> tuple[int, int]:
+        """Return line and byte of record *index* of the last chunk, counted from where that begins."""
         if not self._starts:
-            self._starts = [byte for _, byte in self._places(io.BytesIO(data))]
-        byte = self._starts[index] if index < len(self._starts) else 0
-        return f"{self.path.name}, byte {offset + byte:,}"
+            self._starts = list(self._places(io.BytesIO(self._chunk[1])))
+        return self._starts[index] if index < len(self._starts) else (0, 0)
 
     def _begin(self) -> None: ...
 
@@ -192,28 +198,20 @@ class TextFile:
             return 1, () if skip else BadRecord(self.place(0), raw_text(data), rows)
         return len(rows), rows[skip:] if skip else rows
 
-    def _long_line(self, skip: int) -> tuple[int, Raw]:
-        offset, found = self.offset, self._lines.long_line()
-        if found is None:
-            return 0, ()
-        self._chunk, self._starts = (offset, found), [0]
+    def _long_line(self, skip: int) -> tuple[int, Raw] | None:
+        """Pass over a line that is too long, unless it fails the source anyway."""
+        offset, found = self.offset, self._lines.head if self._fails and not skip else self._lines.long_line()
+        if not found:
+            return (0, ()) if found is None else None
+        self._chunk, self._starts = (offset, found), [(0, 0)]
         return 1, () if skip else BadRecord(self.place(0), raw_text(found), lines.too_long())
 
     def _break_off(self, skip: int) -> tuple[int, Raw]:
         """End at the damage: what is left before it, and all that is behind, is one bad record."""
         offset, reason = self.offset, self._lines.damage
         tail = self._lines.pass_damage()
-        self._chunk, self._starts = (offset, tail), [0]
+        self._chunk, self._starts = (offset, tail), [(0, 0)]
         return 1, () if skip else BadRecord(self.place(0), raw_text(tail), reason)
-
-
-def open_again(path: Path) -> Any:
-    """Open *path* to look for a place in it, behind the mark that it may begin with."""
-    file = lines.open_bytes(path)
-    buffered = file if not isinstance(file, io.RawIOBase) else io.BufferedReader(file)
-    if buffered.read(len(BOM)) != BOM:
-        buffered.seek(0)
-    return buffered
 
 
 class JsonLinesFile(TextFile):
@@ -283,8 +281,14 @@ class CsvFile(TextFile):
 
     def _header(self) -> bool:
         """Read the header; False when there is none yet."""
-        longer_than, data = 0, b""
+        longer_than, data, end = 0, b"", self.offset + lines.STRETCH_BYTES
+        self._pauses = False
         while len(data := self._lines.block(longer_than=longer_than)) > longer_than:
+            if self._lines.pass_blank():
+                longer_than, self._pauses = 0, self.offset >= end
+                if self._pauses:
+                    return False
+                continue
             _, end, row = next(cut_rows(data), (0, 0, UNCLOSED))
             if isinstance(row, list):
                 self._set_names(row)
@@ -342,9 +346,16 @@ class CsvFile(TextFile):
             good, begin = [], end
             if row == UNCLOSED:
                 return
-            yield Piece(data[start:end], row if isinstance(row, str) else f"{width} fields expected, {len(row)} found")
+            yield self._piece(data[start:end], row)
         if begin < len(data):
             yield Piece(data[begin:], good)
+
+    def _piece(self, data: bytes, row: list[str] | str) -> Piece:
+        """Return what one record comes to."""
+        width = len(self.names or ())
+        if isinstance(row, str) or len(row) == width:
+            return Piece(data, row if isinstance(row, str) else [row])
+        return Piece(data, f"{width} fields expected, {len(row)} found")
 
     def _cut_unclosed(self, data: bytes) -> Iterator[Piece]:
         """A quoted field goes on behind the end of *data*: have more of it, or call its first line a bad record."""
@@ -357,10 +368,12 @@ class CsvFile(TextFile):
                         return
                     reason = "a quoted field is never closed"
                 break
-            data = longer
-            first = next(cut_rows(data), None)
-            if first is None or first[2] != UNCLOSED:
-                yield from self._cut(data)
+            data, begun = longer, len(data)
+            if data.find(b'"', begun, lines.RECORD_BYTES_MAX) < 0:
+                continue
+            _, end, row = next(cut_rows(data), (0, 0, UNCLOSED))
+            if row != UNCLOSED:
+                yield self._piece(data[:end], row)
                 return
         first_line = data[: data.find(b"\n") + 1 or len(data)]
         yield Piece(first_line, reason)
