@@ -18,6 +18,7 @@ from math import nextafter
 from operator import lt
 from typing import TYPE_CHECKING, Any
 
+from hosting.endless import is_endless, last_due
 from hosting.letters import post
 from hosting.own_clocks import is_timeless
 from hosting.reorder import END, LAST, Channel, Entry, Reorder
@@ -285,22 +286,21 @@ class EventClock(Clock):
         self.engine.settle_immediate()
 
     def drain(self) -> None:
-        """Nothing will come any more: let what was due some day happen once, and all that is on its way arrive.
+        """Nothing will come any more: let all that is on its way arrive, and what ticks for ever happen once.
 
-        An operator that holds events back may have one timer for all of them (`delay`); they are due no later after the
-        end than its timers ever were set ahead, and what ticks for ever says no more. Put off until calls are answered.
+        An operator that holds events back may have one timer for all of them (`delay`); beside what ticks for ever they
+        are due no later after the end than its timers ever were set ahead. Put off until calls are answered.
         """
         if not self.begun:
             self.begin(self.clock if self.clock > -INFINITE else 0.0)
         self.engine.touch(self.standing)
         end, horizon = self.clock, None if self.engine.calls.waits(self.standing) else self.timers.last_due()
+        enough = self.engine.orders + 10 * REARMED_MAX
         while horizon is not None:
             self.fire_due(horizon, inclusive=True)
             self.clock = max(self.clock, horizon)
-            pending = (each for each in self.timers.heap if each[2] is not None)
-            horizon = max(
-                (due for due, _, _, node, _ in pending if due <= end + self.leads.get(node.path, 0.0)), default=None
-            )
+            ends = self.engine.orders < enough and not is_endless(self.standing)
+            horizon = last_due(self.timers.heap, None if ends else end, self.leads)
         self.floor = self.clock
 
     def fire_due(self, time: float, *, inclusive: bool = False) -> None:

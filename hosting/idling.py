@@ -6,6 +6,7 @@ import time as wall
 from typing import TYPE_CHECKING
 
 from hosting.background import RETRY_S
+from hosting.endless import rest
 from hosting.turn import Tick
 from reliable_rx.reliable import Waking
 
@@ -20,7 +21,7 @@ def is_finished(evaluator: QueryEvaluator) -> bool:
     engine, intake = evaluator.engine, evaluator.intake
     return (
         (have_ended(evaluator) or not intake.sources)  # none can be declared after the start
-        and (engine.timers.next_due() is None or (intake.event_time and engine.drained))
+        and (engine.timers.next_due() is None or (intake.event_time and rest(engine) is None))
         and not engine.calls.askers
         and is_settled(evaluator)
     )
@@ -32,9 +33,12 @@ def have_ended(evaluator: QueryEvaluator) -> bool:
 
 
 def last_tick(evaluator: QueryEvaluator) -> Tick | None:
-    """Events have ended, so event time will not move: let what was already due some day happen once."""
-    horizon = evaluator.engine.timers.last_due()
-    return None if horizon is None or evaluator.engine.drained else Tick(horizon)
+    """Events have ended, so event time will not move: let all that is still due some day happen."""
+    horizon = rest(evaluator.engine)
+    if horizon is None:
+        return None
+    evaluator.engine.ticks_at_rest += 1
+    return Tick(horizon)
 
 
 def is_settled(evaluator: QueryEvaluator) -> bool:

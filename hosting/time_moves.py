@@ -31,6 +31,10 @@ class TimeMoves(Clock):
 
     is_behind = False
     """Whether the last tick has stopped on its way."""
+    drained = False
+    """Whether a tick has been taken since the last event."""
+    ticks_at_rest = 0
+    """How many ticks there have been in this run because events had ended."""
     leap: tuple[float, float] | None = None
     """From when to when the clock went at once, if it did."""
 

@@ -99,6 +99,16 @@ class Operator:
         """
         return None
 
+    is_bound: ClassVar[bool] = False
+    """Completes for certain, after so many values or so much time, and ends what stands upstream with it."""
+    ends_with_first: ClassVar[bool] = False
+    """Completes when its first input does, and ends the others with it."""
+
+    @property
+    def is_endless(self) -> bool:
+        """Whether it may go on for ever by itself, whatever its inputs do: what ticks, and what never completes."""
+        return False
+
     def refusal(self) -> str | None:
         """Say why a host cannot run this operator with these parameters; None if it can."""
         if getattr(self, "scheduler", None) is not None:

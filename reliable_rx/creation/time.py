@@ -63,6 +63,10 @@ class Timer(Waits, name="timer"):
         cx.state.due = due = in_microseconds(due)
         cx.schedule(due, TICK)
 
+    @property
+    def is_endless(self) -> bool:
+        return self.period is not None
+
     def once(self, now: float) -> float | None:
         time = self.duetime
         if type(time) is not float or time <= 0.0 or self.period is not None:
@@ -170,6 +174,7 @@ class GenerateWithRelativeTime(Stage, name="generate_with_relative_time"):
     condition: Callable[[Any], bool]
     iterate: Callable[[Any], Any]
     time_mapper: Callable[[Any], Relative]
+    is_endless = True
 
     @dataclass(slots=True)
     class State:

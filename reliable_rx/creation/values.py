@@ -178,7 +178,7 @@ def empty(scheduler: SchedulerBase | None = None) -> Query[Any]:
 
 @frozen
 class Never(Stage, name="never"):
-    pass
+    is_endless = True
 
 
 EMPTY, NEVER = Node(Empty()), Node(Never())  # one plan each, however often a selector returns them

@@ -29,6 +29,10 @@ class Repeat(Stage, name="repeat"):
     class State:
         rounds: int = 0
 
+    @property
+    def is_endless(self) -> bool:
+        return self.repeat_count is None
+
     def on_start(self, cx: Context) -> None:
         cx.soon("next")
 
@@ -67,6 +71,7 @@ class WhileDo(Stage, name="while_do"):
     scheduler_default = "current_thread"
     condition: Callable[[Observable[Any]], Any]
     _source: Query[Any]
+    is_endless = True
 
     def on_start(self, cx: Context) -> None:
         cx.soon("decide")

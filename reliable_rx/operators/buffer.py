@@ -105,6 +105,8 @@ class Collects(Stage):
 
 @frozen
 class Buffer(Collects, name="buffer"):
+    ends_with_first = True
+
     def on_batch(self, cx: Context, port: int, values: Sequence[Any]) -> None:
         if port == 0:
             super().on_batch(cx, port, values)

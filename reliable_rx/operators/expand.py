@@ -21,6 +21,7 @@ WORK = "work"
 class Expand(Reads, name="expand"):
     scheduler_default = "immediate"
     lends_scheduler = (0,)
+    is_endless = True
     mapper: Callable[[Any], Any]
 
     @dataclass(slots=True)

@@ -20,7 +20,7 @@ A = TypeVar("A")
 
 @frozen
 class Take(Linear, name="take"):
-    keeps_inner = True
+    keeps_inner = is_bound = True
     count: int
 
     @dataclass(slots=True)

@@ -23,7 +23,7 @@ B = TypeVar("B")
 
 @frozen
 class ElementAt(Linear, name="element_at"):
-    keeps_inner = True
+    keeps_inner = is_bound = True
     index: int
 
     @dataclass(slots=True)

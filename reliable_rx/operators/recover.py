@@ -203,6 +203,10 @@ class Retry(Stage, name="retry"):
         attempts: int = 0
         error: Exception | None = None
 
+    @property
+    def is_endless(self) -> bool:
+        return self.retry_count is None
+
     def on_start(self, cx: Context) -> None:
         cx.soon("next")
 

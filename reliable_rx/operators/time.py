@@ -302,6 +302,8 @@ def timeout(
 
 @frozen
 class Sample(Stage, name="sample"):
+    ends_with_first = True
+
     @dataclass(slots=True)
     class State:
         value: Any = NotSet

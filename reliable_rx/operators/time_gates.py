@@ -21,7 +21,7 @@ class Takes(Waits):
     """Passes elements on until its time has come."""
 
     passes_on = True
-    keeps_inner = True
+    keeps_inner = is_bound = True
     duetime: Time
 
     def on_start(self, cx: Context) -> None:

@@ -87,6 +87,7 @@ def combine_latest(*others: Observable[Any]) -> Callable[[Observable[Any]], Obse
 
 @frozen
 class WithLatestFrom(Stage, name="with_latest_from"):
+    ends_with_first = True
     inputs: int
 
     @dataclass(slots=True)

@@ -17,7 +17,7 @@ A = TypeVar("A")
 
 @frozen
 class TakeUntil(Stage, name="take_until"):
-    keeps_inner = True
+    keeps_inner = ends_with_first = True
     passes_port = 0
     locks = False
 

@@ -49,6 +49,8 @@ def feed_windows(cx: Context, values: Sequence[Any]) -> None:
 
 @frozen
 class Window(Windows, name="window"):
+    ends_with_first = True
+
     def on_start(self, cx: Context) -> None:
         open_window(cx)
         cx.subscribe_all()

@@ -14,9 +14,11 @@ from typing import Any
 
 from checkpoint.codec import decode_data, encode
 from hosting.edit import Editor
+from hosting.endless import is_endless, last_due
 from hosting.engine import QueryEngine
 from hosting.snapshot import each_row
 from hosting.standing import RUNNING, Standing
+from hosting.time_moves import REARMED_MAX
 from hosting.turn import Create, Events, Output, Tick
 from reliable_rx.errors import QueryRefused
 from reliable_rx.instance import Instance, Timer
@@ -134,18 +136,16 @@ class General:
             self.put(key, engine.take(turn), out)
 
     def drain(self, key: Hashable, engine: KeyEngine, out: Emitted) -> None:
-        """Nothing will come any more: let what was due some day happen once, and all that is on its way arrive.
+        """Nothing will come any more: let all that is on its way arrive, and what ticks for ever happen once.
 
-        As in an evaluator: an operator may have one timer for all that it holds back (`delay`), which is due no later
-        after the end than it ever was set ahead.
+        As in an evaluator: see `hosting.endless`.
         """
         end, horizon = engine.clock, engine.timers.last_due()
+        enough = engine.orders + REARMED_MAX
         while horizon is not None:
             self.put(key, engine.take(Tick(max(horizon, engine.clock))), out)
-            pending = [timer for timer in engine.timers.heap if timer[2] is not None]
-            horizon = max(
-                (each[0] for each in pending if each[0] <= end + engine.leads.get(each[3].path, 0.0)), default=None
-            )
+            ends = engine.orders < enough and not is_endless(engine.standing[NAME])
+            horizon = last_due(engine.timers.heap, None if ends else end, engine.leads)
 
     @staticmethod
     def put(key: Hashable, outputs: Sequence[Output], out: Emitted) -> None:

@@ -1,0 +1,115 @@
+"""What operators still hold when all events have been taken arrives, as in RxPY on a clock that goes on."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from itertools import product
+from typing import Any
+
+import pytest
+import reactivex as theirs
+from reactivex import compose
+from reactivex import operators as their_ops
+from reactivex.scheduler import VirtualTimeScheduler
+from reactivex.subject import Subject
+
+import reliable_rx as ours
+from checkpoint import MemoryStore
+from hosting import ListSource, QueryEvaluator, event_time
+from reliable_rx import operators as our_ops
+
+Step = Callable[[Any, Any], Any]
+EVENTS = (1.0, 2.0, 3.5)
+HOLDING: dict[str, Step] = {
+    "delay": lambda rx, ops: ops.delay(2.6),
+    "delay by a sequence": lambda rx, ops: ops.delay_with_mapper(lambda x: rx.timer(0.7)),
+    "flat_map": lambda rx, ops: ops.flat_map(lambda x: rx.timer(2.25).pipe(ops.map(lambda _: x))),
+    "concat_map": lambda rx, ops: ops.concat_map(lambda x: rx.timer(1.75).pipe(ops.map(lambda _: x))),
+    "switch": lambda rx, ops: ops.switch_map(lambda x: rx.timer(0.8).pipe(ops.map(lambda _: x))),
+    "a few ticks": lambda rx, ops: ops.flat_map(lambda x: rx.interval(0.6).pipe(ops.take(3), ops.map(lambda _: x))),
+    "debounce": lambda rx, ops: ops.debounce(0.41),
+    "buffers": lambda rx, ops: ops.buffer_with_time(1.3),
+    "per key": lambda rx, ops: compose(
+        ops.group_by(lambda x: str(x)[:2]), ops.flat_map(lambda group: group.pipe(ops.delay(1.1), ops.count()))
+    ),
+    "boundaries": lambda rx, ops: ops.buffer(rx.interval(0.85)),
+    "latest": lambda rx, ops: ops.with_latest_from(rx.interval(0.35)),
+    "sample": lambda rx, ops: ops.sample(0.45),
+}
+CHAINS = [*product(HOLDING, repeat=2), ("delay", "concat_map", "delay"), ("concat_map",) * 3]
+
+
+def by_rxpy(chain: tuple[str, ...], begins: float) -> tuple[list[Any], bool]:
+    """Return what RxPY emits on a clock that goes on until nothing is left, and whether it completes."""
+    scheduler, subject, seen, ended = VirtualTimeScheduler(), Subject[Any](), list[Any](), list[bool]()
+    query = subject.pipe(*(HOLDING[each](theirs, their_ops) for each in chain))
+
+    def subscribe(*_: Any) -> None:
+        query.subscribe(seen.append, on_completed=lambda: ended.append(True), scheduler=scheduler)
+
+    scheduler.schedule_absolute(begins, subscribe)
+    for each in EVENTS:
+        scheduler.schedule_absolute(each, lambda *_, each=each: subject.on_next(each))
+    scheduler.schedule_absolute(EVENTS[-1], lambda *_: subject.on_completed())
+    scheduler.start()
+    return seen, bool(ended)
+
+
+def hosted(chain: tuple[str, ...], *, own_clock: bool, kill: bool) -> tuple[list[Any], bool]:
+    query: Any = ours.source("n").pipe(*(HOLDING[each](ours, our_ops) for each in chain))
+    clock = event_time(lambda x: x) if own_clock else None
+    store = MemoryStore()
+    for life in range(2 if kill else 1):
+        evaluator = QueryEvaluator(store, background=False, checkpoint_interval_s=1e9)
+        evaluator.source("n", ListSource(EVENTS, timestamp=None if own_clock else (lambda x: x)))
+        evaluator.create("q", query, clock=clock)
+        evaluator.start()
+        for _ in range(3 if kill and not life else 1_000):
+            evaluator.step()
+        seen = [value for part in evaluator.stream("q").read(0, 1_000) for value in part.values]
+        status = evaluator.query("q").status
+        if not kill or life:
+            evaluator.close()
+        store = store.reopen()
+    return seen, status == "completed"
+
+
+@pytest.mark.parametrize("own_clock", [True, False], ids=["of the query", "of the evaluator"])
+@pytest.mark.parametrize("chain", CHAINS, ids=" - ".join)
+def test_all_that_is_held_arrives(chain: tuple[str, ...], own_clock: bool) -> None:
+    """Two and more operators that hold events back, one behind the other, with and without a kill."""
+    expected = by_rxpy(chain, EVENTS[0] if own_clock else 0.0)
+    assert expected[1]
+    assert hosted(chain, own_clock=own_clock, kill=False) == expected
+    assert hosted(chain, own_clock=own_clock, kill=True) == expected
+
+
+ENDLESS: dict[str, Callable[[Any], Any]] = {
+    "ticks": lambda n: n.merge(ours.interval(1.0)),
+    "ticks that are delayed": lambda n: n.merge(ours.interval(1.0)).delay(2.5).flat_map(lambda x: ours.timer(1.0)),
+    "ticks for each": lambda n: n.flat_map(lambda x: ours.interval(0.5)).delay(0.7),
+    "again and again": lambda n: n.flat_map(lambda x: ours.timer(0.5).repeat()).delay(0.7),
+    "for a condition": lambda n: n.flat_map(lambda x: ours.timer(0.5).do_while(lambda _: True)),
+    "never": lambda n: n.merge(ours.never()).buffer_with_time(0.5),
+    "expands": lambda n: n.expand(lambda x: ours.timer(0.5)),
+    "tries again": lambda n: n.flat_map(lambda x: ours.timer(0.5).map(lambda _: 1 // 0).retry()),
+    "generated": lambda n: n.merge(ours.generate_with_relative_time(0, lambda x: True, lambda x: x + 1, lambda x: 0.5)),
+}
+
+
+@pytest.mark.parametrize("own_clock", [True, False], ids=["of the query", "of the evaluator"])
+@pytest.mark.parametrize("name", ENDLESS)
+def test_what_goes_on_for_ever_ends_the_run(name: str, own_clock: bool) -> None:
+    """A query that ticks for ever, and one that reads it, fire what is scheduled once; beside them all arrives."""
+    n: Any = ours.source("n")
+    clock = event_time(lambda x: x) if own_clock else None
+    with QueryEvaluator(MemoryStore(), checkpoint_interval_s=1e9) as evaluator:
+        evaluator.source("n", ListSource(EVENTS, timestamp=None if own_clock else (lambda x: x)))
+        evaluator.create("endless", ENDLESS[name](n), clock=clock)
+        evaluator.create("reads it", ours.source("endless").delay(5.0).delay(1.0))
+        evaluator.create("beside", n.delay(2.6).delay(1.0), clock=clock)
+        evaluator.run()
+        assert evaluator.query("beside").status == "completed"
+        assert evaluator.query("beside").emitted == len(EVENTS) + 1
+        assert evaluator.query("endless").status == "running"
+        assert evaluator.query("endless").emitted < 100
