@@ -33,6 +33,7 @@ from reliable_rx.names import check_name
 from reliable_rx.shown import bounded_repr, is_light
 from reliable_rx.testing.hostile import ERRORS, VALUES, Hostile
 
+SOURCE: Any = rx.source("n")
 LEVELS = 40
 SECONDS_MAX = 20.0
 """Far more than any of it takes, and far less than 2 ** 40 steps."""
@@ -139,7 +140,7 @@ SHOWING: dict[str, tuple[int, Callable[[Any], str]]] = {
     "refused function": (1000, lambda value: said(lambda: check_function("f", Hidden(value)))),
     "refused number": (1000, lambda value: said(lambda: check_number("n", Hidden(value)))),
     "refused query": (1000, lambda value: said(lambda: rx.merge(Hidden(value)))),  # type: ignore[arg-type]
-    "explained": (10_000, lambda value: rx.source("n").start_with(value).explain()),
+    "explained": (10_000, lambda value: SOURCE.start_with(value).explain()),
     "shown query": (10_000, lambda value: repr(rx.of(value))),
     "an error's text": (4100, lambda value: text_of(ValueError(value, value))),
     "an error of one": (4100, lambda value: described(KeyError([value]))),

@@ -93,6 +93,18 @@ def raising(evaluator: QueryEvaluator) -> None:
 RUNS = {"a run": whole, "a run for each turn": by_one, "a run that raises": raising, "steps and a close": by_steps}
 
 
+def have_run(store: Any, declare: Declare, run: Callable[[QueryEvaluator], None], **options: Any) -> QueryEvaluator:
+    """Return an evaluator that has run, and takes no checkpoint by itself; after steps it is closed."""
+    evaluator = QueryEvaluator(store, checkpoint_interval_s=1e9, checkpoint_events=10**9, batch_events_max=1, **options)
+    evaluator.source("n", ListSource(range(1, 6)))
+    declare(evaluator)
+    evaluator.start()
+    run(evaluator)
+    if run is by_steps:
+        evaluator.close()
+    return evaluator
+
+
 @pytest.mark.parametrize("run", RUNS.values(), ids=RUNS)
 @pytest.mark.parametrize("what, declare", WRONG.values(), ids=WRONG)
 def test_a_run_that_has_ended_has_told_everything(
@@ -102,19 +114,7 @@ def test_a_run_that_has_ended_has_told_everything(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     """Also one that is bounded, one that raises, and the close of an evaluator that never took a checkpoint."""
-    evaluator = QueryEvaluator(
-        MemoryStore(),
-        background=False,
-        checkpoint_interval_s=1e9,
-        checkpoint_events=10**9,
-        batch_events_max=1,
-    )
-    evaluator.source("n", ListSource(range(1, 6)))
-    declare(evaluator)
-    evaluator.start()
-    run(evaluator)
-    if run is by_steps:
-        evaluator.close()
+    evaluator = have_run(MemoryStore(), declare, run, background=False)
     told = seen(evaluator)
     assert what in told, told
     if run is not by_steps:
@@ -135,19 +135,7 @@ def test_another_process_is_told_by_then(
 ) -> None:
     """No step follows a run that has returned: what `status` reads is written by then, however soon."""
     with SqliteStore(tmp_path) as store, ThreadPoolExecutor(1) as pool:
-        evaluator = QueryEvaluator(
-            store,
-            checkpoint_interval_s=1e9,
-            checkpoint_events=10**9,
-            batch_events_max=1,
-            lend=pool.submit if lends else None,
-        )
-        evaluator.source("n", ListSource(range(1, 6)))
-        declare(evaluator)
-        evaluator.start()
-        run(evaluator)
-        if run is by_steps:
-            evaluator.close()
+        evaluator = have_run(store, declare, run, lend=pool.submit if lends else None)
         status = read_status(tmp_path)
         assert status is not None
         told = {(each["kind"], each["subject"]) for each in status["incidents"]}

@@ -10,35 +10,19 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
-from cli_process import cli, running, wait_for, write
+from cli_process import cli, running, wait_for
 from lanes import at_each_commit, left_to_commits
+from price_app import SINK, mend, write_app
 
 from checkpoint import SqliteStore
 from hosting import ListSource, QueryEvaluator
 from hosting.cli.wording import FAILED
 
-APP = """
-import pathlib
-from hosting import App, JsonLinesSink, ListSource
-
-
-def price(order):
-    if order == 2 and not pathlib.Path("well").exists():
-        raise ConnectionError("the price list is not there")
-    return order
-
-
-app = App()
-orders = app.source("orders", ListSource({"a": [1, 2, 3], "b": [1, 3]}, follow=FOLLOW))
-app.query("prices", orders.map(price))
-app.query("count", orders.scan(lambda count, order: count + 1, 0))
-"""
-
 
 @pytest.mark.parametrize("follow", [False, at_each_commit(True)], ids=["ended", "handed over"])
 def test_a_query_of_a_group_is_run_again_where_it_has_failed(follow: bool, tmp_path: Path) -> None:
     """The partition where it failed is named, the other is left alone, and status has forgotten the failure."""
-    write(tmp_path, "app.py", APP.replace("FOLLOW", str(follow)))
+    write_app(tmp_path, follow=follow)
     command = ("node", "app.py", "--store", "g", "--gather", "0", "--plain")
     if follow:
         with running(*command, cwd=tmp_path) as process:
@@ -50,7 +34,7 @@ def test_a_query_of_a_group_is_run_again_where_it_has_failed(follow: bool, tmp_p
     else:
         cli(*command, "--until-ended", cwd=tmp_path, code=FAILED)
     assert "prices" in cli("status", "--store", "g", cwd=tmp_path, code=FAILED).stdout
-    (tmp_path / "well").touch()
+    mend(tmp_path)
     said = cli("restart", "g", "prices", "--app", "app.py", cwd=tmp_path).stdout
     assert "orders/a: it had failed with ConnectionError" in said and "restarted in 1 partition" in said
     cli("status", "--store", "g", cwd=tmp_path)
@@ -65,28 +49,12 @@ def test_a_query_of_a_group_is_run_again_where_it_has_failed(follow: bool, tmp_p
 
 def test_a_restart_in_a_group_says_what_it_needs(tmp_path: Path) -> None:
     """The app, and a query that it declares."""
-    write(tmp_path, "app.py", APP.replace("FOLLOW", "False"))
+    write_app(tmp_path)
     cli("node", "app.py", "--store", "g", "--gather", "0", "--plain", "--until-ended", cwd=tmp_path, code=FAILED)
     assert "--app MODULE:APP" in cli("restart", "g", "prices", cwd=tmp_path, code=2).stderr
     assert "declares no query 'price'" in cli("restart", "g", "price", "--app", "app.py", cwd=tmp_path, code=2).stderr
 
 
-ENDED = """
-import pathlib
-from hosting import App, JsonLinesSink, ListSource
-
-
-def price(order):
-    if order == 2 and not pathlib.Path("well").exists():
-        raise ConnectionError("the price list is not there")
-    return order
-
-
-app = App()
-orders = app.source("orders", ListSource({"a/b": [1, 2, 3], "b": [1, 3]}))
-app.query("prices", orders.map(price))
-app.sink("prices", lambda place: JsonLinesSink(f"{place.partition.name.replace('/', '-')}.jsonl"))
-"""
 NODE = ("node", "app.py", "--group", "my g", "--gather", "0", "--plain", "--until-ended")
 
 
@@ -114,9 +82,9 @@ def check_well(where: str, folder: Path) -> None:
 
 def test_what_the_log_of_a_node_says_is_the_way_back(where: str, tmp_path: Path) -> None:
     """The call that it names for a failed query mends that, and `status` and sinks know it afterwards."""
-    write(tmp_path, "app.py", ENDED)
+    write_app(tmp_path, failing="a/b", beside=SINK)
     log = cli(*NODE, "--store", where, cwd=tmp_path, code=FAILED).stderr
-    (tmp_path / "well").touch()
+    mend(tmp_path)
     (command,) = set(re.findall("`(reliable-rx restart [^`]*)`", log))
     assert "restarted in 1 partition" in pasted(command, tmp_path)
     check_well(where, tmp_path)
@@ -125,9 +93,9 @@ def test_what_the_log_of_a_node_says_is_the_way_back(where: str, tmp_path: Path)
 @left_to_commits
 def test_the_store_of_a_partition_is_not_restarted_beside_its_group(where: str, tmp_path: Path) -> None:
     """Its group would go on saying that it fails, and its sinks lack the end: what does more is named."""
-    write(tmp_path, "app.py", ENDED)
+    write_app(tmp_path, failing="a/b", beside=SINK)
     cli(*NODE, "--store", where, cwd=tmp_path, code=FAILED)
-    (tmp_path / "well").touch()
+    mend(tmp_path)
     store = ["--name", "my%20g/orders/a%2Fb", where]
     if where == "a folder":
         store = [str(next((tmp_path / where).glob("partitions/*/orders/a%2[Ff]b/*")))]
@@ -139,9 +107,9 @@ def test_the_store_of_a_partition_is_not_restarted_beside_its_group(where: str, 
 
 def test_what_was_mended_beside_the_group_is_told_to_it(tmp_path: Path) -> None:
     """Where a query runs again, or has ended well, and the group does not know, the call has it know."""
-    write(tmp_path, "app.py", ENDED)
+    write_app(tmp_path, failing="a/b", beside=SINK)
     cli(*NODE, "--store", "g", cwd=tmp_path, code=FAILED)
-    (tmp_path / "well").touch()
+    mend(tmp_path)
     (store,) = (tmp_path / "g").glob("partitions/*/orders/a%2[Ff]b/*")
     with SqliteStore(store) as found, closing(QueryEvaluator(found)) as evaluator:
         evaluator.source("orders", ListSource({"a/b": []}))

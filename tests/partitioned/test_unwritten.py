@@ -8,8 +8,9 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
+import price_app
 import pytest
-from cli_process import cli, write
+from cli_process import cli
 from node_world import Logs
 
 from hosting import App, JsonLinesSink
@@ -164,30 +165,12 @@ def test_a_node_that_may_not_have_the_partition_leaves_it(tmp_path: Path) -> Non
     assert world.written("a") == WHOLE
 
 
-APP = """
-import pathlib
-from hosting import App, JsonLinesSink, ListSource
-
-
-def price(order):
-    if order == 2 and not pathlib.Path("well").exists():
-        raise ConnectionError("the price list is not there")
-    return order
-
-
-app = App()
-orders = app.source("orders", ListSource({"a": [1, 2, 3], "b": [1, 3]}))
-app.query("prices", orders.map(price))
-app.sink("prices", lambda place: JsonLinesSink(f"{place.partition.name}.jsonl"))
-"""
-
-
 def test_the_end_of_a_restarted_query_reaches_its_sink(tmp_path: Path) -> None:
     """The next node opens the partition again for it; until then and afterwards `status` says nothing that is false."""
-    write(tmp_path, "app.py", APP)
+    price_app.write_app(tmp_path, beside=price_app.SINK)
     command = ("node", "app.py", "--store", "g", "--gather", "0", "--plain", "--until-ended")
     cli(*command, cwd=tmp_path, code=FAILED)
-    (tmp_path / "well").touch()
+    price_app.mend(tmp_path)
     cli("restart", "g", "prices", "--app", "app.py", cwd=tmp_path)
     shown = cli("status", "--store", "g", cwd=tmp_path).stdout
     assert "declare" not in shown and "the next node that starts" in shown
@@ -199,8 +182,8 @@ def test_the_end_of_a_restarted_query_reaches_its_sink(tmp_path: Path) -> None:
 
 def test_a_foreign_file_that_is_moved_away_as_told(tmp_path: Path) -> None:
     """The node says it until the file is moved, with exit code 3; then the sink has everything."""
-    write(tmp_path, "app.py", APP)
-    (tmp_path / "well").touch()
+    price_app.write_app(tmp_path, beside=price_app.SINK)
+    price_app.mend(tmp_path)
     (tmp_path / "a.jsonl").write_text("notes\\n")
     command = ("node", "app.py", "--store", "g", "--gather", "0", "--plain", "--until-ended")
     for _ in range(2):
