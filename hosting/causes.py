@@ -78,6 +78,8 @@ def sentence(
         known = "" if failure is None or not failure.text else "the text of its functions is what it was, and "
         edited = f"{known}whether it was edited cannot be told, since another Python (or release) has stored its code"
         return f"{where}: {why}; {edited}: once its function is mended, or the world, {again}"
+    if isinstance(standing.error, (TypeError, AttributeError)) and "'coroutine'" in why:
+        why += " (what an async function returns is awaited by map_async alone)"
     policy = " or give it a policy" if standing.policy == "fail" else ""  # it has one, which does not cover this
     mend = f"mend its function (an edited query runs again){policy}; if the world was wrong"
     return f"{where}: {why}; {'its declaration is unchanged: ' if unchanged else ''}{mend}, {again}"

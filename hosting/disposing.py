@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from hosting import interpreters
 from hosting.cycles import there_are
 from hosting.turn import Dispose
+from reliable_rx.names import check_query, query_of
 
 if TYPE_CHECKING:
     from hosting.evaluator import QueryEvaluator
@@ -16,6 +17,9 @@ def dispose(evaluator: QueryEvaluator, name: str) -> None:
     """End the query *name*. *Raises* `KeyError` if there is none."""
     with evaluator.inside.change("dispose"):
         engine = evaluator.engine
+        hosted = engine.standing, engine.suspended
+        if isinstance(name, str) and any(query_of(name) in there for there in (evaluator.declared, *hosted)):
+            check_query(name)  # else it is all that is left of that one
         if name not in engine.standing and name not in engine.suspended:
             raise KeyError(f"no query is called {name!r}; {there_are(engine.standing, name)}")
         evaluator.reporter.told_disposed(name)

@@ -14,6 +14,7 @@ from hosting.cycles import there_are
 from hosting.standing import FAILED
 from hosting.turn import Create, Dispose
 from reliable_rx.errors import QueryRefused, described
+from reliable_rx.names import check_query
 
 if TYPE_CHECKING:
     from hosting.evaluator import QueryEvaluator
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
 def restart(evaluator: QueryEvaluator, name: str) -> None:
     """End the query *name* and create it again, as it is declared or else as it is stored. *Raises* `KeyError`."""
     with evaluator.inside.change("restart"), evaluator.inside:
+        if isinstance(name, str):
+            check_query(name)
         if name not in evaluator.engine.standing:
             raise KeyError(f"no query is called {name!r}; {there_are(evaluator.engine.standing, name)}")
         turn = _creation(evaluator, name)

@@ -94,7 +94,8 @@ class TimeMoves(Clock):
             instance = instance.parent
         most = instance.plan.limits.actions_max
         error = LimitExceeded(
-            f"{cut(instance.key)} does more than {most:,} actions while no time passes: a retry or repeat without end?",
+            f"{cut(instance.key)} does more than {most:,} actions while no time passes: a retry or repeat without end, "
+            f"or a period that is not positive?",
             path=instance.plan.root.path,
             limit="actions_max",
             most=most,

@@ -4,9 +4,12 @@
 fluent methods. What is new is `rx.source(name)`, an input that a host provides, and that a host can save every query.
 """
 
+from typing import TYPE_CHECKING, NoReturn
+
 from reactivex import ConnectableObservable, GroupedObservable, Notification, Observable, Observer, Subject, abc, typing
 
 from reliable_rx import operators
+from reliable_rx.arguments import no_attribute
 from reliable_rx.creation import (
     amb,
     case,
@@ -102,3 +105,9 @@ __all__ = [
     "of", "on_error_resume_next", "operators", "pipe", "range", "repeat_value", "return_value", "source", "start",
     "start_async", "throw", "timer", "to_async", "typing", "using", "with_latest_from", "zip", "zip_latest",
 ]  # fmt: skip
+
+
+if not TYPE_CHECKING:  # a type checker knows what there is
+
+    def __getattr__(name: str) -> NoReturn:
+        raise no_attribute(__name__, name, __all__)

@@ -21,6 +21,7 @@ from types import FunctionType, MethodType
 from typing import Any
 
 from reactivex import Observable
+from reactivex.abc import DisposableBase
 from reactivex.internal import ArgumentOutOfRangeException
 
 from reliable_rx.interrupts import let_through
@@ -261,9 +262,20 @@ def described(value: Any) -> str:
     """Say what *value* is, which should be a query, and what to write instead."""
     if value is None:
         return "None: let the function that is to make it return it"
+    if isinstance(value, DisposableBase):
+        return "a subscription, which a host makes by itself: return the sequence, without .subscribe(...)"
     if inspect.isawaitable(value):
         return f"{cut(value)}: use map_async(...) for what is to be awaited"
     return half_a_query(value, "query") or f"{cut(value)}; use map for a plain value"
+
+
+def place_in(key: Any) -> int:
+    """Return the place of an element in a query. *Raises* `TypeError` for what is no number."""
+    try:
+        return operator.index(key)
+    except TypeError:
+        what = f"a query is indexed by the places of its elements, got {cut(key)}"
+        raise TypeError(f"{what}: write .map(lambda each: each[{cut(key)}]) for a part of each") from None
 
 
 def half_a_query(what: Any, before: str) -> str | None:
@@ -282,9 +294,24 @@ def no_operator(query: Any, name: str) -> AttributeError:
     """Return the error for an attribute that no query has, with the nearest one that it has."""
     if name.startswith("_"):  # what protocols ask for
         return AttributeError(f"{type(query).__name__!r} object has no attribute {name!r}", name=name, obj=query)
-    close = get_close_matches(name, [each for each in dir(type(query)) if not each.startswith("_")], n=1)
-    guess = f": did you mean {close[0]!r}?" if close else ", nor another attribute of this name"
+    guess = nearest(name, dir(type(query))) or ", nor another attribute of this name"
     return AttributeError(f"a query has no operator {name!r}{guess}", name=name)  # Python would guess, given the query
+
+
+def no_attribute(module: str, name: str, names: Iterable[str]) -> AttributeError:
+    """Return the error for a *name* that a *module* of this library does not have, with the nearest of its *names*."""
+    return AttributeError(f"module {module!r} has no attribute {name!r}{nearest(name, names)}", name=name)
+
+
+def nearest(name: str, names: Iterable[str]) -> str:
+    """Return the question for that one of *names* that was meant; nothing if none is near, or *name* is a protocol's.
+
+    >>> nearest("sorce", ["source", "_sorce"]), nearest("__path__", ["path"])
+    (": did you mean 'source'?", '')
+    """
+    public = [] if name.startswith("_") else [each for each in names if not each.startswith("_")]
+    close = get_close_matches(name, public, n=1)
+    return f": did you mean {close[0]!r}?" if close else ""
 
 
 def cut(value: Any) -> str:

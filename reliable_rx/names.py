@@ -120,6 +120,18 @@ def query_of(stream: str) -> str:
     return stream.removesuffix(ending)
 
 
+def check_query(name: str) -> None:
+    """*Raises* `KeyError` for the *name* of a stream beside a query's or source's, which is no query itself.
+
+    >>> check_query("orders.late")
+    Traceback (most recent call last):
+    KeyError: "'orders.late' is a stream beside 'orders' and no query: name 'orders'"
+    """
+    beside = query_of(name)
+    if beside != name:
+        raise KeyError(f"{name!r} is a stream beside {beside!r} and no query: name {beside!r}")
+
+
 def only_name(name: Any, given: Sequence[Any]) -> Any:
     """Return the *name* of an input. *Raises* `TypeError` for what is *given* with it, as if it were the source."""
     if given:

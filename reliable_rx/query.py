@@ -20,7 +20,7 @@ import reactivex
 from reactivex import abc
 from reactivex.internal.utils import is_future
 
-from reliable_rx.arguments import described, no_operator, no_text
+from reliable_rx.arguments import described, no_operator, no_text, place_in
 from reliable_rx.names import check_name, only_name
 from reliable_rx.operator import Operator, Stage, frozen
 from reliable_rx.piping import Piped
@@ -218,6 +218,12 @@ class Query(Piped[T_co]):
             f"un-hosted write query.pipe(to_list()).run()"
         )
 
+    def __len__(self) -> NoReturn:
+        raise TypeError(f"{str(self)[:60]} has no length, as its values are yet to come: count() counts them")
+
+    def __bool__(self) -> bool:
+        return True
+
     def __add__(self, other: reactivex.Observable[Any]) -> Query[Any]:
         from reliable_rx.creation import concat
 
@@ -241,7 +247,7 @@ class Query(Piped[T_co]):
     def __getitem__(self, key: slice | int) -> Query[T_co]:
         from reliable_rx.operators.ends import slice as sliced
 
-        bounds = key if isinstance(key, slice) else slice(key, key + 1, 1)
+        bounds = key if isinstance(key, slice) else slice(place_in(key), key + 1, 1)
         return as_query(sliced(bounds.start, bounds.stop, bounds.step)(self))
 
 

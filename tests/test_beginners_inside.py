@@ -78,6 +78,9 @@ MISTAKES: list[tuple[Selector, str]] = [
     (lambda x: 5, "got 5; use map"),
     (lambda x: x.pipe(ops.map), "the operator map nothing before it arguments"),
     (lambda x: ops.map(str), "the operator map nothing before it"),
+    (lambda x: x["v"], "indexed by the places of its elements .map(lambda each: each['v'])"),
+    (lambda x: rx.of(len(x)), "has no length count()"),
+    (lambda x: rx.sorce("n"), "no attribute 'sorce' did you mean 'source'?"),  # type: ignore[attr-defined]
     (lambda x: x.map, "the method map of a query not called .map(...)"),
 ]
 """What somebody writes with a query, a group or a window *x*, and words of the one sentence that it ends in."""

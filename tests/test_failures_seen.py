@@ -396,3 +396,23 @@ def test_whatever_has_failed_is_told_when_a_call_returns(name: str, background: 
             told = [each.subject for each in evaluator.statistics().incidents if each.kind == "query"]
             assert told == (["q"] if evaluator.query("q").status == "failed" else [])
         assert evaluator.query("q").status == "failed"
+
+
+def test_a_coroutine_that_is_taken_for_a_value_is_told(caplog: pytest.LogCaptureFixture) -> None:
+    """What an async function returns fails where it is used: what awaits it is named."""
+
+    async def asked(value: int) -> int:
+        return value
+
+    made = []
+
+    def ask(value: int) -> Any:
+        made.append(asked(value))
+        return made[-1]
+
+    with hosted(MemoryStore(), [1], rx.source("n").map(ask).map(lambda x: x + 1)) as evaluator:
+        evaluator.run()
+        (incident,) = evaluator.statistics().incidents
+    for each in made:
+        each.close()
+    assert "'coroutine' and 'int'" in incident.message and "awaited by map_async" in incident.message

@@ -1,5 +1,8 @@
 """The operators, under RxPY's names and signatures; each works on plain observables and in a hosted query."""
 
+from typing import TYPE_CHECKING, NoReturn
+
+from reliable_rx.arguments import no_attribute
 from reliable_rx.operators.again import do_while, repeat, while_do
 from reliable_rx.operators.aggregate import average, count, reduce, sum, to_list
 from reliable_rx.operators.aligned import sliding_window, tumbling_window
@@ -93,3 +96,9 @@ __all__ = [
     "window_with_time", "window_with_time_or_count", "with_latest_from", "zip", "zip_latest", "zip_with_iterable",
     "zip_with_list",
 ]  # fmt: skip
+
+
+if not TYPE_CHECKING:  # a type checker knows what there is
+
+    def __getattr__(name: str) -> NoReturn:
+        raise no_attribute(__name__, name, __all__)
