@@ -17,6 +17,7 @@ from reliable_rx.errors import CheckpointRefused, described
 from reliable_rx.instance import Instance
 from reliable_rx.interrupts import let_through
 from reliable_rx.plan import PlanNode
+from reliable_rx.symbols import beside
 
 if TYPE_CHECKING:
     from hosting.engine import QueryEngine
@@ -70,7 +71,7 @@ class Asked:
         instance, node = self.askers[number]
         op: Any = node.op
         value = op.element(instance.states[node.slot], number)
-        return lambda: op.coroutine(value), op.timeout_s
+        return beside(instance, lambda: op.coroutine(value)), op.timeout_s
 
     # -- what the operators do through their context
 

@@ -22,6 +22,7 @@ from reliable_rx.plan import Operators, Plan, PlanNode
 from reliable_rx.query import Inner, Query, as_query
 from reliable_rx.stage import context, exceeded, fail_node, too_deep
 from reliable_rx.subject import Subject
+from reliable_rx.symbols import give_back, take_over
 from reliable_rx.world import Timer as Timer
 from reliable_rx.world import World
 
@@ -67,7 +68,14 @@ class Instance:
         self.hubs: dict[int, HubSubject] | None = None
 
     def start(self) -> None:
-        self.world.trampoline.subscribe(self, self.plan.root)
+        if self.plan.symbol is None:
+            self.world.trampoline.subscribe(self, self.plan.root)
+            return
+        before = take_over(self)
+        try:
+            self.world.trampoline.subscribe(self, self.plan.root)
+        finally:
+            give_back(before)
 
     def subscribe(self, node: PlanNode) -> None:
         """Subscribe *node*; the outermost such call goes on until all is done that was queued behind it."""
@@ -152,10 +160,13 @@ class Instance:
     def released(self, node: PlanNode) -> None:
         """Let *node* do what it does last."""
         if not self.world.moving:
+            before = take_over(self)
             try:
                 self.ops[node.index].on_release(context(self, node))
             except BaseException as raised:
                 self.world.effect_failed(node, self.world.blame(raised))
+            finally:
+                give_back(before)
 
     def stop(self, node: PlanNode) -> None:
         """Stop *node* alone: what stands before it goes on for those who read its inner sequences."""
@@ -238,27 +249,22 @@ class Instance:
 
     def _act(self, node: PlanNode, step: Callable[..., None], *args: Any, had_value: bool = True) -> None:
         """Let an operator do something that none of its inputs makes it do."""
-        with self.at_work():
-            try:
-                step(context(self, node), *args)
-            except BaseException as raised:
-                fail_node(self, node, self.world.blame(raised), had_value=had_value)
+        before = take_over(self)
+        try:
+            step(context(self, node), *args)
+        except BaseException as raised:
+            fail_node(self, node, self.world.blame(raised), had_value=had_value)
+        finally:
+            give_back(before)
 
     @contextmanager
     def at_work(self) -> Iterator[None]:
         """Let the symbols of this row and of those around it answer for it, whoever calls its functions."""
-        held, instance = [], self
-        while instance is not None:
-            symbol = instance.plan.symbol
-            if symbol is not None:
-                held.append((symbol, symbol.current))
-                symbol.current = instance.outer
-            instance = instance.parent  # type: ignore[assignment]
+        before = take_over(self)
         try:
             yield
         finally:
-            for symbol, before in held:
-                symbol.current = before
+            give_back(before)
 
     # -- inner subscriptions
 

@@ -29,7 +29,7 @@ from reliable_rx.query import (
 )
 from reliable_rx.size import check_size
 from reliable_rx.stage import context, fail_node
-from reliable_rx.symbols import Symbol, captures, chosen_once, is_known, only_reads, shared_within, stage_under, under
+from reliable_rx.symbols import Symbol, captures, chosen_once, entered, is_known, only_reads, shared_within
 from reliable_rx.wiring import (
     Deliver,
     Finish,
@@ -277,9 +277,11 @@ class Plan:
         if not is_one or not only_reads(inner.node, symbol):
             return None
         check_size(inner.node)
-        return Plan(
+        plan = Plan(
             inner.node, limits=self.limits, prefix=f"{node.path}/inner", symbolic=True, symbol=symbol, around=self
         )
+        symbol.planned = True
+        return plan
 
     def was_asked(self) -> bool:
         """Whether a symbol that functions of this plan may have in hand was asked for what it does not have."""
@@ -292,15 +294,14 @@ class Plan:
             node.deliver, node.finish = to_sink, end_sink
         elif isinstance(down.op, Linear):
             run = segment(down)
-            run = run if self.symbol is None else under(self.symbol, run)
             node.deliver, node.finish = run, end_segment(run)
         else:
             node.deliver, node.finish = (
                 passing(down) if passes(down.op, node.port) else to_stage(down, node.port),
                 end_stage(down, node.port),
             )
-            if self.symbol is not None:
-                node.deliver, node.finish = under(self.symbol, node.deliver), stage_under(self.symbol, node.finish)
+        if node.leaf:
+            node.deliver, node.finish = entered(self, node.deliver), entered(self, node.finish)
 
     def walk(self) -> Iterator[PlanNode]:
         """Yield every node, those of shared sub-plans included."""

@@ -1,18 +1,29 @@
 """The symbol of a shared sub-plan while its rows run: `g.key` inside a lambda must answer for the row at work.
 
-Only sub-plans whose functions close over the symbol pay for this.
+Only sub-plans whose functions close over the symbol pay for this, once for each time that a row is entered. Rejected:
+to say it at each operator of the row, which costs more and left out what is no delivery (a start, a release).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from contextvars import ContextVar
 from functools import partial
-from types import CodeType, FunctionType
+from gc import get_referents
+from types import CodeType, FunctionType, ModuleType
 from typing import Any, NoReturn
 
 from reliable_rx.errors import QueryRefused
 from reliable_rx.operator import Operator
 from reliable_rx.query import LEAVES, HubLeaf, Inner, Node, Query, SourceLeaf, SymbolLeaf, hubs_of, parameters, walk
+
+ATOMS = frozenset((int, float, complex, str, bytes, bool, type(None), range))
+HELD_MAX = 1000
+"""How many objects that a function reaches are looked at for a symbol."""
+OUTSIDE = (
+    "a group or window was asked for its key outside its own sub-query; emit its key with the value instead: "
+    ".map(lambda value: (group.key, value))"
+)
 
 
 class KeyNeeded(Exception):
@@ -30,6 +41,10 @@ class Symbol(Query[Any]):
         self.current: Inner[Any] | None = None
         self.asked = False
         """Whether a selector has asked for what a symbol does not have, even if it has caught the answer."""
+        self.planned = False
+        """Whether what is asked for now is asked for by a value, not by a selector at planning."""
+        self.called = False
+        """Whether coroutines may ask, which run beside the rows."""
 
     @property
     def key(self) -> Any:
@@ -40,10 +55,14 @@ class Symbol(Query[Any]):
         return self._needed().subject
 
     def _needed(self) -> Inner[Any]:
-        if self.current is None:
+        row = self._row_of_call() if self.called else self.current
+        if row is None:
             self.asked = True
-            raise KeyNeeded
-        return self.current
+            raise QueryRefused(OUTSIDE) if self.planned else KeyNeeded
+        return row
+
+    def _row_of_call(self) -> Inner[Any] | None:
+        return next((row for symbol, row in ROWS_OF_CALL.get() if symbol is self), self.current)
 
     def __iter__(self) -> NoReturn:
         """Not by `__getitem__`, which answers for every number: a selector that unpacks is called per value."""
@@ -62,28 +81,37 @@ def captures(node: Node, symbol: Symbol) -> bool:
     for each in walk(node):
         if not isinstance(each.op, SymbolLeaf):
             given = [*parameters(each.op).values(), getattr(each.op, "_source", None)]
-            if any(holds(value, symbol, 0) for value in given):
+            if any(holds(value, symbol) for value in given):
                 return True
     return False
 
 
-def holds(value: Any, symbol: Symbol, depth: int) -> bool:
-    """Whether *symbol* can be reached from *value* through closures, partials and containers."""
-    if isinstance(value, Symbol):
-        return value is symbol
-    if depth > 8:
-        return False
-    if isinstance(value, FunctionType):
-        cells = value.__closure__ or ()
-        inside = [cell.cell_contents for cell in cells if not empty(cell)]
-        inside += [*(value.__defaults__ or ()), *(value.__kwdefaults__ or {}).values()]
-        return any(holds(each, symbol, depth + 1) for each in inside)
-    if isinstance(value, partial):
-        return any(holds(each, symbol, depth + 1) for each in (value.func, *value.args, *value.keywords.values()))
-    if isinstance(value, (tuple, list)):
-        return any(holds(each, symbol, depth + 1) for each in each_once(value))
-    node = getattr(value, "node", None)
-    return isinstance(node, Node) and captures(node, symbol)
+def holds(value: Any, symbol: Symbol) -> bool:
+    """Whether *symbol* can be reached from *value*: through closures, methods, attributes, containers and queries.
+
+    Taken to be so if there is too much to look at, which costs time and is never wrong.
+    """
+    seen: dict[int, Any] = {}
+    waiting = [value]
+    while waiting:
+        each = waiting.pop()
+        kind = type(each)
+        if each is symbol:
+            return True
+        if kind in ATOMS or id(each) in seen or issubclass(kind, (Symbol, ModuleType)):
+            continue
+        if len(seen) >= HELD_MAX:
+            return True
+        seen[id(each)] = each  # kept, so that no other object can have its number
+        if issubclass(kind, (Query, Node)):
+            if captures(each if issubclass(kind, Node) else each.node, symbol):
+                return True
+        elif kind is FunctionType:
+            waiting += [cell.cell_contents for cell in each.__closure__ or () if not empty(cell)]
+            waiting += [each.__defaults__, each.__kwdefaults__, vars(each)]
+        elif not issubclass(kind, type) or "<locals>" in each.__qualname__:
+            waiting += get_referents(each)  # and the user's code is not asked
+    return False
 
 
 def shared_within(op: Operator) -> Iterator[Node]:
@@ -136,26 +164,81 @@ def empty(cell: Any) -> bool:
     return False
 
 
-def under(symbol: Symbol, call: Callable[..., None]) -> Callable[..., None]:
-    """Let *symbol* stand for the instance's own inner sequence while *call* runs."""
+Before = list[tuple[Symbol, "Inner[Any] | None"]]
+ROWS_OF_CALL: ContextVar[Sequence[tuple[Symbol, Any]]] = ContextVar(
+    "rows that symbols of a call answer for", default=()
+)
 
-    def called(instance: Any, values: Any, end: Any = None) -> None:
-        before, symbol.current = symbol.current, instance.outer
+
+def take_over(instance: Any) -> Before:
+    """Let the symbols of a row and of those around it answer for it; return what they answered for, for `give_back`."""
+    before: Before = []
+    while instance is not None and instance.plan.under_symbol:
+        symbol = instance.plan.symbol
+        if symbol is not None and symbol.current is not instance.outer:
+            before.append((symbol, symbol.current))
+            symbol.current = instance.outer
+        instance = instance.parent
+    return before
+
+
+def give_back(before: Before) -> None:
+    """Let symbols answer for whom they answered before."""
+    for symbol, current in before:
+        symbol.current = current
+
+
+def beside(instance: Any, call: Callable[[], Any]) -> Callable[[], Any]:
+    """Let symbols answer for a row in all that *call* begins, whichever row is at work: for a task, which it is run in.
+
+    A coroutine goes on between other rows' steps, in another thread.
+    """
+    rows: Before = []
+    while instance is not None and instance.plan.under_symbol:
+        symbol = instance.plan.symbol
+        if symbol is not None:
+            symbol.called = True
+            rows.append((symbol, instance.outer))
+        instance = instance.parent
+
+    def called() -> Any:
+        ROWS_OF_CALL.set(rows)
+        return call()
+
+    return called if rows else call
+
+
+def entered(plan: Any, call: Callable[..., None]) -> Callable[..., None]:
+    """Return the way by which *call* enters a row of *plan* from outside: its symbols answer for the row meanwhile.
+
+    A row is entered by what its leaves read, at its start, by its timers, by answers and at its release, and left by
+    none but those who come back; so whatever runs in it, and in the rows around it, runs within one of these.
+    """
+    if not plan.under_symbol:
+        return call
+    if plan.symbol is not None and not plan.around.under_symbol:
+        return _entered_alone(plan.symbol, call)
+
+    def called(instance: Any, given: Any) -> None:
+        before = take_over(instance)
+        if not before:  # whoever feeds it is in one of the rows around it
+            call(instance, given)
+            return
         try:
-            call(instance, values) if end is None else call(instance, values, end)
+            call(instance, given)
         finally:
-            symbol.current = before
+            give_back(before)
 
     return called
 
 
-def stage_under(symbol: Symbol, call: Callable[..., None]) -> Callable[..., None]:
-    """The same for calls whose second argument may be None."""
+def _entered_alone(symbol: Symbol, call: Callable[..., None]) -> Callable[..., None]:
+    """The same for a row with a symbol around which there is none."""
 
-    def called(instance: Any, error: Any) -> None:
+    def called(instance: Any, given: Any) -> None:
         before, symbol.current = symbol.current, instance.outer
         try:
-            call(instance, error)
+            call(instance, given)
         finally:
             symbol.current = before
 

@@ -1,0 +1,258 @@
+"""The key of a group around, read by every function that a program can write, whenever that may be called.
+
+Three tables are drawn against each other: what is called (each function parameter of each operator and creation
+function), when (at a value, a subscription, one more, a completion, an error, a timer, an event of another source, a
+subscription to what is shared), and in which sequences (a group, a group of a group, a window or a value of a group).
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import pytest
+from conditions import until
+from hypothesis import example, given
+from hypothesis import strategies as st
+from key_cases import CALLED, WHEN, WITHIN, Key
+from lanes import examples
+from test_function_arguments import FUNCTIONS
+
+import reliable_rx as rx
+from checkpoint import MemoryStore
+from hosting import ListSource, QueryEvaluator
+from reliable_rx import operators as ops
+from reliable_rx.testing import HOSTED, RUNNERS, Timed, parse_marbles
+from reliable_rx.testing.oracle import compare
+from reliable_rx.testing.virtual_time import run_plain
+
+PLAYED = {
+    "ends": ("-1-2-4-1-3-2-|", "--5--1---2-|"),
+    "fails": ("-2-1-1-2-3-#", "---1-1--#"),
+    "goes on": ("-1-1-2-3-5", "--1----4-"),
+}
+
+
+def draw(called: str, when: str, within: str) -> Callable[..., Any]:
+    def build(o: Any, r: Any, s: Any, t: Any) -> Any:
+        return WITHIN[within](
+            o, r, s, lambda each, k: WHEN[when](o, r, each, t, lambda seen: CALLED[called](o, r, seen, k))
+        )
+
+    return build
+
+
+def played_as(name: str) -> list[list[Timed]]:
+    """Return the streams, the second of them a little later, so that no two events happen at once."""
+    first, second = map(parse_marbles, PLAYED[name])
+    return [first, [each._replace(time_s=each.time_s + 0.37) for each in second]]
+
+
+def check(called: str, when: str, within: str, played: str) -> None:
+    """Compare with plain RxPY what each host makes of one draw."""
+    build, streams = draw(called, when, within), played_as(played)
+    expected = run_plain(build, streams, 20.0)
+    for who in HOSTED:
+        compare(f"{called} {when} in a {within}, {who}", streams, expected, RUNNERS[who](build, streams, 20.0))
+
+
+BUFFER_WHEN = ("buffer_when.closing_mapper", "at its values", "group", "ends")
+OF_ANOTHER = ("sum.key_mapper", "of another source", "window of a group", "ends")
+
+
+@given(*map(st.sampled_from, (list(CALLED), list(WHEN), list(WITHIN), list(PLAYED))))
+@example(*BUFFER_WHEN)
+@example("delay_with_mapper.subscription_delay", "at its values", "group", "goes on")
+@example("defer.factory", "paired with it", "group", "ends")
+@example("defer.factory", "compared with it", "group", "fails")
+@example(*OF_ANOTHER)
+@examples(320)
+def test_the_key_is_known_wherever_it_is_read(called: str, when: str, within: str, played: str) -> None:
+    """Hosted, recovered after every turn, and with a clock that leaps: what plain RxPY makes of it."""
+    check(called, when, within, played)
+
+
+NO_HOST = "it cannot be hosted"
+ELSEWHERE = {
+    "finally_action.action": "test_the_key_of_what_is_let_go_of",
+    "map_async.coroutine": "test_the_key_in_a_call",
+    "from_callable.supplier": NO_HOST,
+    "group_by.subject_mapper": NO_HOST,
+    "group_by_until.subject_mapper": NO_HOST,
+    "multicast.subject_factory": "it only says which hub it is",
+    "multicast.mapper": "publish.mapper",
+    "to_future.future_ctor": NO_HOST,
+    "join_within.key": "RxPY has none; it is called for each value, as that of distinct",
+    "join_within.other_key": "the same",
+    "tap.on_next": "another name of do_action",
+    "tap.on_error": "another name of do_action",
+    "tap.on_completed": "another name of do_action",
+    "where_key.key_mapper": "it routes events of a source, before there are groups",
+}
+
+
+def test_every_function_is_called() -> None:
+    """A new operator with a function must be put into the table, or it is said why not."""
+    assert {str(each) for each in FUNCTIONS} == {name for name in CALLED if " " not in name} | ELSEWHERE.keys()
+
+
+ENDS: dict[str, Callable[[Any, Any, Any], Any]] = {
+    "group by group": lambda o, r, s: s,
+    "all at once": lambda o, r, s: s.pipe(o.take(3)),
+    "by another": lambda o, r, s: s.pipe(o.take_until(r.timer(6.5))),
+    "by an error": lambda o, r, s: s.pipe(o.map(lambda v: 1 // (v[1] - 3))),
+}
+RELEASED: list[int] = []
+
+
+@pytest.mark.parametrize("within", WITHIN)
+@pytest.mark.parametrize("end", ENDS)
+@pytest.mark.parametrize("played", PLAYED)
+def test_the_key_of_what_is_let_go_of(end: str, within: str, played: str) -> None:
+    """A final action knows whose it is, also where all groups are let go of while one of them is at work."""
+
+    def build(o: Any, r: Any, s: Any, t: Any) -> Any:
+        def released(each: Any, k: Key) -> Any:
+            return each.pipe(o.map(lambda v: (k(), v)), o.finally_action(lambda: RELEASED.append(k())))
+
+        return ENDS[end](o, r, WITHIN[within](o, r, s, released))
+
+    RELEASED.clear()
+    run_plain(build, played_as(played), 20.0)
+    expected = RELEASED.copy()
+    RELEASED.clear()
+    RUNNERS["hosted"](build, played_as(played), 20.0)
+    assert sorted(RELEASED) == sorted(expected)
+
+
+READS_LATER: dict[str, Callable[[Any, Callable[[Any, Any], Any]], Any]] = {
+    "group": lambda g, ask: g.pipe(ops.map_async(partial(ask, lambda: g.key))),
+    "of another coroutine": lambda g, ask: g.pipe(ops.map_async(partial(both, partial(ask, lambda: g.key)))),
+    "group of a group": lambda g, ask: g.pipe(
+        ops.group_by(lambda v: v % 2),
+        ops.flat_map(lambda h: h.pipe(ops.map_async(partial(ask, lambda: (g.key, h.key))))),
+    ),
+    "window of a group": lambda g, ask: g.pipe(
+        ops.window_with_count(2), ops.flat_map(lambda w: w.pipe(ops.map_async(partial(ask, lambda: g.key))))
+    ),
+    "value of a group": lambda g, ask: g.pipe(
+        ops.flat_map(lambda v: rx.of(v).pipe(ops.map_async(partial(ask, lambda: g.key))))
+    ),
+}
+
+
+async def ask_twice(key: Callable[[], Any], value: int) -> Any:
+    """Read the key before and after others are at work."""
+    before = key()
+    for _ in range(value % 4):
+        await asyncio.sleep(0)
+    return (before, await asyncio.to_thread(key), key(), value)
+
+
+async def both(ask: Callable[[Any], Any], value: int) -> Any:
+    return await asyncio.gather(ask(value), ask(value))
+
+
+def is_over(evaluator: QueryEvaluator) -> bool:
+    evaluator.step()
+    return evaluator.query("q").status != "running"
+
+
+@pytest.mark.parametrize("within", READS_LATER)
+def test_the_key_in_a_call(within: str) -> None:
+    """A coroutine, which goes on while other groups are at work and is begun again after a kill, knows whose it is."""
+
+    def query(source: Any) -> Any:
+        grouped = source.pipe(ops.group_by(lambda v: v % 3))
+        return grouped.pipe(ops.flat_map(lambda g: READS_LATER[within](g, ask_twice)))
+
+    expected = query(rx.of(*range(18))).to_list().run()
+    store: Any = MemoryStore()
+    for steps in (1, 2, 5, 0):
+        with QueryEvaluator(store, background=False, batch_events_max=4, checkpoint_interval_s=1e9) as evaluator:
+            evaluator.source("n", ListSource(list(range(18))))
+            evaluator.create("q", query(rx.source("n")))
+            for _ in range(steps):
+                evaluator.step()
+            if steps:
+                evaluator.abandon()
+            else:
+                until(partial(is_over, evaluator))
+                assert not evaluator.query("q").error
+                found = [value for portion in evaluator.stream("q").read(0, 100) for value in portion.values]
+        store = store.reopen()
+    assert sorted(map(repr, found)) == sorted(map(repr, expected))
+
+
+class Labels:
+    """A callable that holds a group."""
+
+    def __init__(self, group: Any) -> None:
+        self.group = group
+
+    def __call__(self, value: Any) -> Any:
+        return (self.group.key, value)
+
+    def label(self, value: Any) -> Any:
+        return (self.group.key, value)
+
+
+class Slotted:
+    __slots__ = ("group",)
+
+    def __init__(self, group: Any) -> None:
+        self.group = group
+
+    def __call__(self, value: Any) -> Any:
+        return (self.group.key, value)
+
+
+def made_here(group: Any) -> Any:
+    class Here:
+        def __call__(self, value: Any) -> Any:
+            return (group.key, value)
+
+    return Here()
+
+
+def found_in(held: Any) -> Callable[[Any], Any]:
+    return lambda value: (held["groups"][0].key, value)
+
+
+def nested(group: Any) -> Callable[[Any], Any]:
+    def read(held: Any) -> Any:
+        while isinstance(held, list):
+            (held,) = held
+        return held.key
+
+    held: Any = group
+    for _ in range(20):
+        held = [held]
+    return lambda value: (read(held), value)
+
+
+HOLDS: dict[str, Callable[[Any], Any]] = {
+    "an object": Labels,
+    "a method": lambda g: Labels(g).label,
+    "slots": Slotted,
+    "a class of its own": made_here,
+    "a dict": lambda g: found_in({"groups": [g]}),
+    "lists in lists": nested,
+    "an argument": lambda g: partial(lambda group, value: (group.key, value), g),
+    "a default": lambda g: lambda value, group=g: (group.key, value),
+    "much else": lambda g: partial(lambda held, value: (held[-1].key, value), [*([n] for n in range(5000)), g]),
+}
+
+
+@pytest.mark.parametrize("way", HOLDS)
+def test_however_a_function_holds_its_group(way: str) -> None:
+    """The key is known to whatever object is called."""
+
+    def build(o: Any, r: Any, s: Any, t: Any) -> Any:
+        return s.pipe(o.group_by(lambda v: v % 2), o.flat_map(lambda g: g.pipe(o.map(HOLDS[way](g)))))
+
+    streams = played_as("ends")
+    for who in HOSTED:
+        compare(who, streams, run_plain(build, streams, 20.0), RUNNERS[who](build, streams, 20.0))
