@@ -68,14 +68,15 @@ class Instance:
         self.hubs: dict[int, HubSubject] | None = None
 
     def start(self) -> None:
-        if self.plan.symbol is None:
+        symbol = self.plan.starts_under
+        if symbol is None:
             self.world.trampoline.subscribe(self, self.plan.root)
             return
-        before = take_over(self)
+        before, symbol.current = symbol.current, self.outer
         try:
             self.world.trampoline.subscribe(self, self.plan.root)
         finally:
-            give_back(before)
+            symbol.current = before
 
     def subscribe(self, node: PlanNode) -> None:
         """Subscribe *node*; the outermost such call goes on until all is done that was queued behind it."""

@@ -146,6 +146,7 @@ class Plan:
         symbolic: bool,
         symbol: Symbol | None = None,
         around: Plan | None = None,
+        fed_within: bool = False,
     ) -> None:
         self.query = query
         self.limits = limits
@@ -156,6 +157,8 @@ class Plan:
         self.number = 0  # what a host calls this plan's signature
         self.slots: list[PlanNode] = []
         self.reads = symbol
+        self.fed_within = fed_within
+        """Whether what *symbol* stands for is always of the row around."""
         self.symbol = symbol if symbol is not None and captures(query, symbol) else None
         self.around = around
         self.depth: int = 0 if around is None else around.depth + 1
@@ -163,6 +166,8 @@ class Plan:
         self.under_symbol: bool = self.symbol is not None or (around is not None and around.under_symbol)
         self.hubs: dict[str, PlanNode | None] = dict.fromkeys(hubs_of(query)) if symbolic else {}
         self.root = self._place(query, prefix, {})
+        self.starts_under = None if all(node.leaf or node.linear for node in self.nodes) else self.symbol
+        """What functions may ask that are called at a start."""
         self.operators: Operators = [node.op for node in self.nodes]
         self.alike: Alike | None = None
         self.hub_nodes = [node for node in self.nodes if node.op.is_hub]
@@ -278,8 +283,9 @@ class Plan:
             return None
         check_size(inner.node)
         plan = Plan(
-            inner.node, limits=self.limits, prefix=f"{node.path}/inner", symbolic=True, symbol=symbol, around=self
-        )
+            inner.node, limits=self.limits, prefix=f"{node.path}/inner", symbolic=True, symbol=symbol, around=self,
+            fed_within=is_known(query),
+        )  # fmt: skip
         symbol.planned = True
         return plan
 
@@ -301,7 +307,7 @@ class Plan:
                 end_stage(down, node.port),
             )
         if node.leaf:
-            node.deliver, node.finish = entered(self, node.deliver), entered(self, node.finish)
+            node.deliver, node.finish = (entered(self, node.op, way) for way in (node.deliver, node.finish))
 
     def walk(self) -> Iterator[PlanNode]:
         """Yield every node, those of shared sub-plans included."""

@@ -208,7 +208,7 @@ def beside(instance: Any, call: Callable[[], Any]) -> Callable[[], Any]:
     return called if rows else call
 
 
-def entered(plan: Any, call: Callable[..., None]) -> Callable[..., None]:
+def entered(plan: Any, leaf: Operator, call: Callable[..., None]) -> Callable[..., None]:
     """Return the way by which *call* enters a row of *plan* from outside: its symbols answer for the row meanwhile.
 
     A row is entered by what its leaves read, at its start, by its timers, by answers and at its release, and left by
@@ -216,14 +216,12 @@ def entered(plan: Any, call: Callable[..., None]) -> Callable[..., None]:
     """
     if not plan.under_symbol:
         return call
-    if plan.symbol is not None and not plan.around.under_symbol:
-        return _entered_alone(plan.symbol, call)
+    from_within = plan.fed_within and isinstance(leaf, SymbolLeaf) and leaf.symbol is plan.reads
+    if from_within or not plan.around.under_symbol:
+        return call if plan.symbol is None else _entered_alone(plan.symbol, call)
 
     def called(instance: Any, given: Any) -> None:
         before = take_over(instance)
-        if not before:  # whoever feeds it is in one of the rows around it
-            call(instance, given)
-            return
         try:
             call(instance, given)
         finally:
@@ -233,7 +231,7 @@ def entered(plan: Any, call: Callable[..., None]) -> Callable[..., None]:
 
 
 def _entered_alone(symbol: Symbol, call: Callable[..., None]) -> Callable[..., None]:
-    """The same for a row with a symbol around which there is none."""
+    """The same where there is no other symbol around, or what feeds the leaf is at work in the row around."""
 
     def called(instance: Any, given: Any) -> None:
         before, symbol.current = symbol.current, instance.outer
