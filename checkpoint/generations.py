@@ -164,7 +164,7 @@ class Chains:
         manifest = self._seals.manifest(number, self._blobs[number])
         blobs = self._stored_chunks(number)
         if len(blobs) != len(manifest.chunk_seals):
-            what = f"{len(blobs)} of its {len(manifest.chunk_seals)} chunks are stored"
+            what = f"of its chunks {len(blobs)} are stored, and there should be {len(manifest.chunk_seals)}"
             raise self._seals.refuse(f"generation {number}", what)
         return manifest, [self._chunk(manifest, index, blob) for index, blob in enumerate(blobs)]
 

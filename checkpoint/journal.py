@@ -15,6 +15,7 @@ from __future__ import annotations
 import threading
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from typing import NoReturn, Protocol
 
 from checkpoint.envelope import SEAL_BYTES, KeyRing, seal, unseal
@@ -51,6 +52,13 @@ class Journal(Protocol):
 
     def truncate(self, upto_turn: int) -> None:
         """Drop the records wholly at or below *upto_turn*; if none is newer, go on behind *upto_turn*."""
+
+    def readable(self, after_turn: int) -> Iterator[tuple[int, int, bytes]]:
+        """Give those records behind *after_turn* that are whole, whatever is missing between them: for a repair."""
+        ...
+
+    def give_up(self, upto_turn: int) -> None:
+        """Drop all records, also where some are missing, and go on behind *upto_turn*: for a repair."""
 
 
 class ChainedJournal(ABC):
@@ -128,6 +136,27 @@ class ChainedJournal(ABC):
             what = "it does not follow the record before it: a record was removed, exchanged or brought back"
             raise CheckpointRefused(f"{where}: {what}", what=what, where=where)
         return payload[SEAL_BYTES:]
+
+    def readable(self, after_turn: int) -> Iterator[tuple[int, int, bytes]]:
+        expected = after_turn + 1
+        while True:
+            with unavailable(self._where), self._lock:
+                rows = self._rows(expected, PAGE)
+            for first, count, blob in rows:
+                with suppress(CheckpointRefused):
+                    payload = self._unseal("journal", first, count, blob, self._where)
+                    yield first, count, payload[SEAL_BYTES:]
+            if len(rows) < PAGE:
+                return
+            expected = rows[-1][0] + 1
+
+    def give_up(self, upto_turn: int) -> None:
+        with unavailable(self._where), self._lock:
+            records = last = 0
+            while rows := self._oldest(last, DROP_MAX):
+                records, last = records + len(rows), rows[-1][0]
+            self._last_turn = max(self._last_turn, upto_turn)
+            self._drop_upto(last, self._last_turn, self._last_seal, records)
 
     def truncate(self, upto_turn: int) -> None:
         if upto_turn > self._last_turn:

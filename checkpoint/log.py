@@ -7,7 +7,8 @@ a row per value (eight times the cost of a batch).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import NoReturn, Protocol
 
@@ -19,6 +20,9 @@ from checkpoint.group_commit import Asked, GroupCommit
 from checkpoint.ownership import OwnProcess
 from reliable_rx.errors import CheckpointRefused, PositionUnavailable, TooLate
 from reliable_rx.probes import probe
+
+FILL_MAX = 10_000
+"""How many lost ids one row stands for."""
 
 
 class Log(Protocol):
@@ -53,6 +57,13 @@ class Log(Protocol):
 
     def trim(self, upto: int) -> None:
         """Forget id *upto* and all before. *Raises* `StoreUnavailable`."""
+
+    def lost(self, start: int, behind: int) -> list[tuple[int, int]]:
+        """Return which ids from *start* up to *behind*, or to the end, are lost: the first, and the one behind."""
+        ...
+
+    def fill(self, start: int, behind: int, value: bytes) -> None:
+        """Let *value* stand for each id from *start* up to *behind*, or to the end, that is lost: for a repair."""
 
 
 Row = tuple[str, int, int, bytes]
@@ -97,6 +108,7 @@ class LogBook:
         self._logs: dict[str, SealedLog] = {}
         self._process = OwnProcess(where)
         self._committing = GroupCommit[_Append](where, self._commit)
+        self.exclusive = self._committing.lock
 
     def log(self, name: str) -> SealedLog:
         self._process.check()
@@ -192,6 +204,44 @@ class SealedLog:
 
     def trim(self, upto: int) -> None:
         self._book.trim(self, upto)
+
+    def lost(self, start: int, behind: int) -> list[tuple[int, int]]:
+        found, at = list[tuple[int, int]](), start
+        for first, count, _ in self._whole(start):
+            if first > at:
+                found.append((at, first))
+            at = max(at, first + count)
+        return [*found, (at, behind)] if at < behind else found
+
+    def fill(self, start: int, behind: int, value: bytes) -> None:
+        book, missing = self._book, self.lost(start, behind)
+        if not missing:
+            return
+        rows: list[Row] = [(self.name, *row) for row in self._whole(start)]
+        for first, upto in missing:
+            places = range(first, upto, FILL_MAX)
+            rows += [self.sealed(at, [value] * min(FILL_MAX, upto - at)) for at in places]
+        with book.exclusive, unavailable(self.where):
+            if start < self.first:
+                book.rows.trim(self.name, start, self.sealed_base(start))
+            book.rows.insert(sorted(rows))
+            self.first, self.end = min(self.first, start), max(self.end, behind)
+
+    def _whole(self, start: int) -> Iterator[tuple[int, int, bytes]]:
+        """Give the rows that hold an id from *start* on and are as they were written."""
+        seen, at = -1, start
+        while True:
+            with unavailable(self.where):
+                rows = [row for row in self._book.rows.rows(self.name, at, 256) if row[0] > seen]
+            if not rows:
+                return
+            for first, count, blob in rows:
+                with suppress(CheckpointRefused):
+                    self._opened(first, count, blob)
+                    if first + count > start:
+                        yield first, count, blob
+            seen = rows[-1][0]
+            at = seen + 1
 
     def sealed(self, first: int, values: Sequence[bytes]) -> Row:
         data = self._seal("log", first, len(values), encode(list(values)))

@@ -139,7 +139,7 @@ class SealedReader(ABC):
             rows = self._positions(stream)
         for subscriber, n, blob in rows:
             self._seals.unseal(
-                _position_kind(stream, subscriber), n + 1, blob, f"subscriber {subscriber!r} of {stream!r}"
+                position_kind(stream, subscriber), n + 1, blob, f"subscriber {subscriber!r} of {stream!r}"
             )
         return {subscriber: n for subscriber, n, _ in rows}
 
@@ -214,6 +214,9 @@ class SealedStore(SealedReader):
             self._tip = tip
         return recovered
 
+    def begin_anew(self) -> None:
+        self._tip = Tip()
+
     def commit(
         self,
         checkpoint: Checkpoint,
@@ -264,7 +267,7 @@ class SealedStore(SealedReader):
         stream, subscriber = check_name("stream", stream), check_name("subscriber", subscriber)
         with self._acknowledge_lock:
             if n > self.acknowledged(stream).get(subscriber, -2):
-                blob = self._seals.seal(_position_kind(stream, subscriber), n + 1, b"")
+                blob = self._seals.seal(position_kind(stream, subscriber), n + 1, b"")
                 with unavailable(self._seals.where):
                     self._set_position(stream, subscriber, n, blob)
 
@@ -285,6 +288,6 @@ class SealedStore(SealedReader):
         """Store a subscriber's position durably; without *blob*, delete it."""
 
 
-def _position_kind(stream: str, subscriber: str) -> str:
+def position_kind(stream: str, subscriber: str) -> str:
     # The length keeps ("a b", "c") and ("a", "b c") apart.
     return f"position {len(stream)} {stream} {subscriber}"

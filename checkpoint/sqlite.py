@@ -19,6 +19,7 @@ from contextlib import AbstractContextManager, ExitStack
 from pathlib import Path
 
 from checkpoint.envelope import KEY_BYTES_MAX, KEY_BYTES_MIN, KeyRing
+from checkpoint.exchange import finish
 from checkpoint.failures import unavailable
 from checkpoint.files import DirectoryLock, RealDisk, folder_path, make_directory, read_or_create
 from checkpoint.generations import Seals
@@ -106,6 +107,7 @@ class SqliteStore(_SqliteReading, SealedStore):
             make_directory(directory)
             self._lock = DirectoryLock(directory)
             undo.callback(self._lock.release)
+            finish(directory)
             ownership = Ownership(directory)
             ownership.watch("lock")
 
@@ -113,7 +115,7 @@ class SqliteStore(_SqliteReading, SealedStore):
                 fence()
                 ownership.check()
 
-            keyed, keys = keys is not None, keys or _key_from_file(directory)
+            keyed, keys = keys is not None, keys or key_from_file(directory)
             self._parts = open_parts(directory, keys, fence=check)
             undo.callback(self._parts.close)
             RealDisk(directory).sync_directory()
@@ -181,7 +183,7 @@ class SqliteReader(_SqliteReading):
         self._parts.close()
 
 
-def _key_from_file(directory: Path) -> KeyRing:
+def key_from_file(directory: Path) -> KeyRing:
     """Read the key file, or make one; never beside data, which only the lost key could read."""
     disk = RealDisk(directory)
     if (directory / "checkpoint.sqlite").exists():

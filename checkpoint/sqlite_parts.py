@@ -16,6 +16,7 @@ from pathlib import Path
 
 from checkpoint.database import Database, new_file
 from checkpoint.envelope import SEAL_BYTES, KeyRing
+from checkpoint.exchange import is_unfinished
 from checkpoint.files import Disk, RealDisk, lock_owner
 from checkpoint.journal import ChainedJournal
 from checkpoint.log import Row
@@ -40,7 +41,7 @@ _LOG_SCHEMA = (
     "CREATE TABLE positions (stream TEXT, subscriber TEXT, n INTEGER, blob BLOB NOT NULL,"
     " PRIMARY KEY (stream, subscriber))",
 )
-_SCHEMAS = {"checkpoint": _CHECKPOINT_SCHEMA, "journal": _JOURNAL_SCHEMA, "log": _LOG_SCHEMA}
+SCHEMAS = {"checkpoint": _CHECKPOINT_SCHEMA, "journal": _JOURNAL_SCHEMA, "log": _LOG_SCHEMA}
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +70,7 @@ def open_parts(
 
     *Raises* `CheckpointRefused` if a file is missing, foreign, of another format, or sealed with another key.
     """
-    if not read_only and not any((directory / f"{part}.sqlite").exists() for part in _SCHEMAS):
+    if not read_only and not any((directory / f"{part}.sqlite").exists() for part in SCHEMAS):
         make_files(RealDisk(directory), keys)
     check_logs(directory, read_only=read_only)
     with ExitStack() as undo:
@@ -94,9 +95,11 @@ def open_parts(
 
 def check_logs(directory: Path, *, read_only: bool) -> None:
     """*Raises* `CheckpointRefused` if a write-ahead log has lost what was durable; a reader asks if nobody owns it."""
+    if read_only and is_unfinished(directory):
+        raise StoreUnavailable(f"the repair of {directory} is not finished; start it, or repair it again")
     try:
         if not read_only or not lock_owner(directory):
-            for part in _SCHEMAS:
+            for part in SCHEMAS:
                 check_write_ahead(directory / f"{part}.sqlite")
     except CheckpointRefused:
         if not read_only or not lock_owner(directory):  # an owner that has come meanwhile writes into it
@@ -106,7 +109,7 @@ def check_logs(directory: Path, *, read_only: bool) -> None:
 def make_files(disk: Disk, keys: KeyRing) -> None:
     """Make the files of a new store durably."""
     owner = secrets.token_hex(8)
-    for part, schema in _SCHEMAS.items():
+    for part, schema in SCHEMAS.items():
         disk.write(f"{part}.sqlite.new", new_file(part, schema, keys=keys, owner=owner))
         disk.sync(f"{part}.sqlite.new")
     for part in ("journal", "log"):

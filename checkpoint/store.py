@@ -139,6 +139,9 @@ class Store(StoreReader, Protocol):
         """
         ...
 
+    def begin_anew(self) -> None:
+        """Count no stored generation, none of which can be read: the next one replaces them. For a repair."""
+
     def log(self, name: str) -> Log:
         """Return the durable log of that name, empty when new."""
         ...

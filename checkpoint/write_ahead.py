@@ -13,6 +13,7 @@ copy and count (twice the disk, which may be full); to look in the transaction t
 
 from __future__ import annotations
 
+import shlex
 import struct
 from array import array
 from itertools import count
@@ -30,7 +31,9 @@ Order = Literal["little", "big"]
 Sums = tuple[int, int]
 
 
-class _Frame(NamedTuple):
+class Frame(NamedTuple):
+    """One page as a transaction has written it."""
+
     salt: bytes
     stored: Sums
     checked: bytes
@@ -39,23 +42,29 @@ class _Frame(NamedTuple):
 
 def check_write_ahead(database: Path) -> None:
     """*Raises* `CheckpointRefused` if the log beside *database* has lost what a later commit stands behind."""
-    path = database.with_name(f"{database.name}-wal")
-    try:
-        file = path.open("rb")
-    except FileNotFoundError:
-        return
-    with file:
-        kept = _Log(file).kept_bytes()
+    path, kept = log_beside(database), damaged_behind(database)
     if kept is not None:
         what = f"it is damaged behind {kept:,} bytes, and commits that were durable lie behind that"
-        remedy = (
-            "restore the whole folder from a copy; without one, give these commits up (where a checkpoint counts on "
-            f"them, the store is still refused) with: truncate -s {kept} '{path}'"
-        )
+        command = shlex.join(["reliable-rx", "store", "repair", str(database.parent), "--app", "MODULE:APP"])
+        remedy = f"restore the whole folder from a copy, or see what can be saved with `{command}`"
         raise CheckpointRefused(f"{path}: {what}; {remedy}", what=what, where=str(path))
 
 
-class _Log:
+def log_beside(database: Path) -> Path:
+    """Return where the write-ahead log of *database* is."""
+    return database.with_name(f"{database.name}-wal")
+
+
+def damaged_behind(database: Path) -> int | None:
+    """Return behind how many bytes the log beside *database* has lost what was durable; None if it has not."""
+    try:
+        with log_beside(database).open("rb") as file:
+            return WriteAheadLog(file).kept_bytes()
+    except FileNotFoundError:
+        return None
+
+
+class WriteAheadLog:
     """The log in *file*."""
 
     def __init__(self, file: BinaryIO) -> None:
@@ -63,25 +72,28 @@ class _Log:
         header = file.read(_HEADER_BYTES).ljust(_HEADER_BYTES, b"\0")
         magic, version, size = struct.unpack_from(">3I", header)
         is_size = _PAGE_BYTES_MIN <= size <= _PAGE_BYTES_MAX and size & (size - 1) == 0
-        self._page_bytes = size if is_size else _PAGE_BYTES
-        self._order: Order = "big" if magic & 1 else "little"
-        self._salt, self._sums = header[16:24], _stored(header, 24)
+        self.order: Order = "big" if magic & 1 else "little"
+        self.salt, self.sums = header[16:24], _stored(header, 24)
         is_whole = magic | 1 == _MAGIC | 1 and version == _VERSION and is_size
-        self._is_known = is_whole and _sums(header[:24], (0, 0), self._order) == self._sums
+        found = checksum(header[:24], (0, 0), self.order)
+        self.is_known = is_whole and found == self.sums
+        self.seeds = [self.sums] if self.is_known else [self.sums, found]
+        """What the checksum of the first frame may go on from."""
+        self.page_bytes = size if self.is_known else _PAGE_BYTES
 
     def kept_bytes(self) -> int | None:
         """Return behind how many bytes something is lost; None if nothing is."""
-        if not self._is_known:
+        if not self.is_known:
             orders: tuple[Order, ...] = ("little", "big")
             return 0 if any(self._has_later(1, (0, 0), each) for each in orders) else None
-        sums = found = self._sums
+        sums = found = self.sums
         for number in count(1):
-            frame = self._frame(number)
+            frame = self.frame(number)
             if frame is None:
                 return None
-            found = _sums(frame.checked, sums, self._order)
-            if frame.salt != self._salt or found != frame.stored:
-                return self._offset(number) if self._has_later(number, found, self._order) else None
+            found = checksum(frame.checked, sums, self.order)
+            if frame.salt != self.salt or found != frame.stored:
+                return self._offset(number) if self._has_later(number, found, self.order) else None
             sums = found
         return None
 
@@ -93,21 +105,22 @@ class _Log:
                 return False
             if not struct.unpack_from(">I", head, 4)[0]:
                 continue  # it ends no commit
-            after = self._frame(number + 1)
+            after = self.frame(number + 1)
             if after is None:
                 return False
             seeds = [_stored(head, 16), *([found] if number == bad else [])]
-            salt = self._salt if self._is_known else head[8:16]
-            if after.salt == salt and any(_sums(after.checked, each, order) == after.stored for each in seeds):
+            salt = self.salt if self.is_known else head[8:16]
+            if after.salt == salt and any(checksum(after.checked, each, order) == after.stored for each in seeds):
                 return True
         return False
 
-    def _frame(self, number: int) -> _Frame | None:
+    def frame(self, number: int) -> Frame | None:
+        """Return a frame, counted from 1, None behind the last whole one."""
         head = self._head(number)
-        page = b"" if head is None else self._file.read(self._page_bytes)
-        if head is None or len(page) < self._page_bytes:
+        page = b"" if head is None else self._file.read(self.page_bytes)
+        if head is None or len(page) < self.page_bytes:
             return None
-        return _Frame(head[8:16], _stored(head, 16), head[:8] + page)
+        return Frame(head[8:16], _stored(head, 16), head[:8] + page)
 
     def _head(self, number: int) -> bytes | None:
         self._file.seek(self._offset(number))
@@ -115,7 +128,7 @@ class _Log:
         return head if len(head) == _FRAME_BYTES else None
 
     def _offset(self, number: int) -> int:
-        return _HEADER_BYTES + (number - 1) * (_FRAME_BYTES + self._page_bytes)
+        return _HEADER_BYTES + (number - 1) * (_FRAME_BYTES + self.page_bytes)
 
 
 def _stored(head: bytes, at: int) -> Sums:
@@ -123,7 +136,7 @@ def _stored(head: bytes, at: int) -> Sums:
     return first, second
 
 
-def _sums(data: bytes, before: Sums, order: Order) -> Sums:
+def checksum(data: bytes, before: Sums, order: Order) -> Sums:
     """Return the checksum of *data*, as it goes on from the one *before*."""
     words = array("I", data)
     if order != byteorder:

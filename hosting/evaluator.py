@@ -146,7 +146,7 @@ class QueryEvaluator(Looking):
         self.round_turns = ROUND_TURNS_MAX if self.journal_worker.threaded else 1
         self.round_events = max(256, 2 * batch_events_max)
         self.fresh: list[Output] = []
-        self.passes_over = False  # the turns behind the checkpoint, for a repair
+        self.passes_over: journaling.PassesOver = ""  # which turns behind the checkpoint, for a repair
         self.on_wake: Callable[[], None] | None = None  # for a host that calls `step` itself
         self.awake = self.started = self.closed = self.stopping = self.looping = False
 

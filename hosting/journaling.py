@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal
 
 from checkpoint import failures
 from checkpoint.by_value import encode_query
@@ -21,6 +21,8 @@ from reliable_rx.errors import CheckpointRefused, NondeterminismDetected, type_o
 from reliable_rx.interrupts import let_through
 
 Entry = tuple[Any, ...]
+PassesOver = Literal["", "gap", "all"]
+"""Which turns behind a checkpoint a repair does not take again: none, those behind the first that is lost, or all."""
 Digests = dict[str, tuple[bytes, int]]
 """By stream: the digest of what it emitted in a group, and its next id behind that."""
 
@@ -67,14 +69,18 @@ def write(journal: Journal, group: Group, digested: Digests) -> None:
     journal.append(group.first_turn, group.last_turn - group.first_turn + 1, encode((group.entries, digested)))
 
 
-def read(journal: Journal, after_turn: int) -> Iterator[tuple[int, int, list[Entry], Digests]]:
-    """Yield the groups behind *after_turn*: first turn, last turn, entries, digests."""
+def read(journal: Journal, after_turn: int, upto: int | None = None) -> Iterator[tuple[int, int, list[Entry], Digests]]:
+    """Yield the groups behind *after_turn*, at most *upto* that one: first turn, last turn, entries, digests."""
+    if upto is not None and upto <= after_turn:
+        return
     for first, count, payload in journal.read(after_turn):
         entries, digested = leniently(payload)
         if first <= after_turn:
             what = f"turns {first:,} to {first + count - 1:,} overlap the checkpoint of turn {after_turn:,}"
             raise CheckpointRefused(f"the journal does not fit: {what}", what=what, where="journal")
         yield first, first + count - 1, entries, digested
+        if first + count - 1 == upto:
+            return
 
 
 def leniently(payload: bytes) -> Any:

@@ -10,12 +10,13 @@ from __future__ import annotations
 import math
 import time as wall
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from checkpoint.code import OtherCode
 from checkpoint.codec import decode
 from checkpoint.store import Recovered
-from hosting import interpreters, journaling, spoilt
+from hosting import interpreters, journaling, lost, spoilt
 from hosting.collector import no_collections
 from hosting.snapshot import load
 from hosting.statistics import RecoveryFigures
@@ -23,7 +24,7 @@ from hosting.store_commands import command_on
 from hosting.turn import Appear, Create, Turn
 from hosting.undeclared import tell_undeclared
 from reliable_rx.by_name import by_name
-from reliable_rx.errors import CheckpointRefused, invariant
+from reliable_rx.errors import CheckpointRefused, PositionUnavailable, invariant
 from reliable_rx.interrupts import let_through
 from reliable_rx.names import query_of
 
@@ -52,7 +53,7 @@ def _recover(evaluator: QueryEvaluator) -> RecoveryFigures:
         evaluator.time.go_on(
             -math.inf if evaluator.intake.event_time else evaluator.engine.clock, ahead_s=meta.get("ahead_s", 0.0)
         )
-        if not evaluator.passes_over:
+        if evaluator.passes_over != "all":
             interpreters.check_clean(evaluator, turn)
         spoilt.check_names(evaluator)
         evaluator.durable_plans = set(evaluator.engine.plans.by_id) - set(evaluator.engine.plans.unsaved)
@@ -62,20 +63,16 @@ def _recover(evaluator: QueryEvaluator) -> RecoveryFigures:
     evaluator.warnings.extend(fallbacks)
     evaluator.outlets.hold(meta["holders"], meta["sinks"])
     evaluator.engine.awaited = evaluator.intake.lineages.keys() - {source for source, _ in meta["positions"]}
-    evaluator.intake.open(meta["positions"], meta["ended"], evaluator.wake)
+    with or_repair(evaluator, begins=True):
+        evaluator.intake.open(meta["positions"], meta["ended"], evaluator.wake)
     evaluator.warnings.extend(renamed(evaluator.intake))
     journal = evaluator.store.journal
     if journal.last_turn < turn:
-        journal.truncate(turn)
+        (journal.give_up if evaluator.passes_over else journal.truncate)(turn)
     evaluator.engine.replaying = True
     if journal.last_turn > turn:
         spoilt.spread(evaluator.engine)
-    turns = events = 0
-    if evaluator.passes_over:
-        evaluator.warnings.extend(spoilt.pass_over(evaluator, turn))
-    else:
-        with interpreters.explained(evaluator, turn):
-            turns, events = replay(evaluator, turn)
+    turns, events = replay_all(evaluator, turn)
     evaluator.checkpointer.replayed(events)
     evaluator.reporter.replayed()
     evaluator.engine.replaying = False
@@ -96,12 +93,28 @@ def newest(evaluator: QueryEvaluator) -> Recovered | None:
     try:
         return evaluator.store.recover(strict=evaluator.strict)
     except CheckpointRefused as error:
+        if evaluator.passes_over:
+            evaluator.store.begin_anew()
+            return None
         if not evaluator.strict:
             raise
         command = command_on(evaluator.store, "store repair", "--app", "MODULE:APP")
         way = "strict=False" if command is None else f"`{command}`"
         message = f"{error.message}; bring back a copy of the store, or go on from an older checkpoint with {way}"
         raise CheckpointRefused(message, **error.fields) from error
+
+
+@contextmanager
+def or_repair(evaluator: QueryEvaluator, *, begins: bool = False) -> Iterator[None]:
+    """Name the repair in a refusal that it helps against; of where sources *begin*, it puts only pushed ones right."""
+    try:
+        yield
+    except (CheckpointRefused, PositionUnavailable) as error:
+        command = command_on(evaluator.store, "store repair", "--app", "MODULE:APP")
+        if command is None or "store repair" in error.message or (begins and "pushed" not in error.fields):
+            raise
+        way = f"restore a copy of the store, or see what can be saved with `{command}`"
+        raise type(error)(f"{error.message}; {way}", **error.fields) from error
 
 
 def renamed(intake: Intake) -> Iterator[str]:
@@ -122,10 +135,22 @@ def shown_some(names: Sequence[str]) -> str:
     return f"{', '.join(map(repr, names[:3]))}{more}"
 
 
-def replay(evaluator: QueryEvaluator, after_turn: int) -> tuple[int, int]:
+def replay_all(evaluator: QueryEvaluator, after_turn: int) -> tuple[int, int]:
+    """Take the turns again that are not to be passed over; return how many, and how many events they held."""
+    turns = events = 0
+    if evaluator.passes_over != "all":
+        upto = lost.before_gap(evaluator.store.journal, after_turn) if evaluator.passes_over else None
+        with interpreters.explained(evaluator, after_turn), or_repair(evaluator):
+            turns, events = replay(evaluator, after_turn, upto)
+    if evaluator.passes_over:
+        evaluator.warnings.extend(lost.pass_over(evaluator, after_turn + turns))
+    return turns, events
+
+
+def replay(evaluator: QueryEvaluator, after_turn: int, upto: int | None = None) -> tuple[int, int]:
     """Take the turns of the journal behind *after_turn* again; return how many, and how many events they held."""
     turns = events = 0
-    for first, last, entries, digested in journaling.read(evaluator.store.journal, after_turn):
+    for first, last, entries, digested in journaling.read(evaluator.store.journal, after_turn, upto):
         outputs: dict[str, list[Any]] = {}
         for entry in entries:
             events += entry[4] if entry[0] == "events" else 0

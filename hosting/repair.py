@@ -11,14 +11,18 @@ broken ones healthy); repairing the files themselves (what is damaged is refused
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 from hosting.evaluator import QueryEvaluator
+from hosting.journaling import PassesOver
+from hosting.lost import check_pushed, fill_pushed, ids_further, use_up_unknown
 from reliable_rx.errors import NondeterminismDetected, StoreOwned, StoreUnavailable, described
+from reliable_rx.reliable import Sink
 
+NAMED_MAX = 10
 ITSELF = re.compile(r"[;,]? or [^;]*?(?:'reliable-rx store repair'|`reliable-rx store repair[^`]*`)")
 """How errors name this as one of the ways."""
 
@@ -52,7 +56,7 @@ class Finding:
 
 @dataclass(frozen=True, slots=True)
 class Diagnosis:
-    """What was found, and whether the journalled turns behind the checkpoint can be taken again.
+    """What was found, and which of the journalled turns behind the checkpoint are to be passed over.
 
     *refusal* is why the app does not start; without one *findings* are empty, and *notes* say what its start does.
     *remains* is why it would still not start behind the repair.
@@ -61,7 +65,7 @@ class Diagnosis:
     refusal: str | None
     findings: tuple[Finding, ...] = ()
     notes: tuple[Finding, ...] = ()
-    replays: bool = True
+    passes_over: PassesOver = ""
     remains: str | None = None
 
     def of(self, original: Callable[[str], str]) -> Diagnosis:
@@ -85,8 +89,8 @@ def diagnose(copy: Copy) -> Diagnosis:
     refusal, notes = tried(copy)
     if refusal is None:
         return Diagnosis(None, notes=notes)
-    replays, findings = noticed(copy)
-    found = Diagnosis(refusal, tuple(findings), replays=replays)
+    passes_over, findings = noticed(copy)
+    found = Diagnosis(refusal, tuple(findings), passes_over=passes_over)
     if findings:
         repair(copy.to_repair(), found)
         found = replace(found, remains=tried(copy)[0])
@@ -98,6 +102,7 @@ def tried(copy: Copy) -> tuple[str | None, tuple[Finding, ...]]:
     evaluator = copy.as_app()
     try:
         evaluator.start()
+        check_pushed(evaluator)
         return None, tuple(given_up(evaluator))
     except (StoreOwned, StoreUnavailable):
         raise
@@ -107,45 +112,80 @@ def tried(copy: Copy) -> tuple[str | None, tuple[Finding, ...]]:
         evaluator.abandon()
 
 
-def noticed(copy: Copy) -> tuple[bool, list[Finding]]:
-    """Start without strictness; return whether the journalled turns can be taken again, and what was given up."""
-    try:
-        return True, found(copy, passes_over=False)
-    except (StoreOwned, StoreUnavailable):
-        raise
-    except Exception as error:
-        return False, found(copy, passes_over=True, cause=error)
+def noticed(copy: Copy) -> tuple[PassesOver, list[Finding]]:
+    """Start without strictness; return which of the journalled turns were passed over, and what was given up."""
+    modes: tuple[PassesOver, ...] = ("", "gap")
+    pushed, cause = pushed_lost(copy), None
+    for mode in modes:
+        try:
+            return mode, [*pushed, *found(copy, mode, cause)]
+        except (StoreOwned, StoreUnavailable):
+            raise
+        except Exception as error:
+            cause = error
+    return "all", [*pushed, *found(copy, "all", cause)]
 
 
-def found(copy: Copy, *, passes_over: bool, cause: Exception | None = None) -> list[Finding]:
+def pushed_lost(copy: Copy) -> list[Finding]:
+    """Have lost pushed values stepped over, and name them."""
     evaluator = copy.to_repair()
-    evaluator.passes_over, last = passes_over, evaluator.store.journal.last_turn
     try:
-        evaluator.start()
-        return [*behind(evaluator, last, cause), *given_up(evaluator)]
+        return [stepped_over(*each) for each in fill_pushed(evaluator)]
     finally:
         evaluator.abandon()
 
 
-def behind(evaluator: QueryEvaluator, last: int, cause: Exception | None) -> list[Finding]:
-    """Say what it means to leave the turns up to *last* behind the checkpoint, if *cause* keeps them away.
+def found(copy: Copy, passes_over: PassesOver, cause: Exception | None) -> list[Finding]:
+    evaluator = copy.to_repair()
+    evaluator.passes_over = passes_over
+    try:
+        evaluator.start()
+        return [*behind(evaluator, cause), *lost(evaluator), *given_up(evaluator)]
+    finally:
+        evaluator.abandon()
 
-    It is the checkpoint that the start began with: a start of another Python takes one of its own.
-    """
-    began = 0 if evaluator.recovery is None else evaluator.recovery.generation
-    turn = next((each.turn for each in evaluator.store.generations() if each.generation == began), 0)
-    if cause is None or last <= turn:
+
+def behind(evaluator: QueryEvaluator, cause: Exception | None) -> list[Finding]:
+    """Say what it means to leave turns behind the checkpoint, if *cause* keeps them away."""
+    passed = evaluator.engine.suspended.passed_over
+    if cause is None or passed is None:
         return []
     lost = [each for each in evaluator.warnings if each.startswith("query ")]
     more = f"; {'; '.join(lost)}" if lost else ""
     return [
         Finding(
             "journal",
-            f"{span('turn', turn + 1, last)} cannot be taken again: {described(cause)}",
+            f"{span('turn', passed[0], passed[1] - 1)} cannot be taken again: {described(cause)}",
             f"passed over: the events are taken anew, and what had come of them comes again under new ids; the ids "
             f"that were used stay used{more}",
         )
     ]
+
+
+def stepped_over(name: str, position: int, missing: list[tuple[int, int]]) -> Finding:
+    """Say which values of the pushed input *name*, which a checkpoint has up to *position*, are *missing*."""
+    ids = ", ".join(span("id", first, upto - 1) for first, upto in missing)
+    unread = ", ".join(span("id", max(first, position), upto - 1) for first, upto in missing if upto > position)
+    gives_up = f"the values of {unread} are given up" if unread else "the checkpoint has what came of them"
+    return Finding(f"pushed input {name!r}", f"{ids} lost", f"stepped over, and not used again; {gives_up}")
+
+
+def lost(evaluator: QueryEvaluator) -> list[Finding]:
+    """Say what it means that turns behind the checkpoint are not there."""
+    missing, figures = evaluator.engine.suspended.lost_turns, evaluator.recovery
+    if not missing:
+        return []
+    turns = ", ".join(span("turn", first, upto - 1) for first, upto in missing)
+    remedy = "ids that they used stay used, as far as other turns, stored outputs and the sinks of the app tell them"
+    if quiet := evaluator.engine.suspended.quiet:
+        more = f" and {len(quiet) - NAMED_MAX:,} more" if len(quiet) > NAMED_MAX else ""
+        named = ", ".join(map(repr, quiet[:NAMED_MAX])) + more
+        remedy += f"; where nothing tells them ({named}), the ids go on {ids_further(evaluator):,} further"
+    found = [Finding("journal", f"{turns} lost", remedy)]
+    if figures is not None and not figures.generation and missing[0][0] == 1:
+        anew = "all queries begin anew, with the events that their sources still have"
+        found.append(Finding("checkpoint", "none is left", anew))
+    return found
 
 
 def span(noun: str, first: int, last: int) -> str:
@@ -216,11 +256,21 @@ def unmade(evaluator: QueryEvaluator) -> list[Finding]:
     ]
 
 
-def repair(evaluator: QueryEvaluator, diagnosis: Diagnosis) -> dict[str, Any]:
-    """Do what *diagnosis* says, on a fresh evaluator that is not strict; return the status of each query."""
+def repair(
+    evaluator: QueryEvaluator, diagnosis: Diagnosis, sinks: Sequence[tuple[str, Callable[[], Sink]]] = ()
+) -> dict[str, Any]:
+    """Do what *diagnosis* says, on a fresh evaluator that is not strict; return the status of each query.
+
+    Where turns are lost, *sinks* are asked which ids they have, by stream.
+    """
     with closing(evaluator):
-        evaluator.passes_over = not diagnosis.replays
+        evaluator.passes_over = diagnosis.passes_over
+        for _ in fill_pushed(evaluator):
+            pass
         evaluator.start()
+        if evaluator.engine.suspended.lost_turns:
+            use_up_unknown(evaluator, sinks)
+            evaluator.store.journal.give_up(evaluator.store.journal.last_turn)
         evaluator.checkpoint(full=True)
         engine = evaluator.engine
         found: dict[str, Any] = {name: each.status for name, each in engine.standing.items()}

@@ -17,7 +17,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from checkpoint.salvage import Unreadable, salvage, unreadable_in
+from checkpoint.salvage import Unreadable, unreadable_in
 from hosting.failing import forget_state
 from hosting.journaling import Digests
 from hosting.letters import NEVER
@@ -35,7 +35,6 @@ if TYPE_CHECKING:
     from hosting.engine import QueryEngine
     from hosting.evaluator import QueryEvaluator
 
-DONE = {"create": "created or edited", "dispose": "disposed of", "fail": "ended"}
 _GONE = ("ModuleNotFoundError", "ImportError", "AttributeError: Can't get attribute", "AttributeError: module ")
 
 
@@ -174,22 +173,6 @@ def fill(evaluator: QueryEvaluator, written: Digests, names: Iterable[str]) -> N
             evaluator.engine.continue_ids(name, next_id)
             first, _ = evaluator.engine.suspended.unmade.get(name, (at, at))
             evaluator.engine.suspended.unmade[name] = first, next_id
-
-
-def pass_over(evaluator: QueryEvaluator, after_turn: int) -> list[str]:
-    """Take none of the journalled turns behind *after_turn* again; return what that gives up, in words.
-
-    Their events are taken anew, under other ids than those that were used: these stay used.
-    """
-    journal, lost = evaluator.store.journal, list[str]()
-    for _, _, payload in journal.read(after_turn):
-        entries, written = salvage(payload, code=False).value
-        fill(evaluator, written, written)
-        lost += [
-            f"query {entry[1]!r} was {DONE[entry[0]]} in them, and is not" for entry in entries if entry[0] in DONE
-        ]
-    evaluator.engine.number = max(evaluator.engine.number, journal.last_turn)
-    return lost
 
 
 def settle(evaluator: QueryEvaluator) -> None:

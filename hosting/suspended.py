@@ -107,6 +107,12 @@ class SuspendedQueries(dict[str, Suspended]):
         """Those that gave other outputs in the replay."""
         self.unmade: dict[str, tuple[int, int]] = {}
         """By stream, which ids the replay could not fill again: the first, and the one behind."""
+        self.lost_turns: list[tuple[int, int]] = []
+        """Which turns behind the checkpoint a repair has not found: the first, and the one behind."""
+        self.passed_over: tuple[int, int] | None = None
+        """Which turns a repair has not taken again."""
+        self.quiet: list[str] = []
+        """The streams of which no record behind the lost turns tells how many ids they have used."""
 
     def declare(self, name: str, query: Any, policy: str, limits: Limits, clock: EventTime | None) -> None:
         """Check and compile a query that will be created later, by which a stored one may be taken over."""

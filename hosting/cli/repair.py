@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
-from contextlib import closing
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from functools import partial
 from pathlib import Path
+from typing import Any
 
+from checkpoint import SqliteStore
+from checkpoint.exchange import commit
 from checkpoint.store import Store
-from hosting.app import App
+from hosting.app import App, sink_nowhere
+from hosting.cli.damaged_files import fresh_files, held, is_damaged, mended
 from hosting.cli.loading import load_for_store, reach
 from hosting.cli.mend import only_turns
 from hosting.cli.scripts import is_loaded
@@ -14,7 +20,7 @@ from hosting.cli.stores import StoreAddress, left_open
 from hosting.cli.terminal import agreed, say, say_all
 from hosting.cli.wording import BadUsage, log_nothing, plural
 from hosting.evaluator import QueryEvaluator
-from hosting.repair import Diagnosis, diagnose
+from hosting.repair import Diagnosis, Finding, diagnose
 from hosting.repair import repair as repair_store
 from reliable_rx.errors import ReliableRxError
 
@@ -24,30 +30,57 @@ def repair(address: StoreAddress, *, app: str | None, yes: bool) -> int:
     reach(str(Path.cwd()))
     declared = App() if app is None else load_for_store(app)
     earlier = left_open(address)
-    with log_nothing(), address.own() as store:
-        diagnosis = looked_at(address, declared)
+    with log_nothing(), kept_for_us(address) as owned:
+        files, diagnosis = looked_at(address, declared)
         check_app(address, app, diagnosis)
-        if diagnosis.refusal is None:
+        if diagnosis.refusal is None and not files:
             say(f"{address} starts as it is; there is nothing to repair")
             for each in diagnosis.notes:
                 say(f"what its start does: {each.subject}: {each.wrong}")
             return 0
-        for each in diagnosis.findings:
+        findings = [*files, *diagnosis.findings]
+        for each in findings:
             say_all(each.lines())
         wrong = diagnosis.refusal if not diagnosis.findings else diagnosis.remains
         if wrong is not None:
             say(f"no repair lets the app start: {wrong}; put that right first; nothing was changed")
             return 1
-        if not yes and not agreed(f"do {'this' if len(diagnosis.findings) == 1 else 'these'}?"):
+        if not yes and not agreed(f"do {'this' if len(findings) == 1 else 'these'}?"):
             say("nothing was changed")
             return 1
-        evaluator = only_turns(declared, store, strict=False)
-        evaluator.reporter.hand_on(earlier)
-        queries = repair_store(evaluator, diagnosis)
+        queries = done(owned, declared, diagnosis, earlier)
     say(f"repaired: the store has {plural(len(queries), 'query', 'queries')}")
     for name, status in queries.items():
         say(f"  {name}: {status}")
     return 0
+
+
+@contextmanager
+def kept_for_us(address: StoreAddress) -> Iterator[Store | Path]:
+    """Own the store, or, if its files are damaged, its folder alone."""
+    if address.folder is None or not is_damaged(address.folder):
+        with address.own() as store:
+            yield store
+    else:
+        with held(address.folder):
+            yield address.folder
+
+
+def done(owned: Store | Path, declared: App, diagnosis: Diagnosis, earlier: list[dict[str, Any]]) -> dict[str, Any]:
+    """Do what was found: to the store itself, or to a copy of it that takes its place."""
+
+    def repaired(store: Store) -> dict[str, Any]:
+        evaluator = only_turns(declared, store, strict=False)
+        evaluator.reporter.hand_on(earlier)
+        sinks = [(stream, partial(sink_nowhere, stream, sink)) for stream, sink, _ in declared.sinks]
+        return repair_store(evaluator, diagnosis, sinks)
+
+    if not isinstance(owned, Path):
+        return repaired(owned)
+    with fresh_files(owned) as fresh, SqliteStore(fresh) as store:
+        queries = repaired(store)
+    say(f"the files that were damaged are in {commit(owned)}")
+    return queries
 
 
 def check_app(address: StoreAddress, app: str | None, diagnosis: Diagnosis) -> None:
@@ -82,10 +115,11 @@ class CopiedStore:
             self.store.close()
 
 
-def looked_at(address: StoreAddress, declared: App) -> Diagnosis:
-    """Diagnose a copy of the store, so that looking changes nothing."""
+def looked_at(address: StoreAddress, declared: App) -> tuple[list[Finding], Diagnosis]:
+    """Diagnose a copy of the store, so that looking changes nothing; return what is wrong with files, and with it."""
     with address.copied() as (copied, told), closing(CopiedStore(copied, declared)) as copy:
         try:
-            return diagnose(copy).of(told)
+            files = [] if copied.folder is None else mended(copied.folder)
+            return files, diagnose(copy).of(told)
         except ReliableRxError as error:
             raise type(error)(told(error.message), **error.fields) from error

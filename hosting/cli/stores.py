@@ -15,6 +15,7 @@ from typing import Any, Protocol
 from urllib.parse import unquote
 
 from checkpoint import PostgresStore, SqliteStore
+from checkpoint.exchange import IGNORED
 from checkpoint.store import Store, StoreReader
 from hosting.cli.loading import name_of
 from hosting.cli.store_status import StoreStatus, look, look_in_database
@@ -75,7 +76,7 @@ class Folder:
     def copied(self) -> Iterator[tuple[StoreAddress, TOLD]]:
         with tempfile.TemporaryDirectory(prefix=".repair-", dir=self._directory.parent) as beside:
             copy = Path(beside, "store")
-            shutil.copytree(self._directory, copy, ignore=shutil.ignore_patterns("*.lock", "lock"))
+            shutil.copytree(self._directory, copy, ignore=shutil.ignore_patterns(*IGNORED))
             yield Folder(copy), lambda text: text.replace(str(copy), str(self._directory))
 
 

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import replace
+from itertools import takewhile
 from typing import Any
 
 from checkpoint.codec import decode, encode
@@ -21,7 +23,11 @@ from reliable_rx.errors import PositionUnavailable, ReliableRxError, SourceFaile
 from reliable_rx.interrupts import let_through
 from reliable_rx.reliable import Batch, Rejected
 
-VALUE, COMPLETED, ERROR, UNREADABLE = 0, 1, 2, 3
+VALUE, COMPLETED, ERROR, UNREADABLE, LOST = 0, 1, 2, 3, 4
+"""What an entry of the log is; `LOST` stands for one that a repair has given up, and is stepped over."""
+
+
+LOST_READ_MAX = 10_000
 
 
 class LogUnavailable(StoreUnavailable):
@@ -138,6 +144,11 @@ class PushedStream:
         """The id the next value will get."""
         return self._log.end
 
+    @property
+    def log(self) -> Log:
+        """Where the values are."""
+        return self._log
+
     def partitions(self) -> Sequence[str]:
         return ["0"]
 
@@ -150,12 +161,14 @@ class PushedStream:
         return first, end
 
     def open(self, partition: str, at: int, /) -> PushedReader:
-        if not self._log.first <= at <= self._log.end:
+        first, end = self._log.first, self._log.end
+        if not first <= at <= end:
             raise PositionUnavailable(
-                f"the pushed stream holds ids {self._log.first:,} to {self._log.end:,}, not {at:,}",
+                f"pushed input {self.name!r} has ids {first:,} to {end:,}, and is to go on at {at:,}",
                 wanted=at,
-                first=self._log.first,
-                end=self._log.end,
+                first=first,
+                end=end,
+                pushed=self.name,
             )
         return PushedReader(self, at)
 
@@ -191,6 +204,10 @@ class PushedReader:
         try:
             for blob in blobs:
                 kind, value = decode(blob)
+                if kind == LOST:
+                    if not values:
+                        return self._behind_lost(count_max)
+                    break
                 if kind != VALUE:
                     return Batch(first, values, ended=True, error=value)
                 values.append(value)
@@ -200,6 +217,18 @@ class PushedReader:
                 return self._bad(blobs)
         self._position += len(values)
         return Batch(first, values)
+
+    def _behind_lost(self, count_max: int) -> Batch:
+        """Step over what a repair has given up, and fetch what lies behind it."""
+        began, end = self._position, self._log.end
+        while self._position < end:
+            _, blobs = self._log.read(self._position, LOST_READ_MAX)
+            lost = list(takewhile(lambda blob: loaded(blob)[0] == LOST, blobs))
+            self._position += len(lost)
+            if len(lost) < len(blobs):
+                break
+        batch = self.fetch(count_max)
+        return replace(batch, skipped=batch.first - began)
 
     def _bad(self, blobs: Sequence[bytes]) -> Batch:
         """Pass over the values at the front that cannot be loaded. *Raises* `SourceFailed` if that may not be."""

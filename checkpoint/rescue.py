@@ -1,0 +1,209 @@
+"""What can be had of a store's files whose write-ahead logs are damaged, put into files that are whole.
+
+Where the log can be put right (`checkpoint.mended_log`), the database is what it was. Otherwise a new one is made of
+the rows that can be read and whose seals are right: a row is whole or is not there, and what counts on one that is not
+there refuses it, as it refuses any other damage. It all happens to a copy (`checkpoint.exchange`).
+"""
+
+from __future__ import annotations
+
+import sqlite3
+import struct
+from collections.abc import Callable, Iterator
+from contextlib import closing, suppress
+from dataclasses import dataclass
+from itertools import groupby, pairwise
+from operator import itemgetter
+from pathlib import Path
+from typing import Any
+
+from checkpoint.database import new_file
+from checkpoint.envelope import SEAL_BYTES, KeyRing, seal, unseal
+from checkpoint.generations import Seals
+from checkpoint.leaf_pages import leaf_rows
+from checkpoint.mended_log import MendedLog, is_sound
+from checkpoint.sealed import position_kind
+from checkpoint.sqlite_parts import SCHEMAS
+from checkpoint.write_ahead import damaged_behind
+from reliable_rx.errors import CheckpointRefused
+
+Row = tuple[Any, ...]
+Named = tuple[str, int, int, bytes]
+"""Kind, number, index and blob of what is sealed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """A table of so many *columns*, and as what its rows are sealed; of some rows the *newest* by a column counts."""
+
+    name: str
+    columns: int
+    sealed: Callable[[Row], Named]
+    newest: str | None = None
+
+
+TABLES = {
+    "checkpoint": (
+        Table("generations", 3, lambda row: ("manifest", row[0], 0, row[2])),
+        Table("chunks", 3, lambda row: ("chunk", row[0], row[1], row[2])),
+        Table("outputs", 4, lambda row: (f"output {row[0]}", row[1], row[2], row[3])),
+    ),
+    "journal": (
+        Table("base", 3, lambda row: ("journal base", row[1], 0, row[2]), newest="turn"),
+        Table("turns", 4, lambda row: ("journal", row[0], row[1], row[3])),
+    ),
+    "log": (
+        Table("bases", 3, lambda row: (f"log base {row[0]}", row[1], 0, row[2]), newest="first"),
+        Table("entries", 4, lambda row: (f"log {row[0]}", row[1], row[2], row[3])),
+        Table("positions", 4, lambda row: (position_kind(*row[:2]), row[2] + 1, 0, row[3]), newest="n"),
+    ),
+}
+
+
+def damaged_logs(directory: Path) -> dict[str, int]:
+    """Return which parts of the store in *directory* have a damaged log, and behind how many bytes."""
+    found = {part: damaged_behind(directory / f"{part}.sqlite") for part in SCHEMAS}
+    return {part: behind for part, behind in found.items() if behind is not None}
+
+
+def mend(directory: Path, keys: KeyRing) -> dict[str, list[str] | None]:
+    """Make the store in *directory*, a copy, one that opens; return what each damaged part lost, None if nothing.
+
+    *Raises* `CheckpointRefused` if nothing says which store it is.
+    """
+    lost = {part: _mend(directory, part, keys) for part in damaged_logs(directory)}
+    if lost.get("journal") is not None:
+        _close_gaps(directory, keys)
+    return lost
+
+
+def _mend(directory: Path, part: str, keys: KeyRing) -> list[str] | None:
+    database = directory / f"{part}.sqlite"
+    log, whole, before = MendedLog(database), directory / "whole", directory / "before"
+    log.write(whole, log.all_pages())
+    lost: list[str] | None = None
+    if log.missed() or not is_sound(whole):
+        log.write(before, log.pages_before())
+        owner = _owner(directory, (whole, before))
+        fresh = directory / "fresh"
+        fresh.write_bytes(new_file(part, SCHEMAS[part], keys=keys, owner=owner))
+        with closing(sqlite3.connect(fresh, isolation_level=None)) as connection:
+            connection.execute("PRAGMA journal_mode = DELETE")
+            connection.execute("BEGIN")
+            for source in (whole, before):
+                rescue(source, connection, part, keys, owner)
+            lost = SETTLE[part](connection, keys, owner)
+            connection.execute("COMMIT")
+            connection.execute("PRAGMA journal_mode = WAL")
+        before.unlink()
+        whole.unlink()
+        whole = fresh
+    whole.replace(database)
+    for suffix in ("-wal", "-shm"):
+        database.with_name(f"{database.name}{suffix}").unlink(missing_ok=True)
+    return lost
+
+
+def _owner(directory: Path, others: tuple[Path, ...]) -> str:
+    """Return which store this is, from whichever file can say it."""
+    for file in (*others, *(directory / f"{part}.sqlite" for part in SCHEMAS)):
+        with suppress(sqlite3.Error), closing(_looked_at(file)) as connection:
+            for (owner,) in connection.execute("SELECT value FROM identity WHERE name = 'owner'"):
+                if isinstance(owner, str):
+                    return owner
+    what = "none of its files says which store it is"
+    raise CheckpointRefused(f"{directory}: {what}; restore it from a copy", what=what, where=str(directory))
+
+
+def _looked_at(file: Path) -> sqlite3.Connection:
+    return sqlite3.connect(f"{file.absolute().as_uri()}?mode=ro&immutable=1", uri=True)
+
+
+def rescue(source: Path, target: sqlite3.Connection, part: str, keys: KeyRing, owner: str) -> None:
+    """Put all rows of *source* that can be read, are genuine and are not there yet into *target*."""
+    for table, row in rows_in(source, part):
+        if is_genuine(table, row, keys, owner):
+            update = f" DO UPDATE SET {table.newest} = excluded.{table.newest}, blob = excluded.blob"
+            newer = f"{update} WHERE excluded.{table.newest} > {table.newest}" if table.newest else " DO NOTHING"
+            places = ", ".join("?" * table.columns)
+            target.execute(f"INSERT INTO {table.name} VALUES ({places}) ON CONFLICT{newer}", row)
+
+
+def rows_in(source: Path, part: str) -> Iterator[tuple[Table, Row]]:
+    """Give the rows as SQLite finds them; if it cannot, all that look like one, wherever they are."""
+    if is_sound(source):
+        with closing(_looked_at(source)) as connection:
+            for table in TABLES[part]:
+                for row in connection.execute(f"SELECT * FROM {table.name}"):
+                    yield table, row
+        return
+    for number, values in leaf_rows(source):
+        for table in TABLES[part]:
+            if len(values) == table.columns:
+                yield table, (number if values[0] is None else values[0], *values[1:])
+
+
+def is_genuine(table: Table, row: Row, keys: KeyRing, owner: str) -> bool:
+    """Whether *row* is as it was written."""
+    try:
+        kind, number, index, blob = table.sealed(row)
+        unseal(blob, keys=keys, kind=kind, owner=owner, generation=number, index=index, where=table.name)
+    except (CheckpointRefused, TypeError, ValueError, struct.error):
+        return False
+    return table.name != "turns" or row[2] == blob[-SEAL_BYTES:]
+
+
+def _close_gaps(directory: Path, keys: KeyRing) -> None:
+    """Drop turns before a gap that the newest checkpoint covers: nothing can begin there any more."""
+    owner = _owner(directory, ())
+    seals = Seals(keys, owner, str(directory))
+    with closing(sqlite3.connect(directory / "checkpoint.sqlite")) as checkpoint:
+        turns = []
+        with suppress(sqlite3.Error):
+            for number, blob in checkpoint.execute("SELECT generation, manifest FROM generations"):
+                with suppress(CheckpointRefused):
+                    turns.append(seals.manifest(number, blob).turn)
+    with closing(sqlite3.connect(directory / "journal.sqlite")) as journal, journal:
+        spans = [
+            (first, first + count) for first, count in journal.execute("SELECT first, count FROM turns ORDER BY 1")
+        ]
+        covered = [b for (_, a), (b, _) in pairwise(spans) if b > a and a <= max(turns, default=0)]
+        if covered:
+            journal.execute("DELETE FROM turns WHERE first < ?", (covered[-1],))
+            settle_journal(journal, keys, owner)
+
+
+def settle_checkpoint(connection: sqlite3.Connection, keys: KeyRing, owner: str) -> list[str]:
+    """Leave generations as they are, since a recovery looks whether they are whole; of each stream the end in a row."""
+    told = []
+    sql = "SELECT stream, first, count FROM outputs ORDER BY stream, first"
+    for stream, rows in groupby(connection.execute(sql).fetchall(), key=itemgetter(0)):
+        spans = [(first, first + count) for _, first, count in rows]
+        oldest = next((b for (_, a), (b, _) in reversed([*pairwise(spans)]) if b > a), spans[0][0])
+        if oldest > spans[0][0]:
+            connection.execute("DELETE FROM outputs WHERE stream = ? AND first < ?", (stream, oldest))
+            told.append(f"outputs of {stream!r} before id {oldest:,}")
+    return told
+
+
+def settle_journal(connection: sqlite3.Connection, keys: KeyRing, owner: str) -> list[str]:
+    """Drop what lies before the base, and let the base be where the records begin."""
+    base = connection.execute("SELECT coalesce(max(turn), 0) FROM base").fetchone()[0]
+    connection.execute("DELETE FROM turns WHERE first <= ?", (base,))
+    oldest = connection.execute("SELECT first, count, blob FROM turns ORDER BY first LIMIT 1").fetchone()
+    if oldest is not None and oldest[0] != base + 1:
+        first, count, blob = oldest
+        payload = unseal(blob, keys=keys, kind="journal", owner=owner, generation=first, index=count, where="journal")
+        sealed = seal(payload[:SEAL_BYTES], keys=keys, kind="journal base", owner=owner, generation=first - 1)
+        connection.execute("INSERT OR REPLACE INTO base VALUES (0, ?, ?)", (first - 1, sealed))
+    return []
+
+
+def settle_log(connection: sqlite3.Connection, keys: KeyRing, owner: str) -> list[str]:
+    """Drop what had been forgotten."""
+    for log, first in connection.execute("SELECT log, first FROM bases").fetchall():
+        connection.execute("DELETE FROM entries WHERE log = ? AND first + count <= ?", (log, first))
+    return []
+
+
+SETTLE = {"checkpoint": settle_checkpoint, "journal": settle_journal, "log": settle_log}

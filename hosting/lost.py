@@ -1,0 +1,139 @@
+"""What a repair does about turns and pushed values that a store has lost, or cannot take again.
+
+Ids that were used stay used: they are known from the records of the journal that are whole, each by itself, from the
+outputs that are stored, and from the sinks of the app. Pushed values that are lost are stepped over (`LOST` in
+`hosting.sources.pushed`), under the ids that were promised for them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+from checkpoint.codec import encode
+from checkpoint.journal import Journal
+from checkpoint.salvage import salvage
+from hosting.sources.pushed import LOST, PushedStream
+from hosting.spoilt import fill
+from reliable_rx.errors import CheckpointRefused
+from reliable_rx.interrupts import let_through
+from reliable_rx.reliable import Sink
+
+if TYPE_CHECKING:
+    from hosting.evaluator import QueryEvaluator
+
+DONE = {"create": "created or edited", "dispose": "disposed of", "fail": "ended"}
+QUIET_EACH, QUIET_MAX = 1000, 1_000_000
+"""How many ids further a stream goes on for each lost turn, if it is not known how many that used; at most so many."""
+STANDS_FOR_LOST = encode((LOST, None))
+Span = tuple[int, int]
+"""The first, and the one behind the last."""
+
+
+def before_gap(journal: Journal, after_turn: int) -> int:
+    """Return the last of the turns behind *after_turn* before one that is lost."""
+    last = after_turn
+    for first, count, _ in journal.readable(after_turn):
+        if first > last + 1:
+            break
+        last = first + count - 1
+    return last
+
+
+def pass_over(evaluator: QueryEvaluator, after_turn: int) -> list[str]:
+    """Take none of the journalled turns behind *after_turn* again; return what that gives up, in words.
+
+    Their events are taken anew, under other ids than those that were used: these stay used.
+    """
+    store, told, missing, seen = evaluator.store, list[str](), list[Span](), set[str]()
+    suspended, expected, last = evaluator.engine.suspended, after_turn + 1, store.journal.last_turn
+    for first, count, payload in store.journal.readable(after_turn):
+        if first > expected:
+            missing.append((expected, first))
+            seen.clear()
+        expected = first + count
+        entries, written = salvage(payload, code=False).value
+        fill(evaluator, written, written)
+        seen |= written.keys()
+        told += [
+            f"query {entry[1]!r} was {DONE[entry[0]]} in them, and is not" for entry in entries if entry[0] in DONE
+        ]
+    if expected <= last:
+        missing.append((expected, last + 1))
+        seen.clear()
+    evaluator.engine.number = max(evaluator.engine.number, last)
+    suspended.passed_over = (after_turn + 1, last + 1) if last > after_turn else None
+    if missing:
+        suspended.lost_turns = missing
+        for stream in store.streams():
+            bounds = store.bounds(stream)
+            use_up(evaluator, stream, 0 if bounds is None else bounds[1])
+        suspended.quiet = sorted({*evaluator.engine.standing, *evaluator.streams, *store.streams()} - seen)
+    return told
+
+
+def ids_further(evaluator: QueryEvaluator) -> int:
+    """Return by how much a stream goes on of which it is not known how many ids lost turns have used."""
+    return min(QUIET_MAX, QUIET_EACH * sum(behind - first for first, behind in evaluator.engine.suspended.lost_turns))
+
+
+def use_up(evaluator: QueryEvaluator, stream: str, behind: int) -> None:
+    """Let no id of *stream* before *behind* be used again."""
+    fill(evaluator, {stream: (b"", behind)}, [stream])
+
+
+def use_up_unknown(evaluator: QueryEvaluator, sinks: Sequence[tuple[str, Callable[[], Sink]]]) -> None:
+    """Let no id be used again that one of *sinks* has, by stream, or that lost turns may have used.
+
+    What a sink raises the next start will say.
+    """
+    quiet = dict.fromkeys(evaluator.engine.suspended.quiet)
+    for stream, make in sinks:
+        try:
+            sink = make()
+            try:
+                position = sink.open(stream)
+            finally:
+                sink.close()
+        except BaseException as raised:
+            let_through(raised)
+            continue
+        if position is not None:
+            use_up(evaluator, stream, position)
+            quiet.pop(stream, None)
+    for stream in quiet:
+        use_up(evaluator, stream, evaluator.engine.emitted(stream) + ids_further(evaluator))
+
+
+def fill_pushed(evaluator: QueryEvaluator) -> Iterator[tuple[str, int, list[Span]]]:
+    """Before a start: have lost pushed values stepped over; give each input's name, position, and what is lost."""
+    store = evaluator.store
+    try:
+        recovered = store.recover(strict=False)
+    except CheckpointRefused:
+        recovered = None
+    turn = 0 if recovered is None else recovered.turn
+    positions: dict[Any, int] = {} if recovered is None else salvage(recovered.meta, code=False).value["positions"]
+    taken: dict[Any, int] = {}
+    for _, _, payload in store.journal.readable(turn):
+        for entry in salvage(payload, code=False).value[0]:
+            if entry[0] == "events":
+                taken[entry[1], entry[2]] = entry[3] + entry[4]
+    for name, source in evaluator.intake.sources.items():
+        if isinstance(source, PushedStream):
+            log, position = source.log, positions.get((name, "0"), 0)
+            first, behind = min(log.first, position), max(log.end, position, taken.get((name, "0"), 0))
+            missing = log.lost(first, behind)
+            if missing:
+                log.fill(first, behind, STANDS_FOR_LOST)
+                yield name, position, missing
+
+
+def check_pushed(evaluator: QueryEvaluator) -> None:
+    """*Raises* `CheckpointRefused` if a pushed value that is still to be read is lost."""
+    for (name, _), partition in evaluator.intake.partitions.items():
+        source = evaluator.intake.sources[name]
+        if isinstance(source, PushedStream):
+            for first, behind in source.log.lost(partition.position, source.log.end):
+                what = f"ids {first:,} to {behind - 1:,} that were pushed into {name!r} are lost"
+                raise CheckpointRefused(f"{what}; restore a copy of the store", what=what, where=name)

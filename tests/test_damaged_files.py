@@ -1,0 +1,240 @@
+"""A store whose write-ahead logs are damaged anywhere: it opens with nothing lost, or says how it is made to open.
+
+Then no id that was delivered has another value, and what is lost has been told.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+import re
+import shlex
+import shutil
+from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+from killed_store import killed
+from lanes import at_each_commit
+
+import reliable_rx as rx
+from checkpoint import SqliteStore
+from checkpoint.salvage import Unreadable
+from hosting import App, JsonLinesSink, ListSource
+from hosting.cli.command import main
+from reliable_rx import operators as ops
+from reliable_rx.errors import CheckpointRefused, PositionUnavailable
+
+APP = f"{__name__}:app"
+PARTS = ("checkpoint", "journal", "log")
+PUSHED = 60
+TOLD = re.compile("lost|given up|cannot be taken again|begin anew")
+app = App()
+Delivered = dict[str, dict[int, Any]]
+
+
+def total(before: tuple[int, int, str], value: tuple[int, str]) -> tuple[int, int, str]:
+    """Count and add, with something that takes room."""
+    return before[0] + 1, before[1] + value[0], value[1][:2000]
+
+
+def is_rare(value: Any) -> bool:
+    return bool(value[0] % 20 == 3)
+
+
+def number_of(value: Any) -> int:
+    return int(value[0])
+
+
+def hosting(folder: Path) -> App:
+    global app
+    app = App(checkpoint_interval_s=1e9)
+    app.push("n")
+    app.source("m", ListSource(list(range(1000)), follow=True))
+    numbers: rx.Query[Any] = rx.source("n")
+    app.query("total", numbers.pipe(ops.scan(total, (0, 0, ""))))
+    app.query("rare", numbers.pipe(ops.filter(is_rare)))
+    app.query("both", numbers.pipe(ops.map(number_of), ops.merge(rx.source("m"))))
+    app.sink("total", JsonLinesSink(folder / "total.jsonl"))
+    return app
+
+
+def read(evaluator: Any) -> Delivered:
+    """Return what a reader finds in each stream."""
+    found: Delivered = {}
+    for name in ("total", "rare", "both"):
+        stream = evaluator.stream(name)
+        found[name] = {}
+        at = stream.first
+        while at < stream.visible:
+            for part in stream.read(at, 1000):
+                found[name].update(enumerate(part.values, part.first))
+            at = max(found[name], default=at) + 1
+    return found
+
+
+def push(evaluator: Any, numbers: range, *, checkpoint_every: int) -> None:
+    pushed = evaluator.intake.sources["n"]
+    for number in numbers:
+        pushed.on_next((number, "x" * (number * 97 % 3000)))
+        evaluator.step()
+        evaluator.flush()
+        if number % checkpoint_every == checkpoint_every - 1:
+            evaluator.checkpoint()
+    evaluator.flush()
+    evaluator.step()
+
+
+class World:
+    """The store of a process that was killed, and what it had delivered."""
+
+    def __init__(self, folder: Path, checkpoint_every: int) -> None:
+        self.folder = folder
+        folder.mkdir()
+
+        def work() -> None:
+            evaluator = hosting(folder).evaluator(SqliteStore(folder / "store"))
+            evaluator.start()
+            push(evaluator, range(PUSHED), checkpoint_every=checkpoint_every)
+            (folder / "delivered").write_text(json.dumps(read(evaluator)))
+
+        killed(work)
+        stored = json.loads((folder / "delivered").read_text())
+        self.delivered = {name: {int(n): plain(each) for n, each in values.items()} for name, values in stored.items()}
+        assert len(self.delivered["total"]) == PUSHED
+
+    def log(self, part: str) -> bytes:
+        return (self.folder / "store" / f"{part}.sqlite-wal").read_bytes()
+
+    def copy(self, target: Path) -> Path:
+        shutil.rmtree(target, ignore_errors=True)
+        shutil.copytree(self.folder, target)
+        return target
+
+
+def plain(value: Any) -> Any:
+    return value if isinstance(value, Unreadable) else json.loads(json.dumps(value))
+
+
+@pytest.fixture(scope="module")
+def worlds(tmp_path_factory: pytest.TempPathFactory) -> dict[str, World]:
+    """Stores without a checkpoint, with one now and then, and with many."""
+    folder = tmp_path_factory.mktemp("worlds")
+    every = {"none": 10**9, "some": 25, "many": 4}
+    return {name: World(folder / name, often) for name, often in every.items()}
+
+
+def start(folder: Path) -> Delivered:
+    """Run the app for a while, and return what its readers find."""
+    declared = hosting(folder)
+    with SqliteStore(folder / "store") as store, closing(declared.evaluator(store)) as evaluator:
+        evaluator.start()
+        assert not [each for each in evaluator.incidents.open() if each.kind != "holder"]  # the sink has moved
+        push(evaluator, range(PUSHED, PUSHED + 5), checkpoint_every=10**9)
+        evaluator.checkpoint()
+        assert not [each for each in evaluator.incidents.open() if each.kind != "holder"]
+        return read(evaluator)
+
+
+def check(world: World, folder: Path, capsys: pytest.CaptureFixture[str]) -> str:
+    """Start the app as its user would, following what is said; return what was told of losses."""
+    told = ""
+    capsys.readouterr()
+    try:
+        found = start(folder)
+    except (CheckpointRefused, PositionUnavailable) as error:
+        command = re.search(r"`reliable-rx (store repair [^`]*)`", error.message)
+        assert command is not None, error.message
+        words = [APP if each == "MODULE:APP" else each for each in shlex.split(command[1])]
+        code = main([*words, "--yes"])
+        told = "".join(capsys.readouterr())
+        assert code == 0, told
+        found = start(folder)
+    for name, values in found.items():
+        before = world.delivered[name]
+        for n, value in values.items():
+            assert n not in before or isinstance(value, Unreadable) or plain(value) == before[n], (name, n, told)
+        assert max(values) > max(before), (name, told)
+    lines = [json.loads(line) for line in (folder / "total.jsonl").read_text().splitlines()]
+    ids = [line["id"] for line in lines]
+    assert ids == list(range(len(ids))), told
+    for line in lines:
+        n = line["id"]
+        assert n not in world.delivered["total"] or line["value"] == world.delivered["total"][n], (n, told)
+    count, summed, _ = found["total"][max(found["total"])]
+    if (count, summed) != (PUSHED + 5, sum(range(PUSHED + 5))):
+        assert TOLD.search(told), (count, summed, told)
+    return told
+
+
+def flipped(data: bytes, at: int, size: int) -> bytes:
+    return data[:at] + bytes(each ^ 0x41 for each in data[at : at + size]) + data[at + size :]
+
+
+def zeroed(data: bytes, at: int, size: int) -> bytes:
+    return data[:at] + bytes(min(size, len(data) - at)) + data[at + size :]
+
+
+def cut(data: bytes, at: int, size: int) -> bytes:
+    return data[:at]
+
+
+DAMAGE: dict[str, tuple[Callable[[bytes, int, int], bytes], int]] = {
+    "a byte": (flipped, 1),
+    "a sector": (zeroed, 512),
+    "a page": (flipped, 4120),
+    "many pages": (zeroed, 40_000),
+}
+
+
+def places(log: bytes, size: int, count: int, draw: random.Random) -> list[int]:
+    """Draw where to damage *log*: half in headers, all before the last commits, of which nothing can be known."""
+    frames = range(32, len(log), 4120)
+    upto = [start for start in frames if any(log[start + 4 : start + 8])][-2] - size
+    found = [draw.choice([0, 20, draw.choice(frames), draw.choice(frames) + 4]) for _ in range(count // 2)]
+    found += [draw.randrange(len(log)) for _ in range(count - len(found))]
+    return [each for each in found if each < upto]
+
+
+def damage_some(
+    world: World, part: str, kind: str, count: int, seed: str, copy: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    log, (damage, size) = world.log(part), DAMAGE[kind]
+    for at in places(log, size, count, random.Random(seed)) if len(log) > 10_000 else ():
+        folder = world.copy(copy)
+        (folder / "store" / f"{part}.sqlite-wal").write_bytes(damage(log, at, size))
+        try:
+            check(world, folder, capsys)
+        except BaseException as error:
+            error.add_note(f"{kind} at {at} of {len(log)}")
+            raise
+
+
+@pytest.mark.parametrize("kind", DAMAGE)
+@pytest.mark.parametrize("part", PARTS)
+@pytest.mark.parametrize("checkpoints", ["some", *map(at_each_commit, ("none", "many"))])
+def test_damage_anywhere(
+    tmp_path: Path,
+    worlds: dict[str, World],
+    checkpoints: str,
+    part: str,
+    kind: str,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """At drawn places of headers and pages."""
+    seed = f"{checkpoints} {part} {kind}"
+    damage_some(worlds[checkpoints], part, kind, 2, seed, tmp_path / "copy", capsys)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("part", PARTS)
+@pytest.mark.parametrize("seed", range(5))
+def test_more_damage(
+    tmp_path: Path, worlds: dict[str, World], part: str, seed: int, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """At many more places."""
+    for name, world in worlds.items():
+        for kind in DAMAGE:
+            damage_some(world, part, kind, 10, f"{seed} {name} {kind}", tmp_path / "copy", capsys)

@@ -1,0 +1,164 @@
+"""A repair of damaged files takes the place of the store whole or not at all, and what was there is kept."""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import sqlite3
+import struct
+from pathlib import Path
+from sys import byteorder
+
+import killed_store
+import pytest
+from killed_store import killed
+
+import reliable_rx as rx
+from checkpoint import Checkpoint, SqliteStore
+from checkpoint.exchange import begin, commit, is_unfinished
+from checkpoint.leaf_pages import leaf_rows
+from checkpoint.mended_log import corrected
+from checkpoint.rescue import mend
+from checkpoint.sqlite import key_from_file
+from checkpoint.write_ahead import Order, checksum
+from hosting import App
+from hosting.cli.command import main
+from reliable_rx.errors import CheckpointRefused, StoreUnavailable
+from reliable_rx.probes import ARMED
+
+PARTS = ("checkpoint", "journal", "log")
+COMMITS = 12
+APP = f"{__name__}:app"
+app = App()
+app.push("n")
+app.query("q", rx.source("n"))
+
+
+def damaged(folder: Path) -> dict[str, bytes]:
+    """Make the store of a killed process of which all logs are damaged; return its files."""
+
+    def work() -> None:
+        store = SqliteStore(folder)
+        for number in range(1, COMMITS + 1):
+            store.log("pushed").append([b"x" * 3000])
+            store.journal.append(number, 1, b"y" * 2000)
+            store.commit(Checkpoint(number, "full", number, b"meta", [b"z" * 5000], 1))
+
+    killed(work)
+    for part in PARTS:
+        log = folder / f"{part}.sqlite-wal"
+        data = bytearray(log.read_bytes())
+        data[len(data) // 2] ^= 1
+        log.write_bytes(data)
+    return files(folder)
+
+
+def files(folder: Path) -> dict[str, bytes]:
+    names = [f"{part}.sqlite{beside}" for part in PARTS for beside in ("", "-wal")]
+    return {name: (folder / name).read_bytes() for name in names if (folder / name).exists()}
+
+
+def mended(folder: Path) -> None:
+    fresh = begin(folder)
+    mend(fresh, key_from_file(fresh))
+    with SqliteStore(fresh) as store:
+        assert store.log("pushed").end == COMMITS
+
+
+def is_whole(folder: Path) -> None:
+    with SqliteStore(folder) as store:
+        assert [store.log("pushed").end, store.journal.last_turn] == [COMMITS, COMMITS]
+        recovered = store.recover(strict=True)
+        assert recovered is not None
+        assert recovered.generation == COMMITS
+
+
+@pytest.mark.parametrize(
+    ("place", "times"), [("exchange.committed", 1), *(("exchange.midst", n) for n in range(1, 13))]
+)
+def test_killed_in_the_midst_of_a_repair(tmp_path: Path, place: str, times: int) -> None:
+    """The next owner finishes the exchange, readers wait for it, and what was damaged is kept byte by byte."""
+    folder = tmp_path / "store"
+    before = damaged(folder)
+
+    def work() -> None:
+        left = times
+
+        def die() -> None:
+            nonlocal left
+            left -= 1
+            if left == 0:
+                os.kill(os.getpid(), signal.SIGKILL)
+
+        mended(folder)
+        ARMED[place] = die
+        commit(folder)
+
+    killed(work)
+    if is_unfinished(folder):
+        with pytest.raises(StoreUnavailable, match="not finished"):
+            SqliteStore.read_only(folder)
+    is_whole(folder)
+    assert not is_unfinished(folder)
+    assert files(folder / "damaged-1") == before
+
+
+def test_killed_before_its_commit_a_repair_has_changed_nothing(tmp_path: Path) -> None:
+    """It is begun anew then, and its second result is in the place of the first."""
+    folder = tmp_path / "store"
+    before = damaged(folder)
+    killed(lambda: mended(folder))
+    assert files(folder) == before
+    with pytest.raises(CheckpointRefused, match="is damaged behind"):
+        SqliteStore(folder)
+    mended(folder)
+    assert commit(folder) == folder / "damaged-1"
+    is_whole(folder)
+
+
+def test_without_consent_nothing_is_changed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """What is damaged is said, as often as it is asked; with consent it is mended, and kept beside."""
+    folder = tmp_path / "store"
+    killed_store.damaged(folder, "log")
+    before = files(folder)
+    for answer in ((), ("--yes",)):
+        assert files(folder) == before
+        assert main(["store", "repair", str(folder), "--app", APP, *answer]) == (0 if answer else 1)
+        told = capsys.readouterr().out
+        assert "log.sqlite-wal: it is damaged behind" in told
+        assert ("repaired" in told) is bool(answer)
+    assert files(folder / "damaged-1") == before
+    SqliteStore(folder).close()
+
+
+def test_one_wrong_word_is_put_right_or_left() -> None:
+    """Any change of one word gives what was there, or nothing if several would explain it; more words give nothing."""
+    draw = random.Random(5)
+    order: Order = "little" if byteorder == "little" else "big"
+    data, before = draw.randbytes(8 + 4096), (draw.randrange(1 << 32), draw.randrange(1 << 32))
+    wanted = checksum(data, before, order)
+    right = 0
+    for _ in range(60):
+        at = draw.randrange(0, len(data), 4)
+        wrong = data[:at] + struct.pack("=I", draw.randrange(1 << 32)) + data[at + 4 :]
+        found = corrected(wrong, before, wanted, order)
+        assert found in (data, None)
+        right += found == data
+        more = bytes(4) + wrong[4:] if at else wrong[:8] + bytes(4) + wrong[12:]
+        assert corrected(more, before, wanted, order) in (None, data)
+    assert right > 50
+
+
+def test_rows_are_read_from_leaf_pages(tmp_path: Path) -> None:
+    """All that SQLite finds, of any length, is found without the way to it."""
+    folder = tmp_path / "store"
+    with SqliteStore(folder) as store:
+        for number in range(1, 200):
+            store.journal.append(number, 1, bytes([number]) * (number * number % 30_000))
+    with sqlite3.connect(folder / "journal.sqlite") as connection:
+        rows = connection.execute("SELECT first, count, seal, blob FROM turns").fetchall()
+    connection.close()
+    found = [(number, *values[1:]) for number, values in leaf_rows(folder / "journal.sqlite") if len(values) == 4]
+    assert sorted(found) == sorted(rows)
+    assert len(rows) == 199
