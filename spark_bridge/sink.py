@@ -13,6 +13,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from checkpoint.failures import unavailable
+from hosting.kinds import checks_kinds
 from hosting.sinks.text import shown
 from reliable_rx.errors import InternalError, SourceFailed, ValueRefused, described, invariant
 from reliable_rx.interrupts import let_through
@@ -48,6 +49,7 @@ class MicroBatchSink:
     *bytes_max* behind: the evaluator then tries again, and takes no turns when its buffer is full.
     """
 
+    @checks_kinds()
     def __init__(self, path: str | os.PathLike[str], schema: Any, *, bytes_max: int = BYTES_MAX) -> None:
         self._schema = canonical(schema)
         self._disk = new_log_disk(path)

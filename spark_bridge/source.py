@@ -21,6 +21,7 @@ from contextlib import suppress
 from typing import Any, get_args
 
 from checkpoint.failures import unavailable
+from hosting.kinds import checks_kinds
 from hosting.sources.polling import PATIENCE_S, Pace, Patience
 from reliable_rx.errors import ReliableRxError, SourceFailed, StoreUnavailable
 from reliable_rx.reliable import Batch, Listing
@@ -65,6 +66,7 @@ class MicroBatchSource:
     no such partition or column, `CheckpointRefused` for damaged files, `StoreUnavailable` if a disk fails for longer.
     """
 
+    @checks_kinds("timestamp")
     def __init__(
         self,
         path: str | os.PathLike[str],

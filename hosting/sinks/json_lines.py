@@ -29,6 +29,7 @@ from pathlib import Path
 from typing import Any
 
 from checkpoint.ownership import OwnProcess
+from hosting.kinds import checks_kinds
 from hosting.sinks.fencing import EACH, EpochFile, fenced, lost
 from hosting.sinks.flushed_mark import FlushedMark, flushed_length
 from hosting.sinks.line_recovery import recover
@@ -85,6 +86,7 @@ class JsonLinesSink:
     """
 
     @names_keywords
+    @checks_kinds()
     def __init__(self, path: str | os.PathLike[str], *, encode: Callable[[Any], Any] = to_plain) -> None:
         self._path = Path(path)
         self._encode = encode if encode is to_plain else partial(bounded, encode)

@@ -21,6 +21,7 @@ from contextlib import AbstractContextManager
 from typing import Any
 
 from checkpoint.ownership import OwnProcess, keep_for_parent, tell_of_forks
+from hosting.kinds import checks_kinds
 from hosting.sinks.cells import Cells, Columns, Get, as_json, field, fields_of, getters_of
 from hosting.sinks.fencing import lost
 from hosting.sinks.places import Place, opening
@@ -71,6 +72,7 @@ class SqliteTableSink:
     """
 
     @names_keywords
+    @checks_kinds()
     def __init__(
         self, path: str | os.PathLike[str], table: str, *, columns: Columns = None, partition: str | None = None
     ) -> None:

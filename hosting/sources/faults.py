@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 
+from hosting.kinds import checks_kinds
 from reliable_rx.errors import SourceFailed
 from reliable_rx.reliable import Batch, Bounded, Findable, Growing, Listed, Reader, Source
 
@@ -62,6 +63,7 @@ class FaultySource:
     [['a'], [], ['b', 'c']]
     """
 
+    @checks_kinds()
     def __init__(self, source: Source, faults: Iterable[Fault]) -> None:
         self._source = source
         self._faults = sorted(faults, key=lambda fault: fault.at)

@@ -16,6 +16,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal
 
+from hosting.kinds import checks_kinds
 from hosting.sources import lines
 from hosting.sources.decoding import Reading
 from hosting.sources.finding import first_at
@@ -78,6 +79,7 @@ class FileSource:
     """
 
     @names_keywords
+    @checks_kinds("types", "timestamp")
     def __init__(
         self,
         paths: Paths,

@@ -17,12 +17,13 @@ from pathlib import Path
 from typing import Any
 
 from hosting.blame import blamed
+from hosting.kinds import checks_kinds
 from hosting.sources.bad_records import reason_of
 from hosting.sources.faults import Fault, FaultySource
 from hosting.sources.finding import first_at
 from hosting.sources.script import Change, Script, made_by
 from hosting.starting import ENDLESS
-from reliable_rx.arguments import cut, plural
+from reliable_rx.arguments import plural
 from reliable_rx.choices import names_keywords
 from reliable_rx.errors import PositionUnavailable, SourceFailed
 from reliable_rx.reliable import Batch, Listing, Reader
@@ -54,6 +55,7 @@ class GeneratorSource:
     """
 
     @names_keywords
+    @checks_kinds("timestamp")
     def __init__(
         self,
         function: Function | Mapping[str, Function],
@@ -136,9 +138,6 @@ class GeneratorSource:
 
     def _check(self) -> None:
         count = self._count
-        for name, value in {"count": count, "rate_per_s": self._rate_per_s}.items():
-            if value is not None and not isinstance(value, (int, float)):
-                raise TypeError(f"{name} must be a number, got {cut(value)}")
         if count is not None and count < 0:
             raise ValueError(f"count is {count}; give a number of records per partition, or None for no end")
         if self._rate_per_s is not None and self._rate_per_s <= 0:

@@ -12,6 +12,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from hosting.kinds import checks_kinds
 from hosting.sources.kafka_ask import Asker
 from hosting.sources.kafka_link import Link
 from hosting.sources.kafka_offsets import Offsets
@@ -70,6 +71,7 @@ class KafkaSource:
     """
 
     @names_keywords
+    @checks_kinds("timestamp")
     def __init__(
         self,
         topic: str,

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from hosting.kinds import checks_kinds
 from hosting.sources.finding import first_at
 from reliable_rx.arguments import plural
 from reliable_rx.choices import names_keywords
@@ -43,6 +44,7 @@ class ListSource:
     """
 
     @names_keywords
+    @checks_kinds("values", "timestamp")
     def __init__(
         self,
         values: Sequence[Any] | Mapping[str, Sequence[Any]],

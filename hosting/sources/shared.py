@@ -15,6 +15,7 @@ import threading
 from collections.abc import Callable, Sequence
 from typing import Any, Literal
 
+from hosting.kinds import checks_kinds
 from hosting.pressure import Weights
 from hosting.sources.polling import Sizes
 from hosting.sources.shared_partition import SharedPartition, SharedReader
@@ -45,6 +46,7 @@ class SharedSource:
     (['a', 'b'], ['b'], ['c'])
     """
 
+    @checks_kinds()
     def __init__(
         self,
         source: Source,

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from checkpoint.store import Store, StoreReader
+from hosting.kinds import checks_kinds
 from hosting.sources.pushed import LogUnavailable
 from hosting.stream import joined, stored_segments
 from hosting.turn import Output
@@ -26,6 +27,7 @@ class StoredStreamSource:
     unless its terminal notification is there: run ``until=source.is_drained``.
     """
 
+    @checks_kinds()
     def __init__(self, store: Store, name: str, *, subscriber: str) -> None:
         self.store = store
         self.name = name
