@@ -324,6 +324,8 @@ class StreamReader:
             batch = joined(self.position, stream.read(self.position, count_max))
         self.position = batch.next
         self.end = batch.next if batch.ended else None
+        if batch.ended:
+            self._hear_no_more()
         return batch
 
     def acknowledge(self, n: int, /) -> None:
@@ -343,9 +345,15 @@ class StreamReader:
     def close(self) -> None:
         stream, subscriber = self.source.stream, self.source.subscriber
         with stream.lock:
-            stream.wakers = tuple(each for each in stream.wakers if each not in self.wakers)
+            self._hear_no_more()
             if subscriber is not None:
                 stream.leave(subscriber, stream.registry.absence("its reader was closed", self.source.patience))
+
+    def _hear_no_more(self) -> None:
+        """Let go of a stream that has ended, or that nobody reads any more: it may be forgotten then."""
+        stream = self.source.stream
+        with stream.lock:
+            stream.wakers = tuple(each for each in stream.wakers if each not in self.wakers)
 
 
 def joined(start: int, segments: Iterator[Output]) -> Batch:

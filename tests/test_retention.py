@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import gc
+import logging
 from collections import Counter
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -13,9 +15,10 @@ from lanes import examples
 
 import reliable_rx as rx
 from checkpoint import MemoryStore
-from hosting import ListSource, QueryEvaluator, retired
+from hosting import ListSource, QueryEvaluator, flapping, retired
 from hosting.retention import Retention
 from hosting.snapshot import Snapshot
+from hosting.stream import Stream
 from reliable_rx.errors import PositionUnavailable, StoreUnavailable
 from reliable_rx.reliable import DeadLetter
 
@@ -55,15 +58,17 @@ class Host:
         while self.evaluator.step():
             pass
 
-    def play(self, names: list[str], *, looks: bool = False) -> None:
+    def play(self, names: list[str], *, read: Callable[[Stream], object] = repr) -> None:
         """Let queries live and end, with a checkpoint behind them."""
         self.evaluator.create_many({name: rx.source("n").map(session) for name in names}, policy="dead_letter")
+        for name in names:
+            read(self.evaluator.stream(name))
         self.numbers.extend((1, 7))
         self.settle()
         for name in names:
             self.evaluator.dispose(name)
-            if looks:
-                list(self.evaluator.stream(name).read(0, 10))
+            if read is looked_at:
+                read(self.evaluator.stream(name))
         self.evaluator.checkpoint()
 
     def held(self) -> Counter[str]:
@@ -80,16 +85,46 @@ class Host:
         )  # fmt: skip
 
 
-@pytest.mark.parametrize("looks", [False, True])
-def test_what_is_gone_leaves_nothing_that_grows(looks: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+class Observer:
+    def __init__(self, stream: Stream, name: str | None) -> None:
+        self.subscription = stream.subscribe(self, name=name)
+        self.subscription.start(0)
+
+    def on_next(self, n: int, value: Any, /) -> None: ...
+
+    def on_error(self, n: int, error: Exception, /) -> None:
+        self.subscription.acknowledge(n)
+
+    def on_completed(self, n: int, /) -> None: ...
+
+
+def looked_at(stream: Stream) -> None:
+    list(stream.read(0, 10))
+
+
+READ: dict[str, Callable[[Stream], object]] = {
+    "by nobody": repr,
+    "once": looked_at,
+    "by an observer": lambda stream: Observer(stream, None),
+    "by a named observer": lambda stream: Observer(stream, "me"),
+    "by a plain observer": lambda stream: stream.observable(0).subscribe(lambda value: None, lambda error: None),
+}
+
+
+@pytest.mark.parametrize("read", READ.values(), ids=READ)
+def test_what_is_gone_leaves_nothing_that_grows(
+    read: Callable[[Stream], object], monkeypatch: pytest.MonkeyPatch
+) -> None:
     """After a thousand sessions as much is held as after five hundred: rows, streams, bytes, buffers, objects."""
     monkeypatch.setattr(retired, "NAMED_MAX", 40)
     monkeypatch.setattr(retired, "BUCKETS", 4)
+    monkeypatch.setattr(flapping, "KEPT_MAX", 40)
+    monkeypatch.setattr(logging.getLogger("reliable_rx"), "disabled", True)  # pytest keeps all records of a test
     host = Host()
 
     def sessions(first: int, count: int) -> None:
         for number in range(first, first + count, 10):
-            host.play([f"session {n}" for n in range(number, number + 10)], looks=looks)
+            host.play([f"session {n}" for n in range(number, number + 10)], read=read)
 
     sessions(0, 300)
     before = host.held()
