@@ -109,6 +109,17 @@ def test_a_query_over_nothing_is_refused_by_name(tmp_path: Path) -> None:
     assert "'q' reads 'missing'" in refused.stderr
 
 
+@pytest.mark.parametrize(
+    "declared, code, says",
+    [("", 2, "declares no query"), ("app.query('q', rx.of(1))", 1, "'q' reads no source")],
+)
+def test_a_node_has_something_to_run(declared: str, code: int, says: str, tmp_path: Path) -> None:
+    """An app of which nodes can share nothing is refused, and no node waits for partitions that never come."""
+    write(tmp_path, "app.py", f"import reliable_rx as rx\nfrom hosting import App\napp = App()\n{declared}\n")
+    said = cli("node", "app.py", "--store", "g", "--plain", cwd=tmp_path, code=code).stderr
+    assert says in said and len(said.splitlines()) == 1
+
+
 def test_the_version_is_told(capsys: pytest.CaptureFixture[str]) -> None:
     """--version names the command and its version."""
     with pytest.raises(SystemExit) as caught:

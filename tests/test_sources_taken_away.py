@@ -140,3 +140,25 @@ def test_a_pattern_that_goes_through_folders_means_to(tmp_path: Path) -> None:
     with gzip.open(tmp_path / "d" / "a.jsonl.gz", "wt") as file:
         file.write("1\n")
     assert FileSource(f"{tmp_path}/**", format="jsonl").left_out == ()
+
+
+@pytest.mark.parametrize("name", ["g.jsonl", "g.csv", "g.jsonl.gz", "g.parquet"])
+@pytest.mark.parametrize("follow", [False, True])
+def test_a_file_that_is_gone_when_it_is_opened_is_named_with_the_remedy(
+    name: str, follow: bool, tmp_path: Path
+) -> None:
+    """It was there when the source was made, and another node or a replay opens it."""
+    path = tmp_path / name
+    if name.endswith(".parquet"):
+        parquet = pytest.importorskip("pyarrow.parquet")
+        pyarrow = pytest.importorskip("pyarrow")
+        parquet.write_table(pyarrow.table({"a": [1, 2]}), path)
+    else:
+        path.write_bytes(gzip.compress(b"1\n2\n") if name.endswith("gz") else b"1\n2\n")
+    if follow and not name.endswith(("jsonl", "csv")):
+        pytest.skip("such a file does not grow")
+    source = FileSource(path, follow=follow)
+    path.unlink()
+    with pytest.raises((OSError, SourceFailed)) as caught:
+        source.open(name, 1).fetch(1)
+    assert str(path) in str(caught.value) and "is gone; put it back" in str(caught.value)

@@ -70,7 +70,10 @@ def run_node(where: str, settings: Settings) -> int:
     app, group = load_app(where), settings.group or name_of(where)
     log_to_stderr()
     assignor, timing, profile = assignor_of(settings), timing_of(settings), profile_of(settings)
-    check_owned(settings.only, [section.name for section in sections_of(app)])
+    sections = [section.name for section in sections_of(app)]
+    if not sections:
+        raise BadUsage(f"{where} declares no query, so a node has nothing to run: declare one with app.query(...)")
+    check_owned(settings.only, sections)
     with (
         outlives(), Stop() as stop, closing(open_group(settings.store, group)) as opened, ExitStack() as closed,
     ):  # fmt: skip

@@ -217,6 +217,13 @@ def sections_of(app: App) -> list[Section]:
     for name, read in reads.items():
         refuse_cycle(name, read, lambda each: made_of(each, reads))
     roots = {name: _roots(name, reads) for name in reads}
+    without = next((name for name, found in roots.items() if not found and app.queries[name].scope != "all"), None)
+    if without is not None:
+        raise QueryRefused(
+            f"{without!r} reads no source, so there is no partition of it that nodes could share: host this app with "
+            f'`reliable-rx run`, give the query scope="all", or have it read a source',
+            path=f"/{without}",
+        )
     _check_scopes(app, reads)
     sources = {name: made(source, "partitions") for name, source in app.sources.items()}
     return [_section(app, names, roots, sources) for names in _together(app, roots)]

@@ -31,6 +31,7 @@ COUNTED_BYTES_MAX = 1 << 30
 HELD_SHIFT = 6
 """What part of what is held a block is at least: to cut one off copies the rest."""
 READ_ERRORS = (OSError, EOFError, zlib.error, zipfile.BadZipFile, NotImplementedError, RuntimeError)
+PUT_BACK = "put it back as it was, as what was read of it may be read again"
 BLANK = re.compile(rb"(?:\r?\n)+")
 BOM = b"\xef\xbb\xbf"
 WIDE_BOMS = (b"\xff\xfe", b"\xfe\xff")
@@ -52,10 +53,20 @@ def open_bytes(path: Path) -> Any:
         raise SourceFailed(f"{path} cannot be opened: {error}; mend or restore it", source=str(path)) from error
 
 
+def size_of(path: Path) -> int:
+    """Return how long the file at *path* is. *Raises* `FileNotFoundError`, with the remedy, if it is there no more."""
+    try:
+        return os.stat(path).st_size
+    except FileNotFoundError as error:
+        raise FileNotFoundError(error.errno, f"the file is gone; {PUT_BACK}", str(path)) from None
+
+
 def not_a_file(path: str | os.PathLike[str]) -> str:
     """Say what *path* is instead of a file, and what to do about it."""
     if os.path.isdir(path):
         return f"is a directory; name its files with a pattern, such as {os.fspath(path)}/*.csv"
+    if not os.path.exists(path):
+        return f"is gone; {PUT_BACK}"
     return "is no regular file (a pipe, a socket or a device) and cannot be read again; write it into a file first"
 
 
@@ -100,7 +111,7 @@ class Lines:
         self._path = path
         self._follow, self._fails = follow, fails
         self._found: Damage | None = None
-        self._packed_bytes = os.stat(path).st_size
+        self._packed_bytes = size_of(path)
         self._held = b""
         self._head, self._passed = b"", 0
         self._file = self._opened()

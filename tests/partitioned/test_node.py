@@ -11,13 +11,14 @@ import pytest
 from conditions import until
 from node_world import GROUP, Logs, World, sums
 
+import reliable_rx as rx
 from checkpoint.offsets import SqliteOffsets
 from hosting import App, CallbackSink
 from hosting.partitioned.group import read_group
 from hosting.partitioned.guarded import Guarded
 from hosting.partitioned.opening import open_group
 from hosting.partitioned.places import Place
-from hosting.partitioned.sections import sections_of
+from hosting.partitioned.sections import WHOLE, sections_of
 from hosting.partitioned.words import Epoch, Lease, MemberId, Partition, Status
 from reliable_rx.errors import LeaseLost, QueryRefused, SourceFailed
 from reliable_rx.reliable import Listing
@@ -207,6 +208,17 @@ def test_scopes_do_not_mix() -> None:
     app.query("two", one.count(), scope="all")
     with pytest.raises(QueryRefused, match="give both the same scope"):
         sections_of(app)
+
+
+def test_a_query_without_a_source_is_refused() -> None:
+    """No partition of it could be shared; one evaluator may have it, on a node or not."""
+    app = App()
+    app.query("clock", rx.interval(1.0))
+    with pytest.raises(QueryRefused, match=r"'clock' reads no source.*reliable-rx run.*scope="):
+        sections_of(app)
+    app = App()
+    app.query("clock", rx.interval(1.0), scope="all")
+    assert [each.name for each in sections_of(app)] == [WHOLE]
 
 
 def test_a_poisoned_partition_does_not_stop_the_others(tmp_path: Path) -> None:
