@@ -279,7 +279,7 @@ class Instance:
         children = None if self.children is None else self.children.get(node.index)
         return None if children is None else children.get(key)
 
-    def open(self, node: PlanNode, key: Hashable, outer: Any, inner: Any = None, *, start: bool = True) -> None:
+    def open(self, node: PlanNode, key: Hashable, outer: Any, inner: Any = None, *, start: bool = True) -> Instance:
         """Subscribe to the inner sequence for *outer*; *inner* is what the selector has returned, if it has."""
         world, children = self.world, self.children
         if node.slot < 0:
@@ -297,6 +297,7 @@ class Instance:
             opened[key] = child = Instance(plan, world, node, key, ops, self, outer)
             if start:
                 child.start()
+        return child
 
     def close(self, node: PlanNode, key: Hashable) -> None:
         """Unsubscribe from the inner sequence under *key*, if it is there."""

@@ -58,6 +58,8 @@ class Operator:
     """And may emit something else between them (a default, what comes from another input)."""
     yields_inner: ClassVar[bool] = False
     """Emits inner sequences that it owns (group_by, window…)."""
+    begins_again: ClassVar[bool] = False
+    """Emits an inner sequence anew when there is something for it and the one before has ended (group_by)."""
     lends_scheduler: ClassVar[tuple[int, ...]] = ()
     """Un-hosted: the inputs to which it subscribes with its own scheduler, as RxPY does for a few operators of time."""
     is_hub: ClassVar[bool] = False
@@ -185,6 +187,10 @@ class Stage(Operator):
     """What `on_error` hears, if there is one, ends there; False where it is passed on, now or by one input of many."""
     resubscribes: ClassVar[bool] = False
     """May subscribe to an input again, so that its sources must be fed event by event."""
+    catches_inner: ClassVar[bool] = False
+    """Was given its inner sequence to deal with an error, or deals with errors of it: none in there may be left out."""
+    falls_with_inner: ClassVar[bool] = False
+    """Is nothing without the inner sequence that it reads (defer, using…): where that is given up, it is too."""
     scheduler_default: ClassVar[str] = "timeout"
     """Un-hosted: where its timers run when nobody names a scheduler (RxPY's default for this operator)."""
 
@@ -219,6 +225,16 @@ class Stage(Operator):
         cx.fail(error)
 
     def on_inner_completed(self, cx: Context, key: Hashable, /) -> None: ...
+
+    def on_inner_refused(self, cx: Context, key: Hashable, /) -> None:
+        """Go on without an inner sequence that was given up, at an event that is skipped; by default, as at its end.
+
+        Where its end is an answer (a time that is up), be sure to give none.
+        """
+        if self.falls_with_inner:
+            cx.give_up()
+        else:
+            self.on_inner_completed(cx, key)
 
 
 class Context(Protocol):
@@ -289,11 +305,20 @@ class Context(Protocol):
     def open(self, key: Hashable, outer: Any, inner: Any = None, /) -> None:
         """Subscribe to *inner* under *key*; it is what `project` has returned, or is called for here."""
 
+    def try_open(self, key: Hashable, outer: Any, inner: Any = None, /) -> bool:
+        """Do the same, and return False if it could not begin, at an event that is skipped."""
+
     def prepare(self, key: Hashable, outer: Any, /) -> None:
         """Call ``inner(outer)`` now, and let `start` subscribe to what it returns."""
 
-    def start(self, key: Hashable, /) -> None:
-        """Subscribe to what was prepared under *key*, if that is still wanted."""
+    def start(self, key: Hashable, /) -> bool:
+        """Subscribe to what was prepared under *key*, if that is still wanted; False as from `try_open`."""
+
+    def give_up(self) -> None:
+        """Give up the inner sequence that this operator is part of, at an event that is skipped.
+
+        Outside of any, the operator completes.
+        """
 
     def close(self, key: Hashable, /) -> None:
         """Unsubscribe from the inner sequence under *key*, if it is there."""
@@ -315,6 +340,9 @@ class Context(Protocol):
 
     def end(self, key: Hashable, error: Exception | None = None, /) -> None:
         """Complete (or fail) the inner sequence *key*."""
+
+    def drop(self, key: Hashable, /) -> None:
+        """End the inner sequence *key*, at an event that is skipped, and give up all who read it."""
 
     def share(self, value: Any, /) -> None:
         """Give *value* to everybody who reads this hub."""

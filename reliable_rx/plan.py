@@ -7,7 +7,7 @@ symbol; if that works, its sub-plan is shared by all groups (or windows).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -132,6 +132,15 @@ class PlanNode:
                 op.on_inner_error(cx, child.key, error)
         except BaseException as raised:
             fail_node(parent, self, parent.world.blame(raised), had_error=error is not None)
+
+    def inner_refused(self, parent: Instance, key: Hashable) -> None:
+        """Go on without an inner subscription of ours that was given up."""
+        if not parent.active & self.bit:
+            return
+        try:
+            parent.ops[self.index].on_inner_refused(context(parent, self), key)
+        except BaseException as raised:
+            fail_node(parent, self, parent.world.blame(raised))
 
 
 class Plan:

@@ -6,6 +6,7 @@ from collections.abc import Hashable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from reliable_rx.errors import LimitExceeded
+from reliable_rx.giving_up import GIVEN_UP, drop_group, give_up, is_caught
 from reliable_rx.hub import serve, share_end, share_value
 from reliable_rx.query import ITERABLES, Inner, Query, as_query
 from reliable_rx.subject import Subject
@@ -128,6 +129,16 @@ class Cx:
                 instance.ops[node.index].on_unopened(self, key)
                 raise
 
+    def try_open(self, key: Hashable, outer: Any, inner: Any = None) -> bool:
+        instance, node = self.instance, self.node
+        if not instance.active & node.bit:
+            return False
+        try:
+            return instance.open(node, key, outer, inner).key is not GIVEN_UP
+        except BaseException:
+            instance.ops[node.index].on_unopened(self, key)
+            raise
+
     def prepare(self, key: Hashable, outer: Any) -> None:
         if self.active:
             try:
@@ -136,10 +147,12 @@ class Cx:
                 self.instance.ops[self.node.index].on_unopened(self, key)
                 raise
 
-    def start(self, key: Hashable) -> None:
+    def start(self, key: Hashable) -> bool:
         child = self.instance.child(self.node, key)
-        if child is not None:
-            child.start()
+        if child is None:
+            return True
+        child.start()
+        return child.key is not GIVEN_UP
 
     def close(self, key: Hashable) -> None:
         self.instance.close(self.node, key)
@@ -170,6 +183,14 @@ class Cx:
 
     def end(self, key: Hashable, error: Exception | None = None) -> None:
         self.instance.end_group(self.node, key, error)
+
+    def drop(self, key: Hashable) -> None:
+        drop_group(self.instance, self.node, key)
+
+    def give_up(self) -> None:
+        instance, node = self.instance, self.node
+        if instance.active & node.bit:
+            leave_out(instance, node)
 
     def share(self, value: Any) -> None:
         share_value(self.instance, self.node, value)
@@ -267,15 +288,32 @@ def fail_node(
     """End *node* with an error that its step raised, unless the host goes on without the event.
 
     An error that struck with no value at hand, at a subscription, a completion or a timer, has left nothing to go on
-    with: then *node* completes where the event is skipped. One that struck while another was dealt with is never
-    skipped: *node* would go on, or complete, as if nothing had failed.
+    with: see `leave_out`. One that struck while another was dealt with is never skipped: *node* would go on, or
+    complete, as if nothing had failed.
 
     A node that has ended is not told of errors, as in Rx. But what strikes anywhere may have struck between two nodes,
     or while an error was dealt with: then the row is half done, and what is downstream would wait for ever.
     """
     if isinstance(error, ANYWHERE) and (not instance.active & node.bit or isinstance(error.__context__, ANYWHERE)):
         instance.world.struck(instance, error)
-    elif had_error or not instance.world.absorb(instance, node, error):
+    elif had_error or not absorb(instance, node, error, had_value=had_value):
         finish_node(instance, node, error)
     elif not had_value:
+        leave_out(instance, node)
+
+
+def absorb(instance: Instance, node: PlanNode, error: Exception, *, had_value: bool) -> bool:
+    """Whether the host goes on without the event; what a handler gives has to begin and to end."""
+    return (had_value or not is_caught(instance)) and instance.world.absorb(instance, node, error)
+
+
+def leave_out(instance: Instance, node: PlanNode) -> None:
+    """Go on without what *node* emits, at an event that is skipped.
+
+    An inner sequence is given up as a whole: its end would be an answer, to what stands behind *node* in it and to the
+    operator that reads it. The standing query itself can only end.
+    """
+    if instance.parent is None:
         finish_node(instance, node, None)
+    else:
+        give_up(instance)

@@ -14,10 +14,11 @@ from typing import TYPE_CHECKING, Any
 
 from reliable_rx.errors import LimitExceeded
 from reliable_rx.gathering import pass_on_above
+from reliable_rx.giving_up import GIVEN_UP, give_up
 from reliable_rx.operator import Linear, Stage
 from reliable_rx.query import HubLeaf, SourceLeaf
 from reliable_rx.shared_state import CONSTANTS, handed_out, is_constant, may_change, one_by_one
-from reliable_rx.stage import Cx, context, fail_node
+from reliable_rx.stage import Cx, absorb, context, fail_node
 
 if TYPE_CHECKING:
     from reliable_rx.instance import Instance
@@ -140,12 +141,19 @@ def completed(instance: Instance, last: PlanNode, op: Any, state: Any, out: list
         op.on_completed(state, out)
     except BaseException as raised:
         error = instance.world.blame(raised)
-        return DONE if instance.world.absorb(instance, last, error) else error
+        if not absorb(instance, last, error, had_value=False):
+            return error
+        return DONE if instance.parent is None else GIVEN_UP
     return DONE
 
 
 def finish_segment(instance: Instance, last: PlanNode, values: Sequence[Any], end: Any) -> None:
     """Deliver the last values, let go of what stands upstream, and pass the end on."""
+    if end is GIVEN_UP:
+        if values:
+            last.deliver(instance, values)
+        give_up(instance)
+        return
     instance.world.touch(instance.unit)
     instance.active &= ~last.bit
     try:

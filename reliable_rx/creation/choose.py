@@ -97,7 +97,7 @@ def if_then(
 
 @frozen
 class Defer(Stage, name="defer"):
-    passes_on = True
+    passes_on = falls_with_inner = True
     factory: Callable[[Any], Any]
 
     def on_start(self, cx: Context) -> None:
@@ -138,7 +138,7 @@ def defer(factory: Callable[[SchedulerBase], Observable[A] | AnyFuture[A]]) -> Q
 
 @frozen
 class Using(Stage, name="using"):
-    passes_on = True
+    passes_on = falls_with_inner = True
     resource_factory: Callable[[], Any]
     observable_factory: Callable[[Any], Any]
 

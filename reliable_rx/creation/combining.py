@@ -106,6 +106,7 @@ def for_in(values: Iterable[A], mapper: Callable[[A], Observable[B]]) -> Query[B
 
 @frozen
 class ForIn(Stage, name="for_in"):
+    falls_with_inner = True
     scheduler_default = "current_thread"
     values: Sequence[Any]
     mapper: Callable[[Any], Any]

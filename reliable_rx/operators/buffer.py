@@ -225,6 +225,10 @@ class BufferToggle(Stage, name="buffer_toggle"):
         cx.emit(cx.state.open.pop(key))
         self._complete_if_closed(cx)
 
+    def on_inner_refused(self, cx: Context, key: Hashable) -> None:
+        self.on_unopened(cx, key)
+        self._complete_if_closed(cx)
+
     @staticmethod
     def _complete_if_closed(cx: Context) -> None:
         if cx.goes_on(cx.state) and cx.state.stopped and not cx.state.open:

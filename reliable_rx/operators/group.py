@@ -31,7 +31,7 @@ _plain_group_by_until = plain.group_by_until
 
 @frozen
 class GroupBy(Stage, name="group_by"):
-    yields_inner = True
+    yields_inner = begins_again = True
     inner_limit = "groups_max"
     key_mapper: Callable[[Any], Hashable]
     element_mapper: Callable[[Any], Any] | None = None
@@ -96,8 +96,8 @@ class GroupByUntil(GroupBy, name="group_by_until"):
         cx.emit(group)
         if self.give_up_unread(cx, key, group, skipped):
             cx.close(key)
-        else:
-            cx.start(key)
+        elif not cx.start(key):
+            cx.drop(key)
         return group.subject  # type: ignore[attr-defined]
 
     def on_unopened(self, cx: Context, key: Hashable) -> None:
@@ -109,6 +109,9 @@ class GroupByUntil(GroupBy, name="group_by_until"):
     def on_inner_completed(self, cx: Context, key: Hashable) -> None:
         cx.close(key)
         cx.end(key)
+
+    def on_inner_refused(self, cx: Context, key: Hashable) -> None:
+        """A group whose duration was given up goes on; one whose duration cannot begin has not begun: see `begin`."""
 
 
 @frozen

@@ -155,6 +155,7 @@ class Share(Hub, name="share"):
 class Selected(Hub, name="publish"):
     """Shares its source within *mapper*, anew for each subscription."""
 
+    falls_with_inner = True
     by_clock: bool = True
     mapper: Callable[[Any], Any] | None = None
     _factory: Any = None

@@ -61,7 +61,8 @@ class Join(Lasting, name="join"):
         state.numbers[port] = number + 1
         mine[number] = value
         check_queue(mine, cx)
-        cx.open((port, number), (port, value))
+        if not cx.try_open((port, number), (port, value)):
+            return
         cx.emit_all([(value, other) if port == LEFT else (other, value) for other in others.values()])
 
     def on_completed(self, cx: Context, port: int) -> None:
@@ -132,7 +133,8 @@ class GroupJoin(Lasting, name="group_join"):
         rights = cx.state.rights
         rights[number] = value
         check_queue(rights, cx)
-        cx.open((RIGHT, number), (RIGHT, value))
+        if not cx.try_open((RIGHT, number), (RIGHT, value)):
+            return
         for window in tuple(cx.groups().values()):
             window.feed((value,))
 
@@ -145,6 +147,14 @@ class GroupJoin(Lasting, name="group_join"):
             cx.end(number)
         else:
             cx.state.rights.pop(number, None)
+
+    def on_unopened(self, cx: Context, key: Any) -> None:
+        if key[0] == LEFT:
+            cx.drop(key[1])
+        else:
+            self.expire(cx, *key)
+
+    on_inner_refused = on_unopened
 
 
 def group_join(

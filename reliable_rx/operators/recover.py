@@ -23,7 +23,7 @@ Errors = type[Exception] | tuple[type[Exception], ...]
 
 @frozen
 class CatchHandler(Stage, name="catch"):
-    passes_on = True
+    passes_on = catches_inner = True
     resubscribes = True
     handler: Callable[[Exception, Observable[Any]], Any]
     _source: Query[Any]
@@ -112,7 +112,7 @@ def catch(
 class OnErrorResumeNext(Stage, name="on_error_resume_next"):
     """Each step is the number of an input, or a function from the error before it to a sequence."""
 
-    passes_on = True
+    passes_on = catches_inner = True
     scheduler_default = "current_thread"
     steps: tuple[int | Callable[[Exception | None], Any], ...]
 

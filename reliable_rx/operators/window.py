@@ -194,7 +194,7 @@ class WindowToggle(Windows, name="window_toggle"):
             cx.open(window.key, opening, inner)
 
     def on_unopened(self, cx: Context, key: Hashable) -> None:
-        cx.end(key)
+        cx.drop(key)
 
     def on_completed(self, cx: Context, port: int) -> None:
         if port == 1:
@@ -206,6 +206,8 @@ class WindowToggle(Windows, name="window_toggle"):
     def on_inner_completed(self, cx: Context, key: Hashable) -> None:
         cx.close(key)
         cx.end(key)
+
+    on_inner_refused = on_unopened
 
 
 def window_toggle(

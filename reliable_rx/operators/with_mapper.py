@@ -71,6 +71,10 @@ class DelayWithMapper(Stage, name="delay_with_mapper"):
             state.delayed.pop(key, None)
             self._complete_if_idle(cx)
 
+    def on_inner_refused(self, cx: Context, key: Hashable) -> None:
+        self.on_unopened(cx, key)
+        self._complete_if_idle(cx)
+
     @staticmethod
     def _complete_if_idle(cx: Context) -> None:
         if cx.state.at_end and not cx.state.delayed:
@@ -129,6 +133,10 @@ class ThrottleWithMapper(Stage, name="throttle_with_mapper"):
 
     def on_inner_completed(self, cx: Context, key: Hashable) -> None:
         self._flush(cx)
+
+    def on_inner_refused(self, cx: Context, key: Hashable) -> None:
+        if key == cx.state.latest:
+            cx.state.value = NotSet
 
     def on_completed(self, cx: Context, port: int) -> None:
         cx.close(cx.state.latest)
@@ -227,6 +235,9 @@ class TimeoutWithMapper(Stage, name="timeout_with_mapper"):
 
     def on_inner_completed(self, cx: Context, key: Any) -> None:
         self._time_is_up(cx, key)
+
+    def on_inner_refused(self, cx: Context, key: Hashable) -> None:
+        """Its element has no limit."""
 
     def on_inner_error(self, cx: Context, key: Hashable, error: Exception) -> None:
         if not cx.state.switched and cx.state.count == key:
