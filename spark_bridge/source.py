@@ -18,7 +18,7 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from typing import Any, get_args
+from typing import Any
 
 from checkpoint.failures import unavailable
 from hosting.kinds import checks_kinds
@@ -78,9 +78,6 @@ class MicroBatchSource:
         timestamp: Callable[[Any], float] | None = None,
         patience_s: float = PATIENCE_S,
     ) -> None:
-        for what, given, choices in (("values", values, Values), ("timestamps", timestamps, Timestamps)):
-            if given not in get_args(choices):
-                raise ValueError(f"{what} is {given!r}; choose one of {get_args(choices)}")
         self.place = os.fspath(path)
         self.reader = check_reader(reader)
         self.timestamp = timestamp

@@ -118,8 +118,8 @@ def test_a_log_that_is_not_there_yet_has_no_partitions(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("settings", "said"),
     [
-        ({"values": "list"}, "values is 'list'"),
-        ({"timestamps": "seconds"}, "timestamps is 'seconds'"),
+        ({"values": "list"}, "values must be one of dict, .*, got 'list'"),
+        ({"timestamps": "seconds"}, "timestamps must be one of datetime, .*, got 'seconds'"),
         ({"reader": "a/b"}, "reader is 'a/b'"),
     ],
 )
