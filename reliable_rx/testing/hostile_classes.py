@@ -345,3 +345,11 @@ def doubled() -> BaseException:
     for _ in range(40):
         error = ExceptionGroup("again", [error, error])
     return error
+
+
+def entangled() -> BaseException:
+    """Return an error with a list of one list twice, which is so too, and so on: small, and endless if shown."""
+    value: Any = "a"
+    for _ in range(40):
+        value = [value, value]
+    return ValueError(value, {"of": value})
