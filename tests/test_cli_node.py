@@ -9,9 +9,11 @@ from itertools import accumulate
 from pathlib import Path
 from types import SimpleNamespace
 
+import psycopg
 import pytest
 from cli_process import cli, running, wait_for, write
 from conditions import until
+from postgres_server import PostgresServer
 
 from hosting.cli import main
 from hosting.cli.node import Running
@@ -178,3 +180,40 @@ def test_a_node_at_work_keeps_no_process_alive() -> None:
     running = Running(SimpleNamespace(run=lambda until_ended: None), until_ended=True)  # type: ignore[arg-type]
     running.join()
     assert running.daemon and running.error is None
+
+
+def set_read_only(dsn: str, *, is_on: bool) -> None:
+    place, _, name = dsn.rpartition("/")
+    with psycopg.connect(f"{place}/postgres", autocommit=True) as connection:
+        change = "SET default_transaction_read_only = on" if is_on else "RESET default_transaction_read_only"
+        connection.execute(f"ALTER DATABASE {name} {change}".encode())
+
+
+def test_a_node_that_starts_while_its_database_is_away(tmp_path: Path, mortal_postgres: PostgresServer) -> None:
+    """Where the group cannot be opened, known or new, a node ends with exit code 1 and one sentence, for a supervisor
+    to start it again; one that has opened it waits, as at any other time, and goes on when it can be written."""
+    write(tmp_path, "app.py", APP.format(each="", count=30))
+    dsn = mortal_postgres.new_database()
+    start = ("node", "app.py:app", "--store", dsn, "--gather", "0", "--until-ended")
+
+    def refused() -> str:
+        ended = cli(*start, cwd=tmp_path, code=1)
+        assert not ended.stdout and ended.stderr.count("reliable-rx: ") == 1
+        return ended.stderr
+
+    set_read_only(dsn, is_on=True)
+    assert "read-only" in refused()
+    mortal_postgres.stop()
+    assert "ask again when the server is well" in refused()
+    mortal_postgres.start()
+    set_read_only(dsn, is_on=False)
+    assert "all partitions have ended" in cli(*start, cwd=tmp_path).stdout
+    assert sums(tmp_path, "0") == list(accumulate(range(30)))
+    mortal_postgres.stop()
+    assert "ask again when the server is well" in refused()
+    mortal_postgres.start()
+    set_read_only(dsn, is_on=True)
+    with running(*start, cwd=tmp_path) as node:
+        wait_for(node, "waiting: ")
+        set_read_only(dsn, is_on=False)
+        wait_for(node, "all partitions have ended")
