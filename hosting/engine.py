@@ -457,7 +457,7 @@ class QueryEngine(Delivery, TimeMoves):
             return False
         top, place = instance, node
         while True:
-            if not may_skip(place):
+            if place is None or not may_skip(place):  # a row that is gone has no reader
                 return False
             if top.parent is None:
                 break

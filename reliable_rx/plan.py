@@ -29,7 +29,7 @@ from reliable_rx.query import (
 )
 from reliable_rx.size import check_size
 from reliable_rx.stage import context, fail_node
-from reliable_rx.symbols import Symbol, captures, chosen_once, entered, is_known, only_reads, shared_within
+from reliable_rx.symbols import Symbol, chosen_once, entered, how_held, is_known, only_reads, shared_within
 from reliable_rx.wiring import (
     Deliver,
     Finish,
@@ -156,6 +156,7 @@ class Plan:
         symbol: Symbol | None = None,
         around: Plan | None = None,
         fed_within: bool = False,
+        asks: bool = False,
     ) -> None:
         self.query = query
         self.limits = limits
@@ -168,7 +169,7 @@ class Plan:
         self.reads = symbol
         self.fed_within = fed_within
         """Whether what *symbol* stands for is always of the row around."""
-        self.symbol = symbol if symbol is not None and captures(query, symbol) else None
+        self.symbol = symbol if asks else None
         self.around = around
         self.depth: int = 0 if around is None else around.depth + 1
         self.is_too_deep = self.depth > limits.depth_max
@@ -290,10 +291,13 @@ class Plan:
         is_one = isinstance(inner, Query) and not op.indexes  # type: ignore[attr-defined]
         if not is_one or not only_reads(inner.node, symbol):
             return None
+        is_held, is_kept = how_held(inner.node, symbol)
+        if is_kept:
+            return None
         check_size(inner.node)
         plan = Plan(
             inner.node, limits=self.limits, prefix=f"{node.path}/inner", symbolic=True, symbol=symbol, around=self,
-            fed_within=is_known(query),
+            fed_within=is_known(query), asks=is_held,
         )  # fmt: skip
         symbol.planned = True
         return plan

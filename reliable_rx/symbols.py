@@ -6,11 +6,12 @@ to say it at each operator of the row, which costs more and left out what is no 
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextvars import ContextVar
 from functools import partial
 from gc import get_referents
-from types import CodeType, FunctionType, ModuleType
+from types import CodeType, FunctionType, MethodType, ModuleType
 from typing import Any, NoReturn
 
 from reliable_rx.errors import QueryRefused
@@ -18,8 +19,11 @@ from reliable_rx.operator import Operator
 from reliable_rx.query import LEAVES, HubLeaf, Inner, Node, Query, SourceLeaf, SymbolLeaf, hubs_of, parameters, walk
 
 ATOMS = frozenset((int, float, complex, str, bytes, bool, type(None), range))
-HELD_MAX = 1000
-"""How many objects that a function reaches are looked at for a symbol."""
+SIZED = frozenset((tuple, list, dict, set, frozenset, deque))
+PLAIN = SIZED | {FunctionType, MethodType, partial, type, Node, Query}
+"""Kinds of what holds others and has, in a pure function, no state."""
+HELD_MAX, LOOKED_MAX, TOO_MUCH = 1000, 10_000, object()
+"""How many objects that a function reaches are looked at for a symbol, and in containers of how many."""
 OUTSIDE = (
     "a group or window was asked for its key outside its own sub-query; emit its key with the value instead: "
     ".map(lambda value: (group.key, value))"
@@ -76,42 +80,55 @@ class Symbol(Query[Any]):
         return self.current.__reduce__()
 
 
-def captures(node: Node, symbol: Symbol) -> bool:
-    """Whether any function in the plan closes over *symbol*, or is given it by its operator as the sequence before."""
-    for each in walk(node):
-        if not isinstance(each.op, SymbolLeaf):
-            given = [*parameters(each.op).values(), getattr(each.op, "_source", None)]
-            if any(holds(value, symbol) for value in given):
-                return True
-    return False
+def how_held(node: Node, symbol: Symbol) -> tuple[bool, bool]:
+    """Return whether a function in the plan holds *symbol*, and whether an object that may have a state holds one.
 
-
-def holds(value: Any, symbol: Symbol) -> bool:
-    """Whether *symbol* can be reached from *value*: through closures, methods, attributes, containers and queries.
-
-    Taken to be so if there is too much to look at, which costs time and is never wrong.
+    Each group is to have such an object to itself: what `functools.cache` makes would answer one group with another's
+    key. A function is taken to hold it if there is too much to look at, which costs time and is never wrong.
     """
-    seen: dict[int, Any] = {}
-    waiting = [value]
+    is_held = is_kept = False
+    for each, kept in held_by(node):
+        is_held = is_held or each is symbol or each is TOO_MUCH
+        is_kept = is_kept or (kept and isinstance(each, Symbol))
+    return is_held, is_kept
+
+
+def held_by(value: Any) -> Iterator[tuple[Any, bool]]:
+    """Yield what *value* holds, and whether by way of an object that is neither a function nor a container."""
+    seen: dict[tuple[int, bool], Any] = {}
+    waiting: list[tuple[Any, bool]] = [(value, False)]
+    looked = 0
     while waiting:
-        each = waiting.pop()
-        kind = type(each)
-        if each is symbol:
-            return True
-        if kind in ATOMS or id(each) in seen or issubclass(kind, (Symbol, ModuleType)):
+        each, kept = waiting.pop()
+        if (id(each), kept) in seen:
             continue
-        if len(seen) >= HELD_MAX:
-            return True
-        seen[id(each)] = each  # kept, so that no other object can have its number
-        if issubclass(kind, (Query, Node)):
-            if captures(each if issubclass(kind, Node) else each.node, symbol):
-                return True
-        elif kind is FunctionType:
-            waiting += [cell.cell_contents for cell in each.__closure__ or () if not empty(cell)]
-            waiting += [each.__defaults__, each.__kwdefaults__, vars(each)]
-        elif not issubclass(kind, type) or "<locals>" in each.__qualname__:
-            waiting += get_referents(each)  # and the user's code is not asked
-    return False
+        yield each, kept
+        kind = type(each)
+        if issubclass(kind, (Symbol, ModuleType)):
+            continue
+        looked += len(each) if kind in SIZED else 0
+        if len(seen) >= HELD_MAX or looked > LOOKED_MAX:
+            yield TOO_MUCH, False
+            return
+        seen[id(each), kept] = each  # kept alive, so that no other object can have its number
+        kept = kept or kind not in PLAIN
+        waiting += [(part, kept) for part in parts_of(each) if type(part) not in ATOMS]
+
+
+def parts_of(value: Any) -> list[Any]:
+    """Return what *value* holds itself; the user's code is not asked."""
+    kind = type(value)
+    if issubclass(kind, Query):
+        return [value.node]
+    if issubclass(kind, Node):
+        ops = [each.op for each in walk(value) if not isinstance(each.op, SymbolLeaf)]
+        return [given for op in ops for given in (*parameters(op).values(), getattr(op, "_source", None))]
+    if kind is FunctionType:
+        inside = [cell.cell_contents for cell in value.__closure__ or () if not empty(cell)]
+        return [*inside, value.__defaults__, value.__kwdefaults__, vars(value)]
+    if issubclass(kind, type) and "<locals>" not in value.__qualname__:
+        return []
+    return get_referents(value)
 
 
 def shared_within(op: Operator) -> Iterator[Node]:

@@ -10,14 +10,14 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable
-from functools import partial
+from functools import cache, partial
 from typing import Any
 
 import pytest
 from conditions import until
 from hypothesis import example, given
 from hypothesis import strategies as st
-from key_cases import CALLED, WHEN, WITHIN, Key
+from key_cases import CALLED, WHEN, WITHIN, Key, Within
 from lanes import examples
 from test_function_arguments import FUNCTIONS
 
@@ -87,6 +87,7 @@ OF_ANOTHER = ("sum.key_mapper", "of another source", "window of a group", "ends"
 @example("defer.factory", "paired with it", "group", "ends")
 @example("defer.factory", "compared with it", "group", "fails")
 @example(*OF_ANOTHER)
+@example("window_when.closing_mapper", "of a failure", "group", "goes on")
 @examples(320)
 def test_the_key_is_known_wherever_it_is_read(called: str, when: str, within: str, played: str) -> None:
     """Hosted, recovered after every turn, and with a clock that leaps: what plain RxPY makes of it."""
@@ -218,6 +219,18 @@ class Labels:
         return (self.group.key, value)
 
 
+class Counted:
+    """One for each group: it says how many values it has seen, and remembers the key."""
+
+    def __init__(self, group: Any) -> None:
+        self.group = group
+        self.keys: list[Any] = []
+
+    def __call__(self, value: Any) -> Any:
+        self.keys = self.keys or [self.group.key]
+        return (self.keys, value)
+
+
 class Slotted:
     __slots__ = ("group",)
 
@@ -261,16 +274,41 @@ HOLDS: dict[str, Callable[[Any], Any]] = {
     "lists in lists": nested,
     "an argument": lambda g: partial(lambda group, value: (group.key, value), g),
     "a default": lambda g: lambda value, group=g: (group.key, value),
+    "a cache": lambda g: cache(lambda value: (g.key, value // 3)),
+    "a cache of nothing": lambda g: partial(lambda key, value: (key(), value), cache(lambda: g.key)),
+    "an object with a state": Counted,
     "much else": lambda g: partial(lambda held, value: (held[-1].key, value), [*([n] for n in range(5000)), g]),
 }
 
 
+PLACES: dict[str, Within] = {
+    **WITHIN,
+    "what a group publishes": lambda o, r, s, f: s.pipe(
+        o.group_by(lambda v: v % 2), o.flat_map(lambda g: g.pipe(o.publish(lambda p: f(p, lambda: g.key))))
+    ),
+}
+
+
+class Keyed:
+    """What has a key: a group of groups has one of both."""
+
+    def __init__(self, read: Key) -> None:
+        self.read = read
+
+    @property
+    def key(self) -> int:
+        return self.read()
+
+
+@pytest.mark.parametrize("place", PLACES)
 @pytest.mark.parametrize("way", HOLDS)
-def test_however_a_function_holds_its_group(way: str) -> None:
-    """The key is known to whatever object is called."""
+def test_however_a_function_holds_its_group(way: str, place: str) -> None:
+    """The key is known to whatever object is called, and what keeps something has one of its own in each group."""
 
     def build(o: Any, r: Any, s: Any, t: Any) -> Any:
-        return s.pipe(o.group_by(lambda v: v % 2), o.flat_map(lambda g: g.pipe(o.map(HOLDS[way](g)))))
+        if place == "group":
+            return s.pipe(o.group_by(lambda v: v % 2), o.flat_map(lambda g: g.pipe(o.map(HOLDS[way](g)))))
+        return PLACES[place](o, r, s, lambda each, k: each.pipe(o.map(HOLDS[way](Keyed(k)))))
 
     streams = played_as("ends")
     for who in HOSTED:

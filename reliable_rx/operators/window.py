@@ -98,6 +98,8 @@ class Closed(Stage):
 
     def begin_closing(self, cx: Context) -> None:
         state = cx.state
+        if not cx.goes_on(state):  # what was emitted has made somebody stop us
+            return
         state.unclosed = cx.skipped + 1
         try:
             cx.open(*self.latest(cx))
