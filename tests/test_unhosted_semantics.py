@@ -322,3 +322,33 @@ def test_a_failing_observer_fails_subscribe(beginning: str, behind: str, kind: s
     except RuntimeError as error:
         raised.append(str(error))
     assert ("the observer failed" in raised) == (kind in seen)
+
+
+@pytest.mark.parametrize("ended", [False, True], ids=["openings go on", "openings end"])
+@pytest.mark.parametrize("join", [False, True], ids=["window_toggle", "group_join"])
+def test_a_window_that_waits_to_be_merged_is_closed(ended: bool, join: bool) -> None:
+    """It goes on when the openings have ended (in RxPY only while they go on), and then the query ends."""
+
+    def heard(operators: Any) -> list[Any]:
+        source, openings, closings = Subject[Any](), Subject[Any](), {1: Subject[Any](), 2: Subject[Any]()}
+        if join:
+            joined = operators.group_join(source, closings.__getitem__, lambda _: reactivex.empty())
+            windows = openings.pipe(joined, operators.map(lambda each: each[1]))
+        else:
+            windows = source.pipe(operators.window_toggle(openings, closings.__getitem__))
+        seen: list[Any] = []
+        merged = windows.pipe(operators.merge(max_concurrent=1))
+        merged.subscribe(seen.append, on_completed=lambda: seen.append("end"))
+        openings.on_next(1)
+        source.on_next("a")
+        openings.on_next(2)
+        if ended:
+            openings.on_completed()
+        closings[1].on_next(0)
+        source.on_next("b")
+        closings[2].on_next(0)
+        openings.on_completed()
+        return seen
+
+    assert heard(ops) == ["a", "b", "end"]
+    assert heard(plain_ops) == (["a"] if ended else ["a", "b", "end"])
