@@ -119,3 +119,33 @@ def test_what_ends_as_it_begins_is_no_recursion() -> None:
             status, _, found = deep(0, query)
             assert deep(200, query) == deep(0, query)
             assert (status, found) == ("completed", skipped)
+
+
+def briefly(*_: Any) -> Any:
+    return rx.timer(0.001)
+
+
+def lists(s: Any) -> Any:
+    return s.flat_map(lambda each: (each[1] if isinstance(each, tuple) else each).to_list())
+
+
+OPENS: dict[str, Callable[[Any, Function], Any]] = {
+    "delay_with_mapper": lambda s, f: s.delay_with_mapper(f),
+    "throttle_with_mapper": lambda s, f: s.throttle_with_mapper(f),
+    "switch_map": lambda s, f: s.switch_map(f),
+    "join": lambda s, f: s.join(rx.source("m"), f, briefly),
+    "join, on the right": lambda s, f: rx.source("m").join(s, briefly, f),
+    "group_join": lambda s, f: lists(s.group_join(rx.source("m"), f, briefly)),
+    "group_join, on the right": lambda s, f: lists(s.group_join(s, briefly, f)),
+    "buffer_toggle": lambda s, f: s.buffer_toggle(s, f),
+    "window_toggle": lambda s, f: lists(s.window_toggle(s, f)),
+}
+
+
+@pytest.mark.parametrize("operator", OPENS)
+def test_what_was_set_for_a_sequence_is_taken_back(operator: str) -> None:
+    """Where what a selector returns cannot be read, nothing waits for it: the query completes with its source."""
+    query = OPENS[operator](rx.source("n"), lambda n: unreadable() if n == 4 else briefly())
+    status, values, skipped = played(query, restarts=False)
+    assert (status, skipped) == ("completed", 1)
+    assert played(query, restarts=True) == (status, values, skipped)

@@ -31,6 +31,14 @@ PLANTED = {
     "KeyboardInterrupt raised by a value": "what_a_value_raises_taken_for_an_interrupt",
     "a row left half done": "an_error_of_a_row_half_done_that_nobody_hears",
     "readers of a lost query": "readers_of_what_is_lost_go_on",
+    # policies
+    "a handler that raises completes its query": "a_handler_that_raises_is_skipped",
+    "do_action behind a map makes skip fail": "what_hears_an_error_catches_it",
+    "zip pairs wrongly after a skipped event": "branches_that_nobody_looks_at",
+    "a zip that a selector makes": "made_branches_that_nobody_looks_at",
+    "buffer_when never closes again": "a_list_that_never_closes",
+    "an element kept for what was not opened": "what_was_set_stays",
+    "concat_map out of order behind what cannot begin": "a_queue_that_stops",
     # silence
     "a clock that was ahead once": "a_clock_that_was_ahead_once_and_stops",
     "holders that are gone": "a_reader_that_is_closed_and_not_missed",
