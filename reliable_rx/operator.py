@@ -314,6 +314,10 @@ class Context(Protocol):
     def start(self, key: Hashable, /) -> bool:
         """Subscribe to what was prepared under *key*, if that is still wanted; False as from `try_open`."""
 
+    @property
+    def is_inner(self) -> bool:
+        """Whether this operator is part of an inner sequence."""
+
     def give_up(self) -> None:
         """Give up the inner sequence that this operator is part of, at an event that is skipped.
 

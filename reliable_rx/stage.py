@@ -187,6 +187,10 @@ class Cx:
     def drop(self, key: Hashable) -> None:
         drop_group(self.instance, self.node, key)
 
+    @property
+    def is_inner(self) -> bool:
+        return self.instance.parent is not None
+
     def give_up(self) -> None:
         instance, node = self.instance, self.node
         if instance.active & node.bit:

@@ -143,7 +143,7 @@ class BufferWhen(Closed, Collects, name="buffer_when", version=2):
 
     def on_start(self, cx: Context) -> None:
         cx.subscribe_all()
-        self.begin_closing(cx)
+        self.begin_first(cx)
 
     def latest(self, cx: Context) -> tuple[int, Any]:
         return cx.state.closings, None

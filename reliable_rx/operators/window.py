@@ -109,6 +109,12 @@ class Closed(Stage):
         if cx.goes_on(state) and cx.opened():
             state.unclosed = 0
 
+    def begin_first(self, cx: Context) -> None:
+        """Have the first closing begin, or give up the inner sequence that cannot begin without."""
+        self.begin_closing(cx)
+        if cx.is_inner and self.is_given_up(cx):
+            cx.give_up()
+
     def is_given_up(self, cx: Context) -> bool:
         """Whether an event was skipped since the closing was to begin, which so has not."""
         return 0 < cx.state.unclosed <= cx.skipped  # type: ignore[no-any-return]
@@ -121,6 +127,9 @@ class Closed(Stage):
 
     def on_inner_next(self, cx: Context, key: Hashable, values: Sequence[Any]) -> None:
         self.on_inner_completed(cx, key)
+
+    def on_inner_refused(self, cx: Context, key: Hashable) -> None:
+        cx.state.unclosed = cx.skipped
 
 
 @frozen
@@ -138,7 +147,7 @@ class WindowWhen(Closed, Windows, name="window_when", version=2):
     def on_start(self, cx: Context) -> None:
         open_window(cx)
         cx.subscribe_all()
-        self.begin_closing(cx)
+        self.begin_first(cx)
 
     def latest(self, cx: Context) -> tuple[int, Any]:
         key = cx.state.next_key - 1
