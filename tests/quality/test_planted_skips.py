@@ -63,7 +63,7 @@ def closings() -> None:
 
 def selectors() -> None:
     """Selectors that return what cannot be read."""
-    test_what_was_set_for_a_sequence_is_taken_back("delay_with_mapper")
+    test_what_was_set_for_a_sequence_is_taken_back("delay_with_mapper", 4)
 
 
 def queues() -> None:
