@@ -18,9 +18,11 @@ from reliable_rx.errors import QueryRefused
 from reliable_rx.operator import Operator
 from reliable_rx.query import LEAVES, HubLeaf, Inner, Node, Query, SourceLeaf, SymbolLeaf, hubs_of, parameters, walk
 
-ATOMS = frozenset((int, float, complex, str, bytes, bool, type(None), range))
-SIZED = frozenset((tuple, list, dict, set, frozenset, deque))
-PLAIN = SIZED | {FunctionType, MethodType, partial, type, Node, Query}
+ATOMS = frozenset(map(id, (int, float, complex, str, bytes, bool, type(None), range)))
+"""By their numbers, as all kinds here: a class may have a metaclass that cannot be hashed."""
+derives = type.__subclasscheck__  # `issubclass` asks abstract classes, which hash what they are asked of
+SIZED = frozenset(map(id, (tuple, list, dict, set, frozenset, deque)))
+PLAIN = SIZED | {id(FunctionType), id(MethodType), id(partial)}
 """Kinds of what holds others and has, in a pure function, no state."""
 HELD_MAX, LOOKED_MAX, TOO_MUCH = 1000, 10_000, object()
 """How many objects that a function reaches are looked at for a symbol, and in containers of how many."""
@@ -89,7 +91,7 @@ def how_held(node: Node, symbol: Symbol) -> tuple[bool, bool]:
     is_held = is_kept = False
     for each, kept in held_by(node):
         is_held = is_held or each is symbol or each is TOO_MUCH
-        is_kept = is_kept or (kept and isinstance(each, Symbol))
+        is_kept = is_kept or (kept and derives(Symbol, type(each)))
     return is_held, is_kept
 
 
@@ -104,29 +106,29 @@ def held_by(value: Any) -> Iterator[tuple[Any, bool]]:
             continue
         yield each, kept
         kind = type(each)
-        if issubclass(kind, (Symbol, ModuleType)):
+        if derives(Symbol, kind) or derives(ModuleType, kind):
             continue
-        looked += len(each) if kind in SIZED else 0
+        looked += len(each) if id(kind) in SIZED else 0
         if len(seen) >= HELD_MAX or looked > LOOKED_MAX:
             yield TOO_MUCH, False
             return
         seen[id(each), kept] = each  # kept alive, so that no other object can have its number
-        kept = kept or kind not in PLAIN
-        waiting += [(part, kept) for part in parts_of(each) if type(part) not in ATOMS]
+        kept = kept or not (id(kind) in PLAIN or any(derives(each, kind) for each in (Query, Node, type)))
+        waiting += [(part, kept) for part in parts_of(each) if id(type(part)) not in ATOMS]
 
 
 def parts_of(value: Any) -> list[Any]:
     """Return what *value* holds itself; the user's code is not asked."""
     kind = type(value)
-    if issubclass(kind, Query):
+    if derives(Query, kind):
         return [value.node]
-    if issubclass(kind, Node):
+    if derives(Node, kind):
         ops = [each.op for each in walk(value) if not isinstance(each.op, SymbolLeaf)]
         return [given for op in ops for given in (*parameters(op).values(), getattr(op, "_source", None))]
     if kind is FunctionType:
         inside = [cell.cell_contents for cell in value.__closure__ or () if not empty(cell)]
         return [*inside, value.__defaults__, value.__kwdefaults__, vars(value)]
-    if issubclass(kind, type) and "<locals>" not in value.__qualname__:
+    if derives(type, kind) and "<locals>" not in type.__dict__["__qualname__"].__get__(value):
         return []
     return get_referents(value)
 

@@ -249,6 +249,23 @@ def made_here(group: Any) -> Any:
     return Here()
 
 
+class Odd(type):
+    """A class of classes that cannot be hashed."""
+
+    def __eq__(cls, other: object) -> bool:
+        return cls is other
+
+    __hash__ = None  # type: ignore[assignment]
+
+
+def made_by_an_odd_class(group: Any) -> Any:
+    class Here(metaclass=Odd):
+        def read(self, value: Any) -> Any:
+            return (group.key, value)
+
+    return Here().read
+
+
 def found_in(held: Any) -> Callable[[Any], Any]:
     return lambda value: (held["groups"][0].key, value)
 
@@ -270,6 +287,7 @@ HOLDS: dict[str, Callable[[Any], Any]] = {
     "a method": lambda g: Labels(g).label,
     "slots": Slotted,
     "a class of its own": made_here,
+    "an odd class of its own": made_by_an_odd_class,
     "a dict": lambda g: found_in({"groups": [g]}),
     "lists in lists": nested,
     "an argument": lambda g: partial(lambda group, value: (group.key, value), g),
