@@ -71,10 +71,24 @@ def start_session(settings: Mapping[str, str], *, jvm_log: str | os.PathLike[str
             with nullcontext() if jvm_log is None else open(jvm_log, "ab") as output:
                 gateway: Any = launch_gateway
                 started = gateway(conf, {"start_new_session": True, "stdout": output, "stderr": output})
-                SparkContext(conf=conf, gateway=started)
+                context = SparkContext(conf=conf, gateway=started)
+                end_quietly(getattr(context, "_accumulatorServer", None))
             if threading.current_thread() is threading.main_thread() and handler is not None:
                 signal.signal(signal.SIGINT, handler)
     return SparkSession.builder.config(map=dict(settings)).getOrCreate()
+
+
+def end_quietly(server: Any) -> None:
+    """Have the *server* of PySpark's accumulators take the end of the JVM for what it is, and print no traceback."""
+    told = getattr(server, "handle_error", None)
+    if told is None:
+        return
+
+    def handle_error(request: Any, client_address: Any) -> None:
+        if not isinstance(sys.exc_info()[1], (EOFError, ConnectionError)):
+            told(request, client_address)
+
+    server.handle_error = handle_error
 
 
 def worker_python() -> str:
