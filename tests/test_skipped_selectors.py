@@ -128,6 +128,22 @@ def test_expand_goes_on(at: int, how: str) -> None:
     assert played(query, restarts=True) == (status, values, skipped)
 
 
+@pytest.mark.parametrize("at", [0, 4, 9, 11, 14])
+def test_expand_goes_on_without_what_cannot_be_read(at: int) -> None:
+    """A sequence that a host cannot run is skipped with its element, of the source or of another sequence."""
+
+    def more(n: int) -> Any:
+        if n == at:
+            return rx.from_iterable(iter([1]))
+        return rx.of(n + 10) if n < 10 and n % 3 == 1 else rx.empty()
+
+    query = rx.source("n").expand(more)
+    status, values, skipped = played(query, restarts=False)
+    wanted = [*VALUES, *(n + 10 for n in (1, 4, 7) if n != at)]
+    assert (status, sorted(values), skipped) == ("completed", sorted(map(repr, wanted)), 1)
+    assert played(query, restarts=True) == (status, values, skipped)
+
+
 ENDS: dict[str, Callable[[Any], Any]] = {
     "take": lambda s: s.take(5),
     "first": lambda s: s.filter(lambda n: n > 3).first(),

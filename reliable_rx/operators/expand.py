@@ -37,7 +37,13 @@ class Expand(Reads, name="expand"):
         if tag != WORK:
             super().on_timer(cx, tag)
         elif cx.state.waiting:
-            self._open_next(cx)
+            state = cx.state
+            try:
+                self._open_next(cx)
+            except BaseException as raised:
+                cx.refuse(raised)
+                if cx.goes_on(state):
+                    self.on_completed(cx, 0)
             cx.soon(WORK)
         else:
             cx.state.working = False
