@@ -53,6 +53,9 @@ class Journal(Protocol):
     def truncate(self, upto_turn: int) -> None:
         """Drop the records wholly at or below *upto_turn*; if none is newer, go on behind *upto_turn*."""
 
+    def check_order(self) -> None:
+        """*Raises* `CheckpointRefused` if records are missing, also old ones, so that it could not be truncated."""
+
     def readable(self, after_turn: int) -> Iterator[tuple[int, int, bytes]]:
         """Give those records behind *after_turn* that are whole, whatever is missing between them: for a repair."""
         ...
@@ -160,12 +163,11 @@ class ChainedJournal(ABC):
 
     def truncate(self, upto_turn: int) -> None:
         if upto_turn > self._last_turn:
-            self._check_order()
+            self.check_order()
         while self._truncate_some(upto_turn):
             pass
 
-    def _check_order(self) -> None:
-        """Look at all records before all are dropped. *Raises* `CheckpointRefused` if they are not as written."""
+    def check_order(self) -> None:
         with unavailable(self._where), self._lock:
             before = self._read_base()[0]
             while before < self._last_turn and (rows := self._behind(before, DROP_MAX)):
@@ -219,7 +221,10 @@ class ChainedJournal(ABC):
 
     def _refuse_order(self, expected: int, found: int) -> NoReturn:
         what = f"where turn {expected} belongs there is turn {found}"
-        message = f"{self._where}: {what}: it has not what was written to it; restore all its files together"
+        message = (
+            f"{self._where}: {what}: it has not what was written to it; restore all the store's files together, or "
+            f"have 'reliable-rx store repair' drop what a checkpoint has"
+        )
         raise CheckpointRefused(message, what=what, where=self._where)
 
     def _check_dropped(self, records: int, dropped: int) -> None:

@@ -24,7 +24,7 @@ from checkpoint.leaf_pages import leaf_rows
 from checkpoint.mended_log import MendedLog, is_sound
 from checkpoint.sealed import position_kind
 from checkpoint.sqlite_parts import SCHEMAS
-from checkpoint.write_ahead import damaged_behind
+from checkpoint.write_ahead import damaged_behind, log_beside
 from reliable_rx.errors import CheckpointRefused
 
 Row = tuple[Any, ...]
@@ -66,13 +66,24 @@ def damaged_logs(directory: Path) -> dict[str, int]:
     return {part: behind for part, behind in found.items() if behind is not None}
 
 
+def begins_at(directory: Path) -> int | None:
+    """Return where the journal of a store begins, if records are missing before that; its logs are not damaged."""
+    file = directory / "journal.sqlite"
+    how = "mode=ro" if log_beside(file).exists() else "mode=ro&immutable=1"  # which makes no files beside it
+    with suppress(sqlite3.Error), closing(sqlite3.connect(f"{file.absolute().as_uri()}?{how}", uri=True)) as journal:
+        base = journal.execute("SELECT coalesce(max(turn), 0) FROM base").fetchone()[0]
+        first = journal.execute("SELECT min(first) FROM turns").fetchone()[0]
+        return first if isinstance(first, int) and first > base + 1 else None
+    return None
+
+
 def mend(directory: Path, keys: KeyRing) -> dict[str, list[str] | None]:
     """Make the store in *directory*, a copy, one that opens; return what each damaged part lost, None if nothing.
 
     *Raises* `CheckpointRefused` if nothing says which store it is.
     """
     lost = {part: _mend(directory, part, keys) for part in damaged_logs(directory)}
-    if lost.get("journal") is not None:
+    if lost.get("journal") is not None or begins_at(directory) is not None:
         _close_gaps(directory, keys)
     return lost
 
@@ -170,7 +181,7 @@ def _close_gaps(directory: Path, keys: KeyRing) -> None:
         covered = [b for (_, a), (b, _) in pairwise(spans) if b > a and a <= max(turns, default=0)]
         if covered:
             journal.execute("DELETE FROM turns WHERE first < ?", (covered[-1],))
-            settle_journal(journal, keys, owner)
+        settle_journal(journal, keys, owner)
 
 
 def settle_checkpoint(connection: sqlite3.Connection, keys: KeyRing, owner: str) -> list[str]:

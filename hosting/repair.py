@@ -19,7 +19,7 @@ from typing import Any, Protocol
 from hosting.evaluator import QueryEvaluator
 from hosting.journaling import PassesOver
 from hosting.lost import check_pushed, fill_pushed, ids_further, use_up_unknown
-from reliable_rx.errors import NondeterminismDetected, StoreOwned, StoreUnavailable, described
+from reliable_rx.errors import CheckpointRefused, NondeterminismDetected, StoreOwned, StoreUnavailable, described
 from reliable_rx.reliable import Sink
 
 NAMED_MAX = 10
@@ -103,6 +103,7 @@ def tried(copy: Copy) -> tuple[str | None, tuple[Finding, ...]]:
     try:
         evaluator.start()
         check_pushed(evaluator)
+        evaluator.store.journal.check_order()
         return None, tuple(given_up(evaluator))
     except (StoreOwned, StoreUnavailable):
         raise
@@ -140,7 +141,7 @@ def found(copy: Copy, passes_over: PassesOver, cause: Exception | None) -> list[
     evaluator.passes_over = passes_over
     try:
         evaluator.start()
-        return [*behind(evaluator, cause), *lost(evaluator), *given_up(evaluator)]
+        return [*behind(evaluator, cause), *lost(evaluator), *disordered(evaluator), *given_up(evaluator)]
     finally:
         evaluator.abandon()
 
@@ -186,6 +187,16 @@ def lost(evaluator: QueryEvaluator) -> list[Finding]:
         anew = "all queries begin anew, with the events that their sources still have"
         found.append(Finding("checkpoint", "none is left", anew))
     return found
+
+
+def disordered(evaluator: QueryEvaluator) -> list[Finding]:
+    """Name records that are missing where no start needs them, and each checkpoint looks."""
+    try:
+        if not evaluator.engine.suspended.lost_turns:
+            evaluator.store.journal.check_order()
+    except CheckpointRefused as error:
+        return [Finding("journal", described(error), "all records are dropped, behind a checkpoint that has them")]
+    return []
 
 
 def span(noun: str, first: int, last: int) -> str:
@@ -270,6 +281,7 @@ def repair(
         evaluator.start()
         if evaluator.engine.suspended.lost_turns:
             use_up_unknown(evaluator, sinks)
+        if lost(evaluator) or disordered(evaluator):
             evaluator.store.journal.give_up(evaluator.store.journal.last_turn)
         evaluator.checkpoint(full=True)
         engine = evaluator.engine
