@@ -189,6 +189,7 @@ PUSHED: Calls = {
     "on_completed": lambda w: w.pushed.on_completed(),
     "on_error": lambda w: w.pushed.on_error(ValueError("made by a test")),
     "end": lambda w: w.pushed.end,
+    "log": lambda w: w.pushed.log,
     "bounds": lambda w: w.pushed.bounds("0"),
     "open": lambda w: w.pushed.open("0", 0).close(),
     "partitions": lambda w: w.pushed.partitions(),
@@ -212,6 +213,7 @@ APP: Calls = {
 }
 STORE: Calls = {
     "acknowledge": lambda w: w.store.acknowledge("r", "other", 0),
+    "begin_anew": lambda w: w.store.begin_anew(),
     "acknowledged": lambda w: w.store.acknowledged("r"),
     "release": lambda w: w.store.release("r", "other"),
     "subscribed": lambda w: w.store.subscribed(),
