@@ -91,6 +91,12 @@ class SinkWriter:
         """Ask the sink where it stands, *known* if it does not know; return it. *Raises* whatever the sink raises."""
         position = self.sink.open(self.stream)
         self._remark()
+        if position is not None and position < known:
+            LOG.warning(
+                "sink %r has %s of the %s ids that were durable in it: was its file deleted, moved or cut? What it "
+                "lacks is written again, as far as its stream has it",
+                self.subject, f"{position:,}", f"{known:,}",
+            )  # fmt: skip
         return known if position is None else position
 
     def begin(self, stream: Stream, position: int) -> None:

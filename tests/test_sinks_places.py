@@ -317,3 +317,20 @@ def test_what_a_sink_has_that_did_not_open_is_not_claimed(tmp_path: Path, make: 
         evaluator.run()
         (incident,) = evaluator.statistics().incidents
         assert "what it has cannot be told" in incident.message and "from id" not in incident.message
+
+
+@pytest.mark.parametrize("suffix", [".jsonl", ".sqlite"])
+def test_a_file_that_is_gone_at_a_start_is_told(tmp_path: Path, suffix: str, caplog: pytest.LogCaptureFixture) -> None:
+    """It is written again from what its stream has, and a line of the log says that it was gone."""
+    path, store = tmp_path / f"out{suffix}", MemoryStore()
+    first = World(sink_at(path), store=store)
+    first.take(3)
+    first.evaluator.close()
+    assert "durable in it" not in caplog.text
+    for each in tmp_path.glob("out*"):
+        each.unlink()
+    second = World(sink_at(path), store=store.reopen(), count=3)
+    second.settle()
+    second.evaluator.close()
+    assert ids_in(path) == [0, 1, 2]
+    assert "has 0 of the 3 ids that were durable in it" in caplog.text
