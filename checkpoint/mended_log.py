@@ -146,7 +146,7 @@ def corrected(data: bytes, before: Sums, wanted: Sums, order: Order) -> bytes | 
     even: so at most one change of a word explains the one sum, and the other one confirms it. That several words do it
     happens where only high bits are wrong.
     """
-    places = []
+    places = list[tuple[int, int]]()
     found = checksum(data, before, order)
     first, second = (wanted[0] - found[0]) % _WORD, (wanted[1] - found[1]) % _WORD
     factors = ((0, 1), (1, 1))  # of the odd word of a pair, and of the even one before it
@@ -159,7 +159,7 @@ def corrected(data: bytes, before: Sums, wanted: Sums, order: Order) -> bytes | 
         if place % 2 == 0:
             (a, b), (c, d) = factors
             factors = ((a + b) % _WORD, (a + 2 * b) % _WORD), ((c + d) % _WORD, (c + 2 * d) % _WORD)
-    return changed(data, *places[0], order) if len(places) == 1 else None
+    return changed(data, places[0][0], places[0][1], order) if len(places) == 1 else None
 
 
 def changed(data: bytes, place: int, change: int, order: Order) -> bytes:
