@@ -11,17 +11,21 @@ that is being read holds nothing, and still brings something).
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING
 
+from hosting.timers import Timers
+from reliable_rx.errors import LimitExceeded
 from reliable_rx.instance import Instance, Timer
 from reliable_rx.plan import PlanNode
 
 if TYPE_CHECKING:
     from hosting.engine import QueryEngine
 
-TICKS_MAX = 100_000
-"""So many turns are taken for it; what an operator of the user's own schedules for ever is left then."""
+MOVES_MAX = 10_000_000
+"""So often time moves on at the end; what an operator of the user's own schedules for ever is stopped then."""
+LOOK_EACH = 1000
+"""After so many moves it is looked again whether something may go on for ever: that takes a look at every row."""
 
 
 def is_endless(instance: Instance) -> bool:
@@ -59,15 +63,65 @@ def last_due(timers: Iterable[Timer], end: float | None, leads: Mapping[str, flo
     return max(dues, default=None)
 
 
-def rest(engine: QueryEngine) -> float | None:
-    """Return how far time goes now that events have ended; None if nothing is left that would end."""
-    timers = engine.timers
-    if not engine.drained or not timers.heap:
-        return timers.last_due()
-    if engine.ticks_at_rest > TICKS_MAX:
-        return None
-    unending = endless(engine)
-    return last_due((each for each in timers.heap if owner(each[2]) not in unending), None, {})
+def moves(query: Instance, timers: Timers, end: float, leads: Mapping[str, float]) -> Iterator[float]:
+    """Yield how far the time of *query* goes on, one move after the other; *Raises* `LimitExceeded` if that never ends.
+
+    Beside what ticks for ever, what is held is due no later after the *end* than timers of its path ever were set ahead
+    (*leads*).
+    """
+    horizon, unending = timers.last_due(), False
+    for count in range(MOVES_MAX):
+        if horizon is None:
+            return
+        yield horizon
+        if unending or count % LOOK_EACH == 0:
+            unending = is_endless(query)
+        horizon = last_due(timers.heap, end if unending else None, leads)
+    raise goes_on(query.key)
+
+
+def goes_on(name: object) -> LimitExceeded:
+    return LimitExceeded(
+        f"{name!r} still has something scheduled after time has moved {MOVES_MAX:,} times behind its last event: an "
+        f"operator that goes on for ever has to say so (`is_endless`)",
+        path="/",
+        limit="MOVES_MAX",
+        most=MOVES_MAX,
+    )
+
+
+class Rest:
+    """What is left of all queries on an evaluator's clock when events have ended."""
+
+    def __init__(self, engine: QueryEngine) -> None:
+        self.engine = engine
+        self.count = 0
+        """How often time has moved for it in this run."""
+        self._unending: set[str] = set()
+        self._looked_at = -LOOK_EACH
+
+    def move(self) -> float | None:
+        """Return how far time goes; None if nothing is left that would end."""
+        engine, timers = self.engine, self.engine.timers
+        if not engine.drained or not timers.heap:
+            return timers.last_due()
+        if engine.number - self._looked_at >= LOOK_EACH:
+            self._look()
+        if (due := self._due()) is None:
+            self._look()
+            due = self._due()
+        return due
+
+    def _due(self) -> float | None:
+        return last_due((each for each in self.engine.timers.heap if owner(each[2]) not in self._unending), None, {})
+
+    def _look(self) -> None:
+        if self._looked_at != self.engine.number:
+            self._unending, self._looked_at = endless(self.engine), self.engine.number
+
+    def left(self) -> set[object]:
+        """Return the queries for which time would go on."""
+        return {owner(each[2]) for each in self.engine.timers.heap if each[2] is not None} - self._unending
 
 
 def owner(instance: Instance | None) -> object:

@@ -18,7 +18,7 @@ from math import nextafter
 from operator import lt
 from typing import TYPE_CHECKING, Any
 
-from hosting.endless import is_endless, last_due
+from hosting.endless import moves
 from hosting.letters import post
 from hosting.own_clocks import is_timeless
 from hosting.reorder import END, LAST, Channel, Entry, Reorder
@@ -28,6 +28,7 @@ from hosting.standing import RUNNING, Standing
 from hosting.time_moves import REARMED_MAX, is_hopeless
 from hosting.timers import Clock
 from hosting.watermark import INFINITE, Watermark
+from reliable_rx.errors import LimitExceeded
 from reliable_rx.event_time import EventTime
 from reliable_rx.instance import Instance, Timer
 from reliable_rx.plan import PlanNode
@@ -286,21 +287,17 @@ class EventClock(Clock):
         self.engine.settle_immediate()
 
     def drain(self) -> None:
-        """Nothing will come any more: let all that is on its way arrive, and what ticks for ever happen once.
-
-        An operator that holds events back may have one timer for all of them (`delay`); beside what ticks for ever they
-        are due no later after the end than its timers ever were set ahead. Put off until calls are answered.
-        """
+        """Nothing will come any more: let all that is on its way arrive. Put off until calls are answered."""
         if not self.begun:
             self.begin(self.clock if self.clock > -INFINITE else 0.0)
         self.engine.touch(self.standing)
-        end, horizon = self.clock, None if self.engine.calls.waits(self.standing) else self.timers.last_due()
-        enough = self.engine.orders + 10 * REARMED_MAX
-        while horizon is not None:
-            self.fire_due(horizon, inclusive=True)
-            self.clock = max(self.clock, horizon)
-            ends = self.engine.orders < enough and not is_endless(self.standing)
-            horizon = last_due(self.timers.heap, None if ends else end, self.leads)
+        if not self.engine.calls.waits(self.standing):
+            try:
+                for horizon in moves(self.standing, self.timers, self.clock, self.leads):
+                    self.fire_due(horizon, inclusive=True)
+                    self.clock = max(self.clock, horizon)
+            except LimitExceeded as error:
+                finish_node(self.standing, self.standing.plan.root, error)
         self.floor = self.clock
 
     def fire_due(self, time: float, *, inclusive: bool = False) -> None:

@@ -6,7 +6,7 @@ import time as wall
 from typing import TYPE_CHECKING
 
 from hosting.background import RETRY_S
-from hosting.endless import rest
+from hosting.endless import MOVES_MAX, goes_on
 from hosting.turn import Tick
 from reliable_rx.reliable import Waking
 
@@ -21,7 +21,7 @@ def is_finished(evaluator: QueryEvaluator) -> bool:
     engine, intake = evaluator.engine, evaluator.intake
     return (
         (have_ended(evaluator) or not intake.sources)  # none can be declared after the start
-        and (engine.timers.next_due() is None or (intake.event_time and rest(engine) is None))
+        and (engine.timers.next_due() is None or (intake.event_time and engine.rest.move() is None))
         and not engine.calls.askers
         and is_settled(evaluator)
     )
@@ -34,10 +34,15 @@ def have_ended(evaluator: QueryEvaluator) -> bool:
 
 def last_tick(evaluator: QueryEvaluator) -> Tick | None:
     """Events have ended, so event time will not move: let all that is still due some day happen."""
-    horizon = rest(evaluator.engine)
+    rest = evaluator.engine.rest
+    horizon = rest.move()
     if horizon is None:
         return None
-    evaluator.engine.ticks_at_rest += 1
+    if rest.count >= MOVES_MAX:
+        for name in rest.left():
+            evaluator._fail(str(name), goes_on(name))
+        return None
+    rest.count += 1
     return Tick(horizon)
 
 

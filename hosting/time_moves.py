@@ -13,14 +13,19 @@ from __future__ import annotations
 import heapq
 import math
 from collections import deque
-from typing import TYPE_CHECKING
+from functools import cached_property
+from typing import TYPE_CHECKING, cast
 
 from hosting.delivery import Cascade
+from hosting.endless import Rest
 from hosting.timers import Clock
 from reliable_rx.arguments import cut
 from reliable_rx.errors import LimitExceeded
 from reliable_rx.instance import Instance, Timer
 from reliable_rx.stage import finish_node
+
+if TYPE_CHECKING:
+    from hosting.engine import QueryEngine
 
 REARMED_MAX = 100_000
 REARMED_IN_ALL_MAX = 300_000_000
@@ -33,8 +38,6 @@ class TimeMoves(Clock):
     """Whether the last tick has stopped on its way."""
     drained = False
     """Whether a tick has been taken since the last event."""
-    ticks_at_rest = 0
-    """How many ticks there have been in this run because events had ended."""
     leap: tuple[float, float] | None = None
     """From when to when the clock went at once, if it did."""
 
@@ -42,6 +45,11 @@ class TimeMoves(Clock):
         cascade: deque[Cascade]
 
         def settle(self) -> None: ...
+
+    @cached_property
+    def rest(self) -> Rest:
+        """How time goes on when events have ended."""
+        return Rest(cast("QueryEngine", self))
 
     def advance(self, time: float) -> None:
         """Move the clock to *time*, firing what was due before it."""

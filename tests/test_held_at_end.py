@@ -15,8 +15,11 @@ from reactivex.subject import Subject
 
 import reliable_rx as ours
 from checkpoint import MemoryStore
-from hosting import ListSource, QueryEvaluator, event_time
+from hosting import ListSource, QueryEvaluator, endless, event_time
 from reliable_rx import operators as our_ops
+from reliable_rx.instance import Instance
+from reliable_rx.operator import Context, Stage, frozen
+from reliable_rx.query import apply
 
 Step = Callable[[Any, Any], Any]
 EVENTS = (1.0, 2.0, 3.5)
@@ -113,3 +116,52 @@ def test_what_goes_on_for_ever_ends_the_run(name: str, own_clock: bool) -> None:
         assert evaluator.query("beside").emitted == len(EVENTS) + 1
         assert evaluator.query("endless").status == "running"
         assert evaluator.query("endless").emitted < 100
+
+
+@frozen
+class Ticks(Stage, name="ticks of a test's own"):
+    """An operator of somebody's own that ticks for ever and does not say so."""
+
+    def on_start(self, cx: Context) -> None:
+        cx.schedule(cx.now + 1.0, "tick")
+
+    def on_timer(self, cx: Context, tag: object) -> None:
+        cx.schedule(cx.now + 1.0, "tick")
+
+
+@pytest.mark.parametrize("own_clock", [True, False], ids=["of the query", "of the evaluator"])
+def test_who_does_not_say_that_it_goes_on_for_ever_fails(own_clock: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is stopped, and seen; so is nothing that ends, however long it takes."""
+    for module in ("hosting.endless", "hosting.idling"):
+        monkeypatch.setattr(f"{module}.MOVES_MAX", 5_000)
+    n: Any = ours.source("n")
+    clock = event_time(lambda x: x) if own_clock else None
+    with QueryEvaluator(MemoryStore(), checkpoint_interval_s=1e9) as evaluator:
+        evaluator.source("n", ListSource(EVENTS, timestamp=None if own_clock else (lambda x: x)))
+        evaluator.create("ticks", apply(Ticks(), n), clock=clock)
+        evaluator.create("long", n.flat_map(range(500)).concat_map(lambda x: ours.timer(1.0)), clock=clock)
+        evaluator.run()
+        assert evaluator.query("ticks").status == "failed"
+        assert "goes on for ever has to say so" in evaluator.query("ticks").error
+        assert evaluator.query("long").status == "completed"
+
+
+@pytest.mark.parametrize("own_clock", [True, False], ids=["of the query", "of the evaluator"])
+def test_what_is_open_beside_is_not_looked_at_each_time(own_clock: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The end of a long queue beside many groups takes a look at all rows now and then only."""
+    looks, real = list[Instance](), endless.is_endless
+
+    def looked_at(instance: Instance) -> bool:
+        looks.append(instance)
+        return real(instance)
+
+    monkeypatch.setattr(endless, "is_endless", looked_at)
+    n: Any = ours.source("n")
+    query = n.flat_map(range(500)).concat_map(lambda x: ours.timer(1.0)).group_by(id).flat_map(lambda g: g.count())
+    clock = event_time(lambda x: x) if own_clock else None
+    with QueryEvaluator(MemoryStore(), checkpoint_interval_s=1e9) as evaluator:
+        evaluator.source("n", ListSource(EVENTS, timestamp=None if own_clock else (lambda x: x)))
+        evaluator.create("q", query, clock=clock)
+        evaluator.run()
+        assert evaluator.query("q").status == "completed"
+    assert len(looks) < 5_000

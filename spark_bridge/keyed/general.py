@@ -14,11 +14,10 @@ from typing import Any
 
 from checkpoint.codec import decode_data, encode
 from hosting.edit import Editor
-from hosting.endless import is_endless, last_due
+from hosting.endless import moves
 from hosting.engine import QueryEngine
 from hosting.snapshot import each_row
 from hosting.standing import RUNNING, Standing
-from hosting.time_moves import REARMED_MAX
 from hosting.turn import Create, Events, Output, Tick
 from reliable_rx.errors import QueryRefused
 from reliable_rx.instance import Instance, Timer
@@ -140,12 +139,8 @@ class General:
 
         As in an evaluator: see `hosting.endless`.
         """
-        end, horizon = engine.clock, engine.timers.last_due()
-        enough = engine.orders + REARMED_MAX
-        while horizon is not None:
+        for horizon in moves(engine.standing[NAME], engine.timers, engine.clock, engine.leads):
             self.put(key, engine.take(Tick(max(horizon, engine.clock))), out)
-            ends = engine.orders < enough and not is_endless(engine.standing[NAME])
-            horizon = last_due(engine.timers.heap, None if ends else end, engine.leads)
 
     @staticmethod
     def put(key: Hashable, outputs: Sequence[Output], out: Emitted) -> None:
