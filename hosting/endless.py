@@ -31,7 +31,7 @@ LOOK_EACH = 1000
 def is_endless(instance: Instance) -> bool:
     """Whether something is active in *instance*, or in one that it reads, that may go on for ever by itself."""
     active, ops = instance.active, instance.ops
-    if any(active & each.bit and ops[each.index].is_endless and not is_cut(each) for each in instance.plan.nodes):
+    if any(active & each.bit and ops[each.index].is_endless() and not is_cut(each) for each in instance.plan.nodes):
         return True
     return any(is_endless(child) for some in (instance.children or {}).values() for child in some.values())
 
@@ -83,7 +83,7 @@ def moves(query: Instance, timers: Timers, end: float, leads: Mapping[str, float
 def goes_on(name: object) -> LimitExceeded:
     return LimitExceeded(
         f"{name!r} still has something scheduled after time has moved {MOVES_MAX:,} times behind its last event: an "
-        f"operator that goes on for ever has to say so (`is_endless`)",
+        f"operator that goes on for ever has to say so (`Operator.is_endless`)",
         path="/",
         limit="MOVES_MAX",
         most=MOVES_MAX,

@@ -106,7 +106,6 @@ class Operator:
     ends_with_first: ClassVar[bool] = False
     """Completes when its first input does, and ends the others with it."""
 
-    @property
     def is_endless(self) -> bool:
         """Whether it may go on for ever by itself, whatever its inputs do: what ticks, and what never completes."""
         return False

@@ -50,7 +50,7 @@ UNSTABLE = re.compile(r"0x[0-9a-f]{6,}|<function|<lambda>")
 HASH = re.compile(r"'[0-9a-f]{32,64}")
 ADDRESS = re.compile(" at 0x[0-9a-f]+")
 TOKEN = re.compile(r"'[0-9a-f]{16}'")
-OURS = ("reliable_rx", "hosting", "reactivex", "golden_scenes")
+OURS = ("reliable_rx", "hosting", "checkpoint", "reactivex", "golden_scenes")
 PLAIN = ("builtins", "collections", "datetime", "copyreg", "_operator", "functools")
 
 

@@ -63,7 +63,6 @@ class Timer(Waits, name="timer"):
         cx.state.due = due = in_microseconds(due)
         cx.schedule(due, TICK)
 
-    @property
     def is_endless(self) -> bool:
         return self.period is not None
 
@@ -174,7 +173,9 @@ class GenerateWithRelativeTime(Stage, name="generate_with_relative_time"):
     condition: Callable[[Any], bool]
     iterate: Callable[[Any], Any]
     time_mapper: Callable[[Any], Relative]
-    is_endless = True
+
+    def is_endless(self) -> bool:
+        return True
 
     @dataclass(slots=True)
     class State:

@@ -178,7 +178,8 @@ def empty(scheduler: SchedulerBase | None = None) -> Query[Any]:
 
 @frozen
 class Never(Stage, name="never"):
-    is_endless = True
+    def is_endless(self) -> bool:
+        return True
 
 
 EMPTY, NEVER = Node(Empty()), Node(Never())  # one plan each, however often a selector returns them

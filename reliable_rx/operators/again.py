@@ -29,7 +29,6 @@ class Repeat(Stage, name="repeat"):
     class State:
         rounds: int = 0
 
-    @property
     def is_endless(self) -> bool:
         return self.repeat_count is None
 
@@ -71,7 +70,9 @@ class WhileDo(Stage, name="while_do"):
     scheduler_default = "current_thread"
     condition: Callable[[Observable[Any]], Any]
     _source: Query[Any]
-    is_endless = True
+
+    def is_endless(self) -> bool:
+        return True
 
     def on_start(self, cx: Context) -> None:
         cx.soon("decide")

@@ -130,13 +130,13 @@ def buffer(boundaries: Observable[Any]) -> Callable[[Observable[A]], Observable[
 
 
 @frozen
-class BufferWhen(Closed, Collects, name="buffer_when", version=2):
+class BufferWhen(Closed, Collects, name="buffer_when"):
     closing_mapper: Callable[[], Observable[Any]]
 
     @dataclass(slots=True)
-    class State(Closed.State):
-        items: list[Any] = field(default_factory=list)
+    class State(Collects.State):
         closings: int = 0
+        unclosed: int = 0
 
     def inner(self, outer: Any) -> Observable[Any]:
         return as_query(self.closing_mapper())

@@ -21,8 +21,10 @@ WORK = "work"
 class Expand(Reads, name="expand"):
     scheduler_default = "immediate"
     lends_scheduler = (0,)
-    is_endless = True
     mapper: Callable[[Any], Any]
+
+    def is_endless(self) -> bool:
+        return True
 
     @dataclass(slots=True)
     class State(Reads.State):

@@ -262,12 +262,12 @@ class Queued(Reads):
 
 
 @frozen
-class MergeAll(Queued, name="merge_all", version=2):
+class MergeAll(Queued, name="merge_all"):
     max_concurrent: int | None = None
 
 
 @frozen
-class ConcatMap(Queued, name="concat_map", version=2):
+class ConcatMap(Queued, name="concat_map"):
     max_concurrent = 1
     project: Callable[[Any], Any]
 

@@ -203,7 +203,6 @@ class Retry(Stage, name="retry"):
         attempts: int = 0
         error: Exception | None = None
 
-    @property
     def is_endless(self) -> bool:
         return self.retry_count is None
 

@@ -84,13 +84,9 @@ class Closed(Stage):
 
     A closing that cannot begin, at an event that is skipped, is tried again with the next element, and an element that
     finds none is left out. Without that a list would never close, and a closing that ends as it fails to begin would be
-    followed by the next without end.
+    followed by the next without end. The field `unclosed` of the state says where no closing has begun: it is one more
+    than the number of events that were skipped before it was tried.
     """
-
-    @dataclass(slots=True)
-    class State:
-        unclosed: int = 0
-        """Where no closing has begun, one more than the number of events that were skipped before it was tried."""
 
     def latest(self, cx: Context) -> tuple[int, Any]:
         """Return the key of the list or window that is open, and what its closing is made for."""
@@ -133,13 +129,13 @@ class Closed(Stage):
 
 
 @frozen
-class WindowWhen(Closed, Windows, name="window_when", version=2):
+class WindowWhen(Closed, Windows, name="window_when"):
     reads_own = True
     closing_mapper: Callable[[], Observable[Any]]
 
     @dataclass(slots=True)
-    class State(Closed.State):
-        next_key: int = 0
+    class State(Windows.State):
+        unclosed: int = 0
 
     def inner(self, outer: Any) -> Observable[Any]:
         return as_query(self.closing_mapper())
