@@ -17,12 +17,13 @@ from typing import TYPE_CHECKING
 from hosting.timers import Timers
 from reliable_rx.errors import LimitExceeded
 from reliable_rx.instance import Instance, Timer
+from reliable_rx.operator import Linear
 from reliable_rx.plan import PlanNode
 
 if TYPE_CHECKING:
     from hosting.engine import QueryEngine
 
-MOVES_MAX = 10_000_000
+MOVES_MAX = 3_000_000
 """So often time moves on at the end; what an operator of the user's own schedules for ever is stopped then."""
 LOOK_EACH = 1000
 """After so many moves it is looked again whether something may go on for ever: that takes a look at every row."""
@@ -37,11 +38,15 @@ def is_endless(instance: Instance) -> bool:
 
 
 def is_cut(node: PlanNode) -> bool:
-    """Whether what stands behind *node* in its sequence takes only so much of it."""
-    down = node.down
-    if down is None:
-        return False
-    return down.op.is_bound or (down.op.ends_with_first and node is not down.inputs[0]) or is_cut(down)
+    """Whether what stands behind *node* in its sequence takes only so much of it; what leaves values out may never."""
+    while (down := node.down) is not None:
+        op = down.op
+        if op.is_bound or (op.ends_with_first and node is not down.inputs[0]):
+            return True
+        if not (isinstance(op, Linear) and (op.maps or op.hands_out)):
+            return False
+        node = down
+    return False
 
 
 def endless(engine: QueryEngine) -> set[str]:

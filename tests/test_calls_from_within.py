@@ -124,7 +124,7 @@ TABLES = {"evaluator": EVALUATOR, "stream": STREAM, "subscription": SUBSCRIPTION
 READS = {
     "finished", "trouble", "stream", "queries", "query", "statistics", "read", "check", "first", "depth", "ended",
     "lock", "kept_from", "unstored", "readable", "is_idle", "end", "bounds", "open", "partitions", "wake", "stop",
-    "start",
+    "start", "log",
 }  # fmt: skip
 """What changes nothing, or is asked of the loop only."""
 EXTRA: dict[str, Callable[[Any], Any]] = {

@@ -93,6 +93,7 @@ ENDLESS: dict[str, Callable[[Any], Any]] = {
     "ticks for each": lambda n: n.flat_map(lambda x: ours.interval(0.5)).delay(0.7),
     "again and again": lambda n: n.flat_map(lambda x: ours.timer(0.5).repeat()).delay(0.7),
     "for a condition": lambda n: n.flat_map(lambda x: ours.timer(0.5).do_while(lambda _: True)),
+    "a take that is never reached": lambda n: n.merge(ours.interval(1.0).filter(lambda x: False).take(1)),
     "never": lambda n: n.merge(ours.never()).buffer_with_time(0.5),
     "expands": lambda n: n.expand(lambda x: ours.timer(0.5)),
     "tries again": lambda n: n.flat_map(lambda x: ours.timer(0.5).map(lambda _: 1 // 0).retry()),
