@@ -9,7 +9,7 @@ from __future__ import annotations
 import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass
 from itertools import chain, pairwise
 from typing import Self
@@ -106,6 +106,14 @@ class SealedReader(ABC):
             expected = min(first + count, following[0])
             if expected > start:
                 yield first, expected - first, self._opened(stream, row)
+
+    def kept_outputs(self, stream: str) -> Iterator[tuple[int, int, bytes | None]]:
+        for row, following in pairwise(chain(self._paged(stream, 0), [_END])):
+            first, count, _ = row
+            payload = None
+            with suppress(CheckpointRefused):
+                payload = self._opened(stream, row)
+            yield first, min(first + count, following[0]) - first, payload
 
     def _paged(self, stream: str, start: int) -> Iterator[Segment]:
         """Give stored rows in pages, so that nothing is locked while they are used."""

@@ -106,6 +106,10 @@ class StoreReader(Protocol):
         """
         ...
 
+    def kept_outputs(self, stream: str) -> Iterator[tuple[int, int, bytes | None]]:
+        """Give all segments of *stream*, each by itself, also behind a gap; None for the payload of a damaged one."""
+        ...
+
     def acknowledged(self, stream: str) -> dict[str, int]:
         """Return what each durable subscriber of *stream* has acknowledged last, -1 for nothing yet."""
 

@@ -1,11 +1,11 @@
 """What keeps a store from starting, and what can be done about it at which price.
 
-A copy of the store is started as its app starts it, but without sinks. Where that works there is nothing to repair,
-whatever else could be said. Where it is refused, the copy is started without the demands of a strict evaluator, and
-what comes out are findings, each with what a repair does about it and what that gives up. Nothing is written before
-somebody has agreed. Rejected: a second opinion on what a start would refuse (it called healthy stores broken, and
-broken ones healthy); repairing the files themselves (what is damaged is refused and fallen back from, see
-`checkpoint`; what is repaired here is whole, and cannot be used as it is).
+A copy of the store is started as its app starts it, but without sinks, and what it keeps for readers is read. Where
+that works there is nothing to repair, whatever else could be said. Where it is refused, the copy is started without
+the demands of a strict evaluator, and what comes out are findings, each with what a repair does about it and what that
+gives up. Nothing is written before somebody has agreed. Rejected: a second opinion on what a start would refuse (it
+called healthy stores broken, and broken ones healthy); repairing the files themselves (what is damaged is refused and
+fallen back from, see `checkpoint`; what is repaired here is whole, and cannot be used as it is).
 """
 
 from __future__ import annotations
@@ -19,10 +19,12 @@ from typing import Any, Protocol
 from hosting.evaluator import QueryEvaluator
 from hosting.journaling import PassesOver
 from hosting.lost import check_pushed, fill_pushed, ids_further, use_up_unknown
+from hosting.lost_outputs import check_outputs, fill_outputs, lost_outputs
 from reliable_rx.errors import CheckpointRefused, NondeterminismDetected, StoreOwned, StoreUnavailable, described
 from reliable_rx.reliable import Sink
 
 NAMED_MAX = 10
+UNREADABLE = "each is kept as unreadable; a sink that lacks them fails there, or does what its on_error= says"
 ITSELF = re.compile(r"[;,]? or [^;]*?(?:'reliable-rx store repair'|`reliable-rx store repair[^`]*`)")
 """How errors name this as one of the ways."""
 
@@ -103,6 +105,7 @@ def tried(copy: Copy) -> tuple[str | None, tuple[Finding, ...]]:
     try:
         evaluator.start()
         check_pushed(evaluator)
+        check_outputs(evaluator)
         evaluator.store.journal.check_order()
         return None, tuple(given_up(evaluator))
     except (StoreOwned, StoreUnavailable):
@@ -141,7 +144,8 @@ def found(copy: Copy, passes_over: PassesOver, cause: Exception | None) -> list[
     evaluator.passes_over = passes_over
     try:
         evaluator.start()
-        return [*behind(evaluator, cause), *lost(evaluator), *disordered(evaluator), *given_up(evaluator)]
+        outputs = unread(evaluator)
+        return [*behind(evaluator, cause), *lost(evaluator), *disordered(evaluator), *outputs, *given_up(evaluator)]
     finally:
         evaluator.abandon()
 
@@ -186,6 +190,16 @@ def lost(evaluator: QueryEvaluator) -> list[Finding]:
     if figures is not None and not figures.generation and missing[0][0] == 1:
         anew = "all queries begin anew, with the events that their sources still have"
         found.append(Finding("checkpoint", "none is left", anew))
+    return found
+
+
+def unread(evaluator: QueryEvaluator) -> list[Finding]:
+    """Name stored outputs that are missing or damaged."""
+    found = []
+    for name, ids in lost_outputs(evaluator).items():
+        more = f" and {len(ids) - NAMED_MAX:,} more spans" if len(ids) > NAMED_MAX else ""
+        named = ", ".join(span("id", first, upto - 1) for first, upto in ids[:NAMED_MAX])
+        found.append(Finding(f"stream {name!r}", f"{named}{more} lost", UNREADABLE, depends_on_app=False))
     return found
 
 
@@ -261,7 +275,7 @@ def unmade(evaluator: QueryEvaluator) -> list[Finding]:
         Finding(
             f"stream {name!r}",
             f"{span('id', first, behind - 1)} in use before a crash cannot be made again",
-            "each is kept as unreadable; a sink that lacks them fails there, or does what its on_error= says",
+            UNREADABLE,
         )
         for name, (first, behind) in evaluator.engine.suspended.unmade.items()
     ]
@@ -279,6 +293,7 @@ def repair(
         for _ in fill_pushed(evaluator):
             pass
         evaluator.start()
+        fill_outputs(evaluator)
         if evaluator.engine.suspended.lost_turns:
             use_up_unknown(evaluator, sinks)
         if lost(evaluator) or disordered(evaluator):

@@ -122,6 +122,12 @@ class Stream(Window):
         self.next_id = self.visible = self.stored = next_id
         self.segments = []
 
+    def mend(self, older: Sequence[Output], stored: int) -> None:
+        """Have *older* in the place of what is stored, which is written again from id *stored* on."""
+        with self.lock:
+            self.segments = [*older, *(each for each in self.segments if each.first >= self.stored)]
+            self.stored, self._store = stored, None
+
     def unload(self, store: StoreReader | None) -> None:
         """Free the buffer, all of which is in *store*, to be read again if somebody looks."""
         self._store = store  # first, for those who read without the lock

@@ -25,6 +25,7 @@ from checkpoint import SqliteStore
 from checkpoint.salvage import Unreadable
 from hosting import App, JsonLinesSink, ListSource
 from hosting.cli.command import main
+from hosting.repair import span
 from reliable_rx import operators as ops
 from reliable_rx.errors import CheckpointRefused, PositionUnavailable
 
@@ -43,6 +44,10 @@ def total(before: tuple[int, int, str], value: tuple[int, str]) -> tuple[int, in
 
 def is_rare(value: Any) -> bool:
     return bool(value[0] % 20 == 3)
+
+
+def inverse(value: int) -> float:
+    return 1 / value
 
 
 def number_of(value: Any) -> int:
@@ -264,6 +269,72 @@ def test_an_old_turn_that_is_missing(
         "total"
     ].items()
     assert found[max(found)][:2] == (PUSHED + 10, sum(range(PUSHED + 10)))
+
+
+def spoil_outputs(folder: Path, stream: str, how: str) -> set[int]:
+    """Delete or spoil stored outputs of *stream*; return the ids that this loses."""
+    place = {"last": -1, "seal of the last": -1}.get(how, 3)
+    with closing(sqlite3.connect(folder / "store" / "checkpoint.sqlite", isolation_level=None)) as connection:
+        rows = connection.execute(
+            "SELECT first, count FROM outputs WHERE stream = ? ORDER BY first", (stream,)
+        ).fetchall()
+        first, count = rows[place]
+        spoil = "UPDATE outputs SET blob = zeroblob(length(blob))" if how.startswith("seal") else "DELETE FROM outputs"
+        connection.execute(f"{spoil} WHERE stream = ? AND first = ?", (stream, first))
+    return set(range(first, first + count))
+
+
+@pytest.mark.parametrize("how", ["midst", "last", "seal", "seal of the last"])
+def test_stored_outputs_that_are_lost(
+    tmp_path: Path, worlds: dict[str, World], how: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The app starts, but nobody could read its streams: a repair names the ids, and keeps them as unreadable.
+
+    What is left can be read then, a sink that has them goes on, and no id is used for another value.
+    """
+    world = worlds["many"]
+    folder = world.copy(tmp_path / "copy")
+    lost = {name: spoil_outputs(folder, name, how) for name in ("total", "both")}
+    command = ["store", "repair", str(folder / "store"), "--app", APP]
+    for _ in range(2):  # it is not agreed to, so it is there again
+        assert main(command) == 1
+        said = capsys.readouterr().out
+        for name, ids in lost.items():
+            assert f"stream '{name}': {span('id', min(ids), max(ids))} lost" in said, said
+    assert main([*command, "--yes"]) == 0
+    assert main(command) == 0
+    assert "there is nothing to repair" in capsys.readouterr().out
+    check(world, folder, capsys)
+    with SqliteStore(folder / "store") as store, closing(hosting(folder).evaluator(store)) as evaluator:
+        evaluator.start()
+        found = read(evaluator)
+    for name in lost:
+        assert {n for n, value in found[name].items() if isinstance(value, Unreadable)} == lost[name]
+        assert found[name].keys() >= world.delivered[name].keys()
+    assert len((folder / "total.jsonl").read_text().splitlines()) == PUSHED + 5
+
+
+def test_a_stored_end_that_is_lost(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of a query that has ended the end is known: its stream ends as it did, behind what stands for its values."""
+    declared = App(checkpoint_interval_s=1e9)
+    declared.source("m", ListSource([1, 2, 0]))
+    declared.query("inverse", rx.source("m").pipe(ops.map(inverse)))
+    monkeypatch.setattr(f"{__name__}.app", declared)
+    store = tmp_path / "store"
+    with closing(declared.evaluator(SqliteStore(store))) as evaluator:
+        evaluator.run()
+        whole = list(evaluator.stream("inverse").read(0, 10))
+        evaluator.checkpoint()
+        evaluator.store.close()
+    with closing(sqlite3.connect(store / "checkpoint.sqlite", isolation_level=None)) as connection:
+        connection.execute("UPDATE outputs SET blob = x'00'")
+    assert main(["store", "repair", str(store), "--app", APP, "--yes"]) == 0
+    with SqliteStore(store) as opened, closing(declared.evaluator(opened)) as evaluator:
+        evaluator.start()
+        (part,) = evaluator.stream("inverse").read(0, 10)
+    assert (part.first, part.next, part.ended) == (0, whole[-1].next, True)
+    assert isinstance(part.error, ZeroDivisionError)
+    assert all(isinstance(each, Unreadable) for each in part.values)
 
 
 @pytest.mark.slow
