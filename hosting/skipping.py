@@ -16,6 +16,10 @@ from reliable_rx.errors import QueryRefused
 from reliable_rx.operator import Operator, Stage
 from reliable_rx.plan import Plan, PlanNode
 from reliable_rx.query import parameters
+from reliable_rx.symbols import is_known
+
+OURS = "reliable_rx."
+"""Where the operators of this library are."""
 
 
 def may_skip(node: PlanNode) -> bool:
@@ -45,15 +49,15 @@ def refuse_out_of_step(plan: Plan, policy: str) -> None:
     """*Raises* `QueryRefused` for a plan in which a skipped event would make an operator pair wrongly ever after."""
     for each in within(plan):
         for node, pairing in each.out_of_step.items():
-            if may_raise(node.op) and not caught_above(node):
+            if may_raise(node) and not caught_above(node):
                 raise QueryRefused(out_of_step_message(pairing.path, node.path, policy), path=pairing.path)
 
 
 def out_of_step_message(pairing: str, raising: str, policy: str) -> str:
     return (
         f"{pairing} pairs by position what several branches make of the same events, and under policy={policy!r} it "
-        f"would pair wrongly after the first event that {raising} raises at, since only the branch of that function "
-        f"leaves it out: call the function before the branches part (as in source.map(lambda x: (x, f(x)))), or take "
+        f"would pair wrongly after the first event that {raising} raises at, since only that branch leaves it out: do "
+        f"what can raise before the branches part (as in source.map(lambda x: (x, f(x)))), or take "
         f'policy="fail"'
     )
 
@@ -75,9 +79,21 @@ def caught_above(node: PlanNode | None) -> bool:
     return False
 
 
-def may_raise(op: Operator) -> bool:
-    """Whether *op* calls a function that it was given."""
+def may_raise(node: PlanNode) -> bool:
+    """Whether the operator of *node* may raise at an event: a function that it was given, or it by itself."""
+    return calls_function(node.op) or raises_itself(node)
+
+
+def calls_function(op: Operator) -> bool:
     return any(is_function(each) for value in parameters(op).values() for each in parts_of(value))
+
+
+def raises_itself(node: PlanNode) -> bool:
+    """Whether it may at a value that it cannot take; what reads groups or windows alone gets nothing but sequences."""
+    raises = node.op.raises
+    if raises is None:
+        return not type(node.op).__module__.startswith(OURS)
+    return raises and (node.template is None or not is_known(node))
 
 
 def parts_of(value: Any) -> Any:

@@ -70,6 +70,8 @@ class Operator:
     """Un-hosted it is an observable of plain RxPY, which `observable` makes out of its inputs."""
     by_position: ClassVar[bool] = False
     """Pairs the elements of its inputs by how many came before them (zip…)."""
+    raises: ClassVar[bool | None] = None
+    """Whether it may raise at a value without any function that it was given; None: not if it is this library's."""
     wraps_inner: ClassVar[bool] = False
     """Emits them inside other values (the pairs of group_join)."""
     calls_out: ClassVar[bool] = False

@@ -12,11 +12,14 @@ from contextvars import ContextVar
 from functools import partial
 from gc import get_referents
 from types import CodeType, FunctionType, MethodType, ModuleType
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from reliable_rx.errors import QueryRefused
 from reliable_rx.operator import Operator
 from reliable_rx.query import LEAVES, HubLeaf, Inner, Node, Query, SourceLeaf, SymbolLeaf, hubs_of, parameters, walk
+
+if TYPE_CHECKING:
+    from reliable_rx.plan import PlanNode
 
 ATOMS = frozenset(map(id, (int, float, complex, str, bytes, bool, type(None), range)))
 """By their numbers, as all kinds here: a class may have a metaclass that cannot be hashed."""
@@ -276,7 +279,7 @@ def yields_inner(node: Node) -> bool:
     return node.op.yields_inner and not node.op.wraps_inner
 
 
-def is_known(node: Node) -> bool:
+def is_known(node: Node | PlanNode) -> bool:
     """Whether what *node* selects is selected for inner sequences and for nothing else."""
     if node.op.is_hub or node.op.reads_own:  # type: ignore[attr-defined]
         return True

@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
+from every_case import CASES
 from skipping import VALUES, played
 
 import reliable_rx as rx
 from checkpoint import MemoryStore
 from hosting import ListSource, QueryEvaluator
+from hosting.skipping import calls_function, may_raise
 from reliable_rx import operators as ops
 from reliable_rx.errors import QueryRefused
+from reliable_rx.limits import Limits
+from reliable_rx.operator import Linear, Operator, frozen
+from reliable_rx.plan import Plan
+from reliable_rx.query import apply, parameters
+from reliable_rx.testing import hostile
 
 N: Any = rx.source("n")
 M: Any = rx.source("m")
@@ -63,9 +70,108 @@ def test_what_would_pair_wrongly_is_refused(shape: str, policy: Any) -> None:
         assert evaluator.query("q").status == "completed"
 
 
+@frozen
+class Halves(Linear, name="halves"):
+    """An operator of the user's, which this library knows nothing of."""
+
+    def on_next(self, state: None, value: Any, out: list[Any]) -> None:
+        out.append(value / 2)
+
+
+BY_ITSELF: dict[str, tuple[Callable[[Any], Any], list[Any]]] = {
+    "merge_all": (lambda n: n.merge_all(), [[1], 0, [2], [3]]),
+    "merge, two at a time": (lambda n: n.merge(max_concurrent=2), [[1], 0, [2], [3]]),
+    "concat_all": (lambda n: n.concat_all(), [[1], 0, [2], [3]]),
+    "switch_latest": (lambda n: n.switch_latest(), [[1], 0, [2], [3]]),
+    "exclusive": (lambda n: n.exclusive(), [[1], 0, [2], [3]]),
+    "flat_map": (lambda n: n.flat_map(), [[1], 0, [2], [3]]),
+    "dematerialize": (lambda n: n.dematerialize(), [0, 1]),
+    "starmap": (lambda n: n.starmap(), [(1,), 0, (2,)]),
+    "pluck": (lambda n: n.pluck("a"), [{"a": 1}, {}, {"a": 2}]),
+    "pluck_attr": (lambda n: n.pluck_attr("real"), [1, "a", 2]),
+    "distinct, with bounds": (lambda n: n.distinct(keys_max=5), [1, [0], 2, 3]),
+    "to_set": (lambda n: n.to_set(), [1, [0], 2]),
+    "sum": (lambda n: n.sum(), [1, "a", 2]),
+    "average": (lambda n: n.average(), [1, "a", 2]),
+    "min": (lambda n: n.min(), [1, "a", 2]),
+    "max": (lambda n: n.max(), [1, "a", 2]),
+    "single": (lambda n: n.single(), [1, 2]),
+    "far up": (lambda n: n.merge_all().skip(1).pairwise(), [[1], 0, [2], [3]]),
+    "not windows alone": (lambda n: n.window_with_count(2).merge(n).merge_all(), [[1], 0, [2]]),
+    "windows behind a list": (lambda n: n.window_with_count(2).start_with([1]).switch_latest(), [1, 0, 2]),
+    "of the user's": (lambda n: n.pipe(Halves()), [1, "a", 2]),
+}
+
+
+@pytest.mark.parametrize("policy", ["skip", "dead_letter"])
+@pytest.mark.parametrize("shape", BY_ITSELF)
+def test_what_raises_by_itself_is_refused_too(shape: str, policy: Any) -> None:
+    """An operator needs no function to raise at an event: it may be no sequence, no number, or not to be hashed."""
+    branch, values = BY_ITSELF[shape]
+    with QueryEvaluator(MemoryStore(), background=False) as evaluator:
+        evaluator.source("n", ListSource(values))
+        with pytest.raises(QueryRefused, match=r"pairs by position.* before the branches part") as refused:
+            evaluator.create("q", N.zip(branch(N)), policy=policy)
+        assert refused.value.path.endswith("zip")
+        evaluator.create("alone", branch(N), policy=policy)
+        evaluator.run()
+        assert evaluator.query("alone").status == "completed"
+
+
+def without_functions() -> dict[str, tuple[Operator, int]]:
+    """Return every operator of the table of cases that is given no function, with how many inputs it has."""
+    found: dict[str, tuple[Operator, int]] = {}
+    for case in CASES.values():
+        if not case.hostable:
+            continue
+        query = case.build(ops, rx, *[rx.source(f"s{port}") for port in range(case.sources)])
+        for node in Plan(query.node, limits=Limits(), symbolic=True).walk():
+            if node.inputs and not node.op.is_hub and not calls_function(node.op):
+                name = f"{type(node.op).__name__} {parameters(node.op)}"
+                found.setdefault(name, (node.op, len(node.inputs)))
+    return found
+
+
+WITHOUT = without_functions()
+
+
+def hostile_values() -> Iterator[Any]:
+    """Yield values that cannot be compared, hashed, added, read as a sequence or a notification, and some that can."""
+    yield from ([1], 0, (2,), "text", None, {}, 1, 1.5)
+    names = ("agreeable", "never equal", "never hashed", "never ordered", "never judged", "a namespace", "never equal")
+    for each in hostile.VALUES:
+        if each.name in names:
+            yield each.make()
+    yield from (0, 1, [1])
+
+
+@pytest.mark.parametrize("name", WITHOUT)
+def test_what_is_taken_for_sure_raises_at_no_value(name: str) -> None:
+    """What operators say of themselves is true: one that may stand in a branch alone leaves out no event."""
+    op, inputs = WITHOUT[name]
+    query = apply(op, *[N] * inputs)
+    plan = Plan(query.node, limits=Limits(), symbolic=True)
+    moments = iter(range(10**9))
+    with QueryEvaluator(
+        MemoryStore(), background=False, batch_events_max=1, clock=lambda: float(next(moments))
+    ) as each:
+        each.source("n", ListSource(list(hostile_values())))
+        each.create("q", query.ignore_elements(), policy="skip")
+        for _ in range(500):
+            if not each.step():
+                break
+        assert not each.query("q").skipped or may_raise(plan.by_path[plan.root.path])
+
+
 IN_STEP: dict[str, Build] = {
     "pairs of neighbours": lambda n, f: n.map(f).share().pipe(lambda s: s.zip(s.skip(1))),
     "written twice": lambda n, f: (lambda mapped: mapped.zip(mapped.skip(1)))(n.map(f)),
+    "taken": lambda n, f: n.map(f).publish(lambda s: s.zip(s.take(6))),
+    "kept": lambda n, f: n.map(f).publish(lambda s: s.zip(s.skip(1).pairwise().buffer_with_count(2))),
+    "later": lambda n, f: n.map(f).publish(lambda s: s.zip(s.delay(0.001))),
+    "windows": lambda n, f: n.map(f).publish(lambda s: s.zip(s.window_with_count(2).merge_all())),
+    "windows, one by one": lambda n, f: n.map(f).publish(lambda s: s.zip(s.window_with_count(2).skip(1).concat_all())),
+    "the latest window": lambda n, f: n.map(f).publish(lambda s: s.zip(s.window_with_count(2).switch_latest())),
     "without a function": lambda n, f: n.zip(n.skip(1)).map(lambda pair: f(pair[0])),
     "before they part": lambda n, f: n.map(lambda x: (x, f(x))).publish(lambda s: s.zip(s.skip(2))),
     "in a group": lambda n, f: n.map(f).group_by(lambda x: x > 0).flat_map(lambda g: g.zip(g.skip(1))),

@@ -110,6 +110,7 @@ def count(predicate: Callable[[Any], Any] | None = None) -> Callable[[Observable
 
 @frozen
 class Sum(Linear, name="sum"):
+    raises = True
     key_mapper: Callable[[Any], Any] | None = None
 
     @dataclass(slots=True)
@@ -153,6 +154,7 @@ def sum(key_mapper: Callable[[Any], Any] | None = None) -> Callable[[Observable[
 
 @frozen
 class Average(Linear, name="average"):
+    raises = True
     key_mapper: Callable[[Any], Any] = float
 
     @dataclass(slots=True)

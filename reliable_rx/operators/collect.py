@@ -63,6 +63,7 @@ def to_dict(
 
 @frozen
 class ToSet(Linear, name="to_set"):
+    raises = True
     grows: ClassVar = {"items": "list_items_max"}
 
     @dataclass(slots=True)

@@ -83,6 +83,7 @@ def some(predicate: Callable[[Any], Any] | None = None) -> Callable[[Observable[
 
 @frozen
 class Contains(Linear, name="contains"):
+    raises = True
     value: Any
     comparer: Callable[[Any, Any], Any] = eq
 
@@ -135,7 +136,7 @@ def is_empty() -> Callable[[Observable[Any]], Observable[bool]]:
 @frozen
 class SequenceEqual(Stage, name="sequence_equal"):
     locks = False
-    by_position = True
+    by_position = raises = True
     comparer: Callable[[Any, Any], Any] = eq
 
     @dataclass(slots=True)

@@ -20,7 +20,7 @@ K = TypeVar("K")
 
 @frozen
 class Distinct(Linear, name="distinct"):
-    keeps_inner = True
+    keeps_inner = raises = True
     grows: ClassVar = {"seen": "distinct_keys_max", "compared": "distinct_keys_max"}
     key_mapper: Callable[[Any], Any] | None = None
     comparer: Callable[[Any, Any], Any] | None = None
@@ -141,7 +141,7 @@ def distinct(
 
 @frozen
 class DistinctUntilChanged(Linear, name="distinct_until_changed"):
-    keeps_inner = True
+    keeps_inner = raises = True
     key_mapper: Callable[[Any], Any] | None = None
     comparer: Callable[[Any, Any], Any] | None = None
 

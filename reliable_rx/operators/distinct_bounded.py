@@ -13,7 +13,7 @@ from reliable_rx.operators.evict import Evict, too_many
 
 @frozen
 class DistinctBounded(Stage, name="distinct_bounded"):
-    keeps_inner = True
+    keeps_inner = raises = True
     key_mapper: Callable[[Any], Any] | None
     ttl_s: float
     keys_max: int | None

@@ -34,6 +34,7 @@ def compare(a: Any, b: Any) -> float:
 class Extreme(Linear):
     """What keeps the best element so far, the first of equals."""
 
+    raises = True
     comparer: Callable[[Any, Any], Any]
 
     @dataclass(slots=True)

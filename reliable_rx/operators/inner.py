@@ -263,6 +263,7 @@ class Queued(Reads):
 
 @frozen
 class MergeAll(Queued, name="merge_all"):
+    raises = True
     max_concurrent: int | None = None
 
 
@@ -328,6 +329,8 @@ def concat_map(project: Callable[[A], Observable[B]]) -> Callable[[Observable[A]
 
 @frozen
 class Exclusive(Reads, name="exclusive"):
+    raises = True
+
     def on_next(self, cx: Context, port: int, value: Any) -> None:
         if not self.live(cx):
             super().on_next(cx, port, value)

@@ -50,6 +50,8 @@ def materialize() -> Callable[[Observable[A]], Observable[Notification[A]]]:
 
 @frozen
 class Dematerialize(Stage, name="dematerialize"):
+    raises = True
+
     def on_next(self, cx: Context, port: int, value: Any) -> None:
         if value.kind == "N":
             cx.emit(value.value)

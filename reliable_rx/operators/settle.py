@@ -102,6 +102,8 @@ def last_or_default(
 
 @frozen
 class Single(Last, name="single"):
+    raises = True
+
     def on_next(self, state: Last.State, value: Any, out: list[Any]) -> None:
         if self.predicate is not None and not self.predicate(value):
             return

@@ -76,7 +76,7 @@ class Switches(Stage):
 
 @frozen
 class SwitchLatest(Switches, name="switch_latest"):
-    pass
+    raises = True
 
 
 @frozen
