@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
+from lanes import every
 
 import reliable_rx as rx
 from checkpoint import MemoryStore
@@ -186,7 +187,7 @@ def led(error: Exception) -> Exception:
 
 
 @pytest.mark.parametrize("where", SHOWING)
-@pytest.mark.parametrize("what", HUGE)
+@pytest.mark.parametrize("what", every(4, HUGE))
 def test_a_value_is_shown_in_bounded_time_and_length(what: str, where: str) -> None:
     """Wherever one is shown: in errors, refusals, dead letters, what `inspect` and `tail` write, and a query's plan."""
     characters_max, show = SHOWING[where]

@@ -9,18 +9,11 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+import test_branches
+import test_skipped_at_ends
+import test_skipped_closings
 from planted_checks import Plants
-from test_branches import test_what_a_selector_makes_fails, test_what_would_pair_wrongly_is_refused
-from test_skipped_at_ends import (
-    QUEUES,
-    test_a_handler_that_raises_has_handled_nothing,
-    test_what_ends_as_it_begins_is_no_recursion,
-    test_what_passes_errors_on_catches_none,
-    test_what_waits_and_cannot_begin_makes_way,
-    test_what_was_set_for_a_sequence_is_taken_back,
-    unreadable,
-)
-from test_skipped_closings import test_a_list_without_a_closing_waits_for_one
+from test_skipped_at_ends import QUEUES, unreadable
 
 import hosting.admission
 import hosting.engine
@@ -37,40 +30,40 @@ from reliable_rx.stage import fail_node
 
 def handlers() -> None:
     """Handlers that raise."""
-    test_a_handler_that_raises_has_handled_nothing(unreadable, "catch", "alone", "skip")
+    test_skipped_at_ends.test_a_handler_that_raises_has_handled_nothing(unreadable, "catch", "alone", "skip")
 
 
 def listeners() -> None:
     """Operators that hear of errors and catch none."""
-    test_what_passes_errors_on_catches_none("amb", "within")
+    test_skipped_at_ends.test_what_passes_errors_on_catches_none("amb", "within")
 
 
 def branches() -> None:
     """Operators that pair by position."""
-    test_what_would_pair_wrongly_is_refused("share", "skip")
-    test_what_would_pair_wrongly_is_refused("a group", "skip")
+    test_branches.test_what_would_pair_wrongly_is_refused("share", "skip")
+    test_branches.test_what_would_pair_wrongly_is_refused("a group", "skip")
 
 
 def made() -> None:
     """The same where a selector makes them."""
-    test_what_a_selector_makes_fails(lambda f: rx.source("n").zip(rx.source("n").map(f)), "skip")
+    test_branches.test_what_a_selector_makes_fails(lambda f: rx.source("n").zip(rx.source("n").map(f)), "skip")
 
 
 def closings() -> None:
     """Closings that cannot be made."""
-    test_a_list_without_a_closing_waits_for_one("buffer_when", "defer", {4}, "raises", "skip")
+    test_skipped_closings.test_a_list_without_a_closing_waits_for_one("buffer_when", "defer", {4}, "raises", "skip")
 
 
 def selectors() -> None:
     """Selectors that return what cannot be read."""
-    test_what_was_set_for_a_sequence_is_taken_back("delay_with_mapper", 4)
+    test_skipped_at_ends.test_what_was_set_for_a_sequence_is_taken_back("delay_with_mapper", 4)
 
 
 def queues() -> None:
     """Inner sequences that wait."""
     for queue in QUEUES:
-        test_what_waits_and_cannot_begin_makes_way(queue, {1})
-    test_what_ends_as_it_begins_is_no_recursion()
+        test_skipped_at_ends.test_what_waits_and_cannot_begin_makes_way(queue, {1})
+    test_skipped_at_ends.test_what_ends_as_it_begins_is_no_recursion()
 
 
 CHECKS: dict[str, Callable[[], None]] = {
