@@ -171,7 +171,7 @@ STREAM: Calls = {
     "unstored": lambda w: w.stream.unstored(),
     "readable": lambda w: called(w.stream.readable),
 }
-STREAM_INSIDE = {"append", "keep_for", "show", "skip_to", "trim", "recovered", "leave", "unload"}
+STREAM_INSIDE = {"append", "keep_for", "mend", "show", "skip_to", "trim", "recovered", "leave", "unload"}
 """What the evaluator alone calls, under its lock."""
 SUBSCRIPTION: Calls = {
     "start": lambda w: w.subscription.start(0),
@@ -219,6 +219,7 @@ STORE: Calls = {
     "subscribed": lambda w: w.store.subscribed(),
     "streams": lambda w: w.store.streams(),
     "bounds": lambda w: w.store.bounds("q"),
+    "kept_outputs": lambda w: list(w.store.kept_outputs("q")),
     "outputs": lambda w: list(w.store.outputs("q", 0)),
     "generations": lambda w: w.store.generations(),
     "recover": lambda w: w.store.recover(),
