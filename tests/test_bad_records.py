@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from lanes import at_each_commit
+from lanes import at_each_commit, every
 
 import reliable_rx as rx
 from checkpoint import MemoryStore
@@ -433,7 +433,7 @@ PLACES = ("types", "parse", "key", "timestamp")
 
 @pytest.mark.parametrize("place", PLACES)
 @pytest.mark.parametrize("kind", ["jsonl", "csv"])
-@pytest.mark.parametrize("name", ERRORS)
+@pytest.mark.parametrize("name", every(3, ERRORS))
 def test_whatever_the_functions_of_a_source_raise(tmp_path: Path, name: str, kind: str, place: str) -> None:
     """It spoils the records on which it is raised, in our words; they are the same after a crash."""
     path = tmp_path / f"rows.{kind}"

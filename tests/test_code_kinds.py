@@ -13,6 +13,7 @@ from pathlib import Path
 from types import ModuleType
 
 import pytest
+from lanes import every
 from test_code_changes import EXPECTED, run
 
 from checkpoint import MemoryStore
@@ -708,7 +709,7 @@ def test_what_goes_by_name_is_edited_and_blamed(load: Load, kind: str) -> None:
 
 
 @pytest.mark.parametrize("cleanly", [True, False], ids=["stopped", "killed"])
-@pytest.mark.parametrize("kind", [*BY_VALUE, *BY_NAME, *CHANGING])
+@pytest.mark.parametrize("kind", every(2, [*BY_VALUE, *BY_NAME, *CHANGING]))
 def test_what_changes_while_it_is_used_is_no_edit(load: Load, kind: str, cleanly: bool) -> None:
     """The same code is the same code: in another process, and in this one after its functions were called."""
     store = MemoryStore()

@@ -18,7 +18,7 @@ from typing import Any
 
 import pytest
 from killed_store import killed
-from lanes import at_each_commit
+from lanes import at_each_commit, every
 
 import reliable_rx as rx
 from checkpoint import SqliteStore
@@ -218,7 +218,7 @@ def damage_some(
             raise
 
 
-@pytest.mark.parametrize("kind", DAMAGE)
+@pytest.mark.parametrize("kind", every(2, DAMAGE))
 @pytest.mark.parametrize("part", PARTS)
 @pytest.mark.parametrize("checkpoints", ["some", *map(at_each_commit, ("none", "many"))])
 def test_damage_anywhere(

@@ -18,7 +18,7 @@ from conditions import until
 from hypothesis import example, given
 from hypothesis import strategies as st
 from key_cases import CALLED, WHEN, WITHIN, Key, Within
-from lanes import examples
+from lanes import every, examples
 from test_function_arguments import FUNCTIONS
 
 import reliable_rx as rx
@@ -88,7 +88,7 @@ OF_ANOTHER = ("sum.key_mapper", "of another source", "window of a group", "ends"
 @example("defer.factory", "compared with it", "group", "fails")
 @example(*OF_ANOTHER)
 @example("window_when.closing_mapper", "of a failure", "group", "goes on")
-@examples(320)
+@examples(160)
 def test_the_key_is_known_wherever_it_is_read(called: str, when: str, within: str, played: str) -> None:
     """Hosted, recovered after every turn, and with a clock that leaps: what plain RxPY makes of it."""
     check(called, when, within, played)
@@ -319,7 +319,7 @@ class Keyed:
 
 
 @pytest.mark.parametrize("place", PLACES)
-@pytest.mark.parametrize("way", HOLDS)
+@pytest.mark.parametrize("way", every(3, HOLDS))
 def test_however_a_function_holds_its_group(way: str, place: str) -> None:
     """The key is known to whatever object is called, and what keeps something has one of its own in each group."""
 

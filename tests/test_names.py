@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from lanes import every
 
 import reliable_rx as rx
 from checkpoint import MemoryStore, SqliteStore
@@ -113,7 +114,7 @@ NAMED: dict[str, Callable[[Any], Any]] = {
 """What calls something by its name."""
 
 
-@pytest.mark.parametrize("where", [*GIVEN, *NAMED])
+@pytest.mark.parametrize("where", every(3, [*GIVEN, *NAMED]))
 def test_what_cannot_be_stored_is_no_name(where: str) -> None:
     """Wherever a name is given, one that a store could not hold is refused at once, in a short sentence."""
     give = {**GIVEN, **NAMED}[where]
@@ -127,7 +128,7 @@ def test_what_cannot_be_stored_is_no_name(where: str) -> None:
 
 
 @pytest.mark.parametrize("where", GIVEN)
-@pytest.mark.parametrize("name", RESERVED)
+@pytest.mark.parametrize("name", every(3, RESERVED))
 def test_the_names_of_other_streams_are_taken(where: str, name: str) -> None:
     """Nothing is declared under the name of the stream beside another query, with which its ids would be mixed."""
     with pytest.raises(ValueError, match="choose another"):

@@ -156,7 +156,7 @@ def fared(reads: str, way: str, behind: str = "alone", *, restarts: bool = False
 
 
 @pytest.mark.parametrize("policy", ["skip", "dead_letter"])
-@pytest.mark.parametrize("reads", every(3, READ))
+@pytest.mark.parametrize("reads", every(6, READ))
 def test_a_sequence_that_cannot_begin_is_refused_as_one_that_is_not_given(reads: str, policy: str) -> None:
     """The query fares as if the selector had raised; with restarts too."""
     expected = fared(reads, "raises", policy=policy)
@@ -165,7 +165,7 @@ def test_a_sequence_that_cannot_begin_is_refused_as_one_that_is_not_given(reads:
         assert fared(reads, way, restarts=True, policy=policy) == expected, way
 
 
-@pytest.mark.parametrize("reads", every(2, READ_AT_ONCE))
+@pytest.mark.parametrize("reads", every(4, READ_AT_ONCE))
 def test_what_raises_a_moment_later_is_refused_too(reads: str) -> None:
     """What was made of the event before is there; nothing of it is made after, and no other event is harmed."""
     for way in LATER:

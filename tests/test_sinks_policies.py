@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from lanes import at_each_commit
+from lanes import at_each_commit, every
 from sinks_world import SinkWorld
 
 import reliable_rx as rx
@@ -209,7 +209,7 @@ class Refusing(JsonLinesSink):
 RAW = (KeyError("k"), TypeError("t"), RecursionError("deep"), sqlite3.DataError("big"), MemoryError(), AssertionError())
 
 
-@pytest.mark.parametrize("error", RAW, ids=lambda error: type(error).__name__)
+@pytest.mark.parametrize("error", every(3, RAW), ids=lambda error: type(error).__name__)
 @pytest.mark.parametrize("where", ["open", "write", "end", "flush", "close"])
 @pytest.mark.parametrize("on_error", ["fail", "skip"])
 def test_whatever_a_sink_raises_is_its_own(tmp_path: Path, where: str, error: Exception, on_error: str) -> None:
