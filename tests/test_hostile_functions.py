@@ -60,7 +60,7 @@ def test_functions_of_sinks(tmp_path: Path, function: Hostile, place: str, on_er
     try:
         SINKS[place](tmp_path, function.make())
     except TypeError as refused:  # a function that can be no such one, where it is written
-        assert " is called with (one)" in str(refused)
+        assert function.name == "generates" and " is called with (one)" in str(refused)
         return
     store: Any = MemoryStore()
     for crashes in (True, False):
