@@ -21,12 +21,12 @@ from hosting.edit import begun_afresh, edit, is_alike
 from hosting.event_clock import EventClock
 from hosting.failing import take_fail
 from hosting.failure import Origins, failure_of
-from hosting.letters import begin_anew, bury, complete, has_ended, take_rejects
+from hosting.letters import begin_anew, complete, has_ended, take_rejects
 from hosting.own_clocks import check_clock, sources_of
 from hosting.plans import Plans
 from hosting.retired import Retired
 from hosting.routes import Route
-from hosting.skipping import may_skip
+from hosting.skipping import Skips, absorb
 from hosting.standing import COMPLETED, FAILED, RUNNING, Standing
 from hosting.suspended import SuspendedQueries, disposed
 from hosting.time_moves import TimeMoves
@@ -34,7 +34,7 @@ from hosting.timers import Ordering
 from hosting.turn import Answer, Appear, Create, Dispose, Events, Fail, Output, Rejects, Resume, Tick, Turn
 from hosting.watermark import Watermarks
 from reliable_rx.alike import MADE_MAX, let_others_use
-from reliable_rx.errors import InternalError, LimitExceeded, described
+from reliable_rx.errors import described
 from reliable_rx.event_time import EventTime
 from reliable_rx.hub import Trampoline
 from reliable_rx.instance import Instance
@@ -61,6 +61,7 @@ class QueryEngine(Delivery, TimeMoves):
     """
 
     own_clock: EventClock | None = None
+    absorb = absorb
 
     def __init__(self) -> None:
         super().__init__(0.0, deque(), Ordering())
@@ -93,6 +94,7 @@ class QueryEngine(Delivery, TimeMoves):
         self.over: list[str] = []  # queries and sources that have ended in this turn
         self.event: tuple[str, str, int, Any] | None = None
         self.turn: Turn | None = None
+        self.skips = Skips()
         self.effects: dict[str, Exception] = {}  # by path, what the last effect of a part that has ended failed with
         self.news: dict[str, None] | None = None
         """Queries that have failed, were revived, skipped or dropped an event; kept for a host that asks."""
@@ -450,29 +452,6 @@ class QueryEngine(Delivery, TimeMoves):
         let_others_use(plan)
         node.made = [plan, *node.made[: MADE_MAX - 1]]
         return plan, plan.operators
-
-    def absorb(self, instance: Instance, node: PlanNode, error: Exception) -> bool:
-        """Go on without the event at work, if the query's policy says so and nothing in the query catches errors."""
-        if isinstance(error, (LimitExceeded, InternalError)):
-            return False
-        top, place = instance, node
-        while True:
-            if place is None or not may_skip(place):  # a row that is gone has no reader
-                return False
-            if top.parent is None:
-                break
-            place, top = top.sink, top.parent
-        policy: str = top.policy  # type: ignore[attr-defined]
-        if policy == "fail" or self.event is None:
-            return False
-        self.touch(top)
-        top.skipped += 1  # type: ignore[attr-defined]
-        if self.news is not None:
-            self.news[top.key] = None  # type: ignore[index]
-            self.mishaps[top.key] = self.event, error  # type: ignore[index]
-        if policy == "dead_letter":
-            bury(self, top, error)  # type: ignore[arg-type]
-        return True
 
     def tell(self, name: str) -> None:
         """Have a host look at the query *name* after this turn."""

@@ -2,24 +2,96 @@
 
 An error that something in the query catches is no event's. An event that puts an operator out of step for good is
 skipped nowhere: such a query is refused when it is created, and where a selector makes it for a value it fails.
+
+One event may be at work in many errors: in each element of a list that it has become, in each round of a `repeat`. A
+query may skip `Limits.skips_max` of them and fails behind that, so that no event floods the dead letters. Rejected: to
+count no error of an event but the first (which elements of a list are bad is what the letters are for), and to fail
+the query in the midst of the operator that raised, which goes on with its row.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from reactivex import Observable
 
+from hosting.failing import strike
+from hosting.letters import bury
+from reliable_rx.arguments import cut
 from reliable_rx.branching import opener_of
-from reliable_rx.errors import QueryRefused
+from reliable_rx.errors import InternalError, LimitExceeded, QueryRefused, described
 from reliable_rx.operator import Operator, Stage
 from reliable_rx.plan import Plan, PlanNode
 from reliable_rx.query import parameters
 from reliable_rx.symbols import is_known
 
+if TYPE_CHECKING:
+    from hosting.engine import QueryEngine
+    from hosting.standing import Standing
+    from reliable_rx.instance import Instance
+
 OURS = "reliable_rx."
 """Where the operators of this library are."""
+
+
+class Skips:
+    """How many errors each query has skipped of the event at work."""
+
+    def __init__(self) -> None:
+        self.event: object = None
+        self.counts: dict[str, int] = {}
+
+    def count(self, event: object, query: str) -> int:
+        """Count one more error of *event* in *query*; return how many there have been."""
+        if event is not self.event:
+            self.event, self.counts = event, {}
+        found = self.counts[query] = self.counts.get(query, 0) + 1
+        return found
+
+
+def absorb(engine: QueryEngine, instance: Instance, node: PlanNode, error: Exception) -> bool:
+    """Go on without the event at work, if the query's policy says so and nothing in the query catches errors."""
+    if isinstance(error, (LimitExceeded, InternalError)):
+        return False
+    top, place = instance, node
+    while True:
+        if place is None or not may_skip(place):  # a row that is gone has no reader
+            return False
+        if top.parent is None:
+            break
+        place, top = top.sink, top.parent
+    standing: Standing = top  # type: ignore[assignment]
+    if standing.policy == "fail" or engine.event is None:
+        return False
+    count, most = engine.skips.count(engine.event, standing.name), standing.plan.limits.skips_max
+    if count <= most:
+        skip(engine, standing, error)
+    elif count == most + 1:
+        strike(engine, standing, too_many(standing, most, error))
+    return True
+
+
+def skip(engine: QueryEngine, standing: Standing, error: Exception) -> None:
+    """Count the event at work as one that a query leaves out, and keep it if that is wanted."""
+    engine.touch(standing)
+    standing.skipped += 1
+    if engine.news is not None and engine.event is not None:
+        engine.tell(standing.name)
+        engine.mishaps[standing.name] = engine.event, error
+    if standing.policy == "dead_letter":
+        bury(engine, standing, error)
+
+
+def too_many(standing: Standing, most: int, error: Exception) -> LimitExceeded:
+    """Return what fails a query that raises more often at one event than it may skip."""
+    return LimitExceeded(
+        f"{cut(standing.name)} has raised more than {most:,} times at one event, the last time {described(error)}: "
+        f"mend what raises, or what repeats it without end; where an event is much in one, raise Limits(skips_max=...)",
+        path=standing.plan.root.path,
+        limit="skips_max",
+        most=most,
+    )
 
 
 def may_skip(node: PlanNode) -> bool:

@@ -43,6 +43,7 @@ class TimeMoves(Clock):
 
     if TYPE_CHECKING:
         cascade: deque[Cascade]
+        event: tuple[str, str, int, object] | None
 
         def settle(self) -> None: ...
 
@@ -61,6 +62,7 @@ class TimeMoves(Clock):
     def fire_due(self, time: float, *, inclusive: bool, stops: bool = False) -> bool:
         """Fire what is due before *time*, or at it if *inclusive*; return False if it *stops* on the way."""
         self.in_timers, self.reach = True, math.nextafter(time, math.inf) if inclusive else time
+        self.event = None  # the event before, in one turn with the next, is not what a timer's error is of
         mark, actions, begun = self.ordering.newest, 0, self.clock
         enough = mark + REARMED_MAX
         while (timer := self.timers.pop(time, inclusive=inclusive)) is not None:

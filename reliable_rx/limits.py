@@ -33,6 +33,8 @@ class Limits:
     """Nesting of inner sequences."""
     actions_max: int = 1_000_000
     """Actions one event may cause without time moving (a runaway repeat is stopped here)."""
+    skips_max: int = 10_000
+    """Errors of one event that a policy skips or makes dead letters."""
 
     def __post_init__(self) -> None:
         for name in self.__slots__:
