@@ -1,7 +1,7 @@
 """What a damaged write-ahead log still has: SQLite stops at the first wrong checksum, and this goes on behind it.
 
 A frame's checksum goes on from that of the frame before, so it is known of each frame whether it is as it was written,
-also behind a bad one. A page that was written again later is not missed in between. Where one aligned word of a frame
+also behind a bad one, and where bytes were put in or taken out. Where one aligned word of a frame
 is wrong, its checksum, which is twice as long, says which and what it was. So most damage costs nothing. For the rest
 there are two databases: what was committed before the damage, and all pages as they are, from which rows that are
 sealed can still be had (`checkpoint.rescue`). Rejected: the first alone, as SQLite has it (it loses what lies behind,
@@ -17,7 +17,6 @@ from array import array
 from collections.abc import Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass
-from itertools import count
 from pathlib import Path
 from sys import byteorder
 
@@ -29,12 +28,13 @@ _WORD = 1 << 32
 
 @dataclass(slots=True)
 class Found:
-    """One frame of the log: its *number* from 1, the page that it holds, and how many the database has behind it.
+    """One frame of the log: its *number* from 1, its *place* in the file, its page, and how many the database then has.
 
     *pages* is 0 within a transaction. *right* is its content where that was put right.
     """
 
     number: int
+    place: int
     page: int
     pages: int
     is_good: bool
@@ -57,16 +57,10 @@ class MendedLog:
         self._database = database
         with log_beside(database).open("rb") as file:
             log = WriteAheadLog(file)
-            orders: list[Order] = [log.order] if log.is_known else ["little", "big"]
-            readings = [self._durable(log, order) for order in orders]
             self._page_bytes = log.page_bytes
-        self._frames = max(readings, key=lambda each: sum(found.is_good for found in each))
-
-    def _durable(self, log: WriteAheadLog, order: Order) -> list[Found]:
-        """Return the frames up to the last commit that is whole."""
-        found = list(frames(log, order))
+            found = list(frames(log))
         last = max((each.number for each in found if each.ends), default=0)
-        return found[:last]
+        self._frames = found[:last]  # up to the last commit that is whole
 
     def all_pages(self) -> Pages:
         """Return the newest content of each page, also where it is damaged."""
@@ -78,9 +72,12 @@ class MendedLog:
         return self._upto(max((each.number for each in self._frames[: bad - 1] if each.ends), default=0))
 
     def missed(self) -> list[Found]:
-        """Return the damaged frames whose page was not written again."""
-        newest = {each.page: each.number for each in self._frames if each.is_good}
-        return [each for each in self._frames if not each.is_good and newest.get(each.page, 0) < each.number]
+        """Return the frames that do not go on from what is before them: they are damaged, or others are missing.
+
+        Where bytes were taken out, pages may be missing that no frame names. So it does not count whether the page of
+        a damaged frame was written again.
+        """
+        return [each for each in self._frames if not each.is_good]
 
     def _upto(self, last: int) -> Pages:
         pages = next((each.pages for each in reversed(self._frames[:last]) if each.ends), 0)
@@ -92,7 +89,7 @@ class MendedLog:
         with log_beside(self._database).open("rb") as file, target.open("r+b") as whole:
             log = WriteAheadLog(file)
             for page, found in pages.frames.items():
-                frame = log.frame(found.number)
+                frame = log.frame(found.place)
                 content = found.right or (b"" if frame is None else frame.checked)
                 whole.seek((page - 1) * self._page_bytes)
                 whole.write(content[8:])
@@ -100,28 +97,26 @@ class MendedLog:
                 whole.truncate(pages.pages * self._page_bytes)
 
 
-def frames(log: WriteAheadLog, order: Order) -> Iterator[Found]:
+def frames(log: WriteAheadLog) -> Iterator[Found]:
     """Give all frames of *log*, each as good as it is known to be when the one behind it has been read."""
     seeds: Sequence[Sums] = log.seeds
-    salt = log.salt if log.is_known else None
     before: Found | None = None
     broken: tuple[Frame, Sequence[Sums]] | None = None
-    for number in count(1):
-        frame = log.frame(number)
+    for number, place in enumerate(log.places(), 1):
+        frame = log.frame(place)
         if frame is None:
             break
-        sums = [checksum(frame.checked, seed, order) for seed in seeds]
+        sums = [checksum(frame.checked, seed, log.order) for seed in seeds]
         page, pages = struct.unpack_from(">2I", frame.checked)
         is_good = frame.stored in sums and page > 0  # zeroes have the checksum zero
         if is_good and before is not None and broken is not None:
             if sums.index(frame.stored) > 0:  # what the one before should have; its own was damaged
                 before.is_good = True
             else:
-                put_right(before, *broken, order)
-        salt = frame.salt if salt is None and is_good else salt
+                put_right(before, *broken, log.order)
         if before is not None:
             yield before
-        before = Found(number, page, pages, is_good, is_good and pages > 0 and frame.salt == salt)
+        before = Found(number, place, page, pages, is_good, is_good and pages > 0 and frame.salt == log.salt)
         broken = None if is_good else (frame, seeds)
         seeds = [frame.stored] if is_good else [frame.stored, *sums][:_SEEDS_MAX]
     if before is not None:

@@ -183,15 +183,22 @@ def zeroed(data: bytes, at: int, size: int) -> bytes:
     return data[:at] + bytes(min(size, len(data) - at)) + data[at + size :]
 
 
-def cut(data: bytes, at: int, size: int) -> bytes:
-    return data[:at]
+def inserted(data: bytes, at: int, size: int) -> bytes:
+    return data[:at] + random.Random(at).randbytes(size) + data[at:]
 
 
+def removed(data: bytes, at: int, size: int) -> bytes:
+    return data[:at] + data[at + size :]
+
+
+SHIFTS = (1, 8, 24, 100, 4120)
 DAMAGE: dict[str, tuple[Callable[[bytes, int, int], bytes], int]] = {
     "a byte": (flipped, 1),
     "a sector": (zeroed, 512),
     "a page": (flipped, 4120),
     "many pages": (zeroed, 40_000),
+    **{f"{size} more": (inserted, size) for size in SHIFTS},
+    **{f"{size} less": (removed, size) for size in SHIFTS},
 }
 
 
@@ -218,7 +225,7 @@ def damage_some(
             raise
 
 
-@pytest.mark.parametrize("kind", every(2, DAMAGE))
+@pytest.mark.parametrize("kind", every(3, DAMAGE))
 @pytest.mark.parametrize("part", PARTS)
 @pytest.mark.parametrize("checkpoints", ["some", *map(at_each_commit, ("none", "many"))])
 def test_damage_anywhere(

@@ -66,6 +66,26 @@ def test_every_damage_before_a_later_commit_is_refused(tmp_path: Path, written: 
     check_write_ahead(database)
 
 
+@pytest.mark.parametrize("size", [1, 8, 24, 100, PAGE_BYTES + FRAME_BYTES])
+@pytest.mark.parametrize("part", ["checkpoint", "journal", "log"])
+def test_bytes_too_many_or_missing_before_a_later_commit_are_refused(
+    tmp_path: Path, written: Path, part: str, size: int
+) -> None:
+    """Wherever it is: all that is behind is not where SQLite looks for it."""
+    log, database = (written / f"{part}.sqlite-wal").read_bytes(), tmp_path / f"{part}.sqlite"
+    target, draw = database.with_name(f"{database.name}-wal"), random.Random(size)
+    upto = [start for start, ends in frames(log) if ends][-2]
+    starts = [start + at for start, _ in frames(log) for at in (0, 4, 12, 20, FRAME_BYTES, 2000)]
+    places = [0, 3, 17, 30, *draw.sample(starts, 20), *(draw.randrange(upto) for _ in range(20))]
+    for place in places:
+        more = log[:place] + draw.randbytes(size) + log[place:]
+        less = log[:place] + log[place + size :]
+        for damaged in ([more] if place <= upto else []) + ([less] if place + size <= upto else []):
+            target.write_bytes(damaged)
+            with pytest.raises(CheckpointRefused, match="reliable-rx store repair"):
+                check_write_ahead(database)
+
+
 @pytest.mark.parametrize("part", [at_each_commit("checkpoint"), at_each_commit("journal"), "log"])
 def test_what_a_kill_cuts_off_is_accepted(tmp_path: Path, written: Path, part: str) -> None:
     """A log that ends anywhere, with or without an older one's frames behind, is no damage."""
