@@ -49,6 +49,7 @@ class EventClock(Clock):
     watermark: Watermark
     takes_lists: bool
     name = ""
+    skips = True
 
     def __init__(self, engine: QueryEngine) -> None:
         super().__init__(-INFINITE, engine.immediate, engine.ordering)

@@ -92,6 +92,13 @@ def subjects_of(instance: Instance) -> Iterator[Subject]:
             yield from subjects_of(child)
 
 
+def is_skipping(instance: Instance) -> bool:
+    """Whether the standing query that *instance* is a part of may go on without an event."""
+    while instance.parent is not None:
+        instance = instance.parent
+    return getattr(instance, "policy", "fail") != "fail"
+
+
 def is_caught(instance: Instance) -> bool:
     """Whether *instance* stands for what deals with an error, so that it may not be given up."""
     while instance.parent is not None and instance.sink is not None:

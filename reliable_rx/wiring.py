@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from reliable_rx.errors import LimitExceeded
 from reliable_rx.gathering import pass_on_above
-from reliable_rx.giving_up import GIVEN_UP, give_up
+from reliable_rx.giving_up import GIVEN_UP, give_up, is_skipping
 from reliable_rx.operator import Linear, Stage
 from reliable_rx.query import HubLeaf, SourceLeaf
 from reliable_rx.shared_state import CONSTANTS, handed_out, is_constant, may_change, one_by_one
@@ -67,7 +67,13 @@ def segment(head: PlanNode) -> Callable[..., None]:
                 touched = True
             try:
                 state = states[slot]
-                if on_next(op, state, values[0], out) if len(values) == 1 else on_batch(op, state, values, out):
+                if len(values) == 1:
+                    is_over = on_next(op, state, values[0], out)
+                elif instance.world.skips and is_skipping(instance):
+                    is_over = each_alone(instance, last, op, state, values, out, on_next)
+                else:
+                    is_over = on_batch(op, state, values, out)
+                if is_over:
                     end = DONE
                 elif end is DONE:
                     end = completed(instance, last, op, state, out)
@@ -100,7 +106,13 @@ def segment_of_one(last: PlanNode, on_batch: Step, on_next: Step, slot: int, ind
             one_by_one(run, instance, values, handed, bit)
             return
         try:
-            if on_next(op, state, values[0], out) if len(values) == 1 else on_batch(op, state, values, out):
+            if len(values) == 1:
+                is_over = on_next(op, state, values[0], out)
+            elif instance.world.skips and is_skipping(instance):
+                is_over = each_alone(instance, last, op, state, values, out, on_next)
+            else:
+                is_over = on_batch(op, state, values, out)
+            if is_over:
                 end = DONE
             elif end is DONE:
                 end = completed(instance, last, op, state, out)
@@ -120,6 +132,20 @@ def segment_of_one(last: PlanNode, on_batch: Step, on_next: Step, slot: int, ind
             pass_on_above(instance)
 
     return run
+
+
+def each_alone(
+    instance: Instance, last: PlanNode, op: Any, state: Any, values: Sequence[Any], out: list[Any], on_next: Step
+) -> bool:
+    """Let *op* take what one event has brought value by value: one that is skipped takes none of the others along."""
+    for value in values:
+        try:
+            if on_next(op, state, value, out):
+                return True
+        except BaseException as raised:
+            if not instance.world.absorb(instance, last, instance.world.blame(raised)):
+                raise
+    return False
 
 
 def went_wrong(
@@ -201,31 +227,45 @@ def to_stage(down: PlanNode, port: int) -> Deliver:
             instance.world.touch(instance.unit)
         cx, on_next = Cx(), instance.ops[index].on_next
         cx.instance, cx.node, cx.state = instance, down, instance.states[slot]  # `context`, without a call
+        if len(values) != 1:
+            in_turn(cx, port, on_next, values)
+            return
         try:
-            if len(values) == 1:
-                on_next(cx, port, values[0])
-                return
-            for value in values:
-                on_next(cx, port, value)
-                if not instance.active & bit or instance.states[slot] is not cx.state:
-                    return
+            on_next(cx, port, values[0])
         except BaseException as raised:
             fail_node(instance, down, instance.world.blame(raised))
 
     return to_whole_stage(down, port) if hasattr(type(down.op), "on_batch") else deliver
 
 
+def in_turn(cx: Cx, port: int, on_next: Callable[..., None], values: Sequence[Any]) -> None:
+    """Give a stage *values* one by one for as long as it goes on; one that is skipped takes no other along."""
+    instance, bit, slot, state, rest = cx.instance, cx.node.bit, cx.node.slot, cx.state, iter(values)
+    while instance.active & bit and instance.states[slot] is state:
+        try:
+            for value in rest:
+                on_next(cx, port, value)
+                if not instance.active & bit or instance.states[slot] is not state:
+                    return
+            return
+        except BaseException as raised:
+            fail_node(instance, cx.node, instance.world.blame(raised))
+
+
 def to_whole_stage(down: PlanNode, port: int) -> Deliver:
-    """Return the call that gives a stage a whole list.
+    """Return the call that gives a stage a whole list, or value by value where one may be skipped.
 
     What the readers of its groups emit meanwhile is gathered and passed on as one list.
     """
-    bit, index, stateful, reader = down.bit, down.index, down.slot >= 0, down.down
+    bit, index, slot, reader = down.bit, down.index, down.slot, down.down
 
     def deliver(instance: Instance, values: Sequence[Any]) -> None:
         if not values or not instance.active & bit:
             return
-        if stateful:
+        if len(values) > 1 and instance.world.skips and is_skipping(instance):
+            singly(deliver, instance, values, slot)
+            return
+        if slot >= 0:
             instance.world.touch(instance.unit)
         try:
             instance.ops[index].on_batch(context(instance, down), port, values)
@@ -241,7 +281,10 @@ def to_whole_stage(down: PlanNode, port: int) -> Deliver:
         if len(values) <= 1 or instance.gathered is not None or not instance.active & bit:
             deliver(instance, values)
             return
-        if stateful:
+        if instance.world.skips and is_skipping(instance):
+            singly(deliver, instance, values, slot)
+            return
+        if slot >= 0:
             instance.world.touch(instance.unit)
         instance.gathered = []
         error: Exception | None = None
@@ -256,6 +299,15 @@ def to_whole_stage(down: PlanNode, port: int) -> Deliver:
             fail_node(instance, down, error)
 
     return gather
+
+
+def singly(deliver: Deliver, instance: Instance, values: Sequence[Any], slot: int) -> None:
+    """Deliver *values* one by one; what has begun anew meanwhile is not the one that they are for."""
+    begun = instance.states[slot]
+    for value in values:
+        deliver(instance, (value,))
+        if instance.states[slot] is not begun:
+            return
 
 
 def end_stage(down: PlanNode, port: int) -> Finish:
