@@ -84,7 +84,7 @@ class QueryEngine(Delivery, TimeMoves):
         self.watermarks = Watermarks(self)
         self.trampoline = Trampoline()
         self.calls = Asked(self)
-        self.replaying = self.moving = self.skips = False
+        self.replaying = self.moving = self.leaves_out = False
         self.stepwise = 0
         self.dirty: dict[Any, None] = {}
         self.gone: dict[Any, None] = {}

@@ -49,7 +49,7 @@ class EventClock(Clock):
     watermark: Watermark
     takes_lists: bool
     name = ""
-    skips = True
+    leaves_out = True
 
     def __init__(self, engine: QueryEngine) -> None:
         super().__init__(-INFINITE, engine.immediate, engine.ordering)

@@ -47,7 +47,7 @@ class Standing(Instance):
     def __init__(self, plan: Plan, engine: QueryEngine, name: str, *, policy: str, keys: tuple[Any, ...]) -> None:
         super().__init__(plan, engine, self, name)
         self.policy = policy
-        engine.skips = engine.skips or policy != "fail"
+        engine.leaves_out = engine.leaves_out or policy != "fail"
         self.route_key = keys[0] if keys else NO_KEY
         self.born = 0
         self.emitted = 0

@@ -107,7 +107,7 @@ class PlainWorld:
 
     epoch = 0
     trampoline = PlainTrampoline()
-    replaying = moving = skips = False
+    replaying = moving = leaves_out = False
 
     def blame(self, raised: BaseException) -> Exception:
         """As with RxPY, what is no `Exception` leaves the pipe."""

@@ -69,7 +69,7 @@ def segment(head: PlanNode) -> Callable[..., None]:
                 state = states[slot]
                 if len(values) == 1:
                     is_over = on_next(op, state, values[0], out)
-                elif instance.world.skips and is_skipping(instance):
+                elif instance.world.leaves_out and is_skipping(instance):
                     is_over = each_alone(instance, last, op, state, values, out, on_next)
                 else:
                     is_over = on_batch(op, state, values, out)
@@ -108,7 +108,7 @@ def segment_of_one(last: PlanNode, on_batch: Step, on_next: Step, slot: int, ind
         try:
             if len(values) == 1:
                 is_over = on_next(op, state, values[0], out)
-            elif instance.world.skips and is_skipping(instance):
+            elif instance.world.leaves_out and is_skipping(instance):
                 is_over = each_alone(instance, last, op, state, values, out, on_next)
             else:
                 is_over = on_batch(op, state, values, out)
@@ -250,6 +250,8 @@ def in_turn(cx: Cx, port: int, on_next: Callable[..., None], values: Sequence[An
             return
         except BaseException as raised:
             fail_node(instance, cx.node, instance.world.blame(raised))
+            if not (instance.world.leaves_out and is_skipping(instance)):
+                return
 
 
 def to_whole_stage(down: PlanNode, port: int) -> Deliver:
@@ -262,7 +264,7 @@ def to_whole_stage(down: PlanNode, port: int) -> Deliver:
     def deliver(instance: Instance, values: Sequence[Any]) -> None:
         if not values or not instance.active & bit:
             return
-        if len(values) > 1 and instance.world.skips and is_skipping(instance):
+        if len(values) > 1 and instance.world.leaves_out and is_skipping(instance):
             singly(deliver, instance, values, slot)
             return
         if slot >= 0:
@@ -281,7 +283,7 @@ def to_whole_stage(down: PlanNode, port: int) -> Deliver:
         if len(values) <= 1 or instance.gathered is not None or not instance.active & bit:
             deliver(instance, values)
             return
-        if instance.world.skips and is_skipping(instance):
+        if instance.world.leaves_out and is_skipping(instance):
             singly(deliver, instance, values, slot)
             return
         if slot >= 0:

@@ -29,7 +29,7 @@ class World(Protocol):
     """The number of the newest snapshot; rows written in it, or born after it, carry it."""
     replaying: bool
     """Whether turns of the journal are being taken again."""
-    skips: bool
+    leaves_out: bool
     """Whether anything may run here that goes on without an event."""
     moving: bool
     """Whether rows are being taken out of instances and put into others: what ends meanwhile has not ended."""

@@ -14,16 +14,26 @@ import reliable_rx as rx
 from reliable_rx import operators as ops
 
 Way = Callable[[Any], Any]
+buffered: Any = ops.buffer_with_count(2)
+listed: Any = ops.to_list()
 
 
 def is_bad(n: int) -> bool:
     return n % 4 == 3
 
 
-def checked(n: int) -> int:
+def checked(n: Any) -> Any:
     if is_bad(n):
         raise ValueError(n)
     return n
+
+
+def three(n: Any) -> Any:
+    return [n, n + 1, n + 2]
+
+
+def items(part: Any) -> Any:
+    return part
 
 
 def add(total: int, n: int) -> int:
@@ -32,21 +42,21 @@ def add(total: int, n: int) -> int:
 
 LISTS: dict[str, Way] = {
     "of": lambda s: s.flat_map(lambda n: rx.of(n, n + 1, n + 2)),
-    "a list": lambda s: s.flat_map(lambda n: [n, n + 1, n + 2]),
+    "a list": lambda s: s.flat_map(three),
     "concat_map": lambda s: s.concat_map(lambda n: rx.of(n, n + 1, n + 2)),
     "switch_map": lambda s: s.switch_map(lambda n: rx.of(n, n + 1, n + 2)),
     "start_with": lambda s: s.flat_map(lambda n: rx.of(n).start_with(n + 1, n + 2)),
     "repeat": lambda s: s.flat_map(lambda n: rx.of(n, n + 1).repeat(2)),
-    "expand": lambda s: s.flat_map(lambda n: rx.of(n).expand(lambda m: [m + 5] if m < 12 else [])),
-    "buffer_with_count": lambda s: s.buffer_with_count(3).flat_map(lambda part: part),
-    "pairwise": lambda s: s.pairwise().flat_map(lambda pair: pair),
+    "expand": lambda s: s.flat_map(lambda n: rx.of(n).expand(lambda m: rx.of(m + 5) if m < 12 else rx.empty())),
+    "buffer_with_count": lambda s: s.buffer_with_count(3).flat_map(items),
+    "pairwise": lambda s: s.pairwise().flat_map(items),
     "take_last": lambda s: s.take(9).take_last(6),
-    "to_list": lambda s: s.take(9).to_list().flat_map(lambda part: part),
-    "groups": lambda s: s.group_by(lambda n: n % 2).flat_map(lambda g: g.buffer_with_count(2)).flat_map(lambda p: p),
-    "windows": lambda s: s.window_with_count(3).flat_map(lambda w: w.to_list()).flat_map(lambda part: part),
-    "shared": lambda s: s.flat_map(lambda n: [n, n + 1, n + 2]).share(),
+    "to_list": lambda s: s.take(9).to_list().flat_map(items),
+    "groups": lambda s: s.group_by(lambda n: n % 2).flat_map(buffered).flat_map(items),
+    "windows": lambda s: s.window_with_count(3).flat_map(listed).flat_map(items),
+    "shared": lambda s: s.flat_map(three).share(),
     "publish": lambda s: s.take(9).pipe(ops.publish(lambda shared: shared.take(4).concat(shared))),
-    "merge": lambda s: s.flat_map(lambda n: [n, n + 1]).merge(rx.source("m").flat_map(lambda n: [n, n + 1, n + 2])),
+    "merge": lambda s: s.flat_map(lambda n: [n, n + 1]).merge(rx.source("m").flat_map(three)),
     "within": lambda s: s.flat_map(lambda n: rx.of(n).flat_map(lambda m: [m, m + 1, m + 2])),
 }
 RAISING: dict[str, Way] = {
@@ -66,7 +76,7 @@ RAISING: dict[str, Way] = {
     "concat_map": lambda s: s.concat_map(lambda n: [checked(n), 100]),
     "group_by": lambda s: s.group_by(checked).flat_map(lambda g: g.map(lambda n: (g.key, n))),
     "in groups": lambda s: s.group_by(lambda n: n % 3).flat_map(lambda g: g.map(checked).scan(add, 0)),
-    "in windows": lambda s: s.flat_map(lambda n: rx.of(n, n).map(checked)).window_with_count(2).flat_map(ops.to_list()),
+    "in windows": lambda s: s.flat_map(lambda n: rx.of(n, n).map(checked)).window_with_count(2).flat_map(listed),
     "with_latest_from": lambda s: s.with_latest_from(rx.of(1)).pipe(ops.starmap(lambda n, _: checked(n))),
     "to_dict": lambda s: s.to_dict(checked),
     "max_by": lambda s: s.pipe(ops.max_by(checked)),
