@@ -7,7 +7,7 @@ outputs that are stored, and from the sinks of the app. Pushed values that are l
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from checkpoint.codec import encode
@@ -16,8 +16,6 @@ from checkpoint.salvage import salvage
 from hosting.sources.pushed import LOST, PushedStream
 from hosting.spoilt import fill
 from reliable_rx.errors import CheckpointRefused
-from reliable_rx.interrupts import let_through
-from reliable_rx.reliable import Sink
 
 if TYPE_CHECKING:
     from hosting.evaluator import QueryEvaluator
@@ -82,27 +80,13 @@ def use_up(evaluator: QueryEvaluator, stream: str, behind: int) -> None:
     fill(evaluator, {stream: (b"", behind)}, [stream])
 
 
-def use_up_unknown(evaluator: QueryEvaluator, sinks: Sequence[tuple[str, Callable[[], Sink]]]) -> None:
-    """Let no id be used again that one of *sinks* has, by stream, or that lost turns may have used.
-
-    What a sink raises the next start will say.
-    """
-    quiet = dict.fromkeys(evaluator.engine.suspended.quiet)
-    for stream, make in sinks:
-        try:
-            sink = make()
-            try:
-                position = sink.open(stream)
-            finally:
-                sink.close()
-        except BaseException as raised:
-            let_through(raised)
-            continue
-        if position is not None:
-            use_up(evaluator, stream, position)
-            quiet.pop(stream, None)
-    for stream in quiet:
-        use_up(evaluator, stream, evaluator.engine.emitted(stream) + ids_further(evaluator))
+def use_up_unknown(evaluator: QueryEvaluator, known: Mapping[str, int]) -> None:
+    """Let no id be used again that sinks have, which is *known* by stream, or that lost turns may have used."""
+    for stream, position in known.items():
+        use_up(evaluator, stream, position)
+    for stream in evaluator.engine.suspended.quiet:
+        if stream not in known:
+            use_up(evaluator, stream, evaluator.engine.emitted(stream) + ids_further(evaluator))
 
 
 def fill_pushed(evaluator: QueryEvaluator) -> Iterator[tuple[str, int, list[Span]]]:

@@ -15,9 +15,9 @@ from hosting.cycles import there_are
 from hosting.side_outputs import why_never_of_source
 from hosting.sink_positions import Known, holder_of, is_sink, label_of, matched, read_known
 from hosting.sink_writer import SinkWriter, checked_policy, tamed
+from hosting.sinks_ahead import ahead_of_store
 from hosting.statistics import SinkFigures
 from hosting.stream import Stream
-from reliable_rx.arguments import plural
 from reliable_rx.choices import OnError
 from reliable_rx.errors import PositionUnavailable, StoreUnavailable
 from reliable_rx.handled import forget, note, noted
@@ -169,14 +169,7 @@ class Outlets:
     def _skip_to(self, stream: Stream, position: int) -> None:
         """A sink knows ids that the evaluator does not: only possible where outputs were visible before the journal."""
         if self.evaluator.delivery == "exactly_once":
-            raise PositionUnavailable(
-                f"a sink of stream {stream.name!r} already has {plural(position, 'id')}, but this store has emitted "
-                f"only {stream.next_id:,}: the sink belongs to another store, or the store was set back; use a fresh "
-                f"sink",
-                wanted=position,
-                first=stream.first,
-                end=stream.next_id,
-            )
+            raise ahead_of_store(self.evaluator.store, stream.name, position, stream.next_id)
         self.evaluator.engine.continue_ids(stream.name, position)
         stream.skip_to(position)
 

@@ -11,7 +11,7 @@ fallen back from, see `checkpoint`; what is repaired here is whole, and cannot b
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import closing
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
@@ -20,8 +20,8 @@ from hosting.evaluator import QueryEvaluator
 from hosting.journaling import PassesOver
 from hosting.lost import check_pushed, fill_pushed, ids_further, use_up_unknown
 from hosting.lost_outputs import check_outputs, fill_outputs, lost_outputs
+from hosting.sinks_ahead import Sinks, lose_newest, positions
 from reliable_rx.errors import CheckpointRefused, NondeterminismDetected, StoreOwned, StoreUnavailable, described
-from reliable_rx.reliable import Sink
 
 NAMED_MAX = 10
 UNREADABLE = "each is kept as unreadable; a sink that lacks them fails there, or does what its on_error= says"
@@ -31,6 +31,8 @@ ITSELF = re.compile(r"[;,]? or [^;]*?(?:'reliable-rx store repair'|`reliable-rx 
 
 class Copy(Protocol):
     """A copy of a store; each call opens it anew, and builds an evaluator that has not started."""
+
+    sinks: Sinks
 
     def as_app(self) -> QueryEvaluator:
         """Build what starts as the app does, without sinks."""
@@ -89,13 +91,14 @@ def diagnose(copy: Copy) -> Diagnosis:
     *Raises* `StoreOwned`, `StoreUnavailable`, and `CheckpointRefused` for a store of which no generation can be read.
     """
     refusal, notes = tried(copy)
-    if refusal is None:
-        return Diagnosis(None, notes=notes)
-    passes_over, findings = noticed(copy)
-    found = Diagnosis(refusal, tuple(findings), passes_over=passes_over)
+    passes_over, findings = ("", []) if refusal is None else noticed(copy)
+    found = Diagnosis(refusal, tuple(findings), notes if refusal is None else (), passes_over)
     if findings:
         repair(copy.to_repair(), found)
         found = replace(found, remains=tried(copy)[0])
+    if found.remains is None and (findings or refusal is None):
+        sinks = ahead(copy)
+        found = replace(found, refusal=refusal or (sinks[0].wrong if sinks else None), findings=(*findings, *sinks))
     return found
 
 
@@ -181,16 +184,21 @@ def lost(evaluator: QueryEvaluator) -> list[Finding]:
     if not missing:
         return []
     turns = ", ".join(span("turn", first, upto - 1) for first, upto in missing)
+    found = [Finding("journal", f"{turns} lost", stay_used(evaluator))]
+    if figures is not None and not figures.generation and missing[0][0] == 1:
+        anew = "all queries begin anew, with the events that their sources still have"
+        found.append(Finding("checkpoint", "none is left", anew))
+    return found
+
+
+def stay_used(evaluator: QueryEvaluator) -> str:
+    """Say what is done about the ids that lost turns have used."""
     remedy = "ids that they used stay used, as far as other turns, stored outputs and the sinks of the app tell them"
     if quiet := evaluator.engine.suspended.quiet:
         more = f" and {len(quiet) - NAMED_MAX:,} more" if len(quiet) > NAMED_MAX else ""
         named = ", ".join(map(repr, quiet[:NAMED_MAX])) + more
         remedy += f"; where nothing tells them ({named}), the ids go on {ids_further(evaluator):,} further"
-    found = [Finding("journal", f"{turns} lost", remedy)]
-    if figures is not None and not figures.generation and missing[0][0] == 1:
-        anew = "all queries begin anew, with the events that their sources still have"
-        found.append(Finding("checkpoint", "none is left", anew))
-    return found
+    return remedy
 
 
 def unread(evaluator: QueryEvaluator) -> list[Finding]:
@@ -211,6 +219,26 @@ def disordered(evaluator: QueryEvaluator) -> list[Finding]:
     except CheckpointRefused as error:
         return [Finding("journal", described(error), "all records are dropped, behind a checkpoint that has them")]
     return []
+
+
+def ahead(copy: Copy) -> list[Finding]:
+    """Name the sinks that have ids which the store has never given."""
+    evaluator = copy.to_repair()
+    known = positions(copy.sinks) if evaluator.delivery == "exactly_once" else {}
+    try:
+        evaluator.start()
+        return [
+            Finding(
+                f"sink of stream {name!r}",
+                f"it has {span('id', known[name] - more, known[name] - 1)}, which this store has never given: the "
+                f"newest turns are lost, or it is the sink of another store",
+                f"{stay_used(evaluator)}; the events of lost turns are taken anew, and what comes of them comes again "
+                f"under new ids",
+            )
+            for name, more in lose_newest(evaluator, known).items()
+        ]
+    finally:
+        evaluator.abandon()
 
 
 def span(noun: str, first: int, last: int) -> str:
@@ -281,12 +309,10 @@ def unmade(evaluator: QueryEvaluator) -> list[Finding]:
     ]
 
 
-def repair(
-    evaluator: QueryEvaluator, diagnosis: Diagnosis, sinks: Sequence[tuple[str, Callable[[], Sink]]] = ()
-) -> dict[str, Any]:
+def repair(evaluator: QueryEvaluator, diagnosis: Diagnosis, sinks: Sinks = ()) -> dict[str, Any]:
     """Do what *diagnosis* says, on a fresh evaluator that is not strict; return the status of each query.
 
-    Where turns are lost, *sinks* are asked which ids they have, by stream.
+    The *sinks* are asked which ids they have.
     """
     with closing(evaluator):
         evaluator.passes_over = diagnosis.passes_over
@@ -294,9 +320,11 @@ def repair(
             pass
         evaluator.start()
         fill_outputs(evaluator)
+        is_broken, known = lost(evaluator) or disordered(evaluator), positions(sinks)
+        lose_newest(evaluator, known)
         if evaluator.engine.suspended.lost_turns:
-            use_up_unknown(evaluator, sinks)
-        if lost(evaluator) or disordered(evaluator):
+            use_up_unknown(evaluator, known)
+        if is_broken:
             evaluator.store.journal.give_up(evaluator.store.journal.last_turn)
         evaluator.checkpoint(full=True)
         engine = evaluator.engine

@@ -22,6 +22,7 @@ from hosting.cli.wording import BadUsage, log_nothing, plural
 from hosting.evaluator import QueryEvaluator
 from hosting.repair import Diagnosis, Finding, diagnose
 from hosting.repair import repair as repair_store
+from hosting.sinks_ahead import Sinks
 from reliable_rx.errors import ReliableRxError
 
 
@@ -72,8 +73,7 @@ def done(owned: Store | Path, declared: App, diagnosis: Diagnosis, earlier: list
     def repaired(store: Store) -> dict[str, Any]:
         evaluator = only_turns(declared, store, strict=False)
         evaluator.reporter.hand_on(earlier)
-        sinks = [(stream, partial(sink_nowhere, stream, sink)) for stream, sink, _ in declared.sinks]
-        return repair_store(evaluator, diagnosis, sinks)
+        return repair_store(evaluator, diagnosis, sinks_of(declared))
 
     if not isinstance(owned, Path):
         return repaired(owned)
@@ -81,6 +81,11 @@ def done(owned: Store | Path, declared: App, diagnosis: Diagnosis, earlier: list
         queries = repaired(store)
     say(f"the files that were damaged are in {commit(owned)}")
     return queries
+
+
+def sinks_of(declared: App) -> Sinks:
+    """Return what makes each sink of the app, by stream."""
+    return [(stream, partial(sink_nowhere, stream, sink)) for stream, sink, _ in declared.sinks]
 
 
 def check_app(address: StoreAddress, app: str | None, diagnosis: Diagnosis) -> None:
@@ -96,7 +101,7 @@ class CopiedStore:
     """The copy of a store that an app belongs to."""
 
     def __init__(self, address: StoreAddress, app: App) -> None:
-        self.address, self.app = address, app
+        self.address, self.app, self.sinks = address, app, sinks_of(app)
         self.store: Store | None = None
 
     def as_app(self) -> QueryEvaluator:

@@ -1,0 +1,79 @@
+"""Sinks that have ids which the store has never given: its newest turns are lost, or they are another store's.
+
+Damage of the newest commit, and an older copy of the store, cannot be told from a power cut by the store itself: the
+app's sinks show it. A repair takes what they have beyond the store for what the lost turns have given. Rejected: taking
+the events again under the ids that the sinks have (with several sources, other values may get them).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from hosting.store_commands import command_on
+from reliable_rx.arguments import plural
+from reliable_rx.errors import PositionUnavailable
+from reliable_rx.interrupts import let_through
+from reliable_rx.reliable import Sink
+
+if TYPE_CHECKING:
+    from checkpoint.store import StoreReader
+    from hosting.evaluator import QueryEvaluator
+
+AHEAD_MAX = 1_000_000
+"""How many ids a sink may be ahead for a repair to help."""
+Sinks = Sequence[tuple[str, Callable[[], Sink]]]
+"""The sinks of an app, by stream; each is opened and closed to be asked."""
+
+
+def ahead_of_store(store: StoreReader, stream: str, position: int, given: int) -> PositionUnavailable:
+    """Return the error for a sink of *stream* that has ids up to *position*, of which *store* has *given* only some."""
+    command = command_on(store, "store repair", "--app", "MODULE:APP")
+    ways = ["give the sink of this store, or a new one"]
+    if command is not None:
+        ways += ["restore the newest copy of the store", f"or have its ids passed over with `{command}`"]
+    return PositionUnavailable(
+        f"a sink of stream {stream!r} already has {plural(position, 'id')}, but this store has emitted only "
+        f"{given:,}: the sink belongs to another store, or the newest turns of this one are lost (its newest "
+        f"commit is damaged, or it is an older copy); {', '.join(ways)}",
+        wanted=position,
+        first=None,
+        end=given,
+    )
+
+
+def positions(sinks: Sinks) -> dict[str, int]:
+    """Return the highest position of a sink, by stream. What a sink raises the next start will say."""
+    found: dict[str, int] = {}
+    for stream, make in sinks:
+        try:
+            sink = make()
+            try:
+                position = sink.open(stream)
+            finally:
+                sink.close()
+        except BaseException as raised:
+            let_through(raised)
+            continue
+        if position is not None:
+            found[stream] = max(position, found.get(stream, 0))
+    return found
+
+
+def lose_newest(evaluator: QueryEvaluator, known: Mapping[str, int]) -> dict[str, int]:
+    """Behind a start: note as many turns as lost as sinks are ahead by ids; return by stream how far each is ahead.
+
+    *known* is where sinks stand, by stream. *Raises* `PositionUnavailable` if that is too far to be of this store.
+    """
+    if evaluator.delivery != "exactly_once":
+        return {}
+    engine, store = evaluator.engine, evaluator.store
+    ahead = {name: known[name] - engine.emitted(name) for name in known if known[name] > engine.emitted(name)}
+    for name in ahead:
+        if ahead[name] > AHEAD_MAX:
+            raise ahead_of_store(store, name, known[name], engine.emitted(name))
+    if ahead and not engine.suspended.lost_turns:
+        engine.suspended.lost_turns = [(engine.number + 1, engine.number + 1 + max(ahead.values()))]
+        others = {*engine.standing, *evaluator.streams, *store.streams()}
+        engine.suspended.quiet = sorted(others - known.keys())
+    return ahead
