@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from hosting.standing import RUNNING, Standing
+from hosting.failure import failure_of
+from hosting.standing import FAILED, RUNNING, Standing
 from hosting.turn import Fail
 from reliable_rx.errors import QueryRefused, described
 
@@ -25,8 +26,10 @@ def take_fail(engine: QueryEngine, turn: Fail) -> None:
         return
     if standing.status == RUNNING:
         engine.finish(standing, turn.error)
-    elif standing.error is not None:  # it had failed before, with what may be what cannot be stored
-        standing.error, standing.failure = turn.error, None
+    else:  # it had ended before, with or behind what cannot be stored; its stream keeps that end
+        standing.failure = failure_of(engine, standing, turn.error)
+        standing.status, standing.error = FAILED, turn.error
+        engine.tell(turn.name)
     forget_state(engine, standing)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable
 from signal import SIGINT, default_int_handler, raise_signal, signal
 from typing import Any
 
@@ -71,20 +72,33 @@ def test_a_state_that_does_not_pickle_fails_its_query_alone() -> None:
         evaluator.checkpoint()
 
 
-def test_a_value_that_does_not_pickle_keeps_its_id() -> None:
-    """Who emits a lock ends; its value is there until the restart, afterwards what stands for it, under the same id."""
+ENDS: dict[str, Callable[[Any], Any]] = {
+    "it goes on": lambda s: s,
+    "it has completed": lambda s: s.take(4),
+    "it has failed": lambda s: s.take(4).concat(rx.throw(KeyError("over"))),
+}
+
+
+@pytest.mark.parametrize("end", ENDS)
+def test_a_value_that_does_not_pickle_keeps_its_id(end: str) -> None:
+    """Who emits a lock has failed; it is there until the restart, afterwards what stands for it, under the same id."""
     store = MemoryStore()
     with evaluator_on(store, [1, 2, 3, 4]) as evaluator:
-        evaluator.create("locks", rx.source("n").pipe(ops.map(locks_at_three)))
+        evaluator.create("locks", ENDS[end](rx.source("n").pipe(ops.map(locks_at_three))))
         work(evaluator)
         evaluator.checkpoint()
-        assert evaluator.query("locks").status == "failed"
+        found = evaluator.query("locks")
+        assert (found.status, "under id 2 cannot be stored" in str(found.error)) == ("failed", True)
+        assert str(found.failed_at) == "what is stored of it"
+        assert [each.subject for each in evaluator.incidents.open()] == ["locks"]
         before = values(evaluator, "locks")
     with evaluator_on(store.reopen(), [1, 2, 3, 4]) as evaluator:
         evaluator.start()
         after = values(evaluator, "locks")
         assert [*before[:2], before[3]] == [*after[:2], after[3]] == [1, 2, 4]
         assert isinstance(after[2], Unreadable)
+        assert evaluator.query("locks").status == "failed"
+        assert [each.subject for each in evaluator.incidents.open()] == ["locks"]
         assert values(evaluator, "sum") == [1, 3, 6, 10]
 
 

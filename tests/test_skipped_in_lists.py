@@ -36,7 +36,7 @@ def items(part: Any) -> Any:
     return part
 
 
-def add(total: int, n: int) -> int:
+def add(total: int, n: int) -> Any:
     return total + checked(n)
 
 
@@ -56,7 +56,7 @@ LISTS: dict[str, Way] = {
     "windows": lambda s: s.window_with_count(3).flat_map(listed).flat_map(items),
     "shared": lambda s: s.flat_map(three).share(),
     "publish": lambda s: s.take(9).pipe(ops.publish(lambda shared: shared.take(4).concat(shared))),
-    "merge": lambda s: s.flat_map(lambda n: [n, n + 1]).merge(rx.source("m").flat_map(three)),
+    "merge": lambda s: s.flat_map(three).merge(rx.source("m").flat_map(three)),
     "within": lambda s: s.flat_map(lambda n: rx.of(n).flat_map(lambda m: [m, m + 1, m + 2])),
 }
 RAISING: dict[str, Way] = {
