@@ -11,7 +11,9 @@ Rejected: asking for each object (`reducer_override` makes pickling a tenth slow
 The digest is not a hash of those bytes: pickle writes references by object identity and sets in hash order, so
 equal values give unequal bytes. `marshal` version 2 writes neither references nor interning marks and
 sorts sets, and costs some tens of nanoseconds per value; what it refuses is first turned into plain values
-(`checkpoint.plain`). Rejected: ``repr`` (addresses), JSON (types lost, slow), pickle without memo (sets unsorted).
+(`checkpoint.plain`). Of what would be without end when written out, each part is digested once
+(`checkpoint.shared_parts`). Many values without sets are written faster by a pickler without a memo. Rejected: ``repr``
+(addresses), JSON (types lost, slow).
 """
 
 from __future__ import annotations
@@ -33,11 +35,11 @@ from checkpoint.code import encode_code
 from checkpoint.held_objects import bare
 from checkpoint.plain import shown
 from checkpoint.salvage import Unreadable, salvage
+from checkpoint.shared_parts import CONTAINERS, NotPlain, Shape, digest_of_parts, shape_of
 from reliable_rx.interrupts import let_through
 
 _MARSHAL_VERSION = 2
 _DEPTH_USUAL, _DEPTH_MAX = 4, 100
-_CONTAINERS = frozenset((tuple, list, dict, set, frozenset))
 _CLASSES_MAX = 10_000
 _USUALLY = methodcaller("__reduce_ex__", 5)
 
@@ -119,12 +121,44 @@ def digest(values: list[Any]) -> bytes:
     >>> digest([{"b", "a"}]) == digest([{"a", "b"}])
     True
     """
-    if "numpy" not in sys.modules or not _holds_array(values):
-        try:
+    try:
+        shape = shape_of(values)
+        if shape is Shape.MANY:
+            return blake2b(b"s" + digest_of_parts(values), digest_size=8).digest()
+        if shape is Shape.PLAIN:
+            return _streamed(values)
+        if "numpy" not in sys.modules or not _holds_array(values):
             return blake2b(b"m" + marshal.dumps(values, _MARSHAL_VERSION), digest_size=8).digest()
-        except ValueError:
-            pass
+    except (NotPlain, ValueError):
+        pass
     return blake2b(b"p" + marshal.dumps([shown(value) for value in values], _MARSHAL_VERSION), digest_size=8).digest()
+
+
+class _Scalars(dict[type, Reducer]):
+    """Has a pickler refuse all but builtin scalars and containers."""
+
+    def __missing__(self, kind: type) -> Reducer:
+        raise NotPlain(kind)
+
+
+class _Hashing:
+    """A file that keeps the hash of what is written."""
+
+    def __init__(self) -> None:
+        self.hash = blake2b(b"f", digest_size=8)
+        self.write = self.hash.update
+
+
+_SCALARS = _Scalars()
+
+
+def _streamed(values: list[Any]) -> bytes:
+    """Return the digest of many plain values: a pickler that remembers nothing is faster than marshal."""
+    file = _Hashing()
+    pickler = pickle.Pickler(file, 5)
+    pickler.fast, pickler.dispatch_table = True, _SCALARS
+    pickler.dump(values)
+    return file.hash.digest()
 
 
 def _holds_array(values: list[Any]) -> bool:
@@ -135,9 +169,9 @@ def _holds_array(values: list[Any]) -> bool:
         kinds = set(map(type, level))
         if any(issubclass(kind, ndarray) for kind in kinds):
             return True
-        if kinds.isdisjoint(_CONTAINERS):
+        if kinds.isdisjoint(CONTAINERS):
             return False
-        containers = [value for value in level if type(value) in _CONTAINERS]
+        containers = [value for value in level if type(value) in CONTAINERS]
         if depth > _DEPTH_USUAL:  # sharing and cycles would multiply
             containers = list({id(value): value for value in containers}.values())
         level = list(chain.from_iterable(each.values() if type(each) is dict else each for each in containers))

@@ -4,7 +4,8 @@ The slow road of `checkpoint.codec.digest`, for dataclasses, named tuples, datet
 user objects. A scalar stays what it is; anything else becomes a tuple that begins with its type's name. An unknown
 object becomes what its ``__reduce_ex__`` says, which is what pickle would write, but with parts in place of references.
 A value that contains itself is cut at the repetition, by its depth; one that is nested very deeply is cut there, since
-how deep a walk may go depends on who calls it; a graph with endlessly many paths is refused. An exception is its type.
+how deep a walk may go depends on who calls it. Of a graph with very many paths each part is taken apart once, and its
+digest stands for it; it is refused if it has cycles too. An exception is its type.
 Rejected: hashing ``repr``: the default one is an address.
 """
 
@@ -19,6 +20,7 @@ from decimal import Decimal
 from enum import Enum
 from fractions import Fraction
 from functools import lru_cache
+from hashlib import blake2b
 from types import BuiltinFunctionType, CodeType, FunctionType, MethodType, ModuleType
 from typing import Any
 from uuid import UUID
@@ -28,7 +30,8 @@ from reliable_rx.interrupts import let_through
 
 _SCALARS = frozenset((type(None), bool, int, float, complex, str, bytes, type(...)))
 _BY_TEXT = frozenset((date, timedelta, Decimal, Fraction, UUID, range))
-_PARTS_MAX = 2_000_000
+_PATHS_MAX, _PARTS_MAX = 20_000, 2_000_000
+"""So many parts are written as often as they are met; of more, each is written once."""
 _DEPTH_MAX = 100
 _CELL_EMPTY = "empty cell"
 
@@ -42,7 +45,10 @@ def plain(value: Any) -> Any:
 
     *Raises* `TypeError` if some part can be neither taken apart nor named, `LimitExceeded` if there are too many.
     """
-    return _Walk().value(value)
+    try:
+        return _Walk(_PATHS_MAX).value(value)
+    except LimitExceeded:
+        return _EachOnce(_PARTS_MAX).value(value)
 
 
 def shown(value: Any) -> bytes:
@@ -57,20 +63,19 @@ def shown(value: Any) -> bytes:
 class _Walk:
     """One descent; `_path` holds the ids of the objects being taken apart, to cut cycles."""
 
-    __slots__ = ("_parts", "_path")
+    __slots__ = ("_parts", "_parts_max", "_path")
 
-    def __init__(self) -> None:
+    def __init__(self, parts_max: int) -> None:
         self._path: dict[int, int] = {}
-        self._parts = 0
+        self._parts, self._parts_max = 0, parts_max
 
     def value(self, value: Any) -> Any:
         kind = type(value)
         if kind in _SCALARS:
             return value
         self._parts += 1
-        if self._parts > _PARTS_MAX:
-            message = f"a {_name(kind)} is part of a value with over {_PARTS_MAX} parts; emit something flatter"
-            raise LimitExceeded(message, path="", limit="parts of one output", most=_PARTS_MAX)
+        if self._parts > self._parts_max:
+            raise self.excess(kind)
         key, path = id(value), self._path
         if key in path:
             return ("cycle", len(path) - path[key])
@@ -81,6 +86,10 @@ class _Walk:
         parts = (name, *road(self, value))
         del path[key]
         return parts
+
+    def excess(self, kind: type) -> LimitExceeded:
+        message = f"a {_name(kind)} is part of a value with over {self._parts_max:,} parts; emit something flatter"
+        return LimitExceeded(message, path="", limit="parts of one output", most=self._parts_max)
 
     def items(self, values: Iterable[Any]) -> list[Any]:
         # Most parts are scalars: spare them the call.
@@ -99,6 +108,29 @@ class _Walk:
             names = sorted(state)
             return (*names, *self.items([state[name] for name in names]))
         return self.value(state)
+
+
+class _EachOnce(_Walk):
+    """A descent that takes each part apart once: what stands for it does not depend on how it was come to."""
+
+    __slots__ = ("_kept", "_known")
+
+    def __init__(self, parts_max: int) -> None:
+        super().__init__(parts_max)
+        self._known: dict[int, Any] = {}
+        self._kept: list[Any] = []  # else another object could have the number of one that is gone
+
+    def value(self, value: Any) -> Any:
+        if type(value) in _SCALARS:
+            return value
+        found = self._known.get(id(value))
+        if found is None:
+            if id(value) in self._path or len(self._path) >= _DEPTH_MAX:
+                raise self.excess(type(value))  # what stands for it would depend on the way to it
+            whole = super().value(value)
+            found = self._known[id(value)] = ("part", blake2b(marshal.dumps(whole, 2), digest_size=16).digest())
+            self._kept.append(value)
+        return found
 
 
 Road = Callable[[_Walk, Any], Iterable[Any]]

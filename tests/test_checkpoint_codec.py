@@ -113,9 +113,8 @@ def test_code_by_content() -> None:
     assert digest([with_constants(text, (text,))]) != digest([with_constants(text, ("another",))])
 
 
-def test_entangled_values_are_shown_in_time(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_entangled_values_are_shown_in_time() -> None:
     """Of a graph with more paths than anyone can walk the digest is that of its type, and no endless loop."""
-    monkeypatch.setattr("checkpoint.plain._PARTS_MAX", 20_000)
     nodes = [Plain(number=number) for number in range(30)]
     for node in nodes:
         vars(node)["others"] = list(nodes)
