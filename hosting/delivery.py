@@ -20,7 +20,6 @@ Origin = tuple[str, str, int]
 """Source, partition and the position of the first event."""
 Cascade = tuple[str, int, Sequence[Any], bool, Exception | None]
 """What a query emitted: its name, the id of the first value, the values, whether it ended, and its error."""
-NOBODY: tuple[None, None, list[Entry]] = (None, None, [])
 
 
 class Delivery:
@@ -59,15 +58,17 @@ class Delivery:
     def deliver_run(self, route: Route, turn: Events) -> None:
         """Hand over events one by one, each with all that follows from it."""
         source, partition, first = turn.source, turn.partition, turn.first
+        fans, reader = None, None
         for offset, value in enumerate(turn.values):
-            fans = route.fans or ()
-            _, leaf, readers = fans[0] if len(fans) == 1 and not route.keyed else NOBODY
-            if leaf is not None:
-                instance = readers[0][0]
-                if instance.active & leaf.bit:
-                    leaf.deliver(instance, (value,))
-            else:
+            if route.fans is not fans:  # they are another tuple whenever someone comes or goes
+                fans, reader = route.fans, route.only_reader()
+            if reader is None:
                 self.deliver(route, (value,), (source, partition, first + offset))
+            else:
+                instance, leaf = reader
+                if instance.active & leaf.bit:
+                    deliver = leaf.deliver
+                    deliver(instance, (value,))
             if self.immediate or self.cascade:
                 self.settle()
 

@@ -5,8 +5,7 @@ What one of them cannot do is its own affair: see `hosting.sink_writer`.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from itertools import count
 from logging import WARNING
 from typing import TYPE_CHECKING
@@ -178,30 +177,32 @@ class Outlets:
 
         A sink may call the evaluator: then nothing is written until its call has returned.
         """
-        if self.is_writing:
-            return False
-        moved = False
-        with self._writing():
-            for writer in self.all:
-                stream = self._stream(writer.stream)
-                if writer.is_new and (not writer.lacks_stream or self._is_there(stream)):
-                    self._open(writer)
-                moved = writer.pump(stream) or moved
-        return moved
+        return bool(self.all) and not self.is_writing and self._each(self._pump)
 
-    @contextmanager
-    def _writing(self) -> Iterator[None]:
+    def _pump(self, writer: SinkWriter, stream: Stream) -> bool:
+        if writer.is_new and (not writer.lacks_stream or self._is_there(stream)):
+            self._open(writer)
+        return writer.pump(stream)
+
+    def _each(self, write: Callable[[SinkWriter, Stream], bool | None]) -> bool:
+        """Call *write* for every sink; return whether one of the calls said so."""
+        moved = False
         self.is_writing, token = True, note()
         try:
-            yield
+            for writer in self.all:
+                moved = bool(write(writer, self._stream(writer.stream))) or moved
         finally:
             self.is_writing = False
             forget(token)
+        return moved
 
     @property
     def trouble(self) -> StoreUnavailable | None:
         """Why no turns are taken, if a sink is not available."""
-        return next((writer.trouble for writer in self.all if writer.trouble is not None), None)
+        for writer in self.all:  # no generator: it is asked at each step
+            if writer.trouble is not None:
+                return writer.trouble
+        return None
 
     @property
     def lacks_some(self) -> bool:
@@ -217,9 +218,7 @@ class Outlets:
         """Make everything written durable, but not from within a call of a sink. *Raises* `StoreUnavailable`."""
         if not self.is_writing:
             self.pump()
-            with self._writing():
-                for writer in self.all:
-                    writer.flush(self._stream(writer.stream))
+            self._each(SinkWriter.flush)
         if self.trouble is not None:
             raise self.trouble
 

@@ -78,6 +78,13 @@ class Route:
             self.fans = tuple(fan(top, self.readers_of(top)) for top in sorted(self.plain, key=age))
         return self.fans
 
+    def only_reader(self) -> Entry | None:
+        """Return who gets every event, if it is known who does, and is one leaf that takes lists."""
+        if self.keyed or self.fans is None or len(self.fans) != 1:
+            return None
+        _, leaf, readers = self.fans[0]
+        return None if leaf is None else readers[0]
+
     def readers_of(self, top: Instance) -> list[Entry]:
         """Return the readers of one standing query, also those inside it, in the order in which they subscribed."""
         return [(instance, leaf) for _, instance, leaf in self.plain.get(top, ())]

@@ -27,22 +27,11 @@ from reliable_rx.query import (
     SourceLeaf,
     hubs_of,
 )
+from reliable_rx.segments import Deliver, Finish, end_segment, end_sink, segment, to_sink
 from reliable_rx.size import check_size
 from reliable_rx.stage import context, fail_node
 from reliable_rx.symbols import Symbol, chosen_once, entered, how_held, is_known, only_reads, shared_within
-from reliable_rx.wiring import (
-    Deliver,
-    Finish,
-    end_segment,
-    end_sink,
-    end_stage,
-    passes,
-    passing,
-    segment,
-    takes_lists,
-    to_sink,
-    to_stage,
-)
+from reliable_rx.wiring import end_stage, passes, passing, takes_lists, to_stage
 
 if TYPE_CHECKING:
     from reliable_rx.instance import Instance

@@ -18,8 +18,9 @@ from reactivex.observer import AutoDetachObserver
 from reliable_rx.instance import Instance
 from reliable_rx.operator import Linear, Stage
 from reliable_rx.plan import PlanNode
+from reliable_rx.segments import DONE, check_limits, finish_segment, limits_of
 from reliable_rx.stage import Cx, fail_node
-from reliable_rx.wiring import DONE, check_limits, finish_segment, limits_of, passes
+from reliable_rx.wiring import passes
 
 Push = Callable[[Any], None]
 

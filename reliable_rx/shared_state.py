@@ -41,7 +41,10 @@ def handed_out(nodes: Sequence[PlanNode]) -> list[int]:
 
 def may_change(states: Sequence[Any], slots: Sequence[int]) -> bool:
     """Whether one of these states, which have been emitted, may be changed by what comes next."""
-    return not all(is_constant(states[slot].value) for slot in slots)
+    for slot in slots:  # noqa: SIM110 - a generator costs more, and it is asked for every list
+        if not is_constant(states[slot].value):
+            return True
+    return False
 
 
 def one_by_one(run: Run, instance: Instance, values: Sequence[Any], slots: Sequence[int], bit: int) -> None:

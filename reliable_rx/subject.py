@@ -42,7 +42,8 @@ class Subject:
         if len(subscribers) == 1:
             _, instance, leaf = subscribers[0]
             if instance is not None:
-                leaf.deliver(instance, values)
+                deliver = leaf.deliver
+                deliver(instance, values)
                 return
         for value in values:
             for _, instance, leaf in tuple(subscribers):

@@ -20,8 +20,8 @@ from reliable_rx.operators.distinct import Distinct
 from reliable_rx.plan import Plan
 from reliable_rx.plan_keys import recognise
 from reliable_rx.query import ForeignLeaf, Node
+from reliable_rx.segments import bounded
 from reliable_rx.unhosted import PlainWorld, rebuild_state
-from reliable_rx.wiring import bounded
 
 
 @pytest.mark.parametrize(

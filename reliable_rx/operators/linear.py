@@ -44,7 +44,8 @@ class Filter(Linear, name="filter"):
     predicate: Callable[[Any], Any]
 
     def on_next(self, state: None, value: Any, out: list[Any]) -> None:
-        if self.predicate(value):
+        predicate = self.predicate
+        if predicate(value):
             out.append(value)
 
     def on_batch(self, state: None, values: Sequence[Any], out: list[Any]) -> None:
@@ -77,7 +78,8 @@ class FilterIndexed(Linear, name="filter_indexed"):
         index: int = 0
 
     def on_next(self, state: State, value: Any, out: list[Any]) -> None:
-        passes = self.predicate_indexed(value, state.index)
+        predicate = self.predicate_indexed
+        passes = predicate(value, state.index)
         state.index += 1
         if passes:
             out.append(value)
@@ -129,7 +131,8 @@ class WhereKey(Linear, name="where_key"):
     key: Any
 
     def on_next(self, state: None, value: Any, out: list[Any]) -> None:
-        if self.key_mapper(value) == self.key:
+        key_mapper = self.key_mapper
+        if key_mapper(value) == self.key:
             out.append(value)
 
 
@@ -165,8 +168,11 @@ class Scan(Linear, name="scan"):
 
     def on_next(self, state: State, value: Any, out: list[Any]) -> None:
         before = state.value
-        state.value = after = value if before is NotSet else self.accumulator(before, value)
-        out.append(after)
+        if before is not NotSet:
+            accumulator = self.accumulator
+            value = accumulator(before, value)
+        state.value = value
+        out.append(value)
 
     def on_batch(self, state: State, values: Sequence[Any], out: list[Any]) -> None:
         accumulator, total = self.accumulator, state.value

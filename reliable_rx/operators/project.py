@@ -33,7 +33,8 @@ class Map(Linear, name="map"):
     mapper: Callable[[Any], Any]
 
     def on_next(self, state: None, value: Any, out: list[Any]) -> None:
-        out.append(self.mapper(value))
+        mapper = self.mapper
+        out.append(mapper(value))
 
     def on_batch(self, state: None, values: Sequence[Any], out: list[Any]) -> None:
         mapper = self.mapper
@@ -68,7 +69,8 @@ class MapIndexed(Linear, name="map_indexed"):
         index: int = 0
 
     def on_next(self, state: State, value: Any, out: list[Any]) -> None:
-        out.append(self.mapper_indexed(value, state.index))
+        mapper = self.mapper_indexed
+        out.append(mapper(value, state.index))
         state.index += 1
 
 
