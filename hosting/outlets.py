@@ -14,7 +14,7 @@ from hosting.cycles import there_are
 from hosting.side_outputs import why_never_of_source
 from hosting.sink_positions import Known, holder_of, is_sink, label_of, matched, read_known
 from hosting.sink_writer import SinkWriter, checked_policy, tamed
-from hosting.sinks_ahead import ahead_of_store
+from hosting.sinks_ahead import AHEAD_MAX, ahead_of_store, passed_over
 from hosting.statistics import SinkFigures
 from hosting.stream import Stream
 from reliable_rx.choices import OnError
@@ -37,7 +37,7 @@ class Outlets:
         self.held: dict[str, dict[str, int]] = {}
         self.left: dict[str, dict[str, Known]] = {}
         """The sinks of each stream that the app had and has not declared."""
-        self.is_writing = False
+        self.is_writing = self.has_passed_over = False
 
     def add(self, stream: str, sink: Sink, *, on_error: OnError = "fail") -> None:
         """Send *stream* to *sink*. *Raises* `ValueError` for a policy it cannot keep, or if it is a sink already."""
@@ -126,6 +126,8 @@ class Outlets:
         for writer in self.all:
             if writer.is_new:
                 self._open(writer, starting=True)
+        if self.has_passed_over:  # no turn says so, and a replay would use these ids
+            self.evaluator.checkpointer.now(full=False)
         self.pump()
 
     def _open(self, writer: SinkWriter, *, starting: bool = False) -> None:
@@ -137,7 +139,7 @@ class Outlets:
         try:
             position = writer.open(self._known(writer))
             if position > stream.next_id:
-                self._skip_to(stream, position)
+                self._skip_to(stream, position, starting=starting)
             writer.begin(stream, position)
             self._warn_if_never(writer, stream)
         except BaseException as error:
@@ -165,12 +167,18 @@ class Outlets:
         if why is not None:
             self.evaluator.incidents.report("sink", writer.subject, f"nothing will be written: {why}", level=WARNING)
 
-    def _skip_to(self, stream: Stream, position: int) -> None:
+    def _skip_to(self, stream: Stream, position: int, *, starting: bool) -> None:
         """A sink knows ids that the evaluator does not: only possible where outputs were visible before the journal."""
-        if self.evaluator.delivery == "exactly_once":
+        ahead = position - stream.next_id
+        if self.evaluator.delivery == "exactly_once" or not starting or ahead > AHEAD_MAX:
             raise ahead_of_store(self.evaluator.store, stream.name, position, stream.next_id)
+        stream.skip_to(passed_over(stream.name, stream.next_id, position))
+        self.evaluator.streams.changed[stream.name] = None
         self.evaluator.engine.continue_ids(stream.name, position)
-        stream.skip_to(position)
+        self.has_passed_over = True
+        for each in self.all:
+            if each.stream == stream.name:
+                each.old = position
 
     def pump(self) -> bool:
         """Write what has become visible everywhere; return whether anything was.

@@ -26,6 +26,7 @@ from checkpoint.stored_errors import trace_of
 from hosting.holders import Patience, StreamHolders
 from hosting.sink_positions import label_of
 from hosting.sinks.text import error_text
+from hosting.sinks_ahead import COMES_AGAIN
 from hosting.stream import Stream
 from hosting.tracebacks import with_trace
 from hosting.turn import Output
@@ -194,10 +195,18 @@ class SinkWriter:
                     self._give(first + begin, values[begin:place])
                 begin = place + 1
                 n = self.position = first + place
+                if lost.reason == COMES_AGAIN:
+                    self._pass_over(n)
+                    continue
                 error = ValueRefused(f"id {n:,} cannot be read any more: {lost.kind}: {lost.reason}", n=n)
                 self._step_over(n, n + 1, value, error)
         if begin < len(values):
             self._give(first + begin, values[begin:])
+
+    def _pass_over(self, n: int) -> None:
+        """Leave out an id whose value comes again under a later one."""
+        if isinstance(self.sink, Skipping):
+            self.sink.skip(n, n + 1, COMES_AGAIN, None)
 
     def _tried(self, n: int, values: Sequence[Any]) -> Exception | None:
         """Write *values*; return why one of them cannot be written."""

@@ -3,6 +3,10 @@
 Damage of the newest commit, and an older copy of the store, cannot be told from a power cut by the store itself: the
 app's sinks show it. A repair takes what they have beyond the store for what the lost turns have given. Rejected: taking
 the events again under the ids that the sinks have (with several sources, other values may get them).
+
+Where outputs are visible before their turn is journalled (`at_least_once`), a crash leaves sinks ahead too. What they
+have comes again, under later ids. The ids between are passed over: a stand-in lies under each, so that the stream has
+no hole.
 """
 
 from __future__ import annotations
@@ -10,7 +14,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
+from checkpoint.salvage import Unreadable
 from hosting.store_commands import command_on
+from hosting.turn import Output
 from reliable_rx.arguments import plural
 from reliable_rx.errors import PositionUnavailable
 from reliable_rx.interrupts import let_through
@@ -22,6 +28,8 @@ if TYPE_CHECKING:
 
 AHEAD_MAX = 1_000_000
 """How many ids a sink may be ahead for a repair to help."""
+COMES_AGAIN = "it was shown before a crash that lost its turn, and comes again under a later id"
+"""Why a stand-in is not its value: sinks that do not have that pass over it."""
 Sinks = Sequence[tuple[str, Callable[[], Sink]]]
 """The sinks of an app, by stream; each is opened and closed to be asked."""
 
@@ -40,6 +48,11 @@ def ahead_of_store(store: StoreReader, stream: str, position: int, given: int) -
         first=None,
         end=given,
     )
+
+
+def passed_over(stream: str, first: int, behind: int) -> Output:
+    """Return what lies under ids that a sink has been given before a crash, and the store has not."""
+    return Output(stream, first, [Unreadable(f"value of {stream!r}", COMES_AGAIN)] * (behind - first))
 
 
 def positions(sinks: Sinks) -> dict[str, int]:

@@ -116,11 +116,12 @@ class Stream(Window):
         for wake in self.wakers:
             wake()
 
-    def skip_to(self, next_id: int) -> None:
-        """Go on at *next_id*: somebody already has what lies between."""
-        self._load()
-        self.next_id = self.visible = self.stored = next_id
-        self.segments = []
+    def skip_to(self, passed_over: Output) -> None:
+        """Go on behind ids that a sink has already; what was there before stays for those who lack it."""
+        with self.lock:
+            self._load()
+            self.append(passed_over)
+        self.show(self.next_id)
 
     def mend(self, older: Sequence[Output], stored: int) -> None:
         """Have *older* in the place of what is stored, which is written again from id *stored* on."""
