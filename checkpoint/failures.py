@@ -8,8 +8,6 @@ than a row may be is `LimitExceeded`: to try again is no use. Everything else is
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterator
-from contextlib import contextmanager
 
 from reliable_rx.errors import CheckpointRefused, LimitExceeded, ReliableRxError, StoreUnavailable
 
@@ -21,24 +19,34 @@ JOINED_BYTES_MAX = 16_000_000
 """How much what could also be written apart may have together."""
 
 
-@contextmanager
-def unavailable(where: str) -> Iterator[None]:
-    """Translate errors of the disk under *where*."""
-    try:
-        yield
-    except ReliableRxError:
-        raise
-    except (sqlite3.OperationalError, OSError) as error:
+class Translated:
+    """Translate errors of the disk under *where*; a class, since each commit has one and a generator takes longer."""
+
+    __slots__ = ("_where",)
+
+    def __init__(self, where: str) -> None:
+        self._where = where
+
+    def __enter__(self) -> None: ...
+
+    def __exit__(self, kind: type[BaseException] | None, raised: BaseException | None, trace: object) -> None:
+        if raised is not None and not isinstance(raised, ReliableRxError):
+            _translate(self._where, raised)
+
+
+unavailable = Translated
+
+
+def _translate(where: str, error: BaseException) -> None:
+    """*Raises* what the caller can act on, if *error* is of the disk."""
+    if isinstance(error, (sqlite3.OperationalError, OSError)):
         if str(error).startswith("no such table"):
             raise _damaged(where, error) from error
         message = f"{where}: {error}; nothing is lost, go on when the disk is well again"
         raise StoreUnavailable(message, where=where) from error
-    except (sqlite3.DataError, OverflowError) as error:
+    if isinstance(error, (sqlite3.DataError, OverflowError)):
         raise too_large(where, str(error)) from error
-    except sqlite3.DatabaseError as error:
-        # Subclasses are SQL of ours that is wrong; the class itself is what SQLite says of a damaged file.
-        if type(error) is not sqlite3.DatabaseError:
-            raise
+    if type(error) is sqlite3.DatabaseError:  # what SQLite says of a damaged file; subclasses are SQL that is wrong
         raise _damaged(where, error) from error
 
 

@@ -188,10 +188,12 @@ class QueryEngine(Delivery, TimeMoves):
                     self.deliver(route, turn.values, (turn.source, turn.partition, turn.first))
         else:
             times = [timestamp(value) for value in turn.values] if turn.times is None else turn.times
+            source, partition, first = turn.source, turn.partition, turn.first
             for offset, value in enumerate(turn.values):
                 self.advance(times[offset])
-                self.spread((value,), (turn.source, turn.partition, turn.first + offset))
-                self.settle()
+                self.spread((value,), (source, partition, first + offset))
+                if self.immediate or self.cascade:
+                    self.settle()
         if turn.ended:
             self.settle()
             self.end_partition(turn)

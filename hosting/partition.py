@@ -12,7 +12,7 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from math import inf
+from math import inf, isfinite
 from typing import Any
 
 from hosting.blame import blamed
@@ -184,7 +184,7 @@ class Partition:
         try:
             for value in self.ahead[len(times) : wanted] if timestamp is not None else ():
                 time = timestamp(value)  # type: ignore[misc]
-                times.append(time if type(time) is float and -inf < time < inf else checked(time))
+                times.append(time if type(time) is float and isfinite(time) else checked(time))
         except BaseException as raised:
             error = blamed(raised)
             if len(times) < needed:

@@ -92,7 +92,8 @@ class PlanNode:
             return
         if self.passes:
             if parent.gathered is None:
-                self.deliver(parent, values)
+                deliver = self.deliver
+                deliver(parent, values)
             else:
                 parent.gathered.extend(values)
             return

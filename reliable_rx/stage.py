@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
 
 READ_AS_THEY_ARE = (Query, *ITERABLES)
+KNOWN = frozenset(READ_AS_THEY_ARE)
+"""The same to be found by their kind: `Query` is an abstract class, and slow to ask."""
 
 
 class Cx:
@@ -69,12 +71,14 @@ class Cx:
     def emit(self, value: Any) -> None:
         instance, node = self.instance, self.node
         if instance.active & node.bit and not instance.detached & node.bit:
-            node.deliver(instance, (value,))
+            deliver = node.deliver
+            deliver(instance, (value,))
 
     def emit_all(self, values: Sequence[Any]) -> None:
         instance, bit = self.instance, self.node.bit
         if values and instance.active & bit and not instance.detached & bit:
-            self.node.deliver(instance, values)
+            deliver = self.node.deliver
+            deliver(instance, values)
 
     def complete(self) -> None:
         finish_node(self.instance, self.node, None)
@@ -118,7 +122,7 @@ class Cx:
         if node.template is not None and isinstance(outer, Inner):
             return None
         inner = self.instance.ops[node.index].inner(outer)
-        return inner if isinstance(inner, READ_AS_THEY_ARE) else as_query(inner)
+        return inner if type(inner) in KNOWN or isinstance(inner, READ_AS_THEY_ARE) else as_query(inner)
 
     def open(self, key: Hashable, outer: Any, inner: Any = None) -> None:
         instance, node = self.instance, self.node

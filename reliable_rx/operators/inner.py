@@ -31,11 +31,11 @@ def at_once(inner: Any) -> Sequence[Any] | None:
     >>> at_once([1, 2]), at_once("ab"), at_once(iter([1]))
     ([1, 2], ('a', 'b'), None)
     """
+    if type(inner) is list or type(inner) is tuple:
+        return inner
     if isinstance(inner, Query):
         values = inner.origin.at_once()
         return values if values is None or inner.op is inner.origin else all_of(inner)
-    if type(inner) is list or type(inner) is tuple:
-        return inner
     return tuple(inner) if isinstance(inner, ITERABLES) else None
 
 
@@ -133,7 +133,8 @@ class FlatMap(Reads, name="flat_map"):
     mapper: Callable[[Any], Any] | Observable[Any] | Iterable[Any] | Awaitable[Any]
 
     def inner(self, outer: Any) -> Any:
-        return self.mapper(outer) if callable(self.mapper) else self.mapper
+        mapper = self.mapper
+        return mapper(outer) if callable(mapper) else mapper
 
 
 @frozen
