@@ -57,6 +57,8 @@ def shape_of(values: Sequence[Any]) -> Shape:
     ['MANY', 'PLAIN', 'FEW']
     """
     level, count, plain = values, 0, len(values) >= STREAMED_MIN
+    if not _hold_something(values):  # `marshal` writes numbers faster, a pickler texts
+        return Shape.PLAIN if plain and type(values[-1]) is str else Shape.FEW
     if is_flat(values):
         return Shape.PLAIN if plain else Shape.FEW
     for depth in range(_LEVELS_MAX):
