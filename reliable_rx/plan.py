@@ -281,7 +281,7 @@ class Plan:
         is_one = isinstance(inner, Query) and not op.indexes  # type: ignore[attr-defined]
         if not is_one or not only_reads(inner.node, symbol):
             return None
-        is_held, is_kept = how_held(inner.node, symbol)
+        is_held, is_kept = how_held(inner.node, symbol, op)
         if is_kept:
             return None
         check_size(inner.node)

@@ -263,6 +263,12 @@ class Inner(Query[T_co]):
     def key(self) -> Any:
         return self.subject.key
 
+    def __copy__(self) -> Inner[T_co]:
+        return self
+
+    def __deepcopy__(self, memo: object) -> Inner[T_co]:
+        return self
+
     def __reduce__(self) -> tuple[Any, ...]:
         from reliable_rx.subject import restore_inner
 

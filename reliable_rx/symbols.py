@@ -6,12 +6,15 @@ to say it at each operator of the row, which costs more and left out what is no 
 
 from __future__ import annotations
 
+import sys
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextvars import ContextVar
-from functools import partial
+from dis import get_instructions
+from functools import lru_cache, partial
 from gc import get_referents
-from types import CodeType, FunctionType, MethodType, ModuleType
+from itertools import pairwise
+from types import CellType, CodeType, FunctionType, MethodType, ModuleType
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from reliable_rx.errors import QueryRefused
@@ -21,6 +24,10 @@ from reliable_rx.query import LEAVES, HubLeaf, Inner, Node, Query, SourceLeaf, S
 if TYPE_CHECKING:
     from reliable_rx.plan import PlanNode
 
+CHANGEABLE = (list, dict, set, deque, bytearray)
+UNSEEN = frozenset(("CACHE", "EXTENDED_ARG", "COPY_FREE_VARS", "MAKE_CELL"))
+INNER_USES = frozenset(("LOAD_CLOSURE", "LOAD_FAST"))
+"""What hands a variable to a function within, whose code says what is done with it."""
 ATOMS = frozenset(map(id, (int, float, complex, str, bytes, bool, type(None), range)))
 """By their numbers, as all kinds here: a class may have a metaclass that cannot be hashed."""
 derives = type.__subclasscheck__  # `issubclass` asks abstract classes, which hash what they are asked of
@@ -85,17 +92,21 @@ class Symbol(Query[Any]):
         return self.current.__reduce__()
 
 
-def how_held(node: Node, symbol: Symbol) -> tuple[bool, bool]:
-    """Return whether a function in the plan holds *symbol*, and whether an object that may have a state holds one.
+def how_held(node: Node, symbol: Symbol, selector: Operator) -> tuple[bool, bool]:
+    """Return whether a function in the plan holds *symbol*, and whether what it does may remember a group by it.
 
-    Each group is to have such an object to itself: what `functools.cache` makes would answer one group with another's
-    key. A function is taken to hold it if there is too much to look at, which costs time and is never wrong.
+    Each group is to have its functions to itself where one hands the group on instead of reading its key, where an
+    object with a state holds it, or where what was made beside the function may be changed: what `functools.cache`
+    makes would answer one group with another's key. A function is taken to hold it if there is too much to look at,
+    which costs time and is never wrong.
     """
-    is_held = is_kept = False
+    is_held = is_kept = has_memory = False
+    outside = {id(cell) for each, _ in held_by(parameters(selector)) for cell in cells_of(each)}
     for each, kept in held_by(node):
         is_held = is_held or each is symbol or each is TOO_MUCH
         is_kept = is_kept or (kept and derives(Symbol, type(each)))
-    return is_held, is_kept
+        has_memory = has_memory or any(may_change(cell) for cell in cells_of(each) if id(cell) not in outside)
+    return is_held, is_kept or (is_held and has_memory)
 
 
 def held_by(value: Any) -> Iterator[tuple[Any, bool]]:
@@ -117,7 +128,12 @@ def held_by(value: Any) -> Iterator[tuple[Any, bool]]:
             return
         seen[id(each), kept] = each  # kept alive, so that no other object can have its number
         kept = kept or not (id(kind) in PLAIN or any(derives(each, kind) for each in (Query, Node, type)))
-        waiting += [(part, kept) for part in parts_of(each) if id(type(part)) not in ATOMS]
+        waiting += [
+            (part, kept or derives(Symbol, type(part))) for part in parts_of(each) if id(type(part)) not in ATOMS
+        ]
+        for name, cell in zip(each.__code__.co_freevars, cells_of(each), strict=True) if kind is FunctionType else ():
+            if not empty(cell):
+                waiting.append((cell.cell_contents, kept or not asks_key_only(each.__code__, name)))
 
 
 def parts_of(value: Any) -> list[Any]:
@@ -129,11 +145,43 @@ def parts_of(value: Any) -> list[Any]:
         ops = [each.op for each in walk(value) if not isinstance(each.op, SymbolLeaf)]
         return [given for op in ops for given in (*parameters(op).values(), getattr(op, "_source", None))]
     if kind is FunctionType:
-        inside = [cell.cell_contents for cell in value.__closure__ or () if not empty(cell)]
-        return [*inside, value.__defaults__, value.__kwdefaults__, vars(value)]
-    if derives(type, kind) and "<locals>" not in type.__dict__["__qualname__"].__get__(value):
+        return [value.__defaults__, value.__kwdefaults__, vars(value)]
+    if derives(type, kind) and is_global(value):
         return []
     return get_referents(value)
+
+
+def cells_of(value: Any) -> Sequence[CellType]:
+    return (value.__closure__ or ()) if type(value) is FunctionType else ()
+
+
+def may_change(cell: CellType) -> bool:
+    """Whether a variable of a function holds what may be changed in place."""
+    return not empty(cell) and isinstance(cell.cell_contents, CHANGEABLE)
+
+
+def is_global(kind: type) -> bool:
+    """Whether a class stands in its module under its name."""
+    found: Any = sys.modules.get(str(type.__dict__["__module__"].__get__(kind)))
+    for name in type.__dict__["__qualname__"].__get__(kind).split("."):
+        found = getattr(found, name, None)
+    return found is kind
+
+
+@lru_cache(1000)
+def asks_key_only(code: CodeType, name: str) -> bool:
+    """Whether all that *code* does with its free variable *name* is to read the attribute ``key``.
+
+    >>> def of(v, group=None): return lambda v: (group.key, v)
+    >>> def to(v, group=None): return lambda v: str(group)
+    >>> [asks_key_only(each(1).__code__, "group") for each in (of, to)]
+    [True, False]
+    """
+    steps = [step for step in get_instructions(code) if step.opname not in UNSEEN]
+    asked = [after.argval for step, after in pairwise(steps) if step.argval == name and step.opname == "LOAD_DEREF"]
+    used = [step for step in steps if step.argval == name and step.opname not in INNER_USES]
+    within = [each for each in code.co_consts if isinstance(each, CodeType) and name in each.co_freevars]
+    return len(asked) == len(used) and {*asked} <= {"key"} and all(asks_key_only(each, name) for each in within)
 
 
 def shared_within(op: Operator) -> Iterator[Node]:

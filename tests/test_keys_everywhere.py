@@ -10,7 +10,8 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable
-from functools import cache, partial
+from copy import copy
+from functools import cache, lru_cache, partial, singledispatch
 from typing import Any
 
 import pytest
@@ -282,6 +283,64 @@ def nested(group: Any) -> Callable[[Any], Any]:
     return lambda value: (read(held), value)
 
 
+@cache
+def label(group: Any) -> str:
+    return f"{group.key}"
+
+
+@lru_cache(10)
+def pair(group: Any, value: Any) -> Any:
+    return (group.key, value)
+
+
+@singledispatch
+def told(group: Any) -> Any:
+    return group.key
+
+
+LABELS: dict[Any, Any] = {}
+
+
+def by_group(group: Any) -> Callable[[Any], Any]:
+    def read(value: Any) -> Any:
+        if group not in LABELS:
+            LABELS[group] = group.key
+        return (LABELS[group], value)
+
+    return read
+
+
+def remembers(group: Any) -> Callable[[Any], Any]:
+    known: dict[Any, Any] = {}
+
+    def read(value: Any) -> Any:
+        return (known.setdefault(value // 3, group.key), value)
+
+    return read
+
+
+def remembers_apart(group: Any) -> Callable[[Any], Any]:
+    known: list[Any] = []
+
+    def first(key: Any) -> Any:
+        known.append(key)
+        return known[0]
+
+    return lambda value: (first(group.key), value)
+
+
+def within(group: Any) -> Callable[[Any], Any]:
+    def read(value: Any) -> Any:
+        return [label(each) for each in [group]]
+
+    return read
+
+
+def in_a_class(group: Any) -> Callable[[Any], Any]:
+    kind = type("Kind", (), {"group": group})
+    return lambda value: (kind.group.key, value)  # type: ignore[attr-defined]
+
+
 HOLDS: dict[str, Callable[[Any], Any]] = {
     "an object": Labels,
     "a method": lambda g: Labels(g).label,
@@ -295,6 +354,16 @@ HOLDS: dict[str, Callable[[Any], Any]] = {
     "a cache": lambda g: cache(lambda value: (g.key, value // 3)),
     "a cache of nothing": lambda g: partial(lambda key, value: (key(), value), cache(lambda: g.key)),
     "an object with a state": Counted,
+    "a cached function": lambda g: lambda value: (label(g), value),
+    "a cached function of two": lambda g: lambda value: pair(g, value // 3),
+    "a function of its kind": lambda g: lambda value: (told(g), value),
+    "a dict of the module": by_group,
+    "a dict beside": remembers,
+    "a list apart": remembers_apart,
+    "within a function": within,
+    "a class made of it": in_a_class,
+    "a copy": lambda g: lambda value: (copy(g).key, value),
+    "its hash": lambda g: lambda value: ({g: g.key}[g], value),
     "much else": lambda g: partial(lambda held, value: (held[-1].key, value), [*([n] for n in range(5000)), g]),
 }
 
