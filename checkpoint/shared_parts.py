@@ -58,7 +58,7 @@ def shape_of(values: Sequence[Any]) -> Shape:
     """
     level, count, plain = values, 0, len(values) >= STREAMED_MIN
     if not _hold_something(values):  # `marshal` writes numbers faster, a pickler texts
-        return Shape.PLAIN if plain and type(values[-1]) is str else Shape.FEW
+        return Shape.PLAIN if plain and values and type(values[-1]) is str else Shape.FEW
     if is_flat(values):
         return Shape.PLAIN if plain else Shape.FEW
     for depth in range(_LEVELS_MAX):
@@ -95,7 +95,7 @@ def is_flat(values: Sequence[Any]) -> bool:
     return True
 
 
-def _hold_something(values: list[Any]) -> bool:
+def _hold_something(values: Sequence[Any]) -> bool:
     return any(get_referents(*values[start : start + _SLICE]) for start in range(0, len(values), _SLICE))
 
 
