@@ -68,10 +68,12 @@ def is_settled_frame(frame: FrameType) -> bool:
     count = code.co_argcount + code.co_kwonlyargcount
     given = [values.get(name) for name in code.co_varnames[:count]]
     names, imported = named(code)
+    around = (*code.co_cellvars, *code.co_freevars)
     return (
         all(type(each) in ATOMS or is_lasting(each) for each in given)
         and all(map(is_library, imported))
-        and all(is_lasting(meant(name, frame, values)) for name in names if name not in code.co_cellvars)
+        and all(is_lasting(meant(name, frame, values)) for name in names if name in code.co_freevars)
+        and all(is_meant(name, meant(name, frame, values)) for name in names if name not in around)
     )
 
 
@@ -90,8 +92,18 @@ def meant(name: str, frame: FrameType, values: Mapping[str, Any]) -> Any:
     return MISSING
 
 
+def is_meant(name: str, value: Any) -> bool:
+    """Whether a program is taken to mean *value* by a global *name* for good: its own functions by that of their `def`.
+
+    >>> is_meant("len", len), is_meant("later", lambda group: None)
+    (True, False)
+    """
+    is_own = isinstance(value, FunctionType) and not is_library(value.__module__)
+    return is_lasting(value) and (not is_own or value.__name__ == name)
+
+
 def is_lasting(value: Any) -> bool:
-    """Whether a program is taken to mean this by a name for good: what is defined, not what is assigned."""
+    """Whether *value* is what is defined, not what is assigned."""
     if isinstance(value, FunctionType):
         return is_library(value.__module__) or not value.__dict__
     if isinstance(value, ModuleType):

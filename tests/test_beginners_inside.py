@@ -252,12 +252,28 @@ LEGAL: list[Callable[[Any], Any]] = [
     functools.partial(taking, size=Settings()),
     decorated,
     closing(),
+    lambda g: ASSIGNED(g),
+    lambda g: NAMED(g),
+    lambda g: g.pipe(MADE()),
+    lambda g: MAKER() or g.count(),
+    lambda g: g.pipe(lambda s: ASSIGNED(s)),
+    lambda g: taking(g, NUMBERED()),
 ]
 """What may raise for a symbol, or be no query, and yet work with a group; much of it when `LATE` is known."""
 
 
 def iter_of(group: Any) -> Any:
     return {group.key, "x"}
+
+
+def nothing_yet(group: Any) -> Any: ...
+
+
+ASSIGNED: Any = lambda group: None  # noqa: E731
+NAMED: Any = nothing_yet
+MADE: Any = lambda: None  # noqa: E731
+MAKER: Any = MADE
+NUMBERED: Any = MADE
 
 
 def assign(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -271,6 +287,10 @@ def assign(monkeypatch: pytest.MonkeyPatch) -> None:
         "SIZES": [3],
         "SELECTED": rx.of(1),
         "STEP": ops.count(),
+        **dict.fromkeys(("ASSIGNED", "NAMED"), lambda group: group.count()),
+        "MADE": ops.count,
+        "MAKER": None.__class__,
+        "NUMBERED": lambda: 3,
     }
     for name, value in found.items():
         monkeypatch.setitem(globals(), name, value)
