@@ -10,13 +10,18 @@ stands between (`filter`, `flat_map`) does not say how many elements the event w
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterator, Sequence
+from dataclasses import fields, is_dataclass
 from itertools import permutations
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
+from reliable_rx.operator import Operator
 from reliable_rx.query import HubLeaf, InnerLeaf, SourceLeaf, SymbolLeaf
 
 if TYPE_CHECKING:
     from reliable_rx.plan import Plan, PlanNode
+
+
+SCALARS = frozenset((int, float, complex, bool, str, bytes, type(None)))
 
 
 class Part(NamedTuple):
@@ -38,7 +43,7 @@ def out_of_step(plan: Plan) -> Iterator[tuple[PlanNode, PlanNode]]:
 
 
 class Parts:
-    """The parts of a plan. What is written twice, with the same operators on the same inputs, is one part."""
+    """The parts of a plan. What is written twice, with operators that do the same on the same inputs, is one part."""
 
     def __init__(self) -> None:
         self._known: dict[PlanNode, Part] = {}
@@ -74,7 +79,24 @@ def identity_of(node: PlanNode) -> Hashable:
         return "shared", op.token
     if isinstance(op, SymbolLeaf):
         return "group", id(op.symbol)
-    return ("group", id(op.subject)) if isinstance(op, InnerLeaf) else id(op)
+    return ("group", id(op.subject)) if isinstance(op, InnerLeaf) else sameness(op)
+
+
+def sameness(value: Any) -> Hashable:
+    """Return what is equal for operators that do the same: of one kind, with arguments that are one object or number.
+
+    >>> from reliable_rx import operators as ops
+    >>> sameness(ops.map(len)) == sameness(ops.map(len)), sameness(ops.take(2)) == sameness(ops.take(3))
+    (True, False)
+    """
+    if isinstance(value, Operator) and is_dataclass(value):
+        try:
+            return type(value), *(sameness(getattr(value, each.name)) for each in fields(value))
+        except AttributeError:  # one of a plan that many run with operators of their own
+            return id(value)
+    if type(value) is tuple:
+        return tuple(map(sameness, value))
+    return (type(value), repr(value)) if type(value) in SCALARS else id(value)
 
 
 def feeding(node: PlanNode) -> Sequence[PlanNode]:

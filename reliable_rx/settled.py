@@ -95,7 +95,8 @@ def meant(name: str, frame: FrameType, values: Mapping[str, Any]) -> Any:
 def is_meant(name: str, value: Any) -> bool:
     """Whether a program is taken to mean *value* by a global *name* for good: its own functions by that of their `def`.
 
-    >>> is_meant("len", len), is_meant("later", lambda group: None)
+    >>> import collections
+    >>> is_meant("len", len), is_meant("later", collections.namedtuple)
     (True, False)
     """
     is_own = isinstance(value, FunctionType) and not is_library(value.__module__)

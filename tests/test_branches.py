@@ -51,6 +51,11 @@ REFUSED: dict[str, Build] = {
     "in a group's share": lambda n, f: n.window_with_count(3).flat_map(lambda w: shared(w, lambda s: s.zip(s.map(f)))),
     "by a selector": lambda n, f: n.zip(n.flat_map(lambda x: rx.of(f(x)))),
     "behind it": lambda n, f: n.zip(n.map(f)).map(str).take(5),
+    "one function, other operators": lambda n, f: n.map(f).zip(n.filter(f)),
+    "one function, other arguments": lambda n, f: (lambda g: n.scan(g, 0).zip(n.scan(g, 1)))(
+        lambda total, x: total + f(x)
+    ),
+    "one function twice": lambda n, f: n.map(f).zip(n.map(f).map(f)),
 }
 
 
@@ -178,6 +183,12 @@ IN_STEP: dict[str, Build] = {
     "in a group": lambda n, f: n.map(f).group_by(lambda x: x > 0).flat_map(lambda g: g.zip(g.skip(1))),
     "sequence_equal": lambda n, f: n.map(f).publish(lambda s: s.sequence_equal(s)),
     "two sources": lambda n, f: n.map(f).zip(M),
+    "one function in each": lambda n, f: n.map(f).zip(n.map(f)),
+    "one function in each, and more": lambda n, f: n.map(f).take(6).zip(n.map(f).skip(1)),
+    "one selector in each": lambda n, f: (lambda select: n.flat_map(select).zip(n.flat_map(select).skip(1)))(
+        lambda x: rx.of(f(x))
+    ),
+    "one function in each reader": lambda n, f: n.publish(lambda s: s.filter(f).zip(s.filter(f).skip(1))),
 }
 
 
