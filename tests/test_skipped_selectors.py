@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
-from lanes import every
+from lanes import every, left_to_commits
 from skipping import VALUES, played
 
 import reliable_rx as rx
@@ -92,11 +92,9 @@ def fits(name: str, target: str, given: Function) -> bool:
 def test_a_skipped_event_leaves_nothing_half_done(case: tuple[str, str]) -> None:
     """A function raises, or returns what is none of what it may, at an event in the midst or at the last one.
 
-    The query completes; with restarts it emits the same; and where None is refused, a function that
-    returns it has come as far as one that raises.
+    The query completes, and with restarts it emits the same.
     """
     name, target = case
-    wants_sequence = not fits(name, target, GIVEN["a value"])
     for what, given in GIVEN.items():
         if not fits(name, target, given):
             continue
@@ -107,9 +105,82 @@ def test_a_skipped_event_leaves_nothing_half_done(case: tuple[str, str]) -> None
                 found[how] = played(query, restarts=False)
                 assert found[how][0] == "completed", (what, at, how)
                 assert at != 4 or played(query, restarts=True) == found[how], (what, at, how)
-            if wants_sequence:
-                unreadable = built(name, target, spoilt(given, at, "returns what cannot be stored"), given)
-                assert found["raises"] == found["returns None"] == played(unreadable, restarts=False), (what, at)
+
+
+LETS_GO = ("switch_map", "switch_map_indexed", "flat_map_latest", "throttle_with_mapper")
+"""They have let go of the sequence before when the next one cannot begin."""
+HAS_EMITTED = ("group_join", "left_duration_mapper")
+"""It has emitted the element with its window when the duration of that cannot begin."""
+WAITS = ("concat_map",)
+"""It begins a sequence when the one before has ended, and that may be by a timer, where no event is at work."""
+
+
+def in_full(name: str, target: str, function: Function, given: Function, policy: str = "skip") -> Any:
+    try:
+        return played(built(name, target, function, given), restarts=False, policy=policy)
+    except Exception:
+        return "refused", [], 0
+
+
+def wants_sequences(name: str, target: str) -> bool:
+    """Whether the operator takes a function that returns sequences, and none that returns a number."""
+    takes = {what: in_full(name, target, given, given, "fail")[0] == "completed" for what, given in GIVEN.items()}
+    return not takes["a value"] and any(takes.values())
+
+
+WANTING = [
+    ("buffer_toggle", "closing_mapper"),
+    ("concat_map", "project"),
+    ("delay_with_mapper", "subscription_delay"),
+    ("flat_map", "mapper"),
+    ("flat_map_indexed", "mapper_indexed"),
+    ("flat_map_latest", "mapper"),
+    ("group_join", "left_duration_mapper"),
+    ("group_join", "right_duration_mapper"),
+    ("join", "left_duration_mapper"),
+    ("join", "right_duration_mapper"),
+    ("switch_map", "project"),
+    ("switch_map_indexed", "project"),
+    ("throttle_with_mapper", "throttle_duration_mapper"),
+    ("timeout_with_mapper", "timeout_duration_mapper"),
+]
+PLAYED = [case for case in WANTING if case[1] != "right_duration_mapper"]
+"""Those whose functions are called; right durations are played in `test_refused_sequences.py`."""
+
+
+@left_to_commits
+def test_all_that_want_sequences_are_known() -> None:
+    """What is played below is each operator with a function that must return a sequence, and ends with its source."""
+    assert [case for case in cases() if wants_sequences(*case)] == WANTING
+
+
+@pytest.mark.parametrize("case", every(5, PLAYED), ids="-".join)
+def test_a_sequence_that_cannot_be_run_is_skipped_as_an_error_is(case: tuple[str, str]) -> None:
+    """A function that returns None, or what no host can run, has come as far as one that raises, but for some named."""
+    (name, target), skipped = case, 0
+    for what, given in GIVEN.items():
+        if in_full(name, target, given, given, "fail")[0] != "completed":
+            continue
+        for at in (0, 2, 9):
+
+            def spoilt_value(how: str, given: Function = given, at: int = at) -> Function:
+                return lambda *x: spoilt(given, at, how)(x[0]) if x and x[0] == at else given(*x)
+
+            raised, nothing, unreadable = (
+                in_full(name, target, spoilt_value(how), given)
+                for how in ("raises", "returns None", "returns what cannot be stored")
+            )
+            assert raised == nothing and raised[0] == "completed", (what, at)
+            skipped += raised[2]
+            if what == "a sequence" and name in LETS_GO and at == 9:
+                assert unreadable == ("completed", raised[1][:-1], 1)
+            elif case == HAS_EMITTED:
+                assert unreadable[0::2] == ("completed", 1) and len(unreadable[1]) == len(raised[1]) + 1
+            elif what == "a sequence" and name in WAITS and at:
+                assert unreadable == ("failed", raised[1][:at], 0)
+            else:
+                assert unreadable == raised, (what, at)
+    assert skipped
 
 
 @pytest.mark.parametrize("how", ["raises", "returns None"])
