@@ -72,6 +72,7 @@ class _Reducers(dict[type, Reducer]):
 
 
 class _Pickler(pickle.Pickler):
+    __slots__ = ()
     dispatch_table = _Reducers()
 
 

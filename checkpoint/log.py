@@ -127,7 +127,9 @@ class LogBook:
     def _commit(self, batch: Sequence[_Append]) -> None:
         ends = {each.log: each.log.end for each in batch}
         ended = {log for log in ends if log.ended}  # what comes too late is decided here, where the order is
-        asked, firsts, rows = list[_Append](), [], []
+        asked: list[_Append] = []  # `list[_Append]()` raises and catches an error, at each push
+        firsts: list[int] = []
+        rows: list[Row] = []
         for each in batch:
             if each.log in ended:
                 each.error = TooLate(f"{each.log.where} has ended: append to another one")

@@ -43,6 +43,8 @@ class Inside:
         evaluator, me = self.evaluator, get_ident()
         if me in (evaluator.journal_worker.at_work, evaluator.checkpointer.worker.at_work):
             return True
+        if not self.depth and evaluator.engine.turn is None:  # as a rule
+            return False
         if not self._is_any() or not evaluator.lock.lock.acquire(blocking=False):
             return False
         try:

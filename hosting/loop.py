@@ -89,7 +89,8 @@ def raise_failures(evaluator: QueryEvaluator) -> None:
 
 def check_taken(evaluator: QueryEvaluator, name: str) -> None:
     """*Raises* `TooLate` for what is pushed into *name* while the evaluator that reads it has failed."""
-    evaluator.inside.check(f"a push into {name!r}")
+    if evaluator.inside.is_mine():
+        evaluator.inside.check(f"a push into {name!r}")
     if (
         evaluator.broken is None
         and evaluator.journal_worker.failure is None

@@ -232,7 +232,7 @@ class PushedReader:
 
     def _bad(self, blobs: Sequence[bytes]) -> Batch:
         """Pass over the values at the front that cannot be loaded. *Raises* `SourceFailed` if that may not be."""
-        stream, found = self._stream, list[Rejected]()
+        stream, found = self._stream, []
         for n, blob in enumerate(blobs, self._position):
             kind, why = loaded(blob)
             if kind != UNREADABLE:
