@@ -79,7 +79,9 @@ def identity_of(node: PlanNode) -> Hashable:
         return "shared", op.token
     if isinstance(op, SymbolLeaf):
         return "group", id(op.symbol)
-    return ("group", id(op.subject)) if isinstance(op, InnerLeaf) else sameness(op)
+    if isinstance(op, InnerLeaf):
+        return "group", id(op.subject)
+    return sameness(op) if node.inputs else id(op)  # two that begin alike have not the same events
 
 
 def sameness(value: Any) -> Hashable:
