@@ -5,17 +5,17 @@ The parts whose path and type did not change keep their state, and a report says
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from checkpoint.codec import decode, digest, encode
 from hosting.plan_names import do_the_same
+from hosting.reopening import Reopening
 from hosting.standing import RUNNING
-from reliable_rx.errors import ReliableRxError, described
+from reliable_rx.errors import described
 from reliable_rx.event_time import clock_id
 from reliable_rx.interrupts import let_through
-from reliable_rx.rows import Loader, Report, Row, save_instance, save_unit, signature, units
-from reliable_rx.subject import Address
+from reliable_rx.rows import Report, save_instance, save_unit, signature, units
 
 if TYPE_CHECKING:
     from hosting.engine import QueryEngine
@@ -24,24 +24,10 @@ if TYPE_CHECKING:
     from hosting.turn import Create
 
 
-class Editor(Loader):
-    """Drops an inner sequence that the edited query cannot make: its selector fails for what it was opened for."""
+class Editor(Reopening):
+    """Loads the rows of a query into what it was edited to."""
 
     tells = True
-
-    def _load(self, address: Address, row: Row) -> bool:
-        return load_forgiving(self, super()._load, address, row)
-
-
-def load_forgiving(loader: Loader, load: Callable[[Address, Row], bool], address: Address, row: Row) -> bool:
-    """Load a row inside a query; report it as dropped if a function of the query raises."""
-    try:
-        return load(address, row)
-    except (ReliableRxError, KeyboardInterrupt):
-        raise
-    except BaseException:
-        loader.report.dropped.append(address[-2])
-        return True
 
 
 def edit(engine: QueryEngine, before: Standing, after: Standing) -> Report:
@@ -59,10 +45,12 @@ def edit(engine: QueryEngine, before: Standing, after: Standing) -> Report:
         state = None
         loader.report.dropped += [node.path for node in before.plan.nodes if node.slot >= 0]
     engine.moving = True
+    engine.skips.goes_over(engine, after.name)
     try:
         _move(engine, before, after, loader, state)
     finally:
         engine.moving = False
+    loader.settle()
     if state is None and (after.clock is None or after.clock.begun):
         after.start()
     if after.clock is not None:

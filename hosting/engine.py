@@ -98,7 +98,7 @@ class QueryEngine(Delivery, TimeMoves):
         self.effects: dict[str, Exception] = {}  # by path, what the last effect of a part that has ended failed with
         self.news: dict[str, None] | None = None
         """Queries that have failed, were revived, skipped or dropped an event; kept for a host that asks."""
-        self.mishaps: dict[str, tuple[tuple[str, str, int, Any], Exception]] = {}
+        self.mishaps: dict[str, tuple[tuple[str, str, int, Any] | None, Exception]] = {}
         """The last event that a query has skipped, and why, until that host has looked; a replay knows it again."""
 
     @property
@@ -271,7 +271,7 @@ class QueryEngine(Delivery, TimeMoves):
             standing.born, standing.emitted = before.born, before.emitted
             report = edit(self, before, standing)
             if not is_edit:
-                standing.skipped = before.skipped
+                standing.skipped += before.skipped
             if is_edit or report.lost:
                 self.reports[turn.name] = report
 

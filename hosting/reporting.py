@@ -21,6 +21,7 @@ from hosting.failure_summary import INCIDENTS_MAX, in_checkpoint, of_incidents, 
 from hosting.held_back import HeldBackWatch
 from hosting.interpreters import with_text
 from hosting.loop_reports import LASTING_S, LoopReports
+from hosting.skipping import place_of
 from hosting.standing import FAILED, Standing
 from hosting.status_file import StatusFile
 from hosting.store_commands import way_to_restart
@@ -314,9 +315,7 @@ class Reporter:
             fate = f"put into the stream {name}.dead_letters" if standing.policy == "dead_letter" else "lost"
             message = f"it raised at {counted(skipped)} so far, which {'is' if skipped == 1 else 'are'} {fate}"
             if (mishap := self.evaluator.engine.mishaps.pop(name, None)) is not None:
-                (source, partition, position, _), error = mishap
-                where = f"; the last, {source}/{partition} event {position:,}: {described(error)}"
-                self._skips[name] = where, trace_of(error)
+                self._skips[name] = f"; the last, {place_of(mishap[0])}: {described(mishap[1])}", trace_of(mishap[1])
             where, trace = self._skips.get(name, ("", ""))
             self.incidents.report("skipped", name, f"{message}{where}", trace=trace, level=logging.WARNING, once=once)
         else:

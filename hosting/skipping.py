@@ -41,6 +41,17 @@ class Skips:
     def __init__(self) -> None:
         self.event: object = None
         self.counts: dict[str, int] = {}
+        self._moved: tuple[int, set[str]] = -1, set()
+
+    def goes_over(self, engine: QueryEngine, query: str) -> None:
+        """From now on to the end of the turn *query* goes over to other functions: no event is at work."""
+        if self._moved[0] != engine.number:
+            self._moved = engine.number, set()
+        self._moved[1].add(query)
+
+    def is_going_over(self, engine: QueryEngine, query: str) -> bool:
+        number, queries = self._moved
+        return number == engine.number and query in queries
 
     def count(self, event: object, query: str) -> int:
         """Count one more error of *event* in *query*; return how many there have been."""
@@ -62,13 +73,27 @@ def absorb(engine: QueryEngine, instance: Instance, node: PlanNode, error: Excep
             break
         place, top = top.sink, top.parent
     standing: Standing = top  # type: ignore[assignment]
-    if standing.policy == "fail" or engine.event is None:
+    if standing.policy == "fail":
         return False
+    if engine.event is None:
+        return give_up_edited(engine, standing, instance, error)
     count, most = engine.skips.count(engine.event, standing.name), standing.plan.limits.skips_max
     if count <= most:
         skip(engine, standing, error)
     elif count == most + 1:
         strike(engine, standing, too_many(standing, most, error))
+    return True
+
+
+def give_up_edited(engine: QueryEngine, standing: Standing, instance: Instance, error: Exception) -> bool:
+    """Go on without an inner sequence that cannot go over to the functions of an edit, which is no event's."""
+    if instance is standing or not engine.skips.is_going_over(engine, standing.name):
+        return False
+    engine.touch(standing)
+    standing.skipped += 1
+    if engine.news is not None:
+        engine.tell(standing.name)
+        engine.mishaps[standing.name] = None, error
     return True
 
 
@@ -174,3 +199,11 @@ def parts_of(value: Any) -> Any:
 
 def is_function(value: Any) -> bool:
     return callable(value) and not isinstance(value, Observable)
+
+
+def place_of(event: tuple[str, str, int, Any] | None) -> str:
+    """Return how an *event* is named at which a query raised; None: at what its edit was to open again."""
+    if event is None:
+        return "what an edit was to open again"
+    source, partition, position, _ = event
+    return f"{source}/{partition} event {position:,}"

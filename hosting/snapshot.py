@@ -290,6 +290,7 @@ def load(engine: QueryEngine, chunks: Sequence[bytes], head: dict[str, Any]) -> 
     engine.retired.load(rows[RETIRED], rows[RETIRED_IDS])
     loader.load_all(list(rows[INSIDE].items()))
     loader.finish()
+    loader.settle_opening()
     for name in loader.spoilt.keys() & engine.standing.keys():
         silence(engine, name)
     stored_clocks.forget_unused(engine.watermarks)

@@ -17,10 +17,11 @@ from checkpoint.code import OtherCode, makers
 from checkpoint.codec import decode, encode
 from checkpoint.salvage import holds_unreadable
 from hosting import stored_clocks
-from hosting.edit import begun_afresh, load_forgiving
+from hosting.edit import begun_afresh
 from hosting.letters import begin_anew
 from hosting.own_clocks import sources_of
 from hosting.plan_names import do_the_same
+from hosting.reopening import Reopening
 from hosting.reorder import WAITING
 from hosting.routes import top_of
 from hosting.spoilt import unloadable
@@ -31,7 +32,7 @@ from reliable_rx.event_time import EventTime
 from reliable_rx.interrupts import let_through
 from reliable_rx.limits import Limits
 from reliable_rx.plan import Plan
-from reliable_rx.rows import Loader, Report, Row, Signature, units
+from reliable_rx.rows import Report, Row, Signature, units
 from reliable_rx.subject import Address
 
 if TYPE_CHECKING:
@@ -197,11 +198,8 @@ def disposed(name: str) -> QueryDisposed:
     return QueryDisposed(f"the query {name!r} was disposed of", query=name)
 
 
-class Taking(Loader):
-    """Loads what is stored; inside queries in *forgiving* it drops what today's functions cannot open again.
-
-    Those have a report each.
-    """
+class Taking(Reopening):
+    """Loads what is stored; queries in *forgiving*, which have a report each, go over to today's functions."""
 
     def __init__(self, signatures: dict[int, Signature]) -> None:
         super().__init__(signatures)
@@ -212,23 +210,30 @@ class Taking(Loader):
         name = address[0]
         if name in self.forgiving:
             return self._load_what_fits(address, row)
-        self.tells = False
+        self.tells = self.goes_over = False
         if name in self.spoilt:
             return True
         try:
-            return Loader._load(self, address, row)
+            return super()._load(address, row)
         except BaseException as error:  # a selector may raise anything
             let_through(error)
             self.spoilt[name] = unloadable(error)
             return True
 
+    def settle_opening(self) -> None:
+        """Settle while a store is opened: nothing can be emitted then, so what has to go on without a part ends."""
+        for child, error in self.refused:
+            self.spoilt.setdefault(child.address()[0], unloadable(error))
+        self.refused.clear()
+        self.settle()
+
     def _load_what_fits(self, address: Address, row: Row) -> bool:
-        self.tells = True
+        self.tells = self.goes_over = True
         self.report = self.forgiving[address[0]]
         if self.lenient and (holds_unreadable(address[-1]) or (row[0] == "inner" and holds_unreadable(row[1]))):
-            self.report.dropped.append(address[-2])
+            self._drop(address[-2], row[1] if row[0] == "inner" else None)
             return True
-        return load_forgiving(self, super()._load, address, self._readable_row(row))
+        return super()._load(address, self._readable_row(row))
 
     def _readable_row(self, row: Row) -> Row:
         if not self.lenient:
@@ -342,6 +347,7 @@ def resume(engine: QueryEngine, kept: Suspended, standing: Standing, turn: Creat
     standing.restore(top)
     engine.standing[turn.name] = standing
     engine.moving = True
+    engine.skips.goes_over(engine, turn.name)
     try:
         if top.clock is not None and turn.clock is not None and top.status == RUNNING:
             stored_clocks.take_up(engine, standing, top.clock, watermark, turn.clock)
@@ -352,6 +358,7 @@ def resume(engine: QueryEngine, kept: Suspended, standing: Standing, turn: Creat
         loader.finish()
     finally:
         engine.moving = False
+    loader.settle()
     for unit in (standing, *units(standing)):
         engine.touch(unit)
     engine.reports[turn.name] = loader.report

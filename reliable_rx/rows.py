@@ -122,6 +122,8 @@ class Loader:
         self.signatures = signatures
         self.instances: dict[Address, Instance] = {}
         self.shells: dict[Address, Subject] = {}
+        self.unread: list[Subject] = []
+        """The inner sequences of which a reader could not be put back."""
         self.report = Report()
         self.lenient = False
         """Whether some rows were read leniently, so that there may be unreadable parts in them."""
@@ -158,7 +160,7 @@ class Loader:
             return False
         node = owner.plan.by_path.get(address[-2])
         if node is None or not (node.op.yields_inner if row[0] == "subject" else opens(node)):
-            self.report.dropped.append(address[-2])
+            self._drop(address[-2], row[1] if row[0] == "inner" else None)
         elif row[0] == "subject":
             self._load_subject(owner, node, address, row)
         else:
@@ -174,7 +176,7 @@ class Loader:
         for path, key, signature_id, inner in attached:
             reader = owner.plan.by_path.get(path)
             if reader is None or not reader.mask & node.bit:  # an edit has put the reader elsewhere
-                self.report.dropped.append(path)
+                self._drop(path, Inner(subject))
             else:
                 child = self._load_child(owner, reader, key, Inner(subject), signature_id, inner)
                 child.unit = subject
@@ -183,10 +185,15 @@ class Loader:
         _, outer, signature_id, inner = row
         made = outer.subject.node if isinstance(outer, Inner) and outer.subject.owner is owner else None
         if made is not None and not node.mask & made.bit:
-            self.report.dropped.append(node.path)
+            self._drop(node.path, outer)
             return
         child = self._load_child(owner, node, address[-1], outer, signature_id, inner)
         child.saved = address
+
+    def _drop(self, path: str, outer: Any) -> None:
+        self.report.dropped.append(path)
+        if isinstance(outer, Inner):
+            self.unread.append(outer.subject)
 
     def _load_child(
         self, owner: Instance, node: PlanNode, key: Hashable, outer: Any, signature_id: int, row: Row

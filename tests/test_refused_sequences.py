@@ -132,10 +132,10 @@ READ_AT_ONCE: dict[str, list[str]] = {
     "group until": ["9"],
     "group closing": [],
     "group closing of windows": [],
-    "group_by_until": ["2"],
+    "group_by_until": [],
 }
 """Operators that make something of an event at once, and what is left when its sequence is given up after that."""
-GROUPED = ("group until", "group closing", "group closing of windows")
+GROUPED = ("group until", "group closing", "group closing of windows", "group_by_until")
 """Those that try again with the next event, which is 9."""
 
 

@@ -96,8 +96,8 @@ class GroupByUntil(GroupBy, name="group_by_until"):
         cx.emit(group)
         if self.give_up_unread(cx, key, group, skipped):
             cx.close(key)
-        elif not cx.start(key):
-            cx.drop(key)
+        else:
+            cx.start(key)
         return group.subject  # type: ignore[attr-defined]
 
     def on_unopened(self, cx: Context, key: Hashable) -> None:
@@ -111,7 +111,8 @@ class GroupByUntil(GroupBy, name="group_by_until"):
         cx.end(key)
 
     def on_inner_refused(self, cx: Context, key: Hashable) -> None:
-        """A group whose duration was given up goes on; one whose duration cannot begin has not begun: see `begin`."""
+        """A group that has no duration is given up with it, and begins again with the next event of its key."""
+        cx.drop(key)
 
 
 @frozen

@@ -17,6 +17,7 @@ from hosting.edit import Editor
 from hosting.endless import moves
 from hosting.engine import QueryEngine
 from hosting.snapshot import each_row
+from hosting.spoilt import unloadable
 from hosting.standing import RUNNING, Standing
 from hosting.turn import Create, Events, Output, Tick
 from reliable_rx.errors import QueryRefused
@@ -205,4 +206,8 @@ class General:
         loader.load_all(inside)
         loader.finish()
         engine.moving = False
+        if isinstance(loader, Editor):
+            for _, error in loader.refused:  # as an edit that does not fit
+                raise unloadable(error)
+            loader.settle()
         return engine
