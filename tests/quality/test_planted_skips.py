@@ -16,7 +16,7 @@ from planted_checks import Plants
 from test_skipped_at_ends import QUEUES, unreadable
 
 import hosting.admission
-import hosting.engine
+import hosting.skipping
 import reliable_rx as rx
 import reliable_rx.wiring
 from hosting.skipping import caught
@@ -92,7 +92,7 @@ def branches_that_nobody_looks_at(patch: pytest.MonkeyPatch) -> None:
 
 @planted("made")
 def made_branches_that_nobody_looks_at(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(hosting.engine, "may_skip", lambda node: not caught(node))
+    patch.setattr(hosting.skipping, "may_skip", lambda node: not caught(node))
 
 
 @planted("closings")
