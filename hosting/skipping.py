@@ -1,7 +1,8 @@
 """What the policies ``skip`` and ``dead_letter`` leave out, and what they must not.
 
 An error that something in the query catches is no event's. An event that puts an operator out of step for good is
-skipped nowhere: such a query is refused when it is created, and where a selector makes it for a value it fails.
+skipped nowhere: such a query is refused when it is created. Where a selector makes it for a value, or makes one of its
+branches (`defer`, a sequence of sequences), it fails.
 
 One event may be at work in many errors: in each element of a list that it has become, in each round of a `repeat`. A
 query may skip `Limits.skips_max` of them and fails behind that, so that no event floods the dead letters. Rejected: to
@@ -19,7 +20,7 @@ from reactivex import Observable
 from hosting.failing import strike
 from hosting.letters import bury
 from reliable_rx.arguments import cut
-from reliable_rx.branching import opener_of
+from reliable_rx.branching import may_read, opener_of
 from reliable_rx.errors import InternalError, LimitExceeded, QueryRefused, described
 from reliable_rx.operator import Operator, Stage
 from reliable_rx.plan import Plan, PlanNode
@@ -65,13 +66,13 @@ def absorb(engine: QueryEngine, instance: Instance, node: PlanNode, error: Excep
     """Go on without the event at work, if the query's policy says so and nothing in the query catches errors."""
     if isinstance(error, (LimitExceeded, InternalError)):
         return False
-    top, place = instance, node
-    while True:
-        if place is None or not may_skip(place):  # a row that is gone has no reader
+    if not may_skip(node):
+        return False
+    top = instance
+    while top.parent is not None:
+        if top.sink is None or not may_skip_within(top.sink, engine.event):  # a row that is gone has no reader
             return False
-        if top.parent is None:
-            break
-        place, top = top.sink, top.parent
+        top = top.parent
     standing: Standing = top  # type: ignore[assignment]
     if standing.policy == "fail":
         return False
@@ -123,6 +124,12 @@ def may_skip(node: PlanNode) -> bool:
     """Whether a query may go on without the event at which *node* raised, as far as its plan can say."""
     made = node.plan.around is not None and node.plan.reads is None  # by a selector, for a value
     return not caught(node) and not (made and node in node.plan.out_of_step)
+
+
+def may_skip_within(node: PlanNode, event: object) -> bool:
+    """Whether it may go on without the *event* at which something raised in an inner sequence that *node* reads."""
+    beside = node.plan.read_beside.get(node)
+    return not caught(node) and (beside is None or not isinstance(event, tuple) or not may_read(beside, event[0]))
 
 
 def caught(node: PlanNode) -> bool:

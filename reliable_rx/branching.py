@@ -24,6 +24,9 @@ if TYPE_CHECKING:
 SCALARS = frozenset((int, float, complex, bool, str, bytes, type(None)))
 
 
+SOURCE = "source"
+
+
 class Part(NamedTuple):
     """A node with all that stands before it: each by a number for what it is, and the origins of its events."""
 
@@ -32,14 +35,44 @@ class Part(NamedTuple):
     origins: frozenset[Hashable]
 
 
-def out_of_step(plan: Plan) -> Iterator[tuple[PlanNode, PlanNode]]:
-    """Yield each node that can put an operator of *plan* that pairs by position out of step, with that operator."""
+class Alone(NamedTuple):
+    """A node in one branch of an operator that pairs by position, and what it and the others are fed by."""
+
+    node: PlanNode
+    pairing: PlanNode
+    origins: frozenset[Hashable]
+    others: frozenset[Hashable]
+
+
+def alone(plan: Plan) -> Iterator[Alone]:
+    """Yield each node that stands in one of the branches that an operator of *plan* pairs by position."""
     parts = Parts()
     for node in [each for each in plan.nodes if each.op.by_position]:
         for mine, others in permutations(map(parts.before, node.inputs), 2):
             for number, step in mine.steps.items():
-                if number not in others.steps and parts.before(step).origins & others.origins:
-                    yield step, node
+                if number not in others.steps:
+                    yield Alone(step, node, parts.before(step).origins, others.origins)
+
+
+def out_of_step(plan: Plan) -> Iterator[tuple[PlanNode, PlanNode]]:
+    """Yield each node that can put an operator of *plan* that pairs by position out of step, with that operator."""
+    return ((each.node, each.pairing) for each in alone(plan) if each.origins & each.others)
+
+
+def read_beside(plan: Plan) -> dict[PlanNode, frozenset[Hashable]]:
+    """Return for each node that stands in one such branch alone what the other branches read.
+
+    What its inner sequences read is not known before they are made: by that they may be branches of the same events.
+    """
+    found: dict[PlanNode, frozenset[Hashable]] = {}
+    for each in alone(plan):
+        found[each.node] = found.get(each.node, frozenset()) | each.others
+    return found
+
+
+def may_read(origins: frozenset[Hashable], source: str) -> bool:
+    """Whether one of *origins* may bring the events of *source*: of a group or a shared part that is not known."""
+    return any(isinstance(each, tuple) and (each[0] != SOURCE or each[1] == source) for each in origins)
 
 
 class Parts:
@@ -74,7 +107,7 @@ class Parts:
 def identity_of(node: PlanNode) -> Hashable:
     op = node.op
     if isinstance(op, SourceLeaf):
-        return "source", op.source
+        return SOURCE, op.source
     if isinstance(op, HubLeaf):
         return "shared", op.token
     if isinstance(op, SymbolLeaf):

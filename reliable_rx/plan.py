@@ -12,7 +12,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from reliable_rx.alike import Alike
-from reliable_rx.branching import out_of_step
+from reliable_rx.branching import out_of_step, read_beside
 from reliable_rx.gathering import pass_on
 from reliable_rx.interrupts import let_through
 from reliable_rx.limits import Limits
@@ -213,6 +213,11 @@ class Plan:
     def out_of_step(self) -> dict[PlanNode, PlanNode]:
         """The nodes that stand in one of several branches alone, with the operator that pairs these by position."""
         return dict(out_of_step(self))
+
+    @cached_property
+    def read_beside(self) -> dict[PlanNode, frozenset[Hashable]]:
+        """The nodes that stand in one such branch alone, with what the other branches read."""
+        return read_beside(self)
 
     def _place(self, query: Node, prefix: str, seen: dict[str, int], *, is_hub: bool = False) -> PlanNode:
         """Place a query with all that stands before it, which may be too long a chain to recur into."""

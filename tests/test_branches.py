@@ -261,6 +261,67 @@ def test_what_a_selector_makes_fails(pairs: Callable[[Function], Any], policy: s
     assert played(query, restarts=True, policy=policy) == expected
 
 
+MADE: dict[str, Callable[[Any, Function], Any]] = {
+    "defer": lambda n, f: rx.defer(lambda _: n.map(f)),
+    "defer, twice": lambda n, f: rx.defer(lambda _: rx.defer(lambda _: n.map(f)).skip(0)),
+    "using": lambda n, f: rx.using(lambda: None, lambda _: n.map(f)),
+    "for_in": lambda n, f: rx.for_in([1], lambda _: n.map(f)),
+    "if_then": lambda n, f: rx.of(1).flat_map(lambda _: rx.if_then(lambda: True, n.map(f))),
+    "an observable": lambda n, f: rx.of(1).flat_map(n.map(f)),
+    "an observable for each": lambda n, f: n.take(1).flat_map(n.map(f)),
+    "a selector": lambda n, f: rx.of(1).flat_map(lambda _: n.map(f)),
+    "the latest": lambda n, f: rx.of(1).switch_map(lambda _: n.map(f)),
+    "one behind another": lambda n, f: rx.of(1).concat_map(lambda _: n.map(f)),
+    "a sequence of them": lambda n, f: rx.of(n.map(f)).merge_all(),
+    "a queue of them": lambda n, f: rx.of(n.map(f), rx.of(9)).concat_all(),
+    "in a group": lambda n, f: rx.of(1).group_by(lambda n: n).flat_map(lambda g: n.map(f)),
+    "shared": lambda n, f: rx.of(1).flat_map(lambda _: n.map(f).share()),
+    "resumed": lambda n, f: rx.concat(rx.empty(), rx.defer(lambda _: n.filter(f))),
+    "what cannot begin": lambda n, f: rx.of(1).flat_map(
+        lambda _: n.flat_map(lambda x: rx.defer(lambda _: rx.of(f(x))))
+    ),
+}
+"""Branches of which nobody can know before they are made that they read the same source."""
+PAIRS: dict[str, Callable[[Any, Any], Any]] = {
+    "zip": lambda n, made: n.zip(made),
+    "zip, on the left": lambda n, made: made.zip(n.skip(1)),
+    "zip_latest": lambda n, made: n.zip_latest(made),
+    "sequence_equal": lambda n, made: n.sequence_equal(made, lambda a, b: True),
+    "shared": lambda n, made: n.publish(lambda s: s.zip(made)),
+    "made itself": lambda n, made: rx.of(1).flat_map(lambda _: n.zip(made)),
+}
+
+
+@pytest.mark.parametrize("pairs", PAIRS)
+@pytest.mark.parametrize("shape", every(4, MADE))
+def test_a_branch_that_is_made_at_run_time_fails_or_is_refused(shape: str, pairs: str) -> None:
+    """No event is skipped in it that the other branch has: what is emitted is what is without a policy."""
+    query = PAIRS[pairs](N, MADE[shape](N, inverse))
+    expected = played(query, restarts=False, policy="fail")
+    assert expected[0] == "failed"
+    try:
+        assert played(query, restarts=False) == expected
+    except QueryRefused:
+        return
+    assert played(query, restarts=True) == expected
+
+
+@pytest.mark.parametrize("pairs", ["zip", "zip, on the left"])
+@pytest.mark.parametrize("shape", every(4, MADE))
+def test_a_branch_that_reads_another_source_is_none_of_the_same_events(shape: str, pairs: str) -> None:
+    """What is skipped of it is no event of the other branch."""
+    if shape == "an observable for each":
+        return
+    k: Any = rx.source("k")
+    query = PAIRS[pairs](k, MADE[shape](N, inverse))
+    with QueryEvaluator(MemoryStore(), background=False) as evaluator:
+        for name in "knm":
+            evaluator.source(name, ListSource(VALUES))
+        evaluator.create("q", query, policy="skip")
+        evaluator.run()
+        assert (evaluator.query("q").status, evaluator.query("q").skipped > 0) == ("completed", True)
+
+
 def test_a_long_query_is_looked_at() -> None:
     """Also one that is too long to recur into."""
     query = N.zip(N.pipe(*[ops.skip(0)] * 300, ops.map(inverse)))
