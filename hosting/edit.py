@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from checkpoint.codec import decode, digest, encode
-from hosting.plan_names import do_the_same
+from hosting.plan_names import are_comparable, do_the_same
 from hosting.reopening import Reopening
 from hosting.standing import RUNNING
 from reliable_rx.errors import described
@@ -106,14 +106,19 @@ def is_same(engine: QueryEngine, there: Standing, turn: Create) -> bool:
     if not is_alike(engine, there, turn):
         return False
     plan = engine.plans.ids[there.plan]
-    return plan == turn.plan or there.status != RUNNING or engine.plans.have_same_code(there.plan, turn.code)
+    if plan == turn.plan or there.status != RUNNING:
+        return True
+    return are_comparable(plan, turn.plan) and engine.plans.have_same_code(there.plan, turn.code)
 
 
 def is_alike(engine: QueryEngine, there: Standing, turn: Create) -> bool:
     """Whether *turn* would create the query that is there as far as hashes tell: no edit, but maybe other code."""
+    plan = engine.plans.ids[there.plan]
     clock = None if there.clock is None else there.clock.id
     wanted = None if turn.clock is None else clock_id(turn.clock)
-    if (there.policy, clock) != (turn.policy, wanted) or not do_the_same(engine.plans.ids[there.plan], turn.plan):
+    if not are_comparable(plan, turn.plan) and clock is not None and wanted is not None:
+        clock = wanted  # byte code is in both
+    if (there.policy, clock) != (turn.policy, wanted) or not do_the_same(plan, turn.plan):
         return False
     return there.keys is turn.keys or digest(list(there.keys)) == digest(list(turn.keys))
 

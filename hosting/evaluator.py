@@ -231,8 +231,8 @@ class QueryEvaluator(Looking):
         if there is None or not is_same(self.engine, there, turn) or interpreters.is_mended(there, turn):
             self._take(turn)
             interpreters.created(self, turn)
-        elif there.error is not None:
-            self.reporter.told_unchanged(turn.name)
+        else:
+            interpreters.unchanged(self, there, turn)
 
     def dispose(self, name: str) -> None:
         """End the query *name* and forget its state; its stream ends with `QueryDisposed` and stays readable.

@@ -14,7 +14,9 @@ from typing import TYPE_CHECKING
 
 from checkpoint.code import OtherCode, makers
 from hosting.code_text import text_of, was_mended
+from hosting.plan_names import are_comparable
 from hosting.standing import COMPLETED, FAILED, RUNNING
+from hosting.suspended import rename
 from reliable_rx.arguments import plural
 from reliable_rx.errors import CheckpointRefused
 
@@ -166,6 +168,19 @@ def created(evaluator: QueryEvaluator, turn: Create) -> None:
     if there is not None and there.status == RUNNING:
         evaluator.engine.suspended.untold.discard(turn.name)
     resolve(evaluator, turn.name)
+
+
+def unchanged(evaluator: QueryEvaluator, there: Standing, turn: Create) -> None:
+    """Leave *there* as it is: *turn* creates the same, or nobody can tell, since another Python has hashed it.
+
+    It is known by what it is called here from then on, so that an edit can be told from the next start on.
+    """
+    engine = evaluator.engine
+    if not are_comparable(engine.plans.ids[there.plan], turn.plan):
+        rename(engine, there, turn)
+        engine.suspended.untold.add(turn.name)
+    if there.error is not None:
+        evaluator.reporter.told_unchanged(turn.name)
 
 
 def resolve(evaluator: QueryEvaluator, name: str) -> None:

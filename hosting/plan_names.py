@@ -2,14 +2,16 @@
 
 The *content* is a hash of what a plan does, equal in every process: it says whether a query was edited. The *code* is a
 digest of the bytes that are stored: what runs under a name is what was stored under it, whatever the hash has not
-seen. Rejected: the content alone, by which two queries that differ in something the hash does not see would run one
-another's code.
+seen. A content is that of one interpreter: byte code is in it, also of classes that go by name into a store, and so the
+name says whose it is. Rejected: the content alone, by which two queries that differ in something the hash does not see
+would run one another's code; a mark only on what byte code is in (names in the standard library move, too).
 """
 
 from __future__ import annotations
 
 from hashlib import blake2b
 
+from checkpoint.code import makers
 from reliable_rx.identity import content_hash
 from reliable_rx.limits import Limits
 from reliable_rx.plan import NO_LIMITS
@@ -23,7 +25,7 @@ def content_of(node: Node, limits: Limits) -> str:
 
 def name_of(content: str, code: bytes) -> str:
     """Return the name of a plan in the store."""
-    return f"{content}/{blake2b(code, digest_size=12).hexdigest()}"
+    return f"{content}/{blake2b(code, digest_size=12).hexdigest()}/{makers().bytecode}"
 
 
 def content_in(name: str) -> str:
@@ -31,6 +33,20 @@ def content_in(name: str) -> str:
     return name.partition("/")[0]
 
 
+def are_comparable(name: str, other: str) -> bool:
+    """Whether the contents of two plans were hashed by one kind of interpreter.
+
+    >>> are_comparable("a/c/3495", "b/d/3495"), are_comparable("a/c/3495", "a/c/3571")
+    (True, False)
+    """
+    return name.rpartition("/")[2] == other.rpartition("/")[2]
+
+
 def do_the_same(name: str, other: str) -> bool:
-    """Whether two plans are one query as far as their hashes tell."""
-    return content_in(name) == content_in(other)
+    """Whether two plans are one query as far as their hashes tell: those of two interpreters tell nothing."""
+    return content_in(name) == content_in(other) or not are_comparable(name, other)
+
+
+def is_here(name: str) -> bool:
+    """Whether the content of a plan was hashed by an interpreter like this one."""
+    return name.rpartition("/")[2] == str(makers().bytecode)

@@ -10,7 +10,7 @@ from typing import Any
 
 from checkpoint.codec import decode
 from checkpoint.same_code import is_same_code
-from hosting.plan_names import content_in, content_of, name_of
+from hosting.plan_names import content_in, content_of, is_here, name_of
 from hosting.storable import check_storable, code_of
 from reliable_rx.event_time import EventTime
 from reliable_rx.limits import Limits
@@ -82,7 +82,8 @@ class Plans:
 
     def has_changed(self, plan: Plan) -> bool:
         """Whether what *plan* does is not what it did when it was stored, since code that it reaches has changed."""
-        return content_of(plan.query, plan.limits) != content_in(self.ids[plan])
+        name = self.ids[plan]
+        return is_here(name) and content_of(plan.query, plan.limits) != content_in(name)
 
     def have_same_code(self, plan: Plan, other: Plan) -> bool:
         """Whether two plans are stored as the same code, though maybe not as the same bytes."""

@@ -21,7 +21,7 @@ from checkpoint.salvage import Unreadable, unreadable_in
 from hosting.failing import forget_state
 from hosting.journaling import Digests
 from hosting.letters import NEVER
-from hosting.plan_names import do_the_same
+from hosting.plan_names import content_in
 from hosting.records import INSIDE
 from hosting.reorder import WAITING
 from hosting.standing import RUNNING, Standing, TopRow
@@ -115,7 +115,7 @@ def blank(engine: QueryEngine, top: TopRow) -> None:
     """Put a query back without its state, so that its name, its stream and its ids are there."""
     plan, keys = engine.plans.by_id.get(top.plan), top.keys
     declared = engine.suspended.declared.get(top.name)
-    if plan is None and declared is not None and do_the_same(declared.plan, top.plan):
+    if plan is None and declared is not None and content_in(declared.plan) == content_in(top.plan):
         plan = declared.code
     if plan is None:  # another one than the app declares, which is created anew then
         plan, keys = idle_plan(engine), ()

@@ -18,9 +18,10 @@ from checkpoint.codec import decode, encode
 from checkpoint.salvage import holds_unreadable
 from hosting import stored_clocks
 from hosting.edit import begun_afresh
+from hosting.failure import stored_mishaps
 from hosting.letters import begin_anew
 from hosting.own_clocks import sources_of
-from hosting.plan_names import do_the_same
+from hosting.plan_names import are_comparable, do_the_same
 from hosting.reopening import Reopening
 from hosting.reorder import WAITING
 from hosting.routes import top_of
@@ -132,7 +133,7 @@ class SuspendedQueries(dict[str, Suspended]):
             resume(self.engine, kept, standing, turn)
             return True
         if kept.status != RUNNING and not self.is_edited(kept, turn):
-            if self.code_of(kept) is None:
+            if self.code_of(kept) is None or not are_comparable(turn.plan, kept.top.plan):
                 self.untold.add(turn.name)
             resume(self.engine, kept, standing, turn)
             return True
@@ -286,6 +287,8 @@ def take_over(engine: QueryEngine, loader: Taking, top: TopRow) -> bool:
     if row is not None and spec is not None and top.status == RUNNING:
         saved, sources = engine.suspended.watermarks[row[0]], sources_of(standing.plan)
         row = (stored_clocks.take_over(engine.watermarks, saved, spec, sources, top.name), *row[1:])
+    elif row is not None:
+        row = named_here(engine, standing, declared, row)
     if row is not None:
         stored_clocks.fill(engine, standing, row)
     fill(loader, standing, top)
@@ -300,6 +303,27 @@ def _standing_of(engine: QueryEngine, turn: Create, top: TopRow) -> Standing:
     standing.restore(top)
     engine.standing[turn.name] = standing
     return standing
+
+
+def rename(engine: QueryEngine, there: Standing, turn: Create) -> None:
+    """Have *there*, which has ended, stored under what *turn*, declared here, is called, with its end and all else."""
+    row = None if there.clock is None else there.clock.save()
+    top = TopRow(
+        there.name, turn.plan, there.keys, there.policy, there.emitted, there.status, there.error, there.born, 0, row,
+        None, *stored_mishaps(there),
+    )  # fmt: skip
+    engine.forget(there)
+    standing = _standing_of(engine, turn, top)
+    if row is not None:
+        stored_clocks.fill(engine, standing, named_here(engine, standing, turn, row))
+    engine.touch(standing)
+
+
+def named_here(engine: QueryEngine, standing: Standing, turn: Create, row: tuple[Any, ...]) -> tuple[Any, ...]:
+    """Return the row of a clock that has ended under the name that the clock of *turn* has here."""
+    if turn.clock is None:
+        return row
+    return (engine.watermarks.named(turn.clock, sources_of(standing.plan)), *row[1:])
 
 
 def fill(loader: Taking, standing: Standing, top: TopRow) -> None:

@@ -15,6 +15,7 @@ CODES_MAX = 10_000
 TAKES = CO_VARARGS | CO_VARKEYWORDS | CO_GENERATOR | CO_COROUTINE | CO_ASYNC_GENERATOR
 ASKS = frozenset(("locals", "vars", "eval", "exec", "dir", "f_locals", "_getframe", "currentframe"))
 """Names by which code may ask for its own variables."""
+SEED_MIN = 1 << 32
 CODES: dict[int, tuple[CodeType, str]] = {}
 
 
@@ -51,8 +52,21 @@ def _described(code: CodeType) -> list[str]:
         f"{code.co_argcount} {code.co_posonlyargcount} {code.co_kwonlyargcount} {code.co_flags & TAKES}",
         " ".join(named),
         " ".join(code.co_names),
-        *map(_constant, code.co_consts),
+        *map(_constant, _without_seed(code.co_consts) if _is_made_hash(code) else code.co_consts),
     ]
+
+
+def _is_made_hash(code: CodeType) -> bool:
+    """Whether a library has made a `__hash__` from a text: in it stands a number that follows the hash seed."""
+    return code.co_name == "__hash__" and code.co_filename.startswith("<")
+
+
+def _without_seed(constants: tuple[Any, ...]) -> tuple[Any, ...]:
+    """Return the constants of a made `__hash__`, without the number by which a library tells classes apart."""
+    return tuple(
+        _without_seed(each) if type(each) is tuple else "seed" if type(each) is int and abs(each) >= SEED_MIN else each
+        for each in constants
+    )
 
 
 def _constant(value: Any) -> str:

@@ -15,6 +15,7 @@ from weakref import ReferenceType, WeakKeyDictionary, WeakSet, WeakValueDictiona
 
 from reliable_rx.imports import is_own_module
 from reliable_rx.interrupts import let_through
+from reliable_rx.live_ids import in_one_order
 
 
 class Unknown:
@@ -81,7 +82,7 @@ def pieces(value: Any) -> Any:
     if isinstance(made, str):  # a name
         return made
     text = _text(value)
-    return UNKNOWN if " at 0x" in text else text
+    return UNKNOWN if " at 0x" in text else in_one_order(text)
 
 
 def content(value: Any) -> Any:
@@ -122,7 +123,7 @@ def module_method(method: Any) -> str | None:
 
 def without_addresses(value: Any) -> str:
     text = _text(value)
-    return type(value).__qualname__ if " at 0x" in text else text
+    return type(value).__qualname__ if " at 0x" in text else in_one_order(text)
 
 
 def _text(value: Any) -> str:

@@ -195,12 +195,11 @@ class Writing(Reaching):
     def _items(self, value: Any, met: int) -> None:
         self.parts.append(f"{len(value)}")
         if isinstance(value, dict):
-            self._all(value, met)
-            self._all(value.values(), met)
-        elif isinstance(value, (set, frozenset)):
-            self._all(sorted(value, key=_apart), met)
+            self._all(value, met, within=value)
+            self._all(value.values(), met, within=value)
         else:
-            self._all(value, met)
+            is_set = isinstance(value, (set, frozenset))
+            self._all(sorted(value, key=_apart) if is_set else value, met, within=value)
 
     def _kept_items(self, value: Any) -> bool:
         """Write the items of a long container as a digest that is kept; False if it is short."""
@@ -251,7 +250,7 @@ class Writing(Reaching):
             there = held(value)
             self.put(there, met)
             if not there or (own and derives(kind)):
-                self.put(content(value), met)
+                self.put_made(content(value), met)
         elif kind.__module__.partition(".")[0] in BY_TEXT:
             self.parts.append(without_addresses(value))
         else:  # a text says only a part of it: rows of a table are left out, and what a model has learnt
@@ -263,7 +262,7 @@ class Writing(Reaching):
             self.met_unknown = True
             self.parts.append("unknown")
         else:
-            self.put(made, met)
+            self.put_made(made, met)
 
     def _named_object(self, value: Any, met: int) -> None:
         """Write an object that a function names.
@@ -277,7 +276,7 @@ class Writing(Reaching):
             self.fixed = False
             self._later.append(partial(self._attributes, value))
             if is_own(kind) and derives(kind):
-                self.put(content(value), met)
+                self.put_made(content(value), met)
         elif kind.__module__.partition(".")[0] in BY_TEXT and not hasattr(kind, "__dataclass_fields__"):
             self._put_class(kind)
         elif met == WITHIN:
@@ -331,7 +330,7 @@ class Writing(Reaching):
 def _apart(value: Any) -> str:
     """Return by what the elements of a set are put in order: another process has them in another."""
     writing = Writing(shallow=True)
-    writing.put(value)
+    writing.put_made(value)
     return writing.digest()
 
 

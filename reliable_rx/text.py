@@ -6,22 +6,25 @@ nothing.
 
 from __future__ import annotations
 
+import sys
 from collections import deque
 from collections.abc import Callable
 from functools import _lru_cache_wrapper, partial
 from re import Pattern
-from types import CodeType, FunctionType
+from types import CodeType, FunctionType, ModuleType
 from typing import Any
 from weakref import ref
 
 from reliable_rx.changing import Changes
 from reliable_rx.code_digest import code_digest, digest_of
 from reliable_rx.errors import QueryRefused
+from reliable_rx.live_ids import LiveIds
 from reliable_rx.reach import ATOMS, FIXED, attributes_of, is_own, plain_function
 
 PLACES_MAX = 1_000_000
 FIRST_MAX = 10_000
 BYTES_MAX = 1000
+ADDRESS_MIN = 1 << 24
 GIVEN, NAMED, WITHIN = range(3)
 """How a value was met: it was given, a function names it, or a library's object that is named holds it."""
 
@@ -41,6 +44,8 @@ class Text:
         """What was written since no code changes it."""
         self.skipped = set[str]()
         """The attributes that were not written since no code reads them."""
+        self._ids = LiveIds()
+        self._made = set[int]()  # containers that a library's object is made of
         self._places: dict[int, int] = {}
         self._kept: list[Any] = []  # what is known by its id must stay alive
         self._waiting: deque[tuple[Any, int]] = deque()
@@ -101,9 +106,34 @@ class Text:
                 raise QueryRefused(f"{what}; give it plain data, or a file's name", path="/")
         self.parts.append(f"#{place}")
 
-    def _all(self, values: Any, met: int = GIVEN) -> None:
+    def put_made(self, value: Any, met: int = GIVEN) -> None:
+        """Write what a library's object is made of, in which numbers and texts may be, or hold, addresses."""
+        kind = type(value)
+        if kind is str:
+            value = self._ids.without(value)
+        elif kind is int and value >= ADDRESS_MIN:
+            value = "address" if self._ids.has(value) else value
+        elif kind is dict and (module := module_of(value)) is not None:
+            value = module
+        elif isinstance(value, (tuple, list, dict, set, frozenset)):
+            self._made.add(id(value))
+        self.put(value, met)
+
+    def _all(self, values: Any, met: int = GIVEN, *, within: Any = None) -> None:
+        put = self.put_made if id(within) in self._made else self.put
         for each in values:
-            self.put(each, met)
+            put(each, met)
+
+
+def module_of(space: dict[Any, Any]) -> ModuleType | None:
+    """Return the module whose namespace a dict is: the names of its file, its caches and all else are in it.
+
+    >>> module_of(vars(sys)) is sys, module_of({"__name__": "sys"})
+    (True, None)
+    """
+    name = space.get("__name__")
+    module = sys.modules.get(name) if isinstance(name, str) else None
+    return module if getattr(module, "__dict__", None) is space else None
 
 
 class First:

@@ -29,7 +29,7 @@ from reliable_rx.waiting import Waiting
 Build = Callable[[Any, Any, Any], Any]
 TOKEN = re.compile("'[0-9a-f]{16}'")  # of a hub, which each build of a query has anew
 TRACE = re.compile("'Traceback .*'")  # the shorter way has fewer frames
-PLAN = re.compile(r"[0-9a-f]{32}(:-?[0-9a-f]+)?/[0-9a-f]{24}")  # its code has the tokens of its hubs
+PLAN = re.compile(r"[0-9a-f]{32}(:-?[0-9a-f]+)?/[0-9a-f]{24}/[0-9]+")  # its code has the tokens of its hubs
 
 
 def refuses(n: int) -> int:
