@@ -112,6 +112,11 @@ def fill(engine: QueryEngine, standing: Standing, row: ClockRow) -> EventClock:
     return clock
 
 
+def named_here(standing: Standing, row: ClockRow, spec: EventTime | None) -> ClockRow:
+    """Return the row of a clock that has ended under the name that *spec* has here: another Python gave it another."""
+    return row if spec is None else (standing.world.watermarks.named(spec, sources_of(standing.plan)), *row[1:])
+
+
 def at_rest(row: ClockRow | None, saved: Saved | None) -> ClockRow | None:
     """Return the row of a clock with its own time in it: it stands still while its watermark may go on."""
     if row is None or saved is None:

@@ -288,7 +288,7 @@ def take_over(engine: QueryEngine, loader: Taking, top: TopRow) -> bool:
         saved, sources = engine.suspended.watermarks[row[0]], sources_of(standing.plan)
         row = (stored_clocks.take_over(engine.watermarks, saved, spec, sources, top.name), *row[1:])
     elif row is not None:
-        row = named_here(engine, standing, declared, row)
+        row = stored_clocks.named_here(standing, row, spec)
     if row is not None:
         stored_clocks.fill(engine, standing, row)
     fill(loader, standing, top)
@@ -315,15 +315,8 @@ def rename(engine: QueryEngine, there: Standing, turn: Create) -> None:
     engine.forget(there)
     standing = _standing_of(engine, turn, top)
     if row is not None:
-        stored_clocks.fill(engine, standing, named_here(engine, standing, turn, row))
+        stored_clocks.fill(engine, standing, stored_clocks.named_here(standing, row, turn.clock))
     engine.touch(standing)
-
-
-def named_here(engine: QueryEngine, standing: Standing, turn: Create, row: tuple[Any, ...]) -> tuple[Any, ...]:
-    """Return the row of a clock that has ended under the name that the clock of *turn* has here."""
-    if turn.clock is None:
-        return row
-    return (engine.watermarks.named(turn.clock, sources_of(standing.plan)), *row[1:])
 
 
 def fill(loader: Taking, standing: Standing, top: TopRow) -> None:
