@@ -23,6 +23,7 @@ import cloudpickle.cloudpickle as dynamic
 from checkpoint import stored_functions, stored_imports
 from checkpoint.code import CodePickler, wrapped
 from checkpoint.held_objects import HELD_MAX, Held, held_in, may_be_held, put_ahead
+from reliable_rx.class_of import module_of
 from reliable_rx.imports import imported, is_own_module, stored_as
 from reliable_rx.query import Query
 from reliable_rx.reach import (
@@ -120,7 +121,7 @@ class _ByValue(CodePickler):
         if kind is _lru_cache_wrapper and _caches_own(obj):
             return stored_functions.cache(obj)
         if issubclass(kind, type):
-            self.modules.add(obj.__module__)
+            self.modules.add(module_of(obj))
             return self._named(obj)
         if not self.holds_objects:
             self.holds_objects = may_be_held(kind)

@@ -22,6 +22,7 @@ import cloudpickle.cloudpickle as dynamic
 
 from checkpoint import stored_errors
 from checkpoint.held_objects import bare
+from reliable_rx.class_of import is_a, module_of, qualname_of
 from reliable_rx.errors import CheckpointRefused
 
 FORMAT = 2
@@ -112,7 +113,7 @@ class CodePickler(cloudpickle.Pickler):  # type: ignore[misc]
             return stored_errors.reduced(obj)
         if type(obj) is object:
             return bare(obj)
-        if isinstance(obj, type) and _is_of_script(obj):
+        if is_a(obj, type) and _is_of_script(obj):
             return NotImplemented  # by name, as plain pickle writes its instances: a copy would be another class
         reduced = super().reducer_override(obj)
         if isinstance(reduced, tuple) and reduced[0] is dynamic._make_skeleton_class:
@@ -127,10 +128,10 @@ def _with_qualname(kind: type, argument: Any) -> Any:
 
 def _is_of_script(kind: type) -> bool:
     """Whether a class is the one that its name leads to in ``__main__``."""
-    if kind.__module__ != "__main__":
+    if module_of(kind) != "__main__":
         return False
     try:
-        return attrgetter(kind.__qualname__)(sys.modules["__main__"]) is kind
+        return attrgetter(qualname_of(kind))(sys.modules["__main__"]) is kind
     except AttributeError:
         return False
 

@@ -130,7 +130,7 @@ def digest(values: list[Any]) -> bytes:
             return _streamed(values)
         if "numpy" not in sys.modules or not _holds_array(values):
             return blake2b(b"m" + marshal.dumps(values, _MARSHAL_VERSION), digest_size=8).digest()
-    except (NotPlain, ValueError):
+    except Exception:  # no plain values; or the class of one cannot be hashed
         pass
     return blake2b(b"p" + marshal.dumps([shown(value) for value in values], _MARSHAL_VERSION), digest_size=8).digest()
 

@@ -20,6 +20,7 @@ from functools import lru_cache, partial
 from types import BuiltinFunctionType, CellType, CodeType, FunctionType, MethodType, ModuleType
 from typing import Any, NamedTuple
 
+from reliable_rx.class_of import module_of
 from reliable_rx.identity import hash_of
 from reliable_rx.imports import OURS, is_own_module
 from reliable_rx.interrupts import let_through
@@ -41,7 +42,7 @@ class Held(NamedTuple):
 @lru_cache(maxsize=4096)
 def may_be_held(kind: Any) -> bool:
     """Whether an object of a class may be told from its copies: neither an atom, nor code, nor a part of a plan."""
-    top = kind.__module__.partition(".")[0]
+    top = module_of(kind).partition(".")[0]
     return kind not in ATOMS and not issubclass(kind, _NEVER) and top not in OURS and top != "reactivex"
 
 

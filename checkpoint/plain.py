@@ -25,6 +25,7 @@ from types import BuiltinFunctionType, CodeType, FunctionType, MethodType, Modul
 from typing import Any
 from uuid import UUID
 
+from reliable_rx.class_of import is_a, module_of, path_of, qualname_of
 from reliable_rx.errors import LimitExceeded, type_of
 from reliable_rx.interrupts import let_through
 
@@ -57,7 +58,8 @@ def shown(value: Any) -> bytes:
         return marshal.dumps(plain(value), 2)
     except BaseException as raised:  # a `__reduce__` may raise anything
         let_through(raised)
-        return marshal.dumps(("opaque", type.__repr__(type(value))), 2)
+        told = ("error", type_of(value)) if is_a(value, BaseException) else ("opaque", type.__repr__(type(value)))
+        return marshal.dumps(told, 2)
 
 
 class _Walk:
@@ -215,8 +217,10 @@ _BY_BASE: tuple[tuple[Any, Road], ...] = (
 
 
 def _name(thing: Any) -> str:
-    name = getattr(thing, "__qualname__", None) or getattr(thing, "__name__", type(thing).__qualname__)
-    return f"{getattr(thing, '__module__', '')}.{name}"
+    if is_a(thing, type):
+        return path_of(thing)
+    name = getattr(thing, "__qualname__", None) or getattr(thing, "__name__", qualname_of(type(thing)))
+    return f"{module_of(thing)}.{name}"
 
 
 def _cell(cell: Any) -> Any:

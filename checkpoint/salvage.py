@@ -22,6 +22,7 @@ import cloudpickle.cloudpickle as dynamic
 
 from checkpoint import stored_functions, stored_imports
 from checkpoint.code import Makers, _code, makers
+from reliable_rx.class_of import is_a, name_of, qualname_of
 from reliable_rx.errors import text_of
 from reliable_rx.interrupts import let_through
 from reliable_rx.subject import Subject
@@ -104,20 +105,20 @@ def unreadable_in(value: Any) -> Iterator[Unreadable]:
     waiting: list[Any] = [value]
     while waiting:
         each = waiting.pop()
-        if isinstance(each, _STOPS) or id(each) in seen:
+        if is_a(each, _STOPS) or id(each) in seen:
             continue
         seen.add(id(each))
-        if isinstance(each, Unreadable):
+        if is_a(each, Unreadable):
             yield each
         else:
             waiting.extend(_parts(each))
 
 
 def _parts(value: Any) -> Iterator[Any]:
-    if isinstance(value, dict):
+    if is_a(value, dict):
         yield from list(value)
         yield from list(value.values())
-    elif isinstance(value, (tuple, list, set, frozenset, deque)):
+    elif is_a(value, (tuple, list, set, frozenset, deque)):
         yield from value
     yield from getattr(value, "__dict__", {}).values()
     for kind in type(value).__mro__:
@@ -128,13 +129,11 @@ def _parts(value: Any) -> Iterator[Any]:
 
 
 def _why(error: BaseException) -> str:
-    return f"{type(error).__name__}: {text_of(error)}"[:_REASON_CHARACTERS_MAX]
+    return f"{name_of(type(error))}: {text_of(error)}"[:_REASON_CHARACTERS_MAX]
 
 
 def _named(thing: Any) -> str:
-    return (
-        thing.kind if isinstance(thing, Unreadable) else str(getattr(thing, "__qualname__", type(thing).__qualname__))
-    )
+    return thing.kind if is_a(thing, Unreadable) else str(getattr(thing, "__qualname__", qualname_of(type(thing))))
 
 
 _Base: Any = getattr(pickle, "_Unpickler")  # noqa: B009  # the pure one: the other's steps cannot be replaced
@@ -170,7 +169,7 @@ class _Salvager(_Base):  # type: ignore[misc]
 
     def make(self, function: Any, arguments: Any, call: Callable[[], Any]) -> Any:
         """Return what *call* makes, or what stands for it."""
-        if isinstance(function, Unreadable):
+        if is_a(function, Unreadable):
             return Unreadable(function.kind, function.reason, arguments)
         if function is _code:
             return self.within(*arguments)
@@ -183,7 +182,7 @@ class _Salvager(_Base):  # type: ignore[misc]
             return call()
         except BaseException as error:  # a constructor may raise anything
             let_through(error)
-            unread = next((each for each in arguments if isinstance(each, Unreadable)), None)
+            unread = next((each for each in arguments if is_a(each, Unreadable)), None)
             return self.lose(_named(function), _why(error) if unread is None else unread.reason, arguments)
 
     def within(self, written: tuple[Any, ...], data: bytes) -> Any:
@@ -215,7 +214,7 @@ class _Salvager(_Base):  # type: ignore[misc]
     def replace(self, error: BaseException) -> None:
         """Put what stands for it in the place of the newest object, also for those that refer to it later."""
         target = self.stack[-1]
-        self.stack[-1] = lost = self.lose(type(target).__qualname__, _why(error))
+        self.stack[-1] = lost = self.lose(qualname_of(type(target)), _why(error))
         for place in self.places.pop(id(target), ()):
             self.memo[place] = lost
 
@@ -225,7 +224,7 @@ def _filling(usual: _Step, parts: int) -> _Step:
 
     def load(reader: _Salvager) -> None:
         target = reader.stack[-1 - parts] if parts else reader.metastack[-1][-1]
-        if isinstance(target, Unreadable):
+        if is_a(target, Unreadable):
             content = reader.stack[-parts:] if parts else reader.pop_mark()
             del reader.stack[len(reader.stack) - parts :]
             target.content = (target.content, *content)

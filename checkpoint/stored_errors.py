@@ -18,6 +18,7 @@ import traceback
 from collections.abc import Iterable, Iterator
 from typing import Any
 
+from reliable_rx.class_of import is_a, is_odd
 from reliable_rx.errors import StoredError, cut_middle, is_heavy, text_of, type_of
 from reliable_rx.handled import apart, cut
 from reliable_rx.interrupts import let_through
@@ -87,6 +88,8 @@ def _links(error: BaseException, room: _Room) -> Iterator[Link]:
 
 def before(error: BaseException) -> BaseException | None:
     """Return what *error* was raised from, or while what was handled, as Python shows it; None if there is none."""
+    if is_odd(error):
+        return None
     try:
         cause = error.__cause__
         return cause if cause is not None or error.__suppress_context__ else error.__context__
@@ -99,12 +102,19 @@ def _loaded(kind: str, text: str, trace: str, surviving: bytes | None) -> BaseEx
     if surviving is not None:
         try:
             error: BaseException = pickle.loads(surviving)
+            _check(error)
             if trace:
                 error.__dict__[_TRACE] = trace
             return error
         except BaseException as raised:  # its class is gone since, or another one: its data stands for it
             let_through(raised)
     return StoredError(text, type=kind, trace=trace)
+
+
+def _check(error: BaseException) -> None:
+    """*Raises* `TypeError` for what is no error, or one that does not do what all errors do: its data stands for it."""
+    if not is_a(error, BaseException) or is_odd(error):
+        raise TypeError("its class answers otherwise than those of errors do")
 
 
 def reduced(error: BaseException) -> tuple[Any, Stored]:
@@ -181,7 +191,7 @@ def _told(error: BaseException, room: list[int]) -> list[str]:
 
 
 def _members_told(error: BaseException, room: list[int]) -> Iterator[str]:
-    members = error.exceptions if isinstance(error, BaseExceptionGroup) else ()
+    members = error.exceptions if is_a(error, BaseExceptionGroup) else ()
     for number, member in enumerate(members, 1):
         if room[0] <= 0:
             yield f"  and {len(members) - number + 1:,} more"
@@ -198,7 +208,7 @@ def _is_wide(error: BaseException) -> bool:
         at = waiting.pop()
         if is_heavy(at):
             return True
-        if isinstance(at, BaseExceptionGroup):
+        if is_a(at, BaseExceptionGroup):
             members += len(at.exceptions)
             if members > MEMBERS_MAX:
                 return True
@@ -220,7 +230,7 @@ def _frames(error: BaseException) -> list[str]:
             counts[line] = counts.get(line, 0) + 1
         at = at.tb_next
     found = [line if count == 1 else f"{line}, more than once" for line, count in counts.items()]
-    return found[:1] if isinstance(error, RecursionError) else found
+    return found[:1] if is_a(error, RecursionError) else found
 
 
 class _Room:
@@ -235,9 +245,10 @@ class _Room:
 
 def _surviving(error: BaseException, room: _Room) -> bytes | None:
     """Return bytes that load as an exception like *error*, or None."""
-    is_group = isinstance(error, BaseExceptionGroup)
+    is_group = is_a(error, BaseExceptionGroup)
     for made in (_Group(error, room), error, _Bare(error)) if is_group else (error, _Bare(error)):
         try:
+            _check(error)
             data = pickle.dumps(made, 5)
             if _is_like(pickle.loads(data), error):
                 return data

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from checkpoint.stored_errors import plain_trace
 from reliable_rx import handled
+from reliable_rx.class_of import is_a, is_odd
 from reliable_rx.errors import StoredError, text_of, type_of
 from reliable_rx.interrupts import let_through
 
@@ -22,15 +23,18 @@ if TYPE_CHECKING:
 def blamed(raised: BaseException) -> Exception:
     """Return *raised* as the error of a query, without what the program around handles; raise it if an interrupt.
 
+    One whose class does not do what all errors do, as to tell its class, is told by its data from here on.
+
     >>> blamed(ValueError("no"))
     ValueError('no')
     >>> blamed(SystemExit(3))
     StoredError('3')
     """
-    handled.cut(raised)
-    if isinstance(raised, Exception):
+    if is_a(raised, Exception) and not is_odd(raised):
+        handled.cut(raised)
         return raised
     let_through(raised)
+    handled.cut(raised)
     return StoredError(text_of(raised), type=type_of(raised), trace=plain_trace(raised))
 
 
@@ -46,7 +50,7 @@ class Guard:
     def __enter__(self) -> None: ...
 
     def __exit__(self, kind: type[BaseException] | None, raised: BaseException | None, trace: Any) -> None:
-        if isinstance(raised, Exception):
+        if is_a(raised, Exception):
             self.evaluator.reporter.halted(raised)
         elif raised is not None and self.evaluator.broken is None:
             self.evaluator.broken = raised

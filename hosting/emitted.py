@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import logging
 from collections import deque
-from collections.abc import AsyncIterator, Awaitable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from itertools import chain, islice, pairwise
 from typing import TYPE_CHECKING, Any
 
@@ -18,6 +18,7 @@ from reactivex import Observable
 
 from hosting.incidents import Incidents
 from hosting.turn import Output
+from reliable_rx.class_of import defines, is_a, name_of
 from reliable_rx.query import Inner, Query
 
 if TYPE_CHECKING:
@@ -28,7 +29,8 @@ STREAMS_MAX = 1000
 """How many streams are looked at when a run ends."""
 CHANGEABLE = (list, dict, set, bytearray, deque)
 CONTAINERS = (tuple, list, dict)
-ONCE_ONLY = (Awaitable, Iterator, AsyncIterator)
+ONCE_ONLY = (("__await__",), ("__iter__", "__next__"), ("__aiter__", "__anext__"))
+"""What the class of a value defines that can be used only once."""
 KIND = "emitted"
 
 
@@ -72,36 +74,38 @@ def fault_of(values: Sequence[Any]) -> str | None:
     >>> fault_of([[1], [1, 2]]) is None
     True
     """
-    if any(one is other and isinstance(one, CHANGEABLE) for one, other in pairwise(values)):
+    if any(one is other and is_a(one, CHANGEABLE) for one, other in pairwise(values)):
         return (
             "it emits the same object again and changes it in between, so that whoever has an earlier value sees it "
             "change: let the function return a new one, such as acc + [x] or {**acc, key: value}"
         )
     for value in values:
-        if isinstance(value, ONCE_ONLY):
+        if is_once_only(value):
             return unusable(value, "")
-        odd = next((each for each in inside(value) if isinstance(each, ONCE_ONLY)), None)
+        odd = next((each for each in inside(value) if is_once_only(each)), None)
         if odd is not None:
-            return unusable(odd, f" inside a {type(value).__name__}")
+            return unusable(odd, f" inside a {name_of(type(value))}")
     return None
+
+
+def is_once_only(value: Any) -> bool:
+    return any(defines(type(value), *names) for names in ONCE_ONLY)
 
 
 def inside(value: Any) -> Iterator[Any]:
     """Yield the first members of a container, by its own type's way: a class of the user's may do anything there."""
-    kind = next((each for each in CONTAINERS if isinstance(value, each)), None)
-    members = dict.values(value) if isinstance(value, dict) else kind.__iter__(value) if kind is not None else ()
+    kind = next((each for each in CONTAINERS if is_a(value, each)), None)
+    members = dict.values(value) if is_a(value, dict) else kind.__iter__(value) if kind is not None else ()
     yield from islice(members, LOOKED_AT)
 
 
 def unusable(odd: Any, where: str) -> str:
     """Say what is wrong with a value that nobody subscribes to, or that can be used only once."""
-    if isinstance(odd, Observable):
-        kind = (
-            "group or window" if isinstance(odd, Inner) else "query" if isinstance(odd, Query) else type(odd).__name__
-        )
+    if is_a(odd, Observable):
+        kind = "group or window" if is_a(odd, Inner) else "query" if is_a(odd, Query) else name_of(type(odd))
         return (
             f"it emits a {kind}{where}, a sequence that nobody subscribes to: write flat_map for map, or "
             f"give merge, concat and the like their sequences one by one, as in merge(a, b)"
         )
-    how = "use map_async(...) for what is to be awaited" if isinstance(odd, Awaitable) else "emit a list"
-    return f"it emits a {type(odd).__name__}{where}, which can be used only once and not be stored: {how}"
+    how = "use map_async(...) for what is to be awaited" if defines(type(odd), "__await__") else "emit a list"
+    return f"it emits a {name_of(type(odd))}{where}, which can be used only once and not be stored: {how}"

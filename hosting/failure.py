@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from checkpoint.stored_errors import trace_of
 from hosting.turn import Answer, Create, Dispose, Fail, Tick
+from reliable_rx.class_of import ids_of
 
 if TYPE_CHECKING:
     from hosting.engine import QueryEngine
@@ -40,7 +41,7 @@ A query ends by a turn of its own (`Fail`) if a checkpoint or a start cannot kee
 STEPS = ("on_next", "on_batch", "deliver")
 ORIGINS_MAX = 100
 """How many errors that others may get are known by who had them first."""
-SHARED = frozenset((int, float, str, bytes, bool, type(None)))
+SHARED = ids_of((int, float, str, bytes, bool, type(None)))
 """Values of these types may be one object without being one event."""
 
 
@@ -167,7 +168,7 @@ def _found(events: Sequence[Any], error: Exception) -> tuple[int, int]:
     events, or if it is of a type whose values are not shared.
     """
     values, value = _in_hand(error)
-    if type(value) not in SHARED or _are_among(values, events):
+    if id(type(value)) not in SHARED or _are_among(values, events):
         places = [place for place, each in enumerate(events) if each is value]
         if places:
             return places[0], places[-1]

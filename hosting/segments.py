@@ -18,6 +18,7 @@ from checkpoint.store import Segment as Stored
 from hosting.failing import unstorable_value
 from hosting.storable import loss
 from hosting.turn import Output
+from reliable_rx.class_of import is_a, qualname_of
 from reliable_rx.errors import QueryRefused, StoredError, described, type_of
 from reliable_rx.interrupts import let_through
 from reliable_rx.reliable import DeadLetter, LateEvent
@@ -82,10 +83,10 @@ def storable(segment: Output, n: int, value: Any, spoilt: dict[str, QueryRefused
 def substitute(segment: Output, n: int, value: Any, error: BaseException, spoilt: dict[str, QueryRefused]) -> Any:
     """Return what stands for *value*, which *error* keeps out of the store."""
     spoilt.setdefault(segment.name, unstorable_value(n, error))
-    if isinstance(value, (DeadLetter, LateEvent)):
+    if is_a(value, (DeadLetter, LateEvent)):
         return replace(value, value=stand_in(value.value, error))
     return stand_in(value, error)
 
 
 def stand_in(value: Any, error: BaseException) -> Unreadable:
-    return Unreadable(type(value).__qualname__, f"it could not be stored: {described(error)}")
+    return Unreadable(qualname_of(type(value)), f"it could not be stored: {described(error)}")

@@ -31,6 +31,7 @@ from hosting.stream import Stream
 from hosting.tracebacks import with_trace
 from hosting.turn import Output
 from reliable_rx.choices import OnError, check_choice
+from reliable_rx.class_of import is_a, is_odd
 from reliable_rx.errors import (
     LeaseLost,
     PositionUnavailable,
@@ -311,7 +312,7 @@ def lost_in(value: Any) -> Unreadable | None:
     >>> lost_in([1, Unreadable("thing", "it is gone")]), lost_in([1])
     (<unreadable thing: it is gone>, None)
     """
-    if isinstance(value, (DeadLetter, LateEvent)):
+    if is_a(value, (DeadLetter, LateEvent)):
         return None
     try:
         return next(unreadable_in(value), None)
@@ -338,7 +339,7 @@ def _cut(first: int, count: int, error: Exception) -> int:
 
 def tamed(error: BaseException) -> Exception:
     """Return *error*; what a user's code raised to end the process is an error of the sink. *Raises* interrupts."""
-    if isinstance(error, Exception):
+    if is_a(error, Exception) and not is_odd(error):
         return error
     let_through(error)
     found = ValueRefused(f"the sink raised {error_text(error)}", n=None)

@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
+from reliable_rx.class_of import is_a, name_of, path_of
 from reliable_rx.interrupts import let_through
 from reliable_rx.shown import bounded_repr, is_light
 
@@ -128,7 +129,7 @@ def type_of(error: BaseException) -> str:
     """
     kind = type(error)
     stored = error.__dict__.get("fields", {}).get("type") if kind is StoredError else None
-    return str(stored) if stored else f"{kind.__module__}.{kind.__qualname__}"
+    return str(stored) if stored else path_of(kind)
 
 
 def text_of(error: BaseException) -> str:
@@ -139,12 +140,12 @@ def text_of(error: BaseException) -> str:
         return str.__str__(str(error))
     except BaseException as failed:
         let_through(failed)
-        return f"<its text cannot be had: {type(failed).__name__}>"
+        return f"<its text cannot be had: {name_of(type(failed))}>"
 
 
 def is_heavy(error: BaseException) -> bool:
     """Whether *error* holds too much to say it. A text of its own may be long, and a group tells only a number."""
-    says_text = len(error.args) == 1 and isinstance(error.args[0], str)
+    says_text = len(error.args) == 1 and is_a(error.args[0], str)
     return not says_text and type(error).__str__ is not BaseExceptionGroup.__str__ and not is_light(error)
 
 

@@ -15,6 +15,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar, Token
 
+from reliable_rx.class_of import is_a, is_odd
+
 _HANDLED: ContextVar[BaseException | None] = ContextVar("handled by who called a host", default=None)
 LINKS_MAX = 10_000
 Noted = Token[BaseException | None] | None
@@ -62,10 +64,12 @@ def _cut(error: BaseException, handled: BaseException) -> list[BaseException]:
     found, waiting, seen = list[BaseException](), [error], {id(error), id(handled)}
     while waiting and len(seen) < LINKS_MAX:
         at = waiting.pop()
+        if is_odd(at):  # what led to it is its own affair
+            continue
         if at.__context__ is handled:
             at.__context__ = None
             found.append(at)
-        members = at.exceptions if isinstance(at, BaseExceptionGroup) else ()
+        members = at.exceptions if is_a(at, BaseExceptionGroup) else ()
         for led in (at.__context__, at.__cause__, *members):
             if led is not None and id(led) not in seen:
                 seen.add(id(led))

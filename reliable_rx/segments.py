@@ -123,7 +123,7 @@ def segment_of_one(last: PlanNode, on_list: ListStep, on_next: Step) -> Callable
             finish_segment(instance, last, out, end)
         elif out:
             onward(instance, out)
-        if hands_out_within and type(state.value) not in CONSTANTS and not is_constant(state.value):
+        if hands_out_within and id(type(state.value)) not in CONSTANTS and not is_constant(state.value):
             pass_on_above(instance)
 
     return run
@@ -167,7 +167,7 @@ def segment_alone(last: PlanNode, on_list: ListStep, on_next: Step) -> Callable[
             finish_segment(instance, last, mine, end)
         elif gathered is None and out and sink is not None:
             sink.inner_deliver(instance, out)
-        if hands_out and type(state.value) not in CONSTANTS and not is_constant(state.value):
+        if hands_out and id(type(state.value)) not in CONSTANTS and not is_constant(state.value):
             pass_on_above(instance)
 
     return run

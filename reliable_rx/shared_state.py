@@ -16,6 +16,7 @@ from decimal import Decimal
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
+from reliable_rx.class_of import ids_of
 from reliable_rx.operator import Linear
 
 if TYPE_CHECKING:
@@ -23,15 +24,19 @@ if TYPE_CHECKING:
     from reliable_rx.plan import PlanNode
 
 Run = Callable[..., None]
-CONSTANTS = frozenset(
-    {int, float, complex, bool, str, bytes, date, datetime, time, timedelta, Decimal, Fraction, range}
+CONSTANTS = ids_of(
+    (int, float, complex, bool, str, bytes, date, datetime, time, timedelta, Decimal, Fraction, range)
 )  # no None: it mostly stands for a state that is still to come
+
+_DICT_OFFSET: Any = type.__dict__["__dictoffset__"]
 
 
 def is_constant(value: Any) -> bool:
     """Whether nobody can change *value*, nor anything in it; what is not known may be changed."""
     kind = type(value)
-    return kind in CONSTANTS or (issubclass(kind, tuple) and not kind.__dictoffset__ and all(map(is_constant, value)))
+    return id(kind) in CONSTANTS or (
+        issubclass(kind, tuple) and not _DICT_OFFSET.__get__(kind) and all(map(is_constant, tuple.__iter__(value)))
+    )
 
 
 def handed_out(nodes: Sequence[PlanNode]) -> list[int]:

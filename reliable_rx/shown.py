@@ -16,6 +16,8 @@ from itertools import chain
 from types import FunctionType, MappingProxyType, MethodType, SimpleNamespace
 from typing import Any
 
+from reliable_rx.class_of import attribute_of, bases_of, is_a, path_of, qualname_of, space_of
+
 LIGHT_MAX = 100_000
 """Of how many characters, about, a text may be that is made at once."""
 PIECE_MAX, DEPTH_MAX = 200, 6
@@ -84,7 +86,7 @@ def _size(value: Any) -> int | None:
         return len(value)
     if kind is int:
         return value.bit_length() // 3 + 1  # type: ignore[no-any-return]
-    if isinstance(value, (str, bytes, bytearray)):
+    if is_a(value, (str, bytes, bytearray)):
         return len(value) if type(value).__len__ in (str.__len__, bytes.__len__, bytearray.__len__) else 1
     return 1 if parts(value) is None else None
 
@@ -94,17 +96,18 @@ def parts(value: Any) -> Iterable[Any] | None:
 
     Nothing of the user's is called.
     """
-    if isinstance(value, dict):
+    if is_a(value, dict):
         return chain(dict.keys(value), dict.values(value))
     for kind, *_ in _ROWS:
-        if isinstance(value, kind):
+        if is_a(value, kind):
             return _HELD[kind](value)
-    if isinstance(value, BaseException):
+    if is_a(value, BaseException):
         return chain(BaseException.args.__get__(value), _attributes(value))  # type: ignore[attr-defined]
     kind = type(value)
-    if kind in _OTHERS:
-        return _OTHERS[kind](value)
-    return _attributes(value) if isinstance(kind.__repr__, FunctionType) else None
+    other = _OTHERS.get(id(kind))
+    if other is not None:
+        return other(value)
+    return _attributes(value) if is_a(attribute_of(kind, "__repr__"), FunctionType) else None
 
 
 _HELD: dict[type, Callable[[Any], Iterable[Any]]] = {
@@ -114,27 +117,28 @@ _HELD: dict[type, Callable[[Any], Iterable[Any]]] = {
     frozenset: frozenset.__iter__,
     deque: deque.__iter__,
 }
-_OTHERS: dict[Any, Callable[[Any], Iterable[Any]]] = {
+_OTHERS_OF: dict[Any, Callable[[Any], Iterable[Any]]] = {
     partial: lambda value: (value.func, value.args, value.keywords),
     MethodType: lambda value: (value.__self__,),
     MappingProxyType: lambda value: list(value.copy().items()),
     SimpleNamespace: lambda value: (value.__dict__,),
     **dict.fromkeys(_VIEWS, lambda value: (value.mapping.copy(),)),
 }
+_OTHERS = {id(kind): found for kind, found in _OTHERS_OF.items()}
 
 
 def _attributes(value: Any) -> Iterable[Any]:
-    held = [each.__dict__.get("__slots__", ()) for each in type(value).__mro__]
-    names = chain.from_iterable([each] if isinstance(each, str) else each for each in held)
+    held = [space_of(each).get("__slots__", ()) for each in bases_of(type(value))]
+    names = chain.from_iterable([each] if is_a(each, str) else each for each in held)
     slots = []
     for name in names:
         try:
             slots.append(object.__getattribute__(value, name))
-        except AttributeError:
+        except Exception:  # a property in its place may raise anything
             continue
     try:
         return [*slots, *object.__getattribute__(value, "__dict__").values()]
-    except AttributeError:
+    except Exception:  # a property in its place may raise anything
         return slots
 
 
@@ -164,7 +168,7 @@ def _write(value: Any, room: _Room, depth: int) -> None:
         room.add(f"<an int of {value.bit_length():,} bits>")
     elif is_light(value, PIECE_MAX):
         room.add(repr(value))
-    elif isinstance(value, dict):
+    elif is_a(value, dict):
         _row(value, dict, "{", "}", dict.items(value), room, depth)
     else:
         _write_held(value, room, depth)
@@ -173,24 +177,24 @@ def _write(value: Any, room: _Room, depth: int) -> None:
 def _write_held(value: Any, room: _Room, depth: int) -> None:
     kind = type(value)
     for base, opening, closing in _ROWS:
-        if isinstance(value, base) and not hasattr(kind, "_fields"):
+        if is_a(value, base) and not hasattr(kind, "_fields"):
             _row(value, base, opening, closing, _HELD[base](value), room, depth)
             return
-    if isinstance(value, BaseException):
+    if is_a(value, BaseException):
         _row(value, object, "(", ")", BaseException.args.__get__(value), room, depth)  # type: ignore[attr-defined]
     elif is_dataclass(value) or hasattr(kind, "_fields"):
         names = [each.name for each in fields(value) if each.repr] if is_dataclass(value) else kind._fields
         found = ((name, getattr(value, name, None)) for name in names)
         _row(value, object, "(", ")", found, room, depth, sign="=")
     else:
-        room.add(f"<a {kind.__module__}.{kind.__qualname__} that is too large to show>")
+        room.add(f"<a {path_of(kind)} that is too large to show>")
 
 
 def _row(
     value: Any, base: type, opening: str, closing: str, items: Iterable[Any], room: _Room, depth: int, *, sign: str = ""
 ) -> None:
     """Write the *items* of *value*; those of a dictionary and of what has fields are pairs."""
-    name, paired = "" if type(value) is base else type(value).__qualname__, base is dict or sign == "="
+    name, paired = "" if type(value) is base else qualname_of(type(value)), base is dict or sign == "="
     if name and opening != "(":
         opening, closing = f"{name}({opening}", f"{closing})"
     elif name:

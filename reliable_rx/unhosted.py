@@ -18,6 +18,7 @@ from reactivex.disposable import Disposable, SingleAssignmentDisposable
 from reactivex.scheduler import CurrentThreadScheduler, ImmediateScheduler, TimeoutScheduler, VirtualTimeScheduler
 
 from reliable_rx.calling import PlainCalls
+from reliable_rx.class_of import derives, is_a, qualname_of
 from reliable_rx.errors import InternalError, QueryRefused
 from reliable_rx.hub import PlainTrampoline
 from reliable_rx.instance import Instance, Timer
@@ -296,8 +297,8 @@ class LivePickler(pickle.Pickler):
         self.live = live
 
     def persistent_id(self, value: Any) -> int | None:
-        stays = "<locals>" in value.__qualname__ if isinstance(value, type) else callable(value)
-        if stays or isinstance(value, (abc.ObservableBase, abc.DisposableBase, BaseException)):
+        stays = "<locals>" in qualname_of(value) if is_a(value, type) else callable(value)
+        if stays or derives(value, abc.ObservableBase, abc.DisposableBase, BaseException):
             self.live.append(value)
             return len(self.live) - 1
         return None

@@ -28,6 +28,12 @@ FAST = (
     "Refused",
     "SystemExit",
     "grows",
+    "lazily a dict",
+    "of a class without hash",
+    "ClasslessError",
+    "FixedError",
+    "NeverAskedError",
+    "led by odd ones",
 )
 
 

@@ -23,6 +23,7 @@ from functools import partial
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
+from reliable_rx.testing import hostile_odd
 from reliable_rx.testing.hostile_classes import (
     DEEP,
     Agreeable,
@@ -152,6 +153,7 @@ VALUES: tuple[Hostile, ...] = (
     Hostile("a generator", counting, UNSTORABLE),
     Hostile("a coroutine", coroutine, UNSTORABLE),
     Hostile("deep", nested, UNSTORABLE),
+    *(Hostile(*each) for each in hostile_odd.VALUES),
 )
 
 
@@ -182,6 +184,7 @@ ERRORS: tuple[Hostile, ...] = (
     Hostile("GeneratorExit", GeneratorExit),
     Hostile("KeyboardInterrupt", KeyboardInterrupt),
     Hostile("Deadly", lambda: Deadly("no Exception")),
+    *(Hostile(*each) for each in hostile_odd.ERRORS),
 )
 
 _VALUES = {each.name: each for each in VALUES}
@@ -392,5 +395,6 @@ def _made(table: tuple[Hostile, ...], kinds: tuple[str, ...]) -> SearchStrategy[
     need_hypothesis()
     from hypothesis import strategies as st
 
-    chosen = [each for each in table if not kinds or each.kind in kinds]
+    fit = [each for each in table if each.name not in hostile_odd.UNDRAWN]
+    chosen = [each for each in fit if not kinds or each.kind in kinds]
     return st.sampled_from(chosen).map(lambda each: each.make())
