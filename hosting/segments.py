@@ -83,7 +83,7 @@ def storable(segment: Output, n: int, value: Any, spoilt: dict[str, QueryRefused
 def substitute(segment: Output, n: int, value: Any, error: BaseException, spoilt: dict[str, QueryRefused]) -> Any:
     """Return what stands for *value*, which *error* keeps out of the store."""
     spoilt.setdefault(segment.name, unstorable_value(n, error))
-    if is_a(value, (DeadLetter, LateEvent)):
+    if is_a(value, DeadLetter) or is_a(value, LateEvent):
         return replace(value, value=stand_in(value.value, error))
     return stand_in(value, error)
 

@@ -12,6 +12,8 @@ from __future__ import annotations
 
 from opcode import opmap
 
+from reliable_rx.class_of import is_a
+
 _RAISE = opmap["RAISE_VARARGS"]
 
 
@@ -31,5 +33,5 @@ def let_through(raised: BaseException) -> None:
 
     >>> let_through(SystemExit(3))
     """
-    if issubclass(type(raised), KeyboardInterrupt) and is_interrupt(raised):
+    if is_a(raised, KeyboardInterrupt) and is_interrupt(raised):
         raise raised

@@ -16,7 +16,7 @@ class ComparingMeta(type):
     """Its classes are compared by name, and have no hash."""
 
     def __eq__(cls, other: object) -> bool:
-        return type(other) is type(cls) and type.__repr__(cls) == type.__repr__(other)  # type: ignore[arg-type]
+        return type(other) is type(cls) and type.__repr__(cls) == type.__repr__(other)
 
     __hash__ = None  # type: ignore[assignment]
 
@@ -49,7 +49,7 @@ class Lazy:
     def __repr__(self) -> str:
         return "Lazy()"
 
-    __class__ = property(lambda self: dict)  # type: ignore[assignment]
+    __class__ = property(lambda self: dict)
 
     def __reduce__(self) -> Any:
         return Lazy, ()
@@ -61,7 +61,7 @@ class LazyText:
     def __repr__(self) -> str:
         return "LazyText()"
 
-    __class__ = property(lambda self: str)  # type: ignore[assignment]
+    __class__ = property(lambda self: str)
 
     def __len__(self) -> int:
         return 3
@@ -73,7 +73,7 @@ class LazyText:
 class LazyError:
     """Says that it is an error."""
 
-    __class__ = property(lambda self: ValueError)  # type: ignore[assignment]
+    __class__ = property(lambda self: ValueError)
 
     def __reduce__(self) -> Any:
         return LazyError, ()
@@ -82,7 +82,7 @@ class LazyError:
 class LazyClass:
     """Says that it is a class."""
 
-    __class__ = property(lambda self: type)  # type: ignore[assignment]
+    __class__ = property(lambda self: type)
 
     def __reduce__(self) -> Any:
         return LazyClass, ()
@@ -132,10 +132,10 @@ class Numbered:
 class Described:
     """The module of its class is a descriptor, as of the class of a compiled function."""
 
-    __module__ = property(lambda self: "somewhere")  # type: ignore[assignment]
+    __module__ = property(lambda self: "somewhere")
 
     def __reduce__(self) -> Any:
-        return Described, ()
+        return described, ()
 
 
 class Silenced:
@@ -161,7 +161,7 @@ class Many:
     def __eq__(self, other: object) -> Any:
         return Manifold()
 
-    __ne__ = __lt__ = __gt__ = __le__ = __ge__ = __eq__  # type: ignore[assignment]
+    __ne__ = __lt__ = __gt__ = __le__ = __ge__ = __eq__
     __hash__ = None  # type: ignore[assignment]
 
 
@@ -174,6 +174,10 @@ class Manifold:
 
 def numbered() -> Numbered:
     return Numbered()
+
+
+def described() -> Described:
+    return Described()
 
 
 class ClasslessError(Exception):
@@ -209,7 +213,7 @@ class NumberedError(Exception):
 class FixedError(Exception):
     """Its context cannot be set, and its cause is no exception."""
 
-    __context__ = property(lambda self: None)  # type: ignore[assignment]
+    __context__ = property(lambda self: None)
     __cause__ = 3  # type: ignore[assignment]
 
 
@@ -222,8 +226,8 @@ class UntracedError(Exception):
 class SpacelessError(Exception):
     """Raises when it is asked for its attributes or arguments."""
 
-    @property  # type: ignore[misc]
-    def __dict__(self) -> Any:
+    @property
+    def __dict__(self) -> Any:  # type: ignore[override]
         raise ArithmeticError("not to be asked")
 
     args = __dict__
