@@ -9,9 +9,10 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from checkpoint.codec import decode, digest, encode
+from hosting.differing import note_of
 from hosting.plan_names import are_comparable, do_the_same
 from hosting.reopening import Reopening
-from hosting.standing import RUNNING
+from hosting.standing import RUNNING, Standing
 from reliable_rx.errors import described
 from reliable_rx.event_time import clock_id
 from reliable_rx.interrupts import let_through
@@ -19,7 +20,6 @@ from reliable_rx.rows import Report, save_instance, save_unit, signature, units
 
 if TYPE_CHECKING:
     from hosting.engine import QueryEngine
-    from hosting.standing import Standing
     from hosting.suspended import Suspended
     from hosting.turn import Create
 
@@ -36,6 +36,7 @@ def edit(engine: QueryEngine, before: Standing, after: Standing) -> Report:
     State that does not survive its way through bytes is dropped: no checkpoint could have kept it either.
     """
     loader = Editor({})
+    loader.report.note = note_of(engine, before, after)
     inside = [(unit.address(), save_unit(unit, engine.plans.number)) for unit in units(before)]
     loader.signatures = dict(enumerate(engine.plans.signatures, 1))
     try:
@@ -94,6 +95,8 @@ def begun_afresh(engine: QueryEngine, before: Standing | Suspended, after: Stand
     )
     if has_ended(engine, after):
         note += f"; it completes at once, since what it reads has ended: {READ_ANEW}"
+    if isinstance(before, Standing) and (differs := note_of(engine, before, after)):
+        note += f"; {differs}"
     return Report(fresh=[node.path for node in after.plan.slots], note=note)
 
 

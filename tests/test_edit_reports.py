@@ -6,7 +6,8 @@ a function that does the same as the one before, after every turn: what comes ou
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 import pytest
@@ -120,3 +121,32 @@ def test_what_is_new_behind_a_later_source_begins_with_a_state() -> None:
     engine.take(engine.creation("q", rx.concat(a.take(1), b.scan(lambda total, x: total + x, 0)), time=2.0))
     outputs = engine.take(Events("b", "0", 0, [10, 20], 3.0))
     assert [value for each in outputs for value in each.values] == [10, 30]
+
+
+class Enricher:
+    """An object that knows when it was made."""
+
+    def __init__(self, started: float) -> None:
+        self.started, self.rate = started, 2
+
+    def __call__(self, x: int) -> int:
+        return x * self.rate
+
+
+@pytest.mark.parametrize("ended", [False, True], ids=["running", "ended"])
+@pytest.mark.parametrize(
+    "given", [lambda e: e, lambda e: e.__call__, partial], ids=["an object", "a method", "a partial"]
+)
+def test_what_differs_in_an_object_that_a_query_is_given_is_named(
+    given: Callable[[Any], Callable[[Any], Any]], ended: bool
+) -> None:
+    """A start that is an edit only since an object holds something else says in what; another edit does not."""
+    n = rx.source("n")
+    engine = engine_of(n.map(given(Enricher(1.0))).count(), "n")
+    if ended:
+        engine.take(Events("n", "0", 0, [1], 1.0, ended=True))
+    engine.take(engine.creation("q", n.map(given(Enricher(2.0))).count(), time=2.0))
+    told = str(engine.reports["q"])
+    assert "what its objects hold differs: Enricher.started" in told and "rate" not in told
+    engine.take(engine.creation("q", n.map(given(Enricher(2.0))).map(str).count(), time=3.0))
+    assert "differs" not in str(engine.reports["q"])

@@ -6,11 +6,14 @@ import json
 import os
 import subprocess
 import sys
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 from test_interpreters import HERE, App, interpreters, links, others
+
+import reliable_rx as rx
 
 __all__ = ["links"]
 PROCESS = Path(__file__).parent / "unchanged_process.py"
@@ -65,3 +68,60 @@ def test_what_has_ended_stays_ended_under_each_python(by_python: Visits) -> None
         afresh = {name: report for name, report in each["reports"].items() if ENDED in report}
         assert not afresh, version
         assert (each["ends"], each["streams"]) == (first["ends"], first["streams"]), version
+
+
+def identity(function: Any) -> str:
+    query: Any = rx.source("n").map(function)
+    return str(query.content_hash)
+
+
+def hashed(fields: str, seed: int = 1 << 40, file: str = "<lib generated hash>") -> Any:
+    space: dict[str, Any] = {"__name__": __name__}
+    exec(compile(f"def __hash__(self):\n    return hash(({seed}, {fields}))", file, "exec"), space)
+    return type("Hashed", (), {"__hash__": space["__hash__"], "__module__": __name__})
+
+
+class Schema:
+    """Stands for a library's object: what pickle would make of it is what it is known by."""
+
+    def __init__(self, *parts: Any) -> None:
+        self.parts = parts
+
+
+Schema.__module__ = "json.schema"
+OF_A_LIBRARY: dict[str, tuple[Any, Any]] = {
+    "fields of a generated hash": (hashed("self.a,"), hashed("self.b,")),
+    "small numbers in a generated hash": (hashed("self.a, 1"), hashed("self.a, 2")),
+    "numbers in a hash from a file": (hashed("self.a,", 1 << 40, "a.py"), hashed("self.a,", 1 << 41, "a.py")),
+    "long numbers": (Schema(123456789012), Schema(123456789013)),
+    "long numbers in texts": (Schema("shop.Order:123456789012"), Schema("shop.Order:123456789013")),
+    "numbers in base 16": (Schema("0x00000000deadbeef"), Schema("0x00000000deadbeee")),
+    "what is beside an address": (Schema(f"a.B:{id(Schema)}"), Schema(f"a.C:{id(Schema)}")),
+    "texts that hold a set": (Schema("{a, b}"), Schema("{b, a}")),
+    "namespaces": (Schema(vars(sys)), Schema(vars(os))),
+    "what is like a namespace": (Schema({"__name__": "sys", "a": 1}), Schema({"__name__": "sys", "a": 2})),
+}
+"""Two that differ, though only in what stands where an address might, or a number that follows the hash seed."""
+
+
+@pytest.mark.parametrize("pair", OF_A_LIBRARY)
+@pytest.mark.parametrize("how", ["given", "named"])
+def test_what_is_no_address_tells_two_apart(pair: str, how: str) -> None:
+    """Two different queries have two identities, also where an address in the same place would not be told."""
+
+    def query(value: Any) -> str:
+        space = {"__name__": __name__, "VALUE": value}
+        source = "lambda x, v=VALUE: v" if how == "given" else "lambda x: VALUE"
+        return identity(eval(source, space))
+
+    one, other = OF_A_LIBRARY[pair]
+    assert query(one) != query(other)
+    assert query(one) == query(one)
+
+
+def test_an_address_tells_nothing() -> None:
+    """Two objects of a library that differ in an address only are the same in two processes, and so here."""
+    one, other = type("One", (), {}), type("One", (), {})
+    texts = [Schema({"ref": f"a.B:{id(each)}", id(each): hex(id(each))}) for each in (one, other)]
+    hashes = [identity(partial(print, each)) for each in texts]
+    assert hashes[0] == hashes[1]
