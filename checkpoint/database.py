@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from checkpoint.envelope import FORMAT, KeyRing, seal, unseal
-from checkpoint.failures import unavailable
+from checkpoint.failures import is_malformed, store_damaged, unavailable
 from checkpoint.ownership import OwnProcess, keep_for_parent, tell_of_forks
 from reliable_rx.errors import CheckpointRefused, StoreUnavailable
 
@@ -37,6 +37,8 @@ KINDS: Mapping[str, type] = {
 NUMBER_MIN, NUMBER_MAX = -1, 1 << 62
 """The least number that is stored, a position before the first, and the largest to which others can be added."""
 SHOWN_MAX = 60
+STORE_PARTS = ("checkpoint", "journal", "log")
+"""The files of a store, which `reliable-rx store repair` mends."""
 _IDENTITY_SCHEMA = "CREATE TABLE identity (name TEXT PRIMARY KEY, value BLOB NOT NULL)"
 
 
@@ -50,16 +52,36 @@ def is_of_kind(column: str, cells: Sequence[Any]) -> bool:
     return kind is not int or (min(cells) >= NUMBER_MIN and max(cells) <= NUMBER_MAX)
 
 
-def checked(cursor: sqlite3.Cursor, where: str) -> list[Any]:
-    """Return the rows of *cursor*. *Raises* `CheckpointRefused` for a cell that is of another kind than its column."""
+def checked(cursor: sqlite3.Cursor, where: str, folder: Path | None = None) -> list[Any]:
+    """Return the rows of *cursor*. *Raises* `CheckpointRefused` for a cell that is of another kind than its column.
+
+    In a store the *folder* is named, and what mends it.
+    """
     names = [column[0] for column in cursor.description]
     rows = cursor.fetchall()
     for name, cells in zip(names, zip(*rows)):  # noqa: B905 (without rows there are no cells)
         if not is_of_kind(name, cells):
             odd = next(cell for cell in cells if not is_of_kind(name, (cell,)))
             what = f"a cell of column {name!r} holds {repr(odd)[:SHOWN_MAX]}, which was never written there"
+            if folder is not None:
+                raise store_damaged(Path(where), folder, what)
             raise CheckpointRefused(f"{where}: {what}; restore the file", what=what, where=where)
     return rows
+
+
+class Named:
+    """Say which *file* of the store in *folder* SQLite finds damaged, and what mends it; each commit has it."""
+
+    __slots__ = ("_file", "_folder")
+
+    def __init__(self, file: Path, folder: Path | None) -> None:
+        self._file, self._folder = file, folder
+
+    def __enter__(self) -> None: ...
+
+    def __exit__(self, kind: type[BaseException] | None, raised: BaseException | None, trace: object) -> None:
+        if raised is not None and self._folder is not None and is_malformed(raised):
+            raise store_damaged(self._file, self._folder, str(raised)) from raised
 
 
 class Database:
@@ -73,6 +95,8 @@ class Database:
         self, path: Path, part: str, *, read_only: bool = False, fence: Callable[[], None] = lambda: None
     ) -> None:
         self.path, self.read_only, self._part, self._fence = path, read_only, part, fence
+        self._folder = path.parent if part in STORE_PARTS else None
+        self._named = Named(path, self._folder)
         self._write_lock, self._read_lock = threading.Lock(), threading.RLock()
         self._writing: sqlite3.Connection | None = None
         self._reading: sqlite3.Connection | None = None
@@ -80,7 +104,7 @@ class Database:
         self._frozen = False
         self._process = OwnProcess(str(path))
         tell_of_forks(self)
-        with unavailable(str(path)):
+        with unavailable(str(path)), self._named:
             try:
                 if not read_only:
                     self._writing = _connect(path, "rwc")
@@ -120,6 +144,8 @@ class Database:
         kinds = {name: type(rows.get(name)) for name in ("owner", "identity", "key")}
         if kinds != {"owner": str, "identity": bytes, "key": bytes}:
             what = "its identity is missing or damaged"
+            if self._folder is not None:
+                raise store_damaged(self.path, self._folder, what)
             raise CheckpointRefused(f"{self.path}: {what}", what=what, where=str(self.path))
         return rows["owner"], rows["identity"], rows["key"]
 
@@ -141,7 +167,7 @@ class Database:
     def transaction(self) -> Iterator[sqlite3.Connection]:
         """Give the writing connection inside a transaction that is committed durably at the end, or rolled back."""
         self._process.check()  # before the lock, which another thread may have held when we were forked
-        with self._write_lock:
+        with self._write_lock, self._named:
             connection = self._open(self._writing)
             connection.execute("BEGIN IMMEDIATE")
             try:
@@ -158,8 +184,8 @@ class Database:
     def read(self, sql: str, parameters: Sequence[Any] = ()) -> list[Any]:
         """Return the rows of a query, as last committed. *Raises* `CheckpointRefused` for a cell of another kind."""
         self._process.check()
-        with self._read_lock, self._free() as connection:
-            return checked(connection.execute(sql, parameters), str(self.path))
+        with self._read_lock, self._named, self._free() as connection:
+            return checked(connection.execute(sql, parameters), str(self.path), self._folder)
 
     @contextmanager
     def snapshot(self) -> Iterator[None]:

@@ -13,22 +13,32 @@ import shutil
 from contextlib import suppress
 from pathlib import Path
 
+from checkpoint.failures import unavailable
 from checkpoint.files import RealDisk
 from reliable_rx.probes import probe
 
 PARTS = ("journal", "log", "checkpoint")
-_BEGUN, _READY, _KEPT = "repaired.new", "repaired-", "damaged-"
-_NUMBERED = re.compile(rf"(?:{_READY}|{_KEPT})(\d+)")
-IGNORED = ("lock", "*.lock", _BEGUN, f"{_READY}*", f"{_KEPT}*")
-"""What a copy of a store has not."""
+_BEGUN, _READY, _KEPT = "repaired.new", "repaired.ready-", "damaged-"
+_NUMBERED = re.compile(rf"(?:{re.escape(_READY)}|{_KEPT})(\d+)", re.ASCII)
+_COPIED = ("seal.key", *(f"{part}.sqlite{suffix}" for part in PARTS for suffix in ("", "-wal")))
 
 
 def begin(directory: Path) -> Path:
     """Copy the files of the store in *directory*, which is owned, to where they are repaired; return the folder."""
     begun = directory / _BEGUN
     shutil.rmtree(begun, ignore_errors=True)
-    shutil.copytree(directory, begun, ignore=shutil.ignore_patterns(*IGNORED, "*-shm", "status.json"))
+    copy_store(directory, begun)
     return begun
+
+
+def copy_store(directory: Path, target: Path) -> None:
+    """Copy the files of the store in *directory*, which is owned, and nothing else that lies there."""
+    with unavailable(str(target)):
+        target.mkdir()
+        for name in _COPIED:
+            with suppress(FileNotFoundError):
+                shutil.copyfile(directory / name, target / name)
+                shutil.copymode(directory / name, target / name)
 
 
 def commit(directory: Path) -> Path:
@@ -92,6 +102,6 @@ def _keep(old: Path, kept: Path) -> None:
 def _ready(directory: Path) -> Path | None:
     with suppress(OSError):
         for name in os.listdir(directory):
-            if name.startswith(_READY):
+            if name.startswith(_READY) and _NUMBERED.fullmatch(name) and (directory / name).is_dir():
                 return directory / name
     return None

@@ -7,7 +7,9 @@ than a row may be is `LimitExceeded`: to try again is no use. Everything else is
 
 from __future__ import annotations
 
+import shlex
 import sqlite3
+from pathlib import Path
 
 from reliable_rx.errors import CheckpointRefused, LimitExceeded, ReliableRxError, StoreUnavailable
 
@@ -40,19 +42,33 @@ unavailable = Translated
 def _translate(where: str, error: BaseException) -> None:
     """*Raises* what the caller can act on, if *error* is of the disk."""
     if isinstance(error, (sqlite3.OperationalError, OSError)):
-        if str(error).startswith("no such table"):
+        if is_malformed(error):
             raise _damaged(where, error) from error
         message = f"{where}: {error}; nothing is lost, go on when the disk is well again"
         raise StoreUnavailable(message, where=where) from error
     if isinstance(error, (sqlite3.DataError, OverflowError)):
         raise too_large(where, str(error)) from error
-    if type(error) is sqlite3.DatabaseError:  # what SQLite says of a damaged file; subclasses are SQL that is wrong
+    if isinstance(error, sqlite3.DatabaseError) and is_malformed(error):
         raise _damaged(where, error) from error
 
 
 def _damaged(where: str, error: Exception) -> CheckpointRefused:
     message = f"{where}: {error}; it has not what was written to it: restore all its files together (its -wal too)"
     return CheckpointRefused(message, what=str(error), where=where)
+
+
+def store_damaged(file: Path, folder: Path, what: str) -> CheckpointRefused:
+    """Return the error for a *file* of the SQLite store in *folder* that is not what was written."""
+    command = shlex.join(["reliable-rx", "store", "repair", str(folder), "--app", "MODULE:APP"])
+    remedy = f"restore the whole folder from a copy, or see what can be saved with `{command}`"
+    return CheckpointRefused(f"{file}: {what}; {remedy}", what=what, where=str(file))
+
+
+def is_malformed(error: BaseException) -> bool:
+    """Whether SQLite says by *error* that a file is damaged, or has lost a table."""
+    return type(error) is sqlite3.DatabaseError or (
+        isinstance(error, sqlite3.OperationalError) and str(error).startswith("no such table")
+    )
 
 
 def fits(payload: bytes) -> bool:

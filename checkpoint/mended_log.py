@@ -15,7 +15,7 @@ import sqlite3
 import struct
 from array import array
 from collections.abc import Iterator, Sequence
-from contextlib import closing
+from contextlib import closing, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from sys import byteorder
@@ -54,11 +54,11 @@ class MendedLog:
     """The log beside *database*, read as far as that goes."""
 
     def __init__(self, database: Path) -> None:
-        self._database = database
-        with log_beside(database).open("rb") as file:
+        self._database, found = database, list[Found]()
+        with suppress(FileNotFoundError), log_beside(database).open("rb") as file:
             log = WriteAheadLog(file)
             self._page_bytes = log.page_bytes
-            found = list(frames(log))
+            found += frames(log)
         last = max((each.number for each in found if each.ends), default=0)
         self._frames = found[:last]  # up to the last commit that is whole
 
@@ -86,6 +86,8 @@ class MendedLog:
     def write(self, target: Path, pages: Pages) -> None:
         """Make *target* the database with these *pages*, and no log."""
         shutil.copyfile(self._database, target)
+        if not pages.frames:
+            return
         with log_beside(self._database).open("rb") as file, target.open("r+b") as whole:
             log = WriteAheadLog(file)
             for page, found in pages.frames.items():

@@ -1,4 +1,4 @@
-"""What can be had of a store's files whose write-ahead logs are damaged, put into files that are whole.
+"""What can be had of a store's files that are damaged, or whose write-ahead logs are, put into files that are whole.
 
 Where the log can be put right (`checkpoint.mended_log`), the database is what it was. Otherwise a new one is made of
 the rows that can be read and whose seals are right: a row is whole or is not there, and what counts on one that is not
@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import sqlite3
 import struct
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, suppress
 from dataclasses import dataclass
 from itertools import groupby, pairwise
@@ -17,8 +17,9 @@ from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
-from checkpoint.database import new_file
-from checkpoint.envelope import SEAL_BYTES, KeyRing, seal, unseal
+from checkpoint.database import is_of_kind, new_file
+from checkpoint.envelope import FORMAT, SEAL_BYTES, KeyRing, seal, unseal
+from checkpoint.failures import is_malformed
 from checkpoint.generations import Seals
 from checkpoint.leaf_pages import leaf_rows
 from checkpoint.mended_log import MendedLog, is_sound
@@ -28,6 +29,9 @@ from checkpoint.write_ahead import damaged_behind, log_beside
 from reliable_rx.errors import CheckpointRefused
 
 Row = tuple[Any, ...]
+GAP_MAX = 100_000
+"""How many outputs may be missing between two that are left, for the older ones to be kept."""
+NAMED_MAX = 10
 Named = tuple[str, int, int, bytes]
 """Kind, number, index and blob of what is sealed."""
 
@@ -55,25 +59,60 @@ TABLES = {
     "log": (
         Table("bases", 3, lambda row: (f"log base {row[0]}", row[1], 0, row[2]), newest="first"),
         Table("entries", 4, lambda row: (f"log {row[0]}", row[1], row[2], row[3])),
-        Table("positions", 4, lambda row: (position_kind(*row[:2]), row[2] + 1, 0, row[3]), newest="n"),
+        Table("positions", 4, lambda row: (position_kind(*row[:2]), row[2] + 1, 0, row[3])),
     ),
 }
 
 
-def damaged_logs(directory: Path) -> dict[str, int]:
-    """Return which parts of the store in *directory* have a damaged log, and behind how many bytes."""
-    found = {part: damaged_behind(directory / f"{part}.sqlite") for part in SCHEMAS}
-    return {part: behind for part, behind in found.items() if behind is not None}
+def damaged_files(directory: Path) -> dict[str, tuple[str, str]]:
+    """Return which parts of the store in *directory* have a damaged file: its name, and what is wrong with it."""
+    return {part: each for part in SCHEMAS if (each := damage_of(directory, part)) is not None}
+
+
+def damage_of(directory: Path, part: str) -> tuple[str, str] | None:
+    """Return which file of *part* of a store is damaged, and how; None if none is, or there is none."""
+    database = directory / f"{part}.sqlite"
+    behind = damaged_behind(database)
+    if behind is not None:
+        return log_beside(database).name, f"it is damaged behind {behind:,} bytes, before commits that were durable"
+    wrong = unsound(database, part, _looked_into) if database.exists() else None
+    return None if wrong is None else (database.name, wrong)
+
+
+def unsound(database: Path, part: str, look: Callable[[Path], sqlite3.Connection]) -> str | None:
+    """Return what is wrong with *database* as SQLite finds it, whatever its rows say."""
+    try:
+        with closing(look(database)) as connection:
+            for (wrong,) in connection.execute("PRAGMA integrity_check(1)"):
+                if wrong != "ok":
+                    return f"it is damaged: {wrong.splitlines()[-1]}"
+            for name, kind in (("owner", str), ("identity", bytes), ("key", bytes)):
+                found = connection.execute("SELECT value FROM identity WHERE name = ?", (name,)).fetchall()
+                if [type(each) for (each,) in found] != [kind]:
+                    return "its identity is missing or damaged"
+            return next(filter(None, (_odd_cell(connection, table) for table in TABLES[part])), None)
+    except (sqlite3.DatabaseError, OverflowError) as error:
+        if isinstance(error, sqlite3.OperationalError) and not is_malformed(error):
+            raise
+        return f"it is damaged: {error}"
+
+
+def _odd_cell(connection: sqlite3.Connection, table: Table) -> str | None:
+    rows = connection.execute(f"SELECT * FROM {table.name}")
+    names = [column[0] for column in rows.description]
+    for row in rows:
+        for name, cell in zip(names, row, strict=True):
+            if not is_of_kind(name, (cell,)):
+                return f"a cell of column {name!r} of {table.name} holds what was never written there"
+    return None
 
 
 def begins_at(directory: Path) -> int | None:
     """Return where the journal of a store begins, if records are missing before that; its logs are not damaged."""
-    file = directory / "journal.sqlite"
-    how = "mode=ro" if log_beside(file).exists() else "mode=ro&immutable=1"  # which makes no files beside it
-    with suppress(sqlite3.Error), closing(sqlite3.connect(f"{file.absolute().as_uri()}?{how}", uri=True)) as journal:
+    with suppress(sqlite3.Error), closing(_looked_into(directory / "journal.sqlite")) as journal:
         base = journal.execute("SELECT coalesce(max(turn), 0) FROM base").fetchone()[0]
         first = journal.execute("SELECT min(first) FROM turns").fetchone()[0]
-        return first if isinstance(first, int) and first > base + 1 else None
+        return first if isinstance(first, int) and isinstance(base, int) and first > base + 1 else None
     return None
 
 
@@ -82,7 +121,7 @@ def mend(directory: Path, keys: KeyRing) -> dict[str, list[str] | None]:
 
     *Raises* `CheckpointRefused` if nothing says which store it is.
     """
-    lost = {part: _mend(directory, part, keys) for part in damaged_logs(directory)}
+    lost = {part: _mend(directory, part, keys) for part in damaged_files(directory)}
     if lost.get("journal") is not None or begins_at(directory) is not None:
         _close_gaps(directory, keys)
     return lost
@@ -93,9 +132,9 @@ def _mend(directory: Path, part: str, keys: KeyRing) -> list[str] | None:
     log, whole, before = MendedLog(database), directory / "whole", directory / "before"
     log.write(whole, log.all_pages())
     lost: list[str] | None = None
-    if log.missed() or not is_sound(whole):
+    if log.missed() or unsound(whole, part, _looked_at) is not None:
         log.write(before, log.pages_before())
-        owner = _owner(directory, (whole, before))
+        owner = _owner(directory, keys, {whole: part, before: part})
         fresh = directory / "fresh"
         fresh.write_bytes(new_file(part, SCHEMAS[part], keys=keys, owner=owner))
         with closing(sqlite3.connect(fresh, isolation_level=None)) as connection:
@@ -115,15 +154,22 @@ def _mend(directory: Path, part: str, keys: KeyRing) -> list[str] | None:
     return lost
 
 
-def _owner(directory: Path, others: tuple[Path, ...]) -> str:
+def _owner(directory: Path, keys: KeyRing, others: Mapping[Path, str]) -> str:
     """Return which store this is, from whichever file can say it."""
-    for file in (*others, *(directory / f"{part}.sqlite" for part in SCHEMAS)):
-        with suppress(sqlite3.Error), closing(_looked_at(file)) as connection:
-            for (owner,) in connection.execute("SELECT value FROM identity WHERE name = 'owner'"):
-                if isinstance(owner, str):
-                    return owner
+    for file, part in {**others, **{directory / f"{part}.sqlite": part for part in SCHEMAS}}.items():
+        with suppress(sqlite3.Error, CheckpointRefused, TypeError), closing(_looked_at(file)) as connection:
+            rows = dict(connection.execute("SELECT name, value FROM identity").fetchall())
+            owner, blob = str(rows.get("owner")), rows.get("identity", b"")
+            unseal(blob, keys=keys, kind=f"identity {part}", owner=owner, generation=FORMAT, where=str(file))
+            return owner
     what = "none of its files says which store it is"
     raise CheckpointRefused(f"{directory}: {what}; restore it from a copy", what=what, where=str(directory))
+
+
+def _looked_into(file: Path) -> sqlite3.Connection:
+    """Connect for looking at a database and its log; without a log no file is made beside it."""
+    how = "mode=ro" if log_beside(file).exists() else "mode=ro&immutable=1"
+    return sqlite3.connect(f"{file.absolute().as_uri()}?{how}", uri=True)
 
 
 def _looked_at(file: Path) -> sqlite3.Connection:
@@ -159,14 +205,14 @@ def is_genuine(table: Table, row: Row, keys: KeyRing, owner: str) -> bool:
     try:
         kind, number, index, blob = table.sealed(row)
         unseal(blob, keys=keys, kind=kind, owner=owner, generation=number, index=index, where=table.name)
-    except (CheckpointRefused, TypeError, ValueError, struct.error):
+    except (CheckpointRefused, TypeError, ValueError, OverflowError, struct.error):
         return False
     return table.name != "turns" or row[2] == blob[-SEAL_BYTES:]
 
 
 def _close_gaps(directory: Path, keys: KeyRing) -> None:
     """Drop turns before a gap that the newest checkpoint covers: nothing can begin there any more."""
-    owner = _owner(directory, ())
+    owner = _owner(directory, keys, {})
     seals = Seals(keys, owner, str(directory))
     with closing(sqlite3.connect(directory / "checkpoint.sqlite")) as checkpoint:
         turns = []
@@ -185,12 +231,16 @@ def _close_gaps(directory: Path, keys: KeyRing) -> None:
 
 
 def settle_checkpoint(connection: sqlite3.Connection, keys: KeyRing, owner: str) -> list[str]:
-    """Leave generations as they are, since a recovery looks whether they are whole; of each stream the end in a row."""
+    """Leave generations as they are, since a recovery looks whether they are whole, and outputs before a gap too.
+
+    The ids of a gap are filled behind this (`hosting.lost_outputs`), but for one that is too wide: what lies before it
+    is a stream's trimmed past, of a page that is not used any more.
+    """
     told = []
     sql = "SELECT stream, first, count FROM outputs ORDER BY stream, first"
     for stream, rows in groupby(connection.execute(sql).fetchall(), key=itemgetter(0)):
         spans = [(first, first + count) for _, first, count in rows]
-        oldest = next((b for (_, a), (b, _) in reversed([*pairwise(spans)]) if b > a), spans[0][0])
+        oldest = next((b for (_, a), (b, _) in reversed([*pairwise(spans)]) if b - a > GAP_MAX), spans[0][0])
         if oldest > spans[0][0]:
             connection.execute("DELETE FROM outputs WHERE stream = ? AND first < ?", (stream, oldest))
             told.append(f"outputs of {stream!r} before id {oldest:,}")
@@ -211,10 +261,33 @@ def settle_journal(connection: sqlite3.Connection, keys: KeyRing, owner: str) ->
 
 
 def settle_log(connection: sqlite3.Connection, keys: KeyRing, owner: str) -> list[str]:
-    """Drop what had been forgotten."""
+    """Drop what had been forgotten, and let each subscriber begin again at the oldest id that is kept.
+
+    A row of a position may be an older one than that which is lost: a subscriber may have been let go since, or have
+    begun again at a lower id, and would miss events in silence.
+    """
     for log, first in connection.execute("SELECT log, first FROM bases").fetchall():
         connection.execute("DELETE FROM entries WHERE log = ? AND first + count <= ?", (log, first))
-    return []
+    rows = connection.execute("SELECT stream, subscriber FROM positions ORDER BY 1, 2").fetchall()
+    for stream, subscriber in rows:
+        blob = seal(b"", keys=keys, kind=position_kind(stream, subscriber), owner=owner, generation=0)
+        sql = "UPDATE positions SET n = -1, blob = ? WHERE stream = ? AND subscriber = ?"
+        connection.execute(sql, (blob, stream, subscriber))
+    return told_of_positions(rows)
+
+
+def told_of_positions(rows: Sequence[tuple[str, str]]) -> list[str]:
+    """Say what becomes of the positions of durable subscribers, given by stream and name."""
+    unknown = (
+        "positions of durable subscribers that are not named here, if there were any (subscribe those with at= the id "
+        "that they need next)"
+    )
+    if not rows:
+        return [unknown]
+    more = f" and {len(rows) - NAMED_MAX:,} more" if len(rows) > NAMED_MAX else ""
+    named = ", ".join(f"{subscriber!r} of stream {stream!r}" for stream, subscriber in rows[:NAMED_MAX])
+    again = "which begin again at the oldest id that is kept (release those that had been let go)"
+    return [f"positions of the subscribers {named}{more}, {again}", unknown]
 
 
 SETTLE = {"checkpoint": settle_checkpoint, "journal": settle_journal, "log": settle_log}

@@ -14,7 +14,6 @@ copy and count (twice the disk, which may be full); to look in the transaction t
 
 from __future__ import annotations
 
-import shlex
 import struct
 from array import array
 from collections.abc import Iterator
@@ -23,7 +22,7 @@ from pathlib import Path
 from sys import byteorder
 from typing import BinaryIO, Literal, NamedTuple, get_args
 
-from reliable_rx.errors import CheckpointRefused
+from checkpoint.failures import store_damaged
 
 _HEADER_BYTES, _FRAME_BYTES = 32, 24
 _MAGIC, _VERSION = 0x377F0682, 3_007_000
@@ -51,9 +50,7 @@ def check_write_ahead(database: Path) -> None:
     path, kept = log_beside(database), damaged_behind(database)
     if kept is not None:
         what = f"it is damaged behind {kept:,} bytes, and commits that were durable lie behind that"
-        command = shlex.join(["reliable-rx", "store", "repair", str(database.parent), "--app", "MODULE:APP"])
-        remedy = f"restore the whole folder from a copy, or see what can be saved with `{command}`"
-        raise CheckpointRefused(f"{path}: {what}; {remedy}", what=what, where=str(path))
+        raise store_damaged(path, database.parent, what)
 
 
 def log_beside(database: Path) -> Path:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from checkpoint.codec import encode
 from checkpoint.journal import Journal
 from checkpoint.salvage import salvage
+from hosting.sinks_ahead import passed_over
 from hosting.sources.pushed import LOST, PushedStream
 from hosting.spoilt import fill
 from reliable_rx.errors import CheckpointRefused
@@ -81,12 +82,17 @@ def use_up(evaluator: QueryEvaluator, stream: str, behind: int) -> None:
 
 
 def use_up_unknown(evaluator: QueryEvaluator, known: Mapping[str, int]) -> None:
-    """Let no id be used again that sinks have, which is *known* by stream, or that lost turns may have used."""
+    """Let no id be used again that sinks have, which is *known* by stream, or that lost turns may have used.
+
+    Readers may have had more than a sink, which writes behind them, waits, or has failed.
+    """
     for stream, position in known.items():
         use_up(evaluator, stream, position)
     for stream in evaluator.engine.suspended.quiet:
-        if stream not in known:
-            use_up(evaluator, stream, evaluator.engine.emitted(stream) + ids_further(evaluator))
+        at = evaluator.engine.emitted(stream)
+        behind = at + ids_further(evaluator)
+        evaluator.streams.append([passed_over(stream, at, behind)])
+        evaluator.engine.continue_ids(stream, behind)
 
 
 def fill_pushed(evaluator: QueryEvaluator) -> Iterator[tuple[str, int, list[Span]]]:

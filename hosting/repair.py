@@ -197,7 +197,7 @@ def stay_used(evaluator: QueryEvaluator) -> str:
     if quiet := evaluator.engine.suspended.quiet:
         more = f" and {len(quiet) - NAMED_MAX:,} more" if len(quiet) > NAMED_MAX else ""
         named = ", ".join(map(repr, quiet[:NAMED_MAX])) + more
-        remedy += f"; where nothing tells them ({named}), the ids go on {ids_further(evaluator):,} further"
+        remedy += f"; where these may tell a part only ({named}), the ids go on {ids_further(evaluator):,} further"
     return remedy
 
 

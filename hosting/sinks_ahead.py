@@ -85,8 +85,8 @@ def lose_newest(evaluator: QueryEvaluator, known: Mapping[str, int]) -> dict[str
     for name in ahead:
         if ahead[name] > AHEAD_MAX:
             raise ahead_of_store(store, name, known[name], engine.emitted(name))
-    if ahead and not engine.suspended.lost_turns:
-        engine.suspended.lost_turns = [(engine.number + 1, engine.number + 1 + max(ahead.values()))]
-        others = {*engine.standing, *evaluator.streams, *store.streams()}
-        engine.suspended.quiet = sorted(others - known.keys())
+    if ahead.keys() - set(engine.suspended.quiet):  # of the others the newest turns that are left would tell
+        newest = (engine.number + 1, engine.number + 1 + max(ahead.values()))
+        engine.suspended.lost_turns = [*engine.suspended.lost_turns, newest]
+        engine.suspended.quiet = sorted({*engine.standing, *evaluator.streams, *store.streams()})
     return ahead

@@ -5,6 +5,8 @@ from __future__ import annotations
 import shlex
 from typing import TYPE_CHECKING
 
+from reliable_rx.errors import CheckpointRefused
+
 if TYPE_CHECKING:
     from checkpoint.store import StoreReader
 
@@ -33,6 +35,14 @@ def command_on(store: StoreReader, command: str, *more: str) -> str | None:
     else:
         return None
     return shlex.join(["reliable-rx", *command.split(), *where, *more])
+
+
+def with_repair(store: StoreReader, error: CheckpointRefused) -> CheckpointRefused:
+    """Return *error*, of what *store* keeps, with the command that repairs it."""
+    command = command_on(store, "store repair", "--app", "MODULE:APP")
+    if command is None or "store repair" in error.message:
+        return error
+    return CheckpointRefused(f"{error.message}; see what can be saved with `{command}`", **error.fields)
 
 
 def way_to_restart(store: StoreReader, query: str) -> str:

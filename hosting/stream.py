@@ -21,11 +21,13 @@ from checkpoint.codec import decode_data
 from checkpoint.store import StoreReader
 from hosting.consumers import ONCE, Delivering, Record, check_observer
 from hosting.holders import Absence, Patience, StreamHolders
+from hosting.store_commands import with_repair
 from hosting.subscription import Subscription
 from hosting.turn import Output
 from hosting.window import FIRST, Window, part
 from reliable_rx.arguments import check_count
 from reliable_rx.choices import names_keywords
+from reliable_rx.errors import CheckpointRefused
 from reliable_rx.names import check_name
 from reliable_rx.reliable import Batch, ReliableObserver
 
@@ -102,7 +104,10 @@ class Stream(Window):
             store = self._store
             bounds = None if store is None else store.bounds(self.name)
             if store is not None and bounds is not None:
-                older = [s for s in stored_segments(store, self.name, bounds[0]) if s.first < self.stored]
+                try:
+                    older = [s for s in stored_segments(store, self.name, bounds[0]) if s.first < self.stored]
+                except CheckpointRefused as error:
+                    raise with_repair(store, error) from error
                 self.segments = [*(cut(s, self.stored) for s in older), *self.segments]
             self._store = None
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from checkpoint.exchange import begin, finish
 from checkpoint.files import DirectoryLock
-from checkpoint.rescue import begins_at, damaged_logs, mend
+from checkpoint.rescue import begins_at, damaged_files, mend
 from checkpoint.sqlite import key_from_file
 from hosting.repair import Finding
 
@@ -17,7 +17,7 @@ HOLDS = {"checkpoint": "checkpoints and stored outputs", "journal": "turns", "lo
 
 def is_damaged(directory: Path) -> bool:
     """Whether a file of the store in *directory*, on which nothing runs, must be mended before it opens."""
-    return bool(damaged_logs(directory)) or begins_at(directory) is not None
+    return bool(damaged_files(directory)) or begins_at(directory) is not None
 
 
 @contextmanager
@@ -33,26 +33,25 @@ def held(directory: Path) -> Iterator[None]:
 
 def mended(directory: Path) -> list[Finding]:
     """Mend the files of the store in *directory*, a copy; return what was wrong with each, and what that costs."""
-    behind = damaged_logs(directory)
-    begins = None if behind else begins_at(directory)
-    if not behind and begins is None:
+    wrong = damaged_files(directory)
+    begins = None if wrong else begins_at(directory)
+    if not wrong and begins is None:
         return []
     lost = mend(directory, key_from_file(directory))
-    found = [finding(part, at, lost[part]) for part, at in behind.items()]
+    found = [finding(part, *each, lost[part]) for part, each in wrong.items()]
     if begins is not None:
-        wrong = f"it begins at turn {begins:,}, and turns before that are missing"
+        what = f"it begins at turn {begins:,}, and turns before that are missing"
         remedy = "what a checkpoint has of them is not missed; what is missing is told here if it matters"
-        found.append(Finding("journal.sqlite", wrong, remedy, depends_on_app=False))
+        found.append(Finding("journal.sqlite", what, remedy, depends_on_app=False))
     return found
 
 
-def finding(part: str, behind: int, lost: list[str] | None) -> Finding:
+def finding(part: str, file: str, wrong: str, lost: list[str] | None) -> Finding:
     remedy = "it is put right, and nothing in it is lost"
     if lost is not None:
         more = f"; given up: {', '.join(lost)}" if lost else "; what is missing is told here if it matters"
         remedy = f"of its {HOLDS[part]} those are kept that can be read{more}"
-    wrong = f"it is damaged behind {behind:,} bytes, before commits that were durable"
-    return Finding(f"{part}.sqlite-wal", wrong, remedy, depends_on_app=False)
+    return Finding(file, wrong, remedy, depends_on_app=False)
 
 
 @contextmanager

@@ -6,7 +6,6 @@ the name as a part of the address (``#name`` may be in a password, ``?name=`` is
 
 from __future__ import annotations
 
-import shutil
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, closing, contextmanager
@@ -15,7 +14,7 @@ from typing import Any, Protocol
 from urllib.parse import unquote
 
 from checkpoint import PostgresStore, SqliteStore
-from checkpoint.exchange import IGNORED
+from checkpoint.exchange import copy_store
 from checkpoint.store import Store, StoreReader
 from hosting.cli.loading import name_of
 from hosting.cli.store_status import StoreStatus, look, look_in_database
@@ -76,7 +75,7 @@ class Folder:
     def copied(self) -> Iterator[tuple[StoreAddress, TOLD]]:
         with tempfile.TemporaryDirectory(prefix=".repair-", dir=self._directory.parent) as beside:
             copy = Path(beside, "store")
-            shutil.copytree(self._directory, copy, ignore=shutil.ignore_patterns(*IGNORED))
+            copy_store(self._directory, copy)
             yield Folder(copy), lambda text: text.replace(str(copy), str(self._directory))
 
 
