@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from lanes import left_to_commits
 from test_interpreters import HERE, App, interpreters, links, others
 
 import reliable_rx as rx
@@ -125,3 +126,50 @@ def test_an_address_tells_nothing() -> None:
     texts = [Schema({"ref": f"a.B:{id(each)}", id(each): hex(id(each))}) for each in (one, other)]
     hashes = [identity(partial(print, each)) for each in texts]
     assert hashes[0] == hashes[1]
+
+
+STEPPING = """
+import json, sys
+import reliable_rx as rx
+from checkpoint import SqliteStore
+from hosting import ListSource, QueryEvaluator, event_time
+class Times:
+    def __call__(self, x): return x * 2
+class At:
+    def __call__(self, x): return x * 2.0
+with SqliteStore(sys.argv[1]) as store, QueryEvaluator(store, clock=lambda: 1000.0) as evaluator:
+    count = int(sys.argv[2])
+    evaluator.source("n", ListSource([1, 2, 3]))
+    evaluator.source("more", ListSource(list(range(count)), follow=True))
+    evaluator.create("ended", rx.source("n").map(Times()).count())
+    evaluator.create("timed", rx.source("n").map(Times()).count(), clock=event_time(At(), lateness_s=1.0))
+    evaluator.create("running", rx.source("more").map(Times()).scan(lambda a, x: a + x, 0))
+    evaluator.create("named", rx.source("more").map(Times()).scan(max))
+    evaluator.run(until=lambda: sum(evaluator.statistics().positions.values()) >= 3 + count)
+    reports = {name: str(each) for name, each in evaluator.statistics().reports.items()}
+    last = {name: evaluator.query(name).emitted for name in evaluator.queries()}
+    sys.stdout.write(json.dumps([reports, last]))
+"""
+
+
+@left_to_commits
+@pytest.mark.parametrize("edited", ["x * 2.0", "x * 2\n"], ids=["a clock", "a function"])
+def test_an_edit_is_told_again_once_another_python_has_taken_over(tmp_path: Path, links: Path, edited: str) -> None:
+    """What a start under another Python has left as it ended is known by what it is called there from then on."""
+    file, store = tmp_path / "stepping.py", str(tmp_path / "store")
+    env = App(tmp_path, links).env
+
+    def run(version: str, count: int, text: str = STEPPING) -> Any:
+        file.write_text(text)
+        return said([interpreters()[version], str(file), store, str(count)], env)
+
+    run(HERE, 3)
+    for version in others():
+        reports, last = run(version, 5)
+        assert {name: report for name, report in reports.items() if name != "running"} == {}
+        assert (last["ended"], last["timed"], last["named"]) == (2, 2, 5)
+    reports, last = run(version, 6, STEPPING.replace(edited, edited.replace("2", "3")))
+    assert {name for name, report in reports.items() if ENDED in report} == (
+        {"timed"} if edited == "x * 2.0" else {"ended", "timed"}
+    )
+    assert last["running"] == 6
