@@ -44,8 +44,8 @@ class Text:
         """What was written since no code changes it."""
         self.skipped = set[str]()
         """The attributes that were not written since no code reads them."""
-        self._ids = LiveIds()
-        self._made = set[int]()  # containers that a library's object is made of
+        self._ids: LiveIds | None = None
+        self._made: set[int] | None = None  # containers that a library's object is made of
         self._places: dict[int, int] = {}
         self._kept: list[Any] = []  # what is known by its id must stay alive
         self._waiting: deque[tuple[Any, int]] = deque()
@@ -109,6 +109,8 @@ class Text:
     def put_made(self, value: Any, met: int = GIVEN) -> None:
         """Write what a library's object is made of, in which numbers and texts may be, or hold, addresses."""
         kind = type(value)
+        self._ids = self._ids or LiveIds()
+        self._made = set() if self._made is None else self._made
         if kind is str:
             value = self._ids.without(value)
         elif kind is int and value >= ADDRESS_MIN:
@@ -120,7 +122,7 @@ class Text:
         self.put(value, met)
 
     def _all(self, values: Any, met: int = GIVEN, *, within: Any = None) -> None:
-        put = self.put_made if id(within) in self._made else self.put
+        put = self.put if self._made is None or id(within) not in self._made else self.put_made
         for each in values:
             put(each, met)
 
