@@ -15,7 +15,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING
 
 from hosting.timers import Timers
+from reliable_rx.creation.values import Never
 from reliable_rx.errors import LimitExceeded
+from reliable_rx.hub import subject_of_hub
 from reliable_rx.instance import Instance, Timer
 from reliable_rx.operator import Linear
 from reliable_rx.plan import PlanNode
@@ -31,22 +33,71 @@ LOOK_EACH = 1000
 
 def is_endless(instance: Instance) -> bool:
     """Whether something is active in *instance*, or in one that it reads, that may go on for ever by itself."""
-    active, ops = instance.active, instance.ops
-    if any(active & each.bit and ops[each.index].is_endless() and not is_cut(each) for each in instance.plan.nodes):
+    return any(goes_on_within(instance, each) for each in instance.plan.nodes)
+
+
+def goes_on_within(instance: Instance, node: PlanNode, upto: PlanNode | None = None) -> bool:
+    """Whether *node*, or an inner sequence that it reads, may go on for ever, whatever stands before *upto*."""
+    if not instance.active & node.bit:
+        return False
+    op = instance.ops[node.index]
+    if op.is_endless() and (isinstance(op, Never) or not is_cut(instance, node, upto)):
         return True
-    return any(is_endless(child) for some in (instance.children or {}).values() for child in some.values())
+    children = (instance.children or {}).get(node.index, {})
+    return any(is_endless(child) for child in children.values())
 
 
-def is_cut(node: PlanNode) -> bool:
-    """Whether what stands behind *node* in its sequence takes only so much of it; what leaves values out may never."""
-    while (down := node.down) is not None:
-        op = down.op
-        if op.is_bound or (op.ends_with_first and node is not down.inputs[0]):
+def is_cut(instance: Instance, node: PlanNode, upto: PlanNode | None = None) -> bool:
+    """Whether what stands behind *node* takes only so much of it; what leaves values out may never."""
+    while True:
+        down = node.down
+        if node.op.counts_readers:
+            return all_cut(instance, node)
+        if down is None:
+            parent, sink = instance.parent, instance.sink
+            if parent is None or not isinstance(sink, PlanNode) or not sink.passes:
+                return False
+            instance, node, upto = parent, sink, None
+            continue
+        if down is upto:
+            return False
+        if ends_here(instance, node, down):
             return True
-        if not (isinstance(op, Linear) and (op.maps or op.hands_out)):
+        if not goes_through(node, down):
             return False
         node = down
-    return False
+
+
+def ends_here(instance: Instance, node: PlanNode, down: PlanNode) -> bool:
+    """Whether *down* completes for certain, whatever comes of its input *node*, if only enough does."""
+    op = down.op
+    if op.is_bound or (op.ends_with_first and node is not down.inputs[0]):
+        return True
+    others = (each for each in down.inputs if each is not node) if op.ends_with_any else ()
+    return any(not goes_on_before(instance, each, down) for each in others)
+
+
+def goes_on_before(instance: Instance, last: PlanNode, down: PlanNode) -> bool:
+    """Whether something may go on for ever in the input of *down* whose last operator is *last*."""
+    return any(goes_on_within(instance, each, down) for each in instance.plan.nodes if each.bit & last.mask)
+
+
+def goes_through(node: PlanNode, down: PlanNode) -> bool:
+    """Whether of every so many values of *node* one at least comes out of *down*."""
+    op = down.op
+    if op.counts_readers:
+        return True
+    if isinstance(op, Linear):
+        return op.keeps_pace or bool(op.maps) or op.hands_out
+    return op.keeps_pace or op.passes_on or op.passes_port == node.port  # type: ignore[attr-defined]
+
+
+def all_cut(instance: Instance, hub: PlanNode) -> bool:
+    """Whether all who read *hub* take so much only: it runs while anybody reads it."""
+    readers = subject_of_hub(instance, hub).subscribers
+    return bool(readers) and all(
+        reader is instance and leaf is not None and is_cut(instance, leaf) for _, reader, leaf in readers
+    )
 
 
 def endless(engine: QueryEngine) -> set[str]:

@@ -33,7 +33,9 @@ FIRST_MAX, COUNTS_BYTES = 50, 100
 """So many failed queries come before incidents where there is no room for all; what their counts may need."""
 OVER = frozenset({("journal", "store"), ("checkpoint", "store"), ("stall", "journal"), ("stall", "checkpoint")})
 """What is over once a checkpoint is committed."""
-NOT_HANDED_ON = frozenset({"query", "recovery", "source", "source waits", "stall", "journal", "checkpoint", "reading"})
+NOT_HANDED_ON = frozenset(
+    {"query", "recovery", "stands still", "source", "source waits", "stall", "journal", "checkpoint", "reading"}
+)
 """Kinds that each start reports anew, or that end with the process."""
 
 

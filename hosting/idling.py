@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import logging
 import time as wall
 from typing import TYPE_CHECKING
 
 from hosting.background import RETRY_S
-from hosting.endless import MOVES_MAX, goes_on
+from hosting.endless import MOVES_MAX, endless, goes_on
+from hosting.standing import RUNNING
 from hosting.turn import Tick
 from reliable_rx.reliable import Waking
 
@@ -14,6 +16,12 @@ if TYPE_CHECKING:
     from hosting.evaluator import QueryEvaluator
 
 POLL_S = 0.02
+STILL = "stands still"
+STANDS_STILL = (
+    "all it reads has ended, and its time does not go on, since something in it may tick or repeat for ever: what was "
+    "scheduled fired once, and it still runs. If it was to end, its last values are missing: bound what ticks "
+    "(take, take_with_time, zip)"
+)
 
 
 def is_finished(evaluator: QueryEvaluator) -> bool:
@@ -44,6 +52,21 @@ def last_tick(evaluator: QueryEvaluator) -> Tick | None:
         return None
     rest.count += 1
     return Tick(horizon)
+
+
+def tell_still(evaluator: QueryEvaluator) -> None:
+    """Warn of queries on event time that may go on for ever: all events are over, and time does not go on for them."""
+    engine, incidents = evaluator.engine, evaluator.incidents
+    found: set[str] = set()
+    if have_ended(evaluator) and evaluator.broken is None:
+        on_ours = evaluator.intake.event_time and engine.drained
+        running = {name: each for name, each in engine.standing.items() if each.status == RUNNING}
+        found = {name for name in endless(engine) & running.keys() if on_ours or running[name].clock is not None}
+    for each in incidents.open():
+        if each.kind == STILL and each.subject not in found:
+            incidents.resolve(STILL, each.subject)
+    for name in found:
+        incidents.report(STILL, name, STANDS_STILL, level=logging.WARNING, once=True)
 
 
 def is_settled(evaluator: QueryEvaluator) -> bool:

@@ -12,6 +12,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from hosting.given import check_outside
+from hosting.idling import tell_still
 from reliable_rx import handled
 from reliable_rx.arguments import check_function
 from reliable_rx.errors import ReliableRxError, TooLate, described
@@ -39,6 +40,7 @@ def run(evaluator: QueryEvaluator, until: Callable[[], bool] | None) -> None:
     finally:
         evaluator.looping = False
         with evaluator.lock:
+            tell_still(evaluator)
             evaluator.reporter.at_end()
         handled.forget(noted)
 

@@ -107,6 +107,10 @@ class Operator:
     """Completes for certain, after so many values or so much time, and ends what stands upstream with it."""
     ends_with_first: ClassVar[bool] = False
     """Completes when its first input does, and ends the others with it."""
+    ends_with_any: ClassVar[bool] = False
+    """Completes for certain once one of its inputs has and the others go on to emit (zip)."""
+    keeps_pace: ClassVar[bool] = False
+    """Emits something for every so many values that it gets, whatever they are (skip, lists of so many)."""
 
     def is_endless(self) -> bool:
         """Whether it may go on for ever by itself, whatever its inputs do: what ticks, and what never completes."""
@@ -228,10 +232,7 @@ class Stage(Operator):
     def on_inner_completed(self, cx: Context, key: Hashable, /) -> None: ...
 
     def on_inner_refused(self, cx: Context, key: Hashable, /) -> None:
-        """Go on without an inner sequence that was given up, at an event that is skipped; by default, as at its end.
-
-        Where its end is an answer (a time that is up), be sure to give none.
-        """
+        """Go on without an inner sequence given up, by default as at its end; where that is an answer, give none."""
         if self.falls_with_inner:
             cx.give_up()
         else:

@@ -94,6 +94,7 @@ ENDLESS: dict[str, Callable[[Any], Any]] = {
     "ticks for each": lambda n: n.flat_map(lambda x: ours.interval(0.5)).delay(0.7),
     "again and again": lambda n: n.flat_map(lambda x: ours.timer(0.5).repeat()).delay(0.7),
     "for a condition": lambda n: n.flat_map(lambda x: ours.timer(0.5).do_while(lambda _: True)),
+    "a take that nothing reaches": lambda n: n.merge(ours.never().take(1)).buffer_with_time(0.5),
     "a take that is never reached": lambda n: n.merge(ours.interval(1.0).filter(lambda x: False).take(1)),
     "never": lambda n: n.merge(ours.never()).buffer_with_time(0.5),
     "expands": lambda n: n.expand(lambda x: ours.timer(0.5)),
@@ -119,6 +120,72 @@ def test_what_goes_on_for_ever_ends_the_run(name: str, own_clock: bool) -> None:
         assert evaluator.query("beside").emitted == len(EVENTS) + 1
         assert evaluator.query("endless").status == "running"
         assert evaluator.query("endless").emitted < 100
+
+
+Made = Callable[[Any, Any], Any]
+ENDING: dict[str, Made] = {
+    "skip": lambda rx, ops: rx.interval(1.1).pipe(ops.skip(5), ops.take(2)),
+    "share": lambda rx, ops: rx.interval(1.1).pipe(ops.share(), ops.take(6)),
+    "lists": lambda rx, ops: rx.interval(1.1).pipe(ops.buffer_with_count(2), ops.take(4)),
+    "windows": lambda rx, ops: rx.interval(1.1).pipe(
+        ops.window_with_count(2), ops.take(4), ops.flat_map(lambda window: window.pipe(ops.to_list()))
+    ),
+    "pairs": lambda rx, ops: rx.interval(1.1).pipe(ops.pairwise(), ops.delay(2.0), ops.take(4)),
+    "zip": lambda rx, ops: rx.interval(1.1).pipe(ops.zip(rx.of(1, 2, 3, 4, 5, 6))),
+    "zip of two that tick": lambda rx, ops: rx.zip(rx.interval(1.1), rx.interval(1.3).pipe(ops.take(5))),
+    "zip with a list": lambda rx, ops: rx.interval(1.1).pipe(ops.zip_with_iterable([1, 2, 3, 4, 5, 6])),
+    "sequence_equal": lambda rx, ops: rx.interval(1.1).pipe(ops.sequence_equal(rx.of(0, 1, 2, 3, 4))),
+    "within": lambda rx, ops: rx.timer(0.3).pipe(ops.flat_map(lambda _: rx.interval(1.1)), ops.take(5)),
+    "merged": lambda rx, ops: rx.interval(1.1).pipe(ops.merge(rx.of(9)), ops.start_with(8), ops.take(7)),
+    "noted": lambda rx, ops: rx.interval(1.1).pipe(ops.do_action(lambda _: None), ops.skip_last(2), ops.take(5)),
+}
+"""What ticks, and ends by what stands behind it."""
+UNKNOWN: dict[str, Callable[[Any], Any]] = {
+    "a condition": lambda n: n.merge(ours.interval(1.1).take_while(lambda x: x < 9)),
+    "a filter": lambda n: n.merge(ours.interval(1.1).filter(lambda x: x > 7).take(1)),
+    "generated, and ends": lambda n: n.merge(
+        ours.generate_with_relative_time(0, lambda x: x < 6, lambda x: x + 1, lambda x: 1.3)
+    ),
+    "expands, and ends": lambda n: n.expand(lambda x: ours.timer(0.5).map(lambda _: x - 1) if x > -5 else ours.empty()),
+}
+"""What ends, and nobody can know that it does."""
+
+
+@pytest.mark.parametrize("own_clock", [True, False], ids=["of the query", "of the evaluator"])
+@pytest.mark.parametrize("name", ENDING)
+def test_what_ends_by_what_stands_behind_it_ends(name: str, own_clock: bool) -> None:
+    """As in RxPY: its last values come, and the query completes."""
+    scheduler, expected, ended = VirtualTimeScheduler(), list[Any](), list[bool]()
+    made = ENDING[name](theirs, their_ops)
+    made.subscribe(expected.append, on_completed=lambda: ended.append(True), scheduler=scheduler)
+    scheduler.start()
+    assert ended
+    n: Any = ours.source("n")
+    query = n.ignore_elements().merge(ENDING[name](ours, our_ops))
+    with QueryEvaluator(MemoryStore(), checkpoint_interval_s=1e9) as evaluator:
+        evaluator.source("n", ListSource(EVENTS, timestamp=None if own_clock else (lambda x: x)))
+        evaluator.create("q", query, clock=event_time(lambda x: x) if own_clock else None)
+        evaluator.run()
+        assert evaluator.query("q").status == "completed"
+        assert [value for part in evaluator.stream("q").read(0, 100) for value in part.values] == expected
+        assert not evaluator.statistics().incidents
+
+
+@pytest.mark.parametrize("own_clock", [True, False], ids=["of the query", "of the evaluator"])
+@pytest.mark.parametrize("name", [*UNKNOWN, *ENDLESS])
+def test_a_query_whose_time_stands_still_is_told(name: str, own_clock: bool) -> None:
+    """It may lack its last values, and a warning says so, and what to do; an edit that bounds it resolves that."""
+    n: Any = ours.source("n")
+    with QueryEvaluator(MemoryStore(), checkpoint_interval_s=1e9) as evaluator:
+        evaluator.source("n", ListSource(EVENTS, timestamp=None if own_clock else (lambda x: x)))
+        evaluator.create("q", {**ENDLESS, **UNKNOWN}[name](n), clock=event_time(lambda x: x) if own_clock else None)
+        evaluator.create("beside", n.delay(2.0), clock=event_time(lambda x: x) if own_clock else None)
+        evaluator.run()
+        found = [each for each in evaluator.statistics().incidents if each.kind == "stands still"]
+        assert [(each.subject, each.level) for each in found] == [("q", "warning")]
+        evaluator.create("q", n.take(1), clock=event_time(lambda x: x) if own_clock else None)
+        evaluator.run()
+        assert not [each for each in evaluator.statistics().incidents if each.kind == "stands still"]
 
 
 @frozen

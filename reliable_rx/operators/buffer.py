@@ -24,6 +24,7 @@ B = TypeVar("B")
 
 @frozen
 class BufferWithCount(Linear, name="buffer_with_count"):
+    keeps_pace = True
     grows: ClassVar = {"open": "windows_max"}
     count: int
     skip: int

@@ -135,6 +135,7 @@ def is_empty() -> Callable[[Observable[Any]], Observable[bool]]:
 
 @frozen
 class SequenceEqual(Stage, name="sequence_equal"):
+    ends_with_any = True
     locks = False
     by_position = raises = True
     comparer: Callable[[Any, Any], Any] = eq

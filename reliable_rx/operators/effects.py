@@ -25,6 +25,7 @@ def check_effects(effects: Effects) -> None:
 
 @frozen
 class DoAction(Stage, name="do_action"):
+    keeps_pace = True
     keeps_inner = True
     locks = catches = False
     next_action: Callable[[Any], Any] | None = None

@@ -21,6 +21,7 @@ A = TypeVar("A")
 
 @frozen
 class SkipLast(Linear, name="skip_last"):
+    keeps_pace = True
     keeps_inner = True
     count: int
 

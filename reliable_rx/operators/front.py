@@ -63,6 +63,7 @@ def take(count: int) -> Callable[[Observable[A]], Observable[A]]:
 
 @frozen
 class Skip(Linear, name="skip"):
+    keeps_pace = True
     keeps_inner = True
     count: int
 

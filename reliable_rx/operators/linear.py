@@ -205,6 +205,8 @@ def scan(accumulator: Callable[[Any, Any], Any], seed: Any = NotSet) -> Callable
 
 @frozen
 class Pairwise(Linear, name="pairwise"):
+    keeps_pace = True
+
     @dataclass(slots=True)
     class State:
         before: Any = NotSet
@@ -230,6 +232,7 @@ def pairwise() -> Callable[[Observable[A]], Observable[tuple[A, A]]]:
 
 @frozen
 class DefaultIfEmpty(Linear, name="default_if_empty"):
+    keeps_pace = True
     default_value: Any = None
 
     @dataclass(slots=True)

@@ -20,6 +20,8 @@ A = TypeVar("A")
 
 @frozen
 class Materialize(Stage, name="materialize"):
+    keeps_pace = True
+
     def on_next(self, cx: Context, port: int, value: Any) -> None:
         cx.emit(OnNext(value))
 

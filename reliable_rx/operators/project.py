@@ -62,6 +62,7 @@ def map(mapper: Callable[[A], B] | None = None) -> Callable[[Observable[A]], Obs
 
 @frozen
 class MapIndexed(Linear, name="map_indexed"):
+    keeps_pace = True
     mapper_indexed: Callable[[Any, int], Any]
 
     @dataclass(slots=True)

@@ -126,6 +126,7 @@ throttle_with_timeout = debounce
 
 @frozen
 class Delay(Waits, name="delay"):
+    keeps_pace = True
     lends_scheduler = (0,)
     duetime: Time
     scheduler: SchedulerBase | None = None

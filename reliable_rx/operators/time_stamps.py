@@ -26,6 +26,7 @@ A = TypeVar("A")
 
 @frozen
 class Stamped(Stage, name="timestamp"):
+    keeps_pace = True
     scheduler: SchedulerBase | None = None
 
     def on_next(self, cx: Context, port: int, value: Any) -> None:
@@ -51,6 +52,7 @@ def timestamp(scheduler: SchedulerBase | None = None) -> Callable[[Observable[A]
 
 @frozen
 class Interval(Stage, name="time_interval"):
+    keeps_pace = True
     lends_scheduler = (0,)
     scheduler: SchedulerBase | None = None
 

@@ -149,6 +149,7 @@ def with_latest_from(*sources: Observable[Any]) -> Callable[[Observable[Any]], O
 
 @frozen
 class Zip(Stage, name="zip"):
+    ends_with_any = True
     by_position = True
     inputs: int
 

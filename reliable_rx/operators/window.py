@@ -240,6 +240,7 @@ def window_toggle(
 
 @frozen
 class WindowWithCount(Windows, name="window_with_count"):
+    keeps_pace = True
     count: int
     skip: int
 

@@ -20,6 +20,7 @@ B = TypeVar("B")
 
 @frozen
 class ZipWithSequence(Linear, name="zip_with_iterable"):
+    is_bound = True
     second: Sequence[Any]
 
     @dataclass(slots=True)
