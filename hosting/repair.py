@@ -25,7 +25,7 @@ from reliable_rx.errors import CheckpointRefused, NondeterminismDetected, StoreO
 
 NAMED_MAX = 10
 UNREADABLE = "each is kept as unreadable; a sink that lacks them fails there, or does what its on_error= says"
-ITSELF = re.compile(r"[;,]? or [^;]*?(?:'reliable-rx store repair'|`reliable-rx store repair[^`]*`)")
+ITSELF = re.compile(r"[;,]? (?:or|see) [^;]*?(?:'reliable-rx store repair'|`reliable-rx store repair[^`]*`)[^;,]*")
 """How errors name this as one of the ways."""
 
 

@@ -21,7 +21,7 @@ from killed_store import killed
 from lanes import at_each_commit, every
 
 import reliable_rx as rx
-from checkpoint import SqliteStore
+from checkpoint import KeyRing, SqliteStore
 from checkpoint.salvage import Unreadable
 from hosting import App, JsonLinesSink, ListSource, SqliteTableSink
 from hosting.cli.command import main
@@ -457,6 +457,70 @@ def test_a_stored_end_that_is_lost(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     assert (part.first, part.next, part.ended) == (0, whole[-1].next, True)
     assert isinstance(part.error, ZeroDivisionError)
     assert all(isinstance(each, Unreadable) for each in part.values)
+
+
+def damage_journal(folder: Path, kind: str) -> None:
+    """Damage the journal's log in its midst."""
+    log = folder / "journal.sqlite-wal"
+    damage, size = DAMAGE[kind]
+    log.write_bytes(damage(log.read_bytes(), 32 + 4120 * 20 + 500, size))
+
+
+@pytest.mark.parametrize("kind", ["a byte", "many pages"])
+def test_the_store_of_a_partition(
+    tmp_path: Path, worlds: dict[str, World], kind: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Its files are put right; what would give turns up is refused, since its group would not learn of it."""
+    copy = worlds["none"].copy(tmp_path / "copy")
+    folder = tmp_path / "group" / "partitions" / "app" / "n" / "0" / "1"
+    folder.parent.mkdir(parents=True)
+    (copy / "store").rename(folder)
+    (tmp_path / "group" / "registry.sqlite").touch()
+    damage_journal(folder, kind)
+    damaged = (folder / "journal.sqlite-wal").read_bytes()
+    code = main(["store", "repair", str(folder), "--app", APP, "--yes"])
+    said = "".join(capsys.readouterr())
+    if kind == "a byte":
+        assert (code, "nothing in it is lost" in said) == (0, True), said
+        SqliteStore(folder).close()
+    else:
+        assert (code != 0, "no repair helps" in said) == (True, True), (code, said)
+        assert (folder / "journal.sqlite-wal").read_bytes() == damaged
+
+
+def test_a_store_with_keys_of_its_own(
+    tmp_path: Path, worlds: dict[str, World], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The repair says where it takes the key from, and works with it."""
+    folder = worlds["some"].copy(tmp_path / "copy")
+    hosting(folder)
+    key = (folder / "store" / "seal.key").read_bytes()
+    (folder / "store" / "seal.key").unlink()
+    damage_journal(folder / "store", "a byte")
+    command = ["store", "repair", str(folder / "store"), "--app", APP, "--yes"]
+    assert main(command) == 1
+    assert "put the key (its bytes, if there is only one) into that file" in "".join(capsys.readouterr())
+    (folder / "store" / "seal.key").write_bytes(key)
+    assert main(command) == 0
+    (folder / "store" / "seal.key").unlink()
+    SqliteStore(folder / "store", keys=KeyRing(key)).close()
+
+
+def test_what_else_lies_in_the_folder(
+    tmp_path: Path, worlds: dict[str, World], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Files of others, whatever they are called, stay and are not copied."""
+    folder = worlds["some"].copy(tmp_path / "copy")
+    store = folder / "store"
+    (store / "link").symlink_to(tmp_path / "nowhere")
+    (store / "repaired-notes.txt").write_text("mine")
+    (store / "repaired-2026").mkdir()
+    (store / "repaired-2026" / "notes").write_text("mine")
+    damage_journal(store, "many pages")
+    hosting(folder)
+    check(worlds["some"], folder, capsys)
+    assert (store / "repaired-notes.txt").read_text() == (store / "repaired-2026" / "notes").read_text() == "mine"
+    assert (store / "link").is_symlink()
 
 
 @pytest.mark.slow

@@ -6,13 +6,17 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from checkpoint.envelope import KeyRing
 from checkpoint.exchange import begin, finish
 from checkpoint.files import DirectoryLock
 from checkpoint.rescue import begins_at, damaged_files, mend
 from checkpoint.sqlite import key_from_file
 from hosting.repair import Finding
+from reliable_rx.errors import CheckpointRefused
 
 HOLDS = {"checkpoint": "checkpoints and stored outputs", "journal": "turns", "log": "pushed values and positions"}
+
+PUT_RIGHT = "it is put right, and nothing in it is lost"
 
 
 def is_damaged(directory: Path) -> bool:
@@ -37,7 +41,7 @@ def mended(directory: Path) -> list[Finding]:
     begins = None if wrong else begins_at(directory)
     if not wrong and begins is None:
         return []
-    lost = mend(directory, key_from_file(directory))
+    lost = mend(directory, keys_of(directory))
     found = [finding(part, *each, lost[part]) for part, each in wrong.items()]
     if begins is not None:
         what = f"it begins at turn {begins:,}, and turns before that are missing"
@@ -46,8 +50,17 @@ def mended(directory: Path) -> list[Finding]:
     return found
 
 
+def keys_of(directory: Path) -> KeyRing:
+    """Return the key in the store's folder. *Raises* `CheckpointRefused` where a program gave keys of its own."""
+    if not (directory / "seal.key").exists():
+        what = "seal.key is missing: it was lost, or the program gives keys= of its own"
+        way = "put the key (its bytes, if there is only one) into that file for the repair, and remove it then"
+        raise CheckpointRefused(f"{directory}: {what}; {way}", what=what, where=str(directory))
+    return key_from_file(directory)
+
+
 def finding(part: str, file: str, wrong: str, lost: list[str] | None) -> Finding:
-    remedy = "it is put right, and nothing in it is lost"
+    remedy = PUT_RIGHT
     if lost is not None:
         more = f"; given up: {', '.join(lost)}" if lost else "; what is missing is told here if it matters"
         remedy = f"of its {HOLDS[part]} those are kept that can be read{more}"

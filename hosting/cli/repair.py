@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import Any
 
 from checkpoint import SqliteStore
-from checkpoint.exchange import commit
+from checkpoint.exchange import begin, commit
 from checkpoint.store import Store
 from hosting.app import App, sink_nowhere
-from hosting.cli.damaged_files import fresh_files, held, is_damaged, mended
+from hosting.cli.damaged_files import PUT_RIGHT, fresh_files, held, is_damaged, mended
 from hosting.cli.loading import load_for_store, reach
 from hosting.cli.mend import only_turns
 from hosting.cli.scripts import is_loaded
@@ -20,6 +20,7 @@ from hosting.cli.stores import StoreAddress, left_open
 from hosting.cli.terminal import agreed, say, say_all
 from hosting.cli.wording import BadUsage, log_nothing, plural
 from hosting.evaluator import QueryEvaluator
+from hosting.partitioned.opening import group_of
 from hosting.repair import Diagnosis, Finding, diagnose
 from hosting.repair import repair as repair_store
 from hosting.sinks_ahead import Sinks
@@ -28,6 +29,9 @@ from reliable_rx.errors import ReliableRxError
 
 def repair(address: StoreAddress, *, app: str | None, yes: bool) -> int:
     """Look at the store at *address*, and repair it if that is wanted."""
+    group = None if address.folder is None else group_of(address.folder)
+    if address.folder is not None and group is not None:
+        return of_partition(address.folder, group[1], yes=yes)
     reach(str(Path.cwd()))
     declared = App() if app is None else load_for_store(app)
     earlier = left_open(address)
@@ -53,6 +57,29 @@ def repair(address: StoreAddress, *, app: str | None, yes: bool) -> int:
     say(f"repaired: the store has {plural(len(queries), 'query', 'queries')}")
     for name, status in queries.items():
         say(f"  {name}: {status}")
+    return 0
+
+
+def of_partition(folder: Path, group: str, *, yes: bool) -> int:
+    """Put the files of a partition's store right, where nothing is lost by that.
+
+    Otherwise its turns would have to be taken, which nodes do, and its group would not learn what was given up.
+    *Raises* `BadUsage`.
+    """
+    with held(folder):
+        findings = mended(begin(folder))
+        if not findings or {each.remedy for each in findings} != {PUT_RIGHT}:
+            wrong = "; ".join(each.lines()[0] for each in findings) or "its files are whole"
+            way = "start its nodes, or restore the group from a copy"
+            raise BadUsage(
+                f"this is the store of a partition of the group {group!r}, and no repair helps: {wrong}; {way}"
+            )
+        for each in findings:
+            say_all(each.lines())
+        if not yes and not agreed("do this?"):
+            say("nothing was changed")
+            return 1
+        say(f"repaired; the files that were damaged are in {commit(folder)}")
     return 0
 
 
