@@ -12,6 +12,7 @@ from functools import lru_cache
 from types import CodeType, FunctionType
 from typing import Any
 
+from reliable_rx.class_of import is_a
 from reliable_rx.plain_reads import plain_reads
 from reliable_rx.reach import INITS, assigned, globals_of, is_flat, is_mutable, is_own, methods, mutates, names_of
 
@@ -111,7 +112,7 @@ class Changes:
     def rebinds(self, path: str, key: str, value: Any) -> bool:
         """Whether some code gives a global, to which *path* leads, another value."""
         is_set = key in self.stored or (path != key and key in self.assigned)
-        return is_set and not isinstance(value, (FunctionType, type))
+        return is_set and not is_a(value, (FunctionType, type))
 
     def alters(self, name: str, value: Any) -> bool:
         """Whether *value*, which stands under *name*, may be a cache or a count."""
@@ -125,14 +126,14 @@ class Changes:
 def changes_itself(kind: type) -> bool:
     """Whether a container of the user's may change also where it is read, as one that fills what is missing."""
     own = [each for base in kind.__mro__ if is_own(base) for _, each in methods(base)]
-    return any(isinstance(each, FunctionType) and each.__name__ not in INITS and mutates(each.__code__) for each in own)
+    return any(is_a(each, FunctionType) and each.__name__ not in INITS and mutates(each.__code__) for each in own)
 
 
 @lru_cache(maxsize=4096)
 def stored(code: CodeType) -> frozenset[str]:
     """Return the globals that *code* sets."""
     names = {each.argval for each in get_instructions(code) if each.opname in STORES}
-    return frozenset(names).union(*(stored(each) for each in code.co_consts if isinstance(each, CodeType)))
+    return frozenset(names).union(*(stored(each) for each in code.co_consts if is_a(each, CodeType)))
 
 
 @lru_cache(maxsize=4096)
@@ -142,11 +143,11 @@ def texts(code: CodeType) -> frozenset[str]:
     waiting: list[Any] = list(code.co_consts)
     while waiting:
         at = waiting.pop()
-        if isinstance(at, str) and at.isidentifier():
+        if is_a(at, str) and at.isidentifier():
             found.add(at)
-        elif isinstance(at, (tuple, frozenset)):
+        elif is_a(at, (tuple, frozenset)):
             waiting += at
-        elif isinstance(at, CodeType):
+        elif is_a(at, CodeType):
             found |= texts(at)
     return frozenset(found)
 
@@ -160,10 +161,10 @@ def asked_for(function: FunctionType) -> list[str]:
 @lru_cache(maxsize=4096)
 def asked_texts(code: CodeType) -> frozenset[str]:
     """Return the names in texts of code that runs texts, or looks up globals by them."""
-    inner = [asked_texts(each) for each in code.co_consts if isinstance(each, CodeType)]
+    inner = [asked_texts(each) for each in code.co_consts if is_a(each, CodeType)]
     if ASKING.isdisjoint(code.co_names):
         return frozenset[str]().union(*inner)
-    found = {name for each in code.co_consts if isinstance(each, str) for name in WORD.findall(each)}
+    found = {name for each in code.co_consts if is_a(each, str) for name in WORD.findall(each)}
     return frozenset(found).union(texts(code), *inner)
 
 
@@ -174,4 +175,4 @@ def shows(code: CodeType) -> bool:
         return True
     if any(each.opname == "MATCH_CLASS" and each.arg for each in get_instructions(code)):  # by position
         return True
-    return any(shows(each) for each in code.co_consts if isinstance(each, CodeType))
+    return any(shows(each) for each in code.co_consts if is_a(each, CodeType))

@@ -13,6 +13,7 @@ from struct import Struct
 from typing import Any, Generic, Protocol
 from weakref import ReferenceType, WeakKeyDictionary, WeakSet, WeakValueDictionary
 
+from reliable_rx.class_of import bases_of, is_a, module_of, name_of, qualname_of
 from reliable_rx.imports import is_own_module
 from reliable_rx.interrupts import let_through
 from reliable_rx.live_ids import in_one_order
@@ -67,7 +68,7 @@ ENVIRONMENT = ("os", "_Environ")
 def pieces(value: Any) -> Any:
     """Return what pickle would make *value* of; its text, or `UNKNOWN`, if that cannot be had."""
     kind = type(value)
-    if (kind.__module__, kind.__name__) == ENVIRONMENT:
+    if (module_of(kind), name_of(kind)) == ENVIRONMENT:
         return None
     known = PIECES.get(kind)
     if known is not None:
@@ -77,9 +78,9 @@ def pieces(value: Any) -> Any:
     except BaseException as raised:  # a `__reduce__` may raise anything
         let_through(raised)
         made = None
-    if isinstance(made, tuple):
+    if is_a(made, tuple):
         return _cut([list(each) if isinstance(each, Iterator) else each for each in made])
-    if isinstance(made, str):  # a name
+    if is_a(made, str):  # a name
         return made
     text = _text(value)
     return UNKNOWN if " at 0x" in text else in_one_order(text)
@@ -88,12 +89,12 @@ def pieces(value: Any) -> Any:
 def content(value: Any) -> Any:
     """Return the same without attributes: what an object holds as one of a class that is not written in Python."""
     made = pieces(value)
-    if isinstance(made, list) and len(made) > 2 and type(value) not in PIECES:
-        states = made[2] if isinstance(made[2], tuple) else (made[2],)
+    if is_a(made, list) and len(made) > 2 and type(value) not in PIECES:
+        states = made[2] if is_a(made[2], tuple) else (made[2],)
         names = held(value).keys()
-        if all(each is None or (isinstance(each, dict) and each.keys() <= names) for each in states):
+        if all(each is None or (is_a(each, dict) and each.keys() <= names) for each in states):
             made[2] = None
-    return _cut(made) if isinstance(made, list) else made
+    return _cut(made) if is_a(made, list) else made
 
 
 def _cut(made: list[Any]) -> list[Any]:
@@ -105,7 +106,7 @@ def _cut(made: list[Any]) -> list[Any]:
 
 def derives(kind: type) -> bool:
     """Whether objects of a class of the user's may hold more than attributes, since a base is not the user's."""
-    return any(each not in PLAIN and not is_own_module(each.__module__) for each in kind.__mro__)
+    return any(each not in PLAIN and not is_own_module(module_of(each)) for each in bases_of(kind))
 
 
 def module_method(method: Any) -> str | None:
@@ -115,7 +116,7 @@ def module_method(method: Any) -> str | None:
     >>> module_method(random.randint), module_method(random.Random(1).randint)
     ('random.randint', None)
     """
-    module = type(method.__self__).__module__
+    module = module_of(type(method.__self__))
     there: Any = getattr(sys.modules.get(module), method.__name__, None)
     name = str(method.__name__)
     return f"{module}.{name}" if type(there) is type(method) and there == method else None
@@ -123,7 +124,7 @@ def module_method(method: Any) -> str | None:
 
 def without_addresses(value: Any) -> str:
     text = _text(value)
-    return type(value).__qualname__ if " at 0x" in text else in_one_order(text)
+    return qualname_of(type(value)) if " at 0x" in text else in_one_order(text)
 
 
 def _text(value: Any) -> str:
@@ -146,7 +147,7 @@ def held(value: Any) -> dict[str, Any]:
 def slots(kind: type) -> Iterator[str]:
     """Yield the attributes of a class that are slots, as they are found: private ones have its name in theirs."""
     told = vars(kind).get("__slots__", ())
-    for name in (told,) if isinstance(told, str) else told:
+    for name in (told,) if is_a(told, str) else told:
         if not name.startswith("__"):
             yield name
         elif not name.endswith("__"):

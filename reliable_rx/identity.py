@@ -29,6 +29,7 @@ from types import (
 from typing import Any, NamedTuple
 
 from reliable_rx.changing import Changes
+from reliable_rx.class_of import derives_from, is_a, module_of, path_of
 from reliable_rx.code_digest import code_digest, joined
 from reliable_rx.errors import QueryRefused
 from reliable_rx.held import UNKNOWN, content, derives, held, module_method, pieces, without_addresses
@@ -126,31 +127,29 @@ class Writing(Reaching):
         self.parts.append("=")
         if kind is FunctionType:
             self._function(value, met)
-        elif isinstance(value, BOUND) and (
-            kind is MethodType or not isinstance(value.__self__, (ModuleType, type(None)))
-        ):
+        elif is_a(value, BOUND) and (kind is MethodType or not is_a(value.__self__, (ModuleType, type(None)))):
             self._bound(value, met)
-        elif isinstance(value, partial):
+        elif is_a(value, partial):
             self._partial(value, met)
         elif kind is _lru_cache_wrapper:
             self.put(value.__wrapped__, met)
             self._all(attributes_of(value))
-        elif isinstance(value, Query):
+        elif derives_from(value, Query):
             self.plan(value.node)
-        elif isinstance(value, ModuleType):
+        elif is_a(value, ModuleType):
             self._module(value, met)
-        elif isinstance(value, (list, tuple, set, frozenset, dict)):
+        elif is_a(value, (list, tuple, set, frozenset, dict)):
             self._container(value, met)
-        elif isinstance(value, type):
+        elif is_a(value, type):
             self._class(value)
-        elif isinstance(value, (staticmethod, classmethod)):
+        elif is_a(value, (staticmethod, classmethod)):
             self.parts.append(kind.__name__)
             self.put(value.__func__, met)
-        elif isinstance(value, MappingProxyType):
+        elif is_a(value, MappingProxyType):
             self._container(dict(value), met)
         elif callable(value) and is_named_only(value):
-            self.parts.append(f"{getattr(value, '__module__', None)}.{value.__qualname__}")  # str.upper has no module
-        elif met and not isinstance(value, (*FIXED, *GETTERS)):
+            self.parts.append(f"{module_of(value) or None}.{value.__qualname__}")  # str.upper has no module
+        elif met and not is_a(value, (*FIXED, *GETTERS)):
             self._named_object(value, met)
         else:
             self._object(value, met)
@@ -183,7 +182,7 @@ class Writing(Reaching):
     def _container(self, value: Any, met: int) -> None:
         kind = type(value)
         self._put_class(kind)
-        self.fixed = self.fixed and isinstance(value, (tuple, frozenset))
+        self.fixed = self.fixed and is_a(value, (tuple, frozenset))
         if value is sys.modules:  # what this process has imported
             return
         if met != NAMED or not self._kept_items(value):
@@ -194,16 +193,16 @@ class Writing(Reaching):
 
     def _items(self, value: Any, met: int) -> None:
         self.parts.append(f"{len(value)}")
-        if isinstance(value, dict):
+        if is_a(value, dict):
             self._all(value, met, within=value)
             self._all(value.values(), met, within=value)
         else:
-            is_set = isinstance(value, (set, frozenset))
+            is_set = is_a(value, (set, frozenset))
             self._all(sorted(value, key=_apart) if is_set else value, met, within=value)
 
     def _kept_items(self, value: Any) -> bool:
         """Write the items of a long container as a digest that is kept; False if it is short."""
-        if isinstance(value, defaultdict):  # to look up in it is to change it
+        if is_a(value, defaultdict):  # to look up in it is to change it
             return self._once(value, Writing._items)
         return len(value) > ITEMS_MAX and self._once(value, Writing._items, size=len(value))
 
@@ -236,13 +235,13 @@ class Writing(Reaching):
         kind = type(value)
         self._put_class(kind)
         own = is_own(kind)
-        if isinstance(value, Enum):
+        if is_a(value, Enum):
             self._all((value.name, value.value))
             if own:
                 self.put({name: each for name, each in held(value).items() if name[0] != "_"})
             return
         self.fixed = False
-        if isinstance(value, BaseException):
+        if is_a(value, BaseException):
             self.put(value.args)
             if own:  # a library's attributes, and private ones, tell where it was raised and stored
                 self.put({name: each for name, each in held(value).items() if name[0] != "_"})
@@ -251,7 +250,7 @@ class Writing(Reaching):
             self.put(there, met)
             if not there or (own and derives(kind)):
                 self.put_made(content(value), met)
-        elif kind.__module__.partition(".")[0] in BY_TEXT:
+        elif module_of(kind).partition(".")[0] in BY_TEXT:
             self.parts.append(without_addresses(value))
         else:  # a text says only a part of it: rows of a table are left out, and what a model has learnt
             self._pieces(value, met)
@@ -271,13 +270,13 @@ class Writing(Reaching):
         holds, as it was at first, since its methods may change it: what pickle does not take is known by its class.
         """
         kind = type(value)
-        if is_own(kind) or (isinstance(value, RECORDS) and met == NAMED):
+        if is_own(kind) or (is_a(value, RECORDS) and met == NAMED):
             self._put_class(kind)
             self.fixed = False
             self._later.append(partial(self._attributes, value))
             if is_own(kind) and derives(kind):
                 self.put_made(content(value), met)
-        elif kind.__module__.partition(".")[0] in BY_TEXT and not hasattr(kind, "__dataclass_fields__"):
+        elif module_of(kind).partition(".")[0] in BY_TEXT and not hasattr(kind, "__dataclass_fields__"):
             self._put_class(kind)
         elif met == WITHIN:
             self._object(value, met)
@@ -296,7 +295,7 @@ class Writing(Reaching):
             return
         around = is_around_own(function)
         if not around and not is_own_code(function):
-            self.parts.append(str(function.__module__))
+            self.parts.append(module_of(function) or "None")
             if not met and not is_found(function):
                 self.parts.append(code_digest(function.__code__))
                 self._all(given(function))
@@ -319,7 +318,7 @@ class Writing(Reaching):
             self._root(function)
 
     def _class(self, kind: type) -> None:
-        self.parts.append(f"{kind.__module__}.{kind.__qualname__}")
+        self.parts.append(path_of(kind))
         if is_own(kind):
             self.own.append(kind) if self.shallow else self._root(kind)
 
@@ -361,8 +360,8 @@ class Reaches:
         return [each.text for each in found]
 
     def _reach(self, root: FunctionType | type) -> Reach:
-        space = root.__globals__ if isinstance(root, FunctionType) else {}
-        kept: Any = root.__code__ if isinstance(root, FunctionType) else root
+        space = root.__globals__ if is_a(root, FunctionType) else {}
+        kept: Any = root.__code__ if is_a(root, FunctionType) else root
         key = (id(kept), id(space) if space else 0)
         there = self.known.get(key)
         if there is not None and all(space.get(name) is value for space, name, value in there.writing.resolved):
@@ -379,15 +378,15 @@ def written(root: FunctionType | type, changes: Changes) -> Reach:
     """Write what *root* reaches, again if code that was met late changes what was written before."""
     while True:
         writing = Writing(inline=True, changes=changes)
-        if isinstance(root, FunctionType):
+        if is_a(root, FunctionType):
             changes.note_at_once(root)
-        if isinstance(root, type):  # a stored function is not the one that its class has
+        if is_a(root, type):  # a stored function is not the one that its class has
             writing.know(root)
         writing.reach(root)
         text = writing.digest()
         if writing.is_settled(changes):
             writing.forget()
-            return Reach((root, root.__globals__ if isinstance(root, FunctionType) else None), writing, text)
+            return Reach((root, root.__globals__ if is_a(root, FunctionType) else None), writing, text)
 
 
 REACHES = Reaches()

@@ -13,6 +13,7 @@ from operator import attrgetter
 from types import FunctionType
 from typing import Any
 
+from reliable_rx.class_of import ids_of
 from reliable_rx.identity import contents
 from reliable_rx.operator import Operator
 from reliable_rx.operators.linear import WhereKey
@@ -128,7 +129,7 @@ def parameter(value: Any, inside: tuple[int, ...] = ()) -> Hashable:
         within = (*inside, id(value))
         cells = tuple([parameter(each, within) for each in contents(value)]) if value.__closure__ else ()
         return (id(value.__code__), id(value.__globals__), cells, id(value.__defaults__), id(value.__kwdefaults__))
-    if kind in PLAIN:
+    if id(kind) in PLAIN:
         return (kind, value)
     if kind is float:
         return (kind, value, copysign(1.0, value))  # the two zeros are equal and not the same
@@ -141,4 +142,4 @@ class Same:
     """Marks a parameter that is compared by identity."""
 
 
-PLAIN = frozenset((int, str, bytes, bool, type(None)))
+PLAIN = ids_of((int, str, bytes, bool, type(None)))

@@ -33,6 +33,7 @@ from types import (
 )
 from typing import Any, NamedTuple
 
+from reliable_rx.class_of import ids_of, is_a, module_of, path_of
 from reliable_rx.imports import imported, is_own_module
 from reliable_rx.plain_reads import plain_reads
 from reliable_rx.symbols import empty, named
@@ -41,29 +42,31 @@ ATOMS = frozenset((int, float, complex, str, bytes, bool, type(None), range, typ
 FIXED = (date, time, timedelta, tzinfo, Decimal, Fraction, Pattern, Enum)
 GETTERS = (attrgetter, itemgetter, methodcaller)
 CONTAINERS = frozenset((tuple, list, dict, set, frozenset))
+ATOM_IDS, CONTAINER_IDS = ids_of(ATOMS), ids_of(CONTAINERS)
 ITEMS_MAX, DEPTH_MAX, WRAPPERS_MAX, READERS_MAX = 1000, 5, 20, 100
 HEAP_TYPE = 1 << 9
+_FLAGS: Any = type.__dict__["__flags__"]
 
 
 def is_own(value: Any) -> bool:
     """Whether a function, class or module is the user's, or a library's function around one of the user's."""
-    if isinstance(value, ModuleType):
+    if is_a(value, ModuleType):
         return is_own_module(value.__name__)
-    if isinstance(value, FunctionType):
+    if is_a(value, FunctionType):
         return is_own_code(value) or is_around_own(value)
-    return isinstance(value, type) and (is_own_module(value.__module__) or is_made(value))
+    return is_a(value, type) and (is_own_module(module_of(value)) or is_made(value))
 
 
 def is_own_code(function: FunctionType) -> bool:
     """Whether the code of a function is the user's: of a module of theirs, or of a text that has no module."""
     name = function.__globals__.get("__name__")
-    return is_own_module(name) if isinstance(name, str) else True
+    return is_own_module(name) if is_a(name, str) else True
 
 
 def is_found(function: FunctionType) -> bool:
     """Whether a library's function stands in its module under its name, so that its version says what it does."""
     try:
-        return attrgetter(function.__qualname__)(sys.modules.get(function.__module__)) is function
+        return attrgetter(function.__qualname__)(sys.modules.get(module_of(function))) is function
     except AttributeError:
         return False
 
@@ -74,7 +77,7 @@ def is_made(kind: type) -> bool:
     >>> is_made(int), is_made(FunctionType), is_made(type("Made", (), {"__module__": "types"}))
     (False, False, True)
     """
-    module, heap = kind.__module__, kind.__flags__ & HEAP_TYPE
+    module, heap = module_of(kind), _FLAGS.__get__(kind) & HEAP_TYPE
     if not heap or module not in ("builtins", "types"):
         return False
     return getattr(sys.modules[module], kind.__name__, None) is not kind
@@ -87,7 +90,7 @@ def is_around_own(function: FunctionType) -> bool:
     at: Any = function
     for _ in range(WRAPPERS_MAX):
         at = getattr(at, "__wrapped__", None)
-        if isinstance(at, FunctionType) and is_own_code(at):
+        if is_a(at, FunctionType) and is_own_code(at):
             return True
     return False
 
@@ -95,9 +98,9 @@ def is_around_own(function: FunctionType) -> bool:
 def dispatched(function: Any) -> list[tuple[type, Any]]:
     """Return the functions among which a `functools.singledispatch` chooses, by class; none if it is none."""
     registry = getattr(function, "registry", None)
-    if not isinstance(registry, MappingProxyType) or not hasattr(function, "dispatch"):
+    if not is_a(registry, MappingProxyType) or not hasattr(function, "dispatch"):
         return []
-    return sorted(registry.items(), key=lambda item: f"{item[0].__module__}.{item[0].__qualname__}")
+    return sorted(registry.items(), key=lambda item: path_of(item[0]))
 
 
 def names_of(function: FunctionType) -> tuple[str, ...]:
@@ -117,7 +120,7 @@ READS = frozenset(("LOAD_GLOBAL", "LOAD_NAME", "LOAD_FROM_DICT_OR_GLOBALS", "STO
 def globals_of(code: CodeType) -> tuple[str, ...]:
     """Return the names that *code* looks up in its module; `co_names` has also those of attributes."""
     own = {each.argval for each in get_instructions(code) if each.opname in READS}
-    inner = [globals_of(each) for each in code.co_consts if isinstance(each, CodeType)]
+    inner = [globals_of(each) for each in code.co_consts if is_a(each, CodeType)]
     return tuple(dict.fromkeys(chain((name for name in code.co_names if name in own), *inner)))
 
 
@@ -136,7 +139,7 @@ def found(function: FunctionType) -> Iterator[Found]:
     for name in globals_of(function.__code__):
         if name in space:
             value = space[name]
-            if isinstance(value, ModuleType) and is_own(value):
+            if is_a(value, ModuleType) and is_own(value):
                 yield from attributes(name, value, names, 0)
             else:
                 yield Found(name, value, space, name)
@@ -154,7 +157,7 @@ def attributes(path: str, module: ModuleType, names: tuple[str, ...], depth: int
     """Yield what *module* has under *names*."""
     for name in names:
         value = attribute(module, name)
-        if isinstance(value, ModuleType) and is_own(value) and depth < DEPTH_MAX:
+        if is_a(value, ModuleType) and is_own(value) and depth < DEPTH_MAX:
             yield from attributes(f"{path}.{name}", value, names, depth + 1)
         elif value is not None:
             yield Found(f"{path}.{name}", value, vars(module), name)
@@ -176,16 +179,16 @@ def is_constant(value: Any, depth: int = 0) -> bool:
     (True, False, False, False)
     """
     kind = type(value)
-    if kind in ATOMS or isinstance(value, FIXED):
+    if id(kind) in ATOM_IDS or is_a(value, FIXED):
         return True
     if depth >= DEPTH_MAX:
         return False
-    if kind in CONTAINERS:
+    if id(kind) in CONTAINER_IDS:
         parts = [*value, *value.values()] if kind is dict else value
         return len(parts) <= ITEMS_MAX and all(is_constant(each, depth + 1) for each in parts)
-    if isinstance(value, tuple) and hasattr(kind, "_fields"):
+    if is_a(value, tuple) and hasattr(kind, "_fields"):
         return all(is_constant(each, depth + 1) for each in value)
-    if is_dataclass(value) and not isinstance(value, type) and kind.__dataclass_params__.frozen:
+    if is_dataclass(value) and not is_a(value, type) and kind.__dataclass_params__.frozen:
         return all(is_constant(getattr(value, f.name, None), depth + 1) for f in fields(value))
     return is_code(value, depth + 1)
 
@@ -197,19 +200,19 @@ def is_code(value: Any, depth: int = 0) -> bool:
     (True, True, True)
     """
     value = plain_function(value)
-    if isinstance(value, FunctionType):
+    if is_a(value, FunctionType):
         return (
             not is_around_own(value)
             or bool(dispatched(value))
             or all(is_constant(each, depth) for each in given(value))
         )
-    if isinstance(value, partial):
+    if is_a(value, partial):
         return is_code(value.func, depth) and is_constant((value.args, value.keywords), depth)
-    if isinstance(value, MethodType):
-        return isinstance(value.__self__, type) or is_constant(value.__self__, depth)
-    if isinstance(value, BuiltinFunctionType):
-        return value.__self__ is None or isinstance(value.__self__, ModuleType)
-    return isinstance(value, (type, *GETTERS))
+    if is_a(value, MethodType):
+        return is_a(value.__self__, type) or is_constant(value.__self__, depth)
+    if is_a(value, BuiltinFunctionType):
+        return value.__self__ is None or is_a(value.__self__, ModuleType)
+    return is_a(value, (type, *GETTERS))
 
 
 MUTATORS = frozenset((
@@ -224,7 +227,7 @@ def mutates(code: CodeType) -> bool:
     """Whether *code* seems to change containers, so that one which it names may be a cache or a count."""
     if not MUTATORS.isdisjoint(code.co_names) or any(each.opname in MUTATES for each in get_instructions(code)):
         return True
-    return any(mutates(each) for each in code.co_consts if isinstance(each, CodeType))
+    return any(mutates(each) for each in code.co_consts if is_a(each, CodeType))
 
 
 def may_change(function: FunctionType, name: str, value: Any) -> bool:
@@ -248,11 +251,11 @@ def _only_read(function: FunctionType, name: str) -> bool:
         if len(seen) >= READERS_MAX:
             return False
         seen.add(id(at))
-        if isinstance(at, FunctionType):
+        if is_a(at, FunctionType):
             if name in names_of(at) and name not in plain_reads(at.__code__):
                 return False
             waiting += [each for _, each in reached(at)]
-        elif isinstance(at, type):
+        elif is_a(at, type):
             waiting += [each for _, each in methods(at)]
     return True
 
@@ -269,11 +272,11 @@ def is_flat(value: Any) -> bool:
 
 def is_still(value: Any, depth: int = 0) -> bool:
     """Whether *value* never changes: an atom, code, or a tuple of such."""
-    if type(value) in ATOMS or isinstance(value, FIXED):
+    if type(value) in ATOMS or is_a(value, FIXED):
         return True
     if type(value) in (tuple, frozenset):
         return depth < DEPTH_MAX and len(value) <= ITEMS_MAX and all(is_still(each, depth + 1) for each in value)
-    return isinstance(value, (FunctionType, type, *GETTERS))
+    return is_a(value, (FunctionType, type, *GETTERS))
 
 
 def is_constant_of(function: FunctionType, name: str, value: Any) -> bool:
@@ -290,7 +293,7 @@ SETS = frozenset(("STORE_ATTR", "DELETE_ATTR", "STORE_GLOBAL", "DELETE_GLOBAL"))
 def assigned(code: CodeType) -> frozenset[str]:
     """Return the globals and attributes that *code* sets, so that they are no constants."""
     names = {each.argval for each in get_instructions(code) if each.opname in SETS}
-    return frozenset(names).union(*(assigned(each) for each in code.co_consts if isinstance(each, CodeType)))
+    return frozenset(names).union(*(assigned(each) for each in code.co_consts if is_a(each, CodeType)))
 
 
 GIVEN = frozenset(("registry", "dispatch", "register", "_clear_cache", "cache_parameters"))
@@ -300,7 +303,7 @@ GIVEN = frozenset(("registry", "dispatch", "register", "_clear_cache", "cache_pa
 def attributes_of(function: Any) -> Iterator[tuple[str, Any]]:
     """Yield what was set on a function, or a cache of one, and is not set by itself."""
     plain, own = plain_function(function), frozenset[str]()
-    if isinstance(plain, FunctionType):
+    if is_a(plain, FunctionType):
         own = assigned(plain.__code__)
     for name, value in sorted(vars(function).items()):
         if not name.startswith("__") and name not in own and name not in GIVEN:
@@ -322,14 +325,17 @@ MUTABLE = (list, dict, set, bytearray, MutableSequence, MutableMapping, MutableS
 
 def is_mutable(value: Any) -> bool:
     """Whether a constant may be another one later although it is the same object."""
-    if isinstance(value, MUTABLE):
-        return True
-    return isinstance(value, tuple) and any(is_mutable(each) for each in value)
+    try:
+        if isinstance(value, MUTABLE):
+            return True
+    except Exception:  # its class raises when it is asked, or cannot be hashed: it is registered nowhere
+        return False
+    return is_a(value, tuple) and any(is_mutable(each) for each in value)
 
 
 def plain_function(value: Any) -> Any:
     """Return the function that a cache stands before, or *value* itself."""
-    while isinstance(value, _lru_cache_wrapper):
+    while is_a(value, _lru_cache_wrapper):
         value = value.__wrapped__
     return value
 
@@ -348,7 +354,7 @@ def contents(function: FunctionType) -> list[Any]:
 def methods(kind: type) -> Iterator[tuple[str, Any]]:
     """Yield the functions, classes and data that a class of the user's has itself, by name."""
     for name, value in sorted(vars(kind).items()):
-        if not isinstance(value, UNTOLD) and (not name.startswith("__") or _is_given(name, value)):
+        if not is_a(value, UNTOLD) and (not name.startswith("__") or _is_given(name, value)):
             for each in parts_of_method(value):
                 yield name, plain_function(each)
 
@@ -371,17 +377,17 @@ def _is_given(name: str, value: Any) -> bool:
     """Whether a class has something under a special name that its author gave it."""
     if name in MADE or name.startswith("__pydantic"):  # where addresses are
         return False
-    return isinstance(value, METHODS) or is_own(type(value)) or is_constant(value)
+    return is_a(value, METHODS) or is_own(type(value)) or is_constant(value)
 
 
 def parts_of_method(value: Any) -> Iterable[Any]:
     """Return the functions in what stands in a class, or what stands there."""
-    if isinstance(value, (staticmethod, classmethod)):
+    if is_a(value, (staticmethod, classmethod)):
         return (value.__func__,)
-    if isinstance(value, property):
+    if is_a(value, property):
         return [each for each in (value.fget, value.fset, value.fdel) if each is not None]
-    if isinstance(value, (cached_property, partialmethod)):
+    if is_a(value, (cached_property, partialmethod)):
         return (value.func, *getattr(value, "args", ()), *getattr(value, "keywords", {}).items())
-    if isinstance(value, singledispatchmethod):
+    if is_a(value, singledispatchmethod):
         return (value.func, value.dispatcher)
     return (value,)

@@ -7,6 +7,7 @@ from types import FunctionType, ModuleType
 from typing import Any
 
 from reliable_rx.changing import asked_for
+from reliable_rx.class_of import bases_of, is_a, path_of, qualname_of
 from reliable_rx.held import derives, held
 from reliable_rx.reach import attributes, contents, found, is_made, is_own, methods, names_of, plain_function
 from reliable_rx.text import GIVEN, NAMED, Text
@@ -26,7 +27,7 @@ class Reaching(Text):
             self._reached(*each)
         for name in asked_for(root):
             self._reached(name, space[name], space, name)
-        for value in (each for each in contents(root) if isinstance(each, ModuleType) and is_own(each)):
+        for value in (each for each in contents(root) if is_a(each, ModuleType) and is_own(each)):
             for each in attributes(value.__name__, value, names, 0):
                 self.fixed = False
                 self._reached(*each)
@@ -51,19 +52,19 @@ class Reaching(Text):
             self.put(value, NAMED)
 
     def _within_class(self, kind: type) -> None:
-        self.parts.extend(each.__qualname__ for each in kind.__mro__)
+        self.parts.extend(qualname_of(each) for each in bases_of(kind))
         self._all(each for each in (*kind.__bases__, type(kind)) if is_own(each))
         for name, each in methods(kind):
-            if isinstance(each, FunctionType) and not name.startswith("__") and not derives(kind):
+            if is_a(each, FunctionType) and not name.startswith("__") and not derives(kind):
                 self.changes.methods.setdefault(each, set()).add(name)
-            if isinstance(each, (FunctionType, type)):
+            if is_a(each, (FunctionType, type)):
                 self.parts.append(f"{name}: {type(vars(kind)[name]).__name__}")
                 self.put(each, GIVEN if is_made(kind) else NAMED)
         self._later.append(partial(self._attributes, kind))
 
     def _attributes(self, value: Any) -> None:
         """Write the data of a class, or of an object that is named, that the code at hand names and does not set."""
-        is_class = isinstance(value, type)
+        is_class = is_a(value, type)
         for name, each in sorted(methods(value) if is_class else held(value).items(), key=_name):
             if not is_class and not self.changes.wants(name):
                 self.skipped.add(name)
@@ -73,7 +74,7 @@ class Reaching(Text):
                 self.put(each, NAMED)
 
     def _put_class(self, kind: type) -> None:
-        self.parts.append(f"{kind.__module__}.{kind.__qualname__}")
+        self.parts.append(path_of(kind))
         if is_own(kind):
             self.put(kind)
 

@@ -17,6 +17,7 @@ from functools import lru_cache
 from types import BuiltinFunctionType, CodeType, FrameType, FunctionType, ModuleType
 from typing import Any
 
+from reliable_rx.class_of import derives_from, is_a, module_of
 from reliable_rx.imports import is_own_module
 from reliable_rx.interrupts import let_through
 from reliable_rx.query import Query
@@ -55,7 +56,7 @@ def is_settled(select: Callable[[Any], Any], outer: Any) -> bool:
 def is_users(frame: FrameType) -> bool:
     """Whether a frame runs the user's code; what of other libraries it calls is judged by its names."""
     name = frame.f_globals.get("__name__")
-    return not isinstance(name, str) or (is_own_module(name) and not name.startswith("namedtuple_"))
+    return not is_a(name, str) or (is_own_module(name) and not name.startswith("namedtuple_"))
 
 
 def is_library(module: Any) -> bool:
@@ -80,7 +81,7 @@ def is_settled_frame(frame: FrameType) -> bool:
 @lru_cache(1000)
 def named(code: CodeType) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Return the variables that are not a frame's own which its *code* reads, and the modules that it imports."""
-    steps = [step for step in dis.get_instructions(code) if isinstance(step.argval, str)]
+    steps = [step for step in dis.get_instructions(code) if is_a(step.argval, str)]
     names = tuple(dict.fromkeys(step.argval for step in steps if step.opname in LOADS))
     return names, tuple(step.argval for step in steps if step.opname == "IMPORT_NAME")
 
@@ -99,18 +100,18 @@ def is_meant(name: str, value: Any) -> bool:
     >>> is_meant("len", len), is_meant("later", collections.namedtuple)
     (True, False)
     """
-    is_own = isinstance(value, FunctionType) and not is_library(value.__module__)
+    is_own = is_a(value, FunctionType) and not is_library(module_of(value))
     return is_lasting(value) and (not is_own or value.__name__ == name)
 
 
 def is_lasting(value: Any) -> bool:
     """Whether *value* is what is defined, not what is assigned."""
-    if isinstance(value, FunctionType):
-        return is_library(value.__module__) or not value.__dict__
-    if isinstance(value, ModuleType):
+    if is_a(value, FunctionType):
+        return is_library(module_of(value)) or not value.__dict__
+    if is_a(value, ModuleType):
         return is_library(value.__name__)
-    if isinstance(value, BuiltinFunctionType):
-        return value.__module__ == "builtins"
-    if isinstance(value, type):
-        return value.__module__ == "builtins" or is_library(value.__module__)
-    return isinstance(value, Query) or is_library(type(value).__module__)
+    if is_a(value, BuiltinFunctionType):
+        return module_of(value) == "builtins"
+    if is_a(value, type):
+        return module_of(value) == "builtins" or is_library(module_of(value))
+    return derives_from(value, Query) or is_library(module_of(type(value)))

@@ -198,15 +198,15 @@ def reached(value: Any, depth: int) -> Iterator[Node]:
     if depth > 8:
         return
     within: list[Any] = []
-    if isinstance(value, Query):
+    if derives(Query, type(value)):
         yield from hubs_of(value.node).values()
-    elif isinstance(value, FunctionType):
+    elif derives(FunctionType, type(value)):
         within = [cell.cell_contents for cell in value.__closure__ or () if not empty(cell)]
         within += [*(value.__defaults__ or ()), *(value.__kwdefaults__ or {}).values()]
-        within += [each for name in named(value.__code__) if isinstance(each := value.__globals__.get(name), Query)]
-    elif isinstance(value, partial):
+        within += [each for name in named(value.__code__) if derives(Query, type(each := value.__globals__.get(name)))]
+    elif derives(partial, type(value)):
         within = [value.func, *value.args, *value.keywords.values()]
-    elif isinstance(value, (tuple, list)):
+    elif derives(tuple, type(value)) or derives(list, type(value)):
         within = each_once(value)
     for each in within:
         yield from reached(each, depth + 1)

@@ -16,10 +16,11 @@ from typing import Any
 from weakref import ref
 
 from reliable_rx.changing import Changes
+from reliable_rx.class_of import is_a
 from reliable_rx.code_digest import code_digest, digest_of
 from reliable_rx.errors import QueryRefused
 from reliable_rx.live_ids import LiveIds
-from reliable_rx.reach import ATOMS, FIXED, attributes_of, is_own, plain_function
+from reliable_rx.reach import ATOM_IDS, FIXED, attributes_of, is_own, plain_function
 
 PLACES_MAX = 1_000_000
 FIRST_MAX = 10_000
@@ -85,7 +86,7 @@ class Text:
             self.parts.append(f"pattern:{value.flags}:{value.pattern!r}")
         elif kind is bytes and len(value) > BYTES_MAX:
             self.parts.append(f"bytes:{digest_of(value)}")
-        elif kind in ATOMS or (isinstance(value, FIXED) and not is_own(kind)):
+        elif id(kind) in ATOM_IDS or (is_a(value, FIXED) and not is_own(kind)):
             self.parts.append(f"{kind.__qualname__}:{value!r}")
         elif kind is CodeType:
             self.parts.append(f"code:{code_digest(value)}")
@@ -95,7 +96,7 @@ class Text:
             self._put_place(value, met)
 
     def _put_place(self, value: Any, met: int) -> None:
-        key = id(value) if met == GIVEN or (isinstance(value, (type, FunctionType)) and is_own(value)) else -id(value)
+        key = id(value) if met == GIVEN or (is_a(value, (type, FunctionType)) and is_own(value)) else -id(value)
         place = self._places.get(key)
         if place is None:
             place = self._places[key] = len(self._places)
@@ -117,7 +118,7 @@ class Text:
             value = "address" if self._ids.has(value) else value
         elif kind is dict and (module := module_of(value)) is not None:
             value = module
-        elif isinstance(value, (tuple, list, dict, set, frozenset)):
+        elif is_a(value, (tuple, list, dict, set, frozenset)):
             self._made.add(id(value))
         self.put(value, met)
 
@@ -134,7 +135,7 @@ def module_of(space: dict[Any, Any]) -> ModuleType | None:
     (True, None)
     """
     name = space.get("__name__")
-    module = sys.modules.get(name) if isinstance(name, str) else None
+    module = sys.modules.get(name) if is_a(name, str) else None
     return module if getattr(module, "__dict__", None) is space else None
 
 

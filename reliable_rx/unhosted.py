@@ -18,7 +18,7 @@ from reactivex.disposable import Disposable, SingleAssignmentDisposable
 from reactivex.scheduler import CurrentThreadScheduler, ImmediateScheduler, TimeoutScheduler, VirtualTimeScheduler
 
 from reliable_rx.calling import PlainCalls
-from reliable_rx.class_of import derives, is_a, qualname_of
+from reliable_rx.class_of import derives_from, is_a, qualname_of
 from reliable_rx.errors import InternalError, QueryRefused
 from reliable_rx.hub import PlainTrampoline
 from reliable_rx.instance import Instance, Timer
@@ -298,7 +298,7 @@ class LivePickler(pickle.Pickler):
 
     def persistent_id(self, value: Any) -> int | None:
         stays = "<locals>" in qualname_of(value) if is_a(value, type) else callable(value)
-        if stays or derives(value, abc.ObservableBase, abc.DisposableBase, BaseException):
+        if stays or derives_from(value, abc.ObservableBase, abc.DisposableBase, BaseException):
             self.live.append(value)
             return len(self.live) - 1
         return None
