@@ -137,6 +137,40 @@ def evaluator_on(store: MemoryStore, query: Any) -> QueryEvaluator:
     return evaluator
 
 
+@pytest.mark.parametrize("policy", ["fail", "skip"])
+@pytest.mark.parametrize("suspended", [False, True])
+def test_a_selector_that_raises_now_leaves_no_group_unread(
+    suspended: bool, policy: Any, interpreters: Interpreters
+) -> None:
+    """The query ends, and says so; only one that was suspended in between goes on, if its policy says so."""
+
+    def raising(group: Any) -> Any:
+        return group.scan(lambda a, b: a + b) if group.key else 1 // 0
+
+    store = MemoryStore()
+    for life in ("before", "between", "after"):
+        if life == "between" and not suspended:
+            continue
+        if life != "before":
+            interpreters.change()
+        with QueryEvaluator(store, background=False) as evaluator:
+            source = evaluator.push("n")
+            if life != "between":
+                select = raising if life == "after" else (lambda group: group.scan(lambda a, b: a + b))
+                evaluator.create("q", rx.source("n").group_by(lambda n: n % 2).flat_map(select), policy=policy)
+            evaluator.start()
+            source.push([1, 2])
+            while evaluator.step():
+                pass
+            evaluator.checkpoint()
+            found = None if life == "between" else evaluator.query("q")
+    assert found is not None
+    if suspended and policy == "skip":
+        assert (found.status, found.skipped) == ("running", 2)
+    else:
+        assert (found.status, "ZeroDivisionError" in str(found.error)) == ("failed", True)
+
+
 def test_a_checkpoint_comes_before_all_else(interpreters: Interpreters) -> None:
     """Killed at once after it was taken over, a store needs the new interpreter, and nothing of the old one."""
     store = MemoryStore()
