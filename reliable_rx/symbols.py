@@ -8,23 +8,27 @@ from __future__ import annotations
 
 import sys
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Container, Iterator, Sequence
 from contextvars import ContextVar
 from dis import get_instructions
 from functools import lru_cache, partial
 from gc import get_referents
 from itertools import pairwise
-from types import CellType, CodeType, FunctionType, MethodType, ModuleType
+from types import BuiltinFunctionType, CellType, CodeType, FunctionType, MethodType, ModuleType
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from reliable_rx.errors import QueryRefused
 from reliable_rx.operator import Operator
 from reliable_rx.query import LEAVES, HubLeaf, Inner, Node, Query, SourceLeaf, SymbolLeaf, hubs_of, parameters, walk
+from reliable_rx.shared_state import is_constant
 
 if TYPE_CHECKING:
     from reliable_rx.plan import PlanNode
 
-CHANGEABLE = (list, dict, set, deque, bytearray)
+CHANGES = ("STORE", "DELETE")
+BOUND = frozenset(map(id, (MethodType, BuiltinFunctionType)))
+LASTING = frozenset(map(id, (FunctionType, ModuleType, partial)))
+"""Kinds of what is looked at on its own, or is no selector's."""
 UNSEEN = frozenset(("CACHE", "EXTENDED_ARG", "COPY_FREE_VARS", "MAKE_CELL"))
 INNER_USES = frozenset(("LOAD_CLOSURE", "LOAD_FAST"))
 """What hands a variable to a function within, whose code says what is done with it."""
@@ -101,11 +105,11 @@ def how_held(node: Node, symbol: Symbol, selector: Operator) -> tuple[bool, bool
     which costs time and is never wrong.
     """
     is_held = is_kept = has_memory = False
-    outside = {id(cell) for each, _ in held_by(parameters(selector)) for cell in cells_of(each)}
+    outside = {id(each) for held, _ in held_by(parameters(selector)) for each in (held, *cells_of(held))}
     for each, kept in held_by(node):
         is_held = is_held or each is symbol or each is TOO_MUCH
         is_kept = is_kept or (kept and derives(Symbol, type(each)))
-        has_memory = has_memory or any(may_change(cell) for cell in cells_of(each) if id(cell) not in outside)
+        has_memory = has_memory or (id(each) not in outside and may_remember(each, outside))
     return is_held, is_kept or (is_held and has_memory)
 
 
@@ -155,9 +159,43 @@ def cells_of(value: Any) -> Sequence[CellType]:
     return (value.__closure__ or ()) if type(value) is FunctionType else ()
 
 
-def may_change(cell: CellType) -> bool:
-    """Whether a variable of a function holds what may be changed in place."""
-    return not empty(cell) and isinstance(cell.cell_contents, CHANGEABLE)
+def may_remember(value: Any, outside: Container[int]) -> bool:
+    """Whether a function holds, beside what there was *outside* of its selector, what may be changed."""
+    kind = type(value)
+    if kind is FunctionType:
+        code = value.__code__
+        fresh = [
+            (n, cell) for n, cell in zip(code.co_freevars, cells_of(value), strict=True) if id(cell) not in outside
+        ]
+        held = [cell.cell_contents for _, cell in fresh if not empty(cell)]
+        held += [*(value.__defaults__ or ()), *(value.__kwdefaults__ or {}).values(), *vars(value).values()]
+        return not assigned_in(code).isdisjoint(["", *[n for n, _ in fresh]]) or any(
+            may_change(each, outside) for each in held
+        )
+    if kind is partial:
+        return any(may_change(each, outside) for each in (*value.args, *value.keywords.values()))
+    return id(kind) in BOUND and may_change(value.__self__, outside)
+
+
+def may_change(value: Any, outside: Container[int]) -> bool:
+    """Whether *value* was made by a selector, and could be changed; what is not known could be."""
+    kind = type(value)
+    if id(value) in outside or id(kind) in ATOMS or id(kind) in LASTING or is_constant(value) or derives(Query, kind):
+        return False
+    if kind is tuple or kind is frozenset:
+        return any(may_change(each, outside) for each in value)
+    if derives(type, kind):
+        return not is_global(value)
+    return not (id(kind) in BOUND and not may_change(value.__self__, outside))
+
+
+@lru_cache(1000)
+def assigned_in(code: CodeType) -> frozenset[str]:
+    """Return the free variables that *code* assigns, or a function within; no name is that of an attribute."""
+    steps = [(step.opname.partition("_"), step.argval) for step in get_instructions(code)]
+    here = {name if to == "DEREF" else "" for (how, _, to), name in steps if how in CHANGES and to in ("DEREF", "ATTR")}
+    within = [assigned_in(each) for each in code.co_consts if isinstance(each, CodeType)]
+    return frozenset(here.union(*within) & {*code.co_freevars, ""})
 
 
 def is_global(kind: type) -> bool:

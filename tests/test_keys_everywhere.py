@@ -329,6 +329,74 @@ def remembers_apart(group: Any) -> Callable[[Any], Any]:
     return lambda value: (first(group.key), value)
 
 
+def assigns(group: Any) -> Callable[[Any], Any]:
+    known: Any = None
+
+    def key() -> Any:
+        nonlocal known
+        known = known if known is not None else group.key
+        return known
+
+    return lambda value: (key(), value)
+
+
+def assigns_later(group: Any) -> Callable[[Any], Any]:
+    def read(value: Any) -> Any:
+        if not hasattr(read, "known"):
+            read.known = group.key  # type: ignore[attr-defined]
+        return (read.known, value)  # type: ignore[attr-defined]
+
+    return read
+
+
+def by_default(group: Any) -> Callable[[Any], Any]:
+    def read(value: Any, known: Any = {}) -> Any:
+        return (known.setdefault("key", group.key), value)
+
+    return read
+
+
+def by_word(group: Any) -> Callable[[Any], Any]:
+    def read(value: Any, *, known: Any = {}) -> Any:
+        return (known.setdefault("key", group.key), value)
+
+    return read
+
+
+def beside_in_a_tuple(group: Any) -> Callable[[Any], Any]:
+    pair: Any = (1, {})
+    return lambda value: (pair[1].setdefault("key", group.key), value)
+
+
+def beside_bound(group: Any) -> Callable[[Any], Any]:
+    known = dict[str, Any]().setdefault
+    return lambda value: (known("key", group.key), value)
+
+
+def in_a_local_class(group: Any) -> Callable[[Any], Any]:
+    class Memo:
+        known: Any = None
+
+    def read(value: Any) -> Any:
+        Memo.known = Memo.known if Memo.known is not None else group.key
+        return (Memo.known, value)
+
+    return read
+
+
+class Memo:
+    """Answers with the first that it was asked for."""
+
+    def first(self, key: Any) -> Any:
+        self.__dict__.setdefault("known", key)
+        return self.known  # type: ignore[attr-defined]
+
+
+def by_an_object(group: Any) -> Callable[[Any], Any]:
+    first = Memo().first
+    return lambda value: (first(group.key), value)
+
+
 def within(group: Any) -> Callable[[Any], Any]:
     def read(value: Any) -> Any:
         return [label(each) for each in [group]]
@@ -360,6 +428,15 @@ HOLDS: dict[str, Callable[[Any], Any]] = {
     "a dict of the module": by_group,
     "a dict beside": remembers,
     "a list apart": remembers_apart,
+    "a variable": assigns,
+    "an attribute of its own": assigns_later,
+    "a default that changes": by_default,
+    "a named default": by_word,
+    "a dict in a tuple": beside_in_a_tuple,
+    "a method of a dict": beside_bound,
+    "a local class": in_a_local_class,
+    "an object beside": by_an_object,
+    "arguments that change": lambda g: partial(lambda known, value: (known.setdefault("key", g.key), value), {}),
     "within a function": within,
     "a class made of it": in_a_class,
     "a copy": lambda g: lambda value: (copy(g).key, value),
