@@ -6,7 +6,8 @@ commit; the rest of the lane is for a night.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
+from itertools import product
 from typing import Any, TypeVar
 
 import pytest
@@ -38,6 +39,21 @@ def at_night(*values: Any) -> Any:
 def every(nth: int, values: Iterable[Any]) -> list[Any]:
     """Return parameters of which the fast lane has each *nth*, and each commit all."""
     return [at_each_commit(each) if number % nth else each for number, each in enumerate(values)]
+
+
+def crossed(*axes: Collection[Any]) -> list[Any]:
+    """Return every combination of the values of *axes*; the fast lane has as many as the longest of them is long.
+
+    Each value of each axis is in one of those.
+    """
+    longest = max(map(len, axes))
+    kept = {tuple(number % len(axis) for axis in axes) for number in range(longest)}
+    cells = product(*(enumerate(axis) for axis in axes))
+    return [
+        values if tuple(place for place, _ in cell) in kept else at_each_commit(*values)
+        for cell in cells
+        for values in [tuple(value for _, value in cell)]
+    ]
 
 
 def left_to_commits(test: Test) -> Test:

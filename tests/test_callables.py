@@ -12,6 +12,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from lanes import crossed
 
 from checkpoint import MemoryStore
 from hosting import CallbackSink, ListSource, QueryEvaluator
@@ -143,8 +144,7 @@ def can_be_called(function: Any, count: int) -> bool:
     return True
 
 
-@pytest.mark.parametrize("where", GIVEN)
-@pytest.mark.parametrize("name", CALLABLES)
+@pytest.mark.parametrize("where, name", crossed(GIVEN, CALLABLES))
 def test_what_can_be_called_is_taken_and_nothing_else(name: str, where: str) -> None:
     """A decorator that gives what it wraps more, or fewer, arguments than it is given is judged by what it takes."""
     (count, give), function = GIVEN[where], CALLABLES[name]

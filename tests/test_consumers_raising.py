@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from conditions import until
+from lanes import crossed
 
 import reliable_rx as rx
 from checkpoint import MemoryStore
@@ -83,8 +84,7 @@ def delivered(evaluator: QueryEvaluator, reader: Reader, delivering: Delivering)
     return deliveries, subscription
 
 
-@pytest.mark.parametrize("raised", RAISED)
-@pytest.mark.parametrize("where", ["resume", "deliver", "end"])
+@pytest.mark.parametrize("raised, where", crossed(RAISED, ["resume", "deliver", "end"]))
 def test_a_consumer_that_raises_is_tried_again(evaluator: QueryEvaluator, where: str, raised: Any) -> None:
     """While it is tried again that is a warning, which ends when it is well; it has had all then."""
     reader = Reader(where, raised)

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from lanes import examples
+from lanes import crossed, examples
 
 import checkpoint.plain
 import checkpoint.shared_parts
@@ -63,8 +63,7 @@ def test_a_long_list_many_times_has_a_digest() -> None:
     assert digest([long] * 100_000) != digest([[*long[:-1], 0]] * 100_000)
 
 
-@pytest.mark.parametrize("others", [[], [{"a"}], [Decimal(1)], [[[{}]]]], ids=str)
-@pytest.mark.parametrize("kind", TWICE)
+@pytest.mark.parametrize("others, kind", crossed([[], [{"a"}], [Decimal(1)], [[[{}]]]], TWICE))
 def test_beside_whatever(kind: str, others: list[Any]) -> None:
     """Other values of the same turns make no difference to that."""
     mine, like, another = ([*others, vast(kind, last), *others] for last in (0, 0, 1))
@@ -129,9 +128,9 @@ PLACES: dict[str, Callable[[str], Any]] = {
 }
 
 
-@pytest.mark.parametrize("policy", ["fail", "dead_letter"])
-@pytest.mark.parametrize("kind", ["lists", "mixed", "in an object", "errors"])
-@pytest.mark.parametrize("place", PLACES)
+@pytest.mark.parametrize(
+    "policy, kind, place", crossed(["fail", "dead_letter"], ["lists", "mixed", "in an object", "errors"], PLACES)
+)
 def test_whoever_has_such_a_value_goes_on(place: str, kind: str, policy: Any, tmp_path: Any) -> None:
     """It is emitted, kept, pushed, raised, replayed and read again, and no other query notices."""
     found = []

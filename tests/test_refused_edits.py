@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from lanes import every
+from lanes import crossed, every
 
 import reliable_rx as rx
 from checkpoint import MemoryStore
@@ -155,8 +155,7 @@ def lived(reads: str, way: str, policy: str, *, restarts: bool) -> list[Found]:
     return found
 
 
-@pytest.mark.parametrize("restarts", [False, True])
-@pytest.mark.parametrize("reads", READ)
+@pytest.mark.parametrize("restarts, reads", crossed([False, True], READ))
 def test_a_selector_that_fails_for_what_is_open_fails_the_query(reads: str, restarts: bool) -> None:
     """Under the policy ``fail`` no way leaves it running, whatever comes next."""
     for way in WAYS:

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from lanes import crossed
 
 import reliable_rx as rx
 from checkpoint import MemoryStore
@@ -68,9 +69,7 @@ def run(store: MemoryStore, query: Query[Any], upto: int, policy: Any) -> tuple[
         return found, [value.position for part in buried for value in part.values], evaluator.query("q").skipped
 
 
-@pytest.mark.parametrize("policy", ["skip", "dead_letter"])
-@pytest.mark.parametrize("mistake", [raises, nothing, unknown])
-@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("policy, mistake, shape", crossed(["skip", "dead_letter"], [raises, nothing, unknown], SHAPES))
 def test_each_event_of_a_refused_group_is_left_out(shape: str, mistake: Chooses, policy: str) -> None:
     """The others come out as if these events had not been there, with a restart behind every event too."""
     bad = [n for key, n in EVENTS if key == "b"]

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from lanes import every
+from lanes import crossed, every
 from skipping import VALUES, played
 
 import reliable_rx as rx
@@ -233,9 +233,7 @@ HANDLED: dict[str, Callable[[Any, Sequence, Any], Any]] = {
 }
 
 
-@pytest.mark.parametrize("place", ["alone", "within"])
-@pytest.mark.parametrize("way", WAYS)
-@pytest.mark.parametrize("handled", HANDLED)
+@pytest.mark.parametrize("place, way, handled", crossed(["alone", "within"], WAYS, HANDLED))
 def test_what_a_handler_gives_and_cannot_begin_fails_the_query(handled: str, way: str, place: str) -> None:
     """As a handler that raises: the error that it was to deal with is dealt with by nothing."""
     failing: Any = n().take(5).concat(rx.throw(KeyError("over")))

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
-from lanes import every
+from lanes import crossed, every
 
 import reliable_rx as rx
 from checkpoint import MemoryStore
@@ -265,9 +265,10 @@ def chained(value: Any) -> Any:
         raise ValueError([value]) from error
 
 
-@pytest.mark.parametrize("function", [failing, chained])
-@pytest.mark.parametrize("policy", ["fail", "skip", "dead_letter"])
-@pytest.mark.parametrize("kind", ["list", "dict", "pair", "told", "saying"])
+@pytest.mark.parametrize(
+    "function, policy, kind",
+    crossed([failing, chained], ["fail", "skip", "dead_letter"], ["list", "dict", "pair", "told", "saying"]),
+)
 def test_a_query_that_fails_at_one_is_told(
     kind: str,
     policy: Any,

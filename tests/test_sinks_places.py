@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from lanes import crossed
 
 import reliable_rx as rx
 from checkpoint import MemoryStore
@@ -214,8 +215,7 @@ def test_a_name_that_no_file_can_have(tmp_path: Path, name: str, kind: Callable[
         kind(tmp_path / name).open("q")
 
 
-@pytest.mark.parametrize("sink", [".jsonl", ".db"])
-@pytest.mark.parametrize("number", sorted(errno.errorcode), ids=errno.errorcode.get)
+@pytest.mark.parametrize("sink, number", crossed([".jsonl", ".db"], sorted(errno.errorcode)))
 def test_each_errno_fails_or_is_waited_for(
     tmp_path: Path, number: int, sink: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from lanes import crossed
 from reactivex.observer import Observer
 from skipping import VALUES, played
 
@@ -43,10 +44,10 @@ PLACES: dict[str, Callable[[Any], Any]] = {
 }
 
 
-@pytest.mark.parametrize("policy", ["skip", "dead_letter"])
-@pytest.mark.parametrize("place", PLACES)
-@pytest.mark.parametrize("operator", AT_AN_ERROR)
-@pytest.mark.parametrize("mistake", [refuses, nothing, unreadable])
+@pytest.mark.parametrize(
+    "policy, place, operator, mistake",
+    crossed(["skip", "dead_letter"], PLACES, AT_AN_ERROR, [refuses, nothing, unreadable]),
+)
 def test_a_handler_that_raises_has_handled_nothing(mistake: Function, operator: str, place: str, policy: str) -> None:
     """What raises at an error ends the sequence with an error, as without a policy: no event is left to be skipped."""
     failing: Any = rx.source("n").take(5).concat(rx.throw(KeyError("over")))

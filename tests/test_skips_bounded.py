@@ -7,6 +7,7 @@ from itertools import count
 from typing import Any
 
 import pytest
+from lanes import crossed
 
 import reliable_rx as rx
 from checkpoint import MemoryStore
@@ -92,9 +93,7 @@ def played(query: Any, *, policy: Any, events: int = 4, clock: Any = None, resta
     return said
 
 
-@pytest.mark.parametrize("restarts", [False, True], ids=["at once", "replayed"])
-@pytest.mark.parametrize("policy", POLICIES)
-@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("restarts, policy, way", crossed([False, True], POLICIES, WAYS))
 def test_one_event_has_so_many_errors_skipped_and_no_more(way: str, policy: str, restarts: bool) -> None:
     """An event at which a query raises for ever, or too often, fails it with the limit, in each replay."""
     said = played(WAYS[way](), policy=policy, restarts=restarts)
