@@ -37,6 +37,7 @@ from hosting.sinks.places import Place, opening
 from hosting.sinks.plain import to_plain
 from hosting.sinks.text import JSON, bounded, error_text, shown, to_json
 from reliable_rx.choices import names_keywords
+from reliable_rx.class_of import qualname_of
 from reliable_rx.errors import (
     PositionUnavailable,
     StoreOwned,
@@ -222,7 +223,7 @@ class JsonLinesSink:
         if letter is None:
             self._note(n, until, {**reach, "skipped": why})
         else:
-            value = {"error": why, "type": type(letter.value).__qualname__, "value": shown(letter.value)}
+            value = {"error": why, "type": qualname_of(type(letter.value)), "value": shown(letter.value)}
             self._note(n, until, {**reach, "dead_letter": value})
 
     def _note(self, n: int, until: int, what: dict[str, Any]) -> None:

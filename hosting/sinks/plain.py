@@ -19,6 +19,7 @@ from typing import Any
 
 from hosting.sinks.text import digits
 from reliable_rx.arguments import cut
+from reliable_rx.class_of import path_of
 
 _ATOMS = (str, int, float, bool, type(None))
 _TEXTS = (decimal.Decimal, fractions.Fraction, uuid.UUID, pathlib.PurePath)
@@ -105,7 +106,7 @@ def _converter(kind: type) -> Callable[[Any], Any] | None:
     for base, convert in _BASES:
         if issubclass(kind, base) and not issubclass(kind, (bytes, bytearray, memoryview)):
             return convert
-    message = f"a {kind.__module__}.{kind.__qualname__} has no JSON form; map it to a dict, a dataclass or a NamedTuple"
+    message = f"a {path_of(kind)} has no JSON form; map it to a dict, a dataclass or a NamedTuple"
     raise TypeError(f"{message}, or give the sink encode=")
 
 

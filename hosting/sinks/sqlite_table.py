@@ -29,6 +29,7 @@ from hosting.sinks.sqlite_errors import guard
 from hosting.sinks.sqlite_positions import INSERT_LETTER, LETTERS, forget_dropped, make_registry, transaction
 from hosting.sinks.text import error_text, shown
 from reliable_rx.choices import names_keywords
+from reliable_rx.class_of import qualname_of
 from reliable_rx.errors import CheckpointRefused, PositionUnavailable, ValueRefused, invariant
 from reliable_rx.interrupts import let_through
 from reliable_rx.probes import probe
@@ -162,7 +163,7 @@ class SqliteTableSink:
         if until <= self._next:
             return
         if letter is not None:
-            self._letters.append((*self._key, n, why, type(letter.value).__qualname__, shown(letter.value)))
+            self._letters.append((*self._key, n, why, qualname_of(type(letter.value)), shown(letter.value)))
         self._next = until
 
     def flush(self) -> None:

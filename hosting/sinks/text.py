@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator
 from decimal import Decimal
 from typing import Any
 
+from reliable_rx.class_of import path_of
 from reliable_rx.errors import described
 from reliable_rx.interrupts import let_through
 from reliable_rx.shown import bounded_repr, is_light
@@ -112,7 +113,7 @@ def shown(value: Any, *, most: int = VALUE_CHARACTERS_MAX) -> str:
         text = digits(value) if is_number else bounded_repr(value, most)
     except BaseException as raised:  # whatever a `__repr__` raises
         let_through(raised)
-        text = f"<{type(value).__module__}.{type(value).__qualname__} without a repr>"
+        text = f"<{path_of(type(value))} without a repr>"
     return _safe(text, most)
 
 
