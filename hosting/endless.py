@@ -21,10 +21,12 @@ from reliable_rx.hub import subject_of_hub
 from reliable_rx.instance import Instance, Timer
 from reliable_rx.operator import Linear
 from reliable_rx.plan import PlanNode
+from reliable_rx.query import HubLeaf, InnerLeaf, SymbolLeaf
 
 if TYPE_CHECKING:
     from hosting.engine import QueryEngine
 
+SHARED = (HubLeaf, SymbolLeaf, InnerLeaf)
 MOVES_MAX = 3_000_000
 """So often time moves on at the end; what an operator of the user's own schedules for ever is stopped then."""
 LOOK_EACH = 1000
@@ -37,11 +39,15 @@ def is_endless(instance: Instance) -> bool:
 
 
 def goes_on_within(instance: Instance, node: PlanNode, upto: PlanNode | None = None) -> bool:
-    """Whether *node*, or an inner sequence that it reads, may go on for ever, whatever stands before *upto*."""
+    """Whether *node*, or an inner sequence that it reads, may go on for ever, whatever stands before *upto*.
+
+    What is shared, or made outside, may go on as long as what it is made of, which may be all that *upto* reads.
+    """
     if not instance.active & node.bit:
         return False
     op = instance.ops[node.index]
-    if op.is_endless() and (isinstance(op, Never) or not is_cut(instance, node, upto)):
+    may_go_on = op.is_endless() or (upto is not None and isinstance(op, SHARED))
+    if may_go_on and (isinstance(op, Never) or not is_cut(instance, node, upto)):
         return True
     children = (instance.children or {}).get(node.index, {})
     return any(is_endless(child) for child in children.values())

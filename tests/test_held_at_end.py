@@ -123,6 +123,13 @@ def test_what_goes_on_for_ever_ends_the_run(name: str, own_clock: bool) -> None:
 
 
 Made = Callable[[Any, Any], Any]
+
+
+def paired(shared: Any, other: Callable[[Any], Any]) -> Any:
+    """Pair a sequence with what *other* makes of the same one."""
+    return shared.pipe(our_ops.zip(other(shared)) if isinstance(shared, ours.Query) else their_ops.zip(other(shared)))
+
+
 ENDING: dict[str, Made] = {
     "skip": lambda rx, ops: rx.interval(1.1).pipe(ops.skip(5), ops.take(2)),
     "share": lambda rx, ops: rx.interval(1.1).pipe(ops.share(), ops.take(6)),
@@ -133,6 +140,7 @@ ENDING: dict[str, Made] = {
     "pairs": lambda rx, ops: rx.interval(1.1).pipe(ops.pairwise(), ops.delay(2.0), ops.take(4)),
     "zip": lambda rx, ops: rx.interval(1.1).pipe(ops.zip(rx.of(1, 2, 3, 4, 5, 6))),
     "zip of two that tick": lambda rx, ops: rx.zip(rx.interval(1.1), rx.interval(1.3).pipe(ops.take(5))),
+    "zip with a part of it": lambda rx, ops: paired(rx.interval(1.1).pipe(ops.share()), lambda s: s.pipe(ops.take(4))),
     "zip with a list": lambda rx, ops: rx.interval(1.1).pipe(ops.zip_with_iterable([1, 2, 3, 4, 5, 6])),
     "sequence_equal": lambda rx, ops: rx.interval(1.1).pipe(ops.sequence_equal(rx.of(0, 1, 2, 3, 4))),
     "within": lambda rx, ops: rx.timer(0.3).pipe(ops.flat_map(lambda _: rx.interval(1.1)), ops.take(5)),
@@ -145,6 +153,13 @@ UNKNOWN: dict[str, Callable[[Any], Any]] = {
     "a filter": lambda n: n.merge(ours.interval(1.1).filter(lambda x: x > 7).take(1)),
     "generated, and ends": lambda n: n.merge(
         ours.generate_with_relative_time(0, lambda x: x < 6, lambda x: x + 1, lambda x: 1.3)
+    ),
+    "zip with itself": lambda n: n.merge(paired(ours.interval(1.1).share(), lambda s: s.skip(1))),
+    "zip of windows": lambda n: n.merge(
+        ours.interval(1.1).window_with_count(9**9).flat_map(lambda w: w.zip(w.skip(1)))
+    ),
+    "zip of groups": lambda n: n.merge(
+        ours.interval(1.1).group_by(lambda x: x % 2).flat_map(lambda g: g.zip(g.skip(1)))
     ),
     "expands, and ends": lambda n: n.expand(lambda x: ours.timer(0.5).map(lambda _: x - 1) if x > -5 else ours.empty()),
 }
