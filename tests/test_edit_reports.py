@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from functools import partial
+from threading import Lock
 from typing import Any
 
 import pytest
@@ -111,6 +112,18 @@ def test_what_was_inside_a_dropped_operator_is_named_by_its_path() -> None:
     engine.take(Events("n", "0", 0, [1, 2, 3], 1.0))
     engine.take(engine.creation("q", n.scan(lambda a, x: a + x, 0), time=2.0))
     assert set(engine.reports["q"].dropped) == {"/flat_map", "/flat_map/inner/flat_map"}
+
+
+def test_state_that_does_not_survive_is_named() -> None:
+    """An edit takes state over as a store would have it: what does not pickle is dropped by name, and begins afresh."""
+    n = rx.source("n")
+    engine = engine_of(n.count().merge(n.map(lambda x: Lock()).buffer_with_count(2).map(len)), "n")
+    engine.take(Events("n", "0", 0, [1], 1.0))
+    edited = n.count().merge(n.map(lambda x: x).buffer_with_count(2).map(len))
+    engine.take(engine.creation("q", edited, time=2.0))
+    assert {"/merge:1/buffer_with_count", "/count"} <= set(engine.reports["q"].dropped)
+    outputs = engine.take(Events("n", "0", 1, [2, 3], 3.0, ended=True))
+    assert [value for each in outputs for value in each.values] == [2, 2]
 
 
 def test_what_is_new_behind_a_later_source_begins_with_a_state() -> None:
