@@ -10,6 +10,7 @@ from typing import Any, Protocol, runtime_checkable
 from reactivex.abc import ObserverBase
 
 from reliable_rx.arguments import check_methods, cut
+from reliable_rx.class_of import is_a
 from reliable_rx.reliable import DeadLetter
 
 Record = tuple[int, Any]
@@ -80,7 +81,7 @@ def check_consumer(consumer: Any) -> None:
 
 def checked(method: str, answer: Any) -> Resume | None:
     """Return what a *method* of a consumer has answered. *Raises* `TypeError` for what says neither yes nor where."""
-    if answer is None or (isinstance(answer, Resume) and isinstance(answer.at, int)):
+    if answer is None or (is_a(answer, Resume) and is_a(answer.at, int)):
         return answer
     meant = "the events are done" if method == "deliver" else "it goes on where it was"
     raise TypeError(

@@ -21,6 +21,7 @@ from dataclasses import dataclass, replace
 
 from checkpoint.stored_errors import CHAIN_MAX, TRACE_CHARACTERS_MAX, before, trace_of
 from hosting.flapping import ERRORS_TOLD, REPEAT_S, WARNINGS_TOLD, Flapping
+from reliable_rx.class_of import is_a, is_odd
 from reliable_rx.errors import ReliableRxError, StoredError, one_line, printable
 from reliable_rx.handled import apart
 from reliable_rx.imports import own_frame
@@ -208,7 +209,7 @@ def told_trace(error: BaseException) -> str:
     """Return the traceback of *error* if it tells the user more than its sentence."""
     trace = trace_of(error)
     with apart(error):
-        says_all = isinstance(error, ReliableRxError) and not isinstance(error, StoredError) and _is_inside(error)
+        says_all = is_a(error, ReliableRxError) and not is_a(error, StoredError) and _is_inside(error)
     if says_all:
         LOG.debug("%s", trace)
         return ""
@@ -220,7 +221,7 @@ def _is_inside(error: BaseException | None) -> bool:
     for _ in range(CHAIN_MAX):
         if error is None:
             return True
-        if own_frame(error) is not None:
+        if is_odd(error) or own_frame(error) is not None:
             return False
         error = before(error)
     return True

@@ -15,6 +15,7 @@ from hosting.given import check_outside
 from hosting.idling import tell_still
 from reliable_rx import handled
 from reliable_rx.arguments import check_function
+from reliable_rx.class_of import is_a
 from reliable_rx.errors import ReliableRxError, TooLate, described
 
 if TYPE_CHECKING:
@@ -83,7 +84,7 @@ def failure_of(evaluator: QueryEvaluator) -> BaseException | None:
 def raise_failures(evaluator: QueryEvaluator) -> None:
     """*Raises* what has failed half way, which has left an engine that must neither go on nor be saved."""
     failure = failure_of(evaluator)
-    if isinstance(failure, ReliableRxError):
+    if is_a(failure, ReliableRxError):
         raise failure
     if failure is not None:
         raise TooLate(f"this evaluator has failed with {described(failure)}: {AFRESH}") from failure

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from hosting.loop import AFRESH, failure_of
 from hosting.standing import RUNNING
 from hosting.turn import Events
+from reliable_rx.class_of import is_a
 from reliable_rx.errors import SourceFailed, StoreUnavailable, described
 from reliable_rx.instance import Instance
 
@@ -62,12 +63,12 @@ class LoopReports:
 
     def ended(self, error: Exception) -> None:
         """`run` raises *error*: nobody may wait for the thread that it ends."""
-        if isinstance(error, StoreUnavailable):
+        if is_a(error, StoreUnavailable):
             return  # told by whoever could not write
         self.told, self.stands = error, True
         failure = failure_of(self.evaluator)
         remedy = "nothing is taken until run() is called again" if failure is None else AFRESH
-        told = isinstance(error, SourceFailed)  # with its traceback, by its source
+        told = is_a(error, SourceFailed)  # with its traceback, by its source
         message = f"the run has ended with {described(failure or error)}; {remedy}"
         self.incidents.report("loop", "run", message, error=None if told else error)
         self._write()

@@ -18,6 +18,7 @@ from hosting.sinks_ahead import AHEAD_MAX, ahead_of_store, passed_over
 from hosting.statistics import SinkFigures
 from hosting.stream import Stream
 from reliable_rx.choices import OnError
+from reliable_rx.class_of import is_a
 from reliable_rx.errors import PositionUnavailable, StoreUnavailable
 from reliable_rx.handled import forget, note, noted
 from reliable_rx.names import query_of
@@ -143,7 +144,7 @@ class Outlets:
             writer.begin(stream, position)
             self._warn_if_never(writer, stream)
         except BaseException as error:
-            if starting and isinstance(error, PositionUnavailable) and error.fields.get("wanted", 0) > stream.next_id:
+            if starting and is_a(error, PositionUnavailable) and error.fields.get("wanted", 0) > stream.next_id:
                 raise
             writer.take(tamed(error), stream)
 

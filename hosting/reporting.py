@@ -26,6 +26,7 @@ from hosting.standing import FAILED, Standing
 from hosting.status_file import StatusFile
 from hosting.store_commands import way_to_restart
 from hosting.unknown_sources import UnknownSources
+from reliable_rx.class_of import is_a
 from reliable_rx.errors import StoreUnavailable, described
 
 if TYPE_CHECKING:
@@ -166,7 +167,7 @@ class Reporter:
 
     def halted(self, error: Exception) -> None:
         """A step has raised *error*: nothing happens any more until there is another one."""
-        if isinstance(error, StoreUnavailable) or not self._has_begun:
+        if is_a(error, StoreUnavailable) or not self._has_begun:
             return
         self._written = ()
         self.loop.halted(error)

@@ -23,6 +23,7 @@ from typing import Any
 
 from checkpoint.salvage import Unreadable, unreadable_in
 from checkpoint.stored_errors import trace_of
+from hosting.blame import blamed
 from hosting.holders import Patience, StreamHolders
 from hosting.sink_positions import label_of
 from hosting.sinks.text import error_text
@@ -341,9 +342,9 @@ def tamed(error: BaseException) -> Exception:
     """Return *error*; what a user's code raised to end the process is an error of the sink. *Raises* interrupts."""
     if is_a(error, Exception) and not is_odd(error):
         return error
-    let_through(error)
+    cause = blamed(error)
     found = ValueRefused(f"the sink raised {error_text(error)}", n=None)
-    found.__cause__ = error
+    found.__cause__ = cause
     return found
 
 

@@ -26,6 +26,7 @@ from hosting.records import INSIDE
 from hosting.reorder import WAITING
 from hosting.standing import RUNNING, Standing, TopRow
 from hosting.turn import Fail, Output
+from reliable_rx.class_of import is_a
 from reliable_rx.errors import CheckpointRefused, described
 from reliable_rx.interrupts import let_through
 from reliable_rx.names import query_of
@@ -69,7 +70,7 @@ def unreadable(lost: Unreadable) -> CheckpointRefused:
 
 def unloadable(error: BaseException) -> CheckpointRefused:
     """Say that a query does not come up from its stored state."""
-    if isinstance(error, CheckpointRefused):  # a state of another shape than its operator has today
+    if is_a(error, CheckpointRefused):  # a state of another shape than its operator has today
         error.fields["gone"] = error.fields.get("what", "")
         return error
     found = CheckpointRefused(
@@ -77,7 +78,7 @@ def unloadable(error: BaseException) -> CheckpointRefused:
     )
     if described(error).startswith(_GONE):
         found.fields["gone"] = described(error)
-    found.__cause__ = error if isinstance(error, Exception) else None
+    found.__cause__ = error if is_a(error, Exception) else None
     return found
 
 

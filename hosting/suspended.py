@@ -28,6 +28,7 @@ from hosting.routes import top_of
 from hosting.spoilt import unloadable
 from hosting.standing import RUNNING, Standing, TopRow
 from hosting.turn import Create
+from reliable_rx.class_of import is_a
 from reliable_rx.errors import QueryDisposed, described
 from reliable_rx.event_time import EventTime
 from reliable_rx.interrupts import let_through
@@ -157,7 +158,7 @@ class SuspendedQueries(dict[str, Suspended]):
             return plans.find(kept.top.plan)
         except BaseException as error:  # reading a query calls what its author wrote
             let_through(error)
-            if isinstance(error, OtherCode):
+            if is_a(error, OtherCode):
                 kept.why = error.what
             return None
         finally:

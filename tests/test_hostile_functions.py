@@ -52,13 +52,9 @@ def refuses(n: int, value: int) -> None:
         raise ValueError(value)
 
 
-MET = tuple(each for each in FUNCTIONS if not each.name.endswith(("ClasslessError", "NeverAskedError")))
-"""Not yet those whose errors raise when they are asked for anything: sinks and consumers ask them."""
-
-
 @pytest.mark.parametrize("on_error", ["fail", "skip", "dead_letter"])
 @pytest.mark.parametrize("place", every(2, SINKS))
-@pytest.mark.parametrize("function", sampled(MET), ids=repr)
+@pytest.mark.parametrize("function", sampled(FUNCTIONS), ids=repr)
 def test_functions_of_sinks(tmp_path: Path, function: Hostile, place: str, on_error: Any) -> None:
     """What a sink's function does is that sink's trouble, told by its stream; the sink beside it has all."""
     try:
@@ -102,7 +98,7 @@ class Answering:
 
 
 @pytest.mark.parametrize("place", ["deliver", "keep", "park"])
-@pytest.mark.parametrize("function", sampled(MET), ids=repr)
+@pytest.mark.parametrize("function", sampled(FUNCTIONS), ids=repr)
 def test_functions_of_consumers(function: Hostile, place: str) -> None:
     """What a consumer's function does leaves the reader beside it alone, and is told."""
     soon = Retry(first_s=0.0, jitter=0.0, within_s=0.0)

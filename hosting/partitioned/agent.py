@@ -37,6 +37,7 @@ from hosting.positions import Point
 from hosting.rewinding import rewind
 from hosting.starting import Start
 from hosting.tracebacks import with_trace
+from reliable_rx.class_of import is_a
 from reliable_rx.errors import LeaseLost, ReliableRxError
 from reliable_rx.probes import probe
 
@@ -386,4 +387,4 @@ class Agent:
 
 def is_unforeseen(error: BaseException) -> bool:
     """Whether to show where *error* was raised; what is raised on purpose says all there is to know in a sentence."""
-    return not isinstance(error, ReliableRxError)
+    return not is_a(error, ReliableRxError)

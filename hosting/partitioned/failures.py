@@ -15,6 +15,7 @@ from dataclasses import dataclass
 
 from hosting.incidents import Incident, Incidents
 from hosting.partitioned.words import Failure, Partition
+from reliable_rx.class_of import name_of
 from reliable_rx.interrupts import let_through
 
 STEADY_S = 10.0
@@ -150,7 +151,7 @@ def in_a_line(error: BaseException, *, most: int = 200) -> str:
     except BaseException as raised:
         let_through(raised)
         said = "it cannot be shown"
-    return _cut(f"{type(error).__name__}: {said}", most)
+    return _cut(f"{name_of(type(error))}: {said}", most)
 
 
 def _cut(text: str, most: int) -> str:

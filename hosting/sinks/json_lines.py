@@ -29,6 +29,7 @@ from pathlib import Path
 from typing import Any
 
 from checkpoint.ownership import OwnProcess
+from hosting.blame import blamed
 from hosting.kinds import checks_kinds
 from hosting.sinks.fencing import EACH, EpochFile, fenced, lost
 from hosting.sinks.flushed_mark import FlushedMark, flushed_length
@@ -212,7 +213,7 @@ class JsonLinesSink:
             why = error_text(error)
             remedy = "" if "encode=" in why else "; map it to what JSON has, or give the sink encode="
             what = f"value {n:,} cannot be written to {self._path}: {why}{remedy}"
-            raise ValueRefused(what, n=n) from error
+            raise ValueRefused(what, n=n) from blamed(error)
 
     def end(self, n: int, error: Exception | None, /) -> None:
         what = {"completed": True} if error is None else {"error": error_text(error)}

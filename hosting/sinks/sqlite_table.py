@@ -21,6 +21,7 @@ from contextlib import AbstractContextManager
 from typing import Any
 
 from checkpoint.ownership import OwnProcess, keep_for_parent, tell_of_forks
+from hosting.blame import blamed
 from hosting.kinds import checks_kinds
 from hosting.sinks.cells import Cells, Columns, Get, as_json, field, fields_of, getters_of
 from hosting.sinks.fencing import lost
@@ -271,7 +272,7 @@ class SqliteTableSink:
                     self._rows_of(n, [value])
                 except BaseException as error:
                     let_through(error)
-                    raise self._misfit(n, error) from error
+                    raise self._misfit(n, error) from blamed(error)
             raise
 
     def _rows_of(self, first: int, values: Sequence[Any]) -> tuple[list[tuple[Any, ...]], Mapping[str, Get]]:

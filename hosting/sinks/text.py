@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator
 from decimal import Decimal
 from typing import Any
 
-from reliable_rx.class_of import path_of
+from reliable_rx.class_of import is_a, path_of
 from reliable_rx.errors import described
 from reliable_rx.interrupts import let_through
 from reliable_rx.shown import bounded_repr, is_light
@@ -107,7 +107,7 @@ def shown(value: Any, *, most: int = VALUE_CHARACTERS_MAX) -> str:
     ("'aaaaaaaa…", "b'x'")
     """
     try:
-        if isinstance(value, BaseExceptionGroup):  # its text has every member of each group within it
+        if is_a(value, BaseExceptionGroup):  # its text has every member of each group within it
             return error_text(value, most=most)
         is_number = type(value) is int and is_light(value)
         text = digits(value) if is_number else bounded_repr(value, most)

@@ -19,6 +19,7 @@ from hosting.blame import blamed
 from hosting.sources.bad_records import RAW_MAX, reason_of
 from reliable_rx.arguments import cut
 from reliable_rx.choices import OnBadRecord, check_choice
+from reliable_rx.class_of import is_a
 from reliable_rx.errors import PositionUnavailable, ReliableRxError, SourceFailed, StoreUnavailable, TooLate, described
 from reliable_rx.interrupts import let_through
 from reliable_rx.reliable import Batch, Rejected
@@ -100,7 +101,7 @@ class PushedStream:
 
     def on_error(self, error: Exception) -> None:
         """End the stream with *error*; durable when this returns."""
-        if not isinstance(error, Exception):
+        if not is_a(error, Exception):
             raise TypeError(f"on_error takes an exception, got {cut(error)}: give one such as RuntimeError('why')")
         self._check_open("an error")
         self._append("an error", [encode((ERROR, error))], last=True)
