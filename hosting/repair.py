@@ -197,7 +197,10 @@ def stay_used(evaluator: QueryEvaluator) -> str:
     if quiet := evaluator.engine.suspended.quiet:
         more = f" and {len(quiet) - NAMED_MAX:,} more" if len(quiet) > NAMED_MAX else ""
         named = ", ".join(map(repr, quiet[:NAMED_MAX])) + more
-        remedy += f"; where these may tell a part only ({named}), the ids go on {ids_further(evaluator):,} further"
+        further, kept = ids_further(evaluator), evaluator.streams.retain_events
+        remedy += f"; where these may tell a part only ({named}), the ids go on {further:,} further"
+        if further >= kept:
+            remedy += f", past retain_events={kept:,}: unless the app has a larger one, none reads what lies before"
     return remedy
 
 

@@ -353,6 +353,9 @@ def test_newest_commits_that_are_lost(
     told = check(world, folder, capsys)
     if part == "journal" and ends:
         assert re.search(rf"sink of stream 'total': it has ids? .*{PUSHED - 1}, which this store has never given", told)
+        further = re.search(r"the ids go on ([\d,]+) further(, past retain_events=10,000)?", told)
+        assert further is not None
+        assert (int(further[1].replace(",", "")) >= 10_000) is (further[2] is not None), told
 
 
 @pytest.mark.parametrize("place", [0, 1, 10])
