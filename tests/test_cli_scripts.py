@@ -5,10 +5,11 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from lanes import at_each_commit, left_to_commits
+from lanes import at_each_commit, every, left_to_commits
 
 ROOT = str(Path(__file__).parent.parent)
 DEFINED = """
@@ -126,3 +127,65 @@ def test_repair_finds_the_classes_of_a_script(tmp_path: Path) -> None:
     assert "script" in done.stderr
     done = command(tmp_path, "store", "repair", "store", "--yes", "--app", "script.py")
     assert (done.returncode, "starts as it is" in done.stdout) == (0, True), done.stderr
+
+
+DECLARED = """
+from hosting import App, ListSource
+app = App(checkpoint_interval_s=1e9)
+app.source("n", lambda: ListSource(list(range(4)), follow=True))
+"""
+LAYOUTS = {  # where the script lies, what it imports its app and its limit from, and how Python starts it
+    "a package's __main__": ("shop/__main__.py", ".parts", ("-m", "shop"), True),
+    "a module of a package": ("shop/night/tool.py", "..parts", ("-m", "shop.night.tool"), True),
+    "one of a folder without __init__": ("shop/tool.py", ".parts", ("-m", "shop.tool"), False),
+    "its imports are not relative": ("shop/tool.py", "shop.parts", ("-m", "shop.tool"), True),
+    "a folder's __main__": ("shop/__main__.py", "parts", ("shop",), False),
+    "a file beside its app": ("shop/tool.py", "parts", ("shop/tool.py",), False),
+}
+NAMED: dict[str, Callable[[str], str]] = {
+    "file": lambda place: place,
+    "file and __main__": lambda place: f"{place}:__main__",
+    "module": lambda place: place.removesuffix(".py").replace("/", ".").removesuffix(".__main__") + ":__main__",
+}
+
+
+def laid_out(folder: Path, which: str) -> tuple[str, tuple[str, ...]]:
+    """Write the script of a layout; return where it lies, and what Python is given to start it."""
+    place, parts, started, is_package = LAYOUTS[which]
+    script = folder / place
+    script.parent.mkdir(parents=True)
+    (folder / "shop" / "parts.py").write_text(DECLARED + "LIMIT = 2\n")
+    if is_package:
+        for each in {folder / "shop", script.parent}:
+            (each / "__init__.py").write_text("")
+    app = "app" if script.stem == "__main__" else "app as declared"  # who has one named app may be no script
+    what = DEFINED.replace("x != 2", "x != LIMIT") + f"from {parts} import LIMIT, {app}\n"
+    script.write_text(f'{what}if __name__ == "__main__":{DONE}')
+    return place, started
+
+
+STARTED = [
+    (which, named)
+    for which, (_, _, started, _) in LAYOUTS.items()
+    for named in NAMED
+    if named != "module" or "-m" in started  # it is no module to who starts it as a file
+]
+
+
+@pytest.mark.parametrize("layout", every(5, STARTED))
+def test_a_script_is_found_as_what_it_was_started_as(tmp_path: Path, layout: tuple[str, str]) -> None:
+    """In a package, its ``__main__``, beside its app: its imports and its classes are found, and it is not run."""
+    which, named = layout
+    place, started = laid_out(tmp_path, which)
+    ran = run(tmp_path, *started, "4", "stop")
+    assert ran.returncode == 0, ran.stderr
+    app = NAMED[named](place)
+    for arguments, said in (
+        (("restart", "store", "fails"), "it runs again"),
+        (("inspect", "store", "--state", "seen"), "Data(a="),
+        (("store", "repair", "store", "--yes"), "starts as it is"),
+        (("tail", "store", "seen"), ""),
+    ):
+        done = command(tmp_path, *arguments, "--app", app)
+        assert (done.returncode, said in done.stdout) == (0, True), (arguments, done.stdout, done.stderr)
+        assert "it runs\n" not in done.stdout

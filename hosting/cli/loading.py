@@ -16,7 +16,8 @@ from pathlib import Path
 from types import ModuleType
 
 from hosting.app import App, made
-from hosting.cli.scripts import MAIN, is_script, load_script
+from hosting.cli.packages import MAIN, package_of, program_of
+from hosting.cli.scripts import is_script, load_script
 from hosting.cli.wording import BadUsage, extra_of
 from reliable_rx.errors import described
 from reliable_rx.imports import own_frame
@@ -43,14 +44,25 @@ def load_app(where: str) -> App:
 def load_for_store(where: str) -> App:
     """Load the app or script to which a store belongs, so that what the store names is found. *Raises* `BadUsage`.
 
-    A file without an ``app``, and what is named ``file.py:__main__``, is a script: it is loaded, and not run.
+    A file without an ``app``, a package's ``__main__``, and what is named ``file.py:__main__`` or
+    ``package.module:__main__`` is a script: it is loaded, and not run.
     """
     reach(os.getcwd())
     place, _, name = where.rpartition(":") if is_named(where) else (where, "", "")
-    if not is_file(place) or not Path(place).is_file() or (name != MAIN and (name or not is_script(Path(place)))):
+    if not is_file(place):
+        named = name == MAIN or (not name and place.rpartition(".")[2] == MAIN)
+        program = program_of(place) if named else None
+        if program is None or program.origin is None:
+            return load_app(where)
+        return load_script(Path(program.origin), program.parent or "")
+    path = Path(place).resolve()
+    if not path.is_file() or not (MAIN in (name, path.stem) or (not name and is_script(path))):
         return load_app(where)
-    reach(str(Path(place).resolve().parent))
-    return load_script(Path(place).resolve())
+    package = package_of(path)
+    if package.name:
+        sys.path.append(str(path.parent))  # for what is started as a file: behind, as its names may be those of others
+    reach(str(package.above))
+    return load_script(path, package.name)
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,6 +109,8 @@ def load_module(place: str) -> ModuleType:
     if not is_file(place):
         return import_named(place, place)
     path = Path(place).resolve()
+    if path.stem == MAIN:
+        raise BadUsage(f"{place} is a program of its own, which python starts; {EXAMPLE}, which declares the app")
     if not path.is_file():
         raise BadUsage(f"there is no file {place} (looked from {os.getcwd()}); {EXAMPLE}")
     if not path.stem.isidentifier():

@@ -14,9 +14,9 @@ from pathlib import Path
 from types import ModuleType
 
 from hosting.app import App
+from hosting.cli.packages import MAIN
 from hosting.cli.wording import BadUsage
 
-MAIN = "__main__"
 DEFINES = (ast.Import, ast.ImportFrom, ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
 MAKES = frozenset(("namedtuple", "NamedTuple", "Enum", "IntEnum", "StrEnum", "make_dataclass", "NewType", "TypeVar"))
 
@@ -32,8 +32,8 @@ def is_script(path: Path) -> bool:
     return True
 
 
-def load_script(path: Path) -> App:
-    """Load a script as ``__main__``; return the `App` that it has, if it has one. *Raises* `BadUsage`."""
+def load_script(path: Path, package: str = "") -> App:
+    """Load a script of *package* as ``__main__``; return the `App` that it has, if any. *Raises* `BadUsage`."""
     tree = parsed(path)
     guarded = [each for each in tree.body if is_guard(each)]
     if guarded:
@@ -41,7 +41,7 @@ def load_script(path: Path) -> App:
     else:
         tree.body = [each for each in tree.body if only_defines(each)]
     module = ModuleType(MAIN)
-    module.__dict__.update(__file__=str(path), __loaded__=True)
+    module.__dict__.update(__file__=str(path), __loaded__=True, __package__=package)
     sys.modules[MAIN] = module
     try:
         exec(compile(tree, str(path), "exec"), vars(module))
