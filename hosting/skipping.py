@@ -2,7 +2,9 @@
 
 An error that something in the query catches is no event's. An event that puts an operator out of step for good is
 skipped nowhere: such a query is refused when it is created. Where a selector makes it for a value, or makes one of its
-branches (`defer`, a sequence of sequences), it fails.
+branches (`defer`, a sequence of sequences), it fails. So it does where that selector's query reads what raises as a
+shared part or a group: all rows are looked at then. Rejected: to remember which plans were made, of which a restart
+knows those only that are at work.
 
 One event may be at work in many errors: in each element of a list that it has become, in each round of a `repeat`. A
 query may skip `Limits.skips_max` of them and fails behind that, so that no event floods the dead letters. Rejected: to
@@ -20,20 +22,17 @@ from reactivex import Observable
 from hosting.failing import strike
 from hosting.letters import bury
 from reliable_rx.arguments import cut
-from reliable_rx.branching import may_read, opener_of
+from reliable_rx.branching import OURS, makes_inner, may_read, opener_of
 from reliable_rx.errors import InternalError, LimitExceeded, QueryRefused, described
 from reliable_rx.operator import Operator, Stage
 from reliable_rx.plan import Plan, PlanNode
-from reliable_rx.query import parameters
+from reliable_rx.query import SourceLeaf, parameters
 from reliable_rx.symbols import is_known
 
 if TYPE_CHECKING:
     from hosting.engine import QueryEngine
     from hosting.standing import Standing
     from reliable_rx.instance import Instance
-
-OURS = "reliable_rx."
-"""Where the operators of this library are."""
 
 
 class Skips:
@@ -66,7 +65,7 @@ def absorb(engine: QueryEngine, instance: Instance, node: PlanNode, error: Excep
     """Go on without the event at work, if the query's policy says so and nothing in the query catches errors."""
     if isinstance(error, (LimitExceeded, InternalError)):
         return False
-    if not may_skip(node):
+    if not may_skip(instance, node, engine.event):
         return False
     top = instance
     while top.parent is not None:
@@ -74,7 +73,7 @@ def absorb(engine: QueryEngine, instance: Instance, node: PlanNode, error: Excep
             return False
         top = top.parent
     standing: Standing = top  # type: ignore[assignment]
-    if standing.policy == "fail":
+    if standing.policy == "fail" or not readers_keep_step(standing, instance, node, engine.event):
         return False
     if engine.event is None:
         return give_up_edited(engine, standing, instance, error)
@@ -120,16 +119,70 @@ def too_many(standing: Standing, most: int, error: Exception) -> LimitExceeded:
     )
 
 
-def may_skip(node: PlanNode) -> bool:
-    """Whether a query may go on without the event at which *node* raised, as far as its plan can say."""
+def may_skip(instance: Instance, node: PlanNode, event: object) -> bool:
+    """Whether a query may go on without the *event* at which *node* raised, as far as its plan can say."""
     made = node.plan.around is not None and node.plan.reads is None  # by a selector, for a value
-    return not caught(node) and not (made and node in node.plan.out_of_step)
+    if caught(node) or (made and node in node.plan.out_of_step):
+        return False
+    return all(keeps_step(each, event) for each in raising(instance, node))
+
+
+def raising(instance: Instance, node: PlanNode) -> list[PlanNode]:
+    """Return what may have raised where *node* is blamed for it: it stands for its run of linear operators."""
+    run = [each for each in node.plan.nodes if each.bit & (node.run | node.bit)]
+    return [each for each in run if calls_function(instance.ops[each.index]) or raises_itself(each)] or [node]
 
 
 def may_skip_within(node: PlanNode, event: object) -> bool:
     """Whether it may go on without the *event* at which something raised in an inner sequence that *node* reads."""
+    return not caught(node) and keeps_step(node, event)
+
+
+def keeps_step(node: PlanNode, event: object) -> bool:
+    """Whether no operator pairs what *node* makes by position with a branch that may have the *event*."""
     beside = node.plan.read_beside.get(node)
-    return not caught(node) and (beside is None or not isinstance(event, tuple) or not may_read(beside, event[0]))
+    return beside is None or not isinstance(event, tuple) or not may_read(beside, event[0])
+
+
+def readers_keep_step(top: Instance, instance: Instance, node: PlanNode, event: object) -> bool:
+    """The same for all that reads what *node* shares or groups, where some of it is made at run time."""
+    if not any(makes_inner(each) for each in top.plan.walk()) or not is_read_elsewhere(instance, node):
+        return True
+    rows = list(children_of(top))
+    while rows:
+        row = rows.pop()
+        rows += children_of(row)
+        if not all(keeps_step_upward(row, leaf, event) for leaf in row.plan.leaves if type(leaf.op) is not SourceLeaf):
+            return False
+    return True
+
+
+def keeps_step_upward(row: Instance, leaf: PlanNode, event: object) -> bool:
+    return all(keeps_step(node, event) for node in upward(row, leaf))
+
+
+def is_read_elsewhere(instance: Instance, node: PlanNode) -> bool:
+    """Whether what *node* makes is on its way to a hub or to groups, which other rows read."""
+    for each in upward(instance, node):
+        at: PlanNode | None = each
+        while at is not None:
+            if at.op.is_hub or at.op.yields_inner:
+                return True
+            at = at.down
+    return False
+
+
+def upward(row: Instance | None, node: PlanNode | None) -> Iterator[PlanNode]:
+    """Yield *node* and, row by row, the operators that read what it makes."""
+    while row is not None and node is not None:
+        yield node
+        node = row.sink if row.parent is not None else None
+        row = row.parent
+
+
+def children_of(row: Instance) -> Iterator[Instance]:
+    for opened in (row.children or {}).values():
+        yield from opened.values()
 
 
 def caught(node: PlanNode) -> bool:

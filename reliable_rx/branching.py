@@ -14,8 +14,9 @@ from dataclasses import fields, is_dataclass
 from itertools import permutations
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from reliable_rx.operator import Operator
+from reliable_rx.operator import Operator, Stage
 from reliable_rx.query import HubLeaf, InnerLeaf, SourceLeaf, SymbolLeaf
+from reliable_rx.symbols import is_known
 
 if TYPE_CHECKING:
     from reliable_rx.plan import Plan, PlanNode
@@ -25,6 +26,10 @@ SCALARS = frozenset((int, float, complex, bool, str, bytes, type(None)))
 
 
 SOURCE = "source"
+ANYTHING = "anything"
+"""The origin of what is made at run time."""
+OURS = "reliable_rx."
+"""Where the operators of this library are."""
 
 
 class Part(NamedTuple):
@@ -56,7 +61,7 @@ def alone(plan: Plan) -> Iterator[Alone]:
 
 def out_of_step(plan: Plan) -> Iterator[tuple[PlanNode, PlanNode]]:
     """Yield each node that can put an operator of *plan* that pairs by position out of step, with that operator."""
-    return ((each.node, each.pairing) for each in alone(plan) if each.origins & each.others)
+    return ((each.node, each.pairing) for each in alone(plan) if each.origins & each.others - {ANYTHING})
 
 
 def read_beside(plan: Plan) -> dict[PlanNode, frozenset[Hashable]]:
@@ -72,7 +77,9 @@ def read_beside(plan: Plan) -> dict[PlanNode, frozenset[Hashable]]:
 
 def may_read(origins: frozenset[Hashable], source: str) -> bool:
     """Whether one of *origins* may bring the events of *source*: of a group or a shared part that is not known."""
-    return any(isinstance(each, tuple) and (each[0] != SOURCE or each[1] == source) for each in origins)
+    return ANYTHING in origins or any(
+        isinstance(each, tuple) and (each[0] != SOURCE or each[1] == source) for each in origins
+    )
 
 
 class Parts:
@@ -87,21 +94,25 @@ class Parts:
         waiting = [node]
         while waiting:
             at = waiting[-1]
-            inputs = feeding(at)
-            left = [each for each in inputs if each not in self._known]
+            inputs, inner = feeding(at), [] if at.template is None else [at.template.root]
+            left = [each for each in (*inputs, *inner) if each not in self._known]
             waiting += left
             if not left:
-                self._known[waiting.pop()] = self._part(at, [self._known[each] for each in inputs])
+                parts = ([self._known[each] for each in nodes] for nodes in (inputs, inner))
+                self._known[waiting.pop()] = self._part(at, *parts)
         return self._known[node]
 
-    def _part(self, node: PlanNode, before: Sequence[Part]) -> Part:
+    def _part(self, node: PlanNode, before: Sequence[Part], inner: Sequence[Part]) -> Part:
         what = identity_of(node)
         number = self._numbers.setdefault((what, *[each.number for each in before]), len(self._numbers))
         steps, origins = {number: node}, frozenset[Hashable]()
         for each in before:
             steps |= each.steps
+        for each in (*before, *inner):
             origins |= each.origins
-        return Part(number, steps, origins if before else frozenset([what]))
+        if not before:
+            origins |= {what}
+        return Part(number, steps, origins | {ANYTHING} if makes_inner(node) else origins)
 
 
 def identity_of(node: PlanNode) -> Hashable:
@@ -153,6 +164,14 @@ def feeding(node: PlanNode) -> Sequence[PlanNode]:
         opener = opener_of(plan)
         return () if opener is None else opener.inputs
     return node.inputs
+
+
+def makes_inner(node: PlanNode) -> bool:
+    """Whether a function makes at run time what *node* reads: no shared sub-plan says what that is."""
+    kind = type(node.op)
+    if not issubclass(kind, Stage) or (kind.inner is Stage.inner and kind.__module__.startswith(OURS)):
+        return False
+    return node.template is None or not is_known(node)
 
 
 def opener_of(plan: Plan) -> PlanNode | None:

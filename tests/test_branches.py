@@ -322,6 +322,104 @@ def test_a_branch_that_reads_another_source_is_none_of_the_same_events(shape: st
         assert (evaluator.query("q").status, evaluator.query("q").skipped > 0) == ("completed", True)
 
 
+BESIDE: dict[str, Callable[[Any, Function, Callable[[Any, Function], Any]], Any]] = {
+    "zip": lambda n, f, made: made(n, abs).zip(n.map(f)),
+    "zip, on the left": lambda n, f, made: n.filter(f).zip(made(n, abs)),
+    "zip_latest": lambda n, f, made: n.map(f).zip_latest(made(n, abs)),
+    "both": lambda n, f, made: made(n, abs).zip(made(n, f)),
+    "of a share": lambda n, f, made: shared(n, lambda s: made(s, abs).zip(s.map(f))),
+    "in a group": lambda n, f, made: n.group_by(lambda _: 1).flat_map(
+        lambda g: rx.defer(lambda _: g).zip(g.map(f).merge(made(n, abs).skip(99)))
+    ),
+    "made itself": lambda n, f, made: rx.of(1).flat_map(lambda _: made(n, abs).zip(n.map(f))),
+    "of windows that bring another": lambda n, f, made: n.map(f).zip(
+        M.window_with_count(3).flat_map(lambda w: made(n, abs))
+    ),
+}
+"""What raises stands in one branch, and another one is made at run time."""
+
+
+@pytest.mark.parametrize("pairs", BESIDE)
+@pytest.mark.parametrize("shape", every(4, MADE))
+def test_beside_a_branch_that_is_made_at_run_time_it_fails_or_is_refused(shape: str, pairs: str) -> None:
+    """It may have the event, whatever it is made by, so the event is not skipped."""
+    query = BESIDE[pairs](N, inverse, MADE[shape])
+    expected = played(query, restarts=False, policy="fail")
+    assert expected[0] == "failed"
+    try:
+        assert played(query, restarts=False) == expected
+    except QueryRefused:
+        return
+    assert played(query, restarts=True) == expected
+
+
+def read_twice(b: Any, build: Callable[[Any], Any]) -> Any:
+    return build(b.share())
+
+
+READ_BY_MADE: dict[str, Build] = {
+    "a zip": lambda n, f: read_twice(n.map(f), lambda b: rx.defer(lambda _: n.zip(b))),
+    "on the left": lambda n, f: read_twice(n.map(f), lambda b: rx.defer(lambda _: b.zip(n))),
+    "by a selector": lambda n, f: read_twice(n.map(f), lambda b: rx.of(1).flat_map(lambda _: n.zip(b))),
+    "far up": lambda n, f: read_twice(n.map(f).skip(1), lambda b: rx.defer(lambda _: n.zip(b.skip(1)))),
+    "both shared": lambda n, f: shared(n, lambda s: read_twice(s.map(f), lambda b: rx.defer(lambda _: s.zip(b)))),
+    "shared twice": lambda n, f: read_twice(n.map(f).share(), lambda b: rx.defer(lambda _: n.zip(b))),
+    "of what is made": lambda n, f: read_twice(
+        rx.of(1).flat_map(lambda _: n.map(f)), lambda b: rx.defer(lambda _: n.zip(b))
+    ),
+    "within what is made": lambda n, f: read_twice(
+        n.map(f), lambda b: rx.defer(lambda _: n.zip(rx.defer(lambda _: b)))
+    ),
+    "the zip outside": lambda n, f: read_twice(n.map(f), lambda b: n.zip(rx.defer(lambda _: b))),
+    "published": lambda n, f: n.map(f).publish(lambda b: rx.defer(lambda _: n.zip(b))),
+    "in a group": lambda n, f: n.group_by(lambda n: n % 2).flat_map(
+        lambda g: read_twice(g.map(f), lambda b: rx.defer(lambda _: g.zip(b)))
+    ),
+    "groups of it": lambda n, f: (
+        n.map(lambda x: (x, f(x))).group_by(lambda _: 1).flat_map(lambda g: rx.defer(lambda _: g.zip(n)))
+    ),
+    "the key of groups": lambda n, f: n.group_by(lambda x: f(x) and 1).flat_map(lambda g: rx.defer(lambda _: g.zip(n))),
+}
+
+
+@pytest.mark.parametrize("policy", ["skip", "dead_letter"])
+@pytest.mark.parametrize("shape", READ_BY_MADE)
+def test_what_is_paired_where_it_is_read_fails_or_is_refused(shape: str, policy: str) -> None:
+    """What raises is shared or grouped; only what is made at run time, and reads it, pairs by position."""
+    query = READ_BY_MADE[shape](N, inverse)
+    expected = played(query, restarts=False, policy="fail")
+    assert expected[0] == "failed"
+    try:
+        assert played(query, restarts=False, policy=policy) == expected
+    except QueryRefused:
+        return
+    assert played(query, restarts=True, policy=policy) == expected
+
+
+MADE_IN_STEP: dict[str, Build] = {
+    "another source": lambda n, f: rx.defer(lambda _: n.map(f).zip(M)),
+    "another source, shared": lambda n, f: read_twice(n.map(f), lambda b: rx.defer(lambda _: M.zip(b))),
+    "values": lambda n, f: n.map(f).zip(rx.of(*range(7))),
+    "neighbours": lambda n, f: read_twice(n.map(f), lambda b: rx.defer(lambda _: b.zip(b.skip(1)))),
+    "neighbours in groups": lambda n, f: (
+        n.map(f).group_by(lambda x: x > 0).flat_map(lambda g: rx.defer(lambda _: g.zip(g.skip(1))))
+    ),
+    "one that is not read there": lambda n, f: read_twice(
+        n.map(f), lambda b: b.merge(rx.defer(lambda _: n.zip(n.skip(1))))
+    ),
+    "no function beside what is made": lambda n, f: n.zip(rx.defer(lambda _: n.skip(1))).map(lambda pair: f(pair[0])),
+    "a list of each of another": lambda n, f: M.zip(n.flat_map(lambda x: [f(x)])),
+}
+
+
+@pytest.mark.parametrize("shape", MADE_IN_STEP)
+def test_what_is_made_and_stays_in_step_goes_on(shape: str) -> None:
+    """Where no other branch can have the event it is skipped, with a restart behind every event too."""
+    status, values, skipped = played(MADE_IN_STEP[shape](N, inverse), restarts=False)
+    assert (status, skipped) == ("completed", 1)
+    assert played(MADE_IN_STEP[shape](N, inverse), restarts=True) == (status, values, skipped)
+
+
 def test_a_long_query_is_looked_at() -> None:
     """Also one that is too long to recur into."""
     query = N.zip(N.pipe(*[ops.skip(0)] * 300, ops.map(inverse)))
