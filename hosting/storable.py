@@ -13,6 +13,7 @@ from typing import Any
 from checkpoint import failures
 from checkpoint.by_value import encode_query
 from checkpoint.codec import decode, encode
+from reliable_rx.class_of import name_of
 from reliable_rx.errors import QueryRefused, described
 from reliable_rx.identity import contents
 from reliable_rx.interrupts import let_through
@@ -63,10 +64,10 @@ def culprit(plan: Plan) -> tuple[str, str]:
 def inside(value: Any) -> str:
     """Say which variable of a function is at fault."""
     if not isinstance(value, FunctionType):
-        return f" ({type(value).__name__})"
+        return f" ({name_of(type(value))})"
     for name, held in reached(value):
         if loss(held) is not None:
-            return f", whose variable {name!r} is of type {type(held).__name__},"
+            return f", whose variable {name!r} is of type {name_of(type(held))},"
     return ""
 
 

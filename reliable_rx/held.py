@@ -13,7 +13,7 @@ from struct import Struct
 from typing import Any, Generic, Protocol
 from weakref import ReferenceType, WeakKeyDictionary, WeakSet, WeakValueDictionary
 
-from reliable_rx.class_of import bases_of, is_a, module_of, name_of, qualname_of
+from reliable_rx.class_of import bases_of, is_a, module_of, name_of, qualname_of, space_of
 from reliable_rx.imports import is_own_module
 from reliable_rx.interrupts import let_through
 from reliable_rx.live_ids import in_one_order
@@ -138,7 +138,7 @@ def _text(value: Any) -> str:
 def held(value: Any) -> dict[str, Any]:
     """Return the attributes of an object, by name, without those that are computed when they are asked for."""
     kind = type(value)
-    names = [name for each in kind.__mro__ for name in slots(each)]
+    names = [name for each in bases_of(kind) for name in slots(each)]
     known = {name: getattr(value, name) for name in names if hasattr(value, name)}
     there = getattr(value, "__dict__", {})
     return {**known, **{name: each for name, each in there.items() if not is_computed(kind, name)}}
@@ -146,14 +146,14 @@ def held(value: Any) -> dict[str, Any]:
 
 def slots(kind: type) -> Iterator[str]:
     """Yield the attributes of a class that are slots, as they are found: private ones have its name in theirs."""
-    told = vars(kind).get("__slots__", ())
+    told = space_of(kind).get("__slots__", ())
     for name in (told,) if is_a(told, str) else told:
         if not name.startswith("__"):
             yield name
         elif not name.endswith("__"):
-            yield f"_{kind.__name__.lstrip('_')}{name}"
+            yield f"_{name_of(kind).lstrip('_')}{name}"
 
 
 def is_computed(kind: type, name: str) -> bool:
     """Whether an attribute is there once it was asked for."""
-    return any(isinstance(vars(each).get(name), cached_property) for each in kind.__mro__)
+    return any(is_a(space_of(each).get(name), cached_property) for each in bases_of(kind))

@@ -29,7 +29,7 @@ from types import (
 from typing import Any, NamedTuple
 
 from reliable_rx.changing import Changes
-from reliable_rx.class_of import derives_from, is_a, module_of, path_of
+from reliable_rx.class_of import defines, derives_from, is_a, module_of, name_of, path_of
 from reliable_rx.code_digest import code_digest, joined
 from reliable_rx.errors import QueryRefused
 from reliable_rx.held import UNKNOWN, content, derives, held, module_method, pieces, without_addresses
@@ -143,7 +143,7 @@ class Writing(Reaching):
         elif is_a(value, type):
             self._class(value)
         elif is_a(value, (staticmethod, classmethod)):
-            self.parts.append(kind.__name__)
+            self.parts.append(name_of(kind))
             self.put(value.__func__, met)
         elif is_a(value, MappingProxyType):
             self._container(dict(value), met)
@@ -245,7 +245,7 @@ class Writing(Reaching):
             self.put(value.args)
             if own:  # a library's attributes, and private ones, tell where it was raised and stored
                 self.put({name: each for name, each in held(value).items() if name[0] != "_"})
-        elif own or hasattr(kind, "__dataclass_fields__"):
+        elif own or defines(kind, "__dataclass_fields__"):
             there = held(value)
             self.put(there, met)
             if not there or (own and derives(kind)):
@@ -276,7 +276,7 @@ class Writing(Reaching):
             self._later.append(partial(self._attributes, value))
             if is_own(kind) and derives(kind):
                 self.put_made(content(value), met)
-        elif module_of(kind).partition(".")[0] in BY_TEXT and not hasattr(kind, "__dataclass_fields__"):
+        elif module_of(kind).partition(".")[0] in BY_TEXT and not defines(kind, "__dataclass_fields__"):
             self._put_class(kind)
         elif met == WITHIN:
             self._object(value, met)

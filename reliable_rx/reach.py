@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable, Iterator, MutableMapping, MutableSequence, MutableSet
-from dataclasses import fields, is_dataclass
+from dataclasses import fields
 from datetime import date, time, timedelta, tzinfo
 from decimal import Decimal
 from dis import get_instructions
@@ -33,7 +33,7 @@ from types import (
 )
 from typing import Any, NamedTuple
 
-from reliable_rx.class_of import ids_of, is_a, module_of, path_of
+from reliable_rx.class_of import attribute_of, defines, ids_of, is_a, module_of, name_of, path_of, space_of
 from reliable_rx.imports import imported, is_own_module
 from reliable_rx.plain_reads import plain_reads
 from reliable_rx.symbols import empty, named
@@ -80,7 +80,7 @@ def is_made(kind: type) -> bool:
     module, heap = module_of(kind), _FLAGS.__get__(kind) & HEAP_TYPE
     if not heap or module not in ("builtins", "types"):
         return False
-    return getattr(sys.modules[module], kind.__name__, None) is not kind
+    return getattr(sys.modules[module], name_of(kind), None) is not kind
 
 
 def is_around_own(function: FunctionType) -> bool:
@@ -186,9 +186,9 @@ def is_constant(value: Any, depth: int = 0) -> bool:
     if id(kind) in CONTAINER_IDS:
         parts = [*value, *value.values()] if kind is dict else value
         return len(parts) <= ITEMS_MAX and all(is_constant(each, depth + 1) for each in parts)
-    if is_a(value, tuple) and hasattr(kind, "_fields"):
+    if is_a(value, tuple) and defines(kind, "_fields"):
         return all(is_constant(each, depth + 1) for each in value)
-    if is_dataclass(value) and not is_a(value, type) and kind.__dataclass_params__.frozen:
+    if not is_a(value, type) and getattr(attribute_of(kind, "__dataclass_params__"), "frozen", False):
         return all(is_constant(getattr(value, f.name, None), depth + 1) for f in fields(value))
     return is_code(value, depth + 1)
 
@@ -317,7 +317,7 @@ def is_named_only(value: Any) -> bool:
     (True, True, False)
     """
     kind = type(value)
-    return not is_own(kind) and any("__qualname__" in vars(each) for each in kind.__mro__)
+    return not is_own(kind) and defines(kind, "__qualname__")
 
 
 MUTABLE = (list, dict, set, bytearray, MutableSequence, MutableMapping, MutableSet)
@@ -353,7 +353,7 @@ def contents(function: FunctionType) -> list[Any]:
 
 def methods(kind: type) -> Iterator[tuple[str, Any]]:
     """Yield the functions, classes and data that a class of the user's has itself, by name."""
-    for name, value in sorted(vars(kind).items()):
+    for name, value in sorted(space_of(kind).items()):
         if not is_a(value, UNTOLD) and (not name.startswith("__") or _is_given(name, value)):
             for each in parts_of_method(value):
                 yield name, plain_function(each)
