@@ -41,6 +41,11 @@ def every(nth: int, values: Iterable[Any]) -> list[Any]:
     return [at_each_commit(each) if number % nth else each for number, each in enumerate(values)]
 
 
+def every_of(nth: int, rows: Iterable[Collection[Any]]) -> list[Any]:
+    """Return rows of several parameters, as `every` does; an *nth* that divides no axis meets all their values."""
+    return [at_each_commit(*each) if number % nth else tuple(each) for number, each in enumerate(rows)]
+
+
 def crossed(*axes: Collection[Any]) -> list[Any]:
     """Return every combination of the values of *axes*; the fast lane has as many as the longest of them is long.
 

@@ -9,6 +9,7 @@ from textwrap import dedent
 from typing import Any
 
 import pytest
+from lanes import every_of
 
 from hosting.cli.command import main
 from hosting.partitioned.opening import open_group
@@ -273,7 +274,7 @@ MISTAKES: list[tuple[str, str, str]] = [
 """What somebody writes, the error it ends in, and words that its one sentence has, in this order."""
 
 
-@pytest.mark.parametrize("program, kind, words", MISTAKES, ids=[each[0] for each in MISTAKES])
+@pytest.mark.parametrize("program, kind, words", every_of(3, MISTAKES), ids=[each[0] for each in MISTAKES])
 def test_a_mistake_is_one_sentence(
     program: str, kind: str, words: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

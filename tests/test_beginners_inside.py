@@ -6,11 +6,12 @@ import functools
 import sys
 import traceback
 from collections.abc import Callable, Iterator
+from itertools import product
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from lanes import every
+from lanes import crossed, every_of
 
 import reliable_rx as rx
 from checkpoint import MemoryStore
@@ -94,8 +95,7 @@ def evaluator() -> Iterator[QueryEvaluator]:
         yield made
 
 
-@pytest.mark.parametrize("place", every(5, PLACES))
-@pytest.mark.parametrize("mistake", range(len(MISTAKES)))
+@pytest.mark.parametrize("place, mistake", crossed(PLACES, range(len(MISTAKES))))
 def test_a_mistake_is_told_when_the_query_is_created(mistake: int, place: str, evaluator: QueryEvaluator) -> None:
     """Each mistake raises where the query is created, wherever it is written, in one sentence with the same words."""
     made, words = MISTAKES[mistake]
@@ -299,8 +299,9 @@ def assign(monkeypatch: pytest.MonkeyPatch) -> None:
     CLOSED.append(3)
 
 
-@pytest.mark.parametrize("legal", every(4, range(len(LEGAL))))
-@pytest.mark.parametrize("place", ["group_by", "group in a group", "flat_map_indexed"])
+@pytest.mark.parametrize(
+    "legal, place", every_of(10, product(range(len(LEGAL)), ["group_by", "group in a group", "flat_map_indexed"]))
+)
 def test_what_may_work_is_not_refused(
     legal: int, place: str, evaluator: QueryEvaluator, monkeypatch: pytest.MonkeyPatch
 ) -> None:

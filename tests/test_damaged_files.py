@@ -13,12 +13,13 @@ import shutil
 import sqlite3
 from collections.abc import Callable
 from contextlib import closing
+from itertools import product
 from pathlib import Path
 from typing import Any
 
 import pytest
 from killed_store import killed
-from lanes import at_each_commit, every
+from lanes import crossed, every_of
 
 import reliable_rx as rx
 from checkpoint import KeyRing, SqliteStore
@@ -32,6 +33,8 @@ from reliable_rx.errors import CheckpointRefused, PositionUnavailable
 APP = f"{__name__}:app"
 PARTS = ("checkpoint", "journal", "log")
 PUSHED = 60
+WORLDS = {"some": 25, "none": 10**9, "many": 4}
+"""After how many pushes there is a checkpoint."""
 TOLD = re.compile("lost|given up|cannot be taken again|begin anew")
 app = App()
 Delivered = dict[str, dict[int, Any]]
@@ -149,8 +152,7 @@ def plain(value: Any) -> Any:
 def worlds(tmp_path_factory: pytest.TempPathFactory) -> dict[str, World]:
     """Stores without a checkpoint, with one now and then, and with many."""
     folder = tmp_path_factory.mktemp("worlds")
-    every = {"none": 10**9, "some": 25, "many": 4}
-    return {name: World(folder / name, often) for name, often in every.items()}
+    return {name: World(folder / name, often) for name, often in WORLDS.items()}
 
 
 def start(folder: Path, accepted: list[int]) -> Delivered:
@@ -281,9 +283,7 @@ def damage_some(
             raise
 
 
-@pytest.mark.parametrize("kind", every(3, DAMAGE))
-@pytest.mark.parametrize("part", PARTS)
-@pytest.mark.parametrize("checkpoints", ["some", *map(at_each_commit, ("none", "many"))])
+@pytest.mark.parametrize("checkpoints, part, kind", every_of(23, product(WORLDS, PARTS, DAMAGE)))
 def test_damage_anywhere(
     tmp_path: Path,
     worlds: dict[str, World],
@@ -317,9 +317,7 @@ def spoil_database(
             raise
 
 
-@pytest.mark.parametrize("kind", every(6, DAMAGE))
-@pytest.mark.parametrize("part", PARTS)
-@pytest.mark.parametrize("checkpoints", [at_each_commit("some"), at_each_commit("none"), "many"])
+@pytest.mark.parametrize("checkpoints, part, kind", every_of(37, product(WORLDS, PARTS, DAMAGE)))
 def test_damage_of_the_database(
     tmp_path: Path,
     worlds: dict[str, World],
@@ -333,9 +331,7 @@ def test_damage_of_the_database(
     spoil_database(worlds[checkpoints], part, kind, 2, seed, tmp_path / "copy", capsys)
 
 
-@pytest.mark.parametrize("part", PARTS)
-@pytest.mark.parametrize("commits", [1, 7, *map(at_each_commit, (2, 30))])
-@pytest.mark.parametrize("checkpoints", ["none", at_each_commit("some")])
+@pytest.mark.parametrize("checkpoints, commits, part", crossed(["some", "none"], [1, 7, 2, 30], PARTS))
 def test_newest_commits_that_are_lost(
     tmp_path: Path,
     worlds: dict[str, World],

@@ -5,14 +5,15 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable
 from inspect import isgeneratorfunction
+from itertools import product
 from operator import itemgetter
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
 from hostile_world import CLOSE, CRASH, FULL, KILL, NUMBERS, OTHERS, STEPS_MAX, Life, expected_outputs, records
-from lanes import every
-from test_hostile_queries import LIVES, sampled
+from lanes import every_of
+from test_hostile_queries import LIVES, sampled, sampled_with
 
 import reliable_rx as rx
 from checkpoint import MemoryStore
@@ -160,16 +161,18 @@ def played(path: Path, place: str, make: Callable[[], Any], policy: str) -> None
     world.check_whole()
 
 
-@pytest.mark.parametrize("place", every(6, PLACES))
-@pytest.mark.parametrize("function", sampled(FUNCTIONS), ids=repr)
+@pytest.mark.parametrize("function, place", sampled_with(FUNCTIONS, list(PLACES)), ids=str)
 def test_functions(tmp_path: Path, function: Hostile, place: str) -> None:
     """A function that emits or raises what is hostile, wherever a source may have one, under each policy."""
     for policy in ("fail", "skip", "dead_letter") if PLACES[place].has_policy else ("fail",):
         played(tmp_path / f"{policy}.jsonl", place, function.make, policy)
 
 
-@pytest.mark.parametrize("place", [each for each in PLACES if "time" in each or "size" in each])
-@pytest.mark.parametrize("function", every(5, FICKLE), ids=repr)
+@pytest.mark.parametrize(
+    "function, place",
+    every_of(17, product(FICKLE, [each for each in PLACES if "time" in each or "size" in each])),
+    ids=str,
+)
 def test_functions_that_change(tmp_path: Path, function: Hostile, place: str) -> None:
     """A function that is another one whenever it is called again: what it says is asked for once, or borne."""
     played(tmp_path / "rows.jsonl", place, function.make, "fail")

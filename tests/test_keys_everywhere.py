@@ -12,6 +12,7 @@ import logging
 from collections.abc import Callable
 from copy import copy
 from functools import cache, lru_cache, partial, singledispatch
+from itertools import product
 from typing import Any
 
 import pytest
@@ -19,7 +20,7 @@ from conditions import until
 from hypothesis import example, given
 from hypothesis import strategies as st
 from key_cases import CALLED, WHEN, WITHIN, Key, Within
-from lanes import every, examples
+from lanes import crossed, every_of, examples
 from test_function_arguments import FUNCTIONS
 
 import reliable_rx as rx
@@ -128,9 +129,7 @@ ENDS: dict[str, Callable[[Any, Any, Any], Any]] = {
 RELEASED: list[int] = []
 
 
-@pytest.mark.parametrize("within", WITHIN)
-@pytest.mark.parametrize("end", ENDS)
-@pytest.mark.parametrize("played", PLAYED)
+@pytest.mark.parametrize("within, end, played", crossed(WITHIN, ENDS, PLAYED))
 def test_the_key_of_what_is_let_go_of(end: str, within: str, played: str) -> None:
     """A final action knows whose it is, also where all groups are let go of while one of them is at work."""
 
@@ -464,8 +463,7 @@ class Keyed:
         return self.read()
 
 
-@pytest.mark.parametrize("place", PLACES)
-@pytest.mark.parametrize("way", every(3, HOLDS))
+@pytest.mark.parametrize("way, place", every_of(7, product(HOLDS, PLACES)))
 def test_however_a_function_holds_its_group(way: str, place: str) -> None:
     """The key is known to whatever object is called, and what keeps something has one of its own in each group."""
 

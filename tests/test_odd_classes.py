@@ -12,6 +12,7 @@ import numpy
 import pandas
 import pyarrow
 import pytest
+from lanes import crossed
 
 import reliable_rx as rx
 from checkpoint import MemoryStore
@@ -77,8 +78,7 @@ def outcome(query: rx.Query[Any]) -> str:
         return evaluator.query("q").status
 
 
-@pytest.mark.parametrize("reach", [closing, naming, holding], ids=lambda each: each.__name__)
-@pytest.mark.parametrize("name", REACHED)
+@pytest.mark.parametrize("name, reach", crossed(REACHED, [closing, naming, holding]))
 def test_what_a_function_reaches(name: str, reach: Any) -> None:
     """A query that reaches it works, or is refused in words; tables of the usual libraries work."""
     found = outcome(rx.source("n").map(reach(REACHED[name]())))

@@ -10,7 +10,7 @@ from pathlib import Path
 import closing_process
 import ending_process
 import pytest
-from lanes import at_each_commit
+from lanes import at_each_commit, crossed, every
 from test_interpreters import HERE, App, interpreters, links
 
 from checkpoint import SqliteStore
@@ -20,7 +20,7 @@ __all__ = ["links"]
 PROCESS = Path(ending_process.__file__)
 
 
-@pytest.mark.parametrize("host", ending_process.HOSTS)
+@pytest.mark.parametrize("host", every(2, ending_process.HOSTS))
 def test_a_program_ends_whatever_its_background_holds(tmp_path: Path, host: str) -> None:
     """No callback of the collector, and nothing at exit, waits for a lock that a thread took with it."""
     env = {**os.environ, "PYTHONPATH": str(PROCESS.parents[1])}
@@ -33,8 +33,7 @@ def test_a_program_ends_whatever_its_background_holds(tmp_path: Path, host: str)
 PYTHONS = [each if each == HERE else at_each_commit(each) for each in interpreters()]
 
 
-@pytest.mark.parametrize("before", ["started", "ran", "checkpointed"])
-@pytest.mark.parametrize("where", ["del", "atexit"])
+@pytest.mark.parametrize("where, before", crossed(["del", "atexit"], ["started", "ran", "checkpointed"]))
 @pytest.mark.parametrize("python", PYTHONS)
 def test_an_evaluator_can_be_closed_while_the_interpreter_ends(
     tmp_path: Path, links: Path, python: str, where: str, before: str

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import product
 from typing import Any
 
 import pytest
-from lanes import crossed, every
+from lanes import crossed, every_of
 
 import reliable_rx as rx
 from checkpoint import MemoryStore
@@ -162,9 +163,7 @@ def test_a_selector_that_fails_for_what_is_open_fails_the_query(reads: str, rest
         assert [each[0] for each in lived(reads, way, "fail", restarts=restarts)] == ["running", "failed"], way
 
 
-@pytest.mark.parametrize("restarts", [False, True])
-@pytest.mark.parametrize("policy", ["skip", "dead_letter"])
-@pytest.mark.parametrize("reads", every(3, READ))
+@pytest.mark.parametrize("reads, policy, restarts", every_of(7, product(READ, ["skip", "dead_letter"], [False, True])))
 def test_what_cannot_be_opened_again_is_given_up_alone(reads: str, policy: str, restarts: bool) -> None:
     """The query goes on, counts it, and fares in every way as if the selector had raised; mended it has all again."""
     expected = lived(reads, "raises", policy, restarts=restarts)
@@ -174,9 +173,9 @@ def test_what_cannot_be_opened_again_is_given_up_alone(reads: str, policy: str, 
         assert lived(reads, way, policy, restarts=restarts) == expected, way
 
 
-@pytest.mark.parametrize("restarts", [False, True])
-@pytest.mark.parametrize("policy", ["skip", "dead_letter"])
-@pytest.mark.parametrize("reads", GROUPS)
+@pytest.mark.parametrize(
+    "reads, policy, restarts", every_of(3, product(GROUPS, ["skip", "dead_letter"], [False, True]))
+)
 def test_no_event_of_a_group_without_a_reader_is_lost_in_silence(reads: str, policy: str, restarts: bool) -> None:
     """Each is counted, and a letter, until the selector is mended; then the group begins with the next one."""
     for way in WAYS:
@@ -192,9 +191,7 @@ MOVED: dict[str, Callable[[Any], Any]] = {
 }
 
 
-@pytest.mark.parametrize("restarts", [False, True])
-@pytest.mark.parametrize("policy", ["fail", "skip"])
-@pytest.mark.parametrize("moved", MOVED)
+@pytest.mark.parametrize("restarts, policy, moved", every_of(5, product([False, True], ["fail", "skip"], MOVED)))
 def test_a_group_whose_reader_an_edit_takes_away_begins_again(moved: str, policy: str, restarts: bool) -> None:
     """The events of its key go to what reads groups now: the group before would have them, and nobody to read it."""
     life = Life(policy, restarts=restarts)

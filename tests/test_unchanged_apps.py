@@ -11,14 +11,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from lanes import left_to_commits
-from test_interpreters import HERE, App, interpreters, links, others
+from lanes import Lane, at_each_commit, crossed, left_to_commits
+from test_interpreters import HERE, App, interpreters, links, others, visits
 
 import reliable_rx as rx
 
 __all__ = ["links"]
 PROCESS = Path(__file__).parent / "unchanged_process.py"
-SEEDS = ("0", "1", "2")
+SEEDS = ("0", "1") if Lane.fast_alone else ("0", "1", "2")
 ENDED = "begins afresh"
 Visits = list[tuple[str, dict[str, Any]]]
 
@@ -30,9 +30,9 @@ def said(command: list[str], env: dict[str, str]) -> dict[str, Any]:
     return found
 
 
-@pytest.fixture(scope="module", params=["module", "script"])
+@pytest.fixture(scope="module", params=["module", at_each_commit("script")])
 def by_seed(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, Any]]:
-    """Give what three processes say, each with an order of sets and addresses of its own, one after the other."""
+    """Give what several processes say, each with an order of sets and addresses of its own, one after the other."""
     folder = tmp_path_factory.mktemp("seeds")
     command = [sys.executable, str(PROCESS), str(folder), str(folder / "store"), request.param]
     return [said(command, {**os.environ, "PYTHONHASHSEED": seed}) for seed in SEEDS]
@@ -53,13 +53,13 @@ def test_what_has_ended_stays_ended_at_each_start(by_seed: list[dict[str, Any]])
         assert (each["reports"], each["ends"], each["streams"]) == ({}, first["ends"], first["streams"])
 
 
-@pytest.fixture(scope="module", params=["module", "script"])
+@pytest.fixture(scope="module", params=[at_each_commit("module"), "script"])
 def by_python(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory, links: Path) -> Visits:
     """Give what each interpreter says in turn, there and back, with a clean stop behind each."""
     folder = tmp_path_factory.mktemp("pythons")
     env = App(folder, links).env
     more = (str(PROCESS), str(folder), str(folder / "store"), request.param)
-    return [(version, said([interpreters()[version], *more], env)) for version in (HERE, *others(), HERE, HERE)]
+    return [(version, said([interpreters()[version], *more], env)) for version in visits(whole=not Lane.fast_alone)]
 
 
 def test_what_has_ended_stays_ended_under_each_python(by_python: Visits) -> None:
@@ -105,8 +105,7 @@ OF_A_LIBRARY: dict[str, tuple[Any, Any]] = {
 """Two that differ, though only in what stands where an address might, or a number that follows the hash seed."""
 
 
-@pytest.mark.parametrize("pair", OF_A_LIBRARY)
-@pytest.mark.parametrize("how", ["given", "named"])
+@pytest.mark.parametrize("pair, how", crossed(OF_A_LIBRARY, ["given", "named"]))
 def test_what_is_no_address_tells_two_apart(pair: str, how: str) -> None:
     """Two different queries have two identities, also where an address in the same place would not be told."""
 
