@@ -16,8 +16,9 @@ from dataclasses import dataclass
 from datetime import date, datetime, time, timedelta
 from operator import attrgetter
 from types import NoneType, UnionType
-from typing import Any, Union, get_args, get_origin, get_type_hints
+from typing import Any, TypeVar, Union, get_args, get_origin, get_type_hints
 
+from hosting.blame import blamed
 from hosting.sinks.plain import field_names, to_plain
 from hosting.sinks.text import error_text, to_json
 from hosting.sinks.text import shown as shown_text
@@ -29,6 +30,7 @@ FORMAT = 1
 COLUMNS_MAX = 10_000
 SHOWN_CHARACTERS_MAX = 60
 Kind = str
+T = TypeVar("T")
 
 
 class Misfit(Exception):
@@ -48,6 +50,23 @@ class Rule:
     arrow: Callable[[Any], Any]
     fit: Callable[[Any], Any]
     takes_none: bool = False
+
+
+def blaming(values: Sequence[Any], do: Callable[[Sequence[Any]], T]) -> T:
+    """Return what *do* makes of *values*. *Raises* `Misfit` for the one whose own code raises at it, alone too."""
+    try:
+        return do(values)
+    except Misfit:
+        raise
+    except BaseException as raised:  # values are the user's, and so is what they raise when they are looked into
+        let_through(raised)
+        for index in range(len(values)):
+            try:
+                do(values[index : index + 1])
+            except BaseException as alone:
+                let_through(alone)
+                raise Misfit(index, f"it cannot be looked into: {error_text(alone)}") from blamed(alone)
+        raise
 
 
 def kind_of(value: Any) -> Kind:
@@ -145,7 +164,7 @@ class Columns:
         import pyarrow as pa
 
         try:
-            arrays = [_array(pa, self.kinds[name], name, cells) for name, cells in self._cells(values)]
+            arrays = blaming(values, lambda some: self._arrays(pa, some))
         except Misfit as error:
             position = ids[error.index]
             where = f"partition {partition!r}, position {position:,}"
@@ -153,6 +172,9 @@ class Columns:
             raise SourceFailed(message, partition=partition, position=position) from error
         own = [pa.repeat(partition, len(values)), pa.array(ids, pa.int64())]
         return pa.Table.from_arrays([*arrays, *own], schema=self.schema())
+
+    def _arrays(self, pa: Any, values: Sequence[Any]) -> list[Any]:
+        return [_array(pa, self.kinds[name], name, cells) for name, cells in self._cells(values)]
 
     def _cells(self, values: Sequence[Any]) -> Iterator[tuple[str, list[Any]]]:
         if "value" in self.kinds.values():
@@ -217,8 +239,8 @@ def _fitted(rule: Rule, name: str, index: int, cell: Any) -> Any:
         return rule.fit(cell)
     except BaseException as error:  # values are the user's, and so is what they raise
         let_through(error)
-        why = str(error) if isinstance(error, (TypeError, ValueError)) else error_text(error)
-        raise Misfit(index, f"column {name!r}: {why}") from error
+        why = str(error) if type(error) in (TypeError, ValueError) else error_text(error)
+        raise Misfit(index, f"column {name!r}: {why}") from blamed(error)
 
 
 def fields_of(value: Any) -> Mapping[str, Any] | None:
@@ -239,19 +261,28 @@ def infer(values: Sequence[Any], *, kinds: Mapping[str, Kind] | None = None) -> 
     >>> dict(infer([{"a": 1, "b": None}, {"a": 2.5}], kinds={"b": "text"}).kinds)
     {'a': 'float', 'b': 'text'}
 
-    *Raises* `ValueError` for a field that has the name of one of the export's own columns, or too many fields.
+    *Raises* `ValueError` for a field that has the name of one of the export's own columns, or too many fields;
+    `Misfit` for a value whose own code raises.
     """
-    rows = [row for row in map(fields_of, values) if row is not None]
-    if len(rows) < len(values) or not all(isinstance(name, str) for row in rows for name in row):
+    seen = blaming(values, _kinds_in)
+    if seen is None:
         return Columns({VALUE: "value"})
-    seen: dict[str, set[Kind]] = {}
-    for row in rows:
-        for name, cell in row.items():
-            seen.setdefault(name, set()).update(() if cell is None else (kind_of(cell),))
     named = dict(kinds or {})
     _check_names([*seen, *named])
     hints = {name: kind for value in values[:1] for name, kind in hinted(type(value)).items()}
     return Columns({name: _settled(cells, hints.get(name)) for name, cells in seen.items()} | named)
+
+
+def _kinds_in(values: Sequence[Any]) -> dict[str, set[Kind]] | None:
+    """Return the kinds of what each field has; None if not all *values* are records."""
+    rows = [row for row in map(fields_of, values) if row is not None]
+    if len(rows) < len(values) or not all(isinstance(name, str) for row in rows for name in row):
+        return None
+    seen: dict[str, set[Kind]] = {}
+    for row in rows:
+        for name, cell in row.items():
+            seen.setdefault(name, set()).update(() if cell is None else (kind_of(cell),))
+    return seen
 
 
 def _settled(seen: set[Kind], hint: Kind | None) -> Kind:
@@ -271,7 +302,8 @@ def hinted(kind: type) -> dict[str, Kind]:
     """Return the kinds that the annotations of a class say, as far as they are plain."""
     try:
         hints = get_type_hints(kind)
-    except (NameError, TypeError):
+    except BaseException as raised:  # a name that is not there, or what a class of the user's raises
+        let_through(raised)
         return {}
     known = {rule.native: kind for kind, rule in RULES.items() if rule.native}
     alone = {name: _without_none(hint) for name, hint in hints.items()}

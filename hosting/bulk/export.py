@@ -24,11 +24,13 @@ from typing import Any
 from checkpoint.codec import decode, encode
 from checkpoint.failures import unavailable
 from checkpoint.files import make_directory
+from hosting.blame import blamed
 from hosting.bulk.columns import KINDS, Kind
 from hosting.bulk.feed import Stopped
 from hosting.bulk.partition import Exported, Order, PartitionExport
 from hosting.positions import Point, bounds_of, position_of
 from hosting.starting import ENDLESS
+from reliable_rx.class_of import is_a
 from reliable_rx.errors import PositionUnavailable, ReliableRxError, SourceFailed
 from reliable_rx.interrupts import let_through
 from reliable_rx.reliable import Source
@@ -197,7 +199,7 @@ def _run(source: Source, partition: str, order: Order, *, until: int | None, sto
     except Stopped:
         error = f"partition {partition!r}: stopped; call it again, and it goes on from what is whole"
     except Exception as raised:
-        error = raised.message if isinstance(raised, ReliableRxError) else f"partition {partition!r}: {raised!r}"
+        error = raised.message if is_a(raised, ReliableRxError) else f"partition {partition!r}: {blamed(raised)!r}"
     seconds = time.monotonic() - began
     done = (at_work.first, at_work.next, at_work.events, at_work.files, seconds, at_work.ended)
     return Exported(partition, *done, error)

@@ -14,10 +14,12 @@ from pathlib import Path
 from typing import Any
 
 from checkpoint.files import RealDisk, create_durably
-from hosting.bulk.columns import Columns, Kind, infer, read_columns
+from hosting.blame import blamed
+from hosting.bulk.columns import Columns, Kind, Misfit, infer, read_columns
 from hosting.bulk.feed import Feed, failed
 from hosting.bulk.files import LOCK_WAIT_S, PartitionFiles, locked
 from hosting.positions import Point, position_of
+from reliable_rx.errors import SourceFailed
 from reliable_rx.probes import probe
 from reliable_rx.reliable import Reader, Source
 
@@ -76,7 +78,7 @@ class PartitionExport:
                     self._file(files, feed)
                 self.ended = feed.ended
         if feed.error is not None:
-            raise failed(self.partition, self.next, f"the partition ends with {feed.error!r}") from feed.error
+            raise failed(self.partition, self.next, f"the partition ends with {blamed(feed.error)!r}") from feed.error
 
     def _feed(self, reader: Reader) -> Feed:
         stall_s, stopped = self._order.stall_s, self._stopped
@@ -87,7 +89,7 @@ class PartitionExport:
         chunk = feed.chunk(min(left, CHUNK_EVENTS))
         if not chunk.values:
             return
-        columns = self._fixed(chunk.values)
+        columns = self._fixed(chunk.ids, chunk.values)
         with files.writing(columns.schema()) as write:
             while chunk.values:
                 write(columns.table(self.partition, chunk.ids, chunk.values))
@@ -99,9 +101,14 @@ class PartitionExport:
         self.events += self._order.events_per_file - left
         self.files += 1
 
-    def _fixed(self, values: Sequence[Any]) -> Columns:
+    def _fixed(self, ids: Sequence[int], values: Sequence[Any]) -> Columns:
         if self._columns is None:
-            self._columns = fixed_columns(self._order, values)
+            try:
+                self._columns = fixed_columns(self._order, values)
+            except Misfit as error:
+                position = ids[error.index]
+                message = f"partition {self.partition!r}, position {position:,}: {error.why}"
+                raise SourceFailed(message, partition=self.partition, position=position) from error
         return self._columns
 
 
