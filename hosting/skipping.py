@@ -146,12 +146,22 @@ def keeps_step(node: PlanNode, event: object) -> bool:
 
 def readers_keep_step(top: Instance, instance: Instance, node: PlanNode, event: object) -> bool:
     """The same for all that reads what *node* shares or groups, where some of it is made at run time."""
-    if not any(makes_inner(each) for each in top.plan.walk()) or not is_read_elsewhere(instance, node):
+    if not any(makes_inner(each) for each in top.plan.walk()):
         return True
-    rows = list(children_of(top))
+    ways = list(ways_elsewhere(instance, node))
+    if not ways:
+        return True
+    if any(each.op.is_hub and getattr(each.op, "memory", None) == "replay" for each in ways):
+        return False  # who reads it later gets what others have by then
+    rows, seen = [top], {top.plan}
     while rows:
         row = rows.pop()
-        rows += children_of(row)
+        if row.children:
+            for opened in row.children.values():
+                rows.extend(opened.values())
+        if row.plan in seen:
+            continue
+        seen.add(row.plan)
         if not all(keeps_step_upward(row, leaf, event) for leaf in row.plan.leaves if type(leaf.op) is not SourceLeaf):
             return False
     return True
@@ -161,15 +171,14 @@ def keeps_step_upward(row: Instance, leaf: PlanNode, event: object) -> bool:
     return all(keeps_step(node, event) for node in upward(row, leaf))
 
 
-def is_read_elsewhere(instance: Instance, node: PlanNode) -> bool:
-    """Whether what *node* makes is on its way to a hub or to groups, which other rows read."""
+def ways_elsewhere(instance: Instance, node: PlanNode) -> Iterator[PlanNode]:
+    """Yield the hubs, and what makes groups, through which other rows read what *node* makes."""
     for each in upward(instance, node):
         at: PlanNode | None = each
         while at is not None:
             if at.op.is_hub or at.op.yields_inner:
-                return True
+                yield at
             at = at.down
-    return False
 
 
 def upward(row: Instance | None, node: PlanNode | None) -> Iterator[PlanNode]:
@@ -178,11 +187,6 @@ def upward(row: Instance | None, node: PlanNode | None) -> Iterator[PlanNode]:
         yield node
         node = row.sink if row.parent is not None else None
         row = row.parent
-
-
-def children_of(row: Instance) -> Iterator[Instance]:
-    for opened in (row.children or {}).values():
-        yield from opened.values()
 
 
 def caught(node: PlanNode) -> bool:

@@ -371,6 +371,9 @@ READ_BY_MADE: dict[str, Build] = {
         n.map(f), lambda b: rx.defer(lambda _: n.zip(rx.defer(lambda _: b)))
     ),
     "the zip outside": lambda n, f: read_twice(n.map(f), lambda b: n.zip(rx.defer(lambda _: b))),
+    "replayed to who comes later": lambda n, f: (
+        lambda a, b: rx.merge(a.ignore_elements(), b.ignore_elements(), n.skip(6).take(1).flat_map(lambda _: a.zip(b)))
+    )(n.replay().ref_count(), n.map(f).replay().ref_count()),
     "published": lambda n, f: n.map(f).publish(lambda b: rx.defer(lambda _: n.zip(b))),
     "in a group": lambda n, f: n.group_by(lambda n: n % 2).flat_map(
         lambda g: read_twice(g.map(f), lambda b: rx.defer(lambda _: g.zip(b)))
