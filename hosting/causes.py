@@ -12,13 +12,24 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
 from hosting.cycles import name_of
+from hosting.skipping import catches
 from hosting.suspended import disposed
-from reliable_rx.errors import NondeterminismDetected, QueryDisposed, described
+from reliable_rx.errors import (
+    InternalError,
+    LimitExceeded,
+    NondeterminismDetected,
+    QueryDisposed,
+    QueryRefused,
+    described,
+)
 from reliable_rx.names import ENDINGS
 
 if TYPE_CHECKING:
     from hosting.engine import QueryEngine
     from hosting.standing import Standing
+
+LATER = ("a timer", "the answer of a call")
+"""What is at work for an event that has come before."""
 
 
 class Upstream(NamedTuple):
@@ -80,9 +91,22 @@ def sentence(
         return f"{where}: {why}; {edited}: once its function is mended, or the world, {again}"
     if isinstance(standing.error, (TypeError, AttributeError)) and "'coroutine'" in why:
         why += " (what an async function returns is awaited by map_async alone)"
-    policy = " or give it a policy" if standing.policy == "fail" else ""  # it has one, which does not cover this
+    policy = " or give it a policy" if may_be_left_out(standing) else ""
     mend = f"mend its function (an edited query runs again){policy}; if the world was wrong"
     return f"{where}: {why}; {'its declaration is unchanged: ' if unchanged else ''}{mend}, {again}"
+
+
+def may_be_left_out(standing: Standing) -> bool:
+    """Whether a policy may have left out what *standing* has failed at: an event, at which a function raised.
+
+    No function raised where the traceback has no line: the error was made, and handed on as the end.
+    """
+    error, failure = standing.error, standing.failure
+    if standing.policy != "fail" or failure is None or isinstance(error, (LimitExceeded, InternalError, QueryRefused)):
+        return False
+    if not failure.at.source and failure.at.what not in LATER:
+        return False
+    return 'File "' in failure.trace and not any(catches(node) for node in standing.plan.walk())
 
 
 def short_cause(error: str, failed_at: object, upstream: str) -> str:
