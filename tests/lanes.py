@@ -36,14 +36,20 @@ def at_night(*values: Any) -> Any:
     return pytest.param(*values, marks=pytest.mark.slow)
 
 
+def of_lane(params: Iterable[Any]) -> list[Any]:
+    """Return *params* without those that the lane which runs alone would not play."""
+    kind = type(at_each_commit())
+    return [each for each in params if not (Lane.fast_alone and isinstance(each, kind) and each.marks)]
+
+
 def every(nth: int, values: Iterable[Any]) -> list[Any]:
     """Return parameters of which the fast lane has each *nth*, and each commit all."""
-    return [at_each_commit(each) if number % nth else each for number, each in enumerate(values)]
+    return of_lane(at_each_commit(each) if number % nth else each for number, each in enumerate(values))
 
 
 def every_of(nth: int, rows: Iterable[Collection[Any]]) -> list[Any]:
     """Return rows of several parameters, as `every` does; an *nth* that divides no axis meets all their values."""
-    return [at_each_commit(*each) if number % nth else tuple(each) for number, each in enumerate(rows)]
+    return of_lane(at_each_commit(*each) if number % nth else tuple(each) for number, each in enumerate(rows))
 
 
 def crossed(*axes: Collection[Any]) -> list[Any]:
@@ -54,11 +60,11 @@ def crossed(*axes: Collection[Any]) -> list[Any]:
     longest = max(map(len, axes))
     kept = {tuple(number % len(axis) for axis in axes) for number in range(longest)}
     cells = product(*(enumerate(axis) for axis in axes))
-    return [
+    return of_lane(
         values if tuple(place for place, _ in cell) in kept else at_each_commit(*values)
         for cell in cells
         for values in [tuple(value for _, value in cell)]
-    ]
+    )
 
 
 def left_to_commits(test: Test) -> Test:

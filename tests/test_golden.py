@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 from golden import make
 from golden_scenes import Run, counted_tokens, matters, rows_of, scene, unsealed
+from lanes import every
 
 import hosting.snapshot
 from checkpoint import envelope
@@ -30,10 +31,10 @@ FILES = sorted(FOLDER.glob("format_*/*.json"))
 STATEFUL = make.stateful()
 
 
-def checkpoints() -> Iterator[Any]:
+def checkpoints() -> Iterator[tuple[str, dict[str, Any]]]:
     for path in FILES:
         for number, each in enumerate(json.loads(path.read_text(encoding="utf-8"))["checkpoints"]):
-            yield pytest.param(each, id=f"{path.parent.name}/{path.stem}, {number}")
+            yield f"{path.parent.name}/{path.stem}, {number}", each
 
 
 def blobs_of(golden: dict[str, Any]) -> list[bytes]:
@@ -48,7 +49,13 @@ def resumed(golden: dict[str, Any]) -> list[str]:
     return run.finish(golden["cut"])
 
 
-each_checkpoint = pytest.mark.parametrize("golden", list(checkpoints()))
+CHECKPOINTS = dict(checkpoints())
+each_checkpoint = pytest.mark.parametrize("golden", every(4, CHECKPOINTS), indirect=True)
+
+
+@pytest.fixture
+def golden(request: pytest.FixtureRequest) -> dict[str, Any]:
+    return CHECKPOINTS[request.param]
 
 
 @each_checkpoint
@@ -71,21 +78,20 @@ def test_the_rows_read_as_the_file_says(golden: dict[str, Any]) -> None:
     assert held == [" ".join(lines) for lines in golden["rows"]]
 
 
-def newest() -> Iterator[Any]:
-    for name, kinds in STATEFUL.items():
-        yield pytest.param(make.path_of(name, make.version_of(kinds)), id=name)
+def newest(name: str) -> Path:
+    return make.path_of(name, make.version_of(STATEFUL[name]))
 
 
-@pytest.mark.parametrize("path", list(newest()))
-def test_today_the_same_is_written(path: Path) -> None:
+@pytest.mark.parametrize("name", every(4, STATEFUL))
+def test_today_the_same_is_written(name: str) -> None:
     """Today's version writes the rows that are committed for it: whoever changes them needs a new version and file."""
-    for golden in json.loads(path.read_text(encoding="utf-8"))["checkpoints"]:
+    for golden in json.loads(newest(name).read_text(encoding="utf-8"))["checkpoints"]:
         with counted_tokens():
             blobs = Run(scene(golden["case"], golden["fed"])).begin(golden["cut"]).save()
-        assert rows_of(blobs) == rows_of(blobs_of(golden)), f"{path.name}: {golden['case']}"
+        assert rows_of(blobs) == rows_of(blobs_of(golden)), f"{name}: {golden['case']}"
 
 
-@pytest.mark.parametrize("name", STATEFUL)
+@pytest.mark.parametrize("name", every(4, STATEFUL))
 def test_every_field_of_every_state_matters_in_some_checkpoint(name: str) -> None:
     """No stateful operator goes without a file, and no field of it without a checkpoint that shows its loss."""
     kinds = STATEFUL[name]
@@ -96,11 +102,11 @@ def test_every_field_of_every_state_matters_in_some_checkpoint(name: str) -> Non
     assert not shown & make.UNMOVED.keys(), "these do matter"
 
 
-@pytest.mark.parametrize("path", list(newest()))
-def test_a_lost_field_is_found(path: Path) -> None:
+@pytest.mark.parametrize("name", every(4, STATEFUL))
+def test_a_lost_field_is_found(name: str) -> None:
     """What the file says of fields that matter is so: were one not restored, the checkpoint would show it."""
     kinds = {kind.__name__: kind for each in STATEFUL.values() for kind in each}
-    for golden in json.loads(path.read_text(encoding="utf-8"))["checkpoints"]:
+    for golden in json.loads(newest(name).read_text(encoding="utf-8"))["checkpoints"]:
         for kind, field in (each.split(".") for each in golden["matters"]):
             whole = scene(golden["case"], golden["fed"])
             assert matters(whole, blobs_of(golden), golden["cut"], golden["after"], kinds[kind], field), field

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from hostile_world import CLOSE, CRASH, FULL, KILL, STATES, HostileWorld, Life
-from lanes import at_each_commit, crossed, every
+from lanes import at_each_commit, crossed, every, of_lane
 
 import reliable_rx as rx
 from reliable_rx import operators as ops
@@ -40,14 +40,14 @@ FAST = (
 
 def sampled(draws: Sequence[Hostile]) -> list[Any]:
     """Leave most of them to the lane of commits."""
-    return [each if each.name.endswith(FAST) else at_each_commit(each) for each in draws]
+    return of_lane(each if each.name.endswith(FAST) else at_each_commit(each) for each in draws)
 
 
 def sampled_with(draws: Sequence[Hostile], *axes: Sequence[Any]) -> list[Any]:
     """Return *draws* with the values of *axes*, of which the fast lane crosses its sample."""
     own = [[each for each in draws if each.name.endswith(FAST)], *axes]
     kept = [tuple(axis[number % len(axis)] for axis in own) for number in range(max(map(len, own)))]
-    return [row if row in kept else at_each_commit(*row) for row in product(draws, *axes)]
+    return of_lane(row if row in kept else at_each_commit(*row) for row in product(draws, *axes))
 
 
 def played(query: Any, **options: Any) -> None:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from lanes import every_of
 
 import hosting
 import hosting.sinks
@@ -51,7 +52,13 @@ TAKEN_LATER = {
 }
 """Protocols, and what Spark looks at. A `timestamp` is looked at where the source is declared, and so has a name."""
 MADE_ELSEWHERE = {"StreamSource"}
-WRONG: tuple[Any, ...] = (object(), {"n": "INTEGER"}, ["INTEGER", 5], 2.5j, lambda a, b, c, d, e, f, g, h: None)
+WRONG: dict[str, Any] = {
+    "object": object(),
+    "words": {"n": "INTEGER"},
+    "list": ["INTEGER", 5],
+    "complex": 2.5j,
+    "eight": lambda a, b, c, d, e, f, g, h: None,
+}
 
 
 def constructors() -> Iterator[Any]:
@@ -76,13 +83,17 @@ def test_every_kind_is_looked_at() -> None:
     assert {each for each in KINDS if each not in GIVEN} == set()
 
 
-@pytest.mark.parametrize("kind, name", list(parameters()), ids=lambda each: getattr(each, "__name__", each))
-@pytest.mark.parametrize("wrong", WRONG, ids=["object", "words", "list", "complex", "eight"])
+@pytest.mark.parametrize(
+    "kind, name, what",
+    every_of(4, ((*each, what) for each in parameters() for what in WRONG)),
+    ids=lambda each: getattr(each, "__name__", each),
+)
 def test_a_wrong_kind_is_refused_at_once(
-    kind: Any, name: str, wrong: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    kind: Any, name: str, what: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Nothing is made, and the sentence names the argument."""
     monkeypatch.chdir(tmp_path)
+    wrong = WRONG[what]
     if may_be_right(kind, name, wrong):
         return
     with pytest.raises((TypeError, ValueError, ReliableRxError)) as caught:

@@ -65,7 +65,7 @@ def take(op: Linear, state: Any, chunks: list[tuple[Any, ...]], *, whole: bool) 
     return [repr(value) for value in out], bool(done), error, fields_of(op, state)
 
 
-@pytest.mark.parametrize("name", lanes(LINEAR, fast=1))
+@pytest.mark.parametrize("name", lanes(LINEAR, fast=1, every=3))
 def test_lists_are_single_events(name: str) -> None:
     """A list gives the outputs, end, error and state that its elements one by one give, wherever it is cut."""
     op, case = LINEAR[name]
@@ -76,7 +76,7 @@ def test_lists_are_single_events(name: str) -> None:
             assert in_lists == one_by_one, (values, cut)
 
 
-@pytest.mark.parametrize("name", lanes(LINEAR, fast=1))
+@pytest.mark.parametrize("name", lanes(LINEAR, fast=1, every=3))
 def test_an_error_leaves_the_state_alone(name: str) -> None:
     """When a user function fails, the state is what it was before the element, so that a host may skip it."""
     op, case = LINEAR[name]
@@ -153,7 +153,7 @@ def play(case: Case, chunks: list[tuple[Any, ...]]) -> list[Any]:
 
 
 @pytest.mark.parametrize(
-    "name", lanes((name for name, case in CASES.items() if case.hostable and sourced_once(case)), fast=1, every=2)
+    "name", lanes((name for name, case in CASES.items() if case.hostable and sourced_once(case)), fast=1, every=4)
 )
 def test_a_plan_takes_lists(name: str) -> None:
     """A query that reads its source in one place gives for a list what it gives for its elements one by one."""
@@ -185,7 +185,7 @@ AROUND: dict[str, Callable[[Callable[[Any], Any]], Callable[[Any], Any]]] = {
 
 @pytest.mark.parametrize("around", AROUND)
 @pytest.mark.parametrize(
-    "name", lanes((name for name, case in CASES.items() if case.hostable and sourced_once(case)), fast=1, every=8)
+    "name", lanes((name for name, case in CASES.items() if case.hostable and sourced_once(case)), fast=1, every=16)
 )
 def test_groups_take_lists(name: str, around: str) -> None:
     """The same holds of every operator in groups, in groups of groups, before groups and between them."""

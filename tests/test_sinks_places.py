@@ -8,11 +8,12 @@ import os
 import shutil
 import sqlite3
 from collections.abc import Callable
+from itertools import product
 from pathlib import Path
 from typing import Any
 
 import pytest
-from lanes import crossed
+from lanes import every_of
 
 import reliable_rx as rx
 from checkpoint import MemoryStore
@@ -215,7 +216,7 @@ def test_a_name_that_no_file_can_have(tmp_path: Path, name: str, kind: Callable[
         kind(tmp_path / name).open("q")
 
 
-@pytest.mark.parametrize("sink, number", crossed([".jsonl", ".db"], sorted(errno.errorcode)))
+@pytest.mark.parametrize("sink, number", every_of(7, product([".jsonl", ".db"], sorted(errno.errorcode))))
 def test_each_errno_fails_or_is_waited_for(
     tmp_path: Path, number: int, sink: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 import reactivex
 from every_case import CASES, Case, lanes
+from lanes import crossed
 from reactivex import operators as plain_ops
 from reactivex.subject import Subject
 
@@ -71,7 +72,7 @@ def with_default_schedulers(case: Case, world: str, on_next: Callable[[list[Any]
     return record
 
 
-@pytest.mark.parametrize("name", lanes(UNTIMED, fast=1))
+@pytest.mark.parametrize("name", lanes(UNTIMED, fast=1, every=3))
 def test_default_schedulers(name: str) -> None:
     """Without a scheduler the order of everything is RxPY's, trampoline and all."""
     listening = [
@@ -105,8 +106,7 @@ SIMPLE = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("turn", [1, 2, 3])
-@pytest.mark.parametrize("name", SIMPLE)
+@pytest.mark.parametrize("turn, name", crossed([1, 2, 3], SIMPLE))
 def test_a_failing_observer_fails_the_producer(name: str, turn: int) -> None:
     """An exception of the final observer reaches whoever pushed the event, and the subscription lives on."""
     failing = [with_default_schedulers(CASES[name], world, failing_at(turn)) for world in WORLDS]
