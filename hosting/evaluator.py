@@ -229,7 +229,6 @@ class QueryEvaluator(Looking):
     def _create(self, turn: Create) -> None:
         there = self.engine.standing.get(turn.name)
         if there is None or not is_same(self.engine, there, turn) or interpreters.is_mended(there, turn):
-            self._take(turn)
             interpreters.created(self, turn)
         else:
             interpreters.unchanged(self, there, turn)

@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from checkpoint.code import OtherCode, makers
+from hosting.afresh import afresh_told
 from hosting.code_text import text_of, was_mended
 from hosting.plan_names import are_comparable
 from hosting.standing import COMPLETED, FAILED, RUNNING
@@ -160,14 +161,20 @@ def is_mended(there: Standing, turn: Create) -> bool:
 
 
 def created(evaluator: QueryEvaluator, turn: Create) -> None:
-    """Run a query again that had failed before it was suspended and is mended; close its incident."""
+    """Take *turn*; run a query again that had failed before it was suspended and is mended; close its incident."""
+    with afresh_told(evaluator, turn.name, "was edited"):
+        _created(evaluator, turn)
+    resolve(evaluator, turn.name)
+
+
+def _created(evaluator: QueryEvaluator, turn: Create) -> None:
+    evaluator._take(turn)
     there = evaluator.engine.standing.get(turn.name)
     if there is not None and is_mended(there, turn):
         evaluator._take(turn)
         there = evaluator.engine.standing.get(turn.name)
     if there is not None and there.status == RUNNING:
         evaluator.engine.suspended.untold.discard(turn.name)
-    resolve(evaluator, turn.name)
 
 
 def unchanged(evaluator: QueryEvaluator, there: Standing, turn: Create) -> None:

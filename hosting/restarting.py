@@ -10,6 +10,7 @@ from __future__ import annotations
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
+from hosting.afresh import afresh_told
 from hosting.cycles import there_are
 from hosting.standing import FAILED
 from hosting.turn import Create, Dispose
@@ -49,7 +50,10 @@ def follow(evaluator: QueryEvaluator) -> None:
             and described(standing.error) in [revived[each] for each in standing.plan.sources if each in revived]
         ]
         for name in found:
-            with suppress(QueryRefused):  # it needs a clock that only its app has
+            with (
+                suppress(QueryRefused),
+                afresh_told(evaluator, name, "runs again"),
+            ):  # it needs a clock that only its app has
                 evaluator._take(_creation(evaluator, name))
         revived, evaluator.engine.revived = evaluator.engine.revived, {}
 

@@ -135,3 +135,38 @@ def test_queries_that_are_declared_no_more_are_named(caplog: pytest.LogCaptureFi
         caplog.clear()
         end(hosted(store, {"q": mended(n)}, 7), cleanly=True)
     assert not [each for each in caplog.records if "without being declared" in each.getMessage()]
+
+
+ENDED = {"completed": rx.source("n").take(1), "failed": rx.source("n").map(lambda n: 1 // n)}
+EDITED = {"completed": rx.source("n").take(2), "failed": rx.source("n").map(lambda n: 2 // (n + 1))}
+
+
+@pytest.mark.parametrize("cleanly", [False, True], ids=["killed", "stopped"])
+@pytest.mark.parametrize("moment", ["a start", "a creation", "a start with its reader"])
+@pytest.mark.parametrize("how", ENDED)
+def test_what_begins_afresh_is_in_the_log(
+    caplog: pytest.LogCaptureFixture, how: str, moment: str, cleanly: bool
+) -> None:
+    """One line for each query that puts a second end into its stream, when that is done, and none when it is not."""
+
+    def lines() -> list[str]:
+        found = [each.getMessage() for each in caplog.records if "begins afresh" in each.getMessage()]
+        caplog.clear()
+        return found
+
+    store = MemoryStore()
+    reader = {"reader": rx.source("q").map(str)} if moment.endswith("reader") and how == "failed" else {}
+    end(hosted(store, {"q": ENDED[how], **reader}, 2), cleanly=cleanly)
+    end(hosted(store, {"q": ENDED[how], **reader}, 3), cleanly=cleanly)
+    assert lines() == []
+    if moment == "a creation":
+        evaluator = hosted(store, {"q": ENDED[how]}, 3)
+        assert lines() == []
+        evaluator.create("q", EDITED[how])
+    else:
+        evaluator = hosted(store, {"q": EDITED[how], **reader}, 3)
+    end(evaluator, cleanly=cleanly)
+    found = lines()
+    assert sorted(each.split("'")[1] for each in found) == sorted(["q", *reader]), found
+    end(hosted(store, {"q": EDITED[how], **reader}, 3), cleanly=cleanly)
+    assert lines() == []
