@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from checkpoint.codec import decode_data
 from checkpoint.salvage import Unreadable
 from hosting.standing import RUNNING
-from hosting.stream import cut
+from hosting.stored_outputs import cut
 from hosting.turn import Output
 from reliable_rx.errors import CheckpointRefused
 

@@ -17,14 +17,14 @@ from typing import Any, NoReturn
 import reactivex
 from reactivex.disposable import Disposable
 
-from checkpoint.codec import decode_data
 from checkpoint.store import StoreReader
 from hosting.consumers import ONCE, Delivering, Record, check_observer
 from hosting.holders import Absence, Patience, StreamHolders
 from hosting.store_commands import with_repair
+from hosting.stored_outputs import LostValues, cut, stored_segments
 from hosting.subscription import Subscription
 from hosting.turn import Output
-from hosting.window import FIRST, Window, part
+from hosting.window import FIRST, Window
 from reliable_rx.arguments import check_count
 from reliable_rx.choices import names_keywords
 from reliable_rx.errors import CheckpointRefused
@@ -104,11 +104,14 @@ class Stream(Window):
             store = self._store
             bounds = None if store is None else store.bounds(self.name)
             if store is not None and bounds is not None:
+                lost = LostValues(self.name)
                 try:
-                    older = [s for s in stored_segments(store, self.name, bounds[0]) if s.first < self.stored]
+                    stored = stored_segments(store, self.name, bounds[0], tell=lost.note)
+                    older = [s for s in stored if s.first < self.stored]
                 except CheckpointRefused as error:
                     raise with_repair(store, error) from error
                 self.segments = [*(cut(s, self.stored) for s in older), *self.segments]
+                lost.tell(self.registry.incidents)
             self._store = None
 
     # -- the engine's side
@@ -376,16 +379,3 @@ def joined(start: int, segments: Iterator[Output]) -> Batch:
         if segment.ended:
             return Batch(start, values, ended=True, error=segment.error)
     return Batch(start, values)
-
-
-def cut(segment: Output, end: int) -> Output:
-    """Return *segment* without what lies at or behind id *end*."""
-    return part(segment, segment.first, end) or segment
-
-
-def stored_segments(store: StoreReader, name: str, start: int) -> Iterator[Output]:
-    """Read the segments of a stream from a store; what cannot be read any more are `Unreadable` values."""
-    for first, count, payload in store.outputs(name, start):
-        (values, ended, error), _ = decode_data(payload)
-        segment = Output(name, first, values, ended, error)
-        yield segment if segment.next == first + count else cut(segment, first + count)

@@ -19,7 +19,7 @@ from hosting.cli.terminal import say_all
 from hosting.cli.wording import BadUsage, in_json
 from hosting.records import read_records
 from hosting.standing import RUNNING
-from hosting.stream import stored_segments
+from hosting.stored_outputs import stored_segments
 from hosting.turn import Output
 from reliable_rx.errors import PositionUnavailable, described, one_line
 from reliable_rx.names import query_of

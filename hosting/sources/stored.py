@@ -13,7 +13,8 @@ from collections.abc import Sequence
 from checkpoint.store import Store, StoreReader
 from hosting.kinds import checks_kinds
 from hosting.sources.pushed import LogUnavailable
-from hosting.stream import joined, stored_segments
+from hosting.stored_outputs import stored_segments
+from hosting.stream import joined
 from hosting.turn import Output
 from hosting.window import part
 from reliable_rx.errors import PositionUnavailable, StoreUnavailable
