@@ -21,6 +21,7 @@ from checkpoint.codec import decode, encode
 from hosting.asked import standing_of
 from hosting.journaling import Group
 from hosting.turn import Answer
+from reliable_rx.class_of import name_of
 from reliable_rx.errors import AnswerRefused, described
 from reliable_rx.loop import LoopThread
 from reliable_rx.probes import probe
@@ -134,7 +135,7 @@ def recorded(value: Any, error: Exception | None) -> bytes:
             raise failures.too_large("the journal", f"an answer of {len(payload):,} bytes")
     except BaseException as problem:  # in a thread of its own: no interrupt comes here
         refusal = AnswerRefused(
-            f"a call answered with {type(value).__name__}, which cannot be recorded ({described(problem)}): return "
+            f"a call answered with {name_of(type(value))}, which cannot be recorded ({described(problem)}): return "
             f"plain data"
         )
         return encode((None, refusal))

@@ -24,6 +24,7 @@ from reactivex import Observable
 from reactivex.abc import DisposableBase
 from reactivex.internal import ArgumentOutOfRangeException
 
+from reliable_rx.class_of import name_of
 from reliable_rx.interrupts import let_through
 from reliable_rx.operator import Operator
 from reliable_rx.shown import bounded_repr
@@ -324,7 +325,7 @@ def cut(value: Any) -> str:
         text = bounded_repr(value, 60)
     except BaseException as raised:
         let_through(raised)
-        return f"a {type(value).__name__} that cannot be shown"
+        return f"a {name_of(type(value))} that cannot be shown"
     if "\n" in text:  # a data frame, say
         text = " ".join(text.split())
     return text if len(text) <= 60 else f"{text[:57]}…"

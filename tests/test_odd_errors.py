@@ -14,10 +14,13 @@ from test_sinks_policies import Refusing
 
 import reliable_rx as rx
 from checkpoint import MemoryStore
+from checkpoint.codec import decode
 from hosting import CallbackSink, JsonLinesSink, ListSource, PushedStream, QueryEvaluator
+from hosting.calls import recorded
 from reliable_rx.class_of import is_a, path_of
-from reliable_rx.errors import SourceFailed
+from reliable_rx.errors import AnswerRefused, SourceFailed
 from reliable_rx.testing.hostile_odd import ERRORS
+from reliable_rx.testing.hostile_odd import VALUES as ODD_VALUES
 
 VALUES = [1, 2, 3, 4]
 ODD = dict(ERRORS)
@@ -158,3 +161,11 @@ def test_an_odd_error_that_is_pushed(name: str) -> None:
             assert evaluator.query("r").status == "failed"
 
     assert said(raised_by(run)) == "nothing"
+
+
+@pytest.mark.parametrize("name", [name for name, _, _ in ODD_VALUES])
+def test_an_odd_answer(name: str) -> None:
+    """What a call answers with is recorded, or refused in words in its place."""
+    make = next(make for each, make, _ in ODD_VALUES if each == name)
+    _, error = decode(recorded(make(), None))
+    assert error is None or type(error) is AnswerRefused

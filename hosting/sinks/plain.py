@@ -19,7 +19,7 @@ from typing import Any
 
 from hosting.sinks.text import digits
 from reliable_rx.arguments import cut
-from reliable_rx.class_of import path_of
+from reliable_rx.class_of import name_of, path_of
 
 _ATOMS = (str, int, float, bool, type(None))
 _TEXTS = (decimal.Decimal, fractions.Fraction, uuid.UUID, pathlib.PurePath)
@@ -138,7 +138,7 @@ def _sorted(value: Set[Any]) -> list[Any]:
 
 def _sequence(value: Sequence[Any]) -> list[Any]:
     if len(value) > ITEMS_MAX:
-        raise ValueError(f"a {type(value).__name__} of {len(value):,} items is too long to be written out")
+        raise ValueError(f"a {name_of(type(value))} of {len(value):,} items is too long to be written out")
     return list(map(_part, value))
 
 

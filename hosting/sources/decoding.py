@@ -14,6 +14,7 @@ from typing import Any
 
 from hosting.blame import blamed
 from hosting.sources.bad_records import ADDRESS, reason_of
+from reliable_rx.class_of import name_of
 from reliable_rx.errors import SourceFailed
 from reliable_rx.names import check_name
 from reliable_rx.shown import bounded_repr
@@ -193,5 +194,5 @@ def shown(value: Any) -> str:
         text = bounded_repr(value, SHOWN_MAX)
     except BaseException as raised:
         blamed(raised)
-        return f"a {type(value).__name__} that cannot be shown"
+        return f"a {name_of(type(value))} that cannot be shown"
     return text if len(text) <= SHOWN_MAX else f"{text[:SHOWN_MAX]}…"

@@ -19,7 +19,7 @@ from hosting.blame import blamed
 from hosting.sources.bad_records import RAW_MAX, reason_of
 from reliable_rx.arguments import cut
 from reliable_rx.choices import OnBadRecord, check_choice
-from reliable_rx.class_of import is_a
+from reliable_rx.class_of import is_a, name_of
 from reliable_rx.errors import PositionUnavailable, ReliableRxError, SourceFailed, StoreUnavailable, TooLate, described
 from reliable_rx.interrupts import let_through
 from reliable_rx.reliable import Batch, Rejected
@@ -47,7 +47,7 @@ def stored(value: Any) -> bytes:
     except BaseException as error:  # a value's own code may raise anything
         let_through(error)
         raise TypeError(
-            f"a value of type {type(value).__name__} cannot be pushed: it does not survive pickling "
+            f"a value of type {name_of(type(value))} cannot be pushed: it does not survive pickling "
             f"({described(error)}); push plain data"
         ) from error
     return data
