@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 from cli_process import cli, write
+from lanes import crossed
 from postgres_server import PostgresServer
 
 from checkpoint import PostgresStore, SqliteStore
@@ -205,8 +206,9 @@ THERE = {
 }
 
 
-@pytest.mark.parametrize("where", THERE)
-@pytest.mark.parametrize("command", ["inspect", "tail", "restart", "dispose", "holders", "status"])
+@pytest.mark.parametrize(
+    "where, command", crossed(THERE, ["inspect", "tail", "restart", "dispose", "holders", "status"])
+)
 def test_what_is_there_instead_of_a_store_is_said(
     command: str, where: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

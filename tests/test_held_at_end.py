@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 import reactivex as theirs
-from lanes import every
+from lanes import every_of
 from reactivex import compose
 from reactivex import operators as their_ops
 from reactivex.scheduler import VirtualTimeScheduler
@@ -78,8 +78,7 @@ def hosted(chain: tuple[str, ...], *, own_clock: bool, kill: bool) -> tuple[list
     return seen, status == "completed"
 
 
-@pytest.mark.parametrize("own_clock", [True, False], ids=["of the query", "of the evaluator"])
-@pytest.mark.parametrize("chain", every(6, CHAINS), ids=" - ".join)
+@pytest.mark.parametrize("chain, own_clock", every_of(17, product(CHAINS, [True, False])), ids=str)
 def test_all_that_is_held_arrives(chain: tuple[str, ...], own_clock: bool) -> None:
     """Two and more operators that hold events back, one behind the other, with and without a kill."""
     expected = by_rxpy(chain, EVENTS[0] if own_clock else 0.0)

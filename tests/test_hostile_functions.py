@@ -12,8 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from lanes import every
-from test_hostile_queries import sampled
+from test_hostile_queries import sampled, sampled_with
 
 import reliable_rx as rx
 from checkpoint import MemoryStore
@@ -52,9 +51,9 @@ def refuses(n: int, value: int) -> None:
         raise ValueError(value)
 
 
-@pytest.mark.parametrize("on_error", ["fail", "skip", "dead_letter"])
-@pytest.mark.parametrize("place", every(2, SINKS))
-@pytest.mark.parametrize("function", sampled(FUNCTIONS), ids=repr)
+@pytest.mark.parametrize(
+    "function, place, on_error", sampled_with(FUNCTIONS, list(SINKS), ["fail", "skip", "dead_letter"]), ids=str
+)
 def test_functions_of_sinks(tmp_path: Path, function: Hostile, place: str, on_error: Any) -> None:
     """What a sink's function does is that sink's trouble, told by its stream; the sink beside it has all."""
     try:

@@ -13,6 +13,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from lanes import crossed
 
 import reliable_rx as rx
 from checkpoint import MemoryStore
@@ -264,8 +265,7 @@ def query(function: Callable[..., Any]) -> Any:
     return rx.source("n").map(function)
 
 
-@pytest.mark.parametrize("pair", PAIRS)
-@pytest.mark.parametrize("maker", MAKERS)
+@pytest.mark.parametrize("pair, maker", crossed(PAIRS, MAKERS))
 def test_what_a_function_holds_tells_it_apart(maker: str, pair: str) -> None:
     """Two that differ in it have two hashes; two that do not have one, also out of their bytes."""
     make, (one, other) = MAKERS[maker], PAIRS[pair]
@@ -282,8 +282,7 @@ def test_what_a_function_takes_tells_it_apart(shape: str) -> None:
     assert query(one).content_hash != query(other).content_hash
 
 
-@pytest.mark.parametrize("pair", PAIRS)
-@pytest.mark.parametrize("maker", [name for name in MAKERS if name not in TOLD_BY_ADDRESS])
+@pytest.mark.parametrize("pair, maker", crossed(PAIRS, [name for name in MAKERS if name not in TOLD_BY_ADDRESS]))
 def test_each_query_runs_its_own_function(maker: str, pair: str) -> None:
     """Beside each other, in one process and after a restart: none runs the code of another."""
     store, make = MemoryStore(), MAKERS[maker]

@@ -6,7 +6,7 @@ import itertools
 from collections.abc import Callable
 
 import pytest
-from lanes import at_each_commit
+from lanes import at_each_commit, every_of
 from offset_phases import ALLOWED
 
 from checkpoint.offsets import DualOffsets, MemoryOffsets, Migration, OffsetStore, Phase, Setting, retire
@@ -303,10 +303,7 @@ def test_a_claim_is_made_in_both() -> None:
     assert refusal is not None and refusal.message.endswith("epoch 1 is over, 2 was seen")
 
 
-@pytest.mark.parametrize("cut", range(1, 9))
-@pytest.mark.parametrize("step", STEPS)
-@pytest.mark.parametrize("phase", PHASES)
-@pytest.mark.parametrize("then", STEPS)
+@pytest.mark.parametrize("then, phase, step, cut", every_of(3, itertools.product(STEPS, PHASES, STEPS, range(1, 9))))
 def test_a_step_cut_off_anywhere(phase: Phase, step: str, cut: int, then: str) -> None:
     """After a crash at any write of a step, members that may run in the phase that is named then read the last commit,
     others do too or are refused, and all go on committing; and the same step or the opposite one goes on from there.

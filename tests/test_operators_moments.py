@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import product
 from typing import Any
 
 import pytest
 import reactivex
-from lanes import every
+from lanes import every_of
 from reactivex import operators as plain
 from reactivex.scheduler import CurrentThreadScheduler, ImmediateScheduler, VirtualTimeScheduler
 from reactivex.subject import Subject
@@ -79,8 +80,7 @@ def build(ops: Any, rx: Any, *pipes: Pipes) -> list[Any]:
     return [each for pipe in pipes for each in pipe(ops, rx)]
 
 
-@pytest.mark.parametrize("begins", BEGINS)
-@pytest.mark.parametrize("brings", every(8, BRINGS))
+@pytest.mark.parametrize("brings, begins", every_of(17, product(BRINGS, BEGINS)))
 def test_what_one_event_brings_is_one_moment(brings: str, begins: str) -> None:
     """Elements of one event begin what they begin in the order of RxPY under a virtual clock, on every runner."""
     pipes = BRINGS[brings], BEGINS[begins]
@@ -91,8 +91,7 @@ def test_what_one_event_brings_is_one_moment(brings: str, begins: str) -> None:
             compare(name, streams, expected, runner(lambda ops, rx, s: s.pipe(*build(ops, rx, *pipes)), streams, 20.0))
 
 
-@pytest.mark.parametrize("begins", BEGINS)
-@pytest.mark.parametrize("brings", every(4, BRINGS))
+@pytest.mark.parametrize("brings, begins", every_of(11, product(BRINGS, BEGINS)))
 def test_a_list_from_a_source_is_its_events(brings: str, begins: str) -> None:
     """Events of a source that come in one turn are as many moments: they give what they give in a turn each."""
     pipes = BRINGS[brings], BEGINS[begins]

@@ -11,11 +11,12 @@ import time
 import types
 from collections.abc import Callable
 from contextlib import suppress
+from itertools import product
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
-from lanes import crossed, every
+from lanes import crossed, every_of
 
 import reliable_rx as rx
 from checkpoint import MemoryStore
@@ -186,8 +187,7 @@ def led(error: Exception) -> Exception:
         return found
 
 
-@pytest.mark.parametrize("where", SHOWING)
-@pytest.mark.parametrize("what", every(4, HUGE))
+@pytest.mark.parametrize("what, where", every_of(11, product(HUGE, SHOWING)))
 def test_a_value_is_shown_in_bounded_time_and_length(what: str, where: str) -> None:
     """Wherever one is shown: in errors, refusals, dead letters, what `inspect` and `tail` write, and a query's plan."""
     characters_max, show = SHOWING[where]

@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from itertools import product
 from typing import Any
 
 import pytest
-from lanes import every
+from lanes import every_of
 from skipping import VALUES, played
 
 import reliable_rx as rx
@@ -77,12 +78,22 @@ def begun(query: Any, *, restarts: bool, policy: str = "skip") -> tuple[str, lis
     return played(query, restarts=restarts, policy=policy)
 
 
-@pytest.mark.parametrize("policy", ["skip", "dead_letter"])
-@pytest.mark.parametrize("how", ["raises", "returns None", "unreadable"])
-@pytest.mark.parametrize("bad", every(3, [{0}, {4}, {9}, {4, 5, 6}, {3, 8}]), ids=repr)
-@pytest.mark.parametrize(("kind", "made"), CASES, ids=str)
-def test_a_list_without_a_closing_waits_for_one(kind: str, made: str, bad: set[int], how: str, policy: str) -> None:
+@pytest.mark.parametrize(
+    "case, bad, how, policy",
+    every_of(
+        23,
+        product(
+            CASES,
+            [{0}, {4}, {9}, {4, 5, 6}, {3, 8}],
+            ["raises", "returns None", "unreadable"],
+            ["skip", "dead_letter"],
+        ),
+    ),
+    ids=str,
+)
+def test_a_list_without_a_closing_waits_for_one(case: tuple[str, str], bad: set[int], how: str, policy: str) -> None:
     """With the next element it is tried again, which is left out if that fails too; the lists go on closing."""
+    kind, made = case
     query = KINDS[kind](N.do_action(note), MADE[made](at_any_of(bad, how)))
     found = begun(query, restarts=False, policy=policy)
     assert found == ("completed", [*map(repr, expected(bad))], len(bad))

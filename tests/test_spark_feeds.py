@@ -12,6 +12,7 @@ import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from lanes import crossed
 from spark_log_world import Spark, table
 
 import reliable_rx as rx
@@ -143,8 +144,11 @@ def test_a_checkpoint_belongs_to_one_log(tmp_path: Path) -> None:
 DAMAGED = (*RECORDS, b"[]", b"{}", b"-7", b'{"id": 7, "log": [], "query": {}, "manner": [], "keeps": 1}')
 
 
-@pytest.mark.parametrize("name", [MARK, KEYED_MARK, "metadata", NOTE])
-@pytest.mark.parametrize("data", DAMAGED, ids=lambda data: repr(data[:12]))
+@pytest.mark.parametrize(
+    "name, data",
+    crossed([MARK, KEYED_MARK, "metadata", NOTE], DAMAGED),
+    ids=lambda given: given if isinstance(given, str) else repr(given[:12]),
+)
 def test_a_damaged_file_of_a_checkpoint_is_named(name: str, data: bytes, tmp_path: Path) -> None:
     """Whatever a file beside Spark's holds: it is refused by its path, with what to do; a lost note is none."""
     query = KeyedQuery(rx.source("t").group_by(len).flat_map(lambda group: group.count()))
