@@ -15,13 +15,14 @@ from checkpoint import MemoryStore
 from hosting import App, Deliveries, Delivering, ListSource, QueryEvaluator, Verdict
 from hosting.consumers import ONCE, Resume, Retry
 from hosting.subscription import Subscription
+from reliable_rx.testing.hostile_odd import ClasslessError, NeverAskedError
 
 
 class Bare(BaseException):
     """No `Exception`, and none that Python knows."""
 
 
-RAISED = [ValueError, SystemExit, GeneratorExit, KeyboardInterrupt, Bare]
+RAISED = [ValueError, SystemExit, GeneratorExit, KeyboardInterrupt, Bare, ClasslessError, NeverAskedError]
 SOON = Retry(first_s=0.001, jitter=0.0, within_s=1e9)
 
 
