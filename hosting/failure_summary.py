@@ -21,6 +21,7 @@ from typing import Any
 
 from hosting.incidents import Incident
 from reliable_rx.errors import cut_middle
+from reliable_rx.names import ENDINGS
 
 FAILED_MAX = 1000
 TRACES_MAX = 20
@@ -37,6 +38,15 @@ NOT_HANDED_ON = frozenset(
     {"query", "recovery", "stands still", "source", "source waits", "stall", "journal", "checkpoint", "reading"}
 )
 """Kinds that each start reports anew, or that end with the process."""
+
+
+def count_of(names: Iterable[str]) -> int:
+    """Count the queries among *names*, without the streams beside them.
+
+    >>> count_of(["orders", "orders.dead_letters"])
+    1
+    """
+    return sum(not name.endswith(ENDINGS) for name in names)
 
 
 def of_queries(failed: Collection[dict[str, Any]]) -> dict[str, Any]:

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from checkpoint.store import Store
 from hosting.cycles import there_are
+from hosting.failure_summary import count_of
 from hosting.side_outputs import why_never, why_never_of_source, with_side_outputs
 from hosting.statistics import QueryFigures, Statistics, figures, query_figures
 from hosting.stream import Stream
@@ -90,7 +91,7 @@ class Looking:
 
     def __repr__(self) -> str:
         state = "closed" if self.closed else "started" if self.started else "not started"
-        inputs, queries = len(self.intake.sources), len(self.queries())
+        inputs, queries = len(self.intake.sources), count_of(self.queries())
         return f"<{type(self).__name__}, {state}: {plural(inputs, 'source')}, {plural(queries, 'query', 'queries')}>"
 
     @property

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 from checkpoint.stored_errors import trace_of
 from hosting.causes import readers_of, sentence, upstream_of
 from hosting.emitted import STREAMS_MAX, EarlyLooks, look
-from hosting.failure_summary import INCIDENTS_MAX, in_checkpoint, of_incidents, of_queries, own, shortened
+from hosting.failure_summary import INCIDENTS_MAX, count_of, in_checkpoint, of_incidents, of_queries, own, shortened
 from hosting.held_back import HeldBackWatch
 from hosting.interpreters import with_text
 from hosting.loop_reports import LASTING_S, LoopReports
@@ -222,7 +222,7 @@ class Reporter:
             "turns": evaluator.engine.number,
             "events_in": evaluator.events_in,
             "events_out": evaluator.streams.events_out,
-            "queries": len(evaluator.engine.standing),
+            "queries": count_of(evaluator.engine.standing),
         }
         return {
             **({} if self._hands_on else figures),

@@ -13,6 +13,7 @@ from hosting.failure import FailedAt
 from hosting.held_back import HeldBack, held_back
 from hosting.incidents import Incident
 from reliable_rx.errors import described
+from reliable_rx.names import ENDINGS
 
 if TYPE_CHECKING:
     from hosting.evaluator import QueryEvaluator
@@ -151,7 +152,7 @@ def figures(evaluator: QueryEvaluator, busy_since: float | None = None) -> Stati
     """Return the figures of an evaluator at this moment; *busy_since* if they are read beside a step at work."""
     engine, intake = evaluator.engine, evaluator.intake
     standings = list(engine.standing.values())
-    counts = Counter(standing.status for standing in standings)
+    counts = Counter(standing.status for standing in standings if not standing.name.endswith(ENDINGS))
     return Statistics(
         turns=engine.number,
         events_in=evaluator.events_in,

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import threading
 import time
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 import reliable_rx as rx
-from checkpoint import MemoryStore
+from checkpoint import MemoryStore, SqliteStore
 from hosting import ListSource, QueryEvaluator
 from hosting.looking import Looking
+from hosting.status_file import read_status
 
 HANGS_S = 60.0
 
@@ -119,3 +121,23 @@ def test_a_reader_says_when_to_look_again() -> None:
         evaluator.start()
         look = evaluator.intake.partitions["n", "0"].look
         assert look is not None and look() == 7.0
+
+
+def test_streams_beside_queries_are_no_queries(tmp_path: Path) -> None:
+    """Dead letters, late events: who has one query is told of one, by the evaluator, its figures and `status`."""
+    counts = []
+    for _ in range(2):
+        with SqliteStore(tmp_path) as store, QueryEvaluator(store) as evaluator:
+            evaluator.source("n", ListSource([0.0, 100.0, 1.0]))
+            evaluator.create("q", rx.source("n").map(lambda n: 1 / n), policy="dead_letter")
+            clock = rx.event_time(float, late="side")
+            evaluator.create("timed", rx.source("n"), clock=clock)
+            evaluator.run()
+            assert evaluator.stream("q.dead_letters").next_id
+            figures = evaluator.statistics()
+            all_of = figures.queries_running + figures.queries_completed + figures.queries_failed
+            counts.append((all_of, repr(evaluator).count("2 queries")))
+        status = read_status(tmp_path)
+        assert status is not None
+        counts.append((status["queries"], 1))
+    assert counts == [(2, 1)] * 4

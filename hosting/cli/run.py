@@ -23,6 +23,7 @@ from hosting.cli.wording import FAILED, BadUsage, log_to_stderr, plural, span
 from hosting.companions import LOOK_S
 from hosting.edit import reports_told
 from hosting.evaluator import QueryEvaluator
+from hosting.failure_summary import count_of
 from hosting.reporting import ENDS, LOG
 from hosting.status_file import StatusFile
 from hosting.undeclared import told, undeclared
@@ -223,7 +224,7 @@ def look_at_once(evaluator: QueryEvaluator) -> None:
 def greet(evaluator: QueryEvaluator, store: StoreAddress) -> None:
     """Say what is hosted, and where it goes on."""
     recovery = evaluator.recovery
-    say(f"{plural(len(evaluator.queries()), 'query', 'queries')} on the store {store}")
+    say(f"{plural(count_of(evaluator.queries()), 'query', 'queries')} on the store {store}")
     if recovery is not None and (recovery.generation or recovery.replayed_turns):
         say(
             f"going on from checkpoint {recovery.generation:,}: replayed {plural(recovery.replayed_events, 'event')} "
