@@ -208,5 +208,6 @@ class Plants:
         finally:
             if collects:
                 gc.enable()  # an evaluator that the bug stops within a checkpoint is not closed
-        if isinstance(caught.value, TypeError) and "<locals>" in str(caught.value):
+        is_stale = isinstance(caught.value, TypeError) and "<locals>" in str(caught.value)
+        if is_stale or isinstance(caught.value, NameError):
             raise caught.value

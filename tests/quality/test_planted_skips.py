@@ -51,7 +51,7 @@ def made() -> None:
 
 def closings() -> None:
     """Closings that cannot be made."""
-    test_skipped_closings.test_a_list_without_a_closing_waits_for_one("buffer_when", "defer", {4}, "raises", "skip")
+    test_skipped_closings.test_a_list_without_a_closing_waits_for_one(("buffer_when", "defer"), {4}, "raises", "skip")
 
 
 def selectors() -> None:
@@ -92,7 +92,7 @@ def branches_that_nobody_looks_at(patch: pytest.MonkeyPatch) -> None:
 
 @planted("made")
 def made_branches_that_nobody_looks_at(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(hosting.skipping, "may_skip", lambda node: not caught(node))
+    patch.setattr(hosting.skipping, "may_skip", lambda instance, node, event: not caught(node))
 
 
 @planted("closings")
