@@ -243,7 +243,7 @@ def a_late_event_set_aside_and_counted_all_the_same(patch: pytest.MonkeyPatch) -
 
 @planted("machine")
 def a_query_whose_failure_is_told_to_nobody(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(Reporter, "_told_failed", lambda self, standing: None)
+    patch.setattr(Reporter, "_told_failed", lambda self, standing, *, when="": None)
 
 
 @planted("machine")
