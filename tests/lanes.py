@@ -14,6 +14,8 @@ import pytest
 from hypothesis import settings
 
 SHARE = 8
+NIGHTLY = 3
+"""Of so many rows that the fast lane leaves out each commit plays one: all together take longer than it may."""
 Test = TypeVar("Test", bound=Callable[..., Any])
 COMMIT = (pytest.mark.slow, pytest.mark.commit)
 
@@ -37,13 +39,22 @@ def at_night(*values: Any) -> Any:
 
 
 def of_lane(params: Iterable[Any]) -> list[Any]:
-    """Return *params* without those that the lane which runs alone would not play."""
-    kind = type(at_each_commit())
-    return [each for each in params if not (Lane.fast_alone and isinstance(each, kind) and each.marks)]
+    """Return *params*, of those that the fast lane leaves out two thirds for a night.
+
+    Where the fast lane runs alone they are left out altogether.
+    """
+    kind, left, found = type(at_each_commit()), 0, list[Any]()
+    for each in params:
+        if not (isinstance(each, kind) and each.marks):
+            found.append(each)
+        elif not Lane.fast_alone:
+            left += 1
+            found.append(each if left % NIGHTLY == 1 else at_night(*each.values))
+    return found
 
 
 def every(nth: int, values: Iterable[Any]) -> list[Any]:
-    """Return parameters of which the fast lane has each *nth*, and each commit all."""
+    """Return parameters of which the fast lane has each *nth*, and each commit a third of the others."""
     return of_lane(at_each_commit(each) if number % nth else each for number, each in enumerate(values))
 
 
