@@ -1,6 +1,7 @@
 """The leases of one node: what its agents ask before they act, and say when they have acted.
 
-Two locks, never one within the other: over the membership, and over the positions. The registry is asked outside both.
+Three locks: over the membership, over the positions, neither within the other, and around the first one over what is
+told of failures, so that a failure and its incident begin and end together. The registry is asked outside all three.
 """
 
 from __future__ import annotations
@@ -50,6 +51,7 @@ class Leases:
         self._shared, self._offsets = shared, offsets
         self._committer = Committer(offsets, group, interval_s=commit_interval_s)
         self._offsets_lock = threading.Lock()
+        self._telling = threading.RLock()
         self._begin, self._wake = begin, wake
 
     # ---- what the node does with them
@@ -129,9 +131,10 @@ class Leases:
 
     def ended(self, lease: Lease, *, unwritten: bool) -> None:
         """Its partition was read to the end, which is committed; *unwritten*: not all of it is in its sinks."""
-        self._over(lambda each: self._end_well(each, unwritten=unwritten), lease)
-        if lease.partition not in self.broken:
-            self.incidents.resolve("partition", str(lease.partition), now="was read to its end")
+        with self._telling:
+            self._over(lambda each: self._end_well(each, unwritten=unwritten), lease)
+            if lease.partition not in self.broken:
+                self.incidents.resolve("partition", str(lease.partition), now="was read to its end")
 
     def _end_well(self, lease: Lease, *, unwritten: bool) -> list[Action]:
         actions = self.membership.ended(lease, time.monotonic(), unwritten=unwritten)
@@ -141,10 +144,12 @@ class Leases:
 
     def failed(self, lease: Lease, error: BaseException) -> None:
         """It has raised, and stopped."""
-        self.broken[lease.partition] = in_a_line(error)
+        message = in_a_line(error)
         where = f"it cannot be run at epoch {lease.epoch}, and is tried again after a pause"
-        self.incidents.report("partition", str(lease.partition), f"{where}: {in_a_line(error)}", error=error)
-        self._over(lambda each: self.membership.failed(each, time.monotonic(), in_a_line(error)), lease)
+        with self._telling:
+            self._over(lambda each: self.membership.failed(each, time.monotonic(), message), lease)
+            self.broken[lease.partition] = message
+            self.incidents.report("partition", str(lease.partition), f"{where}: {message}", error=error)
 
     def inside(self, lease: Lease, found: Failure | None) -> None:
         """Something in it fails, though it runs; None: nothing."""
@@ -157,6 +162,10 @@ class Leases:
 
     def look(self) -> None:
         """Close the incidents of partitions that have run for long enough, or are at work elsewhere."""
+        with self._telling:
+            self._look()
+
+    def _look(self) -> None:
         with self.lock:
             here = {str(each) for each in self.membership.channels}
             held = self.membership.failures.failing(self.membership.channels.keys())

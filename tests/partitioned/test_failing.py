@@ -18,6 +18,7 @@ from checkpoint.sqlite_parts import SqliteJournal
 from hosting import App
 from hosting.cli import node as node_command
 from hosting.cli import status as status_command
+from hosting.incidents import Incidents
 from hosting.partitioned.beats import Beat, Profile
 from hosting.partitioned.coordinator import AVOIDED_AFTER, Coordinator
 from hosting.partitioned.failures import FORGET_S, STEADY_S, Failures, in_a_line
@@ -66,6 +67,31 @@ def test_a_failing_partition_is_seen_everywhere(
         until(lambda: not status_in(tmp_path).is_failing)
         assert not node.incidents.open()
         assert status_command.status(str(tmp_path), GROUP, new_offsets=None, app=None, as_json=True, watch=False) == 0
+
+
+def test_a_look_in_the_midst_of_a_failure_ends_nothing(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whenever the node looks whether a partition is well again, from the first word of its failure on, it is not."""
+    logs = Logs("a")
+    logs.broken["a"] = SourceFailed("the disk is on fire", source="logs", partition="a")
+    nodes: list[Any] = []
+    report = Incidents.report
+
+    def looked_at(self: Incidents, kind: str, subject: str, *more: Any, **told: Any) -> None:
+        for each in nodes:
+            each._leases.look()
+        report(self, kind, subject, *more, **told)
+        for each in nodes:
+            each._leases.look()
+
+    monkeypatch.setattr(Incidents, "report", looked_at)
+    with World(tmp_path, sums(logs)).node(pauses=QUICKLY) as node:
+        nodes.append(node)
+        until(lambda: row(tmp_path, "a").failures >= 3)
+        assert [each.subject for each in node.incidents.open()] == ["logs/a"] and node.failing
+    assert sum("partition 'logs/a'" in each.message for each in caplog.records) == 1
+    assert not any("well again" in each.message for each in caplog.records)
 
 
 @pytest.fixture
