@@ -37,6 +37,7 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 from planted import PLANTED
+from planting import Planting
 from protocol_world import SCRIPTS, TIMING, World, part, shard
 
 from hosting.partitioned.assign import sticky
@@ -269,11 +270,17 @@ def test_whatever_happens_a_partition_has_one_owner_that_counts_at_length(machin
     run(machine, 600)
 
 
+@pytest.mark.parametrize("plant", PLANTED, ids=lambda plant: plant.__name__)
+def test_each_way_to_break_it_fits(plant: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each takes what it replaces takes."""
+    plant(Planting(monkeypatch))
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("plant", PLANTED, ids=lambda plant: plant.__name__)
 def test_a_broken_protocol_is_found(plant: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each of six ways to break it breaks what the table of `planted` says, within some hundreds of examples."""
-    plant(monkeypatch)
+    plant(Planting(monkeypatch))
     with pytest.raises(AssertionError, match=PLANTED[plant]):
         run({"S2": QuietCore, "V1": TwoVersions}.get(PLANTED[plant], Core), 2_000, shrink=False)
 

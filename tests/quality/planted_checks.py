@@ -7,11 +7,12 @@ import itertools
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from every_case import CASES
 from lanes import at_each_commit
+from planting import Planting
 from sinks_world import SinkWorld
 from test_code_changes import CHANGES, modules, test_the_change_comes_behind_what_was_done
 from test_edit_reports import check_edits
@@ -193,13 +194,18 @@ class Plants:
         quick = [name for name in self.bugs if name not in dear][::3]
         return [name if name in quick else at_each_commit(name) for name in self.bugs]
 
+    def plant(self, name: str, patch: pytest.MonkeyPatch) -> None:
+        """Plant a bug where it fits."""
+        self.bugs[name][0](cast("pytest.MonkeyPatch", Planting(patch)))
+
     def must_be_found(self, name: str, patch: pytest.MonkeyPatch, *given: Any) -> None:
         """Plant a bug and hold that its check fails, run a bounded number of times: by chance one may miss the bug.
 
-        A plant whose parameters are no longer those of what it replaces is no bug, and is not found but reported.
+        A plant whose parameters are no longer those of what it replaces is no bug, and is not found but reported: when
+        it is planted, and where it calls the original with what that does not take any more.
         """
-        plant, check = self.bugs[name]
-        plant(patch)
+        self.plant(name, patch)
+        check = self.bugs[name][1]
         collects = gc.isenabled()
         try:
             with pytest.raises(self.raises) as caught:

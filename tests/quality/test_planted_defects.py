@@ -7,8 +7,13 @@ check in this process could find (they need another interpreter, a process, a gr
 from __future__ import annotations
 
 import ast
+import importlib
 import re
 from pathlib import Path
+
+import pytest
+from planted_checks import Plants
+from planting import Planting, StalePlant
 
 HERE = Path(__file__).parent
 PLANTED = {
@@ -99,3 +104,62 @@ def test_each_defect_has_its_twin() -> None:
     planted = set(re.findall(r"@planted\(.*\)\ndef (\w+)", texts))
     assert set(PLANTED.values()) - planted == set()
     assert [test for test in BY_TEST.values() if not claims(test)] == []
+
+
+@pytest.mark.parametrize("file", sorted(path.stem for path in HERE.glob("test_planted_*.py") if path != Path(__file__)))
+def test_each_plant_fits(file: str) -> None:
+    """Each takes what it replaces takes, whether or not its turn has come in this lane."""
+    planted: Plants = importlib.import_module(file).planted
+    for name in planted.bugs:
+        with pytest.MonkeyPatch.context() as patch:
+            planted.plant(name, patch)
+
+
+class Original:
+    """What plants go in the place of."""
+
+    limit = 3
+
+    def take(self, n: int, *, late: bool = False) -> int:
+        """Take some."""
+        return n
+
+    @staticmethod
+    def free(n: int) -> int:
+        """Free some."""
+        return n
+
+
+STALE = {
+    "one less": ("take", lambda self, *, late=False: 0),
+    "one more": ("take", lambda self, n, more, *, late=False: 0),
+    "another name": ("take", lambda self, count, *, late=False: 0),
+    "another kind": ("take", lambda self, n, late=False: 0),
+    "another order": ("take", lambda n, self, *, late=False: 0),
+    "what may be left out must be given": ("take", lambda self, n, *, late: 0),
+    "others by name only": ("take", lambda self, **named: 0),
+    "no static method": ("free", lambda n: 0),
+}
+FITTING = {
+    "the same": ("take", lambda self, n, *, late=True: 0),
+    "anything": ("take", lambda *args, **named: 0),
+    "anything more": ("take", lambda self, n, **named: 0),
+    "a static method": ("free", staticmethod(lambda n: 0)),
+    "no function": ("limit", 5),
+    "a property": ("limit", property(lambda self: 5)),
+}
+
+
+@pytest.mark.parametrize("name", STALE)
+def test_a_stale_plant_raises_when_it_is_planted(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whether or not anything calls it, and in one sentence that says what the original takes."""
+    with pytest.raises(StalePlant, match=r"takes .*\(.*\), and its plant .*\(.*\): give it the same$"):
+        Planting(monkeypatch).setattr(Original, *STALE[name])
+
+
+@pytest.mark.parametrize("name", FITTING)
+def test_a_plant_that_fits_is_planted(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What takes the same, or anything, or is no function."""
+    attribute, plant = FITTING[name]
+    Planting(monkeypatch).setattr(Original, attribute, plant)
+    assert vars(Original)[attribute] is plant

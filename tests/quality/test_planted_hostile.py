@@ -158,7 +158,7 @@ def what_a_value_raises_taken_for_an_interrupt(patch: pytest.MonkeyPatch) -> Non
 
 @planted("stacks")
 def an_error_of_a_row_half_done_that_nobody_hears(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(QueryEngine, "struck", lambda self, instance, error: None)
+    patch.setattr(QueryEngine, "struck", lambda engine, instance, error: None)
 
 
 @planted("states")

@@ -24,7 +24,7 @@ import hosting.evaluator
 from checkpoint import MemoryStore
 from hosting import FileSource, journaling
 from hosting.partition import Partition
-from hosting.sources import csv_records, lines, text_files
+from hosting.sources import csv_records, lines, pushed, text_files
 from hosting.sources.decoding import Decoder
 from hosting.sources.lanes import Lane
 from hosting.sources.text_files import JsonLinesFile, TextFile
@@ -105,7 +105,7 @@ planted = Plants(CHECKS, raises=(Exception, pytest.fail.Exception))
 
 @planted("tables")
 def a_bad_record_without_a_number(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(Lane, "reject", lambda lane, value, error: None)
+    patch.setattr(Lane, "reject", lambda self, value, error: None)
 
 
 @planted("tables")
@@ -153,8 +153,8 @@ def rejects_lost_in_a_checkpoint_before_they_are_taken(patch: pytest.MonkeyPatch
 def rejects_of_two_batches_taken_as_one(patch: pytest.MonkeyPatch) -> None:
     take = Lane.take
 
-    def greedy(lane: Lane, count_max: int) -> Batch:
-        batch = take(lane, count_max)
+    def greedy(self: Lane, count_max: int) -> Batch:
+        batch = take(self, count_max)
         return Batch(batch.first, batch.values, skipped=batch.skipped, rejected=batch.rejected[:1])
 
     patch.setattr(Lane, "take", greedy)
@@ -172,7 +172,7 @@ def cells_taken_for_what_they_should_be(patch: pytest.MonkeyPatch) -> None:
 
 @planted("disks")
 def a_log_that_cannot_be_read_ends_the_run(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr("hosting.sources.pushed.LogUnavailable", OSError)
+    patch.setattr(pushed, "LogUnavailable", OSError)
 
 
 @planted("disks")

@@ -248,7 +248,7 @@ def a_query_whose_failure_is_told_to_nobody(patch: pytest.MonkeyPatch) -> None:
 
 @planted("machine")
 def a_revived_query_that_counts_as_failed(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(Incidents, "resolve", lambda self, kind, subject: None)
+    patch.setattr(Incidents, "resolve", lambda self, kind, subject, *, now=None: None)
 
 
 @planted("machine")
