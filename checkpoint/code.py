@@ -11,11 +11,12 @@ from __future__ import annotations
 import io
 import pickle
 import sys
-from functools import cache
+from collections import ChainMap
+from functools import cache, cached_property
 from importlib.metadata import PackageNotFoundError, version
 from importlib.util import MAGIC_NUMBER
 from operator import attrgetter
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import cloudpickle
 import cloudpickle.cloudpickle as dynamic
@@ -105,8 +106,15 @@ def wrapped(data: bytes) -> bytes:
     return pickle.dumps(Wrapped(tuple(makers()), data), 5)
 
 
+def unlocked(held: cached_property[Any]) -> Any:
+    """Take a cached property apart without the lock that Python 3.11 gives it."""
+    return cached_property, (held.func,), {name: each for name, each in vars(held).items() if name != "lock"}
+
+
 class CodePickler(cloudpickle.Pickler):  # type: ignore[misc]
     """Pickles what has no name to be found by as code; classes of a script have one, as those of a module do."""
+
+    dispatch_table: ClassVar[Any] = ChainMap({cached_property: unlocked}, cloudpickle.Pickler.dispatch_table)
 
     def reducer_override(self, obj: Any) -> Any:
         if issubclass(type(obj), BaseException):

@@ -215,7 +215,8 @@ def _owned(directory: Path, pid: str) -> StoreOwned:
     if pid == str(os.getpid()):
         message = (
             f"the store {directory} is open already in this very process {pid}: close that store and its evaluator "
-            f"first (in a notebook, in a cell before this one), or use another directory"
+            f"first (in a notebook, in a cell before this one; where no variable has them any more, restart its "
+            f"kernel), or use another directory"
         )
         return StoreOwned(message, owner=int(pid), directory=str(directory))
     who = f"process {pid}" if pid else "another process"

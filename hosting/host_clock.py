@@ -92,7 +92,7 @@ class HostClock:
             f"events of {found.source}/{found.partition}",
             f"the event at position {found.position:,} has the time {found.time:,.0f}, {span(found.ahead_s)} ahead of "
             f"the computer's clock; it moves the clock of {', '.join(found.queries)} there, and what comes before is "
-            f"late; refuse such events with ahead_max_s",
+            f"late; mend `timestamp` (is it in seconds?), or refuse such events with ahead_max_s",
         )
 
     def _corrected(self, host: float, reached: float) -> float:

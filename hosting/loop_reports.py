@@ -67,9 +67,10 @@ class LoopReports:
             return  # told by whoever could not write
         self.told, self.stands = error, True
         failure = failure_of(self.evaluator)
-        remedy = "nothing is taken until run() is called again" if failure is None else AFRESH
-        told = is_a(error, SourceFailed)  # with its traceback, by its source
-        message = f"the run has ended with {described(failure or error)}; {remedy}"
+        remedy = "nothing is taken until run() is called again, or the app is started again"
+        told = is_a(error, SourceFailed)  # in full, with its traceback, by its source
+        why = "since a source cannot be read" if told and failure is None else f"with {described(failure or error)}"
+        message = f"the run has ended {why}; {remedy if failure is None else AFRESH}"
         self.incidents.report("loop", "run", message, error=None if told else error)
         self._write()
 

@@ -103,8 +103,11 @@ def check_names(evaluator: QueryEvaluator) -> None:
         if what and error.__dict__.get("fields", {}).get("where") != "state":
             raise error
         if what:
+            needs = (
+                f"what cannot be imported ({what})" if what.startswith(_GONE) else f"{what}, which cannot be imported"
+            )
             raise CheckpointRefused(
-                f"the state of {name!r} needs {what}, which cannot be imported: bring it back (a class that has moved "
+                f"the state of {name!r} needs {needs}: bring it back (a class that has moved "
                 f"needs its old name too), or give up the state of this query with strict=False (App(strict=False)) or "
                 f"'reliable-rx store repair'",
                 what=what,

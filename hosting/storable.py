@@ -20,6 +20,9 @@ from reliable_rx.interrupts import let_through
 from reliable_rx.plan import Plan
 from reliable_rx.query import parameters
 
+MADE_INSIDE = "make it inside the function, or use plain data"
+IN_A_MODULE = "put both into a module that the program imports, where the function finds it by name"
+
 
 def code_of(plan: Plan) -> bytes:
     """Return the query of *plan* as bytes that load again. *Raises* `QueryRefused`."""
@@ -28,10 +31,9 @@ def code_of(plan: Plan) -> bytes:
         decode(code)
     except BaseException as error:
         let_through(error)
-        path, what = culprit(plan)
+        path, what, remedy = culprit(plan)
         raise QueryRefused(
-            f"{path} cannot be stored: {what or 'the query'} does not survive pickling ({described(error)}); make it "
-            f"inside the function, or use plain data",
+            f"{path} cannot be stored: {what or 'the query'} does not survive pickling ({described(error)}); {remedy}",
             path=path,
         ) from error
     if not failures.fits(code):
@@ -52,23 +54,29 @@ def check_storable(name: str, what: str, value: Any) -> None:
         ) from error
 
 
-def culprit(plan: Plan) -> tuple[str, str]:
-    """Return the path of the operator that cannot be stored, and which part of it."""
+def culprit(plan: Plan) -> tuple[str, str, str]:
+    """Return the path of the operator that cannot be stored, which part of it, and what to do."""
     for node in plan.walk():
         for name, value in parameters(node.op).items():
             if loss(value) is not None:
-                return node.path, f"its {name}{inside(value)}"
-    return plan.root.path, ""
+                what, remedy = inside(value)
+                return node.path, f"its {name}{what}", remedy
+    return plan.root.path, "", MADE_INSIDE
 
 
-def inside(value: Any) -> str:
-    """Say which variable of a function is at fault."""
+def inside(value: Any) -> tuple[str, str]:
+    """Say which variable of a function is at fault, and what to do."""
     if not isinstance(value, FunctionType):
-        return f" ({name_of(type(value))})"
+        return f" ({name_of(type(value))})", MADE_INSIDE
     for name, held in reached(value):
         if loss(held) is not None:
-            return f", whose variable {name!r} is of type {name_of(type(held))},"
-    return ""
+            space = value.__globals__
+            of_script = (
+                space.get("__name__") == "__main__" and space.get(name) is held and not isinstance(held, Iterator)
+            )
+            what = f", whose variable {name!r} is of type {name_of(type(held))},"
+            return what, IN_A_MODULE if of_script else MADE_INSIDE
+    return "", MADE_INSIDE
 
 
 def reached(function: FunctionType) -> Iterator[tuple[str, Any]]:

@@ -15,7 +15,7 @@ from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 from dataclasses import fields, is_dataclass
 from datetime import datetime, timedelta
 from difflib import get_close_matches
-from functools import cache, partial
+from functools import _lru_cache_wrapper, cache, partial
 from numbers import Real
 from types import FunctionType, MethodType
 from typing import Any
@@ -142,7 +142,9 @@ def fault_of_coroutine(op: Operator, name: str, value: Any) -> str | None:
 
 def fault_of_arity(name: str, value: Any, count: int) -> str | None:
     """Say whether *value* cannot be called with *count* arguments, where that can be known for sure."""
-    function = value.func if isinstance(value, partial) else value
+    function = value
+    while isinstance(function, (partial, _lru_cache_wrapper)):
+        function = function.func if isinstance(function, partial) else function.__wrapped__
     if not isinstance(function, (FunctionType, MethodType)):
         function = getattr(type(function), "__call__", None)  # noqa: B004 - an object's own
         if isinstance(value, type) or not isinstance(function, FunctionType):

@@ -9,14 +9,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import date, datetime
 from functools import lru_cache
 from math import inf, isfinite
 from numbers import Real
 from typing import Any
 
-from reliable_rx.arguments import cut
+from reliable_rx.arguments import check_function, cut
 from reliable_rx.choices import Late, check_choice, names_keywords
+from reliable_rx.class_of import name_of
 
 Timestamp = Callable[[Any], Any]
 
@@ -73,6 +74,8 @@ def event_time(
     """
     if not (callable(timestamp) or isinstance(timestamp, Mapping)):
         raise TypeError(f"timestamp is a function from an event to its time, or a mapping of them, got {timestamp!r}")
+    for each in timestamp.values() if isinstance(timestamp, Mapping) else (timestamp,):
+        check_function("timestamp of event_time", each, "value")
     for name, value in (("lateness_s", lateness_s), ("idle_s", idle_s), ("ahead_max_s", ahead_max_s)):
         if not isinstance(value, Real):
             raise TypeError(f"{name} must be a number of seconds, got {cut(value)}")
@@ -95,14 +98,32 @@ def seconds(time: Any) -> float:
     86400.0
     """
     if not isinstance(time, datetime):
-        if isinstance(time, str):
-            raise TypeError(f"the time of an event is a number of seconds or a datetime, got {time!r}: parse it")
-        if time is None:
-            raise TypeError("the time of an event is a number of seconds or a datetime, got None: return one")
-        return float(time)
+        if isinstance(time, (int, float)):
+            return float(time)
+        if hasattr(type(time), "__float__") and not is_datetime64(time):
+            return float(time)
+        raise TypeError(f"the time of an event is a number of seconds or a datetime, got {cut(time)}: {remedy(time)}")
     if time.tzinfo is None:
         raise ValueError(f"{time} says no time zone: give one, such as time.replace(tzinfo=timezone.utc)")
     return time.timestamp()
+
+
+def remedy(time: Any) -> str:
+    """Say how what is no time becomes one."""
+    if time is None:
+        return "return one"
+    if isinstance(time, str):
+        return "parse it"
+    if isinstance(time, date):
+        return "give it a time of day and a zone, as datetime.combine(day, time(), timezone.utc) does"
+    if is_datetime64(time):
+        return "return (time - numpy.datetime64(0, 's')) / numpy.timedelta64(1, 's')"
+    return "convert it"
+
+
+def is_datetime64(time: Any) -> bool:
+    """Whether *time* is one of NumPy, whose number may be of anything between nanoseconds and years."""
+    return name_of(type(time)) == "datetime64"
 
 
 def check_finite(time: float) -> None:

@@ -10,6 +10,7 @@ from collections import OrderedDict
 from collections.abc import Callable
 from datetime import UTC, date, datetime
 from decimal import Decimal
+from functools import cached_property
 from types import FunctionType
 from typing import Any
 
@@ -175,3 +176,21 @@ def test_what_pickle_refuses_goes_by_value() -> None:
     assert pickle.loads(encode(local))(4) == 7
     with pytest.raises(TypeError):
         encode(sys.stdout)
+
+
+def test_a_cached_property_goes_without_its_lock() -> None:
+    """A class of a function's own that has one is stored, used or not, with the values that it has computed."""
+
+    class Table:
+        calls = 0
+
+        @cached_property
+        def size(self) -> int:
+            type(self).calls += 1
+            return 3
+
+    used, new = Table(), Table()
+    assert used.size == 3
+    again = decode(encode([used, new]))
+    assert [each.size for each in again] == [3, 3] and type(again[0]).calls == 2
+    assert type(again[0]).size.attrname == "size"

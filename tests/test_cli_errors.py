@@ -80,6 +80,34 @@ def test_an_app_that_cannot_be_imported_says_where(tmp_path: Path) -> None:
     assert "ZeroDivisionError: division by zero" in refused.stderr and "broken.py:2" in refused.stderr
 
 
+MODULES = {
+    "its imports are relative": ("shop", "from .parts import n", ".", "shop/app.py", "give shop.app"),
+    "in a package": (
+        "shop/night",
+        "from ..parts import n",
+        "shop",
+        "night/app.py",
+        "give shop.night.app, in the folder",
+    ),
+    "it names its folder": ("shop", "from shop.parts import n", "shop", "app.py", "give shop.app, in the folder"),
+}
+
+
+@pytest.mark.parametrize("which", MODULES)
+def test_a_module_of_a_package_is_told_its_name(which: str, tmp_path: Path) -> None:
+    """A file that is imported by itself does not find its package: under the name and in the folder told, it does."""
+    folder, imports, here, given, says = MODULES[which]
+    (tmp_path / folder).mkdir(parents=True)
+    for package in ("shop", folder) if "names" not in which else ():
+        write(tmp_path, f"{package}/__init__.py", "")
+    write(tmp_path, "shop/parts.py", "import reliable_rx as rx\nn = rx.of(1)\n")
+    write(tmp_path, f"{folder}/app.py", f"from hosting import App\n{imports}\napp = App()\napp.query('q', n)\n")
+    (refused,) = cli("run", given, cwd=tmp_path / here, code=2).stderr.splitlines()
+    assert says in refused and "app.py:2" in refused, refused
+    named = refused.rpartition("give ")[2].split(",")[0]
+    cli("run", named, "--store", "store", cwd=tmp_path)
+
+
 MISTAKES = {
     "a policy": ("app.query('q', n, policy='skipp')", "'skipp'"),
     "an argument": ("rx.operators.take('3')", "'3'"),

@@ -146,8 +146,9 @@ def test_a_loop_that_raised_is_an_incident_until_it_is_run_again(
         source = Breaking([1])
         evaluator.source("m", source)
         with dead(evaluator, lambda evaluator: None) as pushed:
-            assert "the run has ended with SourceFailed" in loops(evaluator)["run"]
-            assert caplog.text.count("the run has ended with SourceFailed") == 1
+            assert "the run has ended since a source cannot be read" in loops(evaluator)["run"]
+            assert caplog.text.count("the run has ended since") == 1
+            assert caplog.text.count("ERROR") == 2 and caplog.text.splitlines()[0].endswith("the disk is gone")
             assert caplog.text.count("Traceback") == 1, "of one failure one traceback"
             found = read_status(tmp_path)
             assert found is not None and "loop" in [each["kind"] for each in found["incidents"]]

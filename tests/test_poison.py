@@ -272,6 +272,20 @@ def test_a_class_that_is_gone(strict: bool, monkeypatch: pytest.MonkeyPatch) -> 
         assert evaluator.query("keeps").status == "running"
 
 
+def test_a_class_that_is_gone_behind_a_kill(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The declaration in the journal cannot be read: the sentence says what is missing, and what to do."""
+    store = MemoryStore()
+    evaluator = evaluator_on(store, [1, 2, 3], checkpoint_interval_s=1e9)
+    evaluator.create("keeps", rx.source("n").pipe(ops.map(gone), ops.map(lambda each, kind=Gone: kind)))
+    evaluator.run(until=lambda: len(values(evaluator, "keeps")) == 3)
+    evaluator.abandon()
+    monkeypatch.delattr(f"{__name__}.Gone")
+    with evaluator_on(store.reopen(), [1, 2, 3]) as evaluator:
+        missing = r"needs what cannot be imported \(AttributeError: Can't get attribute 'Gone' on .*\): bring it back"
+        with pytest.raises(CheckpointRefused, match=missing):
+            evaluator.start()
+
+
 async def answers_gone(n: int) -> Any:
     return globals()["Gone"]()  # by a text, so that the query is not edited when its class goes
 

@@ -19,6 +19,7 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import numpy
 import pytest
 from forked import Forked, script
 from lanes import at_each_commit
@@ -388,8 +389,10 @@ def test_a_value_that_cannot_be_written(tmp_path: Path, which: int) -> None:
     """It is named, and nothing of its batch is written."""
     sink = makers(tmp_path)[which]()
     sink.open("s")
-    with pytest.raises(TypeError, match="object has no JSON form"):
+    with pytest.raises(TypeError, match="object has no JSON form; map it to a dict"):
         sink.write(0, ["a", object(), "c"])
+    with pytest.raises(TypeError, match=r"numpy.int64 has no JSON form; map it with its \.tolist\(\)"):
+        sink.write(0, ["a", numpy.int64(3)])
     sink.write(0, ["a"])
     sink.flush()
     sink.close()

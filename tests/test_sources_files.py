@@ -7,6 +7,7 @@ import gzip
 import itertools
 import json
 import random
+import re
 import zipfile
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -132,6 +133,30 @@ def test_columns_types_and_parse(path: Path) -> None:
     assert read(source) == [Flight(row["origin"], int(row["n"])) for row in ROWS]
     keyed = FileSource(path, columns=["n"], types={"n": int}, partition_by="origin")
     assert read(keyed, "JFK")[:2] == [{"n": 0}, {"n": 3}]
+
+
+HEADERS = {
+    "columns": ({"columns": ["a", "z"]}, "a,b\n", "has no column 'z'; it has a, b; name those in columns="),
+    "types": ({"types": {"z": int}}, "a,b\n", "has no column 'z'; it has a, b; name those in types="),
+    "semicolons": (
+        {"types": {"b": int}},
+        "a;b\n",
+        "has no column 'b'; it has a;b; it separates by ';': write it with",
+    ),
+    "records": ({"columns": ["z"]}, "a,b\n1,2\n", "has no column 'z'"),
+}
+
+
+@pytest.mark.parametrize("follow", [False, True])
+@pytest.mark.parametrize("which", HEADERS)
+def test_a_header_without_the_columns_asked_for(tmp_path: Path, which: str, follow: bool) -> None:
+    """Is told when the file is read first, whether or not there is a record, with what to do."""
+    options, text, says = HEADERS[which]
+    (tmp_path / "a.csv").write_text(text)
+    reader = FileSource(tmp_path / "a.csv", follow=follow, **options).open("a.csv", 0)  # type: ignore[arg-type]
+    with pytest.raises(SourceFailed, match=re.escape(says)):
+        reader.fetch(1)
+    reader.close()
 
 
 def test_sort_by_is_stable(tmp_path: Path) -> None:

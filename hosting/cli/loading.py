@@ -16,7 +16,7 @@ from pathlib import Path
 from types import ModuleType
 
 from hosting.app import App, made
-from hosting.cli.packages import MAIN, package_of, program_of
+from hosting.cli.packages import MAIN, name_above, package_of, program_of
 from hosting.cli.scripts import is_script, load_script
 from hosting.cli.wording import BadUsage, extra_of
 from reliable_rx.errors import described
@@ -116,7 +116,7 @@ def load_module(place: str) -> ModuleType:
     if not path.stem.isidentifier():
         raise BadUsage(f"{place} cannot be imported under the name {path.stem!r}; rename the file to an identifier")
     reach(str(path.parent))
-    module = import_named(path.stem, place)
+    module = import_named(path.stem, place, path)
     if Path(getattr(module, "__file__", None) or "").resolve() != path:
         raise BadUsage(f"another module is already called {path.stem!r}; rename {place}")
     return module
@@ -128,17 +128,27 @@ def reach(folder: str) -> None:
         sys.path.insert(0, folder)
 
 
-def import_named(name: str, shown: str) -> ModuleType:
+def import_named(name: str, shown: str, path: Path | None = None) -> ModuleType:
     try:
         return importlib.import_module(name)
-    except ModuleNotFoundError as error:
+    except ImportError as error:
+        within = None if path is None else name_above(path, error)
+        if within is not None:
+            message = f"{shown} is a module of a package ({described(error)}, {own_place(error)})"
+            raise BadUsage(f"{message}; give {within}") from error
+        if not isinstance(error, ModuleNotFoundError):
+            raise cannot(shown, error) from error
         if error.name is not None and (name == error.name or name.startswith(f"{error.name}.")):
             raise BadUsage(f"there is no module {name!r} (looked from {os.getcwd()}); {EXAMPLE}") from error
         extra = extra_of(error)
         how = "install it" if extra is None else f"run: pip install 'reliable-rx[{extra}]'"
         raise BadUsage(f"{shown} imports {error.name!r}, which is not installed; {how}") from error
     except Exception as error:
-        raise BadUsage(f"{shown} cannot be imported: {described(error)} ({own_place(error)}); mend it") from error
+        raise cannot(shown, error) from error
+
+
+def cannot(shown: str, error: Exception) -> BadUsage:
+    return BadUsage(f"{shown} cannot be imported: {described(error)} ({own_place(error)}); mend it")
 
 
 def own_place(error: Exception) -> str:

@@ -35,6 +35,24 @@ def package_of(path: Path) -> Package:
     return Package(".".join(each.name for each in reversed(folders[:count])), folders[count])
 
 
+def name_above(path: Path, error: ImportError) -> str | None:
+    """Say as what to give a file whose import raised *error* since it is a module of a package; None if it is not.
+
+    Its imports are relative, or name a folder that it lies in.
+    """
+    found = package_of(path)
+    if error.name is not None:
+        names = [each.name for each in path.parents]
+        if error.name not in names:
+            return None
+        count = names.index(error.name) + 1
+        found = Package(".".join(reversed(names[:count])), path.parents[count])
+    if not found.name:
+        return None
+    where = "" if found.above == Path.cwd() else f", in the folder {found.above}"
+    return f"{found.name}.{path.stem}{where}"
+
+
 def level_of(path: Path) -> int:
     """Return how many packages the relative imports of a file need; 0 if it has none, or cannot be read."""
     try:

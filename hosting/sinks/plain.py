@@ -106,8 +106,8 @@ def _converter(kind: type) -> Callable[[Any], Any] | None:
     for base, convert in _BASES:
         if issubclass(kind, base) and not issubclass(kind, (bytes, bytearray, memoryview)):
             return convert
-    message = f"a {path_of(kind)} has no JSON form; map it to a dict, a dataclass or a NamedTuple"
-    raise TypeError(f"{message}, or give the sink encode=")
+    how = "with its .tolist()" if hasattr(kind, "tolist") else "to a dict, a dataclass or a NamedTuple"  # of NumPy
+    raise TypeError(f"a {path_of(kind)} has no JSON form; map it {how}, or give the sink encode=")
 
 
 def _mapping(value: Mapping[Any, Any]) -> dict[str, Any]:

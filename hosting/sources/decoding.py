@@ -20,6 +20,8 @@ from reliable_rx.names import check_name
 from reliable_rx.shown import bounded_repr
 
 SHOWN_MAX = 200
+SEPARATORS = (";", "\t", "|")
+"""By what else than commas files of this kind are separated."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -97,11 +99,15 @@ class Decoder:
 
     def _check_columns(self, names: tuple[str, ...]) -> None:
         key = self._reading.partition_by
-        wanted = [*(self._reading.columns or ()), *self._reading.types, *((key,) if isinstance(key, str) else ())]
-        for name in wanted:
-            if name not in names:
-                message = f"{self._path} has no column {name!r}; it has {', '.join(names)}"
-                raise SourceFailed(message, source=str(self._path))
+        keys = (key,) if isinstance(key, str) else ()
+        wanted = {"columns": self._reading.columns or (), "types": self._reading.types, "partition_by": keys}
+        missing = [(name, argument) for argument, given in wanted.items() for name in given if name not in names]
+        if missing:
+            name, argument = missing[0]
+            other = next((each for each in SEPARATORS if len(names) == 1 and each in names[0]), None)
+            how = f"name those in {argument}=" if other is None else f"it separates by {other!r}: write it with commas"
+            message = f"{self._path} has no column {name!r}; it has {', '.join(names)}; {how}"
+            raise SourceFailed(message, source=str(self._path))
 
     def _make_plan(self, names: tuple[str, ...] | None) -> list[tuple[int, Callable[[Any], Any] | None]] | None:
         """Say from which column of the row each value comes and what converts it; None: rows are right as they are."""

@@ -96,6 +96,8 @@ class Pass:
             return True
         count, rows = found
         if not count:
+            if file.names:  # a header may name other columns than those asked for, whether or not a record follows
+                self._decoder_of(file)
             return self._next_file()
         if isinstance(rows, BadRecord):
             self._take_bad(file, rows)
@@ -156,10 +158,7 @@ class Pass:
         self._count("", count)
 
     def _distribute(self, file: RecordFile, rows: Sequence[Any], skipped: int) -> None:
-        decoder = self._decoder
-        if decoder is None:
-            path = self._paths[self._file_index]
-            decoder = self._decoder = Decoder(self._reading, path, file.names)
+        decoder = self._decoder_of(file)
         split = decoder.split(rows)
         values: dict[str, Sequence[Any]] = {}
         whole = split is not None and not self._odd(split)
@@ -181,6 +180,11 @@ class Pass:
                 lane.skip -= min(lane.skip, len(part))
                 lane.values += values[key]
         self._check_count()
+
+    def _decoder_of(self, file: RecordFile) -> Decoder:
+        if self._decoder is None:
+            self._decoder = Decoder(self._reading, self._paths[self._file_index], file.names)
+        return self._decoder
 
     # -- records that cannot be read
 
