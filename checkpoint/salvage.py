@@ -23,7 +23,7 @@ import cloudpickle.cloudpickle as dynamic
 from checkpoint import stored_functions, stored_imports
 from checkpoint.code import Makers, _code, makers
 from reliable_rx.class_of import is_a, name_of, qualname_of
-from reliable_rx.errors import text_of
+from reliable_rx.errors import cut_middle, text_of
 from reliable_rx.interrupts import let_through
 from reliable_rx.subject import Subject
 
@@ -129,7 +129,7 @@ def _parts(value: Any) -> Iterator[Any]:
 
 
 def _why(error: BaseException) -> str:
-    return f"{name_of(type(error))}: {text_of(error)}"[:_REASON_CHARACTERS_MAX]
+    return cut_middle(f"{name_of(type(error))}: {text_of(error)}", _REASON_CHARACTERS_MAX)
 
 
 def _named(thing: Any) -> str:

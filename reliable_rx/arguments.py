@@ -27,7 +27,7 @@ from reactivex.internal import ArgumentOutOfRangeException
 from reliable_rx.class_of import name_of
 from reliable_rx.interrupts import let_through
 from reliable_rx.operator import Operator
-from reliable_rx.shown import bounded_repr
+from reliable_rx.shown import bounded_repr, cut_end
 from reliable_rx.signatures import signature_of
 
 DURATIONS = frozenset(("Relative", "RelativeTime", "float"))
@@ -321,7 +321,7 @@ def cut(value: Any) -> str:
     """Return *value* as a message shows it.
 
     >>> cut([1, 2]), len(cut("x" * 58)), len(cut("x" * 59))
-    ('[1, 2]', 60, 58)
+    ('[1, 2]', 60, 60)
     """
     try:
         text = bounded_repr(value, 60)
@@ -330,7 +330,7 @@ def cut(value: Any) -> str:
         return f"a {name_of(type(value))} that cannot be shown"
     if "\n" in text:  # a data frame, say
         text = " ".join(text.split())
-    return text if len(text) <= 60 else f"{text[:57]}…"
+    return cut_end(text, 60)
 
 
 def plural(count: int, noun: str, nouns: str | None = None) -> str:

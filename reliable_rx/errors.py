@@ -160,9 +160,15 @@ def described(error: BaseException) -> str:
 
 
 def cut_middle(text: str, characters_max: int = TEXT_MAX) -> str:
-    """Return *text* without what is too long of it, in its middle."""
-    half = characters_max // 2
-    return text if len(text) <= characters_max else f"{text[:half]}…{text[-half:]}"
+    """Return *text* without what is too long of it, in its middle: a sentence ends with its remedy.
+
+    >>> cut_middle("the disk is full; make room", 20)
+    'the disk i…make room'
+    """
+    if len(text) <= characters_max:
+        return text
+    end = (characters_max - 1) // 2
+    return f"{text[: characters_max - 1 - end]}…{text[len(text) - end :]}"
 
 
 def one_line(text: str) -> str:
@@ -184,7 +190,7 @@ def printable(text: str, characters_max: int = TEXT_MAX) -> str:
     control characters, and not endless.
 
     >>> printable("a\ud800"), printable("abcdef", 4), printable("a\nb\x1b[31m")
-    ('a\\ud800', 'ab…ef', 'a\nb\\x1b[31m')
+    ('a\\ud800', 'ab…f', 'a\nb\\x1b[31m')
     """
     text = cut_middle(text, characters_max)
     return text if text.isprintable() else "\n".join(map(one_line, text.split("\n")))

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from reliable_rx.shown import bounded_repr
+from reliable_rx.shown import bounded_repr, cut_end
 
 NAME_BYTES_MAX = 255
 PARTITION_BYTES_MAX = 4096
@@ -107,7 +107,7 @@ def _article(kind: str) -> str:
 
 def _cut(name: Any) -> str:
     text = ascii(name) if isinstance(name, str) else bounded_repr(name, 60)
-    return text if len(text) <= 60 else f"{text[:57]}…"
+    return cut_end(text, 60)
 
 
 def query_of(stream: str) -> str:

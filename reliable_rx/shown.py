@@ -45,6 +45,15 @@ def bounded_repr(value: Any, characters_max: int) -> str:
     return room.text()
 
 
+def cut_end(text: str, characters_max: int) -> str:
+    """Return how *text*, that of a value, begins; a sentence, whose remedy is at its end, is cut in its middle.
+
+    >>> cut_end("abc", 3), cut_end("abcd", 3)
+    ('abc', 'ab…')
+    """
+    return text if len(text) <= characters_max else f"{text[: characters_max - 1]}…"
+
+
 def is_light(value: Any, characters_max: int = LIGHT_MAX) -> bool:
     """Whether *value* has, written out, about so many characters at most. It takes no longer than to write those.
 

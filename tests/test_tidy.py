@@ -132,6 +132,35 @@ def test_no_traceback_goes_to_the_log_as_it_is() -> None:
     assert not found
 
 
+CUT = {"reliable_rx/errors.py", "reliable_rx/shown.py", "hosting/failure_summary.py"}
+"""`cut_middle` is for sentences, which end with a remedy, `cut_end` for values; a traceback loses its begin."""
+
+
+@left_to_commits
+def test_texts_are_cut_in_one_way() -> None:
+    """No text is cut where it is told: a sentence that is cut at its end lacks its remedy."""
+    wrong = [
+        f"{name_of(path)}:{node.lineno}"
+        for path, tree in trees().items()
+        if name_of(path) not in CUT
+        for node in ast.walk(tree)
+        if (isinstance(node, ast.Subscript) and isinstance(node.value, ast.JoinedStr))
+        or (isinstance(node, ast.JoinedStr) and has_cut_part([*map(written, node.values)]))
+        or (isinstance(node, ast.BinOp) and has_cut_part([node.left, node.right]))
+    ]
+    assert not wrong
+
+
+def written(part: ast.expr) -> ast.expr:
+    return part.value if isinstance(part, ast.FormattedValue) else part
+
+
+def has_cut_part(parts: list[ast.expr]) -> bool:
+    """Whether "…" stands beside a slice."""
+    dots = any(isinstance(each, ast.Constant) and "…" in str(each.value) for each in parts)
+    return dots and any(isinstance(each, ast.Subscript) and isinstance(each.slice, ast.Slice) for each in parts)
+
+
 @left_to_commits
 def test_invariants_survive_optimisation() -> None:
     """The library has no ``assert`` statement, which ``python -O`` would remove: it calls ``invariant`` or raises."""

@@ -28,6 +28,7 @@ from checkpoint.failures import unavailable
 from checkpoint.files import RealDisk, make_directory
 from reliable_rx.errors import CheckpointRefused, StoreOwned
 from reliable_rx.probes import probe
+from reliable_rx.shown import cut_end
 
 NAME = re.compile(r"(\d{20})-(\d{20})\.parquet")
 NAME_BYTES_MAX = 255
@@ -43,7 +44,8 @@ def folder_name(partition: str) -> str:
     """
     name = f"partition-{quote(partition, safe='')}"
     if len(name) > NAME_BYTES_MAX:
-        raise ValueError(f"the name of partition {partition[:60]!r}… is too long for a folder; export it by itself")
+        shown = cut_end(partition, 60)
+        raise ValueError(f"the name of partition {shown!r} is too long for a folder; export it by itself")
     return name
 
 

@@ -19,12 +19,13 @@ from hosting.companions import CompanionFigures
 from hosting.evaluator import QueryEvaluator
 from hosting.incidents import Incident
 from hosting.statistics import QueryFigures, Statistics
+from reliable_rx.errors import cut_middle
 
 LIVE_INTERVAL_S = 0.5
 PLAIN_INTERVAL_S = 2.0
 HEARTBEAT_S = 60.0
 SHOWN_MAX = 16
-INCIDENT_MAX = 120
+INCIDENT_MAX = 240
 """How much of an incident is in a line: the log has all of it."""
 ASK_S = 0.25
 """How long the display waits for a sample: a longer turn is shown at the next line."""
@@ -120,8 +121,7 @@ def summary(now: Sample, before: Sample) -> str:
         parts.append(f"waiting: {new.trouble}")
     parts += [f"{name} waits for {what}" for name, what in list(new.waits.items())[:SHOWN_MAX]]
     if new.incidents:
-        newest = str(new.incidents[-1])
-        newest = newest if len(newest) <= INCIDENT_MAX else f"{newest[: INCIDENT_MAX - 1]}…"
+        newest = cut_middle(str(new.incidents[-1]), INCIDENT_MAX)
         parts.append(f"{plural(len(new.incidents), 'incident')}: {newest}")
     return " · ".join(parts)
 

@@ -25,7 +25,7 @@ from hosting.background import Lend
 from hosting.edit import reports_told
 from hosting.evaluator import QueryEvaluator
 from hosting.partitioned.crew import DONE, Task
-from hosting.partitioned.failures import in_a_line, inside
+from hosting.partitioned.failures import inside
 from hosting.partitioned.keys import Key
 from hosting.partitioned.places import PartitionStores, Place
 from hosting.partitioned.readers import Readers
@@ -38,7 +38,7 @@ from hosting.rewinding import rewind
 from hosting.starting import Start
 from hosting.tracebacks import with_trace
 from reliable_rx.class_of import is_a
-from reliable_rx.errors import LeaseLost, ReliableRxError
+from reliable_rx.errors import LeaseLost, ReliableRxError, described
 from reliable_rx.probes import probe
 
 LOG = logging.getLogger("reliable_rx")
@@ -368,7 +368,7 @@ class Agent:
             try:
                 stop()
             except BaseException as error:
-                what = f"{self.lease.partition} did not stop in order: {in_a_line(error)}"
+                what = f"{self.lease.partition} did not stop in order: {described(error)}"
                 LOG.warning("%s", with_trace(what, error) if is_unforeseen(error) else what)
 
         return stopped

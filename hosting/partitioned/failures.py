@@ -11,17 +11,18 @@ one bad one fails for ever while the others move).
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from hosting.incidents import Incident, Incidents
 from hosting.partitioned.words import Failure, Partition
-from reliable_rx.class_of import name_of
-from reliable_rx.interrupts import let_through
+from reliable_rx.errors import cut_middle
 
 STEADY_S = 10.0
 FORGET_S = 600.0
 REPORTED_MAX = 256
 """So many are told to the group, which keeps them in its document."""
+TOLD_MAX, TOLD_TOGETHER_MAX = 1_000, 60_000
+"""How many characters it has of each, and of all: how a sentence begins, and its end, where the remedy is."""
 
 
 @dataclass(slots=True)
@@ -117,7 +118,12 @@ class Failures:
     def report(self) -> dict[Partition, Failure]:
         """Return what a beat says: `REPORTED_MAX` at most, those that failed most often first."""
         records = sorted(self._records.items(), key=lambda each: (-each[1].failure.count, each[0]))
-        return {each: record.failure for each, record in records[:REPORTED_MAX]}
+        most = min(TOLD_MAX, TOLD_TOGETHER_MAX // max(1, min(len(records), REPORTED_MAX)))
+        return {each: _told(record.failure, most) for each, record in records[:REPORTED_MAX]}
+
+
+def _told(failure: Failure, most: int) -> Failure:
+    return failure if len(failure.message) <= most else replace(failure, message=cut_middle(failure.message, most))
 
 
 def inside(incidents: Incidents) -> Failure | None:
@@ -137,23 +143,4 @@ def worst_of(incidents: Iterable[Incident]) -> Failure | None:
     if not found:
         return None
     more = f" (and {len(found) - 1:,} more)" if len(found) > 1 else ""
-    return Failure(0, f"{_cut(str(found[0]), 200)}{more}", warning=found[0].level != "error")
-
-
-def in_a_line(error: BaseException, *, most: int = 200) -> str:
-    """Return what *error* says, in one line that fits a table.
-
-    >>> in_a_line(ValueError("a\\nb"))
-    'ValueError: a b'
-    """
-    try:
-        said = str(error)
-    except BaseException as raised:
-        let_through(raised)
-        said = "it cannot be shown"
-    return _cut(f"{name_of(type(error))}: {said}", most)
-
-
-def _cut(text: str, most: int) -> str:
-    line = " ".join(text.split()).encode("utf-8", "replace").decode()
-    return line if len(line) <= most else f"{line[: most - 1]}…"
+    return Failure(0, f"{cut_middle(str(found[0]), TOLD_MAX - len(more))}{more}", warning=found[0].level != "error")

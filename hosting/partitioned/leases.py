@@ -16,12 +16,12 @@ from checkpoint.offsets.store import Committed, OffsetStore, Refusal
 from hosting.incidents import Incidents
 from hosting.partitioned.agent import Agent
 from hosting.partitioned.channel import Do
-from hosting.partitioned.failures import in_a_line
+from hosting.partitioned.failures import TOLD_MAX
 from hosting.partitioned.keys import Key
 from hosting.partitioned.member import Action, Membership
 from hosting.partitioned.shared import Shared
 from hosting.partitioned.words import Failure, Lease, Partition
-from reliable_rx.errors import LeaseLost
+from reliable_rx.errors import LeaseLost, cut_middle, described
 
 LOG = logging.getLogger("reliable_rx")
 
@@ -144,11 +144,11 @@ class Leases:
 
     def failed(self, lease: Lease, error: BaseException) -> None:
         """It has raised, and stopped."""
-        message = in_a_line(error)
+        message = described(error)
         where = f"it cannot be run at epoch {lease.epoch}, and is tried again after a pause"
         with self._telling:
             self._over(lambda each: self.membership.failed(each, time.monotonic(), message), lease)
-            self.broken[lease.partition] = message
+            self.broken[lease.partition] = cut_middle(message, TOLD_MAX)
             self.incidents.report("partition", str(lease.partition), f"{where}: {message}", error=error)
 
     def inside(self, lease: Lease, found: Failure | None) -> None:

@@ -16,9 +16,9 @@ from hosting.blame import blamed
 from hosting.incidents import Incidents
 from hosting.partitioned.asking import Asker
 from hosting.partitioned.beats import Catalog, catalog_of
-from hosting.partitioned.failures import in_a_line
 from hosting.partitioned.sections import Section
 from hosting.partitioned.words import Shard
+from reliable_rx.errors import described
 
 Known = Callable[[], Iterable[Shard]]
 PATIENCE_S = 0.05
@@ -49,7 +49,7 @@ class Lister:
             except BaseException as raised:  # a source that cannot be asked now is no reason to give up what runs
                 error = blamed(raised)
                 self.failed = True
-                message = f"its partitions cannot be listed; {STAY}: {in_a_line(error)}"
+                message = f"its partitions cannot be listed; {STAY}: {described(error)}"
                 self._incidents.report("source", name, message, error=error)
             else:
                 self._incidents.resolve("source", name)

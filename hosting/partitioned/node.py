@@ -28,7 +28,7 @@ from hosting.partitioned.beats import Catalog, Profile
 from hosting.partitioned.beginning import begin
 from hosting.partitioned.coordinator import Coordinator
 from hosting.partitioned.crew import Crew
-from hosting.partitioned.failures import in_a_line
+from hosting.partitioned.failures import TOLD_MAX
 from hosting.partitioned.leases import Leases
 from hosting.partitioned.listing import Lister
 from hosting.partitioned.member import Membership, Pauses
@@ -43,7 +43,7 @@ from hosting.partitioned.timing import Timing
 from hosting.partitioned.waking import PERIOD_S, Waker
 from hosting.partitioned.words import Assignor, Lease, Partition, Status
 from hosting.starting import Start
-from reliable_rx.errors import StoreUnavailable
+from reliable_rx.errors import StoreUnavailable, cut_middle, described
 
 GAP_S = 0.05
 LEAVE_S = 60.0
@@ -255,7 +255,7 @@ class Node:
             self.incidents.resolve("start", self.group)
         except BaseException as raised:  # where the partitions begin is not known yet: it is asked again
             error = blamed(raised)
-            self.incidents.report("start", self.group, in_a_line(error), error=error)
+            self.incidents.report("start", self.group, described(error), error=error)
             self._list_at = now + min(self._period_s, LIST_AGAIN_S)
             return
         before, self._catalog = self._catalog, self._lister.look(lambda: self._shared.group().shards.values())
@@ -300,7 +300,7 @@ class Node:
         """What fails on this node beside partitions, and beside what is over when the group is told."""
         told = [each for each in self.incidents.open() if each.kind not in ("partition", "group")]
         found = [each for each in told if each.level == "error"]
-        return f"{found[0].kind} {found[0].subject!r}: {found[0].message}"[:200] if found else ""
+        return cut_middle(str(found[0]), TOLD_MAX) if found else ""
 
     def _look(self, now: float) -> None:
         """Look whether somebody has died, as every node does."""

@@ -15,9 +15,9 @@ from decimal import Decimal
 from typing import Any
 
 from reliable_rx.class_of import is_a, path_of
-from reliable_rx.errors import described
+from reliable_rx.errors import cut_middle, described
 from reliable_rx.interrupts import let_through
-from reliable_rx.shown import bounded_repr, is_light
+from reliable_rx.shown import bounded_repr, cut_end, is_light
 
 ERROR_CHARACTERS_MAX = 10_000
 VALUE_CHARACTERS_MAX = 1_000
@@ -114,7 +114,7 @@ def shown(value: Any, *, most: int = VALUE_CHARACTERS_MAX) -> str:
     except BaseException as raised:  # whatever a `__repr__` raises
         let_through(raised)
         text = f"<{path_of(type(value))} without a repr>"
-    return _safe(text, most)
+    return _safe(cut_end(text, most))
 
 
 def error_text(error: BaseException, *, most: int = ERROR_CHARACTERS_MAX) -> str:
@@ -123,9 +123,8 @@ def error_text(error: BaseException, *, most: int = ERROR_CHARACTERS_MAX) -> str
     >>> error_text(ValueError("bad day \ud800"))
     'ValueError: bad day \\ud800'
     """
-    return _safe(described(error), most)
+    return _safe(cut_middle(described(error), most))
 
 
-def _safe(text: str, most: int) -> str:
-    short = text if len(text) <= most else f"{text[: most - 1]}…"
-    return short if short.isascii() else short.encode("utf-8", "backslashreplace").decode()
+def _safe(text: str) -> str:
+    return text if text.isascii() else text.encode("utf-8", "backslashreplace").decode()

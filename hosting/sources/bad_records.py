@@ -11,7 +11,7 @@ import re
 from dataclasses import dataclass
 from typing import Any
 
-from reliable_rx.errors import described, text_of
+from reliable_rx.errors import cut_middle, described, text_of
 
 RAW_MAX = 65_536
 REASON_MAX = 2_000
@@ -44,5 +44,4 @@ def reason_of(error: BaseException) -> str:
     ('too short', "KeyError: 'delay'")
     """
     text = text_of(error) if type(error) is ValueError else described(error)
-    text = ADDRESS.sub("", text)
-    return text if len(text) <= REASON_MAX else f"{text[:REASON_MAX]}…"
+    return cut_middle(ADDRESS.sub("", text), REASON_MAX)

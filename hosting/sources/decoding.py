@@ -17,7 +17,7 @@ from hosting.sources.bad_records import ADDRESS, reason_of
 from reliable_rx.class_of import name_of
 from reliable_rx.errors import SourceFailed
 from reliable_rx.names import check_name
-from reliable_rx.shown import bounded_repr
+from reliable_rx.shown import bounded_repr, cut_end
 
 SHOWN_MAX = 200
 SEPARATORS = (";", "\t", "|")
@@ -201,4 +201,4 @@ def shown(value: Any) -> str:
     except BaseException as raised:
         blamed(raised)
         return f"a {name_of(type(value))} that cannot be shown"
-    return text if len(text) <= SHOWN_MAX else f"{text[:SHOWN_MAX]}…"
+    return cut_end(text, SHOWN_MAX)

@@ -9,8 +9,6 @@ from typing import Any
 
 import pytest
 from conditions import until
-from hypothesis import given
-from hypothesis import strategies as st
 from node_world import GROUP, Logs, World, row, status_in, sums
 
 from checkpoint import SqliteStore
@@ -21,7 +19,7 @@ from hosting.cli import status as status_command
 from hosting.incidents import Incidents
 from hosting.partitioned.beats import Beat, Profile
 from hosting.partitioned.coordinator import AVOIDED_AFTER, Coordinator
-from hosting.partitioned.failures import FORGET_S, STEADY_S, Failures, in_a_line
+from hosting.partitioned.failures import FORGET_S, STEADY_S, Failures
 from hosting.partitioned.folder_stores import FolderStores
 from hosting.partitioned.group import Group, Seat, read_group
 from hosting.partitioned.member import Membership, Pauses
@@ -372,14 +370,6 @@ def test_many_failures_are_told_in_part() -> None:
         failures.failed(Partition("logs", f"{number:04}"), "x" * 10, now=0.0)
     failures.failed(Partition("logs", "0999"), "x", now=0.0)
     assert len(failures.report()) == 256 and next(iter(failures.report())) == Partition("logs", "0999")
-
-
-@given(st.text(max_size=400))
-def test_any_error_is_one_line(text: str) -> None:
-    """Whatever an error says, a line of some length is what a document and a table take."""
-    line = in_a_line(ValueError(text))
-    assert len(line) <= 200 and "\n" not in line
-    line.encode()
 
 
 def told(coordinator: Coordinator, name: str, number: int, failing: dict[Partition, Failure]) -> Any:
