@@ -27,7 +27,7 @@ from reliable_rx.errors import InternalError, LimitExceeded, QueryRefused, descr
 from reliable_rx.operator import Operator, Stage
 from reliable_rx.plan import Plan, PlanNode
 from reliable_rx.query import SourceLeaf, parameters
-from reliable_rx.symbols import is_known
+from reliable_rx.symbols import is_known, shared_within
 
 if TYPE_CHECKING:
     from hosting.engine import QueryEngine
@@ -151,8 +151,8 @@ def readers_keep_step(top: Instance, instance: Instance, node: PlanNode, event: 
     ways = list(ways_elsewhere(instance, node))
     if not ways:
         return True
-    if any(each.op.is_hub and getattr(each.op, "memory", None) == "replay" for each in ways):
-        return False  # who reads it later gets what others have by then
+    if any(getattr(each.op, "memory", None) == "replay" for each in ways) and may_be_read_later(top.plan, ways):
+        return False  # and would get what others have by then
     rows, seen = [top], {top.plan}
     while rows:
         row = rows.pop()
@@ -165,6 +165,16 @@ def readers_keep_step(top: Instance, instance: Instance, node: PlanNode, event: 
         if not all(keeps_step_upward(row, leaf, event) for leaf in row.plan.leaves if type(leaf.op) is not SourceLeaf):
             return False
     return True
+
+
+def may_be_read_later(plan: Plan, ways: list[PlanNode]) -> bool:
+    """Whether a function that makes an inner sequence at run time reaches one of the hubs among *ways*."""
+    hubs = [each.op for each in ways if each.op.is_hub]
+    if not all(each.counts_readers for each in hubs):  # a selector's own, which it may hand to another one
+        return True
+    tokens = {each.token for each in hubs}  # type: ignore[attr-defined]
+    makers = (each for each in plan.walk() if makes_inner(each))
+    return any(node.op.token in tokens for maker in makers for node in shared_within(maker.op))  # type: ignore[attr-defined]
 
 
 def keeps_step_upward(row: Instance, leaf: PlanNode, event: object) -> bool:

@@ -357,6 +357,10 @@ def read_twice(b: Any, build: Callable[[Any], Any]) -> Any:
     return build(b.share())
 
 
+def read_replayed(b: Any, build: Callable[[Any], Any]) -> Any:
+    return build(b.replay(1).ref_count())
+
+
 READ_BY_MADE: dict[str, Build] = {
     "a zip": lambda n, f: read_twice(n.map(f), lambda b: rx.defer(lambda _: n.zip(b))),
     "on the left": lambda n, f: read_twice(n.map(f), lambda b: rx.defer(lambda _: b.zip(n))),
@@ -409,6 +413,13 @@ MADE_IN_STEP: dict[str, Build] = {
     ),
     "one that is not read there": lambda n, f: read_twice(
         n.map(f), lambda b: b.merge(rx.defer(lambda _: n.zip(n.skip(1))))
+    ),
+    "replayed, and nothing made reads it": lambda n, f: read_replayed(
+        n.map(f), lambda b: b.merge(b.flat_map(lambda x: rx.of(x, -x)))
+    ),
+    "replayed to one reader": lambda n, f: read_replayed(n.map(f), lambda b: b.flat_map(lambda x: rx.of(x))),
+    "replayed beside what another source makes": lambda n, f: (
+        n.map(f).replay().ref_count().merge(M.flat_map(lambda x: rx.of(x)))
     ),
     "no function beside what is made": lambda n, f: n.zip(rx.defer(lambda _: n.skip(1))).map(lambda pair: f(pair[0])),
     "a list of each of another": lambda n, f: M.zip(n.flat_map(lambda x: [f(x)])),
