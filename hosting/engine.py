@@ -21,7 +21,7 @@ from hosting.edit import begun_afresh, edit, is_alike
 from hosting.event_clock import EventClock
 from hosting.failing import take_fail
 from hosting.failure import Origins, failure_of
-from hosting.letters import begin_anew, complete, has_ended, take_rejects
+from hosting.letters import begin_anew, complete, end_of, has_ended, take_rejects
 from hosting.own_clocks import check_clock, sources_of
 from hosting.plans import Plans
 from hosting.retired import Retired
@@ -216,6 +216,7 @@ class QueryEngine(Delivery, TimeMoves):
 
     def end_route(self, source: str, error: Exception | None) -> None:
         route = self.routes.get(source)
+        self.event = end_of(source)
         for instance, leaf in [] if route is None else list(route.readers()):
             instance.end_leaf(leaf, error)
         for mark in self.watermarks.by_source.get(source, ()):

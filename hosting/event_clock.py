@@ -19,7 +19,7 @@ from operator import lt
 from typing import TYPE_CHECKING, Any
 
 from hosting.endless import moves
-from hosting.letters import post
+from hosting.letters import end_of, post
 from hosting.own_clocks import is_timeless
 from hosting.reorder import END, LAST, Channel, Entry, Reorder
 from hosting.routes import Entry as ReaderEntry
@@ -282,7 +282,7 @@ class EventClock(Clock):
 
     def finish_source(self, source: str, error: Exception | None) -> None:
         self.engine.touch(self.standing)
-        self.over[source] = error
+        self.over[source], self.engine.event = error, end_of(source)
         for instance, leaf in list(self.readers_of(source)):
             instance.end_leaf(leaf, error)
         self.engine.settle_immediate()

@@ -9,7 +9,7 @@ failed), and at the query's end itself (the rest of a list of events is still on
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from checkpoint.stored_errors import plain_trace
 from hosting.standing import RUNNING, Standing
@@ -23,11 +23,24 @@ from reliable_rx.reliable import DeadLetter, LateEvent
 if TYPE_CHECKING:
     from hosting.engine import QueryEngine
 
+AT_END = "the end"
+
+
+def end_of(source: str) -> tuple[str, str, int, Any]:
+    """Return what stands for an event while the end of *source* is at work."""
+    return source, AT_END, -1, None
+
+
+def is_end(event: tuple[str, str, int, Any] | None) -> bool:
+    """Whether *event* is the end of its source."""
+    return event is not None and event[1:] == (AT_END, -1, None)
+
 
 def bury(engine: QueryEngine, standing: Standing, error: Exception) -> None:
     """Send the event at work to the query's stream of dead letters."""
     invariant(engine.event is not None, "an event is buried while it is at work")
     source, partition, position, value = engine.event  # type: ignore[misc]
+    partition = "" if is_end(engine.event) else partition
     letter = DeadLetter(source, partition, position, value, described(error), plain_trace(error))
     post(engine, f"{standing.name}.dead_letters", letter)
 

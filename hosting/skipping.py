@@ -20,13 +20,13 @@ from typing import TYPE_CHECKING, Any
 from reactivex import Observable
 
 from hosting.failing import strike
-from hosting.letters import bury
+from hosting.letters import bury, is_end
 from reliable_rx.arguments import cut
-from reliable_rx.branching import OURS, makes_inner, may_read, opener_of
+from reliable_rx.branching import OURS, feeding, makes_inner, may_read, opener_of
 from reliable_rx.errors import InternalError, LimitExceeded, QueryRefused, described
 from reliable_rx.operator import Operator, Stage
 from reliable_rx.plan import Plan, PlanNode
-from reliable_rx.query import SourceLeaf, parameters
+from reliable_rx.query import HubLeaf, SourceLeaf, parameters
 from reliable_rx.symbols import is_known, shared_within
 
 if TYPE_CHECKING:
@@ -174,7 +174,7 @@ def may_be_read_later(plan: Plan, ways: list[PlanNode]) -> bool:
         return True
     tokens = {each.token for each in hubs}  # type: ignore[attr-defined]
     makers = (each for each in plan.walk() if makes_inner(each))
-    return any(node.op.token in tokens for maker in makers for node in shared_within(maker.op))  # type: ignore[attr-defined]
+    return any(node.op.token in tokens for maker in makers for node in shared_within(maker.op))  # type: ignore
 
 
 def keeps_step_upward(row: Instance, leaf: PlanNode, event: object) -> bool:
@@ -200,16 +200,31 @@ def upward(row: Instance | None, node: PlanNode | None) -> Iterator[PlanNode]:
 
 
 def caught(node: PlanNode) -> bool:
-    """Whether something downstream of *node* in its plan goes on after an error."""
-    while node.down is not None:
-        node = node.down
-        if node.op.is_hub:  # behind it is whoever reads it
-            hub = node
-            behind = (each for each in hub.plan.walk() if each.plan is not hub.plan or not each.bit & hub.mask)
-            return any(catches(each) for each in behind if not each.op.is_hub)
-        if catches(node):
-            return True
-    return False
+    """Whether something downstream of *node* in its plan, or of a reader of what it shares, goes on after an error."""
+    return any(catches(each) for each in downstream(node) if not each.op.is_hub)
+
+
+def downstream(node: PlanNode) -> Iterator[PlanNode]:
+    """Yield what *node* hands on to: in its plan and, where a hub stands in between, as far as any reader hands on."""
+    waiting, seen = [node], {node}
+    while waiting:
+        at = waiting.pop()
+        further = [] if at.down is None else [at.down]
+        if at.op.is_hub:
+            further += readers_of(at)
+        elif at.down is None and at.plan is not node.plan:
+            further += filter(None, [opener_of(at.plan)])
+        fresh = [each for each in further if each not in seen]
+        seen.update(fresh)
+        waiting += fresh
+        yield from fresh
+
+
+def readers_of(hub: PlanNode) -> list[PlanNode]:
+    """Return the leaves that read *hub*, of its plan and of the shared sub-plans in it."""
+    fed = (hub,) if hub.op.counts_readers else hub.inputs  # a selector's own, which nobody outside of it reads
+    leaves = (each for plan in within(hub.plan) for each in plan.leaves if isinstance(each.op, HubLeaf))
+    return [each for each in leaves if tuple(feeding(each)) == tuple(fed)]
 
 
 def catches(node: PlanNode) -> bool:
@@ -280,4 +295,4 @@ def place_of(event: tuple[str, str, int, Any] | None) -> str:
     if event is None:
         return "what an edit was to open again"
     source, partition, position, _ = event
-    return f"{source}/{partition} event {position:,}"
+    return f"the end of {source}" if is_end(event) else f"{source}/{partition} event {position:,}"

@@ -230,6 +230,7 @@ class DeadLetter:
     """An event that a query could not digest, with where it came from and what went wrong.
 
     Or a value that a sink could not write: then *source* is the stream, *partition* is empty, *position* is the id.
+    Or the end of *source*: then *partition* is empty, *position* is -1, *value* is None.
     """
 
     source: str

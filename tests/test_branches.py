@@ -434,6 +434,49 @@ def test_what_is_made_and_stays_in_step_goes_on(shape: str) -> None:
     assert played(MADE_IN_STEP[shape](N, inverse), restarts=True) == (status, values, skipped)
 
 
+CATCHES_ELSEWHERE: dict[str, Build] = {
+    "the other source": lambda n, f: read_twice(n.map(f), lambda b: b.merge(M.catch(rx.of("c")))),
+    "retries": lambda n, f: read_twice(n.map(f), lambda b: b.merge(M.retry(2))),
+    "before": lambda n, f: read_twice(n.catch(rx.of(5)).map(f), lambda b: b.merge(b.map(str))),
+    "groups": lambda n, f: read_twice(
+        n.map(f), lambda b: b.merge(M.group_by(lambda x: x % 2).flat_map(lambda g: g.map(str).catch(rx.of("c"))))
+    ),
+    "published": lambda n, f: n.map(f).publish(lambda b: b.merge(M.catch(rx.of("c")))),
+    "shared twice": lambda n, f: read_twice(
+        n.map(f).share(), lambda b: b.merge(b.map(str)).merge(read_twice(M, lambda c: c.catch(rx.of("c"))))
+    ),
+}
+CATCHES: dict[str, Build] = {
+    "one reader": lambda n, f: read_twice(n.map(f), lambda b: b.merge(b.map(str).catch(rx.of("c")))),
+    "behind both": lambda n, f: read_twice(n.map(f), lambda b: b.merge(b.map(str)).catch(rx.of("c"))),
+    "published": lambda n, f: n.map(f).publish(lambda b: b.merge(b.map(str).catch(rx.of("c")))),
+    "behind what is published": lambda n, f: n.map(f).publish(lambda b: b.merge(b.map(str))).catch(rx.of("c")),
+    "shared twice": lambda n, f: read_twice(n.map(f).share(), lambda b: b.merge(read_twice(b, lambda c: c.retry(1)))),
+    "in groups": lambda n, f: n.group_by(lambda x: x % 2).flat_map(
+        lambda g: read_twice(g.map(f), lambda b: b.merge(b.map(str))).catch(rx.of("c"))
+    ),
+    "read in groups": lambda n, f: read_twice(
+        n.map(f), lambda b: b.merge(M.group_by(lambda x: x % 2).flat_map(lambda g: b.catch(rx.of("c"))))
+    ),
+}
+
+
+@pytest.mark.parametrize("shape", CATCHES_ELSEWHERE)
+def test_what_is_caught_elsewhere_is_no_matter(shape: str) -> None:
+    """An operator that catches errors, but not those of what is shared, leaves the event to the policy."""
+    for restarts in (False, True):
+        status, _, skipped = played(CATCHES_ELSEWHERE[shape](N, inverse), restarts=restarts)
+        assert (status, skipped) == ("completed", 1)
+
+
+@pytest.mark.parametrize("shape", CATCHES)
+def test_what_a_reader_of_a_shared_part_catches_is_its_own(shape: str) -> None:
+    """The query fares as without a policy: the error is an answer, not an event to be left out."""
+    expected = played(CATCHES[shape](N, inverse), restarts=False, policy="fail")
+    assert played(CATCHES[shape](N, inverse), restarts=False) == expected
+    assert played(CATCHES[shape](N, inverse), restarts=True) == expected
+
+
 def test_a_long_query_is_looked_at() -> None:
     """Also one that is too long to recur into."""
     query = N.zip(N.pipe(*[ops.skip(0)] * 300, ops.map(inverse)))
