@@ -87,6 +87,8 @@ class Checkpointer:
         self.turn = 0
         self.last_at = wall.monotonic()
         self.is_overdue, self.given_up = False, 0
+        self.acknowledges = True
+        """Whether sources are told what is durable: not by what runs on a copy."""
         self.last: tuple[GenerationInfo, float, float] | None = None
 
     def advance(self) -> bool:
@@ -282,7 +284,8 @@ class Checkpointer:
                 stream.stored = max(stream.stored, next_id)
         evaluator.durable_plans.update(attempt.snapshot.plans)
         probe("checkpoint.before_acknowledge")
-        evaluator.intake.acknowledge(attempt.positions, attempt.meta["ended"])
+        if self.acknowledges:
+            evaluator.intake.acknowledge(attempt.positions, attempt.meta["ended"])
         evaluator._show_durable()  # before buffers are freed: whoever took these turns may not have come to that yet
         evaluator.streams.retired.stored(attempt.sizes, evaluator.engine)
         evaluator.streams.retired.forgotten(attempt.expired)

@@ -30,8 +30,8 @@ AHEAD_MAX = 1_000_000
 """How many ids a sink may be ahead for a repair to help."""
 COMES_AGAIN = "it was shown before a crash that lost its turn, and comes again under a later id"
 """Why a stand-in is not its value: sinks that do not have that pass over it."""
-Sinks = Sequence[tuple[str, Callable[[], Sink]]]
-"""The sinks of an app, by stream; each is opened and closed to be asked."""
+Sinks = Sequence[tuple[str, Callable[[], int | None]]]
+"""What tells the position of each sink of an app, by stream."""
 
 
 def ahead_of_store(store: StoreReader, stream: str, position: int, given: int) -> PositionUnavailable:
@@ -58,19 +58,24 @@ def passed_over(stream: str, first: int, behind: int) -> Output:
 def positions(sinks: Sinks) -> dict[str, int]:
     """Return the highest position of a sink, by stream. What a sink raises the next start will say."""
     found: dict[str, int] = {}
-    for stream, make in sinks:
+    for stream, ask in sinks:
         try:
-            sink = make()
-            try:
-                position = sink.open(stream)
-            finally:
-                sink.close()
+            position = ask()
         except BaseException as raised:
             let_through(raised)
             continue
         if position is not None:
             found[stream] = max(position, found.get(stream, 0))
     return found
+
+
+def opened_position(stream: str, make: Callable[[], Sink]) -> int | None:
+    """Open the sink that *make* returns to be asked, and close it."""
+    sink = make()
+    try:
+        return sink.open(stream)
+    finally:
+        sink.close()
 
 
 def lose_newest(evaluator: QueryEvaluator, known: Mapping[str, int]) -> dict[str, int]:

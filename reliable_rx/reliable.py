@@ -215,6 +215,14 @@ class Skipping(Protocol):
 
 
 @runtime_checkable
+class Inspectable(Protocol):
+    """A sink that can say what it has without being opened: a repair asks it before anyone has agreed to anything."""
+
+    def stored_position(self, stream: str, /) -> int | None:
+        """Return what `Sink.open` would return for *stream*. Nothing is made, locked, cut or written for that."""
+
+
+@runtime_checkable
 class Fencing(Protocol):
     """A sink that can refuse a former writer, which may have been stopped in the midst of a write and does not know."""
 

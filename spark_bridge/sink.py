@@ -64,8 +64,14 @@ class MicroBatchSink:
         self._durable = 0
         self._ended = False
 
+    def stored_position(self, stream: str, /) -> int | None:
+        """Return the id behind the last row of the log, or behind the end; nothing is written for that."""
+        with unavailable(self._where):
+            newest = self._writer.check_query(_query_of(stream))
+        return 0 if newest is None else newest.after("rows", 0) + (newest.ended is not None)
+
     def open(self, stream: str, /) -> int | None:
-        self._query = hashlib.blake2b(stream.encode(), digest_size=16).hexdigest()
+        self._query = _query_of(stream)
         with unavailable(self._where):
             self._identity = claim(self._disk, self._schema, where=self._where)
             newest = self._writer.check_query(self._query)
@@ -167,6 +173,10 @@ class MicroBatchSink:
             why = error.message if isinstance(error, SourceFailed) else described(error)
             message = f"value {n:,} cannot be written to {self._where}: {why}; map it to the columns of the log"
             raise ValueRefused(message, n=n) from error
+
+
+def _query_of(stream: str) -> str:
+    return hashlib.blake2b(stream.encode(), digest_size=16).hexdigest()
 
 
 def _first(batches: Sequence[Any], count: int) -> Iterator[Any]:

@@ -361,6 +361,7 @@ SINK: Calls = {
     "label": lambda w: getattr(w.sink, "label", None),
     "fence": lambda w: asked(w.sink, "fence", 3),
     "open": lambda w: w.sink.open("s"),
+    "stored_position": lambda w: w.sink.stored_position("s"),
     "write": lambda w: w.write(3),
     "write twice": lambda w: w.sink.write(0, [{"n": 1}]),
     "write a gap": lambda w: w.sink.write(w.next + 5, [{"n": 1}]),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import re
 import shutil
 import sqlite3
@@ -83,7 +84,7 @@ def content(folder: Path) -> dict[str, bytes]:
 
 def repaired(folder: Path, said: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> str:
     """Decline, and see that nothing was changed; then agree; return what was said."""
-    monkeypatch.setattr("builtins.input", lambda prompt: "n")
+    monkeypatch.setattr("sys.stdin", io.StringIO("n\n"))
     before = content(folder)
     assert main(["store", "repair", str(folder), "--app", APP]) == 1
     assert content(folder) == before

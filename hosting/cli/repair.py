@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeGuard
 
 from checkpoint import SqliteStore
 from checkpoint.exchange import begin, commit
@@ -16,15 +16,16 @@ from hosting.cli.damaged_files import PUT_RIGHT, fresh_files, held, is_damaged, 
 from hosting.cli.loading import load_for_store, reach
 from hosting.cli.mend import only_turns
 from hosting.cli.scripts import is_loaded
-from hosting.cli.stores import StoreAddress, left_open
+from hosting.cli.stores import StoreAddress, left_open, listed
 from hosting.cli.terminal import agreed, say, say_all
 from hosting.cli.wording import BadUsage, log_nothing, plural
 from hosting.evaluator import QueryEvaluator
 from hosting.partitioned.opening import group_of
 from hosting.repair import Diagnosis, Finding, diagnose
 from hosting.repair import repair as repair_store
-from hosting.sinks_ahead import Sinks
+from hosting.sinks_ahead import Sinks, opened_position
 from reliable_rx.errors import ReliableRxError
+from reliable_rx.reliable import Inspectable, Sink
 
 
 def repair(address: StoreAddress, *, app: str | None, yes: bool) -> int:
@@ -35,29 +36,48 @@ def repair(address: StoreAddress, *, app: str | None, yes: bool) -> int:
     reach(str(Path.cwd()))
     declared = App() if app is None else load_for_store(app)
     earlier = left_open(address)
+    closed = [] if yes else unasked(declared)
     with log_nothing(), kept_for_us(address) as owned:
-        files, diagnosis = looked_at(address, declared)
+        files, diagnosis = looked_at(address, declared, may_open=yes)
         check_app(address, app, diagnosis)
+        if closed and not hopeless(diagnosis) and may_be_opened(closed):
+            closed = []
+            files, diagnosis = looked_at(address, declared, may_open=True)
         if diagnosis.refusal is None and not files:
-            say(f"{address} starts as it is; there is nothing to repair")
+            unknown = f", as far as is known without {those_of(closed)}" if closed else ""
+            say(f"{address} starts as it is{unknown}; there is nothing to repair")
             for each in diagnosis.notes:
                 say(f"what its start does: {each.subject}: {each.wrong}")
             return 0
         findings = [*files, *diagnosis.findings]
         for each in findings:
             say_all(each.lines())
-        wrong = diagnosis.refusal if not diagnosis.findings else diagnosis.remains
-        if wrong is not None:
+        if wrong := hopeless(diagnosis):
             say(f"no repair lets the app start: {wrong}; put that right first; nothing was changed")
             return 1
-        if not yes and not agreed(f"do {'this' if len(findings) == 1 else 'these'}?"):
-            say("nothing was changed")
+        if closed or not (yes or agreed(f"do {'this' if len(findings) == 1 else 'these'}?")):
+            say(f"nothing was changed{f': that needs {those_of(closed)}' if closed else ''}")
             return 1
         queries = done(owned, declared, diagnosis, earlier)
     say(f"repaired: the store has {plural(len(queries), 'query', 'queries')}")
     for name, status in queries.items():
         say(f"  {name}: {status}")
     return 0
+
+
+def hopeless(diagnosis: Diagnosis) -> str | None:
+    """Return why the app would not start behind a repair either."""
+    return diagnosis.remains if diagnosis.findings else diagnosis.refusal
+
+
+def may_be_opened(closed: list[str]) -> bool:
+    """Ask whether the sinks of the streams *closed* may be opened."""
+    say(f"{those_of(closed)} tell which ids they have only when they are made and opened, which may write there")
+    return agreed("open them?")
+
+
+def those_of(streams: list[str]) -> str:
+    return f"the sinks of {listed([repr(each) for each in streams])}"
 
 
 def of_partition(folder: Path, group: str, *, yes: bool) -> int:
@@ -100,7 +120,7 @@ def done(owned: Store | Path, declared: App, diagnosis: Diagnosis, earlier: list
     def repaired(store: Store) -> dict[str, Any]:
         evaluator = only_turns(declared, store, strict=False)
         evaluator.reporter.hand_on(earlier)
-        return repair_store(evaluator, diagnosis, sinks_of(declared))
+        return repair_store(evaluator, diagnosis, sinks_of(declared, may_open=True))
 
     if not isinstance(owned, Path):
         return repaired(owned)
@@ -110,9 +130,24 @@ def done(owned: Store | Path, declared: App, diagnosis: Diagnosis, earlier: list
     return queries
 
 
-def sinks_of(declared: App) -> Sinks:
-    """Return what makes each sink of the app, by stream."""
-    return [(stream, partial(sink_nowhere, stream, sink)) for stream, sink, _ in declared.sinks]
+def sinks_of(declared: App, *, may_open: bool) -> Sinks:
+    """Return what tells the position of each sink of the app: of others than `Inspectable` ones if they *may open*."""
+    found: list[tuple[str, Callable[[], int | None]]] = []
+    for stream, sink, _ in declared.sinks:
+        if is_inspectable(sink):
+            found.append((stream, partial(sink.stored_position, stream)))
+        elif may_open:
+            found.append((stream, partial(opened_position, stream, partial(sink_nowhere, stream, sink))))
+    return found
+
+
+def unasked(declared: App) -> list[str]:
+    """Name the streams of sinks that only tell what they have when they are made and opened."""
+    return sorted({stream for stream, sink, _ in declared.sinks if not is_inspectable(sink)})
+
+
+def is_inspectable(sink: Sink | Callable[..., Sink]) -> TypeGuard[Inspectable]:
+    return isinstance(sink, Inspectable) and not isinstance(sink, type)
 
 
 def check_app(address: StoreAddress, app: str | None, diagnosis: Diagnosis) -> None:
@@ -125,17 +160,19 @@ def check_app(address: StoreAddress, app: str | None, diagnosis: Diagnosis) -> N
 
 
 class CopiedStore:
-    """The copy of a store that an app belongs to."""
+    """The copy of a store that an app belongs to. Its sources learn of no checkpoint that is only the copy's."""
 
-    def __init__(self, address: StoreAddress, app: App) -> None:
-        self.address, self.app, self.sinks = address, app, sinks_of(app)
+    def __init__(self, address: StoreAddress, app: App, *, may_open: bool) -> None:
+        self.address, self.app, self.sinks = address, app, sinks_of(app, may_open=may_open)
         self.store: Store | None = None
 
     def as_app(self) -> QueryEvaluator:
         return self.app.look(self._opened())
 
     def to_repair(self) -> QueryEvaluator:
-        return only_turns(self.app, self._opened(), strict=False)
+        evaluator = only_turns(self.app, self._opened(), strict=False)
+        evaluator.checkpointer.acknowledges = False
+        return evaluator
 
     def _opened(self) -> Store:
         self.close()
@@ -147,9 +184,12 @@ class CopiedStore:
             self.store.close()
 
 
-def looked_at(address: StoreAddress, declared: App) -> tuple[list[Finding], Diagnosis]:
-    """Diagnose a copy of the store, so that looking changes nothing; return what is wrong with files, and with it."""
-    with address.copied() as (copied, told), closing(CopiedStore(copied, declared)) as copy:
+def looked_at(address: StoreAddress, declared: App, *, may_open: bool) -> tuple[list[Finding], Diagnosis]:
+    """Diagnose a copy of the store, so that looking changes nothing; return what is wrong with files, and with it.
+
+    With *may_open* the sinks that must be opened to be asked are.
+    """
+    with address.copied() as (copied, told), closing(CopiedStore(copied, declared, may_open=may_open)) as copy:
         try:
             files = [] if copied.folder is None else mended(copied.folder)
             return files, diagnose(copy).of(told)

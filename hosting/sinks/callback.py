@@ -60,6 +60,10 @@ class CallbackSink:
         self._next = 0
         return None
 
+    def stored_position(self, stream: str, /) -> int | None:
+        """Return None: the position is not known here."""
+        return None
+
     def write(self, first: int, values: Sequence[Any], /) -> None:
         on_next = self._on_next
         taken = max(0, self._next - first)  # before a call failed

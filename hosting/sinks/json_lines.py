@@ -33,7 +33,7 @@ from hosting.blame import blamed
 from hosting.kinds import checks_kinds
 from hosting.sinks.fencing import EACH, EpochFile, fenced, lost
 from hosting.sinks.flushed_mark import FlushedMark, flushed_length
-from hosting.sinks.line_recovery import recover
+from hosting.sinks.line_recovery import inspect, recover
 from hosting.sinks.places import Place, opening
 from hosting.sinks.plain import to_plain
 from hosting.sinks.text import JSON, bounded, error_text, shown, to_json
@@ -135,6 +135,14 @@ class JsonLinesSink:
             self._release()
             raise
         return self._next
+
+    def stored_position(self, stream: str, /) -> int | None:
+        """Return the id behind the last line that is whole, and leave the file as it is."""
+        with opening(self._path):
+            if not self._path.exists():
+                return 0
+            with open(self._path, "rb", buffering=0) as file:
+                return inspect(file, self._path, flushed_length(self._path)).next_id
 
     def _recover(self) -> None:
         """Find where to go on. What is there then is made durable, so that nothing unsynced piles up over restarts."""

@@ -12,7 +12,7 @@ import os
 import re
 from collections.abc import Iterator
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -43,6 +43,16 @@ def recover(file: Any, path: Path, flushed: int | None) -> Found:
 
     *Raises* `CheckpointRefused` for a damaged line or a foreign file, which is left as it is.
     """
+    found, size = inspect(file, path, flushed), file.seek(0, os.SEEK_END)
+    if found.length > size:  # all of the last line but for its end
+        _write_end(file, size)
+    elif found.length < size:
+        return replace(found, remark=_cut(file, path, found.length, size))
+    return found
+
+
+def inspect(file: Any, path: Path, flushed: int | None) -> Found:
+    """Find the same, and leave *file* as it is."""
     size = file.seek(0, os.SEEK_END)
     if not size:
         return Found(0, 0)
@@ -65,16 +75,15 @@ def recover(file: Any, path: Path, flushed: int | None) -> Found:
 def _end_at(
     file: Any, path: Path, size: int, good: int, next_id: int | None, *, may_cut: bool, may_be_begun: bool
 ) -> Found:
-    """Make the file end behind its good lines, if what follows them is torn."""
+    """Say where the file is to end: behind its good lines, if what follows them is torn."""
     line = next(_lines(file, good), b"")
     unfinished = good + len(line) == size and not line.endswith(b"\n") and (may_cut or may_be_begun)
     ids = ids_of(line)
     if unfinished and ids is not None and next_id in (None, ids[0]):  # all of it but for the end of the line
-        _write_end(file, size)
         return Found(size + 1, ids[1])
     if not may_cut and not (unfinished and _is_begun(line, next_id)):
         raise _refused(file, path, good, line, next_id)
-    return Found(good, next_id or 0, _cut(file, path, good, size))
+    return Found(good, next_id or 0)
 
 
 def _write_end(file: Any, size: int) -> None:

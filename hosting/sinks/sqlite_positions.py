@@ -6,9 +6,11 @@ rows yet, whose position may have moved all the same (by what was skipped).
 
 from __future__ import annotations
 
+import os
 import sqlite3
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
+from pathlib import Path
 
 LETTERS = """CREATE TABLE IF NOT EXISTS reliable_rx_dead_letters (
     name TEXT, partition TEXT NOT NULL DEFAULT '', id INTEGER NOT NULL, error TEXT NOT NULL, type TEXT NOT NULL,
@@ -38,6 +40,24 @@ def make_registry(database: sqlite3.Connection) -> None:
     elif "made" not in found:
         for statement in _WITHOUT_MADE if "epoch" in found else _WITHOUT_EPOCH:
             database.execute(statement)
+
+
+def stored_position(path: str, key: tuple[str, str]) -> int:
+    """Return the position of the table and partition *key* in the database *path*, which is left as it is.
+
+    A log beside it is read too; without one SQLite is told that nobody writes, as it would make one.
+    """
+    has_log = os.path.exists(f"{path}-wal") and os.path.getsize(f"{path}-wal") > 0
+    address = f"{Path(path).absolute().as_uri()}?{'mode=ro' if has_log else 'immutable=1'}"
+    with closing(sqlite3.connect(address, uri=True)) as database:
+        names = {row[0] for row in database.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
+        if "reliable_rx_sinks" not in names:
+            return 0
+        columns = {row[0] for row in database.execute("SELECT name FROM pragma_table_info('reliable_rx_sinks')")}
+        made, partition = ("made" if "made" in columns else "0"), ("partition" if "partition" in columns else "''")
+        sql = f"SELECT next_id, {made} FROM reliable_rx_sinks WHERE name = ? AND {partition} = ?"
+        found = database.execute(sql, key).fetchone()
+    return 0 if found is None or (found[1] and key[0] not in names) else int(found[0])
 
 
 def forget_dropped(database: sqlite3.Connection, table: str) -> bool:

@@ -23,6 +23,7 @@ from typing import Any
 from checkpoint.ownership import OwnProcess, keep_for_parent, tell_of_forks
 from hosting.blame import blamed
 from hosting.kinds import checks_kinds
+from hosting.sinks import sqlite_positions
 from hosting.sinks.cells import Cells, Columns, Get, as_json, field, fields_of, getters_of
 from hosting.sinks.fencing import lost
 from hosting.sinks.places import Place, opening
@@ -126,6 +127,11 @@ class SqliteTableSink:
         self._next = self._committed = self._connected("opened", stream)
         self._open = True
         return self._next
+
+    def stored_position(self, stream: str, /) -> int | None:
+        """Return the next id wanted, and change nothing."""
+        with opening(self._path), self._guard("looked at"):
+            return sqlite_positions.stored_position(self._path, self._key) if os.path.exists(self._path) else 0
 
     def _connected(self, what: str, stream: str) -> int:
         """Connect if need be, and enter *stream* and the epoch in the registry; return the position."""

@@ -14,7 +14,7 @@ from typing import Any
 
 from reliable_rx.errors import ReliableRxError, ValueRefused
 from reliable_rx.interrupts import let_through
-from reliable_rx.reliable import DeadLetter, Sink, Skipping
+from reliable_rx.reliable import DeadLetter, Inspectable, Sink, Skipping
 from reliable_rx.testing.hostile import VALUES
 
 Notification = tuple[int, Any]
@@ -44,7 +44,8 @@ def check_sink(
     flush again and again, at every id, and *tear*, if given, does to the place what a crash might.
 
     The *nasty* values (None: `nasty_values`) it may write or refuse: with `ValueRefused`, before anything of the call
-    is written, and it goes on behind them, if it can leave ids out (`Skipping`), or with others in their place.
+    is written, and it goes on behind them, if it can leave ids out (`Skipping`), or with others in their place. An
+    `Inspectable` sink tells before `open` what that returns.
 
     *Raises* `AssertionError` naming the broken promise.
     """
@@ -174,11 +175,14 @@ def _refuses_gap(sink: Sink, wanted: int) -> None:
 
 def _open_known(sink: Sink) -> int:
     try:
+        told = sink.stored_position("checked") if isinstance(sink, Inspectable) else None
         wanted = sink.open("checked")
     except Exception as error:
         raise AssertionError(f"check_sink: a sink opens the place that it has written: {error!r}") from error
     if wanted is None:
         raise AssertionError("check_sink: an exactly-once sink knows its position: open() returns an id, not None")
+    told = told if isinstance(sink, Inspectable) else wanted
+    _claim(told == wanted, f"`stored_position` tells what `open` returns behind it, {wanted}, not {told}")
     return wanted
 
 
