@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 import pytest
 from hypothesis import settings
 
-SHARE = 8
+SHARE = 12
 NIGHTLY = 3
 """Of so many rows that the fast lane leaves out each commit plays one: all together take longer than it may."""
 Test = TypeVar("Test", bound=Callable[..., Any])
@@ -22,7 +22,7 @@ COMMIT = (pytest.mark.slow, pytest.mark.commit)
 
 class Lane:
     """Where only the fast one runs, tests of the other are not made: making them takes longer than the fast ones run,
-    and of the examples of a property an eighth is drawn.
+    and of the examples of a property a twelfth is drawn.
     """
 
     fast_alone = False
@@ -63,19 +63,27 @@ def every_of(nth: int, rows: Iterable[Collection[Any]]) -> list[Any]:
     return of_lane(at_each_commit(*each) if number % nth else tuple(each) for number, each in enumerate(rows))
 
 
-def crossed(*axes: Collection[Any]) -> list[Any]:
+def crossed(*axes: Collection[Any], nth: int = 1) -> list[Any]:
     """Return every combination of the values of *axes*; the fast lane has as many as the longest of them is long.
 
-    Each value of each axis is in one of those.
+    Each value of each axis is in one of those. With *nth* the fast lane has each so many-th value of the longest ones.
     """
     longest = max(map(len, axes))
-    kept = {tuple(number % len(axis) for axis in axes) for number in range(longest)}
+    kept = {
+        tuple(number * (nth if len(axis) == longest else 1) % len(axis) for axis in axes)
+        for number in range(-(-longest // nth))
+    }
     cells = product(*(enumerate(axis) for axis in axes))
     return of_lane(
         values if tuple(place for place, _ in cell) in kept else at_each_commit(*values)
         for cell in cells
         for values in [tuple(value for _, value in cell)]
     )
+
+
+def sample_of(nth: int, values: Iterable[Any]) -> list[Any]:
+    """Return what one test goes through: in the fast lane each *nth* of *values*."""
+    return list(values)[:: nth if Lane.fast_alone else 1]
 
 
 def left_to_commits(test: Test) -> Test:
@@ -86,10 +94,10 @@ def left_to_commits(test: Test) -> Test:
 
 
 def share_of(count: int) -> int:
-    """Return how many of *count* examples are drawn: an eighth in the fast lane."""
+    """Return how many of *count* examples are drawn: a twelfth in the fast lane."""
     return -(-count // SHARE) if Lane.fast_alone else count
 
 
 def examples(count: int, **options: Any) -> settings:
-    """Return settings of a property with *count* examples, of which the fast lane draws an eighth."""
+    """Return settings of a property with *count* examples, of which the fast lane draws a twelfth."""
     return settings(max_examples=share_of(count), deadline=None, **options)

@@ -79,7 +79,7 @@ def test_alike_or_not_it_does_what_reactivex_does_many_times() -> None:
     check_query(chosen(), sources=2, examples=1000)
 
 
-@pytest.mark.parametrize("name", lanes((name for name, case in CASES.items() if case.hostable), fast=1, every=8))
+@pytest.mark.parametrize("name", lanes((name for name, case in CASES.items() if case.hostable), fast=1, every=16))
 def test_every_operator_runs_under_a_plan_made_for_another(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Inside a selector it does what it does under a plan of its own: it reads no parameter from the plan's nodes."""
     case = CASES[name]

@@ -5,11 +5,12 @@ from __future__ import annotations
 import json
 import signal
 from collections.abc import Callable, Iterator
+from itertools import product
 from pathlib import Path
 from typing import Any
 
 import pytest
-from lanes import at_each_commit, every
+from lanes import crossed, every_of
 
 import reliable_rx as rx
 from checkpoint import MemoryStore
@@ -149,11 +150,7 @@ def by_place(values: list[Any]) -> list[Any]:
     return sorted(values, key=lambda each: (each.partition, each.position) if isinstance(each, DeadLetter) else each)
 
 
-@pytest.mark.parametrize(
-    ("wrapped", "timed"),
-    [("plain", False), ("plain", True), *(at_each_commit(each, False) for each in WRAPPED if each != "plain")],
-)
-@pytest.mark.parametrize("policy", ["skip", "dead_letter"])
+@pytest.mark.parametrize("policy, wrapped, timed", crossed(["skip", "dead_letter"], WRAPPED, [False, True], nth=3))
 def test_recovered_at_every_boundary(file: tuple[Path, list[int]], policy: Any, wrapped: str, timed: bool) -> None:
     """Good records are taken once, in order, and bad ones become the same dead letters, wherever it crashes."""
     path, bad = file
@@ -431,9 +428,7 @@ ERRORS = {each.name: each for each in hostile.ERRORS}
 PLACES = ("types", "parse", "key", "timestamp")
 
 
-@pytest.mark.parametrize("place", PLACES)
-@pytest.mark.parametrize("kind", ["jsonl", "csv"])
-@pytest.mark.parametrize("name", every(3, ERRORS))
+@pytest.mark.parametrize("place, kind, name", every_of(9, product(PLACES, ["jsonl", "csv"], ERRORS)))
 def test_whatever_the_functions_of_a_source_raise(tmp_path: Path, name: str, kind: str, place: str) -> None:
     """It spoils the records on which it is raised, in our words; they are the same after a crash."""
     path = tmp_path / f"rows.{kind}"

@@ -286,7 +286,7 @@ MISTAKES: list[tuple[str, str, str]] = [
 """What somebody writes, the error it ends in, and words that its one sentence has, in this order."""
 
 
-@pytest.mark.parametrize("program, kind, words", every_of(3, MISTAKES))
+@pytest.mark.parametrize("program, kind, words", every_of(5, MISTAKES))
 def test_a_mistake_is_one_sentence(
     program: str, kind: str, words: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

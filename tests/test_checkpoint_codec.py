@@ -18,6 +18,7 @@ import pytest
 from codec_samples import WORDS, Colour, Flight, Plain, Point, Slots, digests, samples
 from hypothesis import given
 from hypothesis import strategies as st
+from lanes import sample_of
 
 from checkpoint import decode, digest, encode
 from checkpoint.plain import plain
@@ -65,7 +66,7 @@ def test_different_values_have_different_digests() -> None:
 
 
 def test_one_digest_in_processes_of_other_hash_seeds() -> None:
-    """Processes with four hash seeds agree on every sample."""
+    """Processes with other hash seeds agree on every sample."""
     command = [sys.executable, "-c", "import codec_samples; print(codec_samples.digests())"]
     path = os.pathsep.join([os.path.dirname(__file__), *sys.path])
     answers = {
@@ -76,7 +77,7 @@ def test_one_digest_in_processes_of_other_hash_seeds() -> None:
             text=True,
             check=True,
         ).stdout
-        for seed in ("0", "1", "2", "1234567")
+        for seed in sample_of(2, ("0", "1", "2", "1234567"))
     }
     assert answers == {f"{digests()}\n"}
 

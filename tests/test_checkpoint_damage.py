@@ -10,6 +10,7 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
+from lanes import sample_of
 
 import reliable_rx as rx
 from checkpoint import Checkpoint, KeyRing, MemoryStore, Recovered, SqliteStore, Store
@@ -379,7 +380,7 @@ def test_two_pages_exchanged_make_no_loop_and_drop_nothing(tmp_path: Path) -> No
     path, refused = folder / "journal.sqlite", 0
     whole = path.read_bytes()
     last = len(whole) // 4096
-    for page, other in itertools.combinations(range(1, last), 2):
+    for page, other in sample_of(4, itertools.combinations(range(1, last), 2)):
         for upto in (30, 60, 100):
             damaged = exchanged(whole, page, other)
             path.write_bytes(damaged)

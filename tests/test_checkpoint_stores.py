@@ -8,6 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from lanes import at_each_commit
 from postgres_server import PostgresServer
 
 from checkpoint import KeyRing, MemoryStore, Segment, SqliteReader, SqliteStore, Store, StoreReader
@@ -66,7 +67,7 @@ def test_each_check_on_a_new_store(open_store: OpenStore, name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "open_store", ["memory", "sqlite", pytest.param("postgres", marks=pytest.mark.slow)], indirect=True
+    "open_store", ["memory", at_each_commit("sqlite"), pytest.param("postgres", marks=pytest.mark.slow)], indirect=True
 )
 def test_all_checks_on_one_store(open_store: OpenStore) -> None:
     """The checks also pass one after the other on one store."""

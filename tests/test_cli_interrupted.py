@@ -10,6 +10,7 @@ import tomllib
 from pathlib import Path
 
 import pytest
+from lanes import at_each_commit, every
 
 from hosting.cli.run import Stop
 
@@ -42,7 +43,7 @@ def python(code: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False, timeout=60)
 
 
-@pytest.mark.parametrize("at", MOMENTS)
+@pytest.mark.parametrize("at", every(3, MOMENTS))
 def test_an_interrupt_while_it_imports(at: str) -> None:
     """Whichever module is being imported, it ends at once, says nothing and returns 130."""
     module, function = entry()
@@ -99,7 +100,7 @@ def stop(inputs):
 """
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+@pytest.mark.parametrize("number", [signal.SIGTERM, at_each_commit(signal.SIGINT)])
 def test_signals_until_the_very_end_are_one_wish(tmp_path: Path, number: signal.Signals) -> None:
     """One that comes with the first while threads, exit handlers and modules of the app end changes no exit code."""
     (tmp_path / "app.py").write_text(ENDS.format(number=int(number)))

@@ -118,6 +118,7 @@ def test_behind_a_kill_the_sources_are_needed(tmp_path: Path, which: str) -> Non
     assert "Data" not in done.stdout + done.stderr
 
 
+@left_to_commits
 def test_repair_finds_the_classes_of_a_script(tmp_path: Path) -> None:
     """What starts with its script needs no repair; without the script that is not said."""
     (tmp_path / "script.py").write_text(SCRIPTS["guarded"])
@@ -172,7 +173,7 @@ STARTED = [
 ]
 
 
-@pytest.mark.parametrize("layout", every(5, STARTED))
+@pytest.mark.parametrize("layout", every(16, STARTED))
 def test_a_script_is_found_as_what_it_was_started_as(tmp_path: Path, layout: tuple[str, str]) -> None:
     """In a package, its ``__main__``, beside its app: its imports and its classes are found, and it is not run."""
     which, named = layout

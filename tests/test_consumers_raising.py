@@ -129,8 +129,7 @@ def test_what_is_left_out_is_told(evaluator: QueryEvaluator, verdict: Verdict, r
     deliveries.close()
 
 
-@pytest.mark.parametrize("raised", RAISED)
-@pytest.mark.parametrize("where", ["keep", "park", "failed"])
+@pytest.mark.parametrize("raised, where", crossed(RAISED, ["keep", "park", "failed"]))
 def test_what_is_asked_beside(evaluator: QueryEvaluator, where: str, raised: Any) -> None:
     """A filter that raises keeps, letters that are refused are kept, and who fails at its own failure has failed."""
     reader = Reader(where, raised)

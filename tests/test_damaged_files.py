@@ -19,7 +19,7 @@ from typing import Any
 
 import pytest
 from killed_store import killed
-from lanes import crossed, every_of
+from lanes import at_each_commit, crossed, every, every_of
 
 import reliable_rx as rx
 from checkpoint import KeyRing, SqliteStore
@@ -283,7 +283,7 @@ def damage_some(
             raise
 
 
-@pytest.mark.parametrize("checkpoints, part, kind", every_of(23, product(WORLDS, PARTS, DAMAGE)))
+@pytest.mark.parametrize("checkpoints, part, kind", every_of(43, product(WORLDS, PARTS, DAMAGE)))
 def test_damage_anywhere(
     tmp_path: Path,
     worlds: dict[str, World],
@@ -317,7 +317,7 @@ def spoil_database(
             raise
 
 
-@pytest.mark.parametrize("checkpoints, part, kind", every_of(37, product(WORLDS, PARTS, DAMAGE)))
+@pytest.mark.parametrize("checkpoints, part, kind", every_of(71, product(WORLDS, PARTS, DAMAGE)))
 def test_damage_of_the_database(
     tmp_path: Path,
     worlds: dict[str, World],
@@ -354,7 +354,7 @@ def test_newest_commits_that_are_lost(
         assert (int(further[1].replace(",", "")) >= 10_000) is (further[2] is not None), told
 
 
-@pytest.mark.parametrize("place", [0, 1, 10])
+@pytest.mark.parametrize("place", [0, at_each_commit(1), 10])
 def test_an_old_turn_that_is_missing(
     tmp_path: Path, worlds: dict[str, World], place: int, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -404,7 +404,7 @@ def spoil_outputs(folder: Path, stream: str, how: str) -> set[int]:
     return set(range(first, first + count))
 
 
-@pytest.mark.parametrize("how", ["midst", "last", "seal", "seal of the last"])
+@pytest.mark.parametrize("how", every(3, ["midst", "last", "seal", "seal of the last"]))
 def test_stored_outputs_that_are_lost(
     tmp_path: Path, worlds: dict[str, World], how: str, capsys: pytest.CaptureFixture[str]
 ) -> None:

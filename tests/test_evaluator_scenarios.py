@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from lanes import at_each_commit
 
 import reliable_rx as rx
 from checkpoint import MemoryStore, SqliteStore
@@ -368,7 +369,7 @@ ACTS: dict[str, Callable[[Chain], Any]] = {
 }
 
 
-@pytest.mark.parametrize("crash", ["crash both", "crash lower"])
+@pytest.mark.parametrize("crash", ["crash both", at_each_commit("crash lower")])
 @pytest.mark.parametrize("order", list(itertools.permutations(["lower", "save upper", "save lower"])), ids="-".join)
 def test_a_stream_between_two_evaluators_loses_nothing(order: tuple[str, ...], crash: str) -> None:
     """Whoever saves first, whoever dies: below comes exactly what was sent above, though above keeps nothing extra."""

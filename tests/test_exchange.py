@@ -13,6 +13,7 @@ from sys import byteorder
 import killed_store
 import pytest
 from killed_store import killed
+from lanes import every_of
 
 import reliable_rx as rx
 from checkpoint import Checkpoint, SqliteStore
@@ -75,7 +76,7 @@ def is_whole(folder: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("place", "times"), [("exchange.committed", 1), *(("exchange.midst", n) for n in range(1, 13))]
+    ("place", "times"), every_of(4, [("exchange.committed", 1), *(("exchange.midst", n) for n in range(1, 13))])
 )
 def test_killed_in_the_midst_of_a_repair(tmp_path: Path, place: str, times: int) -> None:
     """The next owner finishes the exchange, readers wait for it, and what was damaged is kept byte by byte."""

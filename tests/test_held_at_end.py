@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 import reactivex as theirs
-from lanes import every_of
+from lanes import crossed, every_of
 from reactivex import compose
 from reactivex import operators as their_ops
 from reactivex.scheduler import VirtualTimeScheduler
@@ -102,8 +102,7 @@ ENDLESS: dict[str, Callable[[Any], Any]] = {
 }
 
 
-@pytest.mark.parametrize("own_clock", [True, False], ids=["of the query", "of the evaluator"])
-@pytest.mark.parametrize("name", ENDLESS)
+@pytest.mark.parametrize("name, own_clock", crossed(ENDLESS, [True, False]))
 def test_what_goes_on_for_ever_ends_the_run(name: str, own_clock: bool) -> None:
     """A query that ticks for ever, and one that reads it, fire what is scheduled once; beside them all arrives."""
     n: Any = ours.source("n")
@@ -165,8 +164,7 @@ UNKNOWN: dict[str, Callable[[Any], Any]] = {
 """What ends, and nobody can know that it does."""
 
 
-@pytest.mark.parametrize("own_clock", [True, False], ids=["of the query", "of the evaluator"])
-@pytest.mark.parametrize("name", ENDING)
+@pytest.mark.parametrize("name, own_clock", crossed(ENDING, [True, False]))
 def test_what_ends_by_what_stands_behind_it_ends(name: str, own_clock: bool) -> None:
     """As in RxPY: its last values come, and the query completes."""
     scheduler, expected, ended = VirtualTimeScheduler(), list[Any](), list[bool]()
@@ -185,8 +183,7 @@ def test_what_ends_by_what_stands_behind_it_ends(name: str, own_clock: bool) -> 
         assert not evaluator.statistics().incidents
 
 
-@pytest.mark.parametrize("own_clock", [True, False], ids=["of the query", "of the evaluator"])
-@pytest.mark.parametrize("name", [*UNKNOWN, *ENDLESS])
+@pytest.mark.parametrize("name, own_clock", crossed([*UNKNOWN, *ENDLESS], [True, False]))
 def test_a_query_whose_time_stands_still_is_told(name: str, own_clock: bool) -> None:
     """It may lack its last values, and a warning says so, and what to do; an edit that bounds it resolves that."""
     n: Any = ours.source("n")

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from test_hostile_queries import sampled, sampled_with
+from test_hostile_queries import sampled_with
 
 import reliable_rx as rx
 from checkpoint import MemoryStore
@@ -96,8 +96,7 @@ class Answering:
         self.seen.append("end")
 
 
-@pytest.mark.parametrize("place", ["deliver", "keep", "park"])
-@pytest.mark.parametrize("function", sampled(FUNCTIONS), ids=repr)
+@pytest.mark.parametrize("function, place", sampled_with(FUNCTIONS, ["deliver", "keep", "park"]), ids=str)
 def test_functions_of_consumers(function: Hostile, place: str) -> None:
     """What a consumer's function does leaves the reader beside it alone, and is told."""
     soon = Retry(first_s=0.0, jitter=0.0, within_s=0.0)

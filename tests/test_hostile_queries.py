@@ -123,7 +123,7 @@ def raise_at_three(n: int) -> int:
     return n
 
 
-@pytest.mark.parametrize("place, kind, policy", crossed(PLACES, KINDS, ["fail", "dead_letter"]))
+@pytest.mark.parametrize("place, kind, policy", crossed(PLACES, KINDS, ["fail", "dead_letter"], nth=3))
 def test_places(place: str, kind: str, policy: str) -> None:
     """A function that raises anything, wherever a query may have one."""
     played(PLACES[place](rx.source("n"), Raises(kind)), policy=policy)

@@ -463,7 +463,7 @@ class Keyed:
         return self.read()
 
 
-@pytest.mark.parametrize("way, place", every_of(7, product(HOLDS, PLACES)))
+@pytest.mark.parametrize("way, place", every_of(13, product(HOLDS, PLACES)))
 def test_however_a_function_holds_its_group(way: str, place: str) -> None:
     """The key is known to whatever object is called, and what keeps something has one of its own in each group."""
 

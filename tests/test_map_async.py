@@ -10,6 +10,7 @@ from itertools import count
 from typing import Any
 
 import pytest
+from lanes import crossed
 from reactivex.scheduler.eventloop import AsyncIOScheduler
 from reactivex.subject import Subject
 
@@ -453,9 +454,9 @@ def words(model: Callable[[], Model], length: int, before: tuple[str, ...] = ())
         yield from words(model, length, (*before, letter))
 
 
-@pytest.mark.parametrize("policy", ["fail", "skip", "dead_letter"])
-@pytest.mark.parametrize("ordered", [True, False])
-@pytest.mark.parametrize("concurrency", [1, 2])
+@pytest.mark.parametrize(
+    "policy, ordered, concurrency", crossed(["fail", "skip", "dead_letter"], [True, False], [1, 2])
+)
 def test_all_small_words(concurrency: int, ordered: bool, policy: str) -> None:
     """Events, answers in every order, errors and the end: the engine and the model agree after every letter, also when
     the engine goes through bytes after every turn."""

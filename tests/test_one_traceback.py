@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from lanes import at_each_commit
 
 import reliable_rx as rx
 from checkpoint import MemoryStore
@@ -66,7 +67,7 @@ READERS: dict[str, Any] = {
 }
 
 
-@pytest.mark.parametrize("batch", [1, 1000])
+@pytest.mark.parametrize("batch", [at_each_commit(1), 1000])
 @pytest.mark.parametrize("create", WAYS.values(), ids=WAYS)
 def test_one_failure_is_one_traceback(create: Create, batch: int, caplog: pytest.LogCaptureFixture) -> None:
     """With readers of all kinds, live and behind a restart: each run tells it once, and the raise is in it once."""

@@ -185,7 +185,7 @@ AROUND: dict[str, Callable[[Callable[[Any], Any]], Callable[[Any], Any]]] = {
 
 @pytest.mark.parametrize("around", AROUND)
 @pytest.mark.parametrize(
-    "name", lanes((name for name, case in CASES.items() if case.hostable and sourced_once(case)), fast=1, every=16)
+    "name", lanes((name for name, case in CASES.items() if case.hostable and sourced_once(case)), fast=1, every=32)
 )
 def test_groups_take_lists(name: str, around: str) -> None:
     """The same holds of every operator in groups, in groups of groups, before groups and between them."""

@@ -50,7 +50,7 @@ def letters(case: Case) -> Sequence[Any]:
 
 
 @pytest.mark.parametrize(
-    "name", lanes((name for name, case in CASES.items() if case.reference is None), fast=1, every=2, longer=True)
+    "name", lanes((name for name, case in CASES.items() if case.reference is None), fast=1, every=4, longer=True)
 )
 def test_subscribes_when_rxpy_does(name: str) -> None:
     """At every instant, and after disposal at any instant, each source has as many subscribers as under RxPY."""
@@ -61,7 +61,7 @@ def test_subscribes_when_rxpy_does(name: str) -> None:
             assert watched(case.build, ops, rx, streams, dispose_at_s) == expected, (streams, dispose_at_s)
 
 
-@pytest.mark.parametrize("name", lanes(CASES, fast=1, every=2, longer=True))
+@pytest.mark.parametrize("name", lanes(CASES, fast=1, every=4, longer=True))
 def test_leaves_nothing_behind(name: str) -> None:
     """When a query has ended or was disposed of, it holds no timer, no row and no subscription any more."""
     case = CASES[name]

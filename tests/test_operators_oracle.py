@@ -44,15 +44,8 @@ def shortest(case: Case) -> int:
 @pytest.mark.commit
 @pytest.mark.parametrize("name", FIRST.values())
 def test_agrees_on_short_streams(name: str) -> None:
-    """The operator does what RxPY's does, on all streams of one event, and of two; in the fast lane of two in turn.
-
-    Of two sources, or with several gaps, the fast lane has one letter.
-    """
-    length = shortest(CASES[name])
-    letters = length if Lane.fast_alone else 2  # one where that is many streams
-    check(name, 1 if Lane.fast_alone else length, shorter_max=1, letters=letters)
-    if Lane.fast_alone and length > 1:
-        check(name, length, shorter_max=0, in_turn=True)
+    """The operator does what RxPY's does on all streams of one event, and of two; the fast lane has values in turn."""
+    check(name, shortest(CASES[name]), shorter_max=1, letters=2, in_turn=Lane.fast_alone)
 
 
 @pytest.mark.slow

@@ -75,7 +75,7 @@ def results(store: MemoryStore, query: Any) -> list[Any]:
 @pytest.mark.parametrize("pipe", [each if each in QUICK else at_each_commit(each) for each in PIPES])
 def test_a_long_pipe_is_a_query_like_any_other(pipe: str) -> None:
     """A pipe of nearly two thousand operators is hosted, recovered, edited, drawn, hashed and pickled."""
-    make, most = PIPES[pipe], 500 if Lane.fast_alone else LONG
+    make, most = PIPES[pipe], 350 if Lane.fast_alone else LONG
     short, long = results(MemoryStore(), make(20)), results(MemoryStore(), make(most))
     assert len(short) == len(long) > 0
     store, query = MemoryStore(), make(most)

@@ -156,14 +156,14 @@ def lived(reads: str, way: str, policy: str, *, restarts: bool) -> list[Found]:
     return found
 
 
-@pytest.mark.parametrize("restarts, reads", crossed([False, True], READ))
+@pytest.mark.parametrize("restarts, reads", crossed([False, True], READ, nth=3))
 def test_a_selector_that_fails_for_what_is_open_fails_the_query(reads: str, restarts: bool) -> None:
     """Under the policy ``fail`` no way leaves it running, whatever comes next."""
     for way in WAYS:
         assert [each[0] for each in lived(reads, way, "fail", restarts=restarts)] == ["running", "failed"], way
 
 
-@pytest.mark.parametrize("reads, policy, restarts", every_of(7, product(READ, ["skip", "dead_letter"], [False, True])))
+@pytest.mark.parametrize("reads, policy, restarts", every_of(13, product(READ, ["skip", "dead_letter"], [False, True])))
 def test_what_cannot_be_opened_again_is_given_up_alone(reads: str, policy: str, restarts: bool) -> None:
     """The query goes on, counts it, and fares in every way as if the selector had raised; mended it has all again.
 

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, get_args
 
 import pytest
+from lanes import crossed
 
 import reliable_rx as rx
 from checkpoint import MemoryStore, SqliteStore
@@ -297,8 +298,7 @@ TROUBLES: dict[str, Trouble] = {
 }
 
 
-@pytest.mark.parametrize("strict", [True, False])
-@pytest.mark.parametrize("trouble", TROUBLES)
+@pytest.mark.parametrize("strict, trouble", crossed([True, False], TROUBLES))
 def test_a_repair_is_for_what_does_not_start(
     trouble: str, strict: bool, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

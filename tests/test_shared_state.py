@@ -151,8 +151,8 @@ WHERE = (
 )  # fmt: skip
 
 
-@pytest.mark.parametrize("where", every(3, WHERE))
-@pytest.mark.parametrize("shape", every(4, (each for each in SHAPES if each != "repeat")))
+@pytest.mark.parametrize("where", every(4, WHERE))
+@pytest.mark.parametrize("shape", every(7, (each for each in SHAPES if each != "repeat")))
 @pytest.mark.parametrize("kind", every(3, ACCUMULATORS))
 def test_every_state_is_read_as_it_was(kind: str, shape: str, where: str) -> None:
     """Hosted in lists of any length, and un-hosted, each state is seen as in RxPY before the function runs again."""

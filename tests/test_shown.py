@@ -187,7 +187,7 @@ def led(error: Exception) -> Exception:
         return found
 
 
-@pytest.mark.parametrize("what, where", every_of(11, product(HUGE, SHOWING)))
+@pytest.mark.parametrize("what, where", every_of(23, product(HUGE, SHOWING)))
 def test_a_value_is_shown_in_bounded_time_and_length(what: str, where: str) -> None:
     """Wherever one is shown: in errors, refusals, dead letters, what `inspect` and `tail` write, and a query's plan."""
     characters_max, show = SHOWING[where]

@@ -666,7 +666,7 @@ def test_killed_while_writing_many_times(tmp_path: Path, kind: str) -> None:
 
 
 @pytest.mark.parametrize("hostile", ERRORS, ids=repr)
-@pytest.mark.parametrize("which", [0, 1])
+@pytest.mark.parametrize("which", [at_each_commit(0), 1])
 def test_any_error_may_be_the_end(tmp_path: Path, which: int, hostile: Hostile) -> None:
     """Whatever it says of itself, the end is written, and the sink knows it."""
     sink = makers(tmp_path)[which]()

@@ -93,7 +93,7 @@ def played(query: Any, *, policy: Any, events: int = 4, clock: Any = None, resta
     return said
 
 
-@pytest.mark.parametrize("restarts, policy, way", crossed([False, True], POLICIES, WAYS))
+@pytest.mark.parametrize("restarts, policy, way", crossed([False, True], POLICIES, WAYS, nth=2))
 def test_one_event_has_so_many_errors_skipped_and_no_more(way: str, policy: str, restarts: bool) -> None:
     """An event at which a query raises for ever, or too often, fails it with the limit, in each replay."""
     said = played(WAYS[way](), policy=policy, restarts=restarts)

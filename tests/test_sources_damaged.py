@@ -9,12 +9,12 @@ import zipfile
 import zlib
 from collections.abc import Callable
 from contextlib import closing
-from itertools import pairwise
+from itertools import pairwise, product
 from pathlib import Path
 from typing import Any
 
 import pytest
-from lanes import every
+from lanes import every_of
 
 import reliable_rx as rx
 from checkpoint import MemoryStore
@@ -81,8 +81,7 @@ def events(source: FileSource, at: int = 0, most: int = 7) -> list[tuple[int, An
     return found
 
 
-@pytest.mark.parametrize("kind", ["csv", "jsonl"])
-@pytest.mark.parametrize("how", every(3, DAMAGED))
+@pytest.mark.parametrize("how, kind", every_of(5, product(DAMAGED, ["csv", "jsonl"])))
 def test_what_is_before_the_damage_is_read(
     tmp_path: Path, kind: str, how: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -15,6 +15,7 @@ from typing import Any
 
 import pytest
 from conditions import until
+from lanes import every
 from postgres_server import PostgresServer
 
 import reliable_rx as rx
@@ -169,7 +170,7 @@ def check(child: Child, folder: Path) -> dict[str, str]:
     return said
 
 
-@pytest.mark.parametrize("harm", HARMS, ids=lambda harm: harm.__name__)
+@pytest.mark.parametrize("harm", every(2, HARMS), ids=lambda harm: harm.__name__)
 def test_what_is_called_durable_is_found(harm: Callable[[Path], None], tmp_path: Path) -> None:
     """Each file, and the folder, is deleted, moved, or replaced under a running owner: whatever it calls durable
     after that is found by the next process; all else is refused in words of ours."""

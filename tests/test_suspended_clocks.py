@@ -178,7 +178,7 @@ def drawn(seed: int) -> list[Life]:
     return lives
 
 
-@pytest.mark.parametrize("seed", every(20, range(320)))
+@pytest.mark.parametrize("seed", every(40, range(320)))
 def test_drawn_histories(seed: int, interpreters: Interpreters) -> None:
     """Longer ones of more queries: with kills on the way, edits of clocks and functions, and disposals meanwhile."""
     Lives(interpreters).play(drawn(seed))

@@ -36,6 +36,7 @@ from hypothesis.stateful import (
     rule,
     run_state_machine_as_test,
 )
+from lanes import Lane
 from planted import PLANTED
 from planting import Planting
 from protocol_world import SCRIPTS, TIMING, World, part, shard
@@ -260,7 +261,7 @@ def run(machine: type[Core], examples: int, *, steps: int = 40, shrink: bool = T
 @pytest.mark.parametrize("machine", [Core, Machine, WithoutFaults, TwoVersions])
 def test_whatever_happens_a_partition_has_one_owner_that_counts(machine: type[Core]) -> None:
     """S1, S2, S3, S5, S6, S18, S19, L1, and that nobody is given what his app has not, a few examples."""
-    run(machine, 10)
+    run(machine, 5 if Lane.fast_alone else 10)
 
 
 @pytest.mark.slow

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 from hostile_world import STATES
+from lanes import left_to_commits
 from planted_checks import Plants
 from test_hostile_queries import played
 from test_little_stack import played as stack_played
@@ -226,6 +227,7 @@ def a_replay_that_differs_stops_the_start(patch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize("name", CHECKS)
+@left_to_commits
 def test_passes_without_a_bug(name: str) -> None:
     """The checks that find the bugs are content without them."""
     CHECKS[name]()

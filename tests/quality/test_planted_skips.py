@@ -12,6 +12,7 @@ import pytest
 import test_branches
 import test_skipped_at_ends
 import test_skipped_closings
+from lanes import left_to_commits
 from planted_checks import Plants
 from test_skipped_at_ends import QUEUES, unreadable
 
@@ -118,6 +119,7 @@ def a_queue_that_stops(patch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize("name", CHECKS)
+@left_to_commits
 def test_passes_without_a_bug(name: str) -> None:
     """The checks that find the bugs are content without them."""
     CHECKS[name]()
