@@ -37,10 +37,11 @@ def creations(evaluator: QueryEvaluator, queries: Mapping[str, Any], how: How) -
     engine, time, turns = evaluator.engine, evaluator._now(), list[Create]()
     coming, sources = engine.readers.coming, evaluator.intake.sources
     try:
-        for name, query in queries.items():
-            turn = engine.creation(check_new("query", name, sources), query, time=time, **how)
-            turns.append(turn)
-            coming[turn.name] = turn
+        with engine.plans.looking_once():
+            for name, query in queries.items():
+                turn = engine.creation(check_new("query", name, sources), query, time=time, **how)
+                turns.append(turn)
+                coming[turn.name] = turn
     finally:
         coming.clear()
     return turns
@@ -64,18 +65,19 @@ def declare(evaluator: QueryEvaluator, queries: Mapping[str, Any], how: How) -> 
     declared, reads = evaluator.declared, engine.readers.declared
     known: tuple[dict[str, Any], ...] = (declared, engine.suspended.declared, reads)
     try:
-        for each, query in queries.items():
-            name = check_new("query", each, evaluator.intake.sources)
-            before += [(each, name, each.get(name)) for each in known]
-            engine.suspended.declare(name, query, **how)
-            is_edit, was = name in declared, before[-2][2]
-            if was is not None and was.plan != engine.suspended.declared[name].plan:
-                LOG.warning("the query %r was created before, as another one: the last one counts", name)
-            declared[name] = (query, how["policy"], how["limits"], how["clock"])
-            if is_edit and any(query_of(source) in declared for source in reads[name]):
-                ordered = in_order(declared, reads)
-                declared.clear()
-                declared.update(ordered)
+        with engine.plans.looking_once():
+            for each, query in queries.items():
+                name = check_new("query", each, evaluator.intake.sources)
+                before += [(each, name, each.get(name)) for each in known]
+                engine.suspended.declare(name, query, **how)
+                is_edit, was = name in declared, before[-2][2]
+                if was is not None and was.plan != engine.suspended.declared[name].plan:
+                    LOG.warning("the query %r was created before, as another one: the last one counts", name)
+                declared[name] = (query, how["policy"], how["limits"], how["clock"])
+                if is_edit and any(query_of(source) in declared for source in reads[name]):
+                    ordered = in_order(declared, reads)
+                    declared.clear()
+                    declared.update(ordered)
     except BaseException:
         for names, name, was in reversed(before):
             if was is None:
@@ -106,6 +108,7 @@ def in_order(declared: Mapping[str, T], reads: Mapping[str, Iterable[str]]) -> d
 
 def create_declared(evaluator: QueryEvaluator) -> None:
     """Create what was declared before the start and is not there yet."""
-    for name, (query, policy, limits, clock) in evaluator.declared.items():
-        for turn in creations(evaluator, {name: query}, How(policy=policy, limits=limits, clock=clock)):
-            evaluator._create(turn)
+    with evaluator.engine.plans.looking_once():
+        for name, (query, policy, limits, clock) in evaluator.declared.items():
+            for turn in creations(evaluator, {name: query}, How(policy=policy, limits=limits, clock=clock)):
+                evaluator._create(turn)

@@ -12,15 +12,13 @@ from __future__ import annotations
 from hashlib import blake2b
 
 from checkpoint.code import makers
-from reliable_rx.identity import content_hash
 from reliable_rx.limits import Limits
 from reliable_rx.plan import NO_LIMITS
-from reliable_rx.query import Node
 
 
-def content_of(node: Node, limits: Limits) -> str:
+def content_of(digest: str, limits: Limits) -> str:
     """Return what a plan does, and within which limits, as a hash."""
-    return content_hash(node) if limits == NO_LIMITS else f"{content_hash(node)}:{hash(limits):x}"
+    return digest if limits == NO_LIMITS else f"{digest}:{hash(limits):x}"
 
 
 def name_of(content: str, code: bytes) -> str:

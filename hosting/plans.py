@@ -5,14 +5,17 @@ A plan no query uses any more is forgotten at a full checkpoint once there are m
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable
+from collections.abc import Hashable, Iterable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from checkpoint.codec import decode
 from checkpoint.same_code import is_same_code
 from hosting.plan_names import content_in, content_of, is_here, name_of
 from hosting.storable import check_storable, code_of
+from reliable_rx.contents import Content, content
 from reliable_rx.event_time import EventTime
+from reliable_rx.identity import content_hash
 from reliable_rx.limits import Limits
 from reliable_rx.plan import Plan
 from reliable_rx.plan_keys import lifted, recognise
@@ -38,6 +41,9 @@ class Plans:
         self.unsaved: dict[str, Plan] = {}
         self.stored: dict[str, tuple[bytes, Limits]] = {}
         self.codes: dict[Plan, bytes] = {}
+        self.contents: dict[Plan, Content] = {}
+        """What the plans do that were compiled here, as it was then."""
+        self.looks_once, self.looked_at = False, set[Plan]()
         self.checked: EventTime | None = None
         self.compared: dict[tuple[str, str], bool] = {}
         self.signatures: list[Signature] = []
@@ -51,15 +57,41 @@ class Plans:
         check_size(node)
         found, keys = recognise(node)
         plan = self.shared.get((found, limits))
-        if plan is None:
+        if plan is None or not self.is_current(plan):
             shared = lifted(node) if keys else node
             plan = Plan(shared, limits=limits, symbolic=True)
             refuse_foreign(plan)
             refuse_arguments(plan)
-            code = code_of(plan)
-            self._know(plan, (found, limits), name_of(content_of(shared, limits), code))
+            code, there = code_of(plan), content(shared)
+            self._know(plan, (found, limits), name_of(content_of(there.digest, limits), code))
             self._keep(plan, code)
+            self.contents[plan] = there
         return plan, keys
+
+    def is_current(self, plan: Plan) -> bool:
+        """Whether a plan that was compiled here does what it did then: what it reaches may have been defined anew."""
+        if plan in self.looked_at:
+            return True
+        there = self.contents[plan]
+        if not there.holds:
+            now = content(plan.query)
+            if now.digest != there.digest:
+                return False
+            self.contents[plan] = now
+        if self.looks_once:
+            self.looked_at.add(plan)
+        return True
+
+    @contextmanager
+    def looking_once(self) -> Iterator[None]:
+        """Look at each plan once only within: nothing that it reaches changes meanwhile."""
+        before, self.looks_once = self.looks_once, True
+        try:
+            yield
+        finally:
+            self.looks_once = before
+            if not before:
+                self.looked_at.clear()
 
     def compile_stored(self, identity: str, query: Node, limits: Limits) -> Plan:
         """Compile a plan that came out of a store."""
@@ -83,7 +115,7 @@ class Plans:
     def has_changed(self, plan: Plan) -> bool:
         """Whether what *plan* does is not what it did when it was stored, since code that it reaches has changed."""
         name = self.ids[plan]
-        return is_here(name) and content_of(plan.query, plan.limits) != content_in(name)
+        return is_here(name) and content_of(content_hash(plan.query), plan.limits) != content_in(name)
 
     def have_same_code(self, plan: Plan, other: Plan) -> bool:
         """Whether two plans are stored as the same code, though maybe not as the same bytes."""
@@ -126,6 +158,7 @@ class Plans:
         self.by_id = {identity: plan for identity, plan in self.by_id.items() if plan in keep}
         self.unsaved = {identity: plan for identity, plan in self.unsaved.items() if plan in keep}
         self.codes = {plan: code for plan, code in self.codes.items() if plan in keep}
+        self.contents = {plan: each for plan, each in self.contents.items() if plan in keep}
 
     def number(self, plan: Plan) -> int:
         """Return the number under which rows of *plan* are stored: that of its signature."""

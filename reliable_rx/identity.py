@@ -92,13 +92,15 @@ class Writing(Reaching):
         self.met_unknown = False
         self.own: list[Any] = []
         """The code of the user's that was met, where it is not followed."""
+        self.reaches: list[Reach] = []
         self._roots: list[FunctionType | type] = []
         self._hubs: dict[str, int] = {}
 
     def digest(self) -> str:
         """Write what is waiting, and all that comes of it."""
         self.write_all()
-        return joined((*self.parts, *REACHES.texts(self._roots)))
+        self.reaches = REACHES.of(self._roots)
+        return joined((*self.parts, *(each.text for each in self.reaches)))
 
     def plan(self, node: Node) -> None:
         """Write a plan; what is shared is told by when it first occurred, and written there only."""
@@ -347,8 +349,8 @@ class Reaches:
     def __init__(self) -> None:
         self.known: dict[tuple[int, int], Reach] = {}
 
-    def texts(self, roots: list[FunctionType | type]) -> list[str]:
-        """Write what *roots* reach by name, as digests: what one of them changes is no data of another."""
+    def of(self, roots: list[FunctionType | type]) -> list[Reach]:
+        """Write what *roots* reach by name: what one of them changes is no data of another."""
         found = [self._reach(root) for root in roots]
         if len(found) > 1:
             changes = Changes()
@@ -357,14 +359,14 @@ class Reaches:
             for place, each in enumerate(found):
                 if not each.writing.is_settled(changes):
                     found[place] = written(roots[place], changes)
-        return [each.text for each in found]
+        return found
 
     def _reach(self, root: FunctionType | type) -> Reach:
         space = root.__globals__ if is_a(root, FunctionType) else {}
         kept: Any = root.__code__ if is_a(root, FunctionType) else root
         key = (id(kept), id(space) if space else 0)
         there = self.known.get(key)
-        if there is not None and all(space.get(name) is value for space, name, value in there.writing.resolved):
+        if there is not None and there.writing.holds:
             return there
         reach = written(root, Changes())
         if reach.writing.fixed:

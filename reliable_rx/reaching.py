@@ -7,9 +7,19 @@ from types import FunctionType, ModuleType
 from typing import Any
 
 from reliable_rx.changing import asked_for
-from reliable_rx.class_of import bases_of, is_a, path_of, qualname_of
+from reliable_rx.class_of import bases_of, is_a, path_of, qualname_of, space_of
 from reliable_rx.held import derives, held
-from reliable_rx.reach import attributes, contents, found, is_made, is_own, methods, names_of, plain_function
+from reliable_rx.reach import (
+    attributes,
+    contents,
+    found,
+    globals_of,
+    is_made,
+    is_own,
+    methods,
+    names_of,
+    plain_function,
+)
 from reliable_rx.text import GIVEN, NAMED, Text
 
 
@@ -25,6 +35,7 @@ class Reaching(Text):
         self.changes.note(root)
         for each in found(root):
             self._reached(*each)
+        self.resolved += [(space, name, None) for name in globals_of(root.__code__) if name not in space]
         for name in asked_for(root):
             self._reached(name, space[name], space, name)
         for value in (each for each in contents(root) if is_a(each, ModuleType) and is_own(each)):
@@ -54,6 +65,7 @@ class Reaching(Text):
     def _within_class(self, kind: type) -> None:
         self.parts.extend(qualname_of(each) for each in bases_of(kind))
         self._all(each for each in (*kind.__bases__, type(kind)) if is_own(each))
+        self.parts_of_classes += [(kind, name, each) for name, each in space_of(kind).items() if name[:2] != "__"]
         for name, each in methods(kind):
             if is_a(each, FunctionType) and not name.startswith("__") and not derives(kind):
                 self.changes.methods.setdefault(each, set()).add(name)

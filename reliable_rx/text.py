@@ -16,7 +16,7 @@ from typing import Any
 from weakref import ref
 
 from reliable_rx.changing import Changes
-from reliable_rx.class_of import is_a
+from reliable_rx.class_of import is_a, space_of
 from reliable_rx.code_digest import code_digest, digest_of
 from reliable_rx.errors import QueryRefused
 from reliable_rx.live_ids import LiveIds
@@ -41,6 +41,8 @@ class Text:
         """Whether what is written cannot become another text while all names mean the same."""
         self.resolved: list[tuple[dict[str, Any], str, Any]] = []
         """Where names were resolved: namespace, name, and what was found there."""
+        self.parts_of_classes: list[tuple[type, str, Any]] = []
+        """The same of classes: what stands in them under a name."""
         self.told: list[tuple[str | None, str, Any]] = []
         """What was written since no code changes it."""
         self.skipped = set[str]()
@@ -59,6 +61,13 @@ class Text:
                 self._write(*self._waiting.popleft())
             else:  # by now it is known which attributes are wanted, and what is set
                 self._later.popleft()()
+
+    @property
+    def holds(self) -> bool:
+        """Whether all names mean what they meant when this was written."""
+        return all(space.get(name) is value for space, name, value in self.resolved) and all(
+            space_of(kind).get(name) is value for kind, name, value in self.parts_of_classes
+        )
 
     def _write(self, value: Any, met: int) -> None:
         raise NotImplementedError

@@ -16,6 +16,7 @@ from checkpoint import MemoryStore
 from hosting import ListSource, QueryEvaluator
 from hosting.plan_names import content_in
 from reliable_rx import operators as ops
+from reliable_rx.contents import content
 from reliable_rx.event_time import clock_id
 
 Make = Callable[[int], Any]
@@ -43,7 +44,8 @@ MAKES: dict[str, Make] = {
 
 @pytest.fixture(autouse=True)
 def _blind(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("hosting.plan_names.content_hash", lambda node: "all the same")
+    monkeypatch.setattr("hosting.plans.content", lambda node: content(node)._replace(digest="all the same"))
+    monkeypatch.setattr("hosting.plans.content_hash", lambda node: "all the same")
 
 
 def hosted(store: MemoryStore, count: int, queries: dict[str, Any], *, cleanly: bool) -> tuple[dict[str, Any], Any]:

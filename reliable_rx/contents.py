@@ -1,0 +1,54 @@
+"""The content of a plan together with what it was read off, so that it is cheap to ask later whether it still holds.
+
+The hash of a plan covers what its functions reach by name, and names are given other meanings while a process runs: a
+cell of a notebook is run again, a module is reloaded, a table is filled. So a content that is remembered says under
+which names it was found. Where these mean what they meant, and nothing in it can change by itself, it is what it was.
+Rejected: hashing at every creation (a hundred times as slow as what the creation of a known plan takes), versions of
+namespaces (Python does not show them).
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from reliable_rx.identity import Writing
+from reliable_rx.query import Node
+
+Named = tuple[dict[str, Any], str, Any]
+"""A namespace, a name in it, and what stood there."""
+
+
+class Content(NamedTuple):
+    """A hash of what a plan does, as it was when it was read."""
+
+    digest: str
+    names: tuple[Named, ...]
+    """The globals that it reaches and that no code at hand gives another value."""
+    rebound: frozenset[str]
+    """The names that its code gives other values."""
+    writings: tuple[Any, ...]
+    is_fixed: bool
+    """Whether it is what it was for as long as all names mean what they meant."""
+
+    @property
+    def holds(self) -> bool:
+        """Whether it is known without reading it again that this is what the plan does."""
+        return self.is_fixed and all(each.holds for each in self.writings)
+
+
+def content(node: Node) -> Content:
+    """Read what the plan does. *Raises* `QueryRefused` for what reaches a million objects.
+
+    >>> import reliable_rx as rx
+    >>> found = content(rx.source("n").map(lambda n: n + 1).node)
+    >>> found.holds, found.digest == content(rx.source("n").map(lambda n: n + 1).node).digest
+    (True, True)
+    """
+    writing = Writing()
+    writing.plan(node)
+    digest = writing.digest()
+    within = tuple([each.writing for each in writing.reaches])
+    rebound = frozenset[str]().union(*(each.changes.stored | each.changes.assigned for each in within))
+    names = tuple([each for one in within for each in one.resolved if each[1] not in rebound])
+    is_fixed = writing.fixed and all(each.fixed for each in within)
+    return Content(digest, names, rebound, within if is_fixed else (), is_fixed)
