@@ -14,14 +14,14 @@ import io
 import marshal
 import pickle
 import sys
-from functools import _lru_cache_wrapper
+from functools import _lru_cache_wrapper, cached_property
 from types import CellType, CodeType, FunctionType, ModuleType
 from typing import Any
 
 import cloudpickle.cloudpickle as dynamic
 
 from checkpoint import stored_functions, stored_imports
-from checkpoint.code import CodePickler, wrapped
+from checkpoint.code import CodePickler, unlocked, wrapped
 from checkpoint.held_objects import HELD_MAX, Held, held_in, may_be_held, put_ahead
 from reliable_rx.class_of import module_of
 from reliable_rx.imports import imported, is_own_module, stored_as
@@ -118,6 +118,8 @@ class _ByValue(CodePickler):
             return NotImplemented
         if kind is ModuleView:
             return obj.reduced(self.names[obj.module.__name__])
+        if kind is cached_property:
+            return unlocked(obj)
         if kind is _lru_cache_wrapper and _caches_own(obj):
             return stored_functions.cache(obj)
         if issubclass(kind, type):

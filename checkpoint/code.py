@@ -11,12 +11,11 @@ from __future__ import annotations
 import io
 import pickle
 import sys
-from collections import ChainMap
 from functools import cache, cached_property
 from importlib.metadata import PackageNotFoundError, version
 from importlib.util import MAGIC_NUMBER
 from operator import attrgetter
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, NamedTuple
 
 import cloudpickle
 import cloudpickle.cloudpickle as dynamic
@@ -114,13 +113,13 @@ def unlocked(held: cached_property[Any]) -> Any:
 class CodePickler(cloudpickle.Pickler):  # type: ignore[misc]
     """Pickles what has no name to be found by as code; classes of a script have one, as those of a module do."""
 
-    dispatch_table: ClassVar[Any] = ChainMap({cached_property: unlocked}, cloudpickle.Pickler.dispatch_table)
-
     def reducer_override(self, obj: Any) -> Any:
         if issubclass(type(obj), BaseException):
             return stored_errors.reduced(obj)
         if type(obj) is object:
             return bare(obj)
+        if type(obj) is cached_property:
+            return unlocked(obj)
         if is_a(obj, type) and _is_of_script(obj):
             return NotImplemented  # by name, as plain pickle writes its instances: a copy would be another class
         reduced = super().reducer_override(obj)

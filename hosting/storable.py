@@ -13,6 +13,7 @@ from typing import Any
 from checkpoint import failures
 from checkpoint.by_value import encode_query
 from checkpoint.codec import decode, encode
+from checkpoint.held_objects import copies_only
 from reliable_rx.class_of import name_of
 from reliable_rx.errors import QueryRefused, described
 from reliable_rx.identity import contents
@@ -28,7 +29,8 @@ def code_of(plan: Plan) -> bytes:
     """Return the query of *plan* as bytes that load again. *Raises* `QueryRefused`."""
     try:
         code = encode_query(plan.query)
-        decode(code)
+        with copies_only():
+            decode(code)
     except BaseException as error:
         let_through(error)
         path, what, remedy = culprit(plan)

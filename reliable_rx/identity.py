@@ -195,6 +195,8 @@ class Writing(Reaching):
 
     def _items(self, value: Any, met: int) -> None:
         self.parts.append(f"{len(value)}")
+        if self._table(value):
+            return
         if is_a(value, dict):
             self._all(value, met, within=value)
             self._all(value.values(), met, within=value)

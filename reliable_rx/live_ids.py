@@ -11,7 +11,8 @@ import gc
 import re
 from collections.abc import Set as AbstractSet
 
-NUMBER = re.compile(r"0x0*([0-9a-fA-F]{6,16})\b|(?<![\w.])([1-9]\d{7,19})(?![\w.])")
+NUMBER = re.compile(r"[0-9](?:(?<=0)x0*([0-9a-fA-F]{6,16})\b|(?<=[1-9])(?<![\w.].)\d{7,19}(?![\w.]))")
+"""It begins with a plain set of characters, which is looked for several times as fast as two alternatives are."""
 ADDRESS = "@"
 SET = re.compile(r"\{([^{}]*)\}")
 
@@ -31,7 +32,7 @@ class LiveIds:
         return NUMBER.sub(self._sign, text)
 
     def _sign(self, found: re.Match[str]) -> str:
-        return ADDRESS if self.has(int(found[1], 16) if found[1] else int(found[2])) else found[0]
+        return ADDRESS if self.has(int(found[1], 16) if found[1] else int(found[0])) else found[0]
 
     def has(self, number: int) -> bool:
         """Whether an object that is alive has this address."""

@@ -19,13 +19,13 @@ from reliable_rx.changing import Changes
 from reliable_rx.class_of import is_a, space_of
 from reliable_rx.code_digest import code_digest, digest_of
 from reliable_rx.errors import QueryRefused
-from reliable_rx.live_ids import LiveIds
+from reliable_rx.live_ids import ADDRESS, LiveIds
+from reliable_rx.plain_tables import ADDRESS_MIN, LONG, table_of
 from reliable_rx.reach import ATOM_IDS, FIXED, attributes_of, is_own, plain_function
 
 PLACES_MAX = 1_000_000
 FIRST_MAX = 10_000
 BYTES_MAX = 1000
-ADDRESS_MIN = 1 << 24
 GIVEN, NAMED, WITHIN = range(3)
 """How a value was met: it was given, a function names it, or a library's object that is named holds it."""
 
@@ -113,7 +113,8 @@ class Text:
             self._waiting.append((value, met))
             if place >= self.places_max:
                 what = f"what a function holds reaches over {self.places_max:,} objects"
-                raise QueryRefused(f"{what}; give it plain data, or a file's name", path="/")
+                how = "name it (lambda x: TABLE[x]), or give it plain data, or a file's name"
+                raise QueryRefused(f"{what} that are no plain data; {how}", path="/")
         self.parts.append(f"#{place}")
 
     def put_made(self, value: Any, met: int = GIVEN) -> None:
@@ -124,12 +125,22 @@ class Text:
         if kind is str:
             value = self._ids.without(value)
         elif kind is int and value >= ADDRESS_MIN:
-            value = "address" if self._ids.has(value) else value
+            value = ADDRESS if self._ids.has(value) else value
         elif kind is dict and (module := module_of(value)) is not None:
             value = module
         elif is_a(value, (tuple, list, dict, set, frozenset)):
             self._made.add(id(value))
         self.put(value, met)
+
+    def _table(self, value: Any) -> bool:
+        """Write the items of a long container of plain data as one digest; False if it is none."""
+        is_made = self._made is not None and id(value) in self._made
+        found = table_of(value, self._ids if is_made else None) if len(value) >= LONG else None
+        if found is None:
+            return False
+        self.parts.append(found.digest)
+        self.fixed = self.fixed and found.fixed
+        return True
 
     def _all(self, values: Any, met: int = GIVEN, *, within: Any = None) -> None:
         put = self.put if self._made is None or id(within) not in self._made else self.put_made

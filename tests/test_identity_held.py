@@ -20,7 +20,7 @@ from checkpoint import MemoryStore
 from checkpoint.by_value import encode_query
 from checkpoint.codec import decode
 from hosting import ListSource, QueryEvaluator
-from reliable_rx import text
+from reliable_rx import plain_tables, text
 from reliable_rx.errors import QueryRefused
 
 
@@ -313,4 +313,29 @@ def test_what_reaches_too_much_is_refused(monkeypatch: pytest.MonkeyPatch) -> No
     """There is a limit, beyond which a query has no name, rather than that of another one."""
     monkeypatch.setattr(text, "PLACES_MAX", 1000)
     with pytest.raises(QueryRefused, match="reaches over 1,000 objects"):
-        _ = query(closing([[n] for n in range(1000)])).content_hash
+        _ = query(closing([Scale(n) for n in range(1000)])).content_hash
+    named = {"SCALES": [Scale(n) for n in range(2000)], "rx": rx}
+    exec("query = rx.source('n').map(lambda x: SCALES[x])", named)  # as the sentence says
+    assert named["query"].content_hash
+
+
+def test_plain_data_do_not_count(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A table of plain data may have any size, wherever it is held, and each of its values is in the identity."""
+    monkeypatch.setattr(text, "PLACES_MAX", 1000)
+    tables = [{n: (n, [str(n)], {n + last}) for n in range(2000)} for last in (0, 0, 1)]
+    for hold in (closing, Scale):
+        same, again, other = (query(hold(each)).content_hash for each in tables)
+        assert same == again != other
+
+
+def test_what_holds_itself_or_one_thing_often_is_no_plain_table(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Written out it would be without end: it is written as what it refers to."""
+    monkeypatch.setattr(plain_tables, "ITEMS_MAX", 10_000)
+    ring: list[Any] = [*range(500)]
+    ring.append(ring)
+    shared: list[Any] = [*range(200)]
+    for _ in range(30):
+        shared = [shared] * 200
+    for each in (ring, shared):
+        assert plain_tables.table_of(each) is None
+        assert query(closing(each)).content_hash != query(closing(each[:-1])).content_hash
