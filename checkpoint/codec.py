@@ -33,6 +33,7 @@ from typing import Any
 from checkpoint import stored_errors
 from checkpoint.code import encode_code
 from checkpoint.held_objects import bare
+from checkpoint.named_fields import reducer_of
 from checkpoint.plain import shown
 from checkpoint.salvage import Unreadable, salvage
 from checkpoint.shared_parts import CONTAINERS, NotPlain, Shape, digest_of_parts, shape_of
@@ -65,6 +66,8 @@ class _Reducers(dict[type, Reducer]):
             reducer = stored_errors.reduced
         elif reducer is None and issubclass(kind, type):
             raise KeyError(kind)  # a class goes by its name
+        elif reducer is None:
+            reducer = reducer_of(kind)
         if len(self) > _CLASSES_MAX:  # classes that are made at run time must go some day
             self.clear()
         self[kind] = reducer or _USUALLY

@@ -22,6 +22,7 @@ import cloudpickle.cloudpickle as dynamic
 
 from checkpoint import stored_functions, stored_imports
 from checkpoint.code import Makers, _code, makers
+from checkpoint.named_fields import named, set_dict, set_fields
 from reliable_rx.class_of import is_a, name_of, qualname_of
 from reliable_rx.errors import cut_middle, text_of
 from reliable_rx.interrupts import let_through
@@ -193,7 +194,29 @@ class _Salvager(_Base):  # type: ignore[misc]
 
     def load_reduce(self) -> None:
         arguments, function = self.stack.pop(), self.stack[-1]
-        self.stack[-1] = self.make(function, arguments, lambda: function(*arguments))
+        if any(function is each for each in (named, set_fields, set_dict)):
+            self.load_fields(function, arguments)
+        else:
+            self.stack[-1] = self.make(function, arguments, lambda: function(*arguments))
+
+    def load_fields(self, function: Any, arguments: Any) -> None:
+        """Fill an object with the fields that it was stored with, or have in its place what stands for it."""
+        first = arguments[0]
+        if is_a(first, Unreadable):
+            made = Unreadable(first.kind, first.reason) if function is named else first
+            made.content = arguments[1:]
+            self.stack[-1] = made
+            return
+        try:
+            self.stack[-1] = function(*arguments)
+        except BaseException as error:
+            let_through(error)
+            if function is named:
+                self.stack[-1] = self.lose(qualname_of(first), _why(error), arguments[1:])
+                return
+            self.stack.pop()
+            self.replace(error)
+            self.stack.append(self.stack[-1])
 
     def load_newobj(self) -> None:
         arguments, kind = self.stack.pop(), self.stack.pop()
