@@ -18,11 +18,9 @@ from collections.abc import Callable
 from enum import Enum
 from functools import _lru_cache_wrapper, partial
 from types import (
-    BuiltinMethodType,
     FunctionType,
     MappingProxyType,
     MethodType,
-    MethodWrapperType,
     ModuleType,
     SimpleNamespace,
 )
@@ -32,12 +30,12 @@ from reliable_rx.changing import Changes
 from reliable_rx.class_of import defines, derives_from, is_a, module_of, name_of, path_of
 from reliable_rx.code_digest import code_digest, joined
 from reliable_rx.errors import QueryRefused
-from reliable_rx.held import UNKNOWN, content, derives, held, module_method, pieces, without_addresses
+from reliable_rx.held import UNKNOWN, content, held, module_method, pieces, without_addresses
+from reliable_rx.kind_facts import BOUND
 from reliable_rx.query import Node, Query, parameters
 from reliable_rx.reach import (
+    CONTAINER_IDS,
     CONTAINERS,
-    FIXED,
-    GETTERS,
     ITEMS_MAX,
     attributes_of,
     contents,
@@ -45,7 +43,6 @@ from reliable_rx.reach import (
     given,
     is_around_own,
     is_found,
-    is_named_only,
     is_own,
     is_own_code,
     plain_function,
@@ -61,7 +58,6 @@ RECORDS = (SimpleNamespace, Namespace)
 """Of the standard library, what is nothing but its attributes."""
 BY_TEXT = frozenset(("reactivex", "reliable_rx"))
 """Packages of which an object may reach the whole process, by way of a scheduler, so that its text has to do."""
-BOUND = (MethodType, BuiltinMethodType, MethodWrapperType)
 
 
 def content_hash(node: Node) -> str:
@@ -127,7 +123,11 @@ class Writing(Reaching):
         """Write what *value* is made of."""
         kind = type(value)
         self.parts.append("=")
-        if kind is FunctionType:
+        if id(kind) in CONTAINER_IDS:
+            self._container(value, met)
+        elif (facts := self.facts_of(value)).is_object:
+            (self._named_object if met and not facts.is_fixed else self._object)(value, met)
+        elif kind is FunctionType:
             self._function(value, met)
         elif is_a(value, BOUND) and (kind is MethodType or not is_a(value.__self__, (ModuleType, type(None)))):
             self._bound(value, met)
@@ -149,12 +149,8 @@ class Writing(Reaching):
             self.put(value.__func__, met)
         elif is_a(value, MappingProxyType):
             self._container(dict(value), met)
-        elif callable(value) and is_named_only(value):
-            self.parts.append(f"{module_of(value) or None}.{value.__qualname__}")  # str.upper has no module
-        elif met and not is_a(value, (*FIXED, *GETTERS)):
-            self._named_object(value, met)
         else:
-            self._object(value, met)
+            self.parts.append(f"{module_of(value) or None}.{value.__qualname__}")  # str.upper has no module
 
     def _bound(self, value: Any, met: int) -> None:
         """Write a method of an object; by its name if that is one of the process, as `random.random` is."""
@@ -236,9 +232,9 @@ class Writing(Reaching):
 
     def _object(self, value: Any, met: int) -> None:
         """Write an object by its class and by what it holds: its text may tell an address, or not tell it apart."""
-        kind = type(value)
-        self._put_class(kind)
-        own = is_own(kind)
+        facts = self.facts_of(value)
+        kind, own = facts.kind, facts.own
+        self._put_class_of(value)
         if is_a(value, Enum):
             self._all((value.name, value.value))
             if own:
@@ -250,9 +246,9 @@ class Writing(Reaching):
             if own:  # a library's attributes, and private ones, tell where it was raised and stored
                 self.put({name: each for name, each in held(value).items() if name[0] != "_"})
         elif own or defines(kind, "__dataclass_fields__"):
-            there = held(value)
+            there = facts.held(value)
             self.put(there, met)
-            if not there or (own and derives(kind)):
+            if not there or (own and facts.derives):
                 self.put_made(content(value), met)
         elif module_of(kind).partition(".")[0] in BY_TEXT:
             self.parts.append(without_addresses(value))
@@ -273,12 +269,13 @@ class Writing(Reaching):
         One of the user's is written by its class, and by its attributes when all code is known; a library's by what it
         holds, as it was at first, since its methods may change it: what pickle does not take is known by its class.
         """
-        kind = type(value)
-        if is_own(kind) or (is_a(value, RECORDS) and met == NAMED):
-            self._put_class(kind)
+        facts = self.facts_of(value)
+        kind = facts.kind
+        if facts.own or (is_a(value, RECORDS) and met == NAMED):
+            self._put_class_of(value)
             self.fixed = False
             self._later.append(partial(self._attributes, value))
-            if is_own(kind) and derives(kind):
+            if facts.own and facts.derives:
                 self.put_made(content(value), met)
         elif module_of(kind).partition(".")[0] in BY_TEXT and not defines(kind, "__dataclass_fields__"):
             self._put_class(kind)

@@ -8,7 +8,7 @@ from typing import Any
 
 from reliable_rx.changing import asked_for
 from reliable_rx.class_of import bases_of, is_a, path_of, qualname_of, space_of
-from reliable_rx.held import derives, held
+from reliable_rx.held import derives
 from reliable_rx.reach import (
     attributes,
     contents,
@@ -77,7 +77,7 @@ class Reaching(Text):
     def _attributes(self, value: Any) -> None:
         """Write the data of a class, or of an object that is named, that the code at hand names and does not set."""
         is_class = is_a(value, type)
-        for name, each in sorted(methods(value) if is_class else held(value).items(), key=_name):
+        for name, each in sorted(methods(value) if is_class else self.facts_of(value).held(value).items(), key=_name):
             if not is_class and not self.changes.wants(name):
                 self.skipped.add(name)
             elif not self.changes.changes(None, name, each):
@@ -89,6 +89,12 @@ class Reaching(Text):
         self.parts.append(path_of(kind))
         if is_own(kind):
             self.put(kind)
+
+    def _put_class_of(self, value: object) -> None:
+        facts = self.facts_of(value)
+        self.parts.append(facts.path)
+        if facts.own:
+            self.put(facts.kind)
 
 
 def _name(item: tuple[str, Any]) -> str:

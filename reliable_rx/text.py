@@ -19,9 +19,10 @@ from reliable_rx.changing import Changes
 from reliable_rx.class_of import is_a, space_of
 from reliable_rx.code_digest import code_digest, digest_of
 from reliable_rx.errors import QueryRefused
+from reliable_rx.kind_facts import KindFacts
 from reliable_rx.live_ids import ADDRESS, LiveIds
 from reliable_rx.plain_tables import ADDRESS_MIN, LONG, table_of
-from reliable_rx.reach import ATOM_IDS, FIXED, attributes_of, is_own, plain_function
+from reliable_rx.reach import ATOM_IDS, CONTAINER_IDS, attributes_of, is_own, plain_function
 
 PLACES_MAX = 1_000_000
 FIRST_MAX = 10_000
@@ -49,6 +50,7 @@ class Text:
         """The attributes that were not written since no code reads them."""
         self._ids: LiveIds | None = None
         self._made: set[int] | None = None  # containers that a library's object is made of
+        self._facts: dict[int, KindFacts] = {}
         self._places: dict[int, int] = {}
         self._kept: list[Any] = []  # what is known by its id must stay alive
         self._waiting: deque[tuple[Any, int]] = deque()
@@ -86,6 +88,14 @@ class Text:
         """Give *root* a number: it is written here, whatever refers to it."""
         self._places[id(root)] = len(self._places)
 
+    def facts_of(self, value: object) -> KindFacts:
+        """Return what is to be known of the class of *value*."""
+        key = id(type(value))
+        found = self._facts.get(key)
+        if found is None:
+            found = self._facts[key] = KindFacts(value)
+        return found
+
     def put(self, value: Any, met: int = GIVEN) -> None:
         """Write *value*: an atom at once, all else by its number. What a function names may be the world's."""
         kind = type(value)
@@ -95,7 +105,7 @@ class Text:
             self.parts.append(f"pattern:{value.flags}:{value.pattern!r}")
         elif kind is bytes and len(value) > BYTES_MAX:
             self.parts.append(f"bytes:{digest_of(value)}")
-        elif id(kind) in ATOM_IDS or (is_a(value, FIXED) and not is_own(kind)):
+        elif id(kind) in ATOM_IDS or (id(kind) not in CONTAINER_IDS and self.facts_of(value).is_atom):
             self.parts.append(f"{kind.__qualname__}:{value!r}")
         elif kind is CodeType:
             self.parts.append(f"code:{code_digest(value)}")
