@@ -13,7 +13,7 @@ from struct import Struct
 from typing import Any, Generic, Protocol
 from weakref import ReferenceType, WeakKeyDictionary, WeakSet, WeakValueDictionary
 
-from reliable_rx.class_of import bases_of, is_a, module_of, name_of, qualname_of, space_of
+from reliable_rx.class_of import bases_of, ids_of, is_a, module_of, name_of, qualname_of, space_of
 from reliable_rx.imports import is_own_module
 from reliable_rx.interrupts import let_through
 from reliable_rx.live_ids import in_one_order
@@ -24,7 +24,7 @@ class Unknown:
 
 
 UNKNOWN = Unknown()
-PLAIN = (object, Generic, Protocol)
+PLAIN = ids_of((object, Generic, Protocol))
 """Bases that give an object nothing to hold but attributes."""
 
 
@@ -106,7 +106,7 @@ def _cut(made: list[Any]) -> list[Any]:
 
 def derives(kind: type) -> bool:
     """Whether objects of a class of the user's may hold more than attributes, since a base is not the user's."""
-    return any(each not in PLAIN and not is_own_module(module_of(each)) for each in bases_of(kind))
+    return any(id(each) not in PLAIN and not is_own_module(module_of(each)) for each in bases_of(kind))
 
 
 def module_method(method: Any) -> str | None:
