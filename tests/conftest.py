@@ -17,7 +17,7 @@ import lines_said
 import pytest
 from hypothesis import Phase, settings
 from hypothesis.internal.conjecture import engine
-from lanes import SHARE, Lane
+from lanes import AT_EACH_COMMIT, SHARE, Lane
 from postgres_server import PostgresServer, find
 
 SPARK = Path(__file__).parent / "spark"
@@ -34,6 +34,9 @@ def pytest_configure(config: pytest.Config) -> None:
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # what a script begins in its background ignores Ctrl-C
         signal.signal(signal.SIGINT, signal.default_int_handler)
     Lane.fast_alone = config.option.markexpr == "not slow"
+    Lane.commit_alone = config.option.markexpr in ("commit", AT_EACH_COMMIT)
+    if Lane.commit_alone:
+        config.option.markexpr = AT_EACH_COMMIT
     if Lane.fast_alone:
         settings.register_profile("fast", settings.get_profile("ci"), max_examples=100 // SHARE)
         settings.load_profile("fast")

@@ -1,7 +1,8 @@
 """Which lane runs, and how much of a check each has: the fast one a sample, the slow one the whole.
 
 What `commit` marks is in the slow lane, where properties have their full number of examples. .ci/run plays it at each
-commit; the rest of the lane is for a night.
+commit; the rest of the lane is for a night. What `night` marks is left to it also where an axis that it is crossed with
+is marked `commit`.
 """
 
 from __future__ import annotations
@@ -18,6 +19,8 @@ NIGHTLY = 3
 """Of so many rows that the fast lane leaves out each commit plays one: all together take longer than it may."""
 Test = TypeVar("Test", bound=Callable[..., Any])
 COMMIT = (pytest.mark.slow, pytest.mark.commit)
+NIGHT = (pytest.mark.slow, pytest.mark.night)
+AT_EACH_COMMIT = "commit and not night"
 
 
 class Lane:
@@ -26,6 +29,8 @@ class Lane:
     """
 
     fast_alone = False
+    commit_alone = False
+    """The same of what is left to a night where a commit is played."""
 
 
 def at_each_commit(*values: Any) -> Any:
@@ -34,33 +39,41 @@ def at_each_commit(*values: Any) -> Any:
 
 
 def at_night(*values: Any) -> Any:
-    """Return a parameter that is played with the whole slow lane only, since its kin are at each commit."""
-    return pytest.param(*values, marks=pytest.mark.slow)
+    """Return a parameter that is played with the whole slow lane only, since its kin are at each commit.
+
+    With whatever else it is crossed, also with what each commit plays, it is left to the night.
+    """
+    return pytest.param(*values, marks=NIGHT)
 
 
-def of_lane(params: Iterable[Any]) -> list[Any]:
-    """Return *params*, of those that the fast lane leaves out two thirds for a night.
+def of_lane(params: Iterable[Any], *, nightly: int = NIGHTLY) -> list[Any]:
+    """Return *params*, of those that the fast lane leaves out all but one of *nightly* for a night.
 
-    Where the fast lane runs alone they are left out altogether.
+    Where a lane runs alone, what is for a later one is left out altogether.
     """
     kind, left, found = type(at_each_commit()), 0, list[Any]()
     for each in params:
-        if not (isinstance(each, kind) and each.marks):
+        marks = each.marks if isinstance(each, kind) else ()
+        left += pytest.mark.commit in marks and pytest.mark.slow in marks
+        if pytest.mark.slow not in marks:
             found.append(each)
-        elif not Lane.fast_alone:
-            left += 1
-            found.append(each if left % NIGHTLY == 1 else at_night(*each.values))
+        elif pytest.mark.commit in marks and left % nightly == 1:
+            found += [] if Lane.fast_alone else [each]
+        elif not (Lane.fast_alone or Lane.commit_alone):
+            found.append(at_night(*each.values))
     return found
 
 
-def every(nth: int, values: Iterable[Any]) -> list[Any]:
-    """Return parameters of which the fast lane has each *nth*, and each commit a third of the others."""
-    return of_lane(at_each_commit(each) if number % nth else each for number, each in enumerate(values))
+def every(nth: int, values: Iterable[Any], *, nightly: int = NIGHTLY) -> list[Any]:
+    """Return parameters of which the fast lane has each *nth*, and each commit one of *nightly* of the others."""
+    rows = (at_each_commit(each) if number % nth else each for number, each in enumerate(values))
+    return of_lane(rows, nightly=nightly)
 
 
-def every_of(nth: int, rows: Iterable[Collection[Any]]) -> list[Any]:
+def every_of(nth: int, rows: Iterable[Collection[Any]], *, nightly: int = NIGHTLY) -> list[Any]:
     """Return rows of several parameters, as `every` does; an *nth* that divides no axis meets all their values."""
-    return of_lane(at_each_commit(*each) if number % nth else tuple(each) for number, each in enumerate(rows))
+    rows = (at_each_commit(*each) if number % nth else tuple(each) for number, each in enumerate(rows))
+    return of_lane(rows, nightly=nightly)
 
 
 def crossed(*axes: Collection[Any], nth: int = 1) -> list[Any]:

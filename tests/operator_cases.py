@@ -13,7 +13,7 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
-from lanes import COMMIT, Lane
+from lanes import at_each_commit, at_night, of_lane
 
 Build = Callable[..., Any]
 
@@ -37,22 +37,21 @@ CASES: dict[str, Case] = {}
 def lanes(names: Iterable[str], *, fast: int, every: int = 1, longer: bool = False) -> list[Any]:
     """Return parameters for tests: of each operator the *fast* lane has that many cases, the slow lane has the rest.
 
-    Of those for the fast lane it has each *every*-th, and each commit the others; *longer*: it has them too.
+    Of those for the fast lane it has each *every*-th, and each commit a third of the others; *longer*: it has them too.
     """
     seen: Counter[str] = Counter()
-    quick: list[str] = []
-    params = []
+    quick, params = 0, []
     for name in names:
         operator = name.partition(":")[0]
         seen[operator] += 1
-        if seen[operator] <= fast:
-            quick.append(name)
-            marks = COMMIT if len(quick) % every else (pytest.mark.commit,) if longer else ()
+        quick += seen[operator] <= fast
+        if seen[operator] > fast:
+            params.append(at_night(name))
+        elif quick % every:
+            params.append(at_each_commit(name))
         else:
-            marks = (pytest.mark.slow,)
-        if not Lane.fast_alone or pytest.mark.slow not in marks:
-            params.append(pytest.param(name, marks=marks))
-    return params
+            params.append(pytest.param(name, marks=pytest.mark.commit) if longer else name)
+    return of_lane(params)
 
 
 def cases(prefix: str, builds: dict[str, Build], **feeding: Any) -> None:

@@ -283,7 +283,7 @@ def damage_some(
             raise
 
 
-@pytest.mark.parametrize("checkpoints, part, kind", every_of(43, product(WORLDS, PARTS, DAMAGE)))
+@pytest.mark.parametrize("checkpoints, part, kind", every_of(43, product(WORLDS, PARTS, DAMAGE), nightly=7))
 def test_damage_anywhere(
     tmp_path: Path,
     worlds: dict[str, World],
@@ -317,7 +317,7 @@ def spoil_database(
             raise
 
 
-@pytest.mark.parametrize("checkpoints, part, kind", every_of(71, product(WORLDS, PARTS, DAMAGE)))
+@pytest.mark.parametrize("checkpoints, part, kind", every_of(71, product(WORLDS, PARTS, DAMAGE), nightly=7))
 def test_damage_of_the_database(
     tmp_path: Path,
     worlds: dict[str, World],

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from hypothesis import strategies as st
-from lanes import at_each_commit, share_of
+from lanes import at_each_commit, of_lane, share_of
 
 import reliable_rx as rx
 from checkpoint import MemoryStore, SqliteStore
@@ -65,7 +65,9 @@ DEATHS = list(itertools.product(range(len(QUERIES)), range(len(ACTIONS))))
 
 @pytest.mark.parametrize(
     ("name", "action"),
-    [(pytest.param if n == m and n % 2 == 0 else at_each_commit)(list(QUERIES)[n], ACTIONS[m]) for n, m in DEATHS],
+    of_lane(
+        (pytest.param if n == m and n % 2 == 0 else at_each_commit)(list(QUERIES)[n], ACTIONS[m]) for n, m in DEATHS
+    ),
 )
 def test_a_death_at_every_step_of_every_part(name: str, action: str) -> None:
     """Whatever happens at whichever step, behind a checkpoint or not: the same comes out."""

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from lanes import COMMIT, sample_of
+from lanes import COMMIT, NIGHT, of_lane, sample_of
 
 import reliable_rx as rx
 from checkpoint import MemoryStore, SqliteStore
@@ -392,12 +392,12 @@ CASES = [(table, name) for table, (_, calls, _) in TABLES.items() for name in ca
 
 def lane(state: str, origin: str) -> Any:
     """Where the loop runs and nothing else goes on is for each change, the rest for each commit and for the night."""
-    each_commit = COMMIT if state == "running" or origin == "here" else (pytest.mark.slow,)
+    each_commit = COMMIT if state == "running" or origin == "here" else NIGHT
     marks = () if (state, origin) == ("running", "here") else each_commit
     return pytest.param(state, origin, marks=marks)
 
 
-@pytest.mark.parametrize("state, origin", [lane(state, origin) for state in STATES for origin in FROM])
+@pytest.mark.parametrize("state, origin", of_lane(lane(state, origin) for state in STATES for origin in FROM))
 def test_every_method_in_every_state(state: str, origin: str, tmp_path: Path) -> None:
     """In whatever state and wherever from, a method ends soon, works or says why not, and loses nothing."""
     wrong: list[str] = []

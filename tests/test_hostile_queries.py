@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from hostile_world import CLOSE, CRASH, FULL, KILL, STATES, HostileWorld, Life
-from lanes import at_each_commit, crossed, every, of_lane
+from lanes import NIGHTLY, at_each_commit, crossed, every, of_lane
 
 import reliable_rx as rx
 from reliable_rx import operators as ops
@@ -47,7 +47,8 @@ def sampled_with(draws: Sequence[Hostile], *axes: Sequence[Any]) -> list[Any]:
     """Return *draws* with the values of *axes*, of which the fast lane crosses its sample."""
     own = [[each for each in draws if each.name.endswith(FAST)], *axes]
     kept = [tuple(axis[number % len(axis)] for axis in own) for number in range(max(map(len, own)))]
-    return of_lane(row if row in kept else at_each_commit(*row) for row in product(draws, *axes))
+    rows = (row if row in kept else at_each_commit(*row) for row in product(draws, *axes))
+    return of_lane(rows, nightly=2 * NIGHTLY)
 
 
 def played(query: Any, **options: Any) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from every_case import CASES, lanes
-from lanes import Lane, at_each_commit
+from lanes import Lane, at_each_commit, of_lane
 
 import reliable_rx as rx
 from checkpoint import MemoryStore
@@ -72,7 +72,7 @@ def results(store: MemoryStore, query: Any) -> list[Any]:
         return [value for part in evaluator.stream("q").read(0, 100) for value in part.values]
 
 
-@pytest.mark.parametrize("pipe", [each if each in QUICK else at_each_commit(each) for each in PIPES])
+@pytest.mark.parametrize("pipe", of_lane(each if each in QUICK else at_each_commit(each) for each in PIPES))
 def test_a_long_pipe_is_a_query_like_any_other(pipe: str) -> None:
     """A pipe of nearly two thousand operators is hosted, recovered, edited, drawn, hashed and pickled."""
     make, most = PIPES[pipe], 350 if Lane.fast_alone else LONG

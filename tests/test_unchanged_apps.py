@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from lanes import Lane, at_each_commit, crossed, left_to_commits
+from lanes import Lane, at_each_commit, at_night, crossed, left_to_commits
 from test_interpreters import HERE, App, interpreters, links, others, visits
 
 import reliable_rx as rx
@@ -53,7 +53,7 @@ def test_what_has_ended_stays_ended_at_each_start(by_seed: list[dict[str, Any]])
         assert (each["reports"], each["ends"], each["streams"]) == ({}, first["ends"], first["streams"])
 
 
-@pytest.fixture(scope="module", params=map(at_each_commit, ("module", "script")))
+@pytest.fixture(scope="module", params=[at_night("module"), at_each_commit("script")])
 def by_python(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory, links: Path) -> Visits:
     """Give what each interpreter says in turn, there and back, with a clean stop behind each."""
     folder = tmp_path_factory.mktemp("pythons")

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from lanes import at_each_commit
+from lanes import at_each_commit, of_lane
 from planted_checks import CHECKS, TIMES, Plants
 
 import hosting.edit
@@ -73,7 +73,7 @@ DEAR = ("the order of subscriptions not saved", "dirty rows lost on a failed com
 """What is found only after many examples."""
 
 
-@pytest.mark.parametrize("name", [name if name in QUICK else at_each_commit(name) for name in CHECKS])
+@pytest.mark.parametrize("name", of_lane(name if name in QUICK else at_each_commit(name) for name in CHECKS))
 def test_passes_without_a_bug(name: str) -> None:
     """The checks that find the bugs are content without them."""
     CHECKS[name]()
