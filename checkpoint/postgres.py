@@ -108,6 +108,7 @@ class PostgresStore(_PostgresReading, SealedStore):
         called: object = None,
     ) -> None:
         address = without_password(dsn) if isinstance(dsn, str) else None
+        self.name = name
         self.address = None if address is None else (address, name)
         """The database, without the password, and the name, as commands take them; None if they do not take *dsn*."""
         with ExitStack() as undo:
@@ -119,6 +120,8 @@ class PostgresStore(_PostgresReading, SealedStore):
             identity = make_identity(connections, KIND, name, keys)
             owned = self._owned = self._stored = Owned(connections, identity, presence, epoch=epoch, called=called)
             undo.callback(owned.close)
+            self.is_outside_lease = owned.is_outside_lease
+            """Whether owners have had it by epochs, and this one has none."""
             owner, where, ring = identity.owner, identity.where, identity.keys
             logs = LogBook(PostgresLogRows(owned), keys=ring, owner=owner, where=where)
             super().__init__(Seals(ring, owner, where), PostgresJournal(owned, owned), logs, retain=retain, clock=clock)

@@ -174,7 +174,7 @@ class Owned(Rows):
     ) -> None:
         super().__init__(connections, identity)
         self._presence, self._epoch, self._called = presence, epoch, called or identity.where
-        self._closed = False
+        self._closed = self.is_outside_lease = False
         self.opening = self._take_over()
 
     @contextmanager
@@ -197,11 +197,12 @@ class Owned(Rows):
         with alone(self._connections, self.identity, stopped_only=False) as connection:
             self._check(connection)
             sql = """UPDATE stores SET opening = opening + 1, epoch = greatest(epoch, %s), holder = %s, held_by = %s
-                WHERE id = %s RETURNING opening"""
+                WHERE id = %s RETURNING opening, epoch"""
             rows = connection.execute(sql, (self._epoch or 0, *holder, self.id)).fetchall()
         if not rows:
             message = f"{self.identity.where}: it has just been forgotten; open it again"
             raise StoreUnavailable(message, where=self.identity.where)
+        self.is_outside_lease = self._epoch is None and rows[0][1] > 0
         return int(rows[0][0])
 
     def _check(self, connection: psycopg.Connection[Any]) -> None:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from checkpoint.store import Store
 from hosting import hang_watch
+from hosting.partition_store import check_lease
 from reliable_rx.errors import StoreOwned
 
 if TYPE_CHECKING:
@@ -23,7 +24,8 @@ OWNERS: weakref.WeakKeyDictionary[Store, weakref.ref[QueryEvaluator]] = weakref.
 
 
 def own(evaluator: QueryEvaluator) -> None:
-    """Let *evaluator* be the one on its store. *Raises* `StoreOwned` if another one is."""
+    """Let *evaluator* be the one on its store. *Raises* `StoreOwned` if another one is, or if it is a group's."""
+    check_lease(evaluator)
     with LOCK:
         owner = OWNERS.get(evaluator.store)
         other = None if owner is None else owner()

@@ -5,16 +5,22 @@ from __future__ import annotations
 import shlex
 from typing import TYPE_CHECKING
 
+from hosting.partition_store import of_group
 from reliable_rx.errors import CheckpointRefused
 
 if TYPE_CHECKING:
     from checkpoint.store import StoreReader
 
 
+OF_GROUPS = ("restart", "dispose")
+"""Commands on the queries of all partitions of a group."""
+
+
 def command_on(store: StoreReader, command: str, *more: str) -> str | None:
     """Return the call of *command* for *store*; None if no command finds it, as in memory.
 
-    A query of a partition is restarted in all partitions of its group.
+    A query of a partition is restarted and disposed of in all partitions of its group, and a partition in a database
+    is not repaired.
 
     >>> from pathlib import Path
     >>> from types import SimpleNamespace
@@ -24,13 +30,12 @@ def command_on(store: StoreReader, command: str, *more: str) -> str | None:
     'reliable-rx restart --name shop postgresql://me@here/db q'
     """
     group = getattr(store, "group", None)
-    if group is not None and command == "restart":
-        where, name = group
-        return shlex.join(["reliable-rx", command, where, *more, "--group", name, "--app", "MODULE:APP"])
     directory, address = getattr(store, "directory", None), getattr(store, "address", None)
+    if group is not None and command in OF_GROUPS:
+        return of_group(command, group, *more)
     if directory is not None:
         where = [str(directory)]
-    elif address is not None:
+    elif address is not None and group is None:
         where = ["--name", address[1], address[0]]
     else:
         return None

@@ -12,7 +12,7 @@ from importlib.metadata import PackageNotFoundError, entry_points, version
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from hosting.cli import group_commands, holders, inspect_store, mend, repair, run, tail
+from hosting.cli import group_commands, holders, inspect_store, repair, run, tail
 from hosting.cli.stores import StoreAddress, address_of, address_to_host
 from hosting.cli.terminal import StdoutClosed, complain, complain_of, flush, ready
 from hosting.cli.wording import BadUsage, extra_of
@@ -129,21 +129,17 @@ def add_tail(commands: Commands) -> None:
 
 
 def add_mend(commands: Commands) -> None:
-    restart = "Run a query again: without its state, under the ids that follow."
-    for name, help in (
-        ("restart", restart),
-        ("dispose", "End a query of a store and forget its state; its stream stays."),
+    for name, help, call in (
+        ("restart", "Run a query again: without its state, under the ids that follow.", group_commands.restart),
+        ("dispose", "End a query of a store and forget its state; its stream stays.", group_commands.dispose),
     ):
         each = command(commands, name, f"{help} Nothing may run on the store.")
-        add_place(each, f"{STORE_HELP}, or where a group lives" if help is restart else STORE_HELP)
+        add_place(each, f"{STORE_HELP}, or where a group lives")
         each.add_argument("query", metavar="QUERY", help="the name of the query")
         each.add_argument("--app", metavar="MODULE:APP", help="needed behind a crash, and for classes; or the script")
         each.add_argument("--yes", action="store_true", help="do not ask before the state of one that runs is dropped")
-        if help is restart:
-            each.add_argument("--group", metavar="G", help="the name of the group (default: the only one there)")
-            each.set_defaults(call=group_commands.restart)
-        else:
-            each.set_defaults(call=lambda a: mend.dispose(stored(a), a.query, app=a.app, yes=a.yes))
+        each.add_argument("--group", metavar="G", help="the name of the group (default: the only one there)")
+        each.set_defaults(call=call)
 
 
 def add_holders(commands: Commands) -> None:

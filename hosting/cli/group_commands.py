@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import shlex
 from collections.abc import Callable
 from importlib import import_module
 from pathlib import Path
@@ -12,8 +11,9 @@ from typing import TYPE_CHECKING
 
 from hosting.cli import mend
 from hosting.cli.store_status import store_status
-from hosting.cli.stores import address_of, partitions_group, store_or_group
+from hosting.cli.stores import StoreAddress, address_of, store_or_group
 from hosting.cli.wording import BadUsage
+from hosting.partition_store import belongs, of_group
 from hosting.partitioned.opening import is_on_a_server
 from hosting.positions import Point, read_point
 
@@ -165,22 +165,31 @@ def status(a: argparse.Namespace) -> int:
 
 def restart(a: argparse.Namespace) -> int:
     """Run a query again: in a store, or in the partitions of a group."""
-    if store_or_group(a.store, a.name, a.group, app=a.app) is not None:
-        check_of_no_group(a.store, a.name, a.query)
-        return mend.restart(address_of(a.store, a.name, app=a.app), a.query, app=a.app, yes=a.yes)
-    from hosting.cli.mend_group import restart as restart_in_group
+    return change(a, "restart", mend.restart)
 
+
+def dispose(a: argparse.Namespace) -> int:
+    """End a query: in a store, or in the partitions of a group."""
+    return change(a, "dispose", mend.dispose)
+
+
+def change(a: argparse.Namespace, command: str, in_store: Callable[..., int]) -> int:
+    if store_or_group(a.store, a.name, a.group, app=a.app) is not None:
+        address = address_of(a.store, a.name, app=a.app)
+        check_of_no_group(address, command, a.query)
+        return in_store(address, a.query, app=a.app, yes=a.yes)
+    mend_group = import_module("hosting.cli.mend_group")  # only now: the other commands do without
     if a.app is None:
         raise BadUsage("say with --app MODULE:APP which app the nodes of the group run")
-    return restart_in_group(a.store, a.query, group=a.group, app=a.app)
+    done: int = getattr(mend_group, command)(a.store, a.query, group=a.group, app=a.app, yes=a.yes)
+    return done
 
 
-def check_of_no_group(where: str, name: str | None, query: str) -> None:
+def check_of_no_group(address: StoreAddress, command: str, query: str) -> None:
     """*Raises* `BadUsage` for the store of a partition: its group would not learn of it, nor would sinks of the end."""
-    found = partitions_group(where, name)
-    if found is not None:
-        command = shlex.join(["reliable-rx", "restart", found[0], query, "--group", found[1], "--app", "MODULE:APP"])
-        raise BadUsage(f"this is the store of a partition of the group {found[1]!r}: stop its nodes, then `{command}`")
+    group = address.group()
+    if group is not None:
+        raise BadUsage(f"{belongs(group)}: stop its nodes, then `{of_group(command, group, query)}`")
 
 
 def wish(text: str) -> tuple[str | None, Point]:

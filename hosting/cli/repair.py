@@ -20,19 +20,21 @@ from hosting.cli.stores import StoreAddress, left_open, listed
 from hosting.cli.terminal import agreed, say, say_all
 from hosting.cli.wording import BadUsage, log_nothing, plural
 from hosting.evaluator import QueryEvaluator
-from hosting.partitioned.opening import group_of
+from hosting.partition_store import Group, belongs
 from hosting.repair import Diagnosis, Finding, diagnose
 from hosting.repair import repair as repair_store
 from hosting.sinks_ahead import Sinks, opened_position
 from reliable_rx.errors import ReliableRxError
 from reliable_rx.reliable import Inspectable, Sink
 
+RESTORE_GROUP = "start its nodes, or restore the group from a copy"
+
 
 def repair(address: StoreAddress, *, app: str | None, yes: bool) -> int:
     """Look at the store at *address*, and repair it if that is wanted."""
-    group = None if address.folder is None else group_of(address.folder)
-    if address.folder is not None and group is not None:
-        return of_partition(address.folder, group[1], yes=yes)
+    group = address.group()
+    if group is not None:
+        return of_partition(address.folder, group, yes=yes)
     reach(str(Path.cwd()))
     declared = App() if app is None else load_for_store(app)
     earlier = left_open(address)
@@ -80,20 +82,19 @@ def those_of(streams: list[str]) -> str:
     return f"the sinks of {listed([repr(each) for each in streams])}"
 
 
-def of_partition(folder: Path, group: str, *, yes: bool) -> int:
+def of_partition(folder: Path | None, group: Group, *, yes: bool) -> int:
     """Put the files of a partition's store right, where nothing is lost by that.
 
     Otherwise its turns would have to be taken, which nodes do, and its group would not learn what was given up.
     *Raises* `BadUsage`.
     """
+    if folder is None:
+        raise BadUsage(f"{belongs(group)}, and no repair helps in a database; {RESTORE_GROUP}")
     with held(folder):
         findings = mended(begin(folder))
         if not findings or {each.remedy for each in findings} != {PUT_RIGHT}:
             wrong = "; ".join(each.lines()[0] for each in findings) or "its files are whole"
-            way = "start its nodes, or restore the group from a copy"
-            raise BadUsage(
-                f"this is the store of a partition of the group {group!r}, and no repair helps: {wrong}; {way}"
-            )
+            raise BadUsage(f"{belongs(group)}, and no repair helps: {wrong}; {RESTORE_GROUP}")
         for each in findings:
             say_all(each.lines())
         if not yes and not agreed("do this?"):

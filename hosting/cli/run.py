@@ -234,7 +234,7 @@ def greet(evaluator: QueryEvaluator, store: StoreAddress) -> None:
         say(f"warning: {warning}")
     say_all(reports_told(evaluator.engine))
     if names := undeclared(evaluator):
-        say(told(names))
+        say(told(names, evaluator.store))
 
 
 def farewell(evaluator: QueryEvaluator, *, stopped: bool) -> int:

@@ -11,7 +11,6 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, closing, contextmanager
 from pathlib import Path
 from typing import Any, Protocol
-from urllib.parse import unquote
 
 from checkpoint import PostgresStore, SqliteStore
 from checkpoint.exchange import copy_store
@@ -21,7 +20,8 @@ from hosting.cli.store_status import StoreStatus, look, look_in_database
 from hosting.cli.whereabouts import is_store, what_is_there
 from hosting.cli.wording import BadUsage
 from hosting.failure_summary import to_hand_on
-from hosting.partitioned.opening import group_of, is_on_a_server
+from hosting.partition_store import Group, group_named_in, group_of
+from hosting.partitioned.opening import is_on_a_server
 from reliable_rx.errors import ReliableRxError
 
 NAMED_MAX = 10
@@ -44,6 +44,9 @@ class StoreAddress(Protocol):
 
     def status(self) -> StoreStatus:
         """Read what has failed in it. *Raises* `CheckpointRefused`, `StoreUnavailable`."""
+
+    def group(self) -> Group | None:
+        """Return the group of whose partition it is. *Raises* `StoreUnavailable`."""
 
     def copied(self) -> AbstractContextManager[tuple[StoreAddress, TOLD]]:
         """Copy it, while nothing runs on it, for as long as the context lasts."""
@@ -70,6 +73,9 @@ class Folder:
 
     def status(self) -> StoreStatus:
         return look(self._directory)
+
+    def group(self) -> Group | None:
+        return group_of(self._directory)
 
     @contextmanager
     def copied(self) -> Iterator[tuple[StoreAddress, TOLD]]:
@@ -101,6 +107,10 @@ class Database:
 
     def status(self) -> StoreStatus:
         return look_in_database(self._dsn, self._name)
+
+    def group(self) -> Group | None:
+        named = group_named_in(self._name)
+        return None if named is None or named not in groups_in(self._dsn) else (self._dsn, named)
 
     @contextmanager
     def copied(self) -> Iterator[tuple[StoreAddress, TOLD]]:
@@ -163,14 +173,6 @@ def store_or_group(where: str, name: str | None, group: str | None, *, app: str 
     if groups and (not stores or own in groups):
         return None
     return Database(where, chosen(stores, app))
-
-
-def partitions_group(where: str, name: str | None) -> tuple[str, str] | None:
-    """Return where the group lives of whose partition a store is, and its name; None if it is of none."""
-    if not is_on_a_server(where):
-        return group_of(Path(where))
-    group = unquote((name or "").partition("/")[0])
-    return (where, group) if "/" in (name or "") and group in groups_in(where) else None
 
 
 def check_unnamed(where: str, name: str | None) -> None:

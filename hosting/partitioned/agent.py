@@ -33,9 +33,7 @@ from hosting.partitioned.room import Room
 from hosting.partitioned.sections import Section
 from hosting.partitioned.sleeper import Sleeper
 from hosting.partitioned.words import Failure, Lease, Partition
-from hosting.positions import Point
 from hosting.rewinding import rewind
-from hosting.starting import Start
 from hosting.tracebacks import with_trace
 from reliable_rx.class_of import is_a
 from reliable_rx.errors import LeaseLost, ReliableRxError, described
@@ -172,7 +170,7 @@ class Agent:
             self.keys = self.section.keys(self.place)
             committed = self.held.claim(self.lease, self.keys)
             probe("agent.claimed")
-            starts = self._starts(committed)
+            starts = self.section.starts(self.keys, committed)
             evaluator = self.section.evaluator(self.place, store, sinks, starts=starts, lend=self.means.lend)
             undo.pop_all()
             undo.callback(store.close)
@@ -189,14 +187,6 @@ class Agent:
         self._evaluator = evaluator
         self._busy_at = self._well_at = time.monotonic()
         probe("agent.opened")
-
-    def _starts(self, committed: Mapping[Key, Committed]) -> Mapping[str, Start]:
-        """Where the partitions of each source begin that the store does not know: where the group has come to."""
-        starts: dict[str, dict[str, Point]] = {source: {} for source in self.section.sources}
-        for key, found in committed.items():
-            source, partition = self.keys[key]
-            starts[source][partition] = found.position
-        return starts
 
     def _rewind(self, evaluator: QueryEvaluator, committed: Mapping[Key, Committed]) -> None:
         """Do what a reset of the group's positions asked for, as long as no commit has come after it."""

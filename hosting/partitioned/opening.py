@@ -31,8 +31,6 @@ from hosting.partitioned.registry import Registry
 from hosting.partitioned.sqlite_registry import SqliteRegistry, lost
 from reliable_rx.names import check_name
 
-DEPTH = 4
-"""How many folders are between that of a group and the store of a partition: partitions/GROUP/SOURCE/PARTITION."""
 ON_A_SERVER = ("postgresql://", "postgres://")
 
 
@@ -124,15 +122,6 @@ def _stores(where: str | Path, group: str) -> PartitionStores:
     if is_on_a_server(where):
         return PostgresStores(str(where), group)
     return FolderStores(_folder(where, group), group=(str(where), group))
-
-
-def group_of(directory: Path) -> tuple[str, str] | None:
-    """Return where the group lives of whose partition *directory* is the store, and its name; None if of none."""
-    above = directory.resolve().parents
-    is_below = directory.name.isdecimal() and len(above) > DEPTH and above[DEPTH - 1].name == "partitions"
-    if not is_below or not (above[DEPTH] / "registry.sqlite").is_file():
-        return None
-    return str(above[DEPTH]), unquote(above[DEPTH - 2].name)
 
 
 def lease_authority(registry: Registry, group: str) -> Callable[[str, Named], Lease | None]:

@@ -11,8 +11,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
+from checkpoint.offsets.store import Committed
 from checkpoint.store import Store
 from hosting.app import App, Declared, DeclaredSink, made, sink_at
 from hosting.background import Lend
@@ -25,6 +27,7 @@ from hosting.partitioned.keys import WHOLE, WHOLE_PARTITION, Key, key_of
 from hosting.partitioned.places import Place
 from hosting.partitioned.targets import Targets
 from hosting.partitioned.words import Partition, Shard
+from hosting.positions import Point
 from hosting.sink_writer import checked_policy
 from hosting.starting import Start
 from reliable_rx.choices import OnError
@@ -102,6 +105,14 @@ class Section:
         """Name the positions of *partitions* (source and name)."""
         return {key_of(self.name, *each): each for each in partitions}
 
+    def starts(self, keys: Mapping[Key, tuple[str, str]], committed: Mapping[Key, Committed]) -> dict[str, Start]:
+        """Return where partitions of each source begin that a store does not know: where the group has come to."""
+        starts: dict[str, dict[str, Point]] = {source: {} for source in self.sources}
+        for key, found in committed.items():
+            source, partition = keys[key]
+            starts[source][partition] = found.position
+        return dict(starts)
+
     def sinks_at(self, place: Place, *, alive: Callable[[], bool]) -> list[OpenSink]:
         """Make the sinks for *place* and fence out every earlier epoch; they write only while the lease is *alive*.
 
@@ -128,9 +139,11 @@ class Section:
             evaluator.sink(stream, sink, on_error=on_error)
         return evaluator
 
-    def bare(self, place: Place, store: Store, **overruling: Any) -> QueryEvaluator:
+    def bare(
+        self, place: Place, store: Store, *, starts: Mapping[str, Start] = MappingProxyType({}), **overruling: Any
+    ) -> QueryEvaluator:
         """Build what takes the turns at *place*, with *overruling* options, without sinks, as `App.bare` does."""
-        evaluator = self._with_inputs(place, store, {}, **overruling)
+        evaluator = self._with_inputs(place, store, starts, **overruling)
         for name, each in self.queries.items():
             evaluator.engine.suspended.declare(name, each.query, each.policy, each.limits, each.clock)
         return evaluator

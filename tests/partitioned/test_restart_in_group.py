@@ -112,6 +112,7 @@ def test_what_was_mended_beside_the_group_is_told_to_it(tmp_path: Path) -> None:
     mend(tmp_path)
     (store,) = (tmp_path / "g").glob("partitions/*/orders/a%2[Ff]b/*")
     with SqliteStore(store) as found, closing(QueryEvaluator(found)) as evaluator:
+        found.group, evaluator.incidents.place = ("g", "my g"), "orders/a/b"  # as who has its lease
         evaluator.source("orders", ListSource({"a/b": []}))
         evaluator.start()
         evaluator.restart("prices")
