@@ -3,8 +3,8 @@
 An error that something in the query catches is no event's. An event that puts an operator out of step for good is
 skipped nowhere: such a query is refused when it is created. Where a selector makes it for a value, or makes one of its
 branches (`defer`, a sequence of sequences), it fails. So it does where that selector's query reads what raises as a
-shared part or a group: all rows are looked at then. Rejected: to remember which plans were made, of which a restart
-knows those only that are at work.
+shared part or a group: all rows are looked at then, unless no plan that is known would pair wrongly. Rejected: to
+decide by the plans that were made, of which a restart knows those only that are at work.
 
 One event may be at work in many errors: in each element of a list that it has become, in each round of a `repeat`. A
 query may skip `Limits.skips_max` of them and fails behind that, so that no event floods the dead letters. Rejected: to
@@ -21,6 +21,7 @@ from reactivex import Observable
 
 from hosting.failing import strike
 from hosting.letters import bury, is_end
+from reliable_rx.alike import MADE_MAX
 from reliable_rx.arguments import cut
 from reliable_rx.branching import OURS, feeding, makes_inner, may_read, opener_of
 from reliable_rx.errors import InternalError, LimitExceeded, QueryRefused, described
@@ -153,6 +154,11 @@ def readers_keep_step(top: Instance, instance: Instance, node: PlanNode, event: 
         return True
     if any(getattr(each.op, "memory", None) == "replay" for each in ways) and may_be_read_later(top.plan, ways):
         return False  # and would get what others have by then
+    return known_keep_step(top, event) or rows_keep_step(top, event)
+
+
+def rows_keep_step(top: Instance, event: object) -> bool:
+    """Whether no row at work under *top* would pair wrongly."""
     rows, seen = [top], {top.plan}
     while rows:
         row = rows.pop()
@@ -165,6 +171,32 @@ def readers_keep_step(top: Instance, instance: Instance, node: PlanNode, event: 
         if not all(keeps_step_upward(row, leaf, event) for leaf in row.plan.leaves if type(leaf.op) is not SourceLeaf):
             return False
     return True
+
+
+def known_keep_step(top: Instance, event: object) -> bool:
+    """Whether none would, whichever of the plans that are known are at work; there may be thousands of rows.
+
+    If one of these plans would, or others may be at work, the rows have to be looked at.
+    """
+    waiting = [top.plan]
+    for each in waiting:
+        for node in each.nodes:
+            if len(node.made) >= MADE_MAX:  # the oldest are forgotten
+                return False
+            if (node.made or makes_inner(node)) and not all(keeps_step(above, event) for above in around(node)):
+                return False
+            waiting += node.made if node.template is None else [node.template, *node.made]
+        leaves = [leaf for leaf in each.leaves if type(leaf.op) is not SourceLeaf]
+        if not all(keeps_step(above, event) for leaf in leaves for above in around(leaf)):
+            return False
+    return True
+
+
+def around(node: PlanNode | None) -> Iterator[PlanNode]:
+    """Yield *node* and, plan by plan, the operators that open what it is in."""
+    while node is not None:
+        yield node
+        node = opener_of(node.plan)
 
 
 def may_be_read_later(plan: Plan, ways: list[PlanNode]) -> bool:
