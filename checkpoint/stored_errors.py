@@ -39,6 +39,8 @@ MEMBERS_MAX = 100
 MEMBERS_TOLD_MAX = 30
 LIBRARY = frozenset({"reliable_rx", "checkpoint", "hosting", "spark_bridge"})
 _TRACE = "_stored_trace"
+_TRACEBACK: Any = BaseException.__dict__["__traceback__"]
+"""Asks no code of a class, which may answer anything."""
 _ATOMS = (int, float, complex, str, bytes, bool, type(None))
 
 
@@ -134,7 +136,7 @@ def trace_of(error: BaseException) -> str:
             text = "".join(traceback.format_exception(error))
     except BaseException as raised:
         let_through(raised)
-        return ""
+        return _bare_trace(error)
     return cut_middle(text, TRACE_CHARACTERS_MAX)
 
 
@@ -173,7 +175,13 @@ def plain_trace(error: BaseException) -> str:
             lines = _told(error, [MEMBERS_TOLD_MAX])
     except BaseException as raised:
         let_through(raised)
-        return ""
+        return _bare_trace(error)
+    return cut_middle("\n".join(lines), TRACE_CHARACTERS_MAX)
+
+
+def _bare_trace(error: BaseException) -> str:
+    """Return what can be had of one that raises whatever it is asked: where it was raised, and its type."""
+    lines = ["Traceback (most recent call last):", *_frames(error), f"{type_of(error)}: {text_of(error)}"]
     return cut_middle("\n".join(lines), TRACE_CHARACTERS_MAX)
 
 
@@ -222,7 +230,7 @@ def _is_wide(error: BaseException) -> bool:
 
 def _frames(error: BaseException) -> list[str]:
     counts: dict[str, int] = {}
-    at = error.__traceback__
+    at = _TRACEBACK.__get__(error)
     while at is not None:
         code, module = at.tb_frame.f_code, str(at.tb_frame.f_globals.get("__name__", ""))
         if module.partition(".")[0] not in LIBRARY:

@@ -15,6 +15,7 @@ from test_sinks_policies import Refusing
 import reliable_rx as rx
 from checkpoint import MemoryStore
 from checkpoint.codec import decode
+from checkpoint.stored_errors import plain_trace, trace_of
 from hosting import CallbackSink, JsonLinesSink, ListSource, PushedStream, QueryEvaluator
 from hosting.calls import recorded
 from reliable_rx.class_of import is_a, path_of
@@ -169,3 +170,28 @@ def test_an_odd_answer(name: str) -> None:
     make = next(make for each, make, _ in ODD_VALUES if each == name)
     _, error = decode(recorded(make(), None))
     assert error is None or type(error) is AnswerRefused
+
+
+class RaisesOdd:
+    """A function that raises a new error of a kind."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def __call__(self, n: Any) -> Any:
+        raise ODD[self.name]()
+
+
+@pytest.mark.parametrize("name", ODD)
+def test_an_odd_error_has_a_traceback(name: str) -> None:
+    """Whatever it answers when it is asked for it: the incident of its query says in which function it was raised."""
+    with QueryEvaluator(MemoryStore(), background=False) as evaluator:
+        evaluator.source("n", ListSource(VALUES))
+        evaluator.create("q", rx.source("n").map(RaisesOdd(name)))
+        evaluator.run()
+        (incident,) = [each for each in evaluator.statistics().incidents if each.kind == "query"]
+        assert "in __call__" in incident.trace or "in RaisesOdd.__call__" in incident.trace
+    error = raised_by(lambda: RaisesOdd(name)(0))
+    assert error is not None
+    for trace in (trace_of(error), plain_trace(error)):
+        assert "__call__" in trace and path_of(type(error)).rpartition(".")[2] in trace
