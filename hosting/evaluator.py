@@ -48,6 +48,7 @@ from hosting.loop import check_taken, raise_failures, run
 from hosting.outlets import Outlets
 from hosting.owning import disown, own
 from hosting.recovery import recover
+from hosting.redefinitions import Redefinitions
 from hosting.reporting import Reporter
 from hosting.restarting import follow, restart
 from hosting.retention import Retention, forget
@@ -137,7 +138,7 @@ class QueryEvaluator(Looking):
         self.checkpointer = Checkpointer(
             self, interval_s=checkpoint_interval_s, events=checkpoint_events, full_every=full_every, lend=checkpoint
         )
-        self.reporter, self.guard = Reporter(self), Guard(self)
+        self.reporter, self.guard, self.redefinitions = Reporter(self), Guard(self), Redefinitions(self)
         self.declared: dict[str, tuple[Any, Policy, Limits, EventTime | None]] = {}
         self.durable_plans: set[str] = set()
         self.committed: deque[journaling.Group] = deque()
@@ -304,6 +305,7 @@ class QueryEvaluator(Looking):
 
     def _take_some(self) -> bool:
         """Take turns until nothing comes, or for about as long as a group commit may wait."""
+        self.redefinitions.look()
         events = min(self.events_in + self.round_events, self.checkpointer.events_to)
         for taken in range(self.round_turns):
             turn = self._next_turn()

@@ -13,6 +13,7 @@ from checkpoint.codec import decode
 from checkpoint.same_code import is_same_code
 from hosting.plan_names import content_in, content_of, is_here, name_of
 from hosting.storable import check_storable, code_of
+from hosting.watched_names import WatchedNames
 from reliable_rx.contents import Content, content
 from reliable_rx.event_time import EventTime
 from reliable_rx.identity import content_hash
@@ -43,6 +44,7 @@ class Plans:
         self.codes: dict[Plan, bytes] = {}
         self.contents: dict[Plan, Content] = {}
         """What the plans do that were compiled here, as it was then."""
+        self.watched = WatchedNames()
         self.looks_once, self.looked_at = False, set[Plan]()
         self.checked: EventTime | None = None
         self.compared: dict[tuple[str, str], bool] = {}
@@ -66,6 +68,7 @@ class Plans:
             self._know(plan, (found, limits), name_of(content_of(there.digest, limits), code))
             self._keep(plan, code)
             self.contents[plan] = there
+            self.watched.add(there)
         return plan, keys
 
     def is_current(self, plan: Plan) -> bool:
@@ -78,6 +81,7 @@ class Plans:
             if now.digest != there.digest:
                 return False
             self.contents[plan] = now
+            self.watched.add(now)
         if self.looks_once:
             self.looked_at.add(plan)
         return True
@@ -159,6 +163,7 @@ class Plans:
         self.unsaved = {identity: plan for identity, plan in self.unsaved.items() if plan in keep}
         self.codes = {plan: code for plan, code in self.codes.items() if plan in keep}
         self.contents = {plan: each for plan, each in self.contents.items() if plan in keep}
+        self.watched.reset(self.contents.values())
 
     def number(self, plan: Plan) -> int:
         """Return the number under which rows of *plan* are stored: that of its signature."""

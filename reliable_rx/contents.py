@@ -23,9 +23,9 @@ class Content(NamedTuple):
 
     digest: str
     names: tuple[Named, ...]
-    """The globals that it reaches and that no code at hand gives another value."""
+    """The globals that it reaches."""
     rebound: frozenset[str]
-    """The names that its code gives other values."""
+    """The names to which its code gives other values."""
     writings: tuple[Any, ...]
     is_fixed: bool
     """Whether it is what it was for as long as all names mean what they meant."""
@@ -49,6 +49,6 @@ def content(node: Node) -> Content:
     digest = writing.digest()
     within = tuple([each.writing for each in writing.reaches])
     rebound = frozenset[str]().union(*(each.changes.stored | each.changes.assigned for each in within))
-    names = tuple([each for one in within for each in one.resolved if each[1] not in rebound])
+    names = tuple([each for one in within for each in one.resolved])
     is_fixed = writing.fixed and all(each.fixed for each in within)
     return Content(digest, names, rebound, within if is_fixed else (), is_fixed)

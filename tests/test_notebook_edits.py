@@ -16,6 +16,7 @@ import pytest
 
 from checkpoint import MemoryStore
 from hosting import ListSource, QueryEvaluator
+from hosting.redefinitions import EDITS_MAX
 from reliable_rx.contents import Content, content
 
 HEAD = "import functools, operator, types, reliable_rx as rx"
@@ -245,3 +246,90 @@ def test_many_queries_of_one_plan_are_compared_once(monkeypatch: pytest.MonkeyPa
     notebook.evaluator.create_many(queries)
     assert len(read) <= 3
     notebook.evaluator.close()
+
+
+@pytest.mark.parametrize("kind", [*KINDS, "class"])
+def test_what_is_defined_anew_is_an_edit_before_the_next_event(
+    monkeypatch: pytest.MonkeyPatch, kind: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Nobody creates the query again: Python runs what its names mean now, and so does each replay."""
+    steps = tuple(each for each in STEPS if each != "create")
+    if kind in KINDS:
+        steps = tuple(each for each in steps if each != "checkpoint")
+    for kill_at in (*range(steps.index("mend"), len(steps) - 1), len(steps)):
+        caplog.clear()
+        notebook = played(monkeypatch, kind, again=False, kill_at=kill_at, steps=steps)
+        assert notebook.outputs == OUTPUTS, f"killed behind step {kill_at}"
+        assert not notebook.evaluator.warnings and not notebook.evaluator.statistics().incidents
+        if kill_at != steps.index("mend"):
+            assert (
+                "was edited, since '__main__." in caplog.text and "was defined anew while it ran: kept" in caplog.text
+            )
+        notebook.evaluator.close()
+
+
+def test_one_of_two_queries_is_created_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The other one reaches the same name, and is edited before its next event."""
+    notebook = Notebook(monkeypatch, "function")
+    notebook.cell("other = rx.source('n').map(lambda x: -f(x))")
+    notebook.evaluator.create("other", vars(notebook.main)["other"])
+    notebook.event()
+    notebook.mend()
+    notebook.create()
+    notebook.event()
+    assert str(notebook.evaluator.statistics().reports["other"]) == "no state"
+    notebook.kill()
+    assert notebook.outputs == [2, 8]
+    assert [v for each in notebook.evaluator.stream("other").read(0, 9) for v in each.values] == [-2, -6]
+    assert not notebook.evaluator.warnings
+    notebook.evaluator.close()
+
+
+def test_what_cannot_be_stored_is_told_until_it_can(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The query goes on with it, as Python does; an incident names it, and a creation ends that."""
+    notebook = Notebook(monkeypatch, "number")
+    notebook.event()
+    notebook.cell("class Rate:\n    def __rmul__(self, x): return x\n    def __reduce__(self): raise OSError('no')")
+    notebook.cell("RATE = Rate()")
+    notebook.event()
+    (found,) = notebook.evaluator.statistics().incidents
+    assert (found.kind, found.subject, found.level) == ("redefined", "q", "warning")
+    assert "'__main__.RATE' was defined anew while it ran" in found.message and "cannot be stored" in found.message
+    notebook.cell("RATE = 3")
+    notebook.create()
+    notebook.event()
+    assert not notebook.evaluator.statistics().incidents
+    assert notebook.outputs == [2, 4, 13]
+    notebook.evaluator.close()
+
+
+def test_what_changes_all_the_time_is_no_edit_each_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """After some edits in a minute it is told: such a number is to come as an event."""
+    notebook = Notebook(monkeypatch, "number")
+    for number in range(EDITS_MAX + 5):
+        notebook.cell(f"RATE = {number + 10}")
+        notebook.event()
+    (found,) = notebook.evaluator.statistics().incidents
+    assert found.kind == "redefined" and "let it come as events" in found.message
+    notebook.create()
+    assert not notebook.evaluator.statistics().incidents
+    notebook.evaluator.close()
+
+
+def test_what_a_query_sets_itself_is_no_edit(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A counter of a query's own is data, also for another query that reads it."""
+    notebook = Notebook(monkeypatch, "number")
+    notebook.cell("COUNT = 0\ndef f(x):\n    global COUNT\n    COUNT += 1\n    return x")
+    notebook.cell("q = rx.source('n').map(lambda x: f(x))")
+    notebook.create()
+    notebook.evaluator.create("reads", rx_reading(notebook))
+    for _ in range(3):
+        notebook.event()
+    assert "reads" not in notebook.evaluator.statistics().reports
+    assert notebook.outputs == [1, 2, 3]
+    notebook.evaluator.close()
+
+
+def rx_reading(notebook: Notebook) -> Any:
+    notebook.cell("reads = rx.source('n').map(lambda x: COUNT)")
+    return vars(notebook.main)["reads"]

@@ -19,6 +19,7 @@ from test_edit_reports import check_edits
 from test_evaluator_machine import run
 from test_event_time import agree
 from test_map_async_hosted import run_machine
+from test_notebook_edits import OUTPUTS, STEPS, played
 from test_operators_again import check
 from test_sinks_policies import test_every_flipped_bit_of_a_flushed_file
 from test_snapshot_differential import ChainedRun
@@ -131,6 +132,16 @@ def code_changes() -> None:
             test_the_change_comes_behind_what_was_done(load, change, cleanly=False)
 
 
+def notebook() -> None:
+    """Cells of a notebook are mended, and its kernel is killed: with and without a creation behind the mended cell."""
+    for kind, left_out in itertools.product(("function", "number"), ("", "create")):
+        steps = [each for each in STEPS if each not in (left_out, "checkpoint")]
+        with pytest.MonkeyPatch.context() as patch:
+            notebook = played(patch, kind, again=False, kill_at=4, steps=steps)
+            assert notebook.outputs == OUTPUTS
+            notebook.evaluator.close()
+
+
 def sinks() -> None:
     """Sinks over hostile values, failing places and crashes; and a file of which any bit is flipped."""
     with TemporaryDirectory() as folder:
@@ -154,6 +165,7 @@ CHECKS: dict[str, Callable[[], None]] = {
     "evictions": evictions,
     "again": begun_again,
     "event time": event_time,
+    "notebook": notebook,
     "sinks": sinks,
     "calls": lambda: run_machine(examples=100, steps=25),
     "machine": lambda: run(examples=60, steps=40),

@@ -20,6 +20,8 @@ PLANTED = {
     # stores outlive code
     "an edit of a helper behind a kill is no non-determinism": "functions_stored_by_name",
     "a query's identity covers the helpers it reaches": "helpers_that_do_not_count",
+    "the old object with a mended helper was no edit": "a_plan_that_is_known_is_what_it_was",
+    "a helper defined anew ran without a turn": "names_that_nobody_watches",
     "helpers go by value": "helpers_stored_by_name",
     "the edit report says what is kept": "a_report_that_leaves_out_what_is_kept",
     # poison

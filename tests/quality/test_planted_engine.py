@@ -21,11 +21,13 @@ from hosting import journaling
 from hosting.checkpointer import Checkpointer
 from hosting.intake import Intake
 from hosting.outlets import Outlets
+from hosting.plans import Plans
 from hosting.sink_writer import SinkWriter
 from hosting.sinks import JsonLinesSink, json_lines
 from hosting.snapshot import Snapshot
 from hosting.stream import Stream
 from hosting.streams import Streams
+from hosting.watched_names import WatchedNames
 from reliable_rx import identity, rows
 from reliable_rx.instance import Instance
 from reliable_rx.operator import Operator
@@ -56,6 +58,16 @@ def functions_stored_by_name(patch: pytest.MonkeyPatch) -> None:
 @planted("code changes")
 def helpers_that_do_not_count(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(identity.Reaches, "of", lambda self, roots: [])
+
+
+@planted("notebook")
+def a_plan_that_is_known_is_what_it_was(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(Plans, "is_current", lambda self, plan: True)
+
+
+@planted("notebook")
+def names_that_nobody_watches(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(WatchedNames, "differ", lambda self: False)
 
 
 @planted("code changes")

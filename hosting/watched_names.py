@@ -1,0 +1,77 @@
+"""Globals that running queries reach, and what stood under them: one quick comparison tells whether all still hold.
+
+They are looked at before each round of turns, so the loop is in C: namespaces, names and values lie in three lists.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from operator import is_
+from types import FunctionType
+from typing import Any
+
+from reliable_rx.class_of import is_a
+from reliable_rx.contents import Content, Named
+
+Space = dict[str, Any]
+CODE = (FunctionType, type)
+
+
+class WatchedNames:
+    """The names of many plans. Data to which any of them gives another value is watched for none.
+
+    >>> space = {"rate": 2}
+    >>> watched = WatchedNames()
+    >>> watched.add(Content("", ((space, "rate", 2),), frozenset(), (), True))
+    >>> watched.differ(), space.update(rate=3), watched.differ(), watched.differ()
+    (False, None, True, False)
+    """
+
+    def __init__(self) -> None:
+        self._found: dict[tuple[int, str], Named] = {}
+        self._rebound = set[str]()
+        self._are_two = self._is_new = False
+        self._spaces, self._names, self._values = list[Space](), list[str](), list[Any]()
+
+    def __len__(self) -> int:
+        return len(self._names)
+
+    def add(self, content: Content) -> None:
+        """Watch what a plan reaches."""
+        if not content.rebound <= self._rebound:
+            self._rebound |= content.rebound
+            self._is_new = True
+        for each in content.names:
+            space, name, value = each
+            there = self._found.get((id(space), name))
+            if there is None or there[2] is not value:
+                self._are_two = self._are_two or there is not None
+                self._found[id(space), name] = each
+                self._is_new = True
+
+    def reset(self, contents: Iterable[Content]) -> None:
+        """Watch what these plans reach, and nothing else."""
+        self._found.clear()
+        self._rebound.clear()
+        self._is_new = True
+        for each in contents:
+            self.add(each)
+
+    def differ(self) -> bool:
+        """Whether some name means something else than it did, or than when this was asked last."""
+        if self._is_new:
+            self._take_up()
+        if all(map(is_, map(dict.get, self._spaces, self._names), self._values)) and not self._are_two:
+            return False
+        self._are_two = False
+        self._values = [space.get(name) for space, name in zip(self._spaces, self._names, strict=True)]
+        for space, name, value in zip(self._spaces, self._names, self._values, strict=True):
+            self._found[id(space), name] = (space, name, value)
+        return True
+
+    def _take_up(self) -> None:
+        found = [each for each in self._found.values() if each[1] not in self._rebound or is_a(each[2], CODE)]
+        self._spaces = [space for space, _, _ in found]
+        self._names = [name for _, name, _ in found]
+        self._values = [value for _, _, value in found]
+        self._is_new = False
