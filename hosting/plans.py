@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Iterator
 from contextlib import contextmanager
+from time import monotonic
 from typing import Any
 
 from checkpoint.codec import decode
@@ -28,6 +29,8 @@ from reliable_rx.size import check_size
 UNUSED_MAX = 1000
 COMPARED_MAX = 10_000
 ATOMS = frozenset((int, float, str, bytes, bool, type(None)))
+DEAR_S, DEAR_PAUSE = 0.01, 5.0
+"""What takes longer to read is read again after so many times as long: a thousand queries may share one table."""
 CODE_BYTES_MAX = 1 << 16
 """A plan that closes over more is written anew each time, so that its tables are not kept twice."""
 
@@ -44,6 +47,8 @@ class Plans:
         self.codes: dict[Plan, bytes] = {}
         self.contents: dict[Plan, Content] = {}
         """What the plans do that were compiled here, as it was then."""
+        self.dear: dict[Plan, float] = {}
+        """Until when what a plan holds is not read again, since that takes long."""
         self.watched = WatchedNames()
         self.looks_once, self.looked_at = False, set[Plan]()
         self.checked: EventTime | None = None
@@ -76,12 +81,15 @@ class Plans:
         if plan in self.looked_at:
             return True
         there = self.contents[plan]
-        if not there.holds:
+        if not there.holds and not (self.dear.get(plan, 0.0) > (began := monotonic()) and there.names_hold):
             now = content(plan.query)
+            took_s = monotonic() - began
             if now.digest != there.digest:
                 return False
             self.contents[plan] = now
             self.watched.add(now)
+            if took_s > DEAR_S:
+                self.dear[plan] = began + took_s * DEAR_PAUSE
         if self.looks_once:
             self.looked_at.add(plan)
         return True
@@ -163,6 +171,7 @@ class Plans:
         self.unsaved = {identity: plan for identity, plan in self.unsaved.items() if plan in keep}
         self.codes = {plan: code for plan, code in self.codes.items() if plan in keep}
         self.contents = {plan: each for plan, each in self.contents.items() if plan in keep}
+        self.dear = {plan: until for plan, until in self.dear.items() if plan in keep}
         self.watched.reset(self.contents.values())
 
     def number(self, plan: Plan) -> int:

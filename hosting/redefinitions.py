@@ -14,7 +14,6 @@ changes in place (an item of a table) is not looked for: it would have to be has
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator
 from time import monotonic
 from typing import TYPE_CHECKING, cast
 
@@ -67,7 +66,9 @@ class Redefinitions:
                 by_plan.setdefault(each.plan, []).append(each)
         with plans.looking_once():
             for plan, running in by_plan.items():
-                names = list(self._changed(plan))
+                names = list(self.watched.changed(plans.contents[plan]))
+                if not names:  # what else it holds may have been filled meanwhile
+                    continue
                 try:
                     if plans.is_current(plan):
                         self._resolve(running)
@@ -85,11 +86,6 @@ class Redefinitions:
         more = f" (and {len(found) - 1:,} more)" if len(found) > 1 else ""
         report = self.evaluator.engine.reports.get(found[0])
         LOG.warning("query %r%s was edited, since %s: %s", found[0], more, told(names), report)
-
-    def _changed(self, plan: Plan) -> Iterator[str]:
-        for space, name, value in self.evaluator.engine.plans.contents[plan].names:
-            if space.get(name) is not value:
-                yield f"{space.get('__name__')}.{name}"
 
     def _edit(self, standing: Standing, names: list[str]) -> bool:
         """Create a query again as it is, with what its functions reach now."""

@@ -5,7 +5,7 @@ They are looked at before each round of turns, so the loop is in C: namespaces, 
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from operator import is_
 from types import FunctionType
 from typing import Any
@@ -69,8 +69,17 @@ class WatchedNames:
             self._found[id(space), name] = (space, name, value)
         return True
 
+    def changed(self, content: Content) -> Iterator[str]:
+        """Name what a plan reaches and what means something else than when it was compiled."""
+        for space, name, value in filter(self._is_watched, content.names):
+            if space.get(name) is not value:
+                yield f"{space.get('__name__')}.{name}"
+
+    def _is_watched(self, named: Named) -> bool:
+        return named[1] not in self._rebound or is_a(named[2], CODE)
+
     def _take_up(self) -> None:
-        found = [each for each in self._found.values() if each[1] not in self._rebound or is_a(each[2], CODE)]
+        found = list(filter(self._is_watched, self._found.values()))
         self._spaces = [space for space, _, _ in found]
         self._names = [name for _, name, _ in found]
         self._values = [value for _, _, value in found]

@@ -35,6 +35,11 @@ class Content(NamedTuple):
         """Whether it is known without reading it again that this is what the plan does."""
         return self.is_fixed and all(each.holds for each in self.writings)
 
+    @property
+    def names_hold(self) -> bool:
+        """Whether the globals mean what they meant."""
+        return all(space.get(name) is value for space, name, value in self.names)
+
 
 def content(node: Node) -> Content:
     """Read what the plan does. *Raises* `QueryRefused` for what reaches a million objects.

@@ -17,6 +17,7 @@ import pytest
 from checkpoint import MemoryStore
 from hosting import ListSource, QueryEvaluator
 from hosting.redefinitions import EDITS_MAX
+from reliable_rx import Limits
 from reliable_rx.contents import Content, content
 
 HEAD = "import functools, operator, types, reliable_rx as rx"
@@ -285,6 +286,42 @@ def test_one_of_two_queries_is_created_again(monkeypatch: pytest.MonkeyPatch) ->
     notebook.evaluator.close()
 
 
+def test_what_is_edited_keeps_how_it_is_hosted(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Key, policy, limits and clock of each of the queries that share a plan."""
+    notebook = Notebook(monkeypatch, "function")
+    notebook.cell(
+        "def key(x): return x % 2\n"
+        "def by(k): return rx.source('n').where_key(key, k).map(lambda x: f(x)).scan(lambda a, x: a + x, 0)\n"
+        "clock = rx.event_time(lambda x: float(x), lateness_s=0.5)"
+    )
+    space, limits = vars(notebook.main), Limits(actions_max=1000)
+    queries = {f"q{k}": space["by"](k) for k in (0, 1)}
+    notebook.evaluator.create_many(queries, policy="skip", limits=limits, clock=space["clock"])
+    for _ in range(3):
+        notebook.event()
+    notebook.mend()
+    for _ in range(2):
+        notebook.event()
+    for name in ("q0", "q1"):
+        there = notebook.evaluator.engine.standing[name]
+        assert (there.policy, there.plan.limits, there.keys) == ("skip", limits, (int(name[1]),))
+        assert there.clock.spec == space["clock"]
+    assert held(notebook, "q0", "q1") == HELD
+    notebook.kill()
+    notebook.evaluator.create_many(queries, policy="skip", limits=limits, clock=space["clock"])
+    assert held(notebook, "q0", "q1") == HELD
+    assert not notebook.evaluator.warnings
+    notebook.evaluator.close()
+
+
+HELD = {"q0": [4, 16], "q1": [2, 11]}  # an event that waits for its time is taken by what there is then
+
+
+def held(notebook: Notebook, *names: str) -> dict[str, list[Any]]:
+    read = notebook.evaluator.stream
+    return {name: [v for each in read(name).read(0, 9) for v in each.values] for name in names}
+
+
 def test_what_cannot_be_stored_is_told_until_it_can(monkeypatch: pytest.MonkeyPatch) -> None:
     """The query goes on with it, as Python does; an incident names it, and a creation ends that."""
     notebook = Notebook(monkeypatch, "number")
@@ -313,6 +350,43 @@ def test_what_changes_all_the_time_is_no_edit_each_time(monkeypatch: pytest.Monk
     assert found.kind == "redefined" and "let it come as events" in found.message
     notebook.create()
     assert not notebook.evaluator.statistics().incidents
+    notebook.evaluator.close()
+
+
+def test_a_list_that_is_filled_is_no_edit_by_itself(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of what changes in place nothing is an edit before the query is created again, also if another is edited."""
+    notebook = Notebook(monkeypatch, "function")
+    notebook.cell("seen = []\nfills = rx.source('n').do_action(seen.append).map(lambda x, to=seen: len(to))")
+    notebook.evaluator.create("fills", vars(notebook.main)["fills"])
+    notebook.event()
+    notebook.mend()
+    notebook.event()
+    assert list(notebook.evaluator.statistics().reports) == ["q"]
+    assert vars(notebook.main)["seen"] == [1, 2]
+    notebook.evaluator.close()
+
+
+def test_what_takes_long_to_compare_is_not_compared_for_each_query(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A thousand queries may share one table, and be created one by one; a name that changes counts at once."""
+    notebook = Notebook(monkeypatch, "function")
+    notebook.cell("q = rx.source('n').map(lambda x, table=[0]: f(x) + table[0]).scan(lambda a, x: a + x, 0)")
+    notebook.create()
+    notebook.evaluator.start()
+    read: list[Any] = []
+
+    def counted(node: Any) -> Content:
+        read.append(node)
+        return content(node)
+
+    monkeypatch.setattr("hosting.plans.content", counted)
+    monkeypatch.setattr("hosting.plans.DEAR_S", -1.0)
+    monkeypatch.setattr("hosting.plans.DEAR_PAUSE", 1e9)
+    for number in range(20):
+        notebook.evaluator.create(f"q{number}", vars(notebook.main)["q"])
+    assert len(read) == 1
+    notebook.mend()
+    notebook.create()
+    assert notebook.report == "kept: /scan"
     notebook.evaluator.close()
 
 
