@@ -3,8 +3,8 @@
 An error that something in the query catches is no event's. An event that puts an operator out of step for good is
 skipped nowhere: such a query is refused when it is created. Where a selector makes it for a value, or makes one of its
 branches (`defer`, a sequence of sequences), it fails. So it does where that selector's query reads what raises as a
-shared part or a group: all rows are looked at then, unless no plan that is known would pair wrongly. Rejected: to
-decide by the plans that were made, of which a restart knows those only that are at work.
+shared part or a group: who reads it now is looked at then, row by row. Rejected: to remember which plans were made, of
+which a restart knows those only that are at work.
 
 One event may be at work in many errors: in each element of a list that it has become, in each round of a `repeat`. A
 query may skip `Limits.skips_max` of them and fails behind that, so that no event floods the dead letters. Rejected: to
@@ -15,25 +15,25 @@ the query in the midst of the operator that raised, which goes on with its row.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from reactivex import Observable
 
 from hosting.failing import strike
 from hosting.letters import bury, is_end
-from reliable_rx.alike import MADE_MAX
 from reliable_rx.arguments import cut
 from reliable_rx.branching import OURS, feeding, makes_inner, may_read, opener_of
 from reliable_rx.errors import InternalError, LimitExceeded, QueryRefused, described
 from reliable_rx.operator import Operator, Stage
 from reliable_rx.plan import Plan, PlanNode
-from reliable_rx.query import HubLeaf, SourceLeaf, parameters
+from reliable_rx.query import HubLeaf, parameters
 from reliable_rx.symbols import is_known, shared_within
 
 if TYPE_CHECKING:
     from hosting.engine import QueryEngine
     from hosting.standing import Standing
     from reliable_rx.instance import Instance
+    from reliable_rx.subject import Subject
 
 
 class Skips:
@@ -74,7 +74,9 @@ def absorb(engine: QueryEngine, instance: Instance, node: PlanNode, error: Excep
             return False
         top = top.parent
     standing: Standing = top  # type: ignore[assignment]
-    if standing.policy == "fail" or not readers_keep_step(standing, instance, node, engine.event):
+    if standing.policy == "fail" or caught_by_reader(instance, node):
+        return False
+    if not readers_keep_step(standing, instance, node, engine.event):
         return False
     if engine.event is None:
         return give_up_edited(engine, standing, instance, error)
@@ -149,59 +151,16 @@ def readers_keep_step(top: Instance, instance: Instance, node: PlanNode, event: 
     """The same for all that reads what *node* shares or groups, where some of it is made at run time."""
     if not any(makes_inner(each) for each in top.plan.walk()):
         return True
-    ways = list(ways_elsewhere(instance, node))
-    if not ways:
-        return True
-    if any(getattr(each.op, "memory", None) == "replay" for each in ways) and may_be_read_later(top.plan, ways):
+    further = list(onward(instance, node))
+    remembering = [each for each in further if getattr(each.node.op, "memory", "nothing") != "nothing"]
+    if remembering and may_be_read_later(top.plan, [each.node for each in further]):
         return False  # and would get what others have by then
-    return known_keep_step(top, event) or rows_keep_step(top, event)
+    return all(keeps_step(each.node, event) for each in further if each.enters)
 
 
-def rows_keep_step(top: Instance, event: object) -> bool:
-    """Whether no row at work under *top* would pair wrongly."""
-    rows, seen = [top], {top.plan}
-    while rows:
-        row = rows.pop()
-        if row.children:
-            for opened in row.children.values():
-                rows.extend(opened.values())
-        if row.plan in seen:
-            continue
-        seen.add(row.plan)
-        if not all(keeps_step_upward(row, leaf, event) for leaf in row.plan.leaves if type(leaf.op) is not SourceLeaf):
-            return False
-    return True
-
-
-def known_keep_step(top: Instance, event: object) -> bool:
-    """Whether none would, whichever of the plans that are known are at work; there may be thousands of rows.
-
-    If one of these plans would, or others may be at work, the rows have to be looked at.
-    """
-    waiting = [top.plan]
-    for each in waiting:
-        for node in each.nodes:
-            if len(node.made) >= MADE_MAX:  # the oldest are forgotten
-                return False
-            if (node.made or makes_inner(node)) and not all(keeps_step(above, event) for above in around(node)):
-                return False
-            waiting += node.made if node.template is None else [node.template, *node.made]
-        leaves = [leaf for leaf in each.leaves if type(leaf.op) is not SourceLeaf]
-        if not all(keeps_step(above, event) for leaf in leaves for above in around(leaf)):
-            return False
-    return True
-
-
-def around(node: PlanNode | None) -> Iterator[PlanNode]:
-    """Yield *node* and, plan by plan, the operators that open what it is in."""
-    while node is not None:
-        yield node
-        node = opener_of(node.plan)
-
-
-def may_be_read_later(plan: Plan, ways: list[PlanNode]) -> bool:
-    """Whether a function that makes an inner sequence at run time reaches one of the hubs among *ways*."""
-    hubs = [each.op for each in ways if each.op.is_hub]
+def may_be_read_later(plan: Plan, further: list[PlanNode]) -> bool:
+    """Whether a function that makes an inner sequence at run time reaches one of the hubs among *further*."""
+    hubs = [each.op for each in further if each.op.is_hub]
     if not all(each.counts_readers for each in hubs):  # a selector's own, which it may hand to another one
         return True
     tokens = {each.token for each in hubs}  # type: ignore[attr-defined]
@@ -209,26 +168,41 @@ def may_be_read_later(plan: Plan, ways: list[PlanNode]) -> bool:
     return any(node.op.token in tokens for maker in makers for node in shared_within(maker.op))  # type: ignore
 
 
-def keeps_step_upward(row: Instance, leaf: PlanNode, event: object) -> bool:
-    return all(keeps_step(node, event) for node in upward(row, leaf))
+class Fed(NamedTuple):
+    """An operator of a row that is fed by another one now; *enters*: from a row or a plan part of its own."""
+
+    row: Instance
+    node: PlanNode
+    enters: bool
 
 
-def ways_elsewhere(instance: Instance, node: PlanNode) -> Iterator[PlanNode]:
-    """Yield the hubs, and what makes groups, through which other rows read what *node* makes."""
-    for each in upward(instance, node):
-        at: PlanNode | None = each
-        while at is not None:
-            if at.op.is_hub or at.op.yields_inner:
-                yield at
-            at = at.down
+def onward(instance: Instance, node: PlanNode, *, groups: bool = True) -> Iterator[Fed]:
+    """Yield all that *node* feeds now, row by row: operators, readers of hubs, and of *groups* and windows."""
+    waiting, seen = [Fed(instance, node, False)], set[tuple[object, PlanNode, bool]]()
+    while waiting:
+        fed = waiting.pop()
+        row, at, enters = fed
+        place = (row.plan if row.hubs is None and row.subjects is None else row, at, enters)
+        if place in seen:
+            continue
+        seen.add(place)
+        yield fed
+        if at.down is not None:
+            waiting.append(Fed(row, at.down, False))
+        elif row.parent is not None and row.sink is not None:
+            waiting.append(Fed(row.parent, row.sink, True))
+        subjects: list[Subject] = [] if row.hubs is None or at.index not in row.hubs else [row.hubs[at.index]]
+        if groups and row.subjects is not None:
+            subjects += row.subjects.get(at.index, {}).values()
+        waiting += [
+            Fed(reader, leaf, True) for each in subjects for _, reader, leaf in each.subscribers if reader is not None
+        ]
 
 
-def upward(row: Instance | None, node: PlanNode | None) -> Iterator[PlanNode]:
-    """Yield *node* and, row by row, the operators that read what it makes."""
-    while row is not None and node is not None:
-        yield node
-        node = row.sink if row.parent is not None else None
-        row = row.parent
+def caught_by_reader(instance: Instance, node: PlanNode) -> bool:
+    """Whether what reads a part that *node* shares goes on after an error, wherever that reader was made."""
+    further = (each.node for each in onward(instance, node, groups=False))
+    return any(catches(each) for each in further if each is not node and not each.op.is_hub)
 
 
 def caught(node: PlanNode) -> bool:
