@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import shlex
 import sqlite3
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 from reliable_rx.errors import CheckpointRefused, LimitExceeded, ReliableRxError, StoreUnavailable
@@ -62,6 +64,24 @@ def store_damaged(file: Path, folder: Path, what: str) -> CheckpointRefused:
     command = shlex.join(["reliable-rx", "store", "repair", str(folder), "--app", "MODULE:APP"])
     remedy = f"restore the whole folder from a copy, or see what can be saved with `{command}`"
     return CheckpointRefused(f"{file}: {what}; {remedy}", what=what, where=str(file))
+
+
+def repairable(error: CheckpointRefused, where: Sequence[str]) -> CheckpointRefused:
+    """Return *error* with the command that sees what can be saved of the store *where*, as commands take it."""
+    if not where or "`reliable-rx store repair" in error.message:
+        return error
+    command = shlex.join(["reliable-rx", "store", "repair", *where, "--app", "MODULE:APP"])
+    way = f"restore a copy of the store, or see what can be saved with `{command}`"
+    return CheckpointRefused(f"{error.message}; {way}", **error.fields)
+
+
+@contextmanager
+def or_repaired(where: Sequence[str]) -> Iterator[None]:
+    """Name that command in a refusal."""
+    try:
+        yield
+    except CheckpointRefused as error:
+        raise repairable(error, where) from error
 
 
 def is_malformed(error: BaseException) -> bool:

@@ -19,7 +19,7 @@ from contextlib import suppress
 from typing import NoReturn, Protocol
 
 from checkpoint.envelope import SEAL_BYTES, KeyRing, seal, unseal
-from checkpoint.failures import unavailable
+from checkpoint.failures import repairable, unavailable
 from reliable_rx.errors import CheckpointRefused, invariant
 from reliable_rx.probes import probe
 
@@ -69,6 +69,8 @@ class ChainedJournal(ABC):
 
     def __init__(self, *, keys: KeyRing, owner: str, where: str) -> None:
         self._keys, self._owner, self._where = keys, owner, where
+        self.repaired_at: Sequence[str] = ()
+        """Where the store is, as commands take it."""
         self._lock = threading.Lock()
         self._last_turn, self._last_seal = 0, _NO_SEAL
 
@@ -221,11 +223,8 @@ class ChainedJournal(ABC):
 
     def _refuse_order(self, expected: int, found: int) -> NoReturn:
         what = f"where turn {expected} belongs there is turn {found}"
-        message = (
-            f"{self._where}: {what}: it has not what was written to it; restore all the store's files together, or "
-            f"have 'reliable-rx store repair' drop what a checkpoint has"
-        )
-        raise CheckpointRefused(message, what=what, where=self._where)
+        message = f"{self._where}: {what}: it has not what was written to it"
+        raise repairable(CheckpointRefused(message, what=what, where=self._where), self.repaired_at)
 
     def _check_dropped(self, records: int, dropped: int) -> None:
         """Call this in the transaction that drops. *Raises* `CheckpointRefused` if other rows are found by key."""

@@ -103,8 +103,12 @@ class _Append(Asked):
 class LogBook:
     """All logs of one store: they share a connection, and so a commit."""
 
-    def __init__(self, rows: LogRows, *, keys: KeyRing, owner: str, where: str) -> None:
+    def __init__(
+        self, rows: LogRows, *, keys: KeyRing, owner: str, where: str, repaired_at: Sequence[str] = ()
+    ) -> None:
         self.rows, self.keys, self.owner, self.where = rows, keys, owner, where
+        self.repaired_at = repaired_at
+        """Where the store is, as commands take it."""
         self._logs: dict[str, SealedLog] = {}
         self._process = OwnProcess(where)
         self._committing = GroupCommit[_Append](where, self._commit)
@@ -270,7 +274,8 @@ class SealedLog:
 
     def _unseal(self, kind: str, first: int, count: int, blob: bytes) -> bytes:
         book, kind, where = self._book, f"{kind} {self.name}", f"{self.where}, id {first}"
-        return unseal(blob, keys=book.keys, kind=kind, owner=book.owner, generation=first, index=count, where=where)
+        with failures.or_repaired(book.repaired_at):
+            return unseal(blob, keys=book.keys, kind=kind, owner=book.owner, generation=first, index=count, where=where)
 
     def _refuse_position(self, start: int, first: int, end: int) -> NoReturn:
         message = f"{self.where}: id {start} is not there, only {first} to {end - 1}; start at {first} or later"
@@ -280,4 +285,5 @@ class SealedLog:
         if start < self.first:
             self._refuse_position(start, self.first, self.end)
         what = f"id {start} is missing, though ids around it are there"
-        raise CheckpointRefused(f"{self.where}: {what}", what=what, where=self.where)
+        error = CheckpointRefused(f"{self.where}: {what}", what=what, where=self.where)
+        raise failures.repairable(error, self._book.repaired_at)

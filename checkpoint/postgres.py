@@ -17,6 +17,7 @@ from contextlib import AbstractContextManager, ExitStack
 from typing import Any
 
 from checkpoint.envelope import KeyRing
+from checkpoint.failures import or_repaired
 from checkpoint.generations import Seals
 from checkpoint.log import LogBook
 from checkpoint.postgres_connections import Connections, without_password
@@ -117,14 +118,19 @@ class PostgresStore(_PostgresReading, SealedStore):
             if presence is None:
                 presence = Presence(connections)
                 self._mine.callback(presence.close)
-            identity = make_identity(connections, KIND, name, keys)
+            repaired_at = [] if self.address is None else ["--name", name, self.address[0]]
+            with or_repaired(repaired_at if keys is None else ()):
+                identity = make_identity(connections, KIND, name, keys)
             owned = self._owned = self._stored = Owned(connections, identity, presence, epoch=epoch, called=called)
             undo.callback(owned.close)
             self.is_outside_lease = owned.is_outside_lease
             """Whether owners have had it by epochs, and this one has none."""
             owner, where, ring = identity.owner, identity.where, identity.keys
-            logs = LogBook(PostgresLogRows(owned), keys=ring, owner=owner, where=where)
-            super().__init__(Seals(ring, owner, where), PostgresJournal(owned, owned), logs, retain=retain, clock=clock)
+            logs = LogBook(PostgresLogRows(owned), keys=ring, owner=owner, where=where, repaired_at=repaired_at)
+            with or_repaired(repaired_at):
+                journal = PostgresJournal(owned, owned)
+            journal.repaired_at = repaired_at
+            super().__init__(Seals(ring, owner, where), journal, logs, retain=retain, clock=clock)
             undo.pop_all()
 
     @staticmethod

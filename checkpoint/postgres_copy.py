@@ -12,7 +12,7 @@ from contextlib import closing, contextmanager
 
 from checkpoint.postgres import KIND
 from checkpoint.postgres_connections import Connections
-from checkpoint.postgres_owner import Identity, find_identity, forget
+from checkpoint.postgres_owner import Identity, find_unverified, forget
 from checkpoint.postgres_schema import TABLES, look
 from reliable_rx.errors import StoreUnavailable
 
@@ -29,7 +29,7 @@ def copied_store(dsn: str, name: str) -> Iterator[str]:
     copy = f"{name}{COPY}"
     with closing(Connections(dsn, prepare=look)) as connections:
         _forget(connections, copy)
-        identity = find_identity(connections, KIND, name, None)
+        identity = find_unverified(connections, KIND, name)
         if identity is None:
             message = f"there is no store {name!r} in {connections.where}; give the name of one"
             raise StoreUnavailable(message, where=connections.where)
@@ -41,7 +41,7 @@ def copied_store(dsn: str, name: str) -> Iterator[str]:
 
 
 def _forget(connections: Connections, name: str) -> None:
-    identity = find_identity(connections, KIND, name, None)
+    identity = find_unverified(connections, KIND, name)
     if identity is not None:
         forget(connections, identity)
 

@@ -67,6 +67,21 @@ def find_identity(connections: Connections, kind: str, name: str, keys: KeyRing 
         return Identity(number, owner, ring, where, rotated=key_id != ring.current_id)
 
 
+def find_unverified(connections: Connections, kind: str, name: str) -> Identity | None:
+    """Return the identity of the store *name* as its row has it, whatever its seal, to copy, mend or forget the store.
+
+    Where keys are not stored, it has one that fits nothing.
+    """
+    with connections.use() as connection:
+        sql = "SELECT id, owner, key FROM stores WHERE kind = %s AND name = %s"
+        found = connection.execute(sql, (kind, name)).fetchone()
+    if found is None:
+        return None
+    number, owner, key = found
+    keys = KeyRing(bytes(_KEY_BYTES) if key is None else key)
+    return Identity(number, owner, keys, f"{connections.where}, {kind} {name!r}", rotated=False)
+
+
 def make_identity(connections: Connections, kind: str, name: str, keys: KeyRing | None) -> Identity:
     """Return the identity of the store *name*, made if need be; without *keys*, with a key that lies beside it."""
     found = find_identity(connections, kind, name, keys)
@@ -208,7 +223,7 @@ class Owned(Rows):
     def _check(self, connection: psycopg.Connection[Any]) -> None:
         """Refuse to take over from a living owner without epochs having been agreed, or from a later epoch."""
         if self._epoch is None:
-            _check_not_held(connection, self.identity)
+            check_not_held(connection, self.identity)
             return
         rows = connection.execute("SELECT epoch FROM stores WHERE id = %s", (self.id,)).fetchall()
         if rows and rows[0][0] > self._epoch:
@@ -256,9 +271,9 @@ def forget(connections: Connections, identity: Identity) -> None:
     """Delete a store. *Raises* `StoreOwned` if somebody has it open who is alive."""
 
     with connections.use() as connection:
-        _check_not_held(connection, identity)  # before anybody is ended for it
+        check_not_held(connection, identity)  # before anybody is ended for it
     with alone(connections, identity, stopped_only=False) as connection:
-        _check_not_held(connection, identity)
+        check_not_held(connection, identity)
         for table in TABLES:
             connection.execute(f"DELETE FROM {table} WHERE store = %s".encode(), (identity.id,))
         connection.execute("DELETE FROM stores WHERE id = %s", (identity.id,))
@@ -297,7 +312,7 @@ def _lock(connection: psycopg.Connection[Any], identity: Identity) -> bool:
     return True
 
 
-def _check_not_held(connection: psycopg.Connection[Any], identity: Identity) -> None:
+def check_not_held(connection: psycopg.Connection[Any], identity: Identity) -> None:
     """Refuse to go on while its owner is alive; give the server a moment to see that he has just died."""
     from psycopg.errors import LockNotAvailable
 

@@ -179,11 +179,16 @@ def _looked_at(file: Path) -> sqlite3.Connection:
 def rescue(source: Path, target: sqlite3.Connection, part: str, keys: KeyRing, owner: str) -> None:
     """Put all rows of *source* that can be read, are genuine and are not there yet into *target*."""
     for table, row in rows_in(source, part):
-        if is_genuine(table, row, keys, owner):
-            update = f" DO UPDATE SET {table.newest} = excluded.{table.newest}, blob = excluded.blob"
-            newer = f"{update} WHERE excluded.{table.newest} > {table.newest}" if table.newest else " DO NOTHING"
-            places = ", ".join("?" * table.columns)
-            target.execute(f"INSERT INTO {table.name} VALUES ({places}) ON CONFLICT{newer}", row)
+        insert_genuine(target, table, row, keys, owner)
+
+
+def insert_genuine(target: sqlite3.Connection, table: Table, row: Row, keys: KeyRing, owner: str) -> None:
+    """Put *row* of *table* into *target*, if it is as it was written and is not there yet."""
+    if is_genuine(table, row, keys, owner):
+        update = f" DO UPDATE SET {table.newest} = excluded.{table.newest}, blob = excluded.blob"
+        newer = f"{update} WHERE excluded.{table.newest} > {table.newest}" if table.newest else " DO NOTHING"
+        places = ", ".join("?" * table.columns)
+        target.execute(f"INSERT INTO {table.name} VALUES ({places}) ON CONFLICT{newer}", row)
 
 
 def rows_in(source: Path, part: str) -> Iterator[tuple[Table, Row]]:
@@ -221,13 +226,16 @@ def _close_gaps(directory: Path, keys: KeyRing) -> None:
                 with suppress(CheckpointRefused):
                     turns.append(seals.manifest(number, blob).turn)
     with closing(sqlite3.connect(directory / "journal.sqlite")) as journal, journal:
-        spans = [
-            (first, first + count) for first, count in journal.execute("SELECT first, count FROM turns ORDER BY 1")
-        ]
-        covered = [b for (_, a), (b, _) in pairwise(spans) if b > a and a <= max(turns, default=0)]
-        if covered:
-            journal.execute("DELETE FROM turns WHERE first < ?", (covered[-1],))
-        settle_journal(journal, keys, owner)
+        close_gaps(journal, turns, keys, owner)
+
+
+def close_gaps(journal: sqlite3.Connection, turns: Sequence[int], keys: KeyRing, owner: str) -> None:
+    """Drop the turns before a gap of *journal* that one of the checkpoints behind *turns* covers."""
+    spans = [(first, first + count) for first, count in journal.execute("SELECT first, count FROM turns ORDER BY 1")]
+    covered = [b for (_, a), (b, _) in pairwise(spans) if b > a and a <= max(turns, default=0)]
+    if covered:
+        journal.execute("DELETE FROM turns WHERE first < ?", (covered[-1],))
+    settle_journal(journal, keys, owner)
 
 
 def settle_checkpoint(connection: sqlite3.Connection, keys: KeyRing, owner: str) -> list[str]:

@@ -20,7 +20,7 @@ from pathlib import Path
 
 from checkpoint.envelope import KEY_BYTES_MAX, KEY_BYTES_MIN, KeyRing
 from checkpoint.exchange import finish
-from checkpoint.failures import unavailable
+from checkpoint.failures import or_repaired, unavailable
 from checkpoint.files import DirectoryLock, RealDisk, folder_path, make_directory, read_or_create
 from checkpoint.generations import Seals
 from checkpoint.log import LogBook
@@ -121,8 +121,10 @@ class SqliteStore(_SqliteReading, SealedStore):
             RealDisk(directory).sync_directory()
             owner, where = self._parts.owner, str(directory)
             ownership.watch(*self._parts.files(), *([] if keyed else [_KEY_FILE]))
-            journal = SqliteJournal(self._parts.journal, keys=keys, owner=owner)
-            logs = LogBook(SqliteLogRows(self._parts.log), keys=keys, owner=owner, where=where)
+            with or_repaired([where]):
+                journal = SqliteJournal(self._parts.journal, keys=keys, owner=owner)
+            journal.repaired_at = [where]
+            logs = LogBook(SqliteLogRows(self._parts.log), keys=keys, owner=owner, where=where, repaired_at=[where])
             super().__init__(Seals(keys, owner, where), journal, logs, retain=retain, clock=clock)
             undo.pop_all()
 

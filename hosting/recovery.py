@@ -61,7 +61,8 @@ def _recover(evaluator: QueryEvaluator) -> RecoveryFigures:
     for name, stream in evaluator.streams.items():
         stream.recovered(evaluator.store, evaluator.engine.emitted(name))
     evaluator.warnings.extend(fallbacks)
-    evaluator.outlets.hold(meta["holders"], meta["sinks"])
+    with or_repair(evaluator):
+        evaluator.outlets.hold(meta["holders"], meta["sinks"])
     evaluator.engine.awaited = evaluator.intake.lineages.keys() - {source for source, _ in meta["positions"]}
     with or_repair(evaluator, begins=True):
         evaluator.intake.open(meta["positions"], meta["ended"], evaluator.wake)
@@ -111,7 +112,7 @@ def or_repair(evaluator: QueryEvaluator, *, begins: bool = False) -> Iterator[No
         yield
     except (CheckpointRefused, PositionUnavailable) as error:
         command = command_on(evaluator.store, "store repair", "--app", "MODULE:APP")
-        if command is None or "store repair" in error.message or (begins and "pushed" not in error.fields):
+        if command is None or "`reliable-rx store repair" in error.message or (begins and "pushed" not in error.fields):
             raise
         way = f"restore a copy of the store, or see what can be saved with `{command}`"
         raise type(error)(f"{error.message}; {way}", **error.fields) from error

@@ -45,7 +45,7 @@ def command_on(store: StoreReader, command: str, *more: str) -> str | None:
 def with_repair(store: StoreReader, error: CheckpointRefused) -> CheckpointRefused:
     """Return *error*, of what *store* keeps, with the command that repairs it."""
     command = command_on(store, "store repair", "--app", "MODULE:APP")
-    if command is None or "store repair" in error.message:
+    if command is None or "`reliable-rx store repair" in error.message:
         return error
     return CheckpointRefused(f"{error.message}; see what can be saved with `{command}`", **error.fields)
 

@@ -5,114 +5,40 @@ Then no id that was delivered has another value, no subscriber misses what it ha
 
 from __future__ import annotations
 
-import json
 import random
 import re
-import shlex
 import shutil
 import sqlite3
 from collections.abc import Callable
 from contextlib import closing
 from itertools import product
 from pathlib import Path
-from typing import Any
 
+import damaged_world
 import pytest
-from killed_store import killed
+from damaged_world import PUSHED, WORLDS, Place, check, hosting, plain, push, read
 from lanes import at_each_commit, crossed, every, every_of
 
 import reliable_rx as rx
 from checkpoint import KeyRing, SqliteStore
 from checkpoint.salvage import Unreadable
-from hosting import App, JsonLinesSink, ListSource, SqliteTableSink
+from hosting import App, ListSource
 from hosting.cli.command import main
 from hosting.repair import span
 from reliable_rx import operators as ops
-from reliable_rx.errors import CheckpointRefused, PositionUnavailable
+from reliable_rx.errors import CheckpointRefused
 
-APP = f"{__name__}:app"
+APP = f"{damaged_world.__name__}:app"
 PARTS = ("checkpoint", "journal", "log")
-PUSHED = 60
-WORLDS = {"some": 25, "none": 10**9, "many": 4}
-"""After how many pushes there is a checkpoint."""
-TOLD = re.compile("lost|given up|cannot be taken again|begin anew")
-app = App()
-Delivered = dict[str, dict[int, Any]]
-
-
-def total(before: tuple[int, int, str], value: tuple[int, str]) -> tuple[int, int, str]:
-    """Count and add, with something that takes room."""
-    return before[0] + 1, before[1] + value[0], value[1][:2000]
-
-
-def is_rare(value: Any) -> bool:
-    return bool(value[0] % 20 == 3)
 
 
 def inverse(value: int) -> float:
     return 1 / value
 
 
-def number_of(value: Any) -> int:
-    return int(value[0])
-
-
-def hosting(folder: Path) -> App:
-    global app
-    app = App(checkpoint_interval_s=1e9)
-    app.push("n")
-    app.push("k")
-    app.source("m", ListSource(list(range(1000)), follow=True))
-    numbers: rx.Query[Any] = rx.source("n")
-    app.query("total", numbers.pipe(ops.scan(total, (0, 0, ""))))
-    app.query("rare", numbers.pipe(ops.filter(is_rare)))
-    app.query("both", numbers.pipe(ops.map(number_of), ops.merge(rx.source("m"), rx.source("k"))))
-    app.sink("total", JsonLinesSink(folder / "total.jsonl"))
-    app.sink("both", SqliteTableSink(folder / "both.db", "both"), on_error="skip")  # behind until a checkpoint
-    return app
-
-
-def read(evaluator: Any) -> Delivered:
-    """Return what a reader finds in each stream."""
-    found: Delivered = {}
-    for name in ("total", "rare", "both"):
-        stream = evaluator.stream(name)
-        found[name] = {}
-        at = stream.first
-        while at < stream.visible:
-            for part in stream.read(at, 1000):
-                found[name].update(enumerate(part.values, part.first))
-            at = max(found[name], default=at) + 1
-    return found
-
-
-def push(evaluator: Any, numbers: range, *, checkpoint_every: int) -> None:
-    pushed = evaluator.intake.sources["n"]
-    for number in numbers:
-        for _ in range(number % 2):
-            evaluator.intake.sources["k"].on_next(number)
-        pushed.on_next((number, "x" * (number * 97 % 3000)))
-        evaluator.step()
-        evaluator.flush()
-        if number % checkpoint_every == checkpoint_every - 1:
-            evaluator.checkpoint()
-    evaluator.flush()
-    evaluator.step()
-
-
-SUBSCRIBED = {"steady": PUSHED - 1, "again": 4}
-
-
-def subscribe(store: Any, number: int) -> None:
-    """Move the durable subscribers behind each push: one goes on, one begins again, one is let go."""
-    store.acknowledge("total", "steady", number)
-    if number == PUSHED // 2:
-        store.acknowledge("total", "again", number - 3)
-        store.acknowledge("total", "gone", number - 3)
-    if number == PUSHED * 3 // 4:
-        for name in ("again", "gone"):
-            store.release("total", name)
-        store.acknowledge("total", "again", SUBSCRIBED["again"])
+def in_files(folder: Path) -> Place:
+    store = folder / "store"
+    return Place(folder, lambda: SqliteStore(store), lambda: SqliteStore.read_only(store))
 
 
 class World:
@@ -121,19 +47,9 @@ class World:
     def __init__(self, folder: Path, checkpoint_every: int) -> None:
         self.folder = folder
         folder.mkdir()
-
-        def work() -> None:
-            evaluator = hosting(folder).evaluator(SqliteStore(folder / "store"))
-            evaluator.start()
-            for number in range(PUSHED):
-                push(evaluator, range(number, number + 1), checkpoint_every=checkpoint_every)
-                subscribe(evaluator.store, number)
-            (folder / "delivered").write_text(json.dumps(read(evaluator)))
-
-        killed(work)
-        stored = json.loads((folder / "delivered").read_text())
-        self.delivered = {name: {int(n): plain(each) for n, each in values.items()} for name, values in stored.items()}
-        assert len(self.delivered["total"]) == PUSHED
+        place = in_files(folder)
+        place.work(checkpoint_every)
+        self.delivered = place.delivered()
 
     def log(self, part: str) -> bytes:
         return (self.folder / "store" / f"{part}.sqlite-wal").read_bytes()
@@ -144,93 +60,11 @@ class World:
         return target
 
 
-def plain(value: Any) -> Any:
-    return value if isinstance(value, Unreadable) else json.loads(json.dumps(value))
-
-
 @pytest.fixture(scope="module")
 def worlds(tmp_path_factory: pytest.TempPathFactory) -> dict[str, World]:
     """Stores without a checkpoint, with one now and then, and with many."""
     folder = tmp_path_factory.mktemp("worlds")
     return {name: World(folder / name, often) for name, often in WORLDS.items()}
-
-
-def start(folder: Path, accepted: list[int]) -> Delivered:
-    """Run the app for a while, and return what its readers find; *accepted* grows by what is pushed."""
-    declared = hosting(folder)
-    with SqliteStore(folder / "store") as store, closing(declared.evaluator(store)) as evaluator:
-        evaluator.start()
-        check_incidents(evaluator)
-        for number in range(len(accepted), len(accepted) + 5):
-            push(evaluator, range(number, number + 1), checkpoint_every=10**9)
-            accepted.append(number)
-        evaluator.checkpoint()
-        check_incidents(evaluator)
-        return read(evaluator)
-
-
-def check_incidents(evaluator: Any) -> None:
-    """Raise what is told of the store."""
-    for each in evaluator.incidents.open():
-        if "store repair" in each.message:
-            raise CheckpointRefused(each.message, what="a sink reads it", where="store")
-        is_skipping = each.kind == "sink skips" and each.subject.startswith("both")
-        assert each.kind == "holder" or is_skipping, each  # the sink has moved
-
-
-def check(world: World, folder: Path, capsys: pytest.CaptureFixture[str]) -> str:
-    """Start the app as its user would, following what is said; return what was told of losses."""
-    told, found, accepted = started(folder, capsys)
-    check_subscribers(folder, told)
-    check_found(world, folder, told, found)
-    count, summed, _ = found["total"][max(found["total"])]
-    if (count, summed) != (len(accepted), sum(accepted)):
-        assert TOLD.search(told), (count, summed, told)
-    return told
-
-
-def started(folder: Path, capsys: pytest.CaptureFixture[str]) -> tuple[str, Delivered, list[int]]:
-    """Start the app as its user would; return what was told, what readers find, and all that has been pushed."""
-    told, accepted = "", list(range(PUSHED))
-    capsys.readouterr()
-    try:
-        found = start(folder, accepted)
-    except (CheckpointRefused, PositionUnavailable) as error:
-        command = re.search(r"`reliable-rx (store repair [^`]*)`", error.message)
-        assert command is not None, error.message
-        words = [APP if each == "MODULE:APP" else each for each in shlex.split(command[1])]
-        code = main([*words, "--yes"])
-        told = "".join(capsys.readouterr())
-        assert code == 0, told
-        found = start(folder, accepted)
-    return told, found, accepted
-
-
-def check_subscribers(folder: Path, told: str) -> None:
-    """None is further than it was; one that begins again, is not there, or had been let go has been named."""
-    with SqliteStore.read_only(folder / "store") as store:
-        found = store.acknowledged("total")
-    for name in found.keys() | SUBSCRIBED.keys():
-        assert found.get(name, -1) <= SUBSCRIBED.get(name, -1), (found, told)
-        if found.get(name, -1) == -1 or name not in SUBSCRIBED:
-            assert f"{name!r} of stream 'total'" in told or (name not in found and "not named here" in told), told
-
-
-def check_found(world: World, folder: Path, told: str, found: Delivered) -> None:
-    """No id has another value than a reader or a sink had."""
-    for name, values in found.items():
-        before = world.delivered[name]
-        for n, value in values.items():
-            assert n not in before or isinstance(value, Unreadable) or plain(value) == before[n], (name, n, told)
-        assert max(values) > max(before), (name, told)
-    n = 0
-    for line in [json.loads(each) for each in (folder / "total.jsonl").read_text().splitlines()]:
-        assert line["id"] == n, told
-        n = line.get("until", n + 1)
-        if "skipped" in line:
-            assert TOLD.search(told), line
-        elif line["id"] in world.delivered["total"]:
-            assert line["value"] == world.delivered["total"][line["id"]], (n, told)
 
 
 def flipped(data: bytes, at: int, size: int) -> bytes:
@@ -277,7 +111,7 @@ def damage_some(
         folder = world.copy(copy)
         (folder / "store" / f"{part}.sqlite-wal").write_bytes(damage(log, at, size))
         try:
-            check(world, folder, capsys)
+            check(world.delivered, in_files(folder), capsys)
         except BaseException as error:
             error.add_note(f"{kind} at {at} of {len(log)}")
             raise
@@ -311,7 +145,7 @@ def spoil_database(
         at = draw.choice([draw.randrange(len(data)), draw.randrange(0, len(data), 4096) + draw.randrange(20)])
         file.write_bytes(damage(data, at, size))
         try:
-            check(world, folder, capsys)
+            check(world.delivered, in_files(folder), capsys)
         except BaseException as error:
             error.add_note(f"{kind} at {at} of {len(data)}")
             raise
@@ -346,7 +180,7 @@ def test_newest_commits_that_are_lost(
     ends = [start for start in range(32, len(log), 4120) if any(log[start + 4 : start + 8])]
     folder = world.copy(tmp_path / "copy")
     (folder / "store" / f"{part}.sqlite-wal").write_bytes(log[: ends[-min(commits, len(ends))]] if ends else log)
-    told = check(world, folder, capsys)
+    told = check(world.delivered, in_files(folder), capsys)
     if part == "journal" and ends:
         assert re.search(rf"sink of stream 'total': it has ids? .*{PUSHED - 1}, which this store has never given", told)
         further = re.search(r"the ids go on ([\d,]+) further(, past retain_events=10,000)?", told)
@@ -425,7 +259,7 @@ def test_stored_outputs_that_are_lost(
     assert main([*command, "--yes"]) == 0
     assert main(command) == 0
     assert "there is nothing to repair" in capsys.readouterr().out
-    check(world, folder, capsys)
+    check(world.delivered, in_files(folder), capsys)
     with SqliteStore(folder / "store") as store, closing(hosting(folder).evaluator(store)) as evaluator:
         evaluator.start()
         found = read(evaluator)
@@ -440,7 +274,7 @@ def test_a_stored_end_that_is_lost(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     declared = App(checkpoint_interval_s=1e9)
     declared.source("m", ListSource([1, 2, 0]))
     declared.query("inverse", rx.source("m").pipe(ops.map(inverse)))
-    monkeypatch.setattr(f"{__name__}.app", declared)
+    monkeypatch.setattr(damaged_world, "app", declared)
     store = tmp_path / "store"
     with closing(declared.evaluator(SqliteStore(store))) as evaluator:
         evaluator.run()
@@ -517,7 +351,7 @@ def test_what_else_lies_in_the_folder(
     (store / "repaired-2026" / "notes").write_text("mine")
     damage_journal(store, "many pages")
     hosting(folder)
-    check(worlds["some"], folder, capsys)
+    check(worlds["some"].delivered, in_files(folder), capsys)
     assert (store / "repaired-notes.txt").read_text() == (store / "repaired-2026" / "notes").read_text() == "mine"
     assert (store / "link").is_symlink()
 

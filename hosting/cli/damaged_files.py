@@ -11,6 +11,7 @@ from checkpoint.exchange import begin, finish
 from checkpoint.files import DirectoryLock
 from checkpoint.rescue import begins_at, damaged_files, mend
 from checkpoint.sqlite import key_from_file
+from hosting.cli.stores import Database, StoreAddress
 from hosting.repair import Finding
 from reliable_rx.errors import CheckpointRefused
 
@@ -19,9 +20,12 @@ HOLDS = {"checkpoint": "checkpoints and stored outputs", "journal": "turns", "lo
 PUT_RIGHT = "it is put right, and nothing in it is lost"
 
 
-def is_damaged(directory: Path) -> bool:
-    """Whether a file of the store in *directory*, on which nothing runs, must be mended before it opens."""
-    return bool(damaged_files(directory)) or begins_at(directory) is not None
+def is_damaged(address: StoreAddress) -> bool:
+    """Whether files or rows of the store at *address*, on which nothing runs, must be mended before it opens."""
+    if isinstance(address, Database):
+        return address.is_damaged()
+    directory = address.folder
+    return directory is not None and (bool(damaged_files(directory)) or begins_at(directory) is not None)
 
 
 @contextmanager
@@ -33,6 +37,14 @@ def held(directory: Path) -> Iterator[None]:
         yield
     finally:
         lock.release()
+
+
+def mended_store(address: StoreAddress) -> list[Finding]:
+    """Mend what keeps the store at *address* from opening; return what was wrong, and what that costs."""
+    if isinstance(address, Database):
+        found = address.mend()
+        return [finding(part, f"{part} of the store", wrong, lost) for part, (wrong, lost) in found.items()]
+    return [] if address.folder is None else mended(address.folder)
 
 
 def mended(directory: Path) -> list[Finding]:

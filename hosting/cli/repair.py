@@ -12,11 +12,11 @@ from checkpoint import SqliteStore
 from checkpoint.exchange import begin, commit
 from checkpoint.store import Store
 from hosting.app import App, sink_nowhere
-from hosting.cli.damaged_files import PUT_RIGHT, fresh_files, held, is_damaged, mended
+from hosting.cli.damaged_files import PUT_RIGHT, fresh_files, held, is_damaged, mended, mended_store
 from hosting.cli.loading import load_for_store, reach
 from hosting.cli.mend import only_turns
 from hosting.cli.scripts import is_loaded
-from hosting.cli.stores import StoreAddress, left_open, listed
+from hosting.cli.stores import Database, StoreAddress, left_open, listed
 from hosting.cli.terminal import agreed, say, say_all
 from hosting.cli.wording import BadUsage, log_nothing, plural
 from hosting.evaluator import QueryEvaluator
@@ -105,17 +105,21 @@ def of_partition(folder: Path | None, group: Group, *, yes: bool) -> int:
 
 
 @contextmanager
-def kept_for_us(address: StoreAddress) -> Iterator[Store | Path]:
-    """Own the store, or, if its files are damaged, its folder alone."""
-    if address.folder is None or not is_damaged(address.folder):
+def kept_for_us(address: StoreAddress) -> Iterator[Store | Path | Database]:
+    """Own the store, or, if its files are damaged, its folder alone; one whose rows are is owned once it is mended."""
+    if not is_damaged(address):
         with address.own() as store:
             yield store
-    else:
+    elif isinstance(address, Database):
+        yield address
+    elif address.folder is not None:
         with held(address.folder):
             yield address.folder
 
 
-def done(owned: Store | Path, declared: App, diagnosis: Diagnosis, earlier: list[dict[str, Any]]) -> dict[str, Any]:
+def done(
+    owned: Store | Path | Database, declared: App, diagnosis: Diagnosis, earlier: list[dict[str, Any]]
+) -> dict[str, Any]:
     """Do what was found: to the store itself, or to a copy of it that takes its place."""
 
     def repaired(store: Store) -> dict[str, Any]:
@@ -123,6 +127,10 @@ def done(owned: Store | Path, declared: App, diagnosis: Diagnosis, earlier: list
         evaluator.reporter.hand_on(earlier)
         return repair_store(evaluator, diagnosis, sinks_of(declared, may_open=True))
 
+    if isinstance(owned, Database):
+        mended_store(owned)
+        with owned.own() as store:
+            return repaired(store)
     if not isinstance(owned, Path):
         return repaired(owned)
     with fresh_files(owned) as fresh, SqliteStore(fresh) as store:
@@ -192,7 +200,6 @@ def looked_at(address: StoreAddress, declared: App, *, may_open: bool) -> tuple[
     """
     with address.copied() as (copied, told), closing(CopiedStore(copied, declared, may_open=may_open)) as copy:
         try:
-            files = [] if copied.folder is None else mended(copied.folder)
-            return files, diagnose(copy).of(told)
+            return mended_store(copied), diagnose(copy).of(told)
         except ReliableRxError as error:
             raise type(error)(told(error.message), **error.fields) from error

@@ -112,6 +112,18 @@ class Database:
         named = group_named_in(self._name)
         return None if named is None or named not in groups_in(self._dsn) else (self._dsn, named)
 
+    def is_damaged(self) -> bool:
+        """Whether rows must be mended before it opens."""
+        from checkpoint.postgres_rescue import damaged_rows
+
+        return bool(damaged_rows(self._dsn, self._name))
+
+    def mend(self) -> dict[str, tuple[str, list[str] | None]]:
+        """Have it open; return by part what was wrong, and what that has lost (None: nothing)."""
+        from checkpoint.postgres_rescue import mend_rows
+
+        return mend_rows(self._dsn, self._name)
+
     @contextmanager
     def copied(self) -> Iterator[tuple[StoreAddress, TOLD]]:
         from checkpoint.postgres_copy import COPY, copied_store

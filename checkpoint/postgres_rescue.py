@@ -1,0 +1,186 @@
+"""What can be had of a store's rows in PostgreSQL that keep it from opening.
+
+A damaged generation, output or turn is fallen back from, told or passed over by the store itself. What it opens with is
+not: its identity, where its journal and its logs begin and end, and the positions of subscribers. Of the part that such
+a row belongs to those rows are kept whose seals are right, by the rules for damaged files (`checkpoint.rescue`), which
+work on tables of SQLite: so that part is put into one, and back. Rejected: the same rules in the words of another
+database.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterator
+from contextlib import closing, contextmanager, suppress
+from dataclasses import dataclass
+from itertools import count
+from typing import TYPE_CHECKING, Any
+
+from checkpoint.envelope import FORMAT, KeyRing, seal, unseal
+from checkpoint.generations import Seals
+from checkpoint.postgres import KIND
+from checkpoint.postgres_connections import Connections
+from checkpoint.postgres_owner import alone, check_not_held, find_unverified
+from checkpoint.postgres_schema import look
+from checkpoint.rescue import SETTLE, TABLES, Row, Table, close_gaps, insert_genuine, is_genuine
+from checkpoint.sqlite_parts import SCHEMAS
+from reliable_rx.errors import CheckpointRefused, StoreUnavailable
+
+if TYPE_CHECKING:
+    import psycopg
+
+_ROWS = {
+    "generations": ("generations", "generation, base, manifest", ""),
+    "base": ("turn_bases", "turn, blob", "0, "),
+    "turns": ("turns", "first, count, seal, blob", ""),
+    "bases": ("entry_bases", "log, first, blob", ""),
+    "entries": ("entries", "log, first, count, blob", ""),
+    "positions": ("positions", "stream, subscriber, n, blob", ""),
+}
+"""Where the rows of a table of `checkpoint.rescue` are: the table, its columns, and what stands before them there."""
+_PARTS = ("journal", "log")
+_NUMBERED = count()
+_LAST = {"turns": (), "entries": ("log",)}
+"""Tables of which the newest rows, of each of these, tell where something ends; of the others each row is looked at."""
+Found = dict[str, tuple[str, list[str] | None]]
+"""Per part what is wrong, and what is lost; None: nothing."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Store:
+    connection: psycopg.Connection[Any]
+    id: int
+    owner: str
+    identity: bytes
+    keys: KeyRing
+    where: str
+
+    def rows(self, table: str, more: str = "") -> Iterator[Row]:
+        name, columns, before = _ROWS[table]
+        sql = f"SELECT {before}{columns} FROM {name} WHERE store = %s {more}"
+        with self.connection.cursor(name=f"rescue_{next(_NUMBERED)}") as cursor:
+            cursor.execute(sql.encode(), (self.id,))
+            yield from cursor
+
+
+def damaged_rows(dsn: str, name: str) -> dict[str, str]:
+    """Return which parts of the store *name* keep it from opening, and what is wrong with each."""
+    with closing(Connections(dsn, prepare=look)) as connections, _opened(connections, name) as store:
+        return {part: wrong for part in ("identity", *_PARTS) if (wrong := _wrong(store, part))}
+
+
+def mend_rows(dsn: str, name: str) -> Found:
+    """Make the store *name* one that opens, in one transaction; return what was wrong, and what that has lost.
+
+    *Raises* `CheckpointRefused` if nothing says which store it is, `StoreOwned`.
+    """
+    with closing(Connections(dsn, prepare=look)) as connections, _opened(connections, name, own=True) as store:
+        found: Found = {}
+        for part in ("identity", *_PARTS):
+            if wrong := _wrong(store, part):
+                if part == "identity":
+                    _seal_identity(store)
+                found[part] = wrong, None if part == "identity" else _rescue(store, part)
+        return found
+
+
+@contextmanager
+def _opened(connections: Connections, name: str, *, own: bool = False) -> Iterator[_Store]:
+    identity = find_unverified(connections, KIND, name)
+    if identity is None:
+        message = f"there is no store {name!r} in {connections.where}; give the name of one"
+        raise StoreUnavailable(message, where=connections.where)
+    with alone(connections, identity, stopped_only=True) if own else connections.transaction(long=True) as connection:
+        if own:
+            check_not_held(connection, identity)
+        sql = "SELECT identity, key FROM stores WHERE id = %s"
+        ((blob, key),) = connection.execute(sql, (identity.id,)).fetchall()
+        if key is None:
+            what = "it was made with keys that are not stored here; put the key into its row of stores for the repair"
+            raise CheckpointRefused(f"{identity.where}: {what}", what=what, where=identity.where)
+        yield _Store(connection, identity.id, identity.owner, blob, identity.keys, identity.where)
+
+
+def _wrong(store: _Store, part: str) -> str | None:
+    """Say what keeps *store* from opening, if something of *part* does."""
+    if part == "identity":
+        return None if _is_whole(store) else "what says which store it is is damaged"
+    for table in TABLES[part]:
+        for row in _telling(store, table):
+            if not is_genuine(table, row, store.keys, store.owner):
+                return f"a row of {_ROWS[table.name][0]} is not what was written"
+    return _begins(store) if part == "journal" else None
+
+
+def _telling(store: _Store, table: Table) -> Iterator[Row]:
+    if table.name not in _LAST:
+        return store.rows(table.name)
+    name, others = _ROWS[table.name][0], ", ".join((*_LAST[table.name], "max(first)"))
+    group = f"GROUP BY {', '.join(_LAST[table.name])}" if _LAST[table.name] else ""
+    same = ", ".join((*_LAST[table.name], "first"))
+    newest = f"SELECT {others} FROM {name} WHERE store = {int(store.id)} {group}"
+    return store.rows(table.name, f"AND ({same}) IN ({newest})")
+
+
+def _begins(store: _Store) -> str | None:
+    base = max((turn for _, turn, _ in store.rows("base")), default=0)
+    first = next((row[0] for row in store.rows("turns", "ORDER BY first LIMIT 1")), base + 1)
+    if first > base + 1:
+        return f"it begins at turn {first:,}, and turns before that are missing"
+    return None if first == base + 1 else f"it begins at turn {first:,}, and those up to turn {base:,} had been dropped"
+
+
+def _is_whole(store: _Store) -> bool:
+    with suppress(CheckpointRefused):
+        what = f"identity {KIND}"
+        unseal(store.identity, keys=store.keys, kind=what, owner=store.owner, generation=FORMAT, where=store.where)
+        return True
+    return False
+
+
+def _seal_identity(store: _Store) -> None:
+    """Seal the identity again, if a row of the store has the seal of that owner. *Raises* `CheckpointRefused`."""
+    tables = [table for part in ("checkpoint", *_PARTS) for table in TABLES[part] if table.name in _ROWS]
+    if not any(is_genuine(table, row, store.keys, store.owner) for table in tables for row in store.rows(table.name)):
+        what = "none of its rows says which store it is"
+        message = f"{store.where}: {what}; restore it from a copy, or give the key it was made with"
+        raise CheckpointRefused(message, what=what, where=store.where)
+    blob = seal(b"", keys=store.keys, kind=f"identity {KIND}", owner=store.owner, generation=FORMAT)
+    sql = "UPDATE stores SET identity = %s, key_id = %s WHERE id = %s"
+    store.connection.execute(sql, (blob, store.keys.current_id, store.id))
+
+
+def _rescue(store: _Store, part: str) -> list[str]:
+    """Leave what is genuine of *part*, and what the other rows let stand; return what is lost."""
+    with closing(sqlite3.connect("")) as kept:
+        for statement in SCHEMAS[part]:
+            kept.execute(statement)
+        for table in TABLES[part]:
+            for row in store.rows(table.name):
+                insert_genuine(kept, table, row, store.keys, store.owner)
+        if part == "journal":
+            close_gaps(kept, _turns(store), store.keys, store.owner)
+        lost = SETTLE[part](kept, store.keys, store.owner)
+        for table in TABLES[part]:
+            _put_back(store, kept, table)
+    return lost
+
+
+def _turns(store: _Store) -> list[int]:
+    """Return behind which turns there is a checkpoint."""
+    seals, turns = Seals(store.keys, store.owner, store.where), []
+    for number, _, blob in store.rows("generations"):
+        with suppress(CheckpointRefused):
+            turns.append(seals.manifest(number, blob).turn)
+    return turns
+
+
+def _put_back(store: _Store, kept: sqlite3.Connection, table: Table) -> None:
+    name, columns, _ = _ROWS[table.name]
+    store.connection.execute(f"DELETE FROM {name} WHERE store = %s".encode(), (store.id,))
+    marks = ", ".join(["%s"] * (columns.count(",") + 2))
+    insert = f"INSERT INTO {name} (store, {columns}) VALUES ({marks})"
+    with store.connection.cursor() as cursor:
+        cursor.executemany(
+            insert.encode(), [(store.id, *row) for row in kept.execute(f"SELECT {columns} FROM {table.name}")]
+        )
