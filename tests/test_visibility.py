@@ -254,7 +254,7 @@ app.query("q", n.merge(rx.source("s")), clock=rx.event_time(float, idle_s=1000))
 
 ENDINGS = [
     Fault(
-        "a source cannot be read", "the run has ended", "the shelf is empty", "error",
+        "a source cannot be read", "source 's'", "the shelf is empty", "error",
         """
 from reliable_rx.errors import SourceFailed
 
