@@ -6,6 +6,7 @@ import io
 import re
 import shutil
 import sqlite3
+import subprocess
 import sys
 from collections.abc import Callable
 from contextlib import closing
@@ -198,6 +199,49 @@ def test_a_store_of_a_script_is_not_judged_without_the_script(
     assert main(["store", "repair", str(folder), "--app", APP, "--yes"]) == 2
     assert "give --app and the script" in capsys.readouterr().err
     assert content(folder) == before
+
+
+TOOL = """
+import os, sys
+from hosting import App, ListSource
+class Mine:
+    def __init__(self, v): self.v = v
+app = App(checkpoint_interval_s=0.01)
+n = app.source("n", ListSource(list(range(50)), follow=True))
+app.query("q", n.map(Mine).scan(lambda a, m: Mine(a.v + m.v)).map(lambda a: a.v))
+if __name__ == "__main__":
+    from checkpoint import SqliteStore
+    with SqliteStore(sys.argv[1]) as store, app.evaluator(store) as evaluator:
+        evaluator.run(until=lambda: evaluator.events_in >= 45)
+        os._exit(0)
+"""
+
+
+@pytest.mark.parametrize("command", [["store", "repair"], ["restart"], ["dispose"]], ids=" ".join)
+def test_an_app_that_a_script_runs_itself_is_asked_for_as_the_script(command: list[str], tmp_path: Path) -> None:
+    """Loaded by the name of its app it has no ``__main__`` with its classes: nothing is given up for that."""
+    script, folder = tmp_path / "tool.py", tmp_path / "s"
+    script.write_text(TOOL)
+    subprocess.run([sys.executable, script, folder], check=True)
+    before = content(folder)
+    named = [str(folder), *(["q"] if command != ["store", "repair"] else [])]
+    asked = [sys.executable, "-m", "hosting.cli", *command, *named, "--app", f"{script}:app", "--yes"]
+    found = subprocess.run(asked, capture_output=True, text=True, cwd=tmp_path)
+    assert found.returncode == 2 and "the script" in found.stderr, found.stderr
+    assert content(folder) == before or command != ["store", "repair"]
+    asked = [
+        sys.executable,
+        "-m",
+        "hosting.cli",
+        "store",
+        "repair",
+        str(folder),
+        "--app",
+        f"{script}:__main__",
+        "--yes",
+    ]
+    found = subprocess.run(asked, capture_output=True, text=True, cwd=tmp_path)
+    assert found.returncode == 0 and "nothing to repair" in found.stdout, found.stdout + found.stderr
 
 
 @dataclass

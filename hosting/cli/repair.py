@@ -162,8 +162,8 @@ def is_inspectable(sink: Sink | Callable[..., Sink]) -> TypeGuard[Inspectable]:
 def check_app(address: StoreAddress, app: str | None, diagnosis: Diagnosis) -> None:
     """*Raises* `BadUsage` if what was found may only come from classes and sources that are not there."""
     found = [each for each in (*diagnosis.findings, *diagnosis.notes) if each.depends_on_app]
-    if found and (app is None or ("__main__." in str([each.wrong for each in found]) and not is_loaded())):
-        way = "and the script" if app is not None else "MODULE:APP (or the script)"
+    if found and (app is None or ("__main__" in str([each.wrong for each in found]) and not is_loaded())):
+        way = "and the script (SCRIPT.py:__main__)" if app is not None else "MODULE:APP (or the script)"
         missed = f"{found[0].subject}: {found[0].wrong}"
         raise BadUsage(f"give --app {way}: {address} needs sources and classes that are not here ({missed})")
 
