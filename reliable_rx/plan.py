@@ -27,7 +27,7 @@ from reliable_rx.query import (
     SourceLeaf,
     hubs_of,
 )
-from reliable_rx.segments import Deliver, Finish, end_segment, end_sink, segment, to_sink
+from reliable_rx.segments import Deliver, Finish, end_segment, end_sink, rest_of_segment, segment, to_sink
 from reliable_rx.size import check_size
 from reliable_rx.stage import context, fail_node
 from reliable_rx.symbols import Symbol, chosen_once, entered, how_held, is_known, only_reads, shared_within
@@ -307,7 +307,7 @@ class Plan:
         if down is None:
             node.deliver, node.finish = to_sink, end_sink
         elif isinstance(down.op, Linear):
-            run = segment(down)
+            run = rest_of_segment(down) if node.linear else segment(down)
             node.deliver, node.finish = run, end_segment(run)
         else:
             node.deliver, node.finish = (

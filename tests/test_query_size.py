@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import contextlib
+import gc
 import pickle
+import tracemalloc
 from collections.abc import Callable
 from typing import Any
 
 import pytest
 from every_case import CASES, lanes
-from lanes import Lane, at_each_commit, of_lane
+from lanes import Lane, at_each_commit, every, of_lane
 
 import reliable_rx as rx
 from checkpoint import MemoryStore
@@ -75,7 +77,7 @@ def results(store: MemoryStore, query: Any) -> list[Any]:
 @pytest.mark.parametrize("pipe", of_lane(each if each in QUICK else at_each_commit(each) for each in PIPES))
 def test_a_long_pipe_is_a_query_like_any_other(pipe: str) -> None:
     """A pipe of nearly two thousand operators is hosted, recovered, edited, drawn, hashed and pickled."""
-    make, most = PIPES[pipe], 350 if Lane.fast_alone else LONG
+    make, most = PIPES[pipe], LONG
     short, long = results(MemoryStore(), make(20)), results(MemoryStore(), make(most))
     assert len(short) == len(long) > 0
     store, query = MemoryStore(), make(most)
@@ -85,6 +87,28 @@ def test_a_long_pipe_is_a_query_like_any_other(pipe: str) -> None:
     assert len(repr(query)) > 20
     assert len(query.explain().splitlines()) > 1
     query.bind(n=rx.of(1), m=rx.of(2))
+
+
+@pytest.mark.parametrize("pipe", every(4, PIPES))
+def test_the_room_of_a_pipe_grows_with_its_length(pipe: str) -> None:
+    """One of four times the length takes some four times the memory, and not sixteen times."""
+    short, long = room_of(PIPES[pipe], 100), room_of(PIPES[pipe], 400)
+    assert long < 6 * short, (short, long)
+
+
+def room_of(make: Callable[[int], Any], count: int) -> int:
+    """Return how many bytes an evaluator holds more behind the creation and the end of a query."""
+    with QueryEvaluator(MemoryStore()) as evaluator:
+        evaluator.source("n", ListSource([1, 2, 3]))
+        evaluator.source("m", ListSource([]))
+        gc.collect()
+        tracemalloc.start()
+        try:
+            evaluator.create("q", make(count))
+            evaluator.run()
+            return tracemalloc.get_traced_memory()[0]
+        finally:
+            tracemalloc.stop()
 
 
 def test_a_plan_comes_back_from_its_bytes() -> None:
