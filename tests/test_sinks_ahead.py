@@ -1,0 +1,121 @@
+"""Sinks that have more than the store has given: of a query that was renamed, and behind an older copy of the store."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Iterable
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+from killed_store import killed
+
+from checkpoint import SqliteStore
+from hosting import App, JsonLinesSink, ListSource
+from hosting.cli.command import main
+from hosting.lost import QUIET_EACH, QUIET_TIMES
+from reliable_rx.errors import PositionUnavailable
+
+APP = f"{__name__}:app"
+OTHERS = ["other 0", "other 1"]
+app = App()
+
+
+def declared(folder: Path, count: int, *, name: str = "sum", file: str = "sum", quiet: Iterable[str] = ()) -> App:
+    """Declare a query called *name* with a sink in *file*, others with theirs, and *quiet* ones without a sink."""
+    global app
+    app = App(checkpoint_interval_s=1e9)
+    numbers = app.source("n", ListSource(list(range(count)), follow=True))
+    for each in (name, *OTHERS, *quiet):
+        app.query(each, numbers.scan(lambda a, b: a + b) if each == name else numbers.map(lambda v: -v))
+    app.sink(name, lambda: JsonLinesSink(folder / f"{file}.jsonl"))
+    for each in OTHERS:
+        app.sink(each, lambda each=each: JsonLinesSink(folder / f"{each}.jsonl"))
+    return app
+
+
+def run(hosted: App, folder: Path, *, clean: bool = True) -> dict[str, int]:
+    """Run until all that there is has been taken; return the next id of each stream."""
+    with SqliteStore(folder / "store") as store, closing(hosted.evaluator(store)) as evaluator:
+        evaluator.start()
+        source = evaluator.intake.sources["n"]
+        assert isinstance(source, ListSource)
+        evaluator.run(until=lambda: evaluator.intake.partitions["n", "0"].position >= source.bounds("0")[1])
+        evaluator.flush()
+        if clean:
+            evaluator.checkpoint()
+        evaluator.outlets.flush()
+        return {name: evaluator.engine.emitted(name) for name in evaluator.queries()}
+
+
+def work(folder: Path, *, clean: bool) -> None:
+    run(declared(folder, 30), folder, clean=clean)
+
+
+def lines(folder: Path) -> dict[str, list[dict[str, Any]]]:
+    """Return what is in the files."""
+    return {each.stem: [json.loads(line) for line in each.read_text().splitlines()] for each in folder.glob("*.jsonl")}
+
+
+@pytest.mark.parametrize("clean", [True, False], ids=["stopped", "killed"])
+@pytest.mark.parametrize("remedy", [{"name": "sum"}, {"name": "total", "file": "total"}], ids=["old name", "new file"])
+def test_a_query_is_renamed_and_its_sink_is_not(
+    clean: bool, remedy: dict[str, str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The start and the repair say so, and change nothing; each way that they name loses nothing of any stream."""
+    killed(lambda: work(tmp_path, clean=clean))
+    before = lines(tmp_path)
+    hosted = declared(tmp_path, 40, name="total")
+    for _ in range(2):
+        with pytest.raises(PositionUnavailable, match=r"never had a query 'total'.*another file.*the old one, 'sum'"):
+            run(hosted, tmp_path)
+        assert main(["store", "repair", str(tmp_path / "store"), "--app", APP, "--yes"]) == 1
+        assert "never had a query 'total': if one was renamed" in capsys.readouterr().err
+    assert lines(tmp_path) == before
+    run(declared(tmp_path, 40, **remedy), tmp_path)
+    after = lines(tmp_path)
+    for each in OTHERS:
+        assert after[each] == [{"id": n, "value": -n} for n in range(40)]
+    if remedy["name"] == "sum":
+        assert [each["value"] for each in after["sum"]] == [sum(range(n + 1)) for n in range(40)]
+    else:
+        assert after["sum"] == before["sum"] and [row["id"] for row in after["total"]] == list(range(10))
+
+
+@pytest.mark.parametrize("ahead", [1, 7, 500])
+def test_behind_an_older_copy_ids_go_on_where_the_sinks_are(
+    ahead: int, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Of streams with a sink none is passed over; others go on by a bounded guess, which is said before it is done."""
+    declared(tmp_path, 20, quiet=["quiet"])
+    run(app, tmp_path)
+    shutil.copytree(tmp_path / "store", tmp_path / "copy")
+    run(declared(tmp_path, 20 + ahead, quiet=["quiet"]), tmp_path)
+    shutil.rmtree(tmp_path / "store")
+    (tmp_path / "copy").rename(tmp_path / "store")
+    before = lines(tmp_path)
+    declared(tmp_path, 30 + ahead, quiet=["quiet"])
+    with pytest.raises(PositionUnavailable, match="store repair"):
+        run(app, tmp_path)
+    further = max(QUIET_EACH, QUIET_TIMES * ahead)
+    assert main(["store", "repair", str(tmp_path / "store"), "--app", APP, "--yes"]) == 0
+    assert f"none of these tells ('quiet'), by a guess the ids go on {further:,} further" in capsys.readouterr().out
+    emitted = run(app, tmp_path)
+    for name, rows in lines(tmp_path).items():
+        again = range(20, 30 + ahead)
+        values = {n: sum(range(n + 1)) if name == "sum" else -n for n in again}
+        assert rows == before[name] + [{"id": n + ahead, "value": values[n]} for n in again]
+    assert emitted["quiet"] == 30 + ahead + further
+
+
+def test_a_store_in_which_nothing_has_begun_is_not_called_another_ones(tmp_path: Path) -> None:
+    """It may have lost all that it had: its sinks tell the ids that are used, and the repair goes on behind them."""
+    run(declared(tmp_path, 20), tmp_path)
+    shutil.rmtree(tmp_path / "store")
+    declared(tmp_path, 20)
+    with pytest.raises(PositionUnavailable, match="store repair"):
+        run(app, tmp_path)
+    assert main(["store", "repair", str(tmp_path / "store"), "--app", APP, "--yes"]) == 0
+    assert run(app, tmp_path) == dict.fromkeys(["sum", *OTHERS], 40)
