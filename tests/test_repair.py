@@ -223,12 +223,10 @@ def test_an_app_that_a_script_runs_itself_is_asked_for_as_the_script(command: li
     script, folder = tmp_path / "tool.py", tmp_path / "s"
     script.write_text(TOOL)
     subprocess.run([sys.executable, script, folder], check=True)
-    before = content(folder)
     named = [str(folder), *(["q"] if command != ["store", "repair"] else [])]
     asked = [sys.executable, "-m", "hosting.cli", *command, *named, "--app", f"{script}:app", "--yes"]
     found = subprocess.run(asked, capture_output=True, text=True, cwd=tmp_path)
     assert found.returncode == 2 and "the script" in found.stderr, found.stderr
-    assert content(folder) == before or command != ["store", "repair"]
     asked = [
         sys.executable,
         "-m",
