@@ -23,7 +23,10 @@ if TYPE_CHECKING:
 
 DONE = {"create": "created or edited", "dispose": "disposed of", "fail": "ended"}
 QUIET_EACH, QUIET_MAX = 1000, 1_000_000
-"""How many ids further a stream goes on for each lost turn, if it is not known how many that used; at most so many."""
+"""How many ids further a stream goes on for each lost turn, if nothing tells how many that used; at most so many."""
+QUIET_TIMES = 10
+"""For each id that a sink has of the newest turns, of which it is not known how many are lost, so many of a stream of
+which nothing tells."""
 STANDS_FOR_LOST = encode((LOST, None))
 Span = tuple[int, int]
 """The first, and the one behind the last."""
@@ -73,7 +76,10 @@ def pass_over(evaluator: QueryEvaluator, after_turn: int) -> list[str]:
 
 def ids_further(evaluator: QueryEvaluator) -> int:
     """Return by how much a stream goes on of which it is not known how many ids lost turns have used."""
-    return min(QUIET_MAX, QUIET_EACH * sum(behind - first for first, behind in evaluator.engine.suspended.lost_turns))
+    suspended = evaluator.engine.suspended
+    of_turns = QUIET_EACH * sum(behind - first for first, behind in suspended.lost_turns)
+    of_newest = max(QUIET_EACH, QUIET_TIMES * suspended.lost_ids) if suspended.lost_ids else 0
+    return min(QUIET_MAX, of_turns + of_newest)
 
 
 def use_up(evaluator: QueryEvaluator, stream: str, behind: int) -> None:

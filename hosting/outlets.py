@@ -14,7 +14,7 @@ from hosting.cycles import there_are
 from hosting.side_outputs import why_never_of_source
 from hosting.sink_positions import Known, holder_of, is_sink, label_of, matched, read_known
 from hosting.sink_writer import SinkWriter, checked_policy, tamed
-from hosting.sinks_ahead import AHEAD_MAX, ahead_of_store, passed_over
+from hosting.sinks_ahead import AHEAD_MAX, ahead_of_store, check_had, passed_over
 from hosting.statistics import SinkFigures
 from hosting.stream import Stream
 from reliable_rx.choices import OnError
@@ -38,6 +38,8 @@ class Outlets:
         self.held: dict[str, dict[str, int]] = {}
         self.left: dict[str, dict[str, Known]] = {}
         """The sinks of each stream that the app had and has not declared."""
+        self.had: frozenset[str] = frozenset()
+        """The queries and sources that the store had before this start."""
         self.is_writing = self.has_passed_over = False
 
     def add(self, stream: str, sink: Sink, *, on_error: OnError = "fail") -> None:
@@ -172,6 +174,7 @@ class Outlets:
         """A sink knows ids that the evaluator does not: only possible where outputs were visible before the journal."""
         ahead = position - stream.next_id
         if self.evaluator.delivery == "exactly_once" or not starting or ahead > AHEAD_MAX:
+            check_had(self.evaluator, stream.name, position, others={each.stream for each in self.all})
             raise ahead_of_store(self.evaluator.store, stream.name, position, stream.next_id)
         stream.skip_to(passed_over(stream.name, stream.next_id, position))
         self.evaluator.streams.changed[stream.name] = None

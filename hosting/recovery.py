@@ -18,6 +18,7 @@ from checkpoint.codec import decode
 from checkpoint.store import Recovered
 from hosting import interpreters, journaling, lost, spoilt
 from hosting.collector import no_collections
+from hosting.sinks_ahead import had_by
 from hosting.snapshot import load
 from hosting.statistics import RecoveryFigures
 from hosting.store_commands import command_on
@@ -84,6 +85,7 @@ def _recover(evaluator: QueryEvaluator) -> RecoveryFigures:
     interpreters.settle(evaluator)
     tell_undeclared(evaluator)
     spoilt.settle(evaluator)
+    evaluator.outlets.had = had_by(evaluator)
     for appeared in evaluator.intake.appeared():
         evaluator._take(appeared)
     return RecoveryFigures(generation, turns, events, wall.perf_counter() - began, fallbacks)

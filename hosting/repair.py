@@ -20,7 +20,7 @@ from hosting.evaluator import QueryEvaluator
 from hosting.journaling import PassesOver
 from hosting.lost import check_pushed, fill_pushed, ids_further, use_up_unknown
 from hosting.lost_outputs import check_outputs, fill_outputs, lost_outputs
-from hosting.sinks_ahead import Sinks, lose_newest, positions
+from hosting.sinks_ahead import Sinks, hear, lose_newest, positions
 from reliable_rx.errors import CheckpointRefused, NondeterminismDetected, StoreOwned, StoreUnavailable, described
 
 NAMED_MAX = 10
@@ -148,6 +148,8 @@ def found(copy: Copy, passes_over: PassesOver, cause: Exception | None) -> list[
     try:
         evaluator.start()
         outputs = unread(evaluator)
+        if evaluator.engine.suspended.lost_turns:
+            hear(evaluator, positions(copy.sinks))
         return [*behind(evaluator, cause), *lost(evaluator), *disordered(evaluator), *outputs, *given_up(evaluator)]
     finally:
         evaluator.abandon()
@@ -198,7 +200,7 @@ def stay_used(evaluator: QueryEvaluator) -> str:
         more = f" and {len(quiet) - NAMED_MAX:,} more" if len(quiet) > NAMED_MAX else ""
         named = ", ".join(map(repr, quiet[:NAMED_MAX])) + more
         further, kept = ids_further(evaluator), evaluator.streams.retain_events
-        remedy += f"; where these may tell a part only ({named}), the ids go on {further:,} further"
+        remedy += f"; where none of these tells ({named}), by a guess the ids go on {further:,} further"
         if further >= kept:
             remedy += f", past retain_events={kept:,}: unless the app has a larger one, none reads what lies before"
     return remedy
@@ -325,7 +327,7 @@ def repair(evaluator: QueryEvaluator, diagnosis: Diagnosis, sinks: Sinks = ()) -
         fill_outputs(evaluator)
         is_broken, known = lost(evaluator) or disordered(evaluator), positions(sinks)
         lose_newest(evaluator, known)
-        if evaluator.engine.suspended.lost_turns:
+        if evaluator.engine.suspended.lost_turns or evaluator.engine.suspended.lost_ids:
             use_up_unknown(evaluator, known)
         if is_broken:
             evaluator.store.journal.give_up(evaluator.store.journal.last_turn)

@@ -1,8 +1,12 @@
 """Sinks that have ids which the store has never given: its newest turns are lost, or they are another store's.
 
 Damage of the newest commit, and an older copy of the store, cannot be told from a power cut by the store itself: the
-app's sinks show it. A repair takes what they have beyond the store for what the lost turns have given. Rejected: taking
-the events again under the ids that the sinks have (with several sources, other values may get them).
+app's sinks show it. A repair takes what they have beyond the store for what the lost turns have given: a stream with a
+sink goes on behind what that has, and only of others is it guessed. Rejected: taking the events again under the ids
+that the sinks have (with several sources, other values may get them).
+
+A stream that the store has never had, beside others that it has, has lost nothing: its query was renamed, or its sink
+was given the file of another one. That is said, and no repair helps: to pass ids over would harm the other streams.
 
 Where outputs are visible before their turn is journalled (`at_least_once`), a crash leaves sinks ahead too. What they
 have comes again, under later ids. The ids between are passed over: a stand-in lies under each, so that the stream has
@@ -11,7 +15,7 @@ no hole.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from checkpoint.salvage import Unreadable
@@ -20,6 +24,7 @@ from hosting.turn import Output
 from reliable_rx.arguments import plural
 from reliable_rx.errors import PositionUnavailable
 from reliable_rx.interrupts import let_through
+from reliable_rx.names import query_of
 from reliable_rx.reliable import Sink
 
 if TYPE_CHECKING:
@@ -38,7 +43,7 @@ def ahead_of_store(store: StoreReader, stream: str, position: int, given: int) -
     """Return the error for a sink of *stream* that has ids up to *position*, of which *store* has *given* only some."""
     command = command_on(store, "store repair", "--app", "MODULE:APP")
     ways = ["give the sink of this store, or a new one"]
-    if command is not None:
+    if command is not None and getattr(store, "group", None) is None:  # of a partition only files are repaired
         ways += ["restore the newest copy of the store", f"or have its ids passed over with `{command}`"]
     return PositionUnavailable(
         f"a sink of stream {stream!r} already has {plural(position, 'id')}, but this store has emitted only "
@@ -48,6 +53,44 @@ def ahead_of_store(store: StoreReader, stream: str, position: int, given: int) -
         first=None,
         end=given,
     )
+
+
+def had_by(evaluator: QueryEvaluator) -> frozenset[str]:
+    """Behind a replay: name the queries and sources that the store has had; none of one in which nothing has begun."""
+    if not evaluator.engine.number:
+        return frozenset()
+    engine, intake, streams = evaluator.engine, evaluator.intake, (*evaluator.streams, *evaluator.store.streams())
+    sources = {key[0] for key in intake.partitions if key not in intake.unknown}
+    given = {query_of(each) for each in streams if engine.emitted(each)}
+    return frozenset({*engine.standing, *engine.suspended, *given, *sources})
+
+
+def check_had(evaluator: QueryEvaluator, stream: str, position: int, *, others: Collection[str] = ()) -> None:
+    """*Raises* `PositionUnavailable` if a sink has ids up to *position* of a *stream* that the store has never had.
+
+    *others* are the streams with a sink: it is told whose ids those may be that no sink is for any more.
+    """
+    had = evaluator.outlets.had
+    if not had or query_of(stream) in had or evaluator.engine.suspended.lost_turns:
+        return
+    free = sorted(each for each in had if each not in others and evaluator.engine.emitted(each) == position)
+    like = f", as many as {free[0]!r} has given, which has no sink" if free else ""
+    old = f"the old one, {free[0]!r}" if free else "the old one"
+    raise PositionUnavailable(
+        f"a sink of stream {stream!r} already has {plural(position, 'id')}{like}, but this store has never had a query "
+        f"{query_of(stream)!r}: if one was renamed, give the sink of the new name another file or table, or keep {old}",
+        wanted=position,
+        first=None,
+        end=0,
+    )
+
+
+def hear(evaluator: QueryEvaluator, known: Mapping[str, int]) -> None:
+    """Behind a start: take streams for known of which a sink has all that the store has given, or more."""
+    engine = evaluator.engine
+    engine.suspended.quiet = [
+        name for name in engine.suspended.quiet if name not in known or known[name] < engine.emitted(name)
+    ]
 
 
 def passed_over(stream: str, first: int, behind: int) -> Output:
@@ -79,19 +122,20 @@ def opened_position(stream: str, make: Callable[[], Sink]) -> int | None:
 
 
 def lose_newest(evaluator: QueryEvaluator, known: Mapping[str, int]) -> dict[str, int]:
-    """Behind a start: note as many turns as lost as sinks are ahead by ids; return by stream how far each is ahead.
+    """Behind a start: note how many ids of lost turns sinks show; return by stream how far each is ahead.
 
-    *known* is where sinks stand, by stream. *Raises* `PositionUnavailable` if that is too far to be of this store.
+    *known* is where sinks stand, by stream. *Raises* `PositionUnavailable` if that is not of this store.
     """
-    if evaluator.delivery != "exactly_once":
-        return {}
-    engine, store = evaluator.engine, evaluator.store
+    engine, store, suspended = evaluator.engine, evaluator.store, evaluator.engine.suspended
     ahead = {name: known[name] - engine.emitted(name) for name in known if known[name] > engine.emitted(name)}
+    if evaluator.delivery != "exactly_once":
+        ahead = {}
     for name in ahead:
+        check_had(evaluator, name, known[name], others=known)
         if ahead[name] > AHEAD_MAX:
             raise ahead_of_store(store, name, known[name], engine.emitted(name))
-    if ahead.keys() - set(engine.suspended.quiet):  # of the others the newest turns that are left would tell
-        newest = (engine.number + 1, engine.number + 1 + max(ahead.values()))
-        engine.suspended.lost_turns = [*engine.suspended.lost_turns, newest]
-        engine.suspended.quiet = sorted({*engine.standing, *evaluator.streams, *store.streams()})
+    if ahead.keys() - set(suspended.quiet):  # of the others the newest turns that are left would tell
+        suspended.lost_ids = max(ahead.values())
+        suspended.quiet = sorted({*engine.standing, *evaluator.streams, *store.streams()})
+    hear(evaluator, known)
     return ahead

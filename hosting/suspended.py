@@ -112,6 +112,8 @@ class SuspendedQueries(dict[str, Suspended]):
         """By stream, which ids the replay could not fill again: the first, and the one behind."""
         self.lost_turns: list[tuple[int, int]] = []
         """Which turns behind the checkpoint a repair has not found: the first, and the one behind."""
+        self.lost_ids = 0
+        """How many ids of the newest turns, which are lost, the sink has that is ahead by most."""
         self.passed_over: tuple[int, int] | None = None
         """Which turns a repair has not taken again."""
         self.quiet: list[str] = []
