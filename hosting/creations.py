@@ -107,6 +107,15 @@ def in_order(declared: Mapping[str, T], reads: Mapping[str, Iterable[str]]) -> d
     return found
 
 
+def declare_again(evaluator: QueryEvaluator) -> None:
+    """Let the store's functions, and not those that were defined anew since, go by the names of what was declared."""
+    plans = evaluator.engine.plans
+    with plans.looking_once():
+        if plans.forget_changed():
+            for name, (query, policy, limits, clock) in evaluator.declared.items():
+                evaluator.engine.suspended.declare(name, query, policy=policy, limits=limits, clock=clock)
+
+
 def create_declared(evaluator: QueryEvaluator) -> None:
     """Create what was declared before the start and is not there yet."""
     with evaluator.engine.plans.looking_once():

@@ -5,7 +5,7 @@ A plan no query uses any more is forgotten at a full checkpoint once there are m
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Iterator
+from collections.abc import Hashable, Iterable, Iterator, Set
 from contextlib import contextmanager
 from time import monotonic
 from typing import Any
@@ -94,6 +94,13 @@ class Plans:
             self.looked_at.add(plan)
         return True
 
+    def forget_changed(self) -> bool:
+        """Forget the plans that do something else by now than under their name, if there are any."""
+        changed = {plan for plan in self.contents if not self.is_current(plan)}
+        if changed:
+            self._keep_only(self.ids.keys() - changed)
+        return bool(changed)
+
     @contextmanager
     def looking_once(self) -> Iterator[None]:
         """Look at each plan once only within: nothing that it reaches changes meanwhile."""
@@ -164,7 +171,9 @@ class Plans:
         """Forget the plans that are not *used*, if there are many of them."""
         if len(self.ids) <= UNUSED_MAX:
             return
-        keep = set(used)
+        self._keep_only(set(used))
+
+    def _keep_only(self, keep: Set[Plan]) -> None:
         self.shared = {key: plan for key, plan in self.shared.items() if plan in keep}
         self.ids = {plan: identity for plan, identity in self.ids.items() if plan in keep}
         self.by_id = {identity: plan for identity, plan in self.by_id.items() if plan in keep}

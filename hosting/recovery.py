@@ -18,6 +18,7 @@ from checkpoint.codec import decode
 from checkpoint.store import Recovered
 from hosting import interpreters, journaling, lost, spoilt
 from hosting.collector import no_collections
+from hosting.creations import declare_again
 from hosting.sinks_ahead import had_by
 from hosting.snapshot import load
 from hosting.statistics import RecoveryFigures
@@ -43,6 +44,7 @@ def recover(evaluator: QueryEvaluator) -> RecoveryFigures:
 
 def _recover(evaluator: QueryEvaluator) -> RecoveryFigures:
     began = wall.perf_counter()
+    declare_again(evaluator)
     recovered = newest(evaluator)
     meta: dict[str, Any] = {"positions": {}, "ended": set(), "holders": {}, "sinks": {}}
     generation = turn = 0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from functools import partial
 from types import FunctionType, ModuleType
 from typing import Any
@@ -9,6 +10,7 @@ from typing import Any
 from reliable_rx.changing import asked_for
 from reliable_rx.class_of import bases_of, is_a, path_of, qualname_of, space_of
 from reliable_rx.held import derives
+from reliable_rx.imports import imported
 from reliable_rx.reach import (
     attributes,
     contents,
@@ -35,7 +37,12 @@ class Reaching(Text):
         self.changes.note(root)
         for each in found(root):
             self._reached(*each)
-        self.resolved += [(space, name, None) for name in globals_of(root.__code__) if name not in space]
+        for name in globals_of(root.__code__):
+            if (value := space.get(name)) is None or is_a(value, ModuleType):
+                self.resolved.append((space, name, value))  # of a module only what is wanted of it is found
+        for module in imported(root):
+            if sys.modules.get(module.__name__) is module:  # and not of the day on which a function was stored
+                self.resolved.append((sys.modules, module.__name__, module))
         for name in asked_for(root):
             self._reached(name, space[name], space, name)
         for value in (each for each in contents(root) if is_a(each, ModuleType) and is_own(each)):
