@@ -238,6 +238,7 @@ SINK: Calls = {
     "flush": lambda w: w.lines.flush(),
     "fence": lambda w: w.lines.fence(0),
     "target": lambda w: w.lines.target,
+    "stored_position": lambda w: w.lines.stored_position("q"),
 }
 SINK_INSIDE = {"label", "open", "write", "end", "skip", "forget_in_child"}
 """What the evaluator's writer calls."""

@@ -25,7 +25,7 @@ import pyarrow.parquet as pq
 import pytest
 import test_every_method
 from conditions import until
-from lanes import at_each_commit
+from lanes import at_each_commit, of_lane
 from test_every_method import Calls, here, in_a_thread, is_method, noop, open_below, tried, twice, watched
 
 import reliable_rx as rx
@@ -698,7 +698,7 @@ CASES = [
 ]
 
 
-@pytest.mark.parametrize("name, origin", CASES)
+@pytest.mark.parametrize("name, origin", of_lane(CASES))
 def test_every_method_in_every_state(name: str, origin: str, tmp_path: Path) -> None:
     """In whatever state and wherever from, a method ends soon, works or says why not, and nothing is lost or left."""
     table, wrong = TABLES[name], list[str]()

@@ -13,12 +13,11 @@ import subprocess
 import sys
 import types
 from collections.abc import Iterator
-from functools import cache
 from pathlib import Path
 from typing import Any
 
 import pytest
-from lanes import every, left_to_commits
+from lanes import at_each_commit, every, left_to_commits, of_lane
 
 import reliable_rx as rx
 
@@ -345,18 +344,13 @@ def of_the_process() -> str:
     return str(query.content_hash)
 
 
-@cache
-def elsewhere(seed: str) -> dict[str, Any]:
-    """Return what another process says of everything."""
-    text = (
-        "import json, test_identity_data as t; told = {each: t.all_of(each) for each in t.HOLDERS}; "
-        "print(json.dumps({**told, 'of the process': t.of_the_process()}))"
-    )
+def elsewhere(seed: str, call: str) -> Any:
+    """Return what another process says when something of this module is called."""
+    text = f"import json, test_identity_data as t; print(json.dumps(t.{call}))"
     path = os.pathsep.join((str(ROOT / "tests"), str(ROOT)))
     env = {**os.environ, "PYTHONPATH": path, "PYTHONHASHSEED": seed}
     ran = subprocess.run([sys.executable, "-c", text], env=env, capture_output=True, text=True, check=True)
-    told: dict[str, Any] = json.loads(ran.stdout)
-    return told
+    return json.loads(ran.stdout)
 
 
 @pytest.fixture(autouse=True)
@@ -375,18 +369,15 @@ def test_data_tell_two_queries_apart(holder: str) -> None:
     assert not [kind for kind, (two, three) in told.items() if two[1] == three[1]]
 
 
-@left_to_commits
-@pytest.mark.parametrize("holder", HOLDERS)
+@pytest.mark.parametrize("holder", of_lane(map(at_each_commit, HOLDERS)))
 def test_the_same_data_are_the_same_query(holder: str) -> None:
-    """The identity is that of the same program in other processes, of other hash seeds, and after its functions ran."""
-    here = all_of(holder)
+    """The identity is that of the same program in a process of another hash seed, and after its functions ran."""
+    here, told = all_of(holder), elsewhere("1", f"all_of({holder!r})")
     assert not [kind for kind, both in here.items() if any(before != after for _, before, after in both)]
-    for seed in ("1", "2"):
-        told = elsewhere(seed)[holder]
-        assert not [kind for kind, both in here.items() if [each[1] for each in both] != [e[1] for e in told[kind]]]
+    assert not [kind for kind, both in here.items() if [each[1] for each in both] != [e[1] for e in told[kind]]]
 
 
 @left_to_commits
 def test_what_belongs_to_the_process_is_no_data() -> None:
     """The environment, what is imported, locks, pools and the process's own random numbers are the same in each."""
-    assert elsewhere("1")["of the process"] == elsewhere("2")["of the process"]
+    assert elsewhere("1", "of_the_process()") == elsewhere("2", "of_the_process()")
