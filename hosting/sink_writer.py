@@ -18,7 +18,7 @@ doubles a letter).
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from checkpoint.salvage import Unreadable, unreadable_in
@@ -190,25 +190,23 @@ class SinkWriter:
     def _give_old(self, first: int, values: Sequence[Any]) -> None:
         """Write *values* of an earlier run, except for those that cannot be read any more."""
         begin = 0
-        for place, value in enumerate(values):
-            lost = lost_in(value)
-            if lost is not None:
-                if begin < place:
-                    self._give(first + begin, values[begin:place])
-                begin = place + 1
-                n = self.position = first + place
-                if lost.reason == COMES_AGAIN:
-                    self._pass_over(n)
-                    continue
-                error = ValueRefused(f"id {n:,} cannot be read any more: {lost.kind}: {lost.reason}", n=n)
-                self._step_over(n, n + 1, value, error)
+        for place, behind, lost in runs_lost(values, each=self.on_error == "dead_letter"):
+            if begin < place:
+                self._give(first + begin, values[begin:place])
+            begin = behind
+            self._leave_out(first + place, first + behind, values[place], lost)
         if begin < len(values):
             self._give(first + begin, values[begin:])
 
-    def _pass_over(self, n: int) -> None:
-        """Leave out an id whose value comes again under a later one."""
-        if isinstance(self.sink, Skipping):
-            self.sink.skip(n, n + 1, COMES_AGAIN, None)
+    def _leave_out(self, n: int, until: int, value: Any, lost: Unreadable) -> None:
+        """Do what is to be done with ids whose value cannot be read, or comes again under a later one."""
+        self.position = n
+        if lost.reason != COMES_AGAIN:
+            which = f"id {n:,}" if until == n + 1 else f"ids {n:,} to {until - 1:,}"
+            error = ValueRefused(f"{which} cannot be read any more: {lost.kind}: {lost.reason}", n=n)
+            self._step_over(n, until, value, error)
+        elif isinstance(self.sink, Skipping):
+            self.sink.skip(n, until, COMES_AGAIN, None)
 
     def _tried(self, n: int, values: Sequence[Any]) -> Exception | None:
         """Write *values*; return why one of them cannot be written."""
@@ -305,6 +303,36 @@ class SinkWriter:
         remark = getattr(self.sink, "remark", None)
         if isinstance(remark, str) and remark:
             self._incidents.report("sink opened", self.subject, remark, level=logging.WARNING)
+
+
+def runs_lost(values: Sequence[Any], *, each: bool) -> Iterator[tuple[int, int, Unreadable]]:
+    """Give where those of *values* are that cannot be read: the first, the one behind, and what is lost.
+
+    Those that lack the same, one behind the other, are given together, unless *each* has a letter of its own.
+
+    >>> gone = Unreadable("thing", "it is gone")
+    >>> [found[:2] for found in runs_lost([1, gone, gone, 2], each=False)]
+    [(1, 3)]
+    >>> [found[:2] for found in runs_lost([1, gone, gone, 2], each=True)]
+    [(1, 2), (2, 3)]
+    """
+    begun: tuple[int, Unreadable] | None = None
+    last: Any = None
+    for place, value in enumerate(values):
+        lost = begun[1] if begun is not None and value is last else lost_in(value)
+        last = value
+        if begun is not None and (lost is None or not goes_on(begun[1], lost, each=each)):
+            yield begun[0], place, begun[1]
+            begun = None
+        if begun is None and lost is not None:
+            begun = place, lost
+    if begun is not None:
+        yield begun[0], len(values), begun[1]
+
+
+def goes_on(before: Unreadable, lost: Unreadable, *, each: bool) -> bool:
+    """Whether *lost* is left out together with what is lost *before* it."""
+    return (not each or lost.reason == COMES_AGAIN) and (before.kind, before.reason) == (lost.kind, lost.reason)
 
 
 def lost_in(value: Any) -> Unreadable | None:

@@ -7,6 +7,7 @@ import json
 import sqlite3
 from collections.abc import Callable
 from contextlib import closing
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -97,16 +98,16 @@ def hosting(folder: Path, sink: Any = None, *, count: int = 10) -> App:
     app = App(checkpoint_interval_s=1e9)
     app.query("numbers", app.source("n", Noting(folder / "acknowledged", count)))
     if sink is not None:
-        app.sink("numbers", sink)
+        app.sink("numbers", sink, on_error="skip" if isinstance(sink, Counting) else "fail")
     return app
 
 
-def store_of(folder: Path, *, damaged: bool) -> Path:
-    """Make a store with a checkpoint and turns behind it, without the sink."""
+def store_of(folder: Path, *, damaged: bool, sink: Any = None) -> Path:
+    """Make a store with a checkpoint and turns behind it."""
 
     def work() -> None:
         for count in (5, 10):
-            evaluator = hosting(folder, count=count).evaluator(SqliteStore(folder / "store"))
+            evaluator = hosting(folder, sink, count=count).evaluator(SqliteStore(folder / "store"))
             while evaluator.step():
                 pass
             evaluator.flush()
@@ -120,6 +121,36 @@ def store_of(folder: Path, *, damaged: bool) -> Path:
         with closing(sqlite3.connect(folder / "store" / "checkpoint.sqlite", isolation_level=None)) as connection:
             connection.execute("UPDATE outputs SET blob = x'00'")
     return folder / "store"
+
+
+class Counting(Own):
+    """One that can leave ids out, and remembers which calls did."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(path, None)
+        self.skips: list[tuple[int, int]] = []
+
+    def skip(self, n: int, until: int, why: str, letter: Any, /) -> None:
+        self.skips.append((n, until))
+
+
+def test_ids_that_are_passed_over_are_skipped_together(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A sink that is behind very many of them is not called for each."""
+    counting, ahead = Counting(tmp_path / "own"), 300_000
+    store = store_of(tmp_path, damaged=False, sink=counting)
+    path = tmp_path / "out.jsonl"
+    path.write_text(f'{{"id":0,"until":{ahead},"skipped":"why"}}\n')
+    hosting(tmp_path, counting).sink("numbers", JsonLinesSink(path))
+    assert main(["store", "repair", str(store), "--app", APP, "--yes"]) == 0
+    assert f"it has ids 10 to {ahead - 1:,}" in capsys.readouterr().out
+    started = app.evaluator(SqliteStore(store))
+    with closing(started.store), closing(started):
+        while started.step():
+            pass
+        assert not [each for each in started.incidents.open() if each.level == "error"]
+    assert counting.skips[0][0] == 10 and counting.skips[-1][1] >= ahead
+    assert all(until == n for (_, until), (n, _) in pairwise(counting.skips))
+    assert len(counting.skips) <= ahead / 1000
 
 
 def content(folder: Path) -> dict[str, bytes | None]:
