@@ -59,10 +59,8 @@ def had_by(evaluator: QueryEvaluator) -> frozenset[str]:
     """Behind a replay: name the queries and sources that the store has had; none of one in which nothing has begun."""
     if not evaluator.engine.number:
         return frozenset()
-    engine, intake, streams = evaluator.engine, evaluator.intake, (*evaluator.streams, *evaluator.store.streams())
-    sources = {key[0] for key in intake.partitions if key not in intake.unknown}
-    given = {query_of(each) for each in streams if engine.emitted(each)}
-    return frozenset({*engine.standing, *engine.suspended, *given, *sources})
+    sources = {key[0] for key in evaluator.intake.partitions if key not in evaluator.intake.unknown}
+    return frozenset({*evaluator.engine.standing, *evaluator.engine.suspended, *sources})
 
 
 def check_had(evaluator: QueryEvaluator, stream: str, position: int, *, others: Collection[str] = ()) -> None:
@@ -70,10 +68,12 @@ def check_had(evaluator: QueryEvaluator, stream: str, position: int, *, others: 
 
     *others* are the streams with a sink: it is told whose ids those may be that no sink is for any more.
     """
-    had = evaluator.outlets.had
-    if not had or query_of(stream) in had or evaluator.engine.suspended.lost_turns:
+    had, engine = evaluator.outlets.had, evaluator.engine
+    if not had or query_of(stream) in had or engine.emitted(stream) or engine.suspended.lost_turns:
         return
-    free = sorted(each for each in had if each not in others and evaluator.engine.emitted(each) == position)
+    if evaluator.store.bounds(stream) is not None:
+        return
+    free = sorted(each for each in had if each not in others and engine.emitted(each) == position)
     like = f", as many as {free[0]!r} has given, which has no sink" if free else ""
     old = f"the old one, {free[0]!r}" if free else "the old one"
     raise PositionUnavailable(
