@@ -53,6 +53,7 @@ def create_now(evaluator: QueryEvaluator, queries: Mapping[str, Any], how: How) 
     for turn, query in zip(creations(evaluator, queries, how), queries.values(), strict=True):
         evaluator._create(turn)
         evaluator.redefinitions.created(turn.name)
+        evaluator.reporter.mutations.look(turn.name, evaluator.engine.standing.get(turn.name))
         if turn.name in declared:
             declared[turn.name] = (query, how["policy"], how["limits"], how["clock"])
 

@@ -21,11 +21,13 @@ from hosting.failure_summary import INCIDENTS_MAX, count_of, in_checkpoint, of_i
 from hosting.held_back import HeldBackWatch
 from hosting.interpreters import with_text
 from hosting.loop_reports import LASTING_S, LoopReports
+from hosting.mutations import Mutations
 from hosting.skipping import place_of
 from hosting.standing import FAILED, Standing
 from hosting.status_file import StatusFile
 from hosting.store_commands import way_to_restart
 from hosting.unknown_sources import UnknownSources
+from reliable_rx.arguments import plural
 from reliable_rx.class_of import is_a
 from reliable_rx.errors import StoreUnavailable, described
 
@@ -58,7 +60,7 @@ class Reporter:
         self._skips: dict[str, tuple[str, str]] = {}
         """Of each query that has skipped events the last one, in words, and the traceback."""
         evaluator.journal_worker.told = self.told_journal
-        self._early = EarlyLooks(self.incidents)
+        self._early, self.mutations = EarlyLooks(self.incidents), Mutations(self.incidents)
         self._held_back, self._unknown = HeldBackWatch(self.incidents), UnknownSources(self.incidents)
         self._failed: dict[str, dict[str, Any]] = {}
         self._ended: set[str] = set()
@@ -86,6 +88,7 @@ class Reporter:
         self.evaluator.engine.effects.clear()
         handed_on = {each["subject"] for each in self._earlier if each["kind"] in DROPPED}
         for each in self.evaluator.engine.standing.values():
+            self.mutations.look(each.name, each)
             if each.status == FAILED:
                 self._told_failed(each, when=self._since(each.name))
             if (each.skipped or (each.clock is not None and each.clock.late)) and each.name not in handed_on:
@@ -248,6 +251,7 @@ class Reporter:
             else:
                 self._told_failed(standing)
             self._tell_dropped(name, standing)
+            self.mutations.look(name, standing)
 
     def _told_failed(self, standing: Standing, *, when: str = "") -> None:
         engine, error = self.evaluator.engine, standing.error
@@ -314,7 +318,7 @@ class Reporter:
         skipped = 0 if standing is None else standing.skipped
         if standing is not None and skipped:
             fate = f"put into the stream {name}.dead_letters" if standing.policy == "dead_letter" else "lost"
-            message = f"it raised at {counted(skipped)} so far, which {'is' if skipped == 1 else 'are'} {fate}"
+            message = f"it raised at {plural(skipped, 'event')} so far, which {'is' if skipped == 1 else 'are'} {fate}"
             if (mishap := self.evaluator.engine.mishaps.pop(name, None)) is not None:
                 self._skips[name] = f"; the last, {place_of(mishap[0])}: {described(mishap[1])}", trace_of(mishap[1])
             where, trace = self._skips.get(name, ("", ""))
@@ -327,7 +331,7 @@ class Reporter:
             fates = {"side": f"put into the stream {name}.late", "keep": "processed behind others"}
             spec = vars(clock).get("spec")  # a query that had ended before this start has none
             fate = "" if spec is None else f": {fates.get(spec.late, 'dropped')}"
-            message = f"{counted(clock.late)} so far came behind its clock{fate}; raise lateness_s to wait longer"
+            message = f"{plural(clock.late, 'event')} so far came behind its clock{fate}; raise lateness_s to wait"
             self.incidents.report("late", name, message, level=logging.WARNING, once=once)
         else:
             self.incidents.resolve("late", name)
@@ -394,7 +398,3 @@ class Reporter:
             self._stages.pop(what, None)
         else:
             self._stages[what] = stage, now
-
-
-def counted(events: int) -> str:
-    return f"{events:,} event{'' if events == 1 else 's'}"
