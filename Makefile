@@ -4,6 +4,7 @@
 #   make test    the fast lane of the tests
 #   make test-slow, make lint, make bench
 #   make test-spark                    the tests with a real Spark; needs Java 17 or newer as well
+#   make docs, make stubs             write anew what is made of the operators: their reference, and their types as methods
 #   make conformance RXPY=DIRECTORY    RxPY's own test-suite, out of a checkout, against our operators
 # PYTHON=... chooses the interpreter that .venv is made with; ARGS=... goes to the command that is run.
 
@@ -14,7 +15,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 
-.PHONY: run run-spark java test test-slow test-spark conformance lint mutants bench docs clean
+.PHONY: run run-spark java test test-slow test-spark conformance lint mutants bench docs stubs clean
 .SECONDARY:
 
 run: $(VENV)/.installed-demo
@@ -75,6 +76,10 @@ bench: $(VENV)/.installed-bench
 # Write docs/reference/ anew from the docstrings; a test holds it to them.
 docs: $(VENV)/.installed-test
 	$(BIN)/python docs/generate.py
+
+# Write anew what type checkers know of the methods of a query; a test holds it to the operators.
+stubs: $(VENV)/.installed-test
+	$(BIN)/python tests/fluent_stub.py
 
 # A stamp per extra: it is as old as the installation, so only a changed pyproject.toml installs again.
 $(VENV)/.installed-%: pyproject.toml $(VENV)/.made

@@ -1,20 +1,25 @@
 """The fluent form: every operator as a method of `Query`, made from `reliable_rx.operators` in one place.
 
-RxPY's own mixins, which `Query` inherits, say the types; what is inherited but not built here is answered with a
-refusal at the call, so that nobody hosts a query whose state cannot be saved.
+Type checkers read of them in `fluent_methods.pyi`, which is made of the operators as well. What is inherited from RxPY
+but not built here is answered with a refusal at the call, so that nobody hosts a query whose state cannot be saved.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeVar
 
 import reactivex
+from reactivex import Observable
 from reactivex import operators as plain
+from reactivex.abc import ObserverBase
 
 from reliable_rx import operators
+from reliable_rx.choices import Effects
 from reliable_rx.errors import QueryRefused
 from reliable_rx.query import Query
+
+A = TypeVar("A")
 
 
 def fluent(name: str) -> Callable[..., Any]:
@@ -45,7 +50,14 @@ def unhosted_only(name: str) -> Callable[..., Any]:
     return method
 
 
-def do(self: Query[Any], on_next: Any = None, *args: Any, **kwargs: Any) -> Any:
+def do(
+    self: Observable[A],
+    on_next: ObserverBase[A] | Callable[[A], Any] | None = None,
+    on_error: Callable[[Exception], Any] | None = None,
+    on_completed: Callable[[], Any] | None = None,
+    *,
+    effects: Effects = "always",
+) -> Query[A]:
     """Call functions with each notification before it is passed on, as `do_action`; an observer serves as well.
 
     RxPY's method takes functions, and its operator an observer.
@@ -56,16 +68,18 @@ def do(self: Query[Any], on_next: Any = None, *args: Any, **kwargs: Any) -> Any:
     2
     2
     """
-    if on_next is not None and not callable(on_next):
-        return operators.do(on_next, *args, **kwargs)(self)
-    return operators.do_action(on_next, *args, **kwargs)(self)
+    if on_next is None or callable(on_next):
+        return operators.do_action(on_next, on_error, on_completed, effects=effects)(self)
+    if on_error is not None or on_completed is not None:
+        raise TypeError("do takes an observer or functions, not both: the observer has an on_error and an on_completed")
+    return operators.do(on_next, effects=effects)(self)
 
 
 def install() -> None:
     """Give `Query` its methods."""
     for name in operators.__all__:
         setattr(Query, name, fluent(name))
-    Query.do = do  # type: ignore[method-assign, assignment]
+    Query.do = do  # type: ignore[method-assign]
     for name in plain.__all__:
         if name not in operators.__all__ and hasattr(reactivex.Observable, name):
             setattr(Query, name, unhosted_only(name))

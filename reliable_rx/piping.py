@@ -216,105 +216,10 @@ def pipe(value: Any, /, *fns: Callable[[Any], Any]) -> Any:
 
 
 class Piped(reactivex.Observable[T_co]):
-    """An observable whose `pipe` is typed for nine operators."""
+    """An observable whose `pipe` is typed, by `fluent_methods.pyi`, for as many operators as people write."""
 
     _is_piped = True
 
-    @overload
-    def pipe(self, /) -> reactivex.Observable[T_co]: ...
-    @overload
-    def pipe(self, op1: Callable[[reactivex.Observable[T_co]], B], /) -> B: ...
-    @overload
-    def pipe(self, op1: Callable[[reactivex.Observable[T_co]], B], op2: Callable[[B], C], /) -> C: ...
-    @overload
-    def pipe(
-        self, op1: Callable[[reactivex.Observable[T_co]], B], op2: Callable[[B], C], op3: Callable[[C], D], /
-    ) -> D: ...
-    @overload
-    def pipe(
-        self,
-        op1: Callable[[reactivex.Observable[T_co]], B],
-        op2: Callable[[B], C],
-        op3: Callable[[C], D],
-        op4: Callable[[D], E],
-        /,
-    ) -> E: ...
-    @overload
-    def pipe(
-        self,
-        op1: Callable[[reactivex.Observable[T_co]], B],
-        op2: Callable[[B], C],
-        op3: Callable[[C], D],
-        op4: Callable[[D], E],
-        op5: Callable[[E], F],
-        /,
-    ) -> F: ...
-    @overload
-    def pipe(
-        self,
-        op1: Callable[[reactivex.Observable[T_co]], B],
-        op2: Callable[[B], C],
-        op3: Callable[[C], D],
-        op4: Callable[[D], E],
-        op5: Callable[[E], F],
-        op6: Callable[[F], G],
-        /,
-    ) -> G: ...
-    @overload
-    def pipe(
-        self,
-        op1: Callable[[reactivex.Observable[T_co]], B],
-        op2: Callable[[B], C],
-        op3: Callable[[C], D],
-        op4: Callable[[D], E],
-        op5: Callable[[E], F],
-        op6: Callable[[F], G],
-        op7: Callable[[G], H],
-        /,
-    ) -> H: ...
-    @overload
-    def pipe(
-        self,
-        op1: Callable[[reactivex.Observable[T_co]], B],
-        op2: Callable[[B], C],
-        op3: Callable[[C], D],
-        op4: Callable[[D], E],
-        op5: Callable[[E], F],
-        op6: Callable[[F], G],
-        op7: Callable[[G], H],
-        op8: Callable[[H], J],
-        /,
-    ) -> J: ...
-    @overload
-    def pipe(
-        self,
-        op1: Callable[[reactivex.Observable[T_co]], B],
-        op2: Callable[[B], C],
-        op3: Callable[[C], D],
-        op4: Callable[[D], E],
-        op5: Callable[[E], F],
-        op6: Callable[[F], G],
-        op7: Callable[[G], H],
-        op8: Callable[[H], J],
-        op9: Callable[[J], K],
-        /,
-    ) -> K: ...
-    @overload
-    def pipe(
-        self,
-        op1: Callable[[Any], Any],
-        op2: Callable[[Any], Any],
-        op3: Callable[[Any], Any],
-        op4: Callable[[Any], Any],
-        op5: Callable[[Any], Any],
-        op6: Callable[[Any], Any],
-        op7: Callable[[Any], Any],
-        op8: Callable[[Any], Any],
-        op9: Callable[[Any], Any],
-        op10: Callable[[Any], Any],
-        /,
-        *operators: Callable[[Any], Any],
-    ) -> Any: ...
     def pipe(self, /, *operators: Callable[[Any], Any]) -> Any:
         """Put operators behind this sequence, one after the other.
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import threading
 from collections import deque
-from collections.abc import Awaitable, Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import fields, is_dataclass
 from functools import cache, cached_property, partial
 from typing import TYPE_CHECKING, Any, NamedTuple, Never, NoReturn, TypeVar
@@ -23,14 +23,21 @@ from reactivex.internal.utils import is_future
 from reliable_rx.arguments import described, no_operator, no_text, place_in
 from reliable_rx.names import check_name, only_name
 from reliable_rx.operator import Operator, Stage, frozen
-from reliable_rx.piping import Piped
 from reliable_rx.shown import bounded_repr
 
 if TYPE_CHECKING:
+    from reactivex import GroupedObservable as Keyed
+
+    from reliable_rx.fluent_methods import Fluent  # pyright: ignore[reportMissingModuleSource]
     from reliable_rx.subject import Subject
+else:
+    from typing import Generic as Keyed
+
+    from reliable_rx.piping import Piped as Fluent
 
 T_co = TypeVar("T_co", covariant=True)
-B = TypeVar("B")
+T = TypeVar("T")
+K = TypeVar("K")
 
 
 class Node(NamedTuple):
@@ -111,7 +118,7 @@ ITERABLES = (list, tuple, str, bytes, set, frozenset, dict, deque)
 LEAVES = (SourceLeaf, ForeignLeaf, InnerLeaf, SymbolLeaf, HubLeaf)
 
 
-class Query(Piped[T_co]):
+class Query(Fluent[T_co]):
     """A plan in the clothes of an observable.
 
     >>> import reliable_rx as rx
@@ -207,19 +214,19 @@ class Query(Piped[T_co]):
 
         return Query(bound(self.node, sources))
 
-    if not TYPE_CHECKING:  # a type checker knows what there is
+    if not TYPE_CHECKING:  # a type checker knows what there is, and would take a query for an iterable
 
         def __getattr__(self, name: str) -> NoReturn:
             raise no_operator(self, name)
 
-    def __iter__(self) -> NoReturn:
-        raise TypeError(
-            f"{str(self)[:60]} cannot be iterated over, as its values are yet to come: host it and read its stream, or "
-            f"un-hosted write query.pipe(to_list()).run()"
-        )
+        def __iter__(self) -> NoReturn:
+            raise TypeError(
+                f"{str(self)[:60]} cannot be iterated over, as its values are yet to come: host it and read its stream,"
+                f" or un-hosted write query.pipe(to_list()).run()"
+            )
 
-    def __len__(self) -> NoReturn:
-        raise TypeError(f"{str(self)[:60]} has no length, as its values are yet to come: count() counts them")
+        def __len__(self) -> NoReturn:
+            raise TypeError(f"{str(self)[:60]} has no length, as its values are yet to come: count() counts them")
 
     def __bool__(self) -> bool:
         return True
@@ -233,17 +240,6 @@ class Query(Piped[T_co]):
 
     __iadd__ = __add__
 
-    if TYPE_CHECKING:  # RxPY's mixins do not know it; `fluent` installs it
-
-        def map_async(
-            self,
-            coroutine: Callable[[T_co], Awaitable[B]],
-            *,
-            concurrency: int = 8,
-            ordered: bool = True,
-            timeout_s: float | None = None,
-        ) -> Query[B]: ...
-
     def __getitem__(self, key: slice | int) -> Query[T_co]:
         from reliable_rx.operators.ends import slice as sliced
 
@@ -251,8 +247,11 @@ class Query(Piped[T_co]):
         return as_query(sliced(bounds.start, bounds.stop, bounds.step)(self))
 
 
-class Inner(Query[T_co]):
-    """A reference to a live inner sequence: a group (with its *key*) or a window."""
+class Inner(Keyed[K, T], Query[T]):
+    """A reference to a live inner sequence: a group (with its *key*) or a window.
+
+    Type checkers take it for RxPY's `GroupedObservable` as well, for which functions written for RxPY ask.
+    """
 
     def __init__(self, subject: Subject) -> None:
         self.op = self.origin = InnerLeaf(subject)
@@ -260,13 +259,13 @@ class Inner(Query[T_co]):
         self.subject = subject
 
     @property
-    def key(self) -> Any:
-        return self.subject.key
+    def key(self) -> K:  # type: ignore[override]
+        return self.subject.key  # type: ignore[return-value]
 
-    def __copy__(self) -> Inner[T_co]:
+    def __copy__(self) -> Inner[K, T]:
         return self
 
-    def __deepcopy__(self, memo: object) -> Inner[T_co]:
+    def __deepcopy__(self, memo: object) -> Inner[K, T]:
         return self
 
     def __reduce__(self) -> tuple[Any, ...]:

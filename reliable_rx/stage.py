@@ -165,7 +165,7 @@ class Cx:
         children = self.instance.children
         return 0 if children is None else len(children.get(self.node.index, ()))
 
-    def begin(self, key: Hashable) -> Inner[Any]:
+    def begin(self, key: Hashable) -> Inner[Any, Any]:
         if not self.active:
             return Inner(Subject(None, None, key))
         groups = self.groups()

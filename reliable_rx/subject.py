@@ -123,7 +123,7 @@ SNAPSHOT: ContextVar[int] = ContextVar("the epoch of the snapshot that is writin
 RESOLVE: ContextVar[Callable[[Address], Subject | None]] = ContextVar("resolve an inner sequence by address")
 
 
-def restore_inner(address: Address, key: Hashable, ended: bool, error: Exception | None) -> Inner[Any]:
+def restore_inner(address: Address, key: Hashable, ended: bool, error: Exception | None) -> Inner[Any, Any]:
     """Find the subject of a saved reference, or stand in for one that has ended."""
     found = None if ended else RESOLVE.get()(address)
     if found is None:

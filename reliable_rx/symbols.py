@@ -58,7 +58,7 @@ class Symbol(Query[Any]):
 
     def __init__(self) -> None:
         super().__init__(Node(SymbolLeaf(self)))
-        self.current: Inner[Any] | None = None
+        self.current: Inner[Any, Any] | None = None
         self.asked = False
         """Whether a selector has asked for what a symbol does not have, even if it has caught the answer."""
         self.planned = False
@@ -74,14 +74,14 @@ class Symbol(Query[Any]):
     def subject(self) -> Any:
         return self._needed().subject
 
-    def _needed(self) -> Inner[Any]:
+    def _needed(self) -> Inner[Any, Any]:
         row = self._row_of_call() if self.called else self.current
         if row is None:
             self.asked = True
             raise QueryRefused(OUTSIDE) if self.planned else KeyNeeded
         return row
 
-    def _row_of_call(self) -> Inner[Any] | None:
+    def _row_of_call(self) -> Inner[Any, Any] | None:
         return next((row for symbol, row in ROWS_OF_CALL.get() if symbol is self), self.current)
 
     def __iter__(self) -> NoReturn:
@@ -272,7 +272,7 @@ def empty(cell: Any) -> bool:
     return False
 
 
-Before = list[tuple[Symbol, "Inner[Any] | None"]]
+Before = list[tuple[Symbol, "Inner[Any, Any] | None"]]
 ROWS_OF_CALL: ContextVar[Sequence[tuple[Symbol, Any]]] = ContextVar(
     "rows that symbols of a call answer for", default=()
 )

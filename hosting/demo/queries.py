@@ -68,7 +68,7 @@ class Hour(NamedTuple):
     delay_min: int
 
 
-def departures_per_hour() -> rx.Observable[Hour]:
+def departures_per_hour() -> rx.Observable[Hour | None]:
     """Every airport's hours by the clock, counted from midnight of New Year on."""
     return rx.timer(NEW_YEAR).flat_map(
         lambda _: flights.window_with_time(HOUR_S).flat_map(

@@ -46,7 +46,7 @@ class Repeat(Stage, name="repeat"):
         cx.soon("next")
 
 
-def repeat(repeat_count: int | None = None) -> Callable[[Observable[A]], Observable[A]]:
+def repeat(repeat_count: int | None = None) -> Callable[[Observable[A]], Query[A]]:
     """Emit the sequence *repeat_count* times in all (by default without end), each time with fresh state upstream.
 
     >>> import reliable_rx as rx
@@ -87,7 +87,7 @@ class WhileDo(Stage, name="while_do"):
         cx.soon("decide")
 
 
-def while_do(condition: Callable[[Observable[A]], bool]) -> Callable[[Observable[A]], Observable[A]]:
+def while_do(condition: Callable[[Observable[A]], bool]) -> Callable[[Observable[A]], Query[A]]:
     """Emit the sequence again and again for as long as ``condition(source)`` holds, which is asked before each round.
 
     >>> import reliable_rx as rx
@@ -141,7 +141,7 @@ class DoWhile(WhileDo, name="do_while"):
         cx.soon("second" if first else "decide")
 
 
-def do_while(condition: Callable[[Observable[A]], bool]) -> Callable[[Observable[A]], Observable[A]]:
+def do_while(condition: Callable[[Observable[A]], bool]) -> Callable[[Observable[A]], Query[A]]:
     """Emit the sequence, and again for as long as ``condition(source)`` holds, which is asked after each round.
 
     >>> import reliable_rx as rx

@@ -15,9 +15,11 @@ from reactivex.internal.utils import NotSet
 
 from reliable_rx.operator import Linear, frozen
 from reliable_rx.operators.linear import fresh
+from reliable_rx.query import Query
 
 A = TypeVar("A")
 B = TypeVar("B")
+C = TypeVar("C")
 
 
 @frozen
@@ -50,12 +52,14 @@ class Reduce(Linear, name="reduce"):
 
 
 @overload
-def reduce(accumulator: Callable[[A, A], A]) -> Callable[[Observable[A]], Observable[A]]: ...
+def reduce(accumulator: Callable[[A, A], A], seed: type[NotSet] = NotSet) -> Callable[[Observable[A]], Query[A]]: ...
 @overload
-def reduce(
-    accumulator: Callable[[B, A], B], seed: B | type[NotSet] = NotSet
-) -> Callable[[Observable[A]], Observable[B]]: ...
-def reduce(accumulator: Callable[[Any, Any], Any], seed: Any = NotSet) -> Callable[[Observable[Any]], Observable[Any]]:
+def reduce(accumulator: Callable[[B | None, A], B], seed: None) -> Callable[[Observable[A]], Query[B | None]]: ...
+@overload
+def reduce(accumulator: Callable[[B, A], B], seed: B) -> Callable[[Observable[A]], Query[B]]: ...
+@overload
+def reduce(accumulator: Callable[[B | C, A], B], seed: C) -> Callable[[Observable[A]], Query[B | C]]: ...
+def reduce(accumulator: Callable[[Any, Any], Any], seed: Any = NotSet) -> Callable[[Observable[Any]], Query[Any]]:
     """Fold the sequence and emit the result when it completes.
 
     >>> from reliable_rx.testing import diagram
@@ -92,10 +96,10 @@ class Count(Linear, name="count"):
 
 
 @overload
-def count(predicate: None = None) -> Callable[[Observable[Any]], Observable[int]]: ...
+def count(predicate: None = None) -> Callable[[Observable[Any]], Query[int]]: ...
 @overload
-def count(predicate: Callable[[A], Any]) -> Callable[[Observable[A]], Observable[int]]: ...
-def count(predicate: Callable[[Any], Any] | None = None) -> Callable[[Observable[Any]], Observable[int]]:
+def count(predicate: Callable[[A], Any]) -> Callable[[Observable[A]], Query[int]]: ...
+def count(predicate: Callable[[Any], Any] | None = None) -> Callable[[Observable[Any]], Query[int]]:
     """Emit how many elements (that satisfy *predicate*) there were when the sequence completes.
 
     >>> from reliable_rx.testing import diagram
@@ -136,10 +140,10 @@ class Sum(Linear, name="sum"):
 
 
 @overload
-def sum(key_mapper: None = None) -> Callable[[Observable[A]], Observable[A]]: ...
+def sum(key_mapper: None = None) -> Callable[[Observable[A]], Query[A]]: ...
 @overload
-def sum(key_mapper: Callable[[A], B]) -> Callable[[Observable[A]], Observable[B]]: ...
-def sum(key_mapper: Callable[[Any], Any] | None = None) -> Callable[[Observable[Any]], Observable[Any]]:
+def sum(key_mapper: Callable[[A], B]) -> Callable[[Observable[A]], Query[B]]: ...
+def sum(key_mapper: Callable[[Any], Any] | None = None) -> Callable[[Observable[Any]], Query[Any]]:
     """Emit the sum of the elements (or of their keys) when the sequence completes; 0 if there were none.
 
     >>> from reliable_rx.testing import diagram
@@ -173,10 +177,10 @@ class Average(Linear, name="average"):
 
 
 @overload
-def average(key_mapper: None = None) -> Callable[[Observable[Any]], Observable[float]]: ...
+def average(key_mapper: None = None) -> Callable[[Observable[Any]], Query[float]]: ...
 @overload
-def average(key_mapper: Callable[[A], Any]) -> Callable[[Observable[A]], Observable[float]]: ...
-def average(key_mapper: Callable[[Any], Any] | None = None) -> Callable[[Observable[Any]], Observable[float]]:
+def average(key_mapper: Callable[[A], Any]) -> Callable[[Observable[A]], Query[float]]: ...
+def average(key_mapper: Callable[[Any], Any] | None = None) -> Callable[[Observable[Any]], Query[float]]:
     """Emit the mean of the elements (or of their keys) when the sequence completes; fail if there were none.
 
     >>> from reliable_rx.testing import diagram
@@ -207,7 +211,7 @@ class ToList(Linear, name="to_list"):
         out.append(state.items)
 
 
-def to_list() -> Callable[[Observable[A]], Observable[list[A]]]:
+def to_list() -> Callable[[Observable[A]], Query[list[A]]]:
     """Emit all elements as one list when the sequence completes.
 
     >>> from reliable_rx.testing import diagram

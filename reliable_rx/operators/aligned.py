@@ -12,10 +12,10 @@ from datetime import timedelta
 from typing import Any, TypeVar
 
 from reactivex import Observable
-from reactivex.observable.groupedobservable import GroupedObservable
 
 from reliable_rx.operator import Context, Stage, frozen, relative_seconds
 from reliable_rx.operators.window import feed_windows
+from reliable_rx.query import Inner, Query
 
 A = TypeVar("A")
 Span = tuple[float, float]
@@ -75,9 +75,7 @@ def span_us(duration: Relative) -> int:
     return microseconds(relative_seconds(duration))
 
 
-def tumbling_window(
-    size_s: Relative, *, offset_s: Relative = 0.0
-) -> Callable[[Observable[A]], Observable[GroupedObservable[Span, A]]]:
+def tumbling_window(size_s: Relative, *, offset_s: Relative = 0.0) -> Callable[[Observable[A]], Query[Inner[Span, A]]]:
     """Split the sequence into windows of the clock: *size_s* long, beginning at its multiples (plus *offset_s*).
 
     >>> from reliable_rx import operators as ops
@@ -100,7 +98,7 @@ def tumbling_window(
 
 def sliding_window(
     size_s: Relative, slide_s: Relative, *, offset_s: Relative = 0.0
-) -> Callable[[Observable[A]], Observable[GroupedObservable[Span, A]]]:
+) -> Callable[[Observable[A]], Query[Inner[Span, A]]]:
     """Split the sequence into windows of the clock: *size_s* long, one beginning every *slide_s* (plus *offset_s*).
 
     >>> from reliable_rx import operators as ops

@@ -16,7 +16,7 @@ from reliable_rx.arguments import check_count
 from reliable_rx.operator import Context, Linear, Stage, frozen
 from reliable_rx.operators.time_spans import check_list
 from reliable_rx.operators.window import Closed, check_gap
-from reliable_rx.query import apply, as_query
+from reliable_rx.query import Query, apply, as_query
 
 A = TypeVar("A")
 B = TypeVar("B")
@@ -64,7 +64,7 @@ class BufferWithCount(Linear, name="buffer_with_count"):
         state.open = []
 
 
-def buffer_with_count(count: int, skip: int | None = None) -> Callable[[Observable[A]], Observable[list[A]]]:
+def buffer_with_count(count: int, skip: int | None = None) -> Callable[[Observable[A]], Query[list[A]]]:
     """Collect *count* elements into a list, a new list beginning every *skip* elements.
 
     >>> import reliable_rx as rx
@@ -116,7 +116,7 @@ class Buffer(Collects, name="buffer"):
             self.flush(cx)
 
 
-def buffer(boundaries: Observable[Any]) -> Callable[[Observable[A]], Observable[list[A]]]:
+def buffer(boundaries: Observable[Any]) -> Callable[[Observable[A]], Query[list[A]]]:
     """Collect the elements between two elements of *boundaries* into a list.
 
     >>> from reliable_rx.testing import diagram
@@ -166,7 +166,7 @@ class BufferWhen(Closed, Collects, name="buffer_when"):
             self.begin_closing(cx)
 
 
-def buffer_when(closing_mapper: Callable[[], Observable[Any]]) -> Callable[[Observable[A]], Observable[list[A]]]:
+def buffer_when(closing_mapper: Callable[[], Observable[Any]]) -> Callable[[Observable[A]], Query[list[A]]]:
     """Collect elements into lists, each until what *closing_mapper* returns for it emits or completes.
 
     >>> import reliable_rx as rx
@@ -238,7 +238,7 @@ class BufferToggle(Stage, name="buffer_toggle"):
 
 def buffer_toggle(
     openings: Observable[B], closing_mapper: Callable[[B], Observable[Any]]
-) -> Callable[[Observable[A]], Observable[list[A]]]:
+) -> Callable[[Observable[A]], Query[list[A]]]:
     """Begin a list for each element of *openings*, until what *closing_mapper* returns for it emits or completes.
 
     >>> import reliable_rx as rx
@@ -286,7 +286,7 @@ class BufferWithInactivity(Collects, name="buffer_with_inactivity"):
         cx.complete()
 
 
-def buffer_with_inactivity(gap_s: float) -> Callable[[Observable[A]], Observable[list[A]]]:
+def buffer_with_inactivity(gap_s: float) -> Callable[[Observable[A]], Query[list[A]]]:
     """Collect the elements of a session into a list, which is emitted when no element has come for *gap_s* seconds.
 
     >>> from reliable_rx.testing import diagram

@@ -11,6 +11,7 @@ from reactivex import Observable
 from reliable_rx.arguments import check_key
 from reliable_rx.operator import Linear, frozen
 from reliable_rx.operators.aggregate import to_list
+from reliable_rx.query import Query
 
 A = TypeVar("A")
 B = TypeVar("B")
@@ -41,14 +42,14 @@ class ToDict(Linear, name="to_dict"):
 
 
 @overload
-def to_dict(key_mapper: Callable[[A], K]) -> Callable[[Observable[A]], Observable[dict[K, A]]]: ...
+def to_dict(key_mapper: Callable[[A], K]) -> Callable[[Observable[A]], Query[dict[K, A]]]: ...
 @overload
 def to_dict(
     key_mapper: Callable[[A], K], element_mapper: Callable[[A], B] | None = None
-) -> Callable[[Observable[A]], Observable[dict[K, B]]]: ...
+) -> Callable[[Observable[A]], Query[dict[K, B]]]: ...
 def to_dict(
     key_mapper: Callable[[A], K], element_mapper: Callable[[A], Any] | None = None
-) -> Callable[[Observable[A]], Observable[dict[K, Any]]]:
+) -> Callable[[Observable[A]], Query[dict[K, Any]]]:
     """Emit all elements as one dict when the sequence completes; a later element replaces one of the same key.
 
     >>> from reliable_rx.testing import diagram
@@ -89,7 +90,7 @@ class ToSet(Linear, name="to_set"):
         out.append(state.items)
 
 
-def to_set() -> Callable[[Observable[A]], Observable[set[A]]]:
+def to_set() -> Callable[[Observable[A]], Query[set[A]]]:
     """Emit all different elements as one set when the sequence completes.
 
     >>> from reliable_rx.testing import diagram
@@ -103,7 +104,7 @@ def to_set() -> Callable[[Observable[A]], Observable[set[A]]]:
     return ToSet()
 
 
-def to_iterable() -> Callable[[Observable[A]], Observable[list[A]]]:
+def to_iterable() -> Callable[[Observable[A]], Query[list[A]]]:
     """Emit all elements as one list when the sequence completes: `to_list` by another name.
 
     >>> from reliable_rx.testing import diagram

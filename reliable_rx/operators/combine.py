@@ -13,7 +13,7 @@ from reactivex import Observable
 
 from reliable_rx.errors import LimitExceeded
 from reliable_rx.operator import Context, Stage, frozen
-from reliable_rx.query import apply
+from reliable_rx.query import Query, apply
 
 A = TypeVar("A")
 
@@ -46,10 +46,10 @@ class Merge(Stage, name="merge"):
 
 
 @overload
-def merge(*sources: Observable[A], max_concurrent: None = None) -> Callable[[Observable[A]], Observable[A]]: ...
+def merge(*sources: Observable[A], max_concurrent: None = None) -> Callable[[Observable[A]], Query[A]]: ...
 @overload
-def merge(*, max_concurrent: int) -> Callable[[Observable[Observable[A]]], Observable[A]]: ...
-def merge(*sources: Observable[Any], max_concurrent: int | None = None) -> Callable[[Observable[Any]], Observable[Any]]:
+def merge(*, max_concurrent: int) -> Callable[[Observable[Observable[A]]], Query[A]]: ...
+def merge(*sources: Observable[Any], max_concurrent: int | None = None) -> Callable[[Observable[Any]], Query[Any]]:
     """Emit what any of the sequences emits.
 
     >>> import reliable_rx as rx
@@ -100,7 +100,7 @@ class Concat(Stage, name="concat"):
         cx.soon("next")
 
 
-def concat(*sources: Observable[A]) -> Callable[[Observable[A]], Observable[A]]:
+def concat(*sources: Observable[A]) -> Callable[[Observable[A]], Query[A]]:
     """Emit the sequences one after the other.
 
     >>> import reliable_rx as rx
@@ -144,7 +144,7 @@ class StartWith(Stage, name="start_with"):
         cx.soon("end")
 
 
-def start_with(*args: A) -> Callable[[Observable[A]], Observable[A]]:
+def start_with(*args: A) -> Callable[[Observable[A]], Query[A]]:
     """Emit *args*, then the sequence.
 
     >>> import reliable_rx as rx

@@ -15,7 +15,7 @@ from reactivex import Observable
 
 from reliable_rx.operator import Context, Linear, Stage, frozen
 from reliable_rx.operators.combine import check_queue
-from reliable_rx.query import apply, as_query
+from reliable_rx.query import Query, apply, as_query
 
 A = TypeVar("A")
 
@@ -34,7 +34,7 @@ class All(Linear, name="all"):
         out.append(True)
 
 
-def all(predicate: Callable[[A], Any]) -> Callable[[Observable[A]], Observable[bool]]:
+def all(predicate: Callable[[A], Any]) -> Callable[[Observable[A]], Query[bool]]:
     """Emit whether all elements satisfy *predicate*.
 
     >>> from reliable_rx.testing import diagram
@@ -65,10 +65,10 @@ class Some(Linear, name="some"):
 
 
 @overload
-def some(predicate: None = None) -> Callable[[Observable[Any]], Observable[bool]]: ...
+def some(predicate: None = None) -> Callable[[Observable[Any]], Query[bool]]: ...
 @overload
-def some(predicate: Callable[[A], Any]) -> Callable[[Observable[A]], Observable[bool]]: ...
-def some(predicate: Callable[[Any], Any] | None = None) -> Callable[[Observable[Any]], Observable[bool]]:
+def some(predicate: Callable[[A], Any]) -> Callable[[Observable[A]], Query[bool]]: ...
+def some(predicate: Callable[[Any], Any] | None = None) -> Callable[[Observable[Any]], Query[bool]]:
     """Emit whether there is an element (that satisfies *predicate*).
 
     >>> from reliable_rx.testing import diagram
@@ -97,7 +97,7 @@ class Contains(Linear, name="contains"):
         out.append(False)
 
 
-def contains(value: A, comparer: Callable[[A, A], Any] | None = None) -> Callable[[Observable[A]], Observable[bool]]:
+def contains(value: A, comparer: Callable[[A, A], Any] | None = None) -> Callable[[Observable[A]], Query[bool]]:
     """Emit whether an element is equal to *value*, by ``==`` or by *comparer*.
 
     >>> from reliable_rx.testing import diagram
@@ -120,7 +120,7 @@ class IsEmpty(Linear, name="is_empty"):
         out.append(True)
 
 
-def is_empty() -> Callable[[Observable[Any]], Observable[bool]]:
+def is_empty() -> Callable[[Observable[Any]], Query[bool]]:
     """Emit whether the sequence completes without an element.
 
     >>> from reliable_rx.testing import diagram
@@ -178,7 +178,7 @@ def answer(cx: Context, value: bool) -> None:
 
 def sequence_equal(
     second: Observable[A] | Iterable[A], comparer: Callable[[A, A], Any] | None = None
-) -> Callable[[Observable[A]], Observable[bool]]:
+) -> Callable[[Observable[A]], Query[bool]]:
     """Emit whether both sequences have equal elements, by ``==`` or by *comparer*, in the same order.
 
     >>> from reliable_rx.testing import diagram

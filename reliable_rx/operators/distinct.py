@@ -13,6 +13,7 @@ from reactivex.internal.utils import NotSet
 from reliable_rx.operator import Linear, frozen
 from reliable_rx.operators.distinct_bounded import DistinctBounded
 from reliable_rx.operators.evict import Evict, check_eviction
+from reliable_rx.query import Query
 
 A = TypeVar("A")
 K = TypeVar("K")
@@ -83,17 +84,15 @@ def holds(keys: Iterable[Any], key: Any, same: Callable[[Any, Any], Any]) -> boo
 
 
 @overload
-def distinct(key_mapper: None = None, comparer: None = None) -> Callable[[Observable[A]], Observable[A]]: ...
+def distinct(key_mapper: None = None, comparer: None = None) -> Callable[[Observable[A]], Query[A]]: ...
 @overload
-def distinct(key_mapper: None, comparer: Callable[[A, A], Any]) -> Callable[[Observable[A]], Observable[A]]: ...
+def distinct(key_mapper: None, comparer: Callable[[A, A], Any]) -> Callable[[Observable[A]], Query[A]]: ...
 @overload
-def distinct(
-    key_mapper: None = None, *, comparer: Callable[[A, A], Any]
-) -> Callable[[Observable[A]], Observable[A]]: ...
+def distinct(key_mapper: None = None, *, comparer: Callable[[A, A], Any]) -> Callable[[Observable[A]], Query[A]]: ...
 @overload
 def distinct(
     key_mapper: Callable[[A], K], comparer: Callable[[K, K], Any] | None = None
-) -> Callable[[Observable[A]], Observable[A]]: ...
+) -> Callable[[Observable[A]], Query[A]]: ...
 @overload
 def distinct(
     key_mapper: Callable[[A], Any] | None = None,
@@ -101,7 +100,7 @@ def distinct(
     ttl_s: float | None = None,
     keys_max: int | None = None,
     evict: Evict = "fail",
-) -> Callable[[Observable[A]], Observable[A]]: ...
+) -> Callable[[Observable[A]], Query[A]]: ...
 def distinct(
     key_mapper: Callable[[Any], Any] | None = None,
     comparer: Callable[[Any, Any], Any] | None = None,
@@ -109,7 +108,7 @@ def distinct(
     ttl_s: float | None = None,
     keys_max: int | None = None,
     evict: Evict = "fail",
-) -> Callable[[Observable[Any]], Observable[Any]]:
+) -> Callable[[Observable[Any]], Query[Any]]:
     """Pass an element only if its key was never seen before.
 
     >>> from reliable_rx.testing import diagram
@@ -172,24 +171,22 @@ class DistinctUntilChanged(Linear, name="distinct_until_changed"):
 
 
 @overload
-def distinct_until_changed(
-    key_mapper: None = None, comparer: None = None
-) -> Callable[[Observable[A]], Observable[A]]: ...
+def distinct_until_changed(key_mapper: None = None, comparer: None = None) -> Callable[[Observable[A]], Query[A]]: ...
 @overload
 def distinct_until_changed(
     key_mapper: None, comparer: Callable[[A, A], Any]
-) -> Callable[[Observable[A]], Observable[A]]: ...
+) -> Callable[[Observable[A]], Query[A]]: ...
 @overload
 def distinct_until_changed(
     key_mapper: None = None, *, comparer: Callable[[A, A], Any]
-) -> Callable[[Observable[A]], Observable[A]]: ...
+) -> Callable[[Observable[A]], Query[A]]: ...
 @overload
 def distinct_until_changed(
     key_mapper: Callable[[A], K], comparer: Callable[[K, K], Any] | None = None
-) -> Callable[[Observable[A]], Observable[A]]: ...
+) -> Callable[[Observable[A]], Query[A]]: ...
 def distinct_until_changed(
     key_mapper: Callable[[Any], Any] | None = None, comparer: Callable[[Any, Any], Any] | None = None
-) -> Callable[[Observable[Any]], Observable[Any]]:
+) -> Callable[[Observable[Any]], Query[Any]]:
     """Pass an element only if its key differs from the one before it.
 
     >>> from reliable_rx.testing import diagram

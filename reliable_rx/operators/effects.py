@@ -15,6 +15,7 @@ from reactivex.abc import ObserverBase
 
 from reliable_rx.choices import Effects, check_choice
 from reliable_rx.operator import Context, Stage, frozen
+from reliable_rx.query import Query
 
 A = TypeVar("A")
 
@@ -68,7 +69,7 @@ def do_action(
     on_completed: Callable[[], Any] | None = None,
     *,
     effects: Effects = "always",
-) -> Callable[[Observable[A]], Observable[A]]:
+) -> Callable[[Observable[A]], Query[A]]:
     """Call *on_next* for each element, and *on_error* or *on_completed* at the end, before passing them on.
 
     >>> from reliable_rx.testing import diagram
@@ -91,7 +92,7 @@ def do_action(
 tap = do_action
 
 
-def do(observer: ObserverBase[A], *, effects: Effects = "always") -> Callable[[Observable[A]], Observable[A]]:
+def do(observer: ObserverBase[A], *, effects: Effects = "always") -> Callable[[Observable[A]], Query[A]]:
     """Tell *observer* everything before passing it on: `do_action` with the three methods of an observer.
 
     >>> from reactivex.observer import Observer
@@ -120,9 +121,7 @@ class FinallyAction(Stage, name="finally_action"):
             self.action()
 
 
-def finally_action(
-    action: Callable[[], Any], *, effects: Effects = "always"
-) -> Callable[[Observable[A]], Observable[A]]:
+def finally_action(action: Callable[[], Any], *, effects: Effects = "always") -> Callable[[Observable[A]], Query[A]]:
     """Call *action* once after the sequence has ended, or has been unsubscribed from.
 
     >>> from reliable_rx.testing import diagram

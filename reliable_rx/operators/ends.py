@@ -15,6 +15,7 @@ from reactivex import Observable, compose
 
 from reliable_rx.operator import Linear, frozen
 from reliable_rx.operators.front import skip, take
+from reliable_rx.query import Query
 
 A = TypeVar("A")
 
@@ -44,7 +45,7 @@ class SkipLast(Linear, name="skip_last"):
         out.extend([items.popleft() for _ in range(len(items) - max(0, self.count))])
 
 
-def skip_last(count: int) -> Callable[[Observable[A]], Observable[A]]:
+def skip_last(count: int) -> Callable[[Observable[A]], Query[A]]:
     """Drop the last *count* elements, which delays the others by as many.
 
     >>> from reliable_rx.testing import diagram
@@ -85,7 +86,7 @@ class TakeLast(KeepsLast, name="take_last"):
         out.extend(state.items)
 
 
-def take_last(count: int) -> Callable[[Observable[A]], Observable[A]]:
+def take_last(count: int) -> Callable[[Observable[A]], Query[A]]:
     """Pass the last *count* elements when the sequence completes.
 
     >>> from reliable_rx.testing import diagram
@@ -106,7 +107,7 @@ class TakeLastBuffer(KeepsLast, name="take_last_buffer"):
         out.append(list(state.items))
 
 
-def take_last_buffer(count: int) -> Callable[[Observable[A]], Observable[list[A]]]:
+def take_last_buffer(count: int) -> Callable[[Observable[A]], Query[list[A]]]:
     """Emit the last *count* elements as one list when the sequence completes.
 
     >>> from reliable_rx.testing import diagram
@@ -182,7 +183,7 @@ class SliceFromEnd(Linear, name="slice_from_end"):
 
 def slice(
     start: int | None = None, stop: int | None = None, step: int | None = None
-) -> Callable[[Observable[A]], Observable[A]]:
+) -> Callable[[Observable[A]], Query[A]]:
     """Pass the elements that a list has at ``[start:stop:step]``: also ``xs[start:stop:step]``, ``xs[index]``.
 
     >>> from reliable_rx.testing import diagram

@@ -12,6 +12,7 @@ from reactivex import Observable
 from reliable_rx.operator import Context, frozen
 from reliable_rx.operators.combine import check_queue
 from reliable_rx.operators.inner import Reads, Waiting
+from reliable_rx.query import Query
 
 A = TypeVar("A")
 WORK = "work"
@@ -92,7 +93,7 @@ class Expand(Reads, name="expand"):
         self.on_completed(cx, 0)
 
 
-def expand(mapper: Callable[[A], Observable[A]]) -> Callable[[Observable[A]], Observable[A]]:
+def expand(mapper: Callable[[A], Observable[A]]) -> Callable[[Observable[A]], Query[A]]:
     """Emit each element, and all that the sequences which *mapper* makes of each element emit, and so on.
 
     >>> import reliable_rx as rx

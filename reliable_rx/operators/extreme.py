@@ -16,6 +16,7 @@ from reactivex.internal import SequenceContainsNoElementsError
 from reactivex.internal.utils import NotSet
 
 from reliable_rx.operator import Linear, frozen
+from reliable_rx.query import Query
 
 A = TypeVar("A")
 K = TypeVar("K")
@@ -57,10 +58,10 @@ class Min(Extreme, name="min"):
 
 
 @overload
-def min(comparer: None = None) -> Callable[[Observable[A]], Observable[A]]: ...
+def min(comparer: None = None) -> Callable[[Observable[A]], Query[A]]: ...
 @overload
-def min(comparer: Callable[[A, A], Any]) -> Callable[[Observable[A]], Observable[A]]: ...
-def min(comparer: Callable[[Any, Any], Any] | None = None) -> Callable[[Observable[Any]], Observable[Any]]:
+def min(comparer: Callable[[A, A], Any]) -> Callable[[Observable[A]], Query[A]]: ...
+def min(comparer: Callable[[Any, Any], Any] | None = None) -> Callable[[Observable[Any]], Query[Any]]:
     """Emit the smallest element when the sequence completes; fail if there were none.
 
     >>> from reliable_rx.testing import diagram
@@ -83,10 +84,10 @@ class Max(Extreme, name="max"):
 
 
 @overload
-def max(comparer: None = None) -> Callable[[Observable[A]], Observable[A]]: ...
+def max(comparer: None = None) -> Callable[[Observable[A]], Query[A]]: ...
 @overload
-def max(comparer: Callable[[A, A], Any]) -> Callable[[Observable[A]], Observable[A]]: ...
-def max(comparer: Callable[[Any, Any], Any] | None = None) -> Callable[[Observable[Any]], Observable[Any]]:
+def max(comparer: Callable[[A, A], Any]) -> Callable[[Observable[A]], Query[A]]: ...
+def max(comparer: Callable[[Any, Any], Any] | None = None) -> Callable[[Observable[Any]], Query[Any]]:
     """Emit the largest element when the sequence completes; fail if there were none.
 
     >>> from reliable_rx.testing import diagram
@@ -134,7 +135,7 @@ class MinBy(ExtremeBy, name="min_by"):
 
 def min_by(
     key_mapper: Callable[[A], K], comparer: Callable[[K, K], Any] | None = None
-) -> Callable[[Observable[A]], Observable[list[A]]]:
+) -> Callable[[Observable[A]], Query[list[A]]]:
     """Emit the list of all elements with the smallest key when the sequence completes.
 
     >>> from reliable_rx.testing import diagram
@@ -156,7 +157,7 @@ class MaxBy(ExtremeBy, name="max_by"):
 
 def max_by(
     key_mapper: Callable[[A], K], comparer: Callable[[K, K], Any] | None = None
-) -> Callable[[Observable[A]], Observable[list[A]]]:
+) -> Callable[[Observable[A]], Query[list[A]]]:
     """Emit the list of all elements with the largest key when the sequence completes.
 
     >>> from reliable_rx.testing import diagram

@@ -14,6 +14,7 @@ from reactivex import Observable
 
 from reliable_rx.arguments import check_count
 from reliable_rx.operator import Linear, frozen
+from reliable_rx.query import Query
 
 A = TypeVar("A")
 
@@ -42,7 +43,7 @@ class Take(Linear, name="take"):
         return state.remaining == 0
 
 
-def take(count: int) -> Callable[[Observable[A]], Observable[A]]:
+def take(count: int) -> Callable[[Observable[A]], Query[A]]:
     """Pass the first *count* elements, then complete.
 
     >>> from reliable_rx.testing import diagram
@@ -85,7 +86,7 @@ class Skip(Linear, name="skip"):
         state.remaining = max(0, state.remaining - len(values))
 
 
-def skip(count: int) -> Callable[[Observable[A]], Observable[A]]:
+def skip(count: int) -> Callable[[Observable[A]], Query[A]]:
     """Drop the first *count* elements.
 
     >>> from reliable_rx.testing import diagram
@@ -113,7 +114,7 @@ class TakeWhile(Linear, name="take_while"):
         return not passes
 
 
-def take_while(predicate: Callable[[A], Any], inclusive: bool = False) -> Callable[[Observable[A]], Observable[A]]:
+def take_while(predicate: Callable[[A], Any], inclusive: bool = False) -> Callable[[Observable[A]], Query[A]]:
     """Pass elements until one fails *predicate*, then complete; *inclusive* passes that one too.
 
     >>> from reliable_rx.testing import diagram
@@ -149,7 +150,7 @@ class TakeWhileIndexed(Linear, name="take_while_indexed"):
 
 def take_while_indexed(
     predicate: Callable[[A, int], Any], inclusive: bool = False
-) -> Callable[[Observable[A]], Observable[A]]:
+) -> Callable[[Observable[A]], Query[A]]:
     """Pass elements until one fails *predicate*, which is also given its index; *inclusive* passes that one too.
 
     >>> from reliable_rx.testing import diagram
@@ -184,7 +185,7 @@ class SkipWhile(Linear, name="skip_while"):
             super().on_batch(state, values, out)
 
 
-def skip_while(predicate: Callable[[A], Any]) -> Callable[[Observable[A]], Observable[A]]:
+def skip_while(predicate: Callable[[A], Any]) -> Callable[[Observable[A]], Query[A]]:
     """Drop elements for as long as *predicate* holds.
 
     >>> from reliable_rx.testing import diagram
@@ -221,7 +222,7 @@ class SkipWhileIndexed(Linear, name="skip_while_indexed"):
             super().on_batch(state, values, out)
 
 
-def skip_while_indexed(predicate: Callable[[A, int], Any]) -> Callable[[Observable[A]], Observable[A]]:
+def skip_while_indexed(predicate: Callable[[A, int], Any]) -> Callable[[Observable[A]], Query[A]]:
     """Drop elements for as long as *predicate*, which is also given the index, holds.
 
     >>> from reliable_rx.testing import diagram

@@ -19,7 +19,7 @@ from reactivex.observable.groupedobservable import GroupedObservable
 from reliable_rx.arguments import check_key
 from reliable_rx.operator import Context, Operator, Stage, frozen
 from reliable_rx.operators.evict import Evict, check_eviction, too_many
-from reliable_rx.query import PlainOperator, as_query
+from reliable_rx.query import Inner, PlainOperator, Query, as_query
 
 A = TypeVar("A")
 B = TypeVar("B")
@@ -150,7 +150,7 @@ def group_by(
     ttl_s: float | None = None,
     groups_max: int | None = None,
     evict: Evict = "fail",
-) -> Callable[[Observable[A]], Observable[GroupedObservable[K, A]]]: ...
+) -> Callable[[Observable[A]], Query[Inner[K, A]]]: ...
 @overload
 def group_by(
     key_mapper: Callable[[A], K],
@@ -160,7 +160,7 @@ def group_by(
     ttl_s: float | None = None,
     groups_max: int | None = None,
     evict: Evict = "fail",
-) -> Callable[[Observable[A]], Observable[GroupedObservable[K, B]]]: ...
+) -> Callable[[Observable[A]], Query[Inner[K, B]]]: ...
 def group_by(
     key_mapper: Callable[[Any], Any],
     element_mapper: Callable[[Any], Any] | None = None,
@@ -169,7 +169,7 @@ def group_by(
     ttl_s: float | None = None,
     groups_max: int | None = None,
     evict: Evict = "fail",
-) -> Callable[[Observable[Any]], Observable[Any]]:
+) -> Callable[[Observable[Any]], Query[Any]]:
     """Split the sequence into one inner sequence per key.
 
     >>> import reliable_rx as rx
@@ -219,7 +219,7 @@ def group_by_until(
     *,
     groups_max: int | None = None,
     evict: Evict = "fail",
-) -> Callable[[Observable[A]], Observable[GroupedObservable[K, A]]]: ...
+) -> Callable[[Observable[A]], Query[Inner[K, A]]]: ...
 @overload
 def group_by_until(
     key_mapper: Callable[[A], K],
@@ -229,7 +229,7 @@ def group_by_until(
     *,
     groups_max: int | None = None,
     evict: Evict = "fail",
-) -> Callable[[Observable[A]], Observable[GroupedObservable[K, B]]]: ...
+) -> Callable[[Observable[A]], Query[Inner[K, B]]]: ...
 def group_by_until(
     key_mapper: Callable[[Any], Any],
     element_mapper: Callable[[Any], Any] | None,
@@ -238,7 +238,7 @@ def group_by_until(
     *,
     groups_max: int | None = None,
     evict: Evict = "fail",
-) -> Callable[[Observable[Any]], Observable[Any]]:
+) -> Callable[[Observable[Any]], Query[Any]]:
     """Split the sequence into one inner sequence per key, each until its duration emits or completes.
 
     >>> import reliable_rx as rx

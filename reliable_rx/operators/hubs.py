@@ -226,7 +226,7 @@ def plain_source(node: Node) -> Observable[Any]:
     return Query(node)
 
 
-def connectable(kind: Share) -> Callable[[Observable[A]], ConnectableObservable[A]]:
+def connectable(kind: Share) -> Callable[[Observable[A]], Connectable[A]]:
     return lambda source: Connectable(source, kind.subject(None), kind.anew())
 
 
@@ -234,7 +234,7 @@ def counted(op: Operator, source: Observable[Any]) -> Query[Any]:
     return Direct(Node(op, (as_query(source).node,)))
 
 
-def selecting(op: Selected) -> Callable[[Observable[Any]], Observable[Any]]:
+def selecting(op: Selected) -> Callable[[Observable[Any]], Query[Any]]:
     return lambda source: counted(op, source)
 
 

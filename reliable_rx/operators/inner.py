@@ -150,14 +150,14 @@ class FlatMapIndexed(Reads, name="flat_map_indexed"):
 
 
 @overload
-def flat_map(mapper: Callable[[A], Observable[B]]) -> Callable[[Observable[A]], Observable[B]]: ...
+def flat_map(mapper: Callable[[A], Observable[B]]) -> Callable[[Observable[A]], Query[B]]: ...
 @overload
-def flat_map(mapper: Callable[[A], Iterable[B]]) -> Callable[[Observable[A]], Observable[B]]: ...
+def flat_map(mapper: Callable[[A], Iterable[B]]) -> Callable[[Observable[A]], Query[B]]: ...
 @overload
-def flat_map(mapper: Observable[B] | Iterable[B]) -> Callable[[Observable[Any]], Observable[B]]: ...
+def flat_map(mapper: Observable[B] | Iterable[B]) -> Callable[[Observable[Any]], Query[B]]: ...
 @overload
-def flat_map(mapper: None = None) -> Callable[[Observable[Observable[A]]], Observable[A]]: ...
-def flat_map(mapper: Any = None) -> Callable[[Observable[Any]], Observable[Any]]:
+def flat_map(mapper: None = None) -> Callable[[Observable[Observable[A]]], Query[A]]: ...
+def flat_map(mapper: Any = None) -> Callable[[Observable[Any]], Query[Any]]:
     """Project each element to a sequence (or iterable) and merge these.
 
     >>> import reliable_rx as rx
@@ -183,18 +183,18 @@ def flat_map(mapper: Any = None) -> Callable[[Observable[Any]], Observable[Any]]
 @overload
 def flat_map_indexed(
     mapper_indexed: Callable[[A, int], Observable[B]],
-) -> Callable[[Observable[A]], Observable[B]]: ...
+) -> Callable[[Observable[A]], Query[B]]: ...
 @overload
 def flat_map_indexed(
     mapper_indexed: Callable[[A, int], Iterable[B]],
-) -> Callable[[Observable[A]], Observable[B]]: ...
+) -> Callable[[Observable[A]], Query[B]]: ...
 @overload
 def flat_map_indexed(
     mapper_indexed: Observable[B] | Iterable[B],
-) -> Callable[[Observable[Any]], Observable[B]]: ...
+) -> Callable[[Observable[Any]], Query[B]]: ...
 @overload
-def flat_map_indexed(mapper_indexed: None = None) -> Callable[[Observable[Observable[A]]], Observable[A]]: ...
-def flat_map_indexed(mapper_indexed: Any = None) -> Callable[[Observable[Any]], Observable[Any]]:
+def flat_map_indexed(mapper_indexed: None = None) -> Callable[[Observable[Observable[A]]], Query[A]]: ...
+def flat_map_indexed(mapper_indexed: Any = None) -> Callable[[Observable[Any]], Query[Any]]:
     """Project each element, together with its index, to a sequence (or iterable) and merge these.
 
     >>> from reliable_rx.testing import diagram
@@ -277,7 +277,7 @@ class ConcatMap(Queued, name="concat_map"):
         return self.project(outer)
 
 
-def merge_all() -> Callable[[Observable[Observable[A]]], Observable[A]]:
+def merge_all() -> Callable[[Observable[Observable[A]]], Query[A]]:
     """Merge a sequence of sequences.
 
     >>> import reliable_rx as rx
@@ -294,7 +294,7 @@ def merge_all() -> Callable[[Observable[Observable[A]]], Observable[A]]:
     return MergeAll()
 
 
-def concat_all() -> Callable[[Observable[Observable[A]]], Observable[A]]:
+def concat_all() -> Callable[[Observable[Observable[A]]], Query[A]]:
     """Emit a sequence of sequences one after the other; those that come meanwhile wait, unsubscribed.
 
     >>> import reliable_rx as rx
@@ -311,7 +311,7 @@ def concat_all() -> Callable[[Observable[Observable[A]]], Observable[A]]:
     return MergeAll(1)
 
 
-def concat_map(project: Callable[[A], Observable[B]]) -> Callable[[Observable[A]], Observable[B]]:
+def concat_map(project: Callable[[A], Observable[B]]) -> Callable[[Observable[A]], Query[B]]:
     """Project each element to a sequence and emit these one after the other; those that come meanwhile wait.
 
     >>> import reliable_rx as rx
@@ -337,7 +337,7 @@ class Exclusive(Reads, name="exclusive"):
             super().on_next(cx, port, value)
 
 
-def exclusive() -> Callable[[Observable[Observable[A]]], Observable[A]]:
+def exclusive() -> Callable[[Observable[Observable[A]]], Query[A]]:
     """Emit an inner sequence to its end, and drop those that come meanwhile.
 
     >>> import reliable_rx as rx

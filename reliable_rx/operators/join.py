@@ -12,7 +12,7 @@ from reactivex import Observable
 from reliable_rx.arguments import check_number
 from reliable_rx.operator import Context, Stage, frozen
 from reliable_rx.operators.combine import check_queue
-from reliable_rx.query import apply, as_query
+from reliable_rx.query import Query, apply, as_query
 
 A = TypeVar("A")
 B = TypeVar("B")
@@ -80,7 +80,7 @@ def join(
     right: Observable[B],
     left_duration_mapper: Callable[[A], Observable[Any]],
     right_duration_mapper: Callable[[B], Observable[Any]],
-) -> Callable[[Observable[A]], Observable[tuple[A, B]]]:
+) -> Callable[[Observable[A]], Query[tuple[A, B]]]:
     """Emit each pair of a left and a right element whose durations overlap.
 
     >>> import reliable_rx as rx
@@ -161,7 +161,7 @@ def group_join(
     right: Observable[B],
     left_duration_mapper: Callable[[A], Observable[Any]],
     right_duration_mapper: Callable[[B], Observable[Any]],
-) -> Callable[[Observable[A]], Observable[tuple[A, Observable[B]]]]:
+) -> Callable[[Observable[A]], Query[tuple[A, Query[B]]]]:
     """Emit each left element with the sequence of the right elements whose durations overlap its own.
 
     >>> import reliable_rx as rx
@@ -249,7 +249,7 @@ def join_within(
     *,
     within_s: float,
     other_key: Callable[[B], Any] | None = None,
-) -> Callable[[Observable[A]], Observable[tuple[A, B]]]:
+) -> Callable[[Observable[A]], Query[tuple[A, B]]]:
     """Emit each pair of an element and one of *other* with equal keys that came at most *within_s* seconds apart.
 
     >>> from reliable_rx.testing import diagram

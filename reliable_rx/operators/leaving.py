@@ -25,7 +25,7 @@ _plain_to_future = plain.to_future
 _plain_to_marbles = plain.to_marbles
 
 
-def observe_on(scheduler: SchedulerBase) -> Callable[[Observable[A]], Observable[A]]:
+def observe_on(scheduler: SchedulerBase) -> Callable[[Observable[A]], Query[A]]:
     """Tell observers on *scheduler*; un-hosted only.
 
     >>> import reliable_rx as rx
@@ -46,7 +46,7 @@ def observe_on(scheduler: SchedulerBase) -> Callable[[Observable[A]], Observable
     )
 
 
-def subscribe_on(scheduler: SchedulerBase) -> Callable[[Observable[A]], Observable[A]]:
+def subscribe_on(scheduler: SchedulerBase) -> Callable[[Observable[A]], Query[A]]:
     """Subscribe on *scheduler*; un-hosted only.
 
     >>> import reliable_rx as rx
@@ -69,7 +69,7 @@ def subscribe_on(scheduler: SchedulerBase) -> Callable[[Observable[A]], Observab
 
 def to_marbles(
     timespan: RelativeTime = 0.1, scheduler: SchedulerBase | None = None
-) -> Callable[[Observable[Any]], Observable[str]]:
+) -> Callable[[Observable[Any]], Query[str]]:
     """Draw the sequence in real time and emit the drawing at its end; un-hosted only.
 
     >>> import reliable_rx as rx

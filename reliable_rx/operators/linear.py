@@ -20,10 +20,12 @@ from reactivex.internal.utils import NotSet
 
 from reliable_rx.arguments import check_key
 from reliable_rx.operator import Linear, frozen
+from reliable_rx.query import Query
 from reliable_rx.shared_state import is_constant
 
 A = TypeVar("A")
 B = TypeVar("B")
+C = TypeVar("C")
 K = TypeVar("K")
 
 
@@ -55,7 +57,7 @@ class Filter(Linear, name="filter"):
                 out.append(value)  # noqa: PERF401
 
 
-def filter(predicate: Callable[[A], Any]) -> Callable[[Observable[A]], Observable[A]]:
+def filter(predicate: Callable[[A], Any]) -> Callable[[Observable[A]], Query[A]]:
     """Pass the elements that satisfy *predicate*.
 
     >>> from reliable_rx.testing import diagram
@@ -86,12 +88,12 @@ class FilterIndexed(Linear, name="filter_indexed"):
 
 
 @overload
-def filter_indexed(predicate_indexed: None = None) -> Callable[[Observable[A]], Observable[A]]: ...
+def filter_indexed(predicate_indexed: None = None) -> Callable[[Observable[A]], Query[A]]: ...
 @overload
-def filter_indexed(predicate_indexed: Callable[[A, int], Any]) -> Callable[[Observable[A]], Observable[A]]: ...
+def filter_indexed(predicate_indexed: Callable[[A, int], Any]) -> Callable[[Observable[A]], Query[A]]: ...
 def filter_indexed(
     predicate_indexed: Callable[[Any, int], Any] | None = None,
-) -> Callable[[Observable[Any]], Observable[Any]]:
+) -> Callable[[Observable[Any]], Query[Any]]:
     """Pass the elements that satisfy *predicate_indexed*, which is given their index too; all without a predicate.
 
     >>> from reliable_rx.testing import diagram
@@ -111,7 +113,7 @@ class IgnoreElements(Linear, name="ignore_elements"):
     def on_batch(self, state: None, values: Sequence[Any], out: list[Any]) -> None: ...
 
 
-def ignore_elements() -> Callable[[Observable[A]], Observable[A]]:
+def ignore_elements() -> Callable[[Observable[A]], Query[A]]:
     """Pass nothing but how the sequence ends.
 
     >>> from reliable_rx.testing import diagram
@@ -136,7 +138,7 @@ class WhereKey(Linear, name="where_key"):
             out.append(value)
 
 
-def where_key(key_mapper: Callable[[A], K], key: K) -> Callable[[Observable[A]], Observable[A]]:
+def where_key(key_mapper: Callable[[A], K], key: K) -> Callable[[Observable[A]], Query[A]]:
     """Pass the elements whose key is *key*: a filter that a host can route by.
 
     >>> from reliable_rx.testing import diagram
@@ -185,12 +187,14 @@ class Scan(Linear, name="scan"):
 
 
 @overload
-def scan(accumulator: Callable[[A, A], A]) -> Callable[[Observable[A]], Observable[A]]: ...
+def scan(accumulator: Callable[[A, A], A], seed: type[NotSet] = NotSet) -> Callable[[Observable[A]], Query[A]]: ...
 @overload
-def scan(
-    accumulator: Callable[[B, A], B], seed: B | type[NotSet] = NotSet
-) -> Callable[[Observable[A]], Observable[B]]: ...
-def scan(accumulator: Callable[[Any, Any], Any], seed: Any = NotSet) -> Callable[[Observable[Any]], Observable[Any]]:
+def scan(accumulator: Callable[[B | None, A], B], seed: None) -> Callable[[Observable[A]], Query[B]]: ...
+@overload
+def scan(accumulator: Callable[[B, A], B], seed: B) -> Callable[[Observable[A]], Query[B]]: ...
+@overload
+def scan(accumulator: Callable[[B | C, A], B], seed: C) -> Callable[[Observable[A]], Query[B]]: ...
+def scan(accumulator: Callable[[Any, Any], Any], seed: Any = NotSet) -> Callable[[Observable[Any]], Query[Any]]:
     """Emit each intermediate result of folding the sequence.
 
     >>> from reliable_rx.testing import diagram
@@ -217,7 +221,7 @@ class Pairwise(Linear, name="pairwise"):
             out.append((before, value))
 
 
-def pairwise() -> Callable[[Observable[A]], Observable[tuple[A, A]]]:
+def pairwise() -> Callable[[Observable[A]], Query[tuple[A, A]]]:
     """Emit each element with the one before it.
 
     >>> from reliable_rx.testing import diagram
@@ -249,10 +253,10 @@ class DefaultIfEmpty(Linear, name="default_if_empty"):
 
 
 @overload
-def default_if_empty(default_value: None = None) -> Callable[[Observable[A]], Observable[A | None]]: ...
+def default_if_empty(default_value: None = None) -> Callable[[Observable[A]], Query[A | None]]: ...
 @overload
-def default_if_empty(default_value: A) -> Callable[[Observable[A]], Observable[A]]: ...
-def default_if_empty(default_value: Any = None) -> Callable[[Observable[Any]], Observable[Any]]:
+def default_if_empty(default_value: A) -> Callable[[Observable[A]], Query[A]]: ...
+def default_if_empty(default_value: Any = None) -> Callable[[Observable[Any]], Query[Any]]:
     """Emit *default_value* if the sequence completes without an element.
 
     >>> from reliable_rx.testing import diagram

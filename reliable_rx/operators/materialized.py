@@ -37,7 +37,7 @@ class Materialize(Stage, name="materialize"):
         cx.complete()
 
 
-def materialize() -> Callable[[Observable[A]], Observable[Notification[A]]]:
+def materialize() -> Callable[[Observable[A]], Query[Notification[A]]]:
     """Emit every notification, the end or the error too, as a `Notification` object; then complete.
 
     >>> from reliable_rx.testing import diagram
@@ -75,7 +75,7 @@ class Dematerialize(Stage, name="dematerialize"):
             self.on_next(cx, port, values[len(passed)])
 
 
-def dematerialize() -> Callable[[Observable[Notification[A]]], Observable[A]]:
+def dematerialize() -> Callable[[Observable[Notification[A]]], Query[A]]:
     """Turn `Notification` objects back into what they stand for: the opposite of `materialize`.
 
     >>> import reliable_rx as rx
@@ -89,7 +89,7 @@ def dematerialize() -> Callable[[Observable[Notification[A]]], Observable[A]]:
     return Dematerialize()
 
 
-def as_observable() -> Callable[[Observable[A]], Observable[A]]:
+def as_observable() -> Callable[[Observable[A]], Query[A]]:
     """Return the same sequence as another object, which hides what it was.
 
     >>> from reliable_rx.testing import diagram

@@ -16,6 +16,7 @@ from reactivex import Observable
 
 from reliable_rx.operator import Context, Stage, frozen
 from reliable_rx.operators.combine import check_queue
+from reliable_rx.query import Query
 
 A = TypeVar("A")
 B = TypeVar("B")
@@ -104,7 +105,7 @@ def map_async(
     concurrency: int = 8,
     ordered: bool = True,
     timeout_s: float | None = None,
-) -> Callable[[Observable[A]], Observable[B]]:
+) -> Callable[[Observable[A]], Query[B]]:
     """Call an async function with each element and emit what it returns.
 
     >>> import asyncio

@@ -13,6 +13,7 @@ from reactivex import Observable
 
 from reliable_rx.operators.linear import filter, filter_indexed
 from reliable_rx.operators.share import share
+from reliable_rx.query import Query
 
 A = TypeVar("A")
 
@@ -27,7 +28,7 @@ class Negated:
         return not self.predicate(*args)
 
 
-def partition(predicate: Callable[[A], Any]) -> Callable[[Observable[A]], list[Observable[A]]]:
+def partition(predicate: Callable[[A], Any]) -> Callable[[Observable[A]], list[Query[A]]]:
     """Return two sequences: the elements that pass *predicate*, and the others.
 
     >>> import reliable_rx as rx
@@ -46,7 +47,7 @@ def partition(predicate: Callable[[A], Any]) -> Callable[[Observable[A]], list[O
     return lambda source: two_of(source, filter(predicate), filter(Negated(predicate)))
 
 
-def partition_indexed(predicate_indexed: Callable[[A, int], Any]) -> Callable[[Observable[A]], list[Observable[A]]]:
+def partition_indexed(predicate_indexed: Callable[[A, int], Any]) -> Callable[[Observable[A]], list[Query[A]]]:
     """Return two sequences: the elements that pass *predicate_indexed*, which also gets their index, and the others.
 
     >>> from reliable_rx.testing import diagram
@@ -59,7 +60,7 @@ def partition_indexed(predicate_indexed: Callable[[A, int], Any]) -> Callable[[O
     return lambda source: two_of(source, filter_indexed(predicate_indexed), filter_indexed(Negated(predicate_indexed)))
 
 
-def two_of(source: Observable[A], *filters: Callable[[Observable[A]], Observable[A]]) -> list[Observable[A]]:
+def two_of(source: Observable[A], *filters: Callable[[Observable[A]], Query[A]]) -> list[Query[A]]:
     """Put each of *filters* behind one shared subscription to *source*."""
     shared = source.pipe(share())
     return [each(shared) for each in filters]

@@ -15,7 +15,7 @@ from reactivex.internal import ArgumentOutOfRangeException, SequenceContainsNoEl
 
 from reliable_rx.arguments import check_count
 from reliable_rx.operator import Linear, frozen
-from reliable_rx.query import apply
+from reliable_rx.query import Query, apply
 
 A = TypeVar("A")
 B = TypeVar("B")
@@ -52,7 +52,7 @@ class ElementAt(Linear, name="element_at"):
         raise ArgumentOutOfRangeException()
 
 
-def element_at(index: int) -> Callable[[Observable[A]], Observable[A]]:
+def element_at(index: int) -> Callable[[Observable[A]], Query[A]]:
     """Pass the element at *index* and complete; fail with `ArgumentOutOfRangeException` if there is none.
 
     >>> from reliable_rx.testing import diagram
@@ -77,12 +77,10 @@ class ElementAtOrDefault(ElementAt, name="element_at_or_default"):
 
 
 @overload
-def element_at_or_default(
-    index: int, default_value: None = None
-) -> Callable[[Observable[A]], Observable[A | None]]: ...
+def element_at_or_default(index: int, default_value: None = None) -> Callable[[Observable[A]], Query[A | None]]: ...
 @overload
-def element_at_or_default(index: int, default_value: B) -> Callable[[Observable[A]], Observable[A | B]]: ...
-def element_at_or_default(index: int, default_value: Any = None) -> Callable[[Observable[Any]], Observable[Any]]:
+def element_at_or_default(index: int, default_value: B) -> Callable[[Observable[A]], Query[A | B]]: ...
+def element_at_or_default(index: int, default_value: Any = None) -> Callable[[Observable[Any]], Query[Any]]:
     """Pass the element at *index* and complete; emit *default_value* if there is none.
 
     >>> from reliable_rx.testing import diagram
@@ -119,7 +117,7 @@ class Find(Linear, name="find"):
         out.append(None)
 
 
-def find(predicate: Callable[[A, int, Observable[A]], Any]) -> Callable[[Observable[A]], Observable[A | None]]:
+def find(predicate: Callable[[A, int, Observable[A]], Any]) -> Callable[[Observable[A]], Query[A | None]]:
     """Pass the first element that satisfies *predicate* and complete; emit None if there is none.
 
     >>> from reliable_rx.testing import diagram
@@ -150,7 +148,7 @@ class FindIndex(Find, name="find_index"):
         out.append(-1)
 
 
-def find_index(predicate: Callable[[A, int, Observable[A]], Any]) -> Callable[[Observable[A]], Observable[int]]:
+def find_index(predicate: Callable[[A, int, Observable[A]], Any]) -> Callable[[Observable[A]], Query[int]]:
     """Emit the index of the first element that satisfies *predicate* and complete; emit -1 if there is none.
 
     >>> from reliable_rx.testing import diagram
@@ -181,10 +179,10 @@ class First(Linear, name="first"):
 
 
 @overload
-def first(predicate: None = None) -> Callable[[Observable[A]], Observable[A]]: ...
+def first(predicate: None = None) -> Callable[[Observable[A]], Query[A]]: ...
 @overload
-def first(predicate: Callable[[A], Any]) -> Callable[[Observable[A]], Observable[A]]: ...
-def first(predicate: Callable[[Any], Any] | None = None) -> Callable[[Observable[Any]], Observable[Any]]:
+def first(predicate: Callable[[A], Any]) -> Callable[[Observable[A]], Query[A]]: ...
+def first(predicate: Callable[[Any], Any] | None = None) -> Callable[[Observable[Any]], Query[Any]]:
     """Pass the first element (that satisfies *predicate*) and complete; fail if there is none.
 
     >>> from reliable_rx.testing import diagram
@@ -209,22 +207,20 @@ class FirstOrDefault(First, name="first_or_default"):
 @overload
 def first_or_default(
     predicate: None = None, default_value: None = None
-) -> Callable[[Observable[A]], Observable[A | None]]: ...
+) -> Callable[[Observable[A]], Query[A | None]]: ...
 @overload
-def first_or_default(predicate: None, default_value: B) -> Callable[[Observable[A]], Observable[A | B]]: ...
+def first_or_default(predicate: None, default_value: B) -> Callable[[Observable[A]], Query[A | B]]: ...
 @overload
-def first_or_default(predicate: None = None, *, default_value: B) -> Callable[[Observable[A]], Observable[A | B]]: ...
+def first_or_default(predicate: None = None, *, default_value: B) -> Callable[[Observable[A]], Query[A | B]]: ...
 @overload
 def first_or_default(
     predicate: Callable[[A], Any], default_value: None = None
-) -> Callable[[Observable[A]], Observable[A | None]]: ...
+) -> Callable[[Observable[A]], Query[A | None]]: ...
 @overload
-def first_or_default(
-    predicate: Callable[[A], Any], default_value: B
-) -> Callable[[Observable[A]], Observable[A | B]]: ...
+def first_or_default(predicate: Callable[[A], Any], default_value: B) -> Callable[[Observable[A]], Query[A | B]]: ...
 def first_or_default(
     predicate: Callable[[Any], Any] | None = None, default_value: Any = None
-) -> Callable[[Observable[Any]], Observable[Any]]:
+) -> Callable[[Observable[Any]], Query[Any]]:
     """Pass the first element (that satisfies *predicate*) and complete; emit *default_value* if there is none.
 
     >>> from reliable_rx.testing import diagram

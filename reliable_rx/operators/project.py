@@ -15,6 +15,7 @@ from reactivex import Observable
 
 from reliable_rx.arguments import check_callable
 from reliable_rx.operator import Linear, frozen
+from reliable_rx.query import Query
 
 A = TypeVar("A")
 B = TypeVar("B")
@@ -42,7 +43,7 @@ class Map(Linear, name="map"):
             out.append(mapper(value))  # noqa: PERF401
 
 
-def map(mapper: Callable[[A], B] | None = None) -> Callable[[Observable[A]], Observable[B]]:
+def map(mapper: Callable[[A], B] | None = None) -> Callable[[Observable[A]], Query[B]]:
     """Project each element.
 
     >>> import reliable_rx as rx
@@ -75,7 +76,7 @@ class MapIndexed(Linear, name="map_indexed"):
         state.index += 1
 
 
-def map_indexed(mapper_indexed: Callable[[A, int], B] | None = None) -> Callable[[Observable[A]], Observable[B]]:
+def map_indexed(mapper_indexed: Callable[[A, int], B] | None = None) -> Callable[[Observable[A]], Query[B]]:
     """Project each element together with its index.
 
     >>> import reliable_rx as rx
@@ -91,7 +92,7 @@ def map_indexed(mapper_indexed: Callable[[A, int], B] | None = None) -> Callable
     return MapIndexed(mapper_indexed or (lambda value, _: value))
 
 
-def pluck(key: K) -> Callable[[Observable[dict[K, B]]], Observable[B]]:
+def pluck(key: K) -> Callable[[Observable[dict[K, B]]], Query[B]]:
     """Take ``element[key]`` of each element.
 
     >>> from reliable_rx.testing import diagram
@@ -104,7 +105,7 @@ def pluck(key: K) -> Callable[[Observable[dict[K, B]]], Observable[B]]:
     return Map(itemgetter(key))
 
 
-def pluck_attr(prop: str) -> Callable[[Observable[Any]], Observable[Any]]:
+def pluck_attr(prop: str) -> Callable[[Observable[Any]], Query[Any]]:
     """Take the attribute *prop* of each element.
 
     >>> from reliable_rx.testing import diagram
@@ -118,10 +119,12 @@ def pluck_attr(prop: str) -> Callable[[Observable[Any]], Observable[Any]]:
 
 
 @overload
-def starmap() -> Callable[[Observable[A]], Observable[A]]: ...
+def starmap() -> Callable[[Observable[A]], Query[A]]: ...
 @overload
-def starmap(mapper: Callable[[Unpack[Ts]], B]) -> Callable[[Observable[tuple[*Ts]]], Observable[B]]: ...
-def starmap(mapper: Callable[..., Any] | None = None) -> Callable[[Observable[Any]], Observable[Any]]:
+def starmap(mapper: Callable[[Unpack[Ts]], B]) -> Callable[[Observable[tuple[*Ts]]], Query[B]]: ...
+@overload
+def starmap(mapper: Callable[..., B]) -> Callable[[Observable[Any]], Query[B]]: ...
+def starmap(mapper: Callable[..., Any] | None = None) -> Callable[[Observable[Any]], Query[Any]]:
     """Project each tuple, its elements being the arguments of *mapper*.
 
     >>> from reliable_rx.testing import diagram
@@ -134,9 +137,11 @@ def starmap(mapper: Callable[..., Any] | None = None) -> Callable[[Observable[An
     return Map(identity) if mapper is None else Map(spread(mapper))
 
 
-def starmap_indexed(
-    mapper: Callable[[Unpack[Ts], int], B],
-) -> Callable[[Observable[tuple[*Ts, int]]], Observable[B]]:
+@overload
+def starmap_indexed(mapper: Callable[[Unpack[Ts], int], B]) -> Callable[[Observable[tuple[*Ts, int]]], Query[B]]: ...
+@overload
+def starmap_indexed(mapper: Callable[..., B]) -> Callable[[Observable[Any]], Query[B]]: ...
+def starmap_indexed(mapper: Callable[..., Any]) -> Callable[[Observable[Any]], Query[Any]]:
     """Project each tuple whose last element is its index; as in RxPY it is `starmap` by another name.
 
     >>> from reliable_rx.testing import diagram

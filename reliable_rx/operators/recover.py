@@ -78,7 +78,7 @@ class CatchNext(Stage, name="catch_next"):
 
 def catch(
     handler: Observable[A] | Callable[[Exception, Observable[A]], Observable[A]], *, on: Errors = Exception
-) -> Callable[[Observable[A]], Observable[A]]:
+) -> Callable[[Observable[A]], Query[A]]:
     """Continue with another sequence after an error: *handler*, or what ``handler(error, source)`` returns.
 
     >>> import reliable_rx as rx
@@ -174,7 +174,7 @@ def resuming(sources: tuple[Any, ...]) -> Query[Any]:
     return apply(OnErrorResumeNext(tuple(steps)), *inputs)
 
 
-def on_error_resume_next(second: Observable[A]) -> Callable[[Observable[A]], Observable[A]]:
+def on_error_resume_next(second: Observable[A]) -> Callable[[Observable[A]], Query[A]]:
     """Emit the sequence and then *second*, whether the first has failed or completed.
 
     >>> import reliable_rx as rx
@@ -224,7 +224,7 @@ class Retry(Stage, name="retry"):
         cx.soon("next")
 
 
-def retry(retry_count: int | None = None) -> Callable[[Observable[A]], Observable[A]]:
+def retry(retry_count: int | None = None) -> Callable[[Observable[A]], Query[A]]:
     """Subscribe again after an error, with fresh state upstream, *retry_count* times in all (by default without end).
 
     >>> import reliable_rx as rx
@@ -296,7 +296,7 @@ def retry_with_backoff(
     jitter: float = 0.0,
     reset_after_s: float | None = None,
     seed: int = 0,
-) -> Callable[[Observable[A]], Observable[A]]:
+) -> Callable[[Observable[A]], Query[A]]:
     """Subscribe again after an error as `retry` does, but after a pause that grows with every failure in a row.
 
     The n-th pause is ``first_s * factor ** (n - 1)`` seconds, at most *max_s*, on the clock of the query. *jitter*

@@ -11,6 +11,7 @@ from reactivex.internal import SequenceContainsNoElementsError
 from reactivex.internal.utils import NotSet
 
 from reliable_rx.operator import Linear, frozen
+from reliable_rx.query import Query
 
 A = TypeVar("A")
 B = TypeVar("B")
@@ -42,10 +43,10 @@ class Last(Linear, name="last"):
 
 
 @overload
-def last(predicate: None = None) -> Callable[[Observable[A]], Observable[A]]: ...
+def last(predicate: None = None) -> Callable[[Observable[A]], Query[A]]: ...
 @overload
-def last(predicate: Callable[[A], Any]) -> Callable[[Observable[A]], Observable[A]]: ...
-def last(predicate: Callable[[Any], Any] | None = None) -> Callable[[Observable[Any]], Observable[Any]]:
+def last(predicate: Callable[[A], Any]) -> Callable[[Observable[A]], Query[A]]: ...
+def last(predicate: Callable[[Any], Any] | None = None) -> Callable[[Observable[Any]], Query[Any]]:
     """Emit the last element (that satisfies *predicate*) when the sequence completes; fail if there is none.
 
     >>> from reliable_rx.testing import diagram
@@ -70,24 +71,22 @@ class LastOrDefault(Last, name="last_or_default"):
 @overload
 def last_or_default(
     default_value: None = None, predicate: None = None
-) -> Callable[[Observable[A]], Observable[A | None]]: ...
+) -> Callable[[Observable[A]], Query[A | None]]: ...
 @overload
-def last_or_default(default_value: B, predicate: None = None) -> Callable[[Observable[A]], Observable[A | B]]: ...
+def last_or_default(default_value: B, predicate: None = None) -> Callable[[Observable[A]], Query[A | B]]: ...
 @overload
 def last_or_default(
     default_value: None, predicate: Callable[[A], Any]
-) -> Callable[[Observable[A]], Observable[A | None]]: ...
+) -> Callable[[Observable[A]], Query[A | None]]: ...
 @overload
 def last_or_default(
     default_value: None = None, *, predicate: Callable[[A], Any]
-) -> Callable[[Observable[A]], Observable[A | None]]: ...
+) -> Callable[[Observable[A]], Query[A | None]]: ...
 @overload
-def last_or_default(
-    default_value: B, predicate: Callable[[A], Any]
-) -> Callable[[Observable[A]], Observable[A | B]]: ...
+def last_or_default(default_value: B, predicate: Callable[[A], Any]) -> Callable[[Observable[A]], Query[A | B]]: ...
 def last_or_default(
     default_value: Any = None, predicate: Callable[[Any], Any] | None = None
-) -> Callable[[Observable[Any]], Observable[Any]]:
+) -> Callable[[Observable[Any]], Query[Any]]:
     """Emit the last element (that satisfies *predicate*) when the sequence completes, or *default_value*.
 
     >>> from reliable_rx.testing import diagram
@@ -117,10 +116,10 @@ class Single(Last, name="single"):
 
 
 @overload
-def single(predicate: None = None) -> Callable[[Observable[A]], Observable[A]]: ...
+def single(predicate: None = None) -> Callable[[Observable[A]], Query[A]]: ...
 @overload
-def single(predicate: Callable[[A], Any]) -> Callable[[Observable[A]], Observable[A]]: ...
-def single(predicate: Callable[[Any], Any] | None = None) -> Callable[[Observable[Any]], Observable[Any]]:
+def single(predicate: Callable[[A], Any]) -> Callable[[Observable[A]], Query[A]]: ...
+def single(predicate: Callable[[Any], Any] | None = None) -> Callable[[Observable[Any]], Query[Any]]:
     """Emit the only element (that satisfies *predicate*) when the sequence completes; fail if there are more or none.
 
     >>> from reliable_rx.testing import diagram
@@ -147,22 +146,20 @@ class SingleOrDefault(Single, name="single_or_default"):
 @overload
 def single_or_default(
     predicate: None = None, default_value: None = None
-) -> Callable[[Observable[A]], Observable[A | None]]: ...
+) -> Callable[[Observable[A]], Query[A | None]]: ...
 @overload
-def single_or_default(predicate: None, default_value: B) -> Callable[[Observable[A]], Observable[A | B]]: ...
+def single_or_default(predicate: None, default_value: B) -> Callable[[Observable[A]], Query[A | B]]: ...
 @overload
-def single_or_default(predicate: None = None, *, default_value: B) -> Callable[[Observable[A]], Observable[A | B]]: ...
+def single_or_default(predicate: None = None, *, default_value: B) -> Callable[[Observable[A]], Query[A | B]]: ...
 @overload
 def single_or_default(
     predicate: Callable[[A], Any], default_value: None = None
-) -> Callable[[Observable[A]], Observable[A | None]]: ...
+) -> Callable[[Observable[A]], Query[A | None]]: ...
 @overload
-def single_or_default(
-    predicate: Callable[[A], Any], default_value: B
-) -> Callable[[Observable[A]], Observable[A | B]]: ...
+def single_or_default(predicate: Callable[[A], Any], default_value: B) -> Callable[[Observable[A]], Query[A | B]]: ...
 def single_or_default(
     predicate: Callable[[Any], Any] | None = None, default_value: Any = None
-) -> Callable[[Observable[Any]], Observable[Any]]:
+) -> Callable[[Observable[Any]], Query[Any]]:
     """Emit the only element (that satisfies *predicate*) when the sequence completes, or *default_value* if none.
 
     >>> from reliable_rx.testing import diagram
@@ -177,7 +174,7 @@ def single_or_default(
 
 def single_or_default_async(
     has_default: bool = False, default_value: Any = None
-) -> Callable[[Observable[A]], Observable[A]]:
+) -> Callable[[Observable[A]], Query[A]]:
     """Emit the only element when the sequence completes: `single`, or with *has_default* `single_or_default`.
 
     >>> from reliable_rx.testing import diagram

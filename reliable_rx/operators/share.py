@@ -31,7 +31,7 @@ from reliable_rx.operators.hubs import (
     kind_of,
     selecting,
 )
-from reliable_rx.query import Node, PlainOperator
+from reliable_rx.query import Node, PlainOperator, Query, as_query
 
 A = TypeVar("A")
 B = TypeVar("B")
@@ -40,7 +40,7 @@ _plain_multicast = plain.multicast
 _plain_ref_count = plain.ref_count
 
 
-def share() -> Callable[[Observable[A]], Observable[A]]:
+def share() -> Callable[[Observable[A]], Query[A]]:
     """Share one subscription to the source among all readers, for as long as there are any.
 
     >>> from reliable_rx.testing import diagram
@@ -59,7 +59,7 @@ def share() -> Callable[[Observable[A]], Observable[A]]:
     return lambda source: counted(Share(), source)
 
 
-def ref_count() -> Callable[[ConnectableObservable[A]], Observable[A]]:
+def ref_count() -> Callable[[ConnectableObservable[A]], Query[A]]:
     """Connect a connectable sequence with its first reader, and disconnect it with its last.
 
     >>> from reliable_rx.testing import diagram
@@ -73,10 +73,10 @@ def ref_count() -> Callable[[ConnectableObservable[A]], Observable[A]]:
     *State*: that of what stands before it.
     """
 
-    def apply(source: ConnectableObservable[A]) -> Observable[A]:
+    def apply(source: ConnectableObservable[A]) -> Query[A]:
         live = _plain_ref_count()(source)
         if not isinstance(source, Connectable):
-            return live
+            return as_query(live)
         op: Operator = (
             PlainOperator("multicast", lambda *_: live, CUSTOM) if source.kind is None else source.kind.anew()
         )
@@ -87,9 +87,9 @@ def ref_count() -> Callable[[ConnectableObservable[A]], Observable[A]]:
 
 
 @overload
-def publish() -> Callable[[Observable[A]], ConnectableObservable[A]]: ...
+def publish() -> Callable[[Observable[A]], Connectable[A]]: ...
 @overload
-def publish(mapper: Callable[[Observable[A]], Observable[B]]) -> Callable[[Observable[A]], Observable[B]]: ...
+def publish(mapper: Callable[[Observable[A]], Observable[B]]) -> Callable[[Observable[A]], Query[B]]: ...
 def publish(mapper: Callable[[Observable[Any]], Observable[Any]] | None = None) -> Any:
     """Share the source within *mapper*, or make a connectable sequence of it.
 
@@ -107,11 +107,11 @@ def publish(mapper: Callable[[Observable[Any]], Observable[Any]] | None = None) 
 
 
 @overload
-def publish_value(initial_value: A) -> Callable[[Observable[A]], ConnectableObservable[A]]: ...
+def publish_value(initial_value: A) -> Callable[[Observable[A]], Connectable[A]]: ...
 @overload
 def publish_value(
     initial_value: A, mapper: Callable[[Observable[A]], Observable[B]]
-) -> Callable[[Observable[A]], Observable[B]]: ...
+) -> Callable[[Observable[A]], Query[B]]: ...
 def publish_value(initial_value: Any, mapper: Callable[[Observable[Any]], Observable[Any]] | None = None) -> Any:
     """Share the source as `publish` does, and greet each reader with the last element, or with *initial_value*.
 
@@ -133,7 +133,7 @@ def publish_value(initial_value: Any, mapper: Callable[[Observable[Any]], Observ
 @overload
 def replay(
     buffer_size: int | None = None, window: RelativeTime | None = None, *, scheduler: abc.SchedulerBase | None = None
-) -> Callable[[Observable[A]], ConnectableObservable[A]]: ...
+) -> Callable[[Observable[A]], Connectable[A]]: ...
 @overload
 def replay(
     buffer_size: int | None = None,
@@ -141,7 +141,7 @@ def replay(
     *,
     mapper: Callable[[Observable[A]], Observable[B]] | None,
     scheduler: abc.SchedulerBase | None = None,
-) -> Callable[[Observable[A]], Observable[B]]: ...
+) -> Callable[[Observable[A]], Query[B]]: ...
 def replay(
     buffer_size: int | None = None,
     window: RelativeTime | None = None,
@@ -170,15 +170,15 @@ def replay(
 
 
 @overload
-def multicast() -> Callable[[Observable[A]], ConnectableObservable[A]]: ...
+def multicast() -> Callable[[Observable[A]], Connectable[A]]: ...
 @overload
-def multicast(subject: abc.SubjectBase[A]) -> Callable[[Observable[A]], ConnectableObservable[A]]: ...
+def multicast(subject: abc.SubjectBase[A]) -> Callable[[Observable[A]], Connectable[A]]: ...
 @overload
 def multicast(
     *,
     subject_factory: Callable[[abc.SchedulerBase | None], abc.SubjectBase[A]],
     mapper: Callable[[Observable[A]], Observable[B]] | None = None,
-) -> Callable[[Observable[A]], Observable[B]]: ...
+) -> Callable[[Observable[A]], Query[B]]: ...
 def multicast(
     subject: abc.SubjectBase[Any] | None = None,
     *,
@@ -211,7 +211,7 @@ def multicast(
     return apply
 
 
-def selected_through(factory: Callable[..., Any], mapper: Any) -> Callable[[Observable[Any]], Observable[Any]]:
+def selected_through(factory: Callable[..., Any], mapper: Any) -> Callable[[Observable[Any]], Query[Any]]:
     """Share within *mapper* through what *factory* makes."""
     try:
         op: Operator | None = kind_of(factory(CLOCK), Selected, mapper=mapper, _factory=factory)

@@ -15,6 +15,7 @@ from reactivex import Observable
 from reliable_rx.operator import Context, Stage, frozen
 from reliable_rx.operators.inner import at_once
 from reliable_rx.operators.project import identity
+from reliable_rx.query import Query
 
 A = TypeVar("A")
 B = TypeVar("B")
@@ -99,7 +100,7 @@ class SwitchMapIndexed(Switches, name="switch_map_indexed"):
         super().on_next(cx, port, (value, cx.state.latest))
 
 
-def switch_latest() -> Callable[[Observable[Observable[A]]], Observable[A]]:
+def switch_latest() -> Callable[[Observable[Observable[A]]], Query[A]]:
     """Emit what the most recent inner sequence emits.
 
     >>> import reliable_rx as rx
@@ -119,7 +120,7 @@ def switch_latest() -> Callable[[Observable[Observable[A]]], Observable[A]]:
     return SwitchLatest()
 
 
-def switch_map(project: Callable[[A], Observable[B]] | None = None) -> Callable[[Observable[A]], Observable[B]]:
+def switch_map(project: Callable[[A], Observable[B]] | None = None) -> Callable[[Observable[A]], Query[B]]:
     """Project each element to a sequence and emit what the most recent of these emits.
 
     >>> import reliable_rx as rx
@@ -144,7 +145,7 @@ def switch_map(project: Callable[[A], Observable[B]] | None = None) -> Callable[
 
 def switch_map_indexed(
     project: Callable[[A, int], Observable[B]] | None = None,
-) -> Callable[[Observable[A]], Observable[B]]:
+) -> Callable[[Observable[A]], Query[B]]:
     """Project each element, together with its index, to a sequence and emit what the most recent of these emits.
 
     >>> import reliable_rx as rx
@@ -160,7 +161,7 @@ def switch_map_indexed(
     return SwitchLatest() if project is None else SwitchMapIndexed(project)
 
 
-def flat_map_latest(mapper: Callable[[A], Observable[B]]) -> Callable[[Observable[A]], Observable[B]]:
+def flat_map_latest(mapper: Callable[[A], Observable[B]]) -> Callable[[Observable[A]], Query[B]]:
     """Project each element to a sequence and emit what the most recent of these emits: `switch_map` by another name.
 
     >>> import reliable_rx as rx

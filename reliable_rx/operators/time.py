@@ -20,7 +20,7 @@ from reactivex.scheduler.scheduler import Scheduler
 
 from reliable_rx.operator import Context, Operator, Stage, frozen, relative_seconds
 from reliable_rx.operators.combine import check_queue
-from reliable_rx.query import apply
+from reliable_rx.query import Query, apply
 
 A = TypeVar("A")
 Relative = float | timedelta
@@ -107,7 +107,7 @@ class Debounce(Stage, name="debounce"):
             cx.emit(value)
 
 
-def debounce(duetime: Relative, scheduler: SchedulerBase | None = None) -> Callable[[Observable[A]], Observable[A]]:
+def debounce(duetime: Relative, scheduler: SchedulerBase | None = None) -> Callable[[Observable[A]], Query[A]]:
     """Emit an element once nothing has followed it for *duetime* seconds.
 
     >>> from reliable_rx.testing import diagram
@@ -183,7 +183,7 @@ class Delay(Waits, name="delay"):
         return ready
 
 
-def delay(duetime: Time, scheduler: SchedulerBase | None = None) -> Callable[[Observable[A]], Observable[A]]:
+def delay(duetime: Time, scheduler: SchedulerBase | None = None) -> Callable[[Observable[A]], Query[A]]:
     """Shift the sequence in time; an error is not delayed.
 
     >>> from reliable_rx.testing import diagram
@@ -237,9 +237,7 @@ class DelaySubscription(Stage, name="delay_subscription"):
             cx.complete()
 
 
-def delay_subscription(
-    duetime: Time, scheduler: SchedulerBase | None = None
-) -> Callable[[Observable[A]], Observable[A]]:
+def delay_subscription(duetime: Time, scheduler: SchedulerBase | None = None) -> Callable[[Observable[A]], Query[A]]:
     """Subscribe after *duetime* seconds (or at a date) instead of at once.
 
     >>> from reliable_rx.testing import diagram
@@ -284,7 +282,7 @@ class Timeout(Waits, name="timeout"):
 
 def timeout(
     duetime: Time, other: Observable[A] | None = None, scheduler: SchedulerBase | None = None
-) -> Callable[[Observable[A]], Observable[A]]:
+) -> Callable[[Observable[A]], Query[A]]:
     """Switch to *other* (by default: fail) when no element has come for *duetime* seconds.
 
     >>> import reliable_rx as rx
@@ -337,7 +335,7 @@ class SampleBy(Sample, name="sample"):
 
 def sample(
     sampler: Relative | Observable[Any], scheduler: SchedulerBase | None = None
-) -> Callable[[Observable[A]], Observable[A]]:
+) -> Callable[[Observable[A]], Query[A]]:
     """Emit the latest element at every tick of *sampler* (seconds, or a sequence), if there is a new one.
 
     >>> from reliable_rx.testing import diagram

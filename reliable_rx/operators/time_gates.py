@@ -13,6 +13,7 @@ from reactivex.abc import SchedulerBase
 from reliable_rx.operator import Context, Stage, frozen
 from reliable_rx.operators.combine import check_queue
 from reliable_rx.operators.time import Relative, Time, Waits, due_from, microseconds
+from reliable_rx.query import Query
 
 A = TypeVar("A")
 
@@ -47,9 +48,7 @@ class TakeUntilWithTime(Takes, name="take_until_with_time"):
     scheduler: SchedulerBase | None = None
 
 
-def take_with_time(
-    duration: Relative, scheduler: SchedulerBase | None = None
-) -> Callable[[Observable[A]], Observable[A]]:
+def take_with_time(duration: Relative, scheduler: SchedulerBase | None = None) -> Callable[[Observable[A]], Query[A]]:
     """Take the elements of the first *duration* seconds, then complete.
 
     >>> from reliable_rx.testing import diagram
@@ -62,9 +61,7 @@ def take_with_time(
     return TakeWithTime(duration, scheduler)
 
 
-def take_until_with_time(
-    end_time: Time, scheduler: SchedulerBase | None = None
-) -> Callable[[Observable[A]], Observable[A]]:
+def take_until_with_time(end_time: Time, scheduler: SchedulerBase | None = None) -> Callable[[Observable[A]], Query[A]]:
     """Take elements until *end_time*, a date or a number of seconds from the start, then complete.
 
     >>> from datetime import datetime, timezone
@@ -123,9 +120,7 @@ class SkipUntilWithTime(Skips, name="skip_until_with_time"):
             cx.schedule(due, "open")
 
 
-def skip_with_time(
-    duration: Relative, scheduler: SchedulerBase | None = None
-) -> Callable[[Observable[A]], Observable[A]]:
+def skip_with_time(duration: Relative, scheduler: SchedulerBase | None = None) -> Callable[[Observable[A]], Query[A]]:
     """Skip the elements of the first *duration* seconds.
 
     >>> from reliable_rx.testing import diagram
@@ -140,7 +135,7 @@ def skip_with_time(
 
 def skip_until_with_time(
     start_time: Time, scheduler: SchedulerBase | None = None
-) -> Callable[[Observable[A]], Observable[A]]:
+) -> Callable[[Observable[A]], Query[A]]:
     """Skip elements until *start_time*, a date or a number of seconds from the start.
 
     >>> from datetime import datetime, timezone
@@ -215,7 +210,7 @@ class SkipLastWithTime(Last, name="skip_last_with_time"):
 
 def take_last_with_time(
     duration: Relative, scheduler: SchedulerBase | None = None
-) -> Callable[[Observable[A]], Observable[A]]:
+) -> Callable[[Observable[A]], Query[A]]:
     """Emit, when the sequence completes, the elements of its last *duration* seconds.
 
     >>> from reliable_rx.testing import diagram
@@ -230,7 +225,7 @@ def take_last_with_time(
 
 def skip_last_with_time(
     duration: Relative, scheduler: SchedulerBase | None = None
-) -> Callable[[Observable[A]], Observable[A]]:
+) -> Callable[[Observable[A]], Query[A]]:
     """Emit each element when it is *duration* seconds old and a later one, or the end, has come.
 
     >>> from reliable_rx.testing import diagram

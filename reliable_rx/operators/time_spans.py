@@ -18,6 +18,7 @@ from reliable_rx.errors import LimitExceeded
 from reliable_rx.operator import Context, Stage, frozen, relative_seconds
 from reliable_rx.operators.time import Relative, due_from, microseconds
 from reliable_rx.operators.window import open_window
+from reliable_rx.query import Query
 
 A = TypeVar("A")
 MISSED_MAX = 1000
@@ -109,7 +110,7 @@ def feed_all(cx: Context, values: Sequence[Any]) -> None:
 
 def window_with_time(
     timespan: Relative, timeshift: Relative | None = None, scheduler: SchedulerBase | None = None
-) -> Callable[[Observable[A]], Observable[Observable[A]]]:
+) -> Callable[[Observable[A]], Query[Query[A]]]:
     """Split the sequence into windows of *timespan* seconds, a new one opening every *timeshift* seconds.
 
     >>> from reliable_rx.testing import diagram
@@ -171,7 +172,7 @@ class BufferWithTime(Spanned, name="buffer_with_time"):
 
 def buffer_with_time(
     timespan: Relative, timeshift: Relative | None = None, scheduler: SchedulerBase | None = None
-) -> Callable[[Observable[A]], Observable[list[A]]]:
+) -> Callable[[Observable[A]], Query[list[A]]]:
     """Collect the elements of every *timespan* seconds into a list, a new one beginning every *timeshift* seconds.
 
     >>> from reliable_rx.testing import diagram
@@ -232,7 +233,7 @@ class WindowWithTimeOrCount(Stage, name="window_with_time_or_count"):
 
 def window_with_time_or_count(
     timespan: Relative, count: int, scheduler: SchedulerBase | None = None
-) -> Callable[[Observable[A]], Observable[Observable[A]]]:
+) -> Callable[[Observable[A]], Query[Query[A]]]:
     """Split the sequence into windows that close after *timespan* seconds or with their *count*-th element.
 
     >>> from reliable_rx.testing import diagram
@@ -297,7 +298,7 @@ class BufferWithTimeOrCount(Stage, name="buffer_with_time_or_count"):
 
 def buffer_with_time_or_count(
     timespan: Relative, count: int, scheduler: SchedulerBase | None = None
-) -> Callable[[Observable[A]], Observable[list[A]]]:
+) -> Callable[[Observable[A]], Query[list[A]]]:
     """Collect elements into lists that are emitted after *timespan* seconds or with their *count*-th element.
 
     >>> from reliable_rx.testing import diagram

@@ -18,6 +18,7 @@ from reactivex.operators._timestamp import Timestamp
 
 from reliable_rx.operator import Context, Stage, frozen
 from reliable_rx.operators.time import Relative, microseconds
+from reliable_rx.query import Query
 
 __all__ = ["TimeInterval", "Timestamp", "throttle_first", "time_interval", "timestamp"]
 
@@ -37,7 +38,7 @@ class Stamped(Stage, name="timestamp"):
         cx.emit_all([Timestamp(value, now) for value in values])
 
 
-def timestamp(scheduler: SchedulerBase | None = None) -> Callable[[Observable[A]], Observable[Timestamp[A]]]:
+def timestamp(scheduler: SchedulerBase | None = None) -> Callable[[Observable[A]], Query[Timestamp[A]]]:
     """Attach to each element the time at which it came, as a `datetime` in UTC.
 
     >>> from reliable_rx.testing import diagram
@@ -78,7 +79,7 @@ class Interval(Stage, name="time_interval"):
         return timedelta(microseconds=since_us)
 
 
-def time_interval(scheduler: SchedulerBase | None = None) -> Callable[[Observable[A]], Observable[TimeInterval[A]]]:
+def time_interval(scheduler: SchedulerBase | None = None) -> Callable[[Observable[A]], Query[TimeInterval[A]]]:
     """Attach to each element the time since the one before it, or since the start, as a `timedelta`.
 
     >>> from reliable_rx.testing import diagram
@@ -129,7 +130,7 @@ NOT_POSITIVE = "window_duration cannot be less or equal zero."
 
 def throttle_first(
     window_duration: Relative, scheduler: SchedulerBase | None = None
-) -> Callable[[Observable[A]], Observable[A]]:
+) -> Callable[[Observable[A]], Query[A]]:
     """Emit an element, then nothing for *window_duration* seconds.
 
     >>> from reliable_rx.testing import diagram

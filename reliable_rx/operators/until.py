@@ -10,7 +10,7 @@ from reactivex import Observable
 from reactivex.typing import AnyFuture
 
 from reliable_rx.operator import Context, Stage, frozen
-from reliable_rx.query import apply
+from reliable_rx.query import Query, apply
 
 A = TypeVar("A")
 
@@ -29,7 +29,7 @@ class TakeUntil(Stage, name="take_until"):
             cx.complete()
 
 
-def take_until(other: Observable[Any] | AnyFuture[Any]) -> Callable[[Observable[A]], Observable[A]]:
+def take_until(other: Observable[Any] | AnyFuture[Any]) -> Callable[[Observable[A]], Query[A]]:
     """Pass elements until *other* emits.
 
     >>> import reliable_rx as rx
@@ -75,7 +75,7 @@ class SkipUntil(Stage, name="skip_until"):
             cx.complete()
 
 
-def skip_until(other: Observable[Any] | AnyFuture[Any]) -> Callable[[Observable[A]], Observable[A]]:
+def skip_until(other: Observable[Any] | AnyFuture[Any]) -> Callable[[Observable[A]], Query[A]]:
     """Pass elements only after *other* has emitted; if it never does, not even the end.
 
     >>> import reliable_rx as rx
@@ -137,7 +137,7 @@ class Amb(Stage, name="amb"):
             cx.complete()
 
 
-def amb(right_source: Observable[A] | AnyFuture[A]) -> Callable[[Observable[A]], Observable[A]]:
+def amb(right_source: Observable[A] | AnyFuture[A]) -> Callable[[Observable[A]], Query[A]]:
     """Emit what the sequence emits that is the first to say anything, be it its end.
 
     >>> import reliable_rx as rx

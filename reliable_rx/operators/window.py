@@ -10,7 +10,7 @@ from reactivex import Observable
 
 from reliable_rx.arguments import check_count, check_number
 from reliable_rx.operator import Context, Stage, frozen
-from reliable_rx.query import Inner, apply, as_query
+from reliable_rx.query import Inner, Query, apply, as_query
 
 A = TypeVar("A")
 B = TypeVar("B")
@@ -64,7 +64,7 @@ class Window(Windows, name="window"):
             open_window(cx)
 
 
-def window(boundaries: Observable[Any]) -> Callable[[Observable[A]], Observable[Observable[A]]]:
+def window(boundaries: Observable[Any]) -> Callable[[Observable[A]], Query[Query[A]]]:
     """Split the sequence into windows: whenever *boundaries* emits, one closes and the next opens.
 
     >>> from reliable_rx import operators as ops
@@ -162,7 +162,7 @@ class WindowWhen(Closed, Windows, name="window_when"):
         self.begin_closing(cx)
 
 
-def window_when(closing_mapper: Callable[[], Observable[Any]]) -> Callable[[Observable[A]], Observable[Observable[A]]]:
+def window_when(closing_mapper: Callable[[], Observable[Any]]) -> Callable[[Observable[A]], Query[Query[A]]]:
     """Split the sequence into windows, each until what *closing_mapper* returns for it emits or completes.
 
     >>> import reliable_rx as rx
@@ -219,7 +219,7 @@ class WindowToggle(Windows, name="window_toggle"):
 
 def window_toggle(
     openings: Observable[B], closing_mapper: Callable[[B], Observable[Any]]
-) -> Callable[[Observable[A]], Observable[Observable[A]]]:
+) -> Callable[[Observable[A]], Query[Query[A]]]:
     """Open a window for each element of *openings*, until what *closing_mapper* returns for it emits or completes.
 
     >>> import reliable_rx as rx
@@ -274,7 +274,7 @@ class WindowWithCount(Windows, name="window_with_count"):
         return min(opens, closes)
 
 
-def window_with_count(count: int, skip: int | None = None) -> Callable[[Observable[A]], Observable[Observable[A]]]:
+def window_with_count(count: int, skip: int | None = None) -> Callable[[Observable[A]], Query[Query[A]]]:
     """Split the sequence into windows of *count* elements, a new one beginning every *skip* elements.
 
     >>> import reliable_rx as rx
@@ -320,7 +320,7 @@ class WindowWithInactivity(Windows, name="window_with_inactivity"):
             cx.schedule(due, "quiet")
 
 
-def window_with_inactivity(gap_s: float) -> Callable[[Observable[A]], Observable[Observable[A]]]:
+def window_with_inactivity(gap_s: float) -> Callable[[Observable[A]], Query[Query[A]]]:
     """Split the sequence into sessions: a window opens with an element and closes when none has come for *gap_s*.
 
     >>> from reliable_rx import operators as ops

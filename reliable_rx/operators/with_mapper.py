@@ -10,7 +10,7 @@ from reactivex import Observable
 from reactivex.internal.utils import NotSet
 
 from reliable_rx.operator import Context, Stage, frozen
-from reliable_rx.query import apply
+from reliable_rx.query import Query, apply
 
 A = TypeVar("A")
 
@@ -84,7 +84,7 @@ class DelayWithMapper(Stage, name="delay_with_mapper"):
 def delay_with_mapper(
     subscription_delay: Observable[Any] | Callable[[Any], Observable[Any]] | None = None,
     delay_duration_mapper: Callable[[A], Observable[Any]] | None = None,
-) -> Callable[[Observable[A]], Observable[A]]:
+) -> Callable[[Observable[A]], Query[A]]:
     """Emit each element when the sequence that *delay_duration_mapper* makes of it emits or completes.
 
     >>> import reliable_rx as rx
@@ -152,7 +152,7 @@ class ThrottleWithMapper(Stage, name="throttle_with_mapper"):
 
 def throttle_with_mapper(
     throttle_duration_mapper: Callable[[Any], Observable[Any]],
-) -> Callable[[Observable[A]], Observable[A]]:
+) -> Callable[[Observable[A]], Query[A]]:
     """Emit an element once the sequence that the mapper makes of it emits or completes, unless another comes first.
 
     >>> import reliable_rx as rx
@@ -248,7 +248,7 @@ def timeout_with_mapper(
     first_timeout: Observable[Any] | None = None,
     timeout_duration_mapper: Callable[[A], Observable[Any]] | None = None,
     other: Observable[A] | None = None,
-) -> Callable[[Observable[A]], Observable[A]]:
+) -> Callable[[Observable[A]], Query[A]]:
     """Switch to *other* (by default: fail) when the sequence made for the latest element emits or completes.
 
     >>> import reliable_rx as rx

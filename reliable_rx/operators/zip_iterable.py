@@ -13,6 +13,7 @@ from typing import Any, TypeVar
 from reactivex import Observable
 
 from reliable_rx.operator import Linear, frozen
+from reliable_rx.query import Query
 
 A = TypeVar("A")
 B = TypeVar("B")
@@ -62,7 +63,7 @@ class ZipWithIterator(Linear, name="zip_with_iterable"):
         return False
 
 
-def zip_with_iterable(second: Iterable[B]) -> Callable[[Observable[A]], Observable[tuple[A, B]]]:
+def zip_with_iterable(second: Iterable[B]) -> Callable[[Observable[A]], Query[tuple[A, B]]]:
     """Pair the n-th element with the n-th of *second*; complete when an element finds none left.
 
     >>> from reliable_rx.testing import diagram
