@@ -147,8 +147,7 @@ def test_what_is_asked_beside(evaluator: QueryEvaluator, where: str, raised: Any
     deliveries.close()
 
 
-@pytest.mark.parametrize("raised", RAISED)
-@pytest.mark.parametrize("where", ["fits", "make"])
+@pytest.mark.parametrize("raised, where", crossed(RAISED, ["fits", "make"]))
 def test_a_rule_that_raises(evaluator: QueryEvaluator, where: str, raised: Any) -> None:
     """A rule is a function of the user's: a stream that it raises at has no consumer, and others have theirs."""
     reader = Reader(where, raised)

@@ -78,7 +78,7 @@ def inside(instance: Any) -> Iterator[Any]:
 
 
 @pytest.mark.parametrize("edit", EDITS)
-@pytest.mark.parametrize("name", lanes(HOSTABLE, fast=1, every=4))
+@pytest.mark.parametrize("name", lanes(HOSTABLE, fast=1, every=8))
 def test_an_edit_before_it_is_neither_felt_nor_misreported(name: str, edit: str) -> None:
     """What stands before an operator is edited: the operator goes on with its state, and the report says kept."""
     check_edits(name, edit)

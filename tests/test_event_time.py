@@ -90,7 +90,7 @@ def agree(word: tuple[Letter, ...], query: str, late: str, *, lateness_s: float,
 
 
 @pytest.mark.parametrize("late", [*map(at_each_commit, ("drop", "keep")), "side"])
-@pytest.mark.parametrize("query", ["buffer_with_time", "group_by"])
+@pytest.mark.parametrize("query", ["buffer_with_time", at_each_commit("group_by")])
 def test_a_query_is_handed_what_the_model_says(query: str, late: str) -> None:
     """All short words (out of order, silence, an early end): what comes out is plain Rx's on the ordered stream."""
     for word in words(2, (1.0, 3.0, 6.0)):

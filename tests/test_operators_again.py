@@ -58,7 +58,7 @@ def check(name: str, runners: Mapping[str, Runner]) -> None:
 
 
 @pytest.mark.parametrize(
-    "name", lanes((name for name in CASES if not name.startswith("while_do: counted")), fast=1, every=2)
+    "name", lanes((name for name in CASES if not name.startswith("while_do: counted")), fast=1, every=4)
 )
 def test_begun_again_it_is_as_new_un_hosted(name: str) -> None:
     """Where closures and contexts are bound to states, an operator begun again emits what a new one would.

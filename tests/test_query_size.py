@@ -176,7 +176,7 @@ NESTED = {"delay_with_mapper: the source"}
 
 
 @pytest.mark.commit
-@pytest.mark.parametrize("name", lanes([name for name in CASES if CASES[name].hostable], fast=1, every=2))
+@pytest.mark.parametrize("name", lanes([name for name in CASES if CASES[name].hostable], fast=1, every=4))
 def test_a_row_of_one_operator_ends(name: str) -> None:
     """A row of an operator is silent about nothing: behind fourteen of a kind notifications still come, or errors.
 

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from lanes import at_each_commit
 from releases.make import ALL, run
 
 RELEASES = sorted(path.parent for path in (Path(__file__).parent / "releases").glob("*/expected.json"))
@@ -21,7 +22,7 @@ def unpacked(release: Path, end: str, folder: Path) -> Path:
     return folder
 
 
-@pytest.mark.parametrize("end", ["stop", "kill"])
+@pytest.mark.parametrize("end", ["stop", at_each_commit("kill")])
 @pytest.mark.parametrize("release", RELEASES, ids=lambda each: each.name)
 def test_a_store_of_a_release_is_gone_on_from(release: Path, end: str, tmp_path: Path) -> None:
     """What the release would have emitted is what comes, under the same ids, after a clean stop and behind a kill."""

@@ -421,7 +421,7 @@ def flipped(data: bytes, at: int) -> bytes:
     return data[:at] + bytes([data[at] ^ 0x40]) + data[at + 1 :]
 
 
-@pytest.mark.parametrize("count", [50, 100_000])
+@pytest.mark.parametrize("count", [50, at_each_commit(100_000)])
 def test_a_flipped_bit_in_a_flushed_line(tmp_path: Path, count: int) -> None:
     """Nothing is cut; the line is named; the evaluator and its other sinks go on, and put back the file does, too."""
     path = tmp_path / "out.jsonl"

@@ -11,7 +11,7 @@ from itertools import product
 from typing import Any
 
 import pytest
-from lanes import every_of
+from lanes import crossed, every_of
 from skipping import VALUES, played
 
 import reliable_rx as rx
@@ -100,9 +100,7 @@ def test_a_list_without_a_closing_waits_for_one(case: tuple[str, str], bad: set[
     assert begun(query, restarts=True, policy=policy) == found
 
 
-@pytest.mark.parametrize("how", ["raises", "returns None", "unreadable"])
-@pytest.mark.parametrize("made", MADE)
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("how, made, kind", crossed(["raises", "returns None", "unreadable"], MADE, KINDS))
 def test_the_first_one(kind: str, made: str, how: str) -> None:
     """At its creation no event is at work, and the query fails; where an event begins it, its sequence is given up."""
     closing = MADE[made](at_any_of({0}, how))

@@ -77,7 +77,7 @@ def rows_in(chunks: list[bytes]) -> dict[str, str]:
 
 @both_kinds
 @both_ways
-@pytest.mark.parametrize("name", lanes(HOSTABLE, fast=1, every=2))
+@pytest.mark.parametrize("name", lanes(HOSTABLE, fast=1, every=4))
 def test_a_chain_holds_the_rows_of_its_moment(name: str, late: bool, full: bool) -> None:
     """Rows that have ended are gone, rows that live are in it as they were, whichever way they were written."""
     case = CASES[name]

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from lanes import crossed
 
 from checkpoint import MemoryStore
 from hosting import GeneratorSource, ListSource, QueryEvaluator
@@ -127,8 +128,10 @@ def rows(count: int) -> list[dict[str, Any]]:
     return [{"key": "abc"[i * 7 % 3], "time": float(i), "text": 'with "quotes",\nand lines'} for i in range(count)]
 
 
-@pytest.mark.parametrize("options", [{}, {"partition_by": "key"}, {"partition_by": "key", "sort_by": "time"}])
-@pytest.mark.parametrize("format", ["csv", "jsonl", "parquet"])
+@pytest.mark.parametrize(
+    "options, format",
+    crossed([{}, {"partition_by": "key"}, {"partition_by": "key", "sort_by": "time"}], ["csv", "jsonl", "parquet"]),
+)
 def test_files_know_how_far_they_reach(tmp_path: Path, format: str, options: dict[str, Any]) -> None:
     """Of each format, split or not, sorted or not: the number of records, unread and read; times are found."""
     path = tmp_path / f"events.{format}"

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from lanes import at_each_commit
+from lanes import at_each_commit, every
 from test_spark_keyed import GROUPED, Event, by_key, events
 
 import reliable_rx as rx
@@ -94,7 +94,7 @@ EVENT_TIME = pytest.mark.parametrize("event_time", [at_each_commit(False), True]
 
 
 @EVENT_TIME
-@pytest.mark.parametrize("name", [at_each_commit(name) if n % 2 else name for n, name in enumerate(GROUPED)])
+@pytest.mark.parametrize("name", [at_each_commit(name) if n % 4 else name for n, name in enumerate(GROUPED)])
 def test_groups_move_both_ways(name: str, event_time: bool, tmp_path: Path) -> None:
     """Evaluator, then a bucket, then another evaluator: together they emit what one evaluator does for all events."""
     query, told = GROUPED[name], events(7)
@@ -148,7 +148,7 @@ PER_KEY: Queries = {
 
 
 @EVENT_TIME
-@pytest.mark.parametrize("name", PER_KEY)
+@pytest.mark.parametrize("name", every(3, PER_KEY))
 def test_queries_for_one_key_move_both_ways(name: str, event_time: bool, tmp_path: Path) -> None:
     """A standing query for each key goes into a bucket and comes back, with its ids and its waiting events."""
     query, told = PER_KEY[name], events(11)

@@ -14,6 +14,7 @@ import pytest
 from cli_process import cli
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from lanes import share_of
 from postgres_server import PostgresServer
 
 from checkpoint import KeyRing
@@ -103,7 +104,7 @@ def test_an_edited_document_is_refused(stored: Stored, edit: str) -> None:
         assert registry.load() == (1, document(stored.name))
 
 
-@settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=50)
+@settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=share_of(50))
 @given(data=st.data())
 def test_any_flipped_bit_is_refused(stored: Stored, data: st.DataObject) -> None:
     """Wherever it is."""

@@ -11,6 +11,7 @@ from typing import Any
 import price_app
 import pytest
 from cli_process import cli
+from lanes import every
 from node_world import Logs
 
 from hosting import App, JsonLinesSink
@@ -122,7 +123,7 @@ def ended_logs(*names: str) -> Logs:
     return logs
 
 
-@pytest.mark.parametrize("fault", FAULTS)
+@pytest.mark.parametrize("fault", every(2, FAULTS))
 def test_a_mended_sink_gets_the_rest_of_a_partition_that_has_ended(fault: str, tmp_path: Path) -> None:
     """Each start tries once, fails in words under one epoch more; mended it delivers, and is then left alone."""
     world = World(tmp_path, fault, ended_logs("a", "b"))
