@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 DEPTH = 4
 """How many folders are between that of a group and the store of a partition: partitions/GROUP/SOURCE/PARTITION."""
+RESTORE_GROUP = "end the group's nodes, and restore all of it from a copy"
 Group = tuple[str, str]
 """Where a group lives, and its name."""
 

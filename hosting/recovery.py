@@ -19,6 +19,7 @@ from checkpoint.store import Recovered
 from hosting import interpreters, journaling, lost, spoilt
 from hosting.collector import no_collections
 from hosting.creations import declare_again
+from hosting.partition_store import RESTORE_GROUP
 from hosting.sinks_ahead import had_by
 from hosting.snapshot import load
 from hosting.statistics import RecoveryFigures
@@ -111,14 +112,22 @@ def newest(evaluator: QueryEvaluator) -> Recovered | None:
 
 @contextmanager
 def or_repair(evaluator: QueryEvaluator, *, begins: bool = False) -> Iterator[None]:
-    """Name the repair in a refusal that it helps against; of where sources *begin*, it puts only pushed ones right."""
+    """Name the repair in a refusal that it helps against; of where sources *begin*, it puts only pushed ones right.
+
+    It does not help against the loss of turns of a partition.
+    """
     try:
         yield
     except (CheckpointRefused, PositionUnavailable) as error:
         command = command_on(evaluator.store, "store repair", "--app", "MODULE:APP")
-        if command is None or "`reliable-rx store repair" in error.message or (begins and "pushed" not in error.fields):
+        if "`reliable-rx store repair" in error.message or (begins and "pushed" not in error.fields):
             raise
-        way = f"restore a copy of the store, or see what can be saved with `{command}`"
+        if getattr(evaluator.store, "group", None) is not None:  # of a partition only files are repaired
+            way = RESTORE_GROUP
+        elif command is None:
+            raise
+        else:
+            way = f"restore a copy of the store, or see what can be saved with `{command}`"
         raise type(error)(f"{error.message}; {way}", **error.fields) from error
 
 

@@ -244,7 +244,7 @@ def test_a_damaged_partition_in_a_database_is_not_repaired(hosted: Any) -> None:
         wait_for(process, "a fails")
         process.send_signal(signal.SIGTERM)
         said = process.communicate(timeout=60)[1]
-        assert process.returncode == FAILED and "store repair" not in said
+        assert process.returncode == FAILED and "restore all of it from a copy" in said
 
 
 def test_the_store_of_a_partition_is_known_behind_a_link_and_without_the_registry(tmp_path: Path) -> None:
