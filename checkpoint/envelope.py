@@ -105,6 +105,16 @@ def unseal(data: bytes, *, keys: KeyRing, kind: str, owner: str, generation: int
     return data[start:-SEAL_BYTES]
 
 
+def other_key(data: bytes, *, keys: KeyRing, kind: str, owner: str, generation: int, index: int = 0) -> bytes | None:
+    """Return the id of the key of *data*, if all of its head is as it should be but a key that is not on the ring."""
+    try:
+        key_id, start = _check_shape(data, "")
+    except CheckpointRefused:
+        return None
+    head = _head(len(data) - start - SEAL_BYTES, key_id, kind, owner, generation, index)
+    return key_id if keys.find(key_id) is None and data[:start] == head else None
+
+
 def _check_shape(data: bytes, where: str) -> tuple[bytes, int]:
     """Check what can be checked without a key; return the key's id and where the payload starts."""
     if len(data) < len(MAGIC) + 1:

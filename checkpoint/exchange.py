@@ -20,7 +20,7 @@ from reliable_rx.probes import probe
 PARTS = ("journal", "log", "checkpoint")
 _BEGUN, _READY, _KEPT = "repaired.new", "repaired.ready-", "damaged-"
 _NUMBERED = re.compile(rf"(?:{re.escape(_READY)}|{_KEPT})(\d+)", re.ASCII)
-_COPIED = ("seal.key", *(f"{part}.sqlite{suffix}" for part in PARTS for suffix in ("", "-wal")))
+_COPIED = ("seal.key", "seal.key.older", *(f"{part}.sqlite{suffix}" for part in PARTS for suffix in ("", "-wal")))
 
 
 def begin(directory: Path) -> Path:

@@ -22,7 +22,7 @@ from checkpoint.postgres import KIND
 from checkpoint.postgres_connections import Connections
 from checkpoint.postgres_owner import alone, check_not_held, find_unverified
 from checkpoint.postgres_schema import look
-from checkpoint.rescue import SETTLE, TABLES, Row, Table, close_gaps, insert_genuine, is_genuine
+from checkpoint.rescue import SETTLE, TABLES, Row, Table, check_keys, close_gaps, insert_genuine, is_genuine
 from checkpoint.sqlite_parts import SCHEMAS
 from reliable_rx.errors import CheckpointRefused, StoreUnavailable
 
@@ -155,6 +155,8 @@ def _rescue(store: _Store, part: str) -> list[str]:
     with closing(sqlite3.connect("")) as kept:
         for statement in SCHEMAS[part]:
             kept.execute(statement)
+        every = ((table, row) for table in TABLES[part] for row in store.rows(table.name))
+        check_keys(every, store.keys, store.owner, store.where)
         for table in TABLES[part]:
             for row in store.rows(table.name):
                 insert_genuine(kept, table, row, store.keys, store.owner)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import sqlite3
 import struct
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, suppress
 from dataclasses import dataclass
 from itertools import groupby, pairwise
@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from checkpoint.database import is_of_kind, new_file
-from checkpoint.envelope import FORMAT, SEAL_BYTES, KeyRing, seal, unseal
+from checkpoint.envelope import FORMAT, SEAL_BYTES, KeyRing, other_key, seal, unseal
 from checkpoint.failures import is_malformed
 from checkpoint.generations import Seals
 from checkpoint.leaf_pages import leaf_rows
@@ -178,6 +178,7 @@ def _looked_at(file: Path) -> sqlite3.Connection:
 
 def rescue(source: Path, target: sqlite3.Connection, part: str, keys: KeyRing, owner: str) -> None:
     """Put all rows of *source* that can be read, are genuine and are not there yet into *target*."""
+    check_keys(rows_in(source, part), keys, owner, str(source.parent))
     for table, row in rows_in(source, part):
         insert_genuine(target, table, row, keys, owner)
 
@@ -203,6 +204,21 @@ def rows_in(source: Path, part: str) -> Iterator[tuple[Table, Row]]:
         for table in TABLES[part]:
             if len(values) == table.columns:
                 yield table, (number if values[0] is None else values[0], *values[1:])
+
+
+def check_keys(rows: Iterable[tuple[Table, Row]], keys: KeyRing, owner: str, where: str) -> None:
+    """*Raises* `CheckpointRefused` if several of *rows* are sealed with one key that is not given: it is no damage."""
+    seen: set[bytes] = set()
+    for table, row in rows:
+        with suppress(TypeError, ValueError, OverflowError, struct.error):
+            kind, number, index, blob = table.sealed(row)
+            key_id = other_key(blob, keys=keys, kind=kind, owner=owner, generation=number, index=index)
+            if key_id in seen:
+                what = "what is sealed with an older key cannot be told from damage without it"
+                way = "put older keys into seal.key.older beside it for the repair, in hexadecimal, a line each"
+                raise CheckpointRefused(f"{where}: {what}; {way}", what=what, where=where)
+            if key_id is not None:
+                seen.add(key_id)
 
 
 def is_genuine(table: Table, row: Row, keys: KeyRing, owner: str) -> bool:

@@ -32,6 +32,7 @@ from reliable_rx.errors import CheckpointRefused, StoreUnavailable
 from reliable_rx.probes import probe
 
 _KEY_FILE = "seal.key"
+OLDER_KEYS_FILE = "seal.key.older"
 _KEY_BYTES = 32
 
 
@@ -189,9 +190,19 @@ def key_from_file(directory: Path) -> KeyRing:
     """Read the key file, or make one; never beside data, which only the lost key could read."""
     disk = RealDisk(directory)
     if (directory / "checkpoint.sqlite").exists():
-        return KeyRing(_checked_key(directory, disk.read(_KEY_FILE)))
+        return KeyRing(_checked_key(directory, disk.read(_KEY_FILE)), older=_older_keys(directory, disk))
     key = read_or_create(disk, _KEY_FILE, lambda: secrets.token_bytes(_KEY_BYTES))
     return KeyRing(_checked_key(directory, key))
+
+
+def _older_keys(directory: Path, disk: RealDisk) -> tuple[bytes, ...]:
+    """Read the keys that were there before, a line each, which a person puts there for a repair."""
+    try:
+        lines = (disk.read(OLDER_KEYS_FILE) or b"").decode().split()
+        return tuple(_checked_key(directory, bytes.fromhex(each)) for each in lines)
+    except ValueError as error:
+        what = "it has what is no key in hexadecimal, a line each; mend it, or take it away"
+        raise CheckpointRefused(f"{directory / OLDER_KEYS_FILE}: {what}", what=what, where=str(directory)) from error
 
 
 def _checked_key(directory: Path, key: bytes | None) -> bytes:

@@ -5,6 +5,7 @@ Then no id that was delivered has another value, no subscriber misses what it ha
 
 from __future__ import annotations
 
+import json
 import random
 import re
 import shutil
@@ -17,10 +18,13 @@ from pathlib import Path
 import damaged_world
 import pytest
 from damaged_world import PUSHED, WORLDS, Place, check, hosting, plain, push, read
+from killed_store import killed
 from lanes import at_each_commit, crossed, every, every_of
 
 import reliable_rx as rx
 from checkpoint import KeyRing, SqliteStore
+from checkpoint.envelope import SEAL_BYTES, seal
+from checkpoint.rescue import TABLES, check_keys
 from checkpoint.salvage import Unreadable
 from hosting import App, ListSource
 from hosting.cli.command import main
@@ -332,11 +336,63 @@ def test_a_store_with_keys_of_its_own(
     damage_journal(folder / "store", "a byte")
     command = ["store", "repair", str(folder / "store"), "--app", APP, "--yes"]
     assert main(command) == 1
-    assert "put the key (its bytes, if there is only one) into that file" in "".join(capsys.readouterr())
+    assert "put the key (its bytes) into that file" in "".join(capsys.readouterr())
     (folder / "store" / "seal.key").write_bytes(key)
     assert main(command) == 0
     (folder / "store" / "seal.key").unlink()
     SqliteStore(folder / "store", keys=KeyRing(key)).close()
+
+
+@pytest.mark.parametrize("kind", ["a byte", "many pages"])
+def test_a_store_with_older_keys(
+    tmp_path: Path, worlds: dict[str, World], kind: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """What is sealed with an older key is kept as the rest is; without that key nothing is given up for it."""
+    folder = worlds["some"].copy(tmp_path / "copy")
+    store, told = folder / "store", folder / "told"
+    old, new = (store / "seal.key").read_bytes(), b"n" * 32
+    ring = KeyRing(new, older=(old,))
+    (store / "seal.key").unlink()
+
+    def work() -> None:
+        evaluator = hosting(folder).evaluator(SqliteStore(store, keys=ring))
+        evaluator.start()
+        push(evaluator, range(PUSHED, PUSHED + 20), checkpoint_every=10**9)
+        told.write_text(json.dumps(read(evaluator)))
+
+    killed(work)
+    delivered = json.loads(told.read_text())["total"]
+    hosting(folder)
+    damage_journal(store, kind)
+    before = (store / "journal.sqlite-wal").read_bytes()
+    command = ["store", "repair", str(store), "--app", APP, "--yes"]
+    (store / "seal.key").write_bytes(new)
+    if kind == "many pages":
+        assert main(command) == 1
+        assert "seal.key.older" in "".join(capsys.readouterr())
+        assert (store / "journal.sqlite-wal").read_bytes() == before
+    (store / "seal.key.older").write_text(f"{old.hex()}\n")
+    assert main(command) == 0, "".join(capsys.readouterr())
+    for name in ("seal.key", "seal.key.older"):
+        (store / name).unlink()
+    with SqliteStore(store, keys=ring) as opened, closing(hosting(folder).evaluator(opened)) as evaluator:
+        evaluator.start()
+        found = read(evaluator)["total"]
+    kept = {n: plain(value) for n, value in found.items() if not isinstance(value, Unreadable)}
+    assert all(kept[n] == delivered[str(n)] for n in kept if str(n) in delivered)
+    assert len(kept) >= (len(delivered) if kind == "a byte" else 25)
+
+
+def test_an_older_key_that_is_not_given_is_no_damage() -> None:
+    """Rows that are as they were but for their key refuse a repair; the odd one may be damaged in its key's name."""
+    old, table = KeyRing(b"o" * 32), next(each for each in TABLES["journal"] if each.name == "turns")
+    blobs = [seal(b"turn", keys=old, kind="journal", owner="me", generation=n, index=1) for n in (1, 2)]
+    rows = [(table, (n, 1, blob[-SEAL_BYTES:], blob)) for n, blob in enumerate(blobs, 1)]
+    check_keys(rows, old, "me", "here")
+    check_keys(rows[:1], KeyRing(b"n" * 32), "me", "here")
+    with pytest.raises(CheckpointRefused, match=r"put older keys into seal.key.older"):
+        check_keys(rows, KeyRing(b"n" * 32), "me", "here")
+    check_keys(rows, KeyRing(b"n" * 32, older=(old.current,)), "me", "here")
 
 
 def test_what_else_lies_in_the_folder(

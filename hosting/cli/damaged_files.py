@@ -17,6 +17,9 @@ from reliable_rx.errors import CheckpointRefused
 
 HOLDS = {"checkpoint": "checkpoints and stored outputs", "journal": "turns", "log": "pushed values and positions"}
 
+OLDER_KEYS = (
+    "put older keys of the program into seal.key.older in the store for the repair, in hexadecimal, a line each"
+)
 PUT_RIGHT = "it is put right, and nothing in it is lost"
 
 
@@ -66,7 +69,10 @@ def keys_of(directory: Path) -> KeyRing:
     """Return the key in the store's folder. *Raises* `CheckpointRefused` where a program gave keys of its own."""
     if not (directory / "seal.key").exists():
         what = "seal.key is missing: it was lost, or the program gives keys= of its own"
-        way = "put the key (its bytes, if there is only one) into that file for the repair, and remove it then"
+        way = (
+            "put the key (its bytes) into that file for the repair, older ones into seal.key.older (in hexadecimal, a "
+            "line each), and remove both then"
+        )
         raise CheckpointRefused(f"{directory}: {what}; {way}", what=what, where=str(directory))
     return key_from_file(directory)
 

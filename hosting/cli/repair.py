@@ -12,7 +12,7 @@ from checkpoint import SqliteStore
 from checkpoint.exchange import begin, commit
 from checkpoint.store import Store
 from hosting.app import App, sink_nowhere
-from hosting.cli.damaged_files import PUT_RIGHT, fresh_files, held, is_damaged, mended, mended_store
+from hosting.cli.damaged_files import OLDER_KEYS, PUT_RIGHT, fresh_files, held, is_damaged, mended, mended_store
 from hosting.cli.loading import load_for_store, reach
 from hosting.cli.mend import only_turns
 from hosting.cli.scripts import is_loaded
@@ -21,7 +21,7 @@ from hosting.cli.terminal import agreed, say, say_all
 from hosting.cli.wording import BadUsage, log_nothing, plural
 from hosting.evaluator import QueryEvaluator
 from hosting.partition_store import Group, belongs
-from hosting.repair import Diagnosis, Finding, diagnose
+from hosting.repair import ITSELF, Diagnosis, Finding, diagnose
 from hosting.repair import repair as repair_store
 from hosting.sinks_ahead import Sinks, opened_position
 from reliable_rx.errors import ReliableRxError
@@ -202,4 +202,7 @@ def looked_at(address: StoreAddress, declared: App, *, may_open: bool) -> tuple[
         try:
             return mended_store(copied), diagnose(copy).of(told)
         except ReliableRxError as error:
-            raise type(error)(told(error.message), **error.fields) from error
+            message = told(error.message)
+            if "key ring" in message and address.folder is not None:
+                message = f"{ITSELF.sub('', message)}; {OLDER_KEYS}"
+            raise type(error)(message, **error.fields) from error
