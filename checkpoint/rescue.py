@@ -210,15 +210,16 @@ def check_keys(rows: Iterable[tuple[Table, Row]], keys: KeyRing, owner: str, whe
     """*Raises* `CheckpointRefused` if several of *rows* are sealed with one key that is not given: it is no damage."""
     seen: set[bytes] = set()
     for table, row in rows:
+        key_id: bytes | None = None
         with suppress(TypeError, ValueError, OverflowError, struct.error):
             kind, number, index, blob = table.sealed(row)
             key_id = other_key(blob, keys=keys, kind=kind, owner=owner, generation=number, index=index)
-            if key_id in seen:
-                what = "what is sealed with an older key cannot be told from damage without it"
-                way = "put older keys into seal.key.older beside it for the repair, in hexadecimal, a line each"
-                raise CheckpointRefused(f"{where}: {what}; {way}", what=what, where=where)
-            if key_id is not None:
-                seen.add(key_id)
+        if key_id in seen:
+            what = "what is sealed with an older key cannot be told from damage without it"
+            way = "put older keys into seal.key.older beside it for the repair, in hexadecimal, a line each"
+            raise CheckpointRefused(f"{where}: {what}; {way}", what=what, where=where)
+        if key_id is not None:
+            seen.add(key_id)
 
 
 def is_genuine(table: Table, row: Row, keys: KeyRing, owner: str) -> bool:
