@@ -331,6 +331,7 @@ def meta_of(evaluator: QueryEvaluator, snapshot: Snapshot) -> dict[str, Any]:
         "engine": snapshot.header,
         "positions": evaluator.intake.positions(),
         "ended": ended,
+        "definitions": evaluator.definitions.for_checkpoint(),
         "extents": evaluator.growth.note(ended),
         "holders": evaluator.holders.positions(),
         "sinks": evaluator.outlets.labels(),

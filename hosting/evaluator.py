@@ -52,6 +52,7 @@ from hosting.redefinitions import Redefinitions
 from hosting.reporting import Reporter
 from hosting.restarting import follow, restart
 from hosting.retention import Retention, forget
+from hosting.source_definitions import SourceDefinitions
 from hosting.sources.pushed import PushedStream
 from hosting.starting import Start
 from hosting.statistics import RecoveryFigures
@@ -138,7 +139,8 @@ class QueryEvaluator(Looking):
         self.checkpointer = Checkpointer(
             self, interval_s=checkpoint_interval_s, events=checkpoint_events, full_every=full_every, lend=checkpoint
         )
-        self.reporter, self.guard, self.redefinitions = Reporter(self), Guard(self), Redefinitions(self)
+        self.reporter, self.guard = Reporter(self), Guard(self)
+        self.redefinitions, self.definitions = Redefinitions(self), SourceDefinitions(self)
         self.declared: dict[str, tuple[Any, Policy, Limits, EventTime | None]] = {}
         self.durable_plans: set[str] = set()
         self.committed: deque[journaling.Group] = deque()
@@ -464,9 +466,9 @@ class QueryEvaluator(Looking):
             return
         with self.inside:
             digested = group.digests()
-        journal = self.store.journal
+        journal, told = self.store.journal, self.definitions.to_tell()
         self.committed.append(group)
-        self.journal_worker.submit(lambda: journaling.write(journal, group, digested))
+        self.journal_worker.submit(lambda: journaling.write(journal, group, digested, told))
 
     def _publish(self) -> None:
         """Give the streams what the turns since the last time emitted."""

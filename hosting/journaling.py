@@ -66,21 +66,27 @@ def digests(outputs: Mapping[str, list[Any]]) -> Digests:
     return {name: (digest(values), values[0] + len(values) - 1) for name, values in outputs.items()}
 
 
-def write(journal: Journal, group: Group, digested: Digests) -> None:
-    """Make a group durable."""
-    journal.append(group.first_turn, group.last_turn - group.first_turn + 1, encode((group.entries, digested)))
+def write(journal: Journal, group: Group, digested: Digests, definitions: Mapping[str, Any]) -> None:
+    """Make a group durable; the first of a run with the *definitions* of its sources."""
+    told = (group.entries, digested, definitions) if definitions else (group.entries, digested)
+    journal.append(group.first_turn, group.last_turn - group.first_turn + 1, encode(told))
 
 
-def read(journal: Journal, after_turn: int, upto: int | None = None) -> Iterator[tuple[int, int, list[Entry], Digests]]:
-    """Yield the groups behind *after_turn*, at most *upto* that one: first turn, last turn, entries, digests."""
+def read(
+    journal: Journal, after_turn: int, upto: int | None = None
+) -> Iterator[tuple[int, int, list[Entry], Digests, Mapping[str, Any]]]:
+    """Yield the groups behind *after_turn*, at most *upto* that one.
+
+    Of each: its first turn, its last turn, entries, digests, and the definitions of sources if a run began with it.
+    """
     if upto is not None and upto <= after_turn:
         return
     for first, count, payload in journal.read(after_turn):
-        entries, digested = leniently(payload)
+        entries, digested, *told = leniently(payload)
         if first <= after_turn:
             what = f"turns {first:,} to {first + count - 1:,} overlap the checkpoint of turn {after_turn:,}"
             raise CheckpointRefused(f"the journal does not fit: {what}", what=what, where="journal")
-        yield first, first + count - 1, entries, digested
+        yield first, first + count - 1, entries, digested, told[0] if told else {}
         if first + count - 1 == upto:
             return
 

@@ -54,7 +54,7 @@ def pass_over(evaluator: QueryEvaluator, after_turn: int) -> list[str]:
             missing.append((expected, first))
             seen.clear()
         expected = first + count
-        entries, written = salvage(payload, code=False).value
+        entries, written, *_ = salvage(payload, code=False).value
         fill(evaluator, written, written)
         seen |= written.keys()
         told += [

@@ -68,6 +68,7 @@ def _recover(evaluator: QueryEvaluator) -> RecoveryFigures:
     with or_repair(evaluator):
         evaluator.outlets.hold(meta["holders"], meta["sinks"])
     evaluator.engine.awaited = evaluator.intake.lineages.keys() - {source for source, _ in meta["positions"]}
+    evaluator.definitions.recovered(meta.get("definitions", {}))
     with or_repair(evaluator, begins=True):
         evaluator.intake.open(meta["positions"], meta["ended"], evaluator.wake)
     evaluator.warnings.extend(renamed(evaluator.intake))
@@ -164,7 +165,8 @@ def replay_all(evaluator: QueryEvaluator, after_turn: int) -> tuple[int, int]:
 def replay(evaluator: QueryEvaluator, after_turn: int, upto: int | None = None) -> tuple[int, int]:
     """Take the turns of the journal behind *after_turn* again; return how many, and how many events they held."""
     turns = events = 0
-    for first, last, entries, digested in journaling.read(evaluator.store.journal, after_turn, upto):
+    for first, last, entries, digested, told in journaling.read(evaluator.store.journal, after_turn, upto):
+        evaluator.definitions.check(told, entries, first, last)
         outputs: dict[str, list[Any]] = {}
         for entry in entries:
             events += entry[4] if entry[0] == "events" else 0

@@ -259,6 +259,7 @@ def given_up(evaluator: QueryEvaluator) -> list[Finding]:
     """Name what an evaluator had to give up to start."""
     return [
         *fallen_back(evaluator),
+        *redefined(evaluator),
         *differing(evaluator),
         *ended(evaluator),
         *suspended(evaluator),
@@ -271,6 +272,18 @@ def fallen_back(evaluator: QueryEvaluator) -> list[Finding]:
     return [
         Finding("checkpoint", each, "the one before is used, and a whole one is written", depends_on_app=False)
         for each in (() if figures is None else figures.fallbacks)
+    ]
+
+
+def redefined(evaluator: QueryEvaluator) -> list[Finding]:
+    """Name the sources whose functions are not those that have read the turns that were read again."""
+    gives_up = (
+        "its turns are read again with what it is now: states and outputs are what comes of that, under the ids that "
+        "were used; who has read these has the old. With the old code back nothing is given up"
+    )
+    return [
+        Finding(f"source {name!r}", described(error), gives_up)
+        for name, error in evaluator.definitions.passed_over.items()
     ]
 
 

@@ -9,7 +9,7 @@ all before may be forgotten.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field
 from typing import Any, Protocol, TypeVar, runtime_checkable
 
@@ -158,6 +158,18 @@ class Growing(Protocol):
 
     def growth(self, partition: str, extent: Any, /) -> str | None:
         """Say what has been added since there was *extent*, None if nothing."""
+        ...
+
+
+@runtime_checkable
+class Defined(Protocol):
+    """A source whose events depend on functions and options: a start after a crash compares them with those of before.
+
+    Of one that does not say, its `timestamp` and the code of its class are compared.
+    """
+
+    def definition(self) -> Mapping[str, Any]:
+        """Return what decides which events it gives, by name."""
         ...
 
 

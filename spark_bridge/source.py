@@ -16,7 +16,7 @@ import logging
 import os
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
@@ -91,6 +91,15 @@ class MicroBatchSource:
 
     def __repr__(self) -> str:
         return f"MicroBatchSource({self.place!r}, reader={self.reader!r})"
+
+    def definition(self) -> Mapping[str, Any]:
+        """Return what its events and their times come from."""
+        return {
+            "values": self._values,
+            "columns": self._columns,
+            "timestamps": self._timestamps,
+            "timestamp": self.timestamp,
+        }
 
     def partitions(self) -> Sequence[str]:
         """Name the partitions by their numbers; none while there is no log."""

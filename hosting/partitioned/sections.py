@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
+from functools import partial
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
@@ -29,6 +30,7 @@ from hosting.partitioned.targets import Targets
 from hosting.partitioned.words import Partition, Shard
 from hosting.positions import Point
 from hosting.sink_writer import checked_policy
+from hosting.sources.definition import definition_of
 from hosting.starting import Start
 from reliable_rx.choices import OnError
 from reliable_rx.errors import QueryRefused, SourceFailed
@@ -192,6 +194,7 @@ class OnePartition:
     def __init__(self, source: Source, partition: str) -> None:
         self._source, self._partition = source, partition
         self.timestamp = getattr(source, "timestamp", None)
+        self.definition = partial(definition_of, source)
         for name in ("bounds", "find", "trouble", "left_out"):  # asked for by protocols that look at the instance
             if hasattr(source, name):
                 setattr(self, name, getattr(source, name))

@@ -9,9 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, cast
 
 from hosting.kinds import checks_kinds
+from hosting.sources.definition import definition_of
 from reliable_rx.errors import SourceFailed
 from reliable_rx.reliable import Batch, Bounded, Findable, Growing, Listed, Reader, Source
 
@@ -72,6 +74,7 @@ class FaultySource:
         self.on_bad_record: str = getattr(source, "on_bad_record", "fail")
         self.left_out: tuple[str, ...] = getattr(source, "left_out", ())
         self.trouble: Callable[[], str] = getattr(source, "trouble", str)
+        self.definition = partial(definition_of, source)
         if isinstance(source, Listed):
             self.listing = source.listing
         if isinstance(source, Growing):

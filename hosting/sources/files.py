@@ -19,6 +19,7 @@ from typing import Any, Literal
 from hosting.kinds import checks_kinds
 from hosting.sources import lines
 from hosting.sources.decoding import Reading
+from hosting.sources.definition import by_place
 from hosting.sources.finding import first_at
 from hosting.sources.lanes import BUFFERED_MAX, Lane, Marks
 from hosting.sources.passes import NO_KEY, Pass
@@ -132,6 +133,19 @@ class FileSource:
                 by_file = self._reading.partition_by is None
                 self._declared = tuple(p.name for p in self.paths) if by_file else self._discover()
             return self._declared
+
+    def definition(self) -> Mapping[str, Any]:
+        """Return what its events, their partitions and their times come from."""
+        reading = self._reading
+        return {
+            "format": reading.format,
+            "columns": reading.columns,
+            "parse": reading.parse,
+            "partition_by": reading.partition_by,
+            "sort_by": self._sort_by,
+            "timestamp": self.timestamp,
+            **by_place("types", reading.types),
+        }
 
     def open(self, partition: str, at: int, /) -> Reader:
         """Read *partition* from record number *at* on."""

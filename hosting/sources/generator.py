@@ -19,6 +19,7 @@ from typing import Any
 from hosting.blame import blamed
 from hosting.kinds import checks_kinds
 from hosting.sources.bad_records import reason_of
+from hosting.sources.definition import by_place
 from hosting.sources.faults import Fault, FaultySource
 from hosting.sources.finding import first_at
 from hosting.sources.script import Change, Script, made_by
@@ -86,6 +87,12 @@ class GeneratorSource:
         self._check()
         faults = list(faults)
         self._faulty = FaultySource(_Plain(self), faults) if faults else None
+
+    def definition(self) -> Mapping[str, Any]:
+        """Return what its records and their times come from."""
+        function = self._function
+        made = by_place("function", function) if isinstance(function, Mapping) else {"function": function}
+        return {**made, "seed": self._seed, "timestamp": self.timestamp}
 
     def partitions(self) -> Sequence[str]:
         """Name the partitions that are listed now."""

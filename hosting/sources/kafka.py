@@ -98,6 +98,7 @@ class KafkaSource:
         self.topic = topic
         self.timestamp = timestamp
         self.on_bad_record = on_bad_record
+        self._definition = {"decode": decode, "timestamp": timestamp, "isolation": isolation}
         self._decode = _decoder(decode)
         self._limits = Limits(events_max, buffer_bytes_max)
         self._rooms = dict(rooms or {})
@@ -116,6 +117,10 @@ class KafkaSource:
 
     def __repr__(self) -> str:
         return f"KafkaSource({self.topic!r})"
+
+    def definition(self) -> Mapping[str, Any]:
+        """Return what its events and their times come from."""
+        return self._definition
 
     def trouble(self) -> str:
         """What is waited for, if its brokers have not been reached lately; else empty."""

@@ -63,6 +63,10 @@ class ListSource:
                 what = f"partition {partition!r} is a {type(sequence).__name__}"
                 raise TypeError(f"{what}{as_list(sequence)}")
 
+    def definition(self) -> Mapping[str, Any]:
+        """Return the function that its times come from."""
+        return {"timestamp": self.timestamp}
+
     def partitions(self) -> Sequence[str]:
         """Name the partitions, in the order given."""
         return tuple(self._sequences)

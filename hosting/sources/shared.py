@@ -13,10 +13,12 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any, Literal
 
 from hosting.kinds import checks_kinds
 from hosting.pressure import Weights
+from hosting.sources.definition import definition_of
 from hosting.sources.polling import Sizes
 from hosting.sources.shared_partition import SharedPartition, SharedReader
 from hosting.window import Cache
@@ -151,6 +153,8 @@ class SharedView:
     def __init__(self, shared: SharedSource, name: str | None, stream: str | None) -> None:
         self._shared, self._name, self._stream = shared, name, stream
         _pass_on(shared.source, self)
+        if stream is not None:
+            self.definition = lambda: {**definition_of(shared.source), "stream_of": shared.stream_of}
 
     def partitions(self) -> Sequence[str]:
         return self._shared.partitions()
@@ -162,6 +166,7 @@ class SharedView:
 def _pass_on(source: Source, to: Any) -> None:
     """What *source* can, *to* can: asked for by protocols that look at the instance."""
     to.timestamp = getattr(source, "timestamp", None)
+    to.definition = partial(definition_of, source)
     to.on_bad_record = getattr(source, "on_bad_record", "fail")
     for name in PASSED_ON:
         if hasattr(source, name):
