@@ -12,7 +12,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 from itertools import groupby
-from types import FrameType
+from types import FrameType, TracebackType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from checkpoint.stored_errors import trace_of
@@ -80,20 +80,24 @@ class Failure(NamedTuple):
 
 
 class Origins:
-    """Who had an error first: it goes on to all that read a stream, however they name it. The newest are known."""
+    """Who had an error first: it goes on to all that read a stream, however they name it. The newest are known.
+
+    One that is raised again since (a constant, or what a function keeps) is the error of who raised it.
+    """
 
     def __init__(self) -> None:
-        self._found: dict[int, tuple[Exception, str]] = {}
+        self._found: dict[int, tuple[Exception, str, TracebackType | None]] = {}
 
     def note(self, error: Exception, name: str) -> None:
         """*name* ends with *error*, which others get from it."""
         if len(self._found) >= ORIGINS_MAX:
             del self._found[next(iter(self._found))]
-        self._found[id(error)] = error, name
+        self._found[id(error)] = error, name, error.__traceback__
 
     def of(self, error: Exception) -> str:
         """Return who had *error* first; nothing if that is who asks."""
-        return self._found.get(id(error), (error, ""))[1]
+        _, name, trace = self._found.get(id(error), (error, "", None))
+        return name if error.__traceback__ is trace else ""
 
 
 def failure_of(engine: QueryEngine, standing: Standing, error: Exception) -> Failure:

@@ -199,12 +199,14 @@ def compare(
     differing = [each for each in journaling.compare(written, outputs) if not spoilt.is_silent(engine, each)]
     if differing:
         changed = changed_code(evaluator, differing)
-        error = journaling.nondeterminism(differing, first, last, strict=evaluator.strict, changed=changed)
-        if changed and evaluator.strict:
-            raise error  # nothing is written yet: with the old code back nothing is lost, behind an end it would be
-        evaluator.warnings.append(error.message)
-        for name in differing:
-            engine.suspended.differing.setdefault(query_of(name), error)
+        how: dict[str, Any] = {"strict": evaluator.strict, "changed": changed}
+        if changed and evaluator.strict:  # nothing is written yet: with the old code back nothing is lost
+            raise journaling.nondeterminism(differing, first, last, **how)
+        known = engine.suspended.differing
+        if fresh := [name for name in differing if query_of(name) not in known]:
+            evaluator.warnings.append(journaling.nondeterminism(fresh, first, last, **how).message)
+        for name in fresh:  # each has its own error: none of them has it from another
+            known.setdefault(query_of(name), journaling.nondeterminism([name], first, last, **how))
     short = [name for name in written if name in differing or spoilt.is_silent(engine, name)]
     spoilt.fill(evaluator, written, short)
 

@@ -31,6 +31,9 @@ if TYPE_CHECKING:
 
 READ = ("events", "rejects")
 """The kinds of journalled turns that are read from their source again."""
+KNOWN_MAX = 1000
+KNOWN: dict[int, tuple[Any, Writing, str]] = {}
+"""What was hashed, and holds for as long as all names mean the same."""
 Hashes = Mapping[str, Mapping[str, str]]
 """By source: the hashes of what its events come from, by name, and under ``""`` what has made them."""
 
@@ -123,13 +126,22 @@ def hash_of_named(value: Any) -> str:
 
     *Raises* `QueryRefused` for what reaches a million objects.
     """
+    known = KNOWN.get(id(value))
+    if known is not None and known[0] is value and known[1].holds:
+        return known[2]
     changes = Changes()
     while True:
         writing = Writing(inline=True, changes=changes)
         writing.put(value, NAMED)
         text = writing.digest()
         if writing.is_settled(changes):
-            return text
+            break
+    if writing.fixed:  # each partition of a node has its own evaluator, and all have one source
+        writing.forget()
+        if len(KNOWN) >= KNOWN_MAX:
+            KNOWN.clear()
+        KNOWN[id(value)] = value, writing, text
+    return text
 
 
 def differing(stored: Mapping[str, str], now: Mapping[str, str]) -> list[str]:

@@ -165,3 +165,46 @@ def test_a_command_for_a_database_is_named(postgres: PostgresServer) -> None:
     words = shlex.split(command)
     assert words == ["reliable-rx", "restart", "--name", "my shop", dsn, "q"]
     assert main(words[1:]) == 0
+
+
+AGAIN = ValueError("a constant")
+
+
+def raising(n: int) -> int:
+    if n == 1:
+        raise AGAIN
+    return n
+
+
+def test_one_error_of_two_queries_is_the_own_error_of_each() -> None:
+    """Queries beside one another that raise one object: none reads the other, and what reads one of them says so."""
+    n = rx.source("n")
+    queries: dict[str, Any] = {"a": n.map(raising), "b": n.map(raising), "reader": rx.source("a")}
+    with evaluator_of(MemoryStore(), **queries) as evaluator:
+        evaluator.create("timed", n.map(raising), clock=rx.event_time(lambda _: 0.0))
+        evaluator.run()
+        found = {name: evaluator.query(name).upstream for name in ("a", "b", "timed", "reader")}
+        assert found == {"a": "", "b": "", "timed": "", "reader": "a"}
+        assert "n/0 event 1" in told(evaluator)["b"].message
+
+
+def test_queries_that_differ_in_a_replay_are_blamed_each_for_itself_and_once() -> None:
+    """Both read the source, which gave other events: none has failed with the other, and each is told of once."""
+    store, numbers = MemoryStore(), list(range(20))
+    options: dict[str, Any] = {"background": False, "checkpoint_interval_s": 1e9, "batch_events_max": 2}
+    for run in range(2):
+        evaluator = QueryEvaluator(store, **options)
+        evaluator.source("n", ListSource(numbers, follow=True))
+        evaluator.create_many({"sum": rx.source("n").scan(lambda a, n: a + n, 0), "max": rx.source("n").scan(max)})
+        if run == 0:
+            evaluator.run(until=lambda: evaluator.statistics().events_in == 20)
+            evaluator.flush()
+            evaluator.abandon()
+            numbers[:] = [10 * n for n in numbers]
+    evaluator.start()
+    assert [evaluator.query(name).upstream for name in ("sum", "max")] == ["", ""]
+    assert not any("it reads that one's stream" in each.message for each in told(evaluator).values())
+    assert (
+        sum("'sum'" in each for each in evaluator.warnings) == 1 == sum("'max'" in each for each in evaluator.warnings)
+    )
+    evaluator.close()

@@ -23,7 +23,7 @@ from checkpoint import MemoryStore
 from hosting import FileSource, GeneratorSource, ListSource, QueryEvaluator
 from hosting.partitioned.sections import OnePartition
 from hosting.repair import redefined
-from hosting.source_definitions import hashes_of
+from hosting.source_definitions import hash_of_named, hashes_of
 from hosting.sources.definition import definition_of
 from hosting.sources.faults import FaultySource
 from hosting.sources.kafka import KafkaSource
@@ -42,7 +42,8 @@ def files(folder: Path, given: Mapping[str, Any]) -> FileSource:
     if "types" in given:
         return FileSource(written(folder / "rows.csv", "v\n" + "".join(f"{row['v']}\n" for row in ROWS)), **given)
     path = written(folder / "rows.jsonl", "".join(f"{json.dumps(row)}\n" for row in ROWS))
-    return FileSource(path, **{"timestamp": lambda _: 0.0} if "sort_by" in given else {}, **given)
+    options: dict[str, Any] = {"timestamp": lambda _: 0.0} if "sort_by" in given else {}
+    return FileSource(path, **options, **given)
 
 
 def scaled(by: int, row: dict[str, Any]) -> int:
@@ -350,3 +351,19 @@ def test_what_cannot_be_hashed_is_not_compared() -> None:
             raise SystemExit(1)
 
     assert list(hashes_of(Bad())) == [""]  # type: ignore[arg-type]
+
+
+def test_a_hash_that_is_kept_is_made_anew_when_a_name_means_something_else() -> None:
+    """A helper that was defined anew, a table that was changed in place, and the same function."""
+    parse = parsers(1)
+    space = parse["function"].__globals__
+    for kind, change in (
+        ("lambda of a helper", lambda: space.update(helper=lambda r: 0)),
+        ("constant", lambda: space.update(FACTOR=3)),
+        ("table", lambda: space["TABLE"].update(a=5)),
+        ("object by name", lambda: setattr(space["OBJECT"], "by", 7)),
+    ):
+        before = hash_of_named(parse[kind])
+        assert hash_of_named(parse[kind]) == before
+        change()
+        assert hash_of_named(parse[kind]) != before, kind
