@@ -128,7 +128,7 @@ class QueryEvaluator(Looking):
         incidents = self.incidents = Incidents(clock=clock)
         time = self.time = HostClock(clock, incidents)
         self.intake = Intake(batch_events_max=batch_events_max, idle_s=idle_s, clock=time.read, incidents=incidents)
-        self.growth = Growth(self.intake.sources, self.incidents)
+        self.growth, self.definitions = Growth(self.intake.sources, self.incidents), SourceDefinitions(self)
         self.holders = StreamHolders(
             self.lock, store=store, incidents=incidents, events_max=buffer_events_max, check=self.inside.check
         )
@@ -139,8 +139,7 @@ class QueryEvaluator(Looking):
         self.checkpointer = Checkpointer(
             self, interval_s=checkpoint_interval_s, events=checkpoint_events, full_every=full_every, lend=checkpoint
         )
-        self.reporter, self.guard = Reporter(self), Guard(self)
-        self.redefinitions, self.definitions = Redefinitions(self), SourceDefinitions(self)
+        self.reporter, self.guard, self.redefinitions = Reporter(self), Guard(self), Redefinitions(self)
         self.declared: dict[str, tuple[Any, Policy, Limits, EventTime | None]] = {}
         self.durable_plans: set[str] = set()
         self.committed: deque[journaling.Group] = deque()
