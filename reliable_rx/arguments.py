@@ -25,6 +25,7 @@ from reactivex.abc import DisposableBase
 from reactivex.internal import ArgumentOutOfRangeException
 
 from reliable_rx.class_of import name_of
+from reliable_rx.elsewhere import known_elsewhere
 from reliable_rx.interrupts import let_through
 from reliable_rx.operator import Operator
 from reliable_rx.shown import bounded_repr, cut_end
@@ -251,6 +252,16 @@ def check_key(what: str, key: Any) -> None:
         ) from error
 
 
+def check_boundaries(operator: str, value: Any) -> None:
+    """*Raises* `TypeError` for a number in the place of the sequence whose elements end a window or a list."""
+    if isinstance(value, (Real, timedelta)):
+        clock = "tumbling_window(size_s)" if operator == "window" else "buffer_with_time(timespan)"
+        raise TypeError(
+            f"{operator} ends with what another sequence emits, got {cut(value)}: write {clock} for so many seconds, "
+            f"or {operator}_with_count(count) for so many elements"
+        )
+
+
 def no_text(value: Any) -> Any:
     """Return what is given where a query is wanted. *Raises* `TypeError` for a text."""
     if isinstance(value, str):
@@ -297,13 +308,14 @@ def no_operator(query: Any, name: str) -> AttributeError:
     """Return the error for an attribute that no query has, with the nearest one that it has."""
     if name.startswith("_"):  # what protocols ask for
         return AttributeError(f"{type(query).__name__!r} object has no attribute {name!r}", name=name, obj=query)
-    guess = nearest(name, dir(type(query))) or ", nor another attribute of this name"
+    guess = known_elsewhere(name) or nearest(name, dir(type(query))) or ", nor another attribute of this name"
     return AttributeError(f"a query has no operator {name!r}{guess}", name=name)  # Python would guess, given the query
 
 
 def no_attribute(module: str, name: str, names: Iterable[str]) -> AttributeError:
     """Return the error for a *name* that a *module* of this library does not have, with the nearest of its *names*."""
-    return AttributeError(f"module {module!r} has no attribute {name!r}{nearest(name, names)}", name=name)
+    guess = known_elsewhere(name) or nearest(name, names)
+    return AttributeError(f"module {module!r} has no attribute {name!r}{guess}", name=name)
 
 
 def nearest(name: str, names: Iterable[str]) -> str:

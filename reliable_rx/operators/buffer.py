@@ -12,7 +12,7 @@ from typing import Any, ClassVar, TypeVar
 
 from reactivex import Observable
 
-from reliable_rx.arguments import check_count
+from reliable_rx.arguments import check_boundaries, check_count
 from reliable_rx.operator import Context, Linear, Stage, frozen
 from reliable_rx.operators.time_spans import check_list
 from reliable_rx.operators.window import Closed, check_gap
@@ -127,6 +127,7 @@ def buffer(boundaries: Observable[Any]) -> Callable[[Observable[A]], Query[list[
 
     *State*: one list, bounded by `Limits.list_items_max`.
     """
+    check_boundaries("buffer", boundaries)
     return lambda source: apply(Buffer(), source, boundaries)
 
 

@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 
 from reactivex import Observable
 
-from reliable_rx.arguments import check_count, check_number
+from reliable_rx.arguments import check_boundaries, check_count, check_number
 from reliable_rx.operator import Context, Stage, frozen
 from reliable_rx.query import Inner, Query, apply, as_query
 
@@ -76,6 +76,7 @@ def window(boundaries: Observable[Any]) -> Callable[[Observable[A]], Query[Query
 
     *State*: a counter and the row of one window.
     """
+    check_boundaries("window", boundaries)
     return lambda source: apply(Window(), source, boundaries)
 
 
