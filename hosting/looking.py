@@ -12,7 +12,7 @@ import logging
 import time as wall
 from collections.abc import Callable
 from threading import get_ident
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 from checkpoint.store import Store
 from hosting.cycles import there_are
@@ -88,6 +88,15 @@ class Looking:
     fresh: list[Output]
     started: bool
     closed: bool
+
+    async def __aenter__(self) -> NoReturn:
+        raise TypeError(
+            f"a {type(self).__name__} is opened by `with`, in a program of asyncio too, where run() goes into a "
+            f"thread: await asyncio.to_thread(evaluator.run)"
+        )
+
+    async def __aexit__(self, *raised: object) -> None:
+        raise TypeError(f"a {type(self).__name__} is closed by `with`")
 
     def __repr__(self) -> str:
         state = "closed" if self.closed else "started" if self.started else "not started"

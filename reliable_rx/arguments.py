@@ -34,6 +34,10 @@ from reliable_rx.signatures import signature_of
 DURATIONS = frozenset(("Relative", "RelativeTime", "float"))
 OTHERS = {"Awaitable": Awaitable, "Iterable": Iterable, "Observable": Observable, "int": int}
 """What may be given in the place of a function, by its declared name."""
+NO_KEY = (
+    "a query has no key, which is that of each group or window: read it in the sub-query, as in flat_map(lambda group: "
+    "group.map(lambda value: (group.key, value)))"
+)
 Check = Callable[[Operator, str, Any], str | None]
 
 
@@ -308,6 +312,8 @@ def no_operator(query: Any, name: str) -> AttributeError:
     """Return the error for an attribute that no query has, with the nearest one that it has."""
     if name.startswith("_"):  # what protocols ask for
         return AttributeError(f"{type(query).__name__!r} object has no attribute {name!r}", name=name, obj=query)
+    if name == "key":
+        return AttributeError(NO_KEY, name=name)
     guess = known_elsewhere(name) or nearest(name, dir(type(query))) or ", nor another attribute of this name"
     return AttributeError(f"a query has no operator {name!r}{guess}", name=name)  # Python would guess, given the query
 

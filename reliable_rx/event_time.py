@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import date, datetime
+from datetime import date, datetime, timedelta
 from functools import lru_cache
 from math import inf, isfinite
 from numbers import Real
@@ -54,10 +54,10 @@ class EventTime:
 def event_time(
     timestamp: Timestamp | Mapping[str, Timestamp],
     *,
-    lateness_s: float = 5.0,
-    idle_s: float = 60.0,
+    lateness_s: float | timedelta = 5.0,
+    idle_s: float | timedelta = 60.0,
     late: Late = "drop",
-    ahead_max_s: float = inf,
+    ahead_max_s: float | timedelta = inf,
 ) -> EventTime:
     """Let the clock of a query follow its events.
 
@@ -67,7 +67,7 @@ def event_time(
     holds the clock back, nor does one that has ended. An event behind the clock is *late*: ``"drop"`` counts it,
     ``"keep"`` hands it over at the clock's time, ``"side"`` sends it to the stream ``NAME.late``. An event that is more
     than *ahead_max_s* ahead of the computer's clock has no time that could be believed: it is an error in the query's
-    function, dealt with by its policy, and moves no clock.
+    function, dealt with by its policy, and moves no clock. Durations are seconds, or each a `timedelta`.
 
     >>> event_time(lambda event: event["at"], lateness_s=10.0).late
     'drop'
@@ -76,9 +76,8 @@ def event_time(
         raise TypeError(f"timestamp is a function from an event to its time, or a mapping of them, got {timestamp!r}")
     for each in timestamp.values() if isinstance(timestamp, Mapping) else (timestamp,):
         check_function("timestamp of event_time", each, "value")
-    for name, value in (("lateness_s", lateness_s), ("idle_s", idle_s), ("ahead_max_s", ahead_max_s)):
-        if not isinstance(value, Real):
-            raise TypeError(f"{name} must be a number of seconds, got {cut(value)}")
+    lateness_s, idle_s = duration_s("lateness_s", lateness_s), duration_s("idle_s", idle_s)
+    ahead_max_s = duration_s("ahead_max_s", ahead_max_s)
     if not (lateness_s >= 0 and isfinite(lateness_s)):
         raise ValueError(f"lateness_s must be a number of seconds, zero or more, got {lateness_s!r}")
     if not idle_s > 0:
@@ -87,7 +86,20 @@ def event_time(
         raise ValueError(f"ahead_max_s must be a number of seconds, zero or more, got {ahead_max_s!r}")
     check_choice("late", late, Late)
     read = dict(timestamp) if isinstance(timestamp, Mapping) else timestamp
-    return EventTime(read, float(lateness_s), float(idle_s), late, float(ahead_max_s))
+    return EventTime(read, lateness_s, idle_s, late, ahead_max_s)
+
+
+def duration_s(name: str, value: Any) -> float:
+    """Read a duration. *Raises* `TypeError` for what is none.
+
+    >>> duration_s("lateness_s", timedelta(minutes=1)), duration_s("lateness_s", 5)
+    (60.0, 5.0)
+    """
+    if isinstance(value, timedelta):
+        return value.total_seconds()
+    if not isinstance(value, Real):
+        raise TypeError(f"{name} must be a number of seconds or a timedelta, got {cut(value)}")
+    return float(value)
 
 
 def seconds(time: Any) -> float:

@@ -209,8 +209,12 @@ class Query(Fluent[T_co]):
         >>> import reliable_rx as rx
         >>> rx.source("n").map(lambda n: n + 1).bind(n=rx.of(1, 2)).run()
         3
+
+        *Raises* `TypeError` for a name that is no source of the query's.
         """
-        from reliable_rx.rebuilt import bound
+        from reliable_rx.rebuilt import bound, check_bound
+
+        check_bound(self.node, sources)
 
         return Query(bound(self.node, sources))
 

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
 import reactivex
 
+from reliable_rx.arguments import nearest
 from reliable_rx.operator import Operator
-from reliable_rx.query import Node, Query, SourceLeaf, as_query
+from reliable_rx.query import Node, Query, SourceLeaf, as_query, walk
 
 
 def rebuilt(
@@ -29,6 +30,15 @@ def rebuilt(
         inputs = (made, *[rebuilt(other, change, renew) for other in each.inputs[1:]])
         made = Node(renew(each.op, inputs), inputs)
     return made
+
+
+def check_bound(node: Node, names: Iterable[str]) -> None:
+    """*Raises* `TypeError` for one of *names* that no source of the plan has."""
+    read = {each.op.source for each in walk(node) if isinstance(each.op, SourceLeaf)}
+    for name in names:
+        if name not in read:
+            there = f"it reads {', '.join(map(repr, sorted(read)))}" if read else "it reads none"
+            raise TypeError(f"bind names {name!r}, which is no source of this query{nearest(name, read)}; {there}")
 
 
 def bound(node: Node, sources: Mapping[str, reactivex.Observable[Any]]) -> Node:

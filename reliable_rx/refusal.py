@@ -10,6 +10,7 @@ from reactivex.subject import Subject
 
 from reliable_rx.arguments import fault_of
 from reliable_rx.errors import QueryRefused
+from reliable_rx.keys_outside import fault_of_keys
 from reliable_rx.operator import Operator
 from reliable_rx.plain_names import written_in
 from reliable_rx.query import parameter_names
@@ -28,7 +29,7 @@ def refuse_foreign(plan: Plan) -> None:
 def refuse_arguments(plan: Plan) -> None:
     """*Raises* `QueryRefused` for an argument that can never work, and for a query that emits groups or windows."""
     for node in plan.walk():
-        fault = fault_of(node.op)
+        fault = fault_of(node.op) or fault_of_keys(node.op)
         if fault is not None:
             raise QueryRefused(f"{node.path} cannot work: {fault}", path=node.path)
         if node.mistake is not None:
