@@ -151,7 +151,8 @@ def fitted(kind: type, names: tuple[str, ...], values: tuple[Any, ...], known: F
 def fields_of(kind: Any) -> Fields:
     """Return the fields of a named tuple or a dataclass. Classes are few: one that is made anew is another."""
     if issubclass(kind, tuple):
-        return Fields(kind._fields, {name: _always(each) for name, each in kind._field_defaults.items()})
+        named: Any = kind
+        return Fields(named._fields, {name: _always(each) for name, each in named._field_defaults.items()})
     made = {
         each.name: _always(each.default) if each.default_factory is dataclasses.MISSING else each.default_factory
         for each in dataclasses.fields(kind)

@@ -19,7 +19,7 @@ from reliable_rx.choices import Effects
 from reliable_rx.errors import QueryRefused
 from reliable_rx.query import Query
 
-A = TypeVar("A")
+A = TypeVar("A", bound=Any)
 
 
 def fluent(name: str) -> Callable[..., Any]:

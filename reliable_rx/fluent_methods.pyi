@@ -36,7 +36,7 @@ from typing import TypeVarTuple
 from typing import Unpack
 from typing import overload
 
-A = TypeVar("A")
+A = TypeVar("A", bound=Any)
 B = TypeVar("B")
 C = TypeVar("C")
 D = TypeVar("D")

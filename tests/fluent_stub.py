@@ -171,7 +171,8 @@ def provide(name: str, module: ModuleType, names: Names) -> None:
     if isinstance(value, TypeVar) or type(value).__name__ == "TypeVarTuple":
         kind = type(value).__name__
         names.add(kind, f"from typing import {kind}")
-        names.add(name, f'{name} = {kind}("{name}")')
+        bound = ", bound=Any" if getattr(value, "__bound__", None) is Any else ""
+        names.add(name, f'{name} = {kind}("{name}"{bound})')
     elif name not in names.lines and not hasattr(builtins, name):
         names.add(name, f"from {origin(name, module)} import {name}")
     elif name in names.lines:

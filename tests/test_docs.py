@@ -3,7 +3,8 @@
 The rules for whoever writes a document. A block of ``python`` runs, in order with the others of its document, in an
 empty directory; a block of ``text`` right behind it is what it prints. A block of ``console`` is typed into bash, and
 what stands under a command is its output (slow lane). ``...`` stands for any text. ``<!-- file: name -->`` before a
-block writes it to that file instead. ``no-run`` behind the language is for what cannot be run here; there are few.
+block writes it to that file instead. ``no-run`` behind the language is for what cannot be run here; there are few. What
+runs passes type checkers too (`test_docs_types.py`); a mistake that is shown has a ``# type: ignore[code]`` behind it.
 """
 
 from __future__ import annotations

@@ -88,6 +88,21 @@ def test_a_checker_knows_every_parameter(name: str) -> None:
         ) == bool(expected), parameter
 
 
+@pytest.mark.parametrize("name", ops.__all__)
+def test_an_element_is_anything_while_nothing_is_known_of_it(name: str) -> None:
+    """A lambda in an operator that stands alone gets no errors: what comes in is a variable bound to `Any`.
+
+    Both checkers take a variable without a bound for an `object`, which has no attribute and nothing to be added to.
+    """
+    module = inspect.getmodule(getattr(ops, name))
+    for overload in told()[name]:
+        came_in = next(each for each in (*overload.args.posonlyargs, *overload.args.args) if each.arg == "self")
+        assert isinstance(came_in.annotation, ast.Subscript)
+        element = came_in.annotation.slice
+        if isinstance(element, ast.Name) and element.id != "Any":
+            assert getattr(module, element.id).__bound__ is Any
+
+
 class Watched:
     """The operators, and what each has made of a sequence."""
 

@@ -1,4 +1,8 @@
-"""The operators, under RxPY's names and signatures; each works on plain observables and in a hosted query."""
+"""The operators, under RxPY's names and signatures; each works on plain observables and in a hosted query.
+
+Their type variables are bound to `Any`: so a lambda in an operator that stands by itself, of whose elements a checker
+knows nothing yet, is no error. Where it knows them, it goes by them.
+"""
 
 from typing import TYPE_CHECKING, NoReturn
 

@@ -14,7 +14,7 @@ from reactivex import Observable
 from reliable_rx.operator import Context, Stage, frozen
 from reliable_rx.query import Query, apply, as_query
 
-A = TypeVar("A")
+A = TypeVar("A", bound=Any)
 
 
 @frozen

@@ -17,7 +17,7 @@ from reliable_rx.operator import Context, Stage, frozen, relative_seconds
 from reliable_rx.operators.window import feed_windows
 from reliable_rx.query import Inner, Query
 
-A = TypeVar("A")
+A = TypeVar("A", bound=Any)
 Span = tuple[float, float]
 Relative = float | timedelta
 

@@ -18,7 +18,7 @@ from reliable_rx.operators.time_spans import check_list
 from reliable_rx.operators.window import Closed, check_gap
 from reliable_rx.query import Query, apply, as_query
 
-A = TypeVar("A")
+A = TypeVar("A", bound=Any)
 B = TypeVar("B")
 
 

@@ -13,7 +13,7 @@ from reliable_rx.operator import Linear, frozen
 from reliable_rx.operators.aggregate import to_list
 from reliable_rx.query import Query
 
-A = TypeVar("A")
+A = TypeVar("A", bound=Any)
 B = TypeVar("B")
 K = TypeVar("K")
 

@@ -15,7 +15,7 @@ from reliable_rx.errors import LimitExceeded
 from reliable_rx.operator import Context, Stage, frozen
 from reliable_rx.query import Query, apply
 
-A = TypeVar("A")
+A = TypeVar("A", bound=Any)
 
 
 @frozen

@@ -17,7 +17,7 @@ from reliable_rx.operator import Context, Linear, Stage, frozen
 from reliable_rx.operators.combine import check_queue
 from reliable_rx.query import Query, apply, as_query
 
-A = TypeVar("A")
+A = TypeVar("A", bound=Any)
 
 
 @frozen

@@ -15,7 +15,7 @@ from reliable_rx.operators.distinct_bounded import DistinctBounded
 from reliable_rx.operators.evict import Evict, check_eviction
 from reliable_rx.query import Query
 
-A = TypeVar("A")
+A = TypeVar("A", bound=Any)
 K = TypeVar("K")
 
 

@@ -17,7 +17,7 @@ from reliable_rx.choices import Effects, check_choice
 from reliable_rx.operator import Context, Stage, frozen
 from reliable_rx.query import Query
 
-A = TypeVar("A")
+A = TypeVar("A", bound=Any)
 
 
 def check_effects(effects: Effects) -> None:

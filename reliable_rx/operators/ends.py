@@ -17,7 +17,7 @@ from reliable_rx.operator import Linear, frozen
 from reliable_rx.operators.front import skip, take
 from reliable_rx.query import Query
 
-A = TypeVar("A")
+A = TypeVar("A", bound=Any)
 
 
 @frozen

@@ -14,7 +14,7 @@ from reliable_rx.operators.combine import check_queue
 from reliable_rx.operators.inner import Reads, Waiting
 from reliable_rx.query import Query
 
-A = TypeVar("A")
+A = TypeVar("A", bound=Any)
 WORK = "work"
 
 

@@ -18,7 +18,7 @@ from reactivex.internal.utils import NotSet
 from reliable_rx.operator import Linear, frozen
 from reliable_rx.query import Query
 
-A = TypeVar("A")
+A = TypeVar("A", bound=Any)
 K = TypeVar("K")
 UNORDERED = float("nan")
 

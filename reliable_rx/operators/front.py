@@ -16,7 +16,7 @@ from reliable_rx.arguments import check_count
 from reliable_rx.operator import Linear, frozen
 from reliable_rx.query import Query
 
-A = TypeVar("A")
+A = TypeVar("A", bound=Any)
 
 
 @frozen

@@ -21,7 +21,7 @@ from reliable_rx.operator import Context, Operator, Stage, frozen
 from reliable_rx.operators.evict import Evict, check_eviction, too_many
 from reliable_rx.query import Inner, PlainOperator, Query, as_query
 
-A = TypeVar("A")
+A = TypeVar("A", bound=Any)
 B = TypeVar("B")
 K = TypeVar("K")
 

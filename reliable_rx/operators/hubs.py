@@ -19,7 +19,7 @@ from reliable_rx.operator import Context, Operator, Stage, frozen, relative_seco
 from reliable_rx.operators.combine import check_queue
 from reliable_rx.query import ForeignLeaf, HubLeaf, Node, PlainOperator, Query, as_query
 
-A = TypeVar("A")
+A = TypeVar("A", bound=Any)
 Memory = Literal["nothing", "latest", "replay"]
 
 _plain_multicast = plain.multicast

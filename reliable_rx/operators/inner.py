@@ -21,7 +21,7 @@ from reliable_rx.operators.project import identity
 from reliable_rx.query import ITERABLES, Node, Query
 from reliable_rx.shared_state import is_constant
 
-A = TypeVar("A")
+A = TypeVar("A", bound=Any)
 B = TypeVar("B")
 
 

@@ -14,7 +14,7 @@ from reliable_rx.operator import Context, Stage, frozen
 from reliable_rx.operators.combine import check_queue
 from reliable_rx.query import Query, apply, as_query
 
-A = TypeVar("A")
+A = TypeVar("A", bound=Any)
 B = TypeVar("B")
 LEFT, RIGHT = 0, 1
 

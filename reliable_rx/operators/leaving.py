@@ -17,7 +17,7 @@ from reactivex.typing import AnyFuture, RelativeTime
 from reliable_rx.errors import QueryRefused
 from reliable_rx.query import PlainOperator, Query, SourceLeaf, walk
 
-A = TypeVar("A")
+A = TypeVar("A", bound=Any)
 
 _plain_observe_on = plain.observe_on
 _plain_subscribe_on = plain.subscribe_on

@@ -23,7 +23,7 @@ from reliable_rx.operator import Linear, frozen
 from reliable_rx.query import Query
 from reliable_rx.shared_state import is_constant
 
-A = TypeVar("A")
+A = TypeVar("A", bound=Any)
 B = TypeVar("B")
 C = TypeVar("C")
 K = TypeVar("K")

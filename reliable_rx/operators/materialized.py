@@ -15,7 +15,7 @@ from reactivex.notification import OnCompleted, OnError, OnNext
 from reliable_rx.operator import Context, Stage, frozen
 from reliable_rx.query import Query, as_query
 
-A = TypeVar("A")
+A = TypeVar("A", bound=Any)
 
 
 @frozen

@@ -18,7 +18,7 @@ from reliable_rx.operator import Context, Stage, frozen
 from reliable_rx.operators.combine import check_queue
 from reliable_rx.query import Query
 
-A = TypeVar("A")
+A = TypeVar("A", bound=Any)
 B = TypeVar("B")
 
 Asked = tuple[Any, Any]  # the element, and where it came from

@@ -15,7 +15,7 @@ from reliable_rx.operators.linear import filter, filter_indexed
 from reliable_rx.operators.share import share
 from reliable_rx.query import Query
 
-A = TypeVar("A")
+A = TypeVar("A", bound=Any)
 
 
 @dataclass(frozen=True)

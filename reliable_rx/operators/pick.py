@@ -17,7 +17,7 @@ from reliable_rx.arguments import check_count
 from reliable_rx.operator import Linear, frozen
 from reliable_rx.query import Query, apply
 
-A = TypeVar("A")
+A = TypeVar("A", bound=Any)
 B = TypeVar("B")
 
 

@@ -17,7 +17,7 @@ from reliable_rx.arguments import check_number
 from reliable_rx.operator import Context, Stage, frozen
 from reliable_rx.query import Query, apply, as_query
 
-A = TypeVar("A")
+A = TypeVar("A", bound=Any)
 Errors = type[Exception] | tuple[type[Exception], ...]
 
 

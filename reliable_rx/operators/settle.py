@@ -13,7 +13,7 @@ from reactivex.internal.utils import NotSet
 from reliable_rx.operator import Linear, frozen
 from reliable_rx.query import Query
 
-A = TypeVar("A")
+A = TypeVar("A", bound=Any)
 B = TypeVar("B")
 
 

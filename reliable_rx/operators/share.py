@@ -33,7 +33,7 @@ from reliable_rx.operators.hubs import (
 )
 from reliable_rx.query import Node, PlainOperator, Query, as_query
 
-A = TypeVar("A")
+A = TypeVar("A", bound=Any)
 B = TypeVar("B")
 
 _plain_multicast = plain.multicast

@@ -17,7 +17,7 @@ from reliable_rx.operators.inner import at_once
 from reliable_rx.operators.project import identity
 from reliable_rx.query import Query
 
-A = TypeVar("A")
+A = TypeVar("A", bound=Any)
 B = TypeVar("B")
 
 

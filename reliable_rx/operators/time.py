@@ -22,7 +22,7 @@ from reliable_rx.operator import Context, Operator, Stage, frozen, relative_seco
 from reliable_rx.operators.combine import check_queue
 from reliable_rx.query import Query, apply
 
-A = TypeVar("A")
+A = TypeVar("A", bound=Any)
 Relative = float | timedelta
 Time = Relative | datetime
 WHOLE_S = 2.0**33

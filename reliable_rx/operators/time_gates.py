@@ -15,7 +15,7 @@ from reliable_rx.operators.combine import check_queue
 from reliable_rx.operators.time import Relative, Time, Waits, due_from, microseconds
 from reliable_rx.query import Query
 
-A = TypeVar("A")
+A = TypeVar("A", bound=Any)
 
 
 class Takes(Waits):

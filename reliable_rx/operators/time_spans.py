@@ -20,7 +20,7 @@ from reliable_rx.operators.time import Relative, due_from, microseconds
 from reliable_rx.operators.window import open_window
 from reliable_rx.query import Query
 
-A = TypeVar("A")
+A = TypeVar("A", bound=Any)
 MISSED_MAX = 1000
 """How many openings may lie before the present moment, each of which is made up for."""
 

@@ -22,7 +22,7 @@ from reliable_rx.query import Query
 
 __all__ = ["TimeInterval", "Timestamp", "throttle_first", "time_interval", "timestamp"]
 
-A = TypeVar("A")
+A = TypeVar("A", bound=Any)
 
 
 @frozen

@@ -12,7 +12,7 @@ from reliable_rx.arguments import check_boundaries, check_count, check_number
 from reliable_rx.operator import Context, Stage, frozen
 from reliable_rx.query import Inner, Query, apply, as_query
 
-A = TypeVar("A")
+A = TypeVar("A", bound=Any)
 B = TypeVar("B")
 
 

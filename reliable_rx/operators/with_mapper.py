@@ -12,7 +12,7 @@ from reactivex.internal.utils import NotSet
 from reliable_rx.operator import Context, Stage, frozen
 from reliable_rx.query import Query, apply
 
-A = TypeVar("A")
+A = TypeVar("A", bound=Any)
 
 
 @frozen

@@ -15,7 +15,7 @@ from reactivex import Observable
 from reliable_rx.operator import Linear, frozen
 from reliable_rx.query import Query
 
-A = TypeVar("A")
+A = TypeVar("A", bound=Any)
 B = TypeVar("B")
 
 
