@@ -37,7 +37,7 @@ class Mutations:
             return
         if message:
             self._told[name] = message
-            self._incidents.report(KIND, name, message, level=logging.WARNING)
+            self._incidents.report(KIND, name, message, level=logging.WARNING, once=True)
         else:
             del self._told[name]
             self._incidents.resolve(KIND, name, now="changes no element any more")
