@@ -125,6 +125,11 @@ def readers_of(engine: QueryEngine, name: str) -> list[str]:
     return sorted({each for stream in (name, *(name + ending for ending in ENDINGS)) for each in _read(engine, stream)})
 
 
+def is_read(engine: QueryEngine, name: str) -> bool:
+    """Whether a query that runs reads the source or stream *name*."""
+    return next(_read(engine, name), None) is not None
+
+
 def _read(engine: QueryEngine, stream: str) -> Iterator[str]:
     route = engine.routes.get(stream)
     if route is not None:

@@ -35,7 +35,18 @@ FIRST_MAX, COUNTS_BYTES = 50, 100
 OVER = frozenset({("journal", "store"), ("checkpoint", "store"), ("stall", "journal"), ("stall", "checkpoint")})
 """What is over once a checkpoint is committed."""
 NOT_HANDED_ON = frozenset(
-    {"query", "recovery", "stands still", "source", "source waits", "stall", "journal", "checkpoint", "reading"}
+    {
+        "query",
+        "recovery",
+        "stands still",
+        "source",
+        "source waits",
+        "stall",
+        "journal",
+        "checkpoint",
+        "reading",
+        "unread",
+    }
 )
 """Kinds that each start reports anew, or that end with the process."""
 

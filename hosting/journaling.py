@@ -109,15 +109,28 @@ def compare(written: Digests, outputs: Mapping[str, list[Any]]) -> list[str]:
 
 
 def nondeterminism(
-    queries: Sequence[str], first_turn: int, last_turn: int, *, strict: bool, changed: Sequence[str] = ()
+    queries: Sequence[str],
+    first_turn: int,
+    last_turn: int,
+    *,
+    strict: bool,
+    changed: Sequence[str] = (),
+    sources: Sequence[str] = (),
 ) -> NondeterminismDetected:
-    """Say which queries did not repeat themselves; *changed* names code that they reach and that is not what it was."""
+    """Say which queries did not repeat themselves.
+
+    *changed* names code that they reach and that is not what it was, *sources* those that are read in another way.
+    """
     names = ", ".join(repr(name) for name in queries)
     if changed:
         why = (
             f"{', '.join(changed)} may have changed since, and go by name (functions and constants are stored, classes "
             f"and other objects are not): put the old code back, start, stop cleanly, and change it then, or run with "
             f"strict=False (App(strict=False)) to go on with what the replay gave"
+        )
+    elif sources:
+        why = (
+            f"source {', '.join(map(repr, sources))} is read with another function than it was, so it goes on with that"
         )
     else:
         what = "it has ended" if strict else "it goes on with what the replay gave"

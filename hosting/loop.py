@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from hosting.given import check_outside
 from hosting.idling import tell_still
+from hosting.unread import tell_unread
 from reliable_rx import handled
 from reliable_rx.arguments import check_function
 from reliable_rx.class_of import is_a
@@ -65,6 +66,7 @@ def _steps(evaluator: QueryEvaluator, until: Callable[[], bool] | None) -> None:
             evaluator.reporter.loop.finished()
             break
         else:
+            tell_unread(evaluator)
             evaluator._wait()
     if evaluator.stopping:
         evaluator.calls.finish()

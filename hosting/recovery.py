@@ -199,7 +199,11 @@ def compare(
     differing = [each for each in journaling.compare(written, outputs) if not spoilt.is_silent(engine, each)]
     if differing:
         changed = changed_code(evaluator, differing)
-        how: dict[str, Any] = {"strict": evaluator.strict, "changed": changed}
+        how: dict[str, Any] = {
+            "strict": evaluator.strict,
+            "changed": changed,
+            "sources": list(evaluator.definitions.passed_over),
+        }
         if changed and evaluator.strict:  # nothing is written yet: with the old code back nothing is lost
             raise journaling.nondeterminism(differing, first, last, **how)
         known = engine.suspended.differing

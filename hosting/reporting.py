@@ -62,7 +62,7 @@ class Reporter:
         evaluator.journal_worker.told = self.told_journal
         self._early, self.mutations = EarlyLooks(self.incidents), Mutations(self.incidents)
         self._held_back, self._unknown = HeldBackWatch(self.incidents), UnknownSources(self.incidents)
-        self._failed: dict[str, dict[str, Any]] = {}
+        self.failed: dict[str, dict[str, Any]] = {}
         self._ended: set[str] = set()
         self._again: set[str] = set()
         """Queries that gave something else in the replay of this start than before."""
@@ -197,7 +197,7 @@ class Reporter:
         """Return what has failed and what is open, as plain data, for those who cannot load what is stored."""
         found = own(self.incidents.open()) if self._hands_on else self.incidents.open()
         return {
-            **of_queries(self._failed.values()),
+            **of_queries(self.failed.values()),
             **of_incidents(found, self.incidents.left_out, self._earlier),
         }
 
@@ -247,7 +247,7 @@ class Reporter:
             standing = self.evaluator.engine.standing.get(name)
             if standing is None or standing.status != FAILED:
                 self.incidents.resolve("query", name)
-                self._failed.pop(name, None)
+                self.failed.pop(name, None)
             else:
                 self._told_failed(standing)
             self._tell_dropped(name, standing)
@@ -258,7 +258,7 @@ class Reporter:
         failure = with_text(engine, standing)
         upstream = upstream_of(engine, standing)
         trace = "" if failure is None or upstream is not None else failure.trace
-        self._failed[standing.name] = {
+        self.failed[standing.name] = {
             "name": standing.name,
             "error": "" if error is None else described(error),
             "emitted": standing.emitted,

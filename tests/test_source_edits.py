@@ -367,3 +367,14 @@ def test_a_hash_that_is_kept_is_made_anew_when_a_name_means_something_else() -> 
         assert hash_of_named(parse[kind]) == before
         change()
         assert hash_of_named(parse[kind]) != before, kind
+
+
+def test_a_repair_says_of_each_query_that_its_source_is_read_in_another_way(tmp_path: Path) -> None:
+    """No clock and no random number is blamed where it is known which function differs."""
+    runs, _, before, after = runs_of("file, parse", tmp_path, strict=False)
+    runs.until(before, 4, "killed")
+    with runs.begin(after) as evaluator:
+        evaluator.start()
+        [error] = evaluator.engine.suspended.differing.values()
+        assert "source 'n' is read with another function" in str(error) and "clock" not in str(error)
+        assert evaluator.query("q").status == "running"

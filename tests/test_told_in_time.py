@@ -147,3 +147,22 @@ def test_another_process_is_told_by_then(
 
 def seen(evaluator: QueryEvaluator) -> set[tuple[str, str]]:
     return {(each.kind, each.subject) for each in evaluator.incidents.open() if each.kind != "loop"}
+
+
+def test_a_followed_source_that_only_failed_queries_read_is_told_of() -> None:
+    """A run that waits for its events would wait for ever; a query that reads it again takes the warning back."""
+    rows = [1, 0]
+
+    def told() -> list[str]:
+        return [each.subject for each in evaluator.statistics().incidents if each.kind == "unread"]
+
+    with QueryEvaluator(MemoryStore()) as evaluator:
+        evaluator.source("n", ListSource(rows, follow=True))
+        evaluator.source("m", ListSource(rows, follow=True))
+        evaluator.create("bad", rx.source("n").map(lambda n: 1 // n))
+        evaluator.create("reads both", rx.source("n").merge(rx.source("m")).map(lambda n: 1 // n))
+        evaluator.create("other", rx.source("m"))
+        evaluator.run(until=told)
+        assert told() == ["n"]
+        evaluator.create("good", rx.source("n"))
+        evaluator.run(until=lambda: not told())
