@@ -21,7 +21,7 @@ from checkpoint import MemoryStore
 from hosting import QueryEvaluator
 from hosting.sources import kafka_link
 from hosting.sources.kafka import KafkaRecord
-from reliable_rx import SourceFailed
+from reliable_rx import NondeterminismDetected, SourceFailed
 
 APP = Path(__file__).with_name("kafka_app.py")
 KILLED = -9
@@ -164,3 +164,34 @@ def run(cluster: Cluster, topic: str, folder: Path, records: int, kill_after_s: 
     _, complaint = process.communicate(timeout=120)
     assert process.returncode in (0, KILLED), complaint.decode()
     return process.returncode
+
+
+def doubled(record: KafkaRecord) -> tuple[str, int]:
+    return record.partition, 2 * int(record.value or b"")
+
+
+def test_a_decode_that_is_edited_behind_a_kill_is_refused_and_behind_a_stop_is_used(cluster: Cluster) -> None:
+    """The brokers give the records of journalled turns again, and only what has decoded them may do so."""
+    topic, store = cluster.topic(), MemoryStore()
+    cluster.produce(topic, [1, 2, 3])
+
+    def begin(decode: Any) -> QueryEvaluator:
+        evaluator = QueryEvaluator(store, background=False, checkpoint_interval_s=1000.0)
+        evaluator.source("topic", cluster.source(topic, decode=decode, group="edits", commit_interval_s=0.01))
+        evaluator.create("sums", sums(rx.source("topic")))
+        return evaluator
+
+    evaluator = begin(by_partition)
+    evaluator.run(until=lambda: len(came_out(evaluator)) == 3)
+    evaluator.abandon()
+    edited = begin(doubled)
+    with pytest.raises(NondeterminismDetected, match=r"source 'topic' .* its decode \(.*doubled\)"):
+        edited.start()
+    edited.abandon()
+    with begin(by_partition) as evaluator:
+        evaluator.start()
+        assert [total for _, total in came_out(evaluator)] == [1, 3, 6]
+    cluster.produce(topic, [4])
+    with begin(doubled) as evaluator:
+        evaluator.run(until=lambda: len(came_out(evaluator)) == 4)
+        assert [total for _, total in came_out(evaluator)] == [1, 3, 6, 14]
