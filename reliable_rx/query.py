@@ -210,7 +210,7 @@ class Query(Fluent[T_co]):
         >>> rx.source("n").map(lambda n: n + 1).bind(n=rx.of(1, 2)).run()
         3
 
-        *Raises* `TypeError` for a name that is no source of the query's.
+        *Raises* `TypeError` for a name that is no source of the query's, if one of these goes without.
         """
         from reliable_rx.rebuilt import bound, check_bound
 

@@ -33,12 +33,15 @@ def rebuilt(
 
 
 def check_bound(node: Node, names: Iterable[str]) -> None:
-    """*Raises* `TypeError` for one of *names* that no source of the plan has."""
+    """*Raises* `TypeError` for a name that no source has while a source of the plan goes without: it was mistyped."""
+    given = set(names)
     read = {each.op.source for each in walk(node) if isinstance(each.op, SourceLeaf)}
-    for name in names:
-        if name not in read:
-            there = f"it reads {', '.join(map(repr, sorted(read)))}" if read else "it reads none"
-            raise TypeError(f"bind names {name!r}, which is no source of this query{nearest(name, read)}; {there}")
+    unknown, left = sorted(given - read), sorted(read - given)
+    if unknown and left:
+        raise TypeError(
+            f"bind names {unknown[0]!r}, which is no source of this query{nearest(unknown[0], left)}; without one is "
+            f"{', '.join(map(repr, left))}"
+        )
 
 
 def bound(node: Node, sources: Mapping[str, reactivex.Observable[Any]]) -> Node:

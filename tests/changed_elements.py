@@ -381,7 +381,7 @@ KEEP: dict[str, Function] = {
     "number of it": counts,
     "list of its own": gathers,
     "dict of its own": by_key,
-    "slice": sliced,
+    "slice that is copied": sliced,
     "copied list": copied_list,
     "maybe a copy": maybe_copied,
     "new object": of_an_object,

@@ -70,6 +70,7 @@ def changed(function: Any) -> bool:
 @pytest.mark.parametrize("name", [*CHANGE, *KEEP])
 def test_the_cases_do_what_is_said_of_them(name: str) -> None:
     """Called with an element, each changes it or does not; a cache needs one that can be hashed."""
+    assert CHANGE.keys().isdisjoint(KEEP)
     if name != "cache":
         assert changed((CHANGE | KEEP)[name]) == (name in CHANGE)
 

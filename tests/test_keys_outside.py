@@ -70,8 +70,9 @@ def test_other_words_of_the_library_say_what_to_write() -> None:
 
     with pytest.raises(AttributeError, match="read it in the sub-query"):
         _ = grouped.key
-    with pytest.raises(TypeError, match="bind names 'm', which is no source of this query; it reads 'n'"):
+    with pytest.raises(TypeError, match="bind names 'm', which is no source of this query; without one is 'n'"):
         n.bind(m=rx.of(1))
+    assert n.bind(n=rx.of(1), m=rx.of(2)).run() == 1, "more than it reads does no harm"
     with pytest.raises(TypeError, match=r"opened by `with`.*to_thread"):
         asyncio.run(serve())
     clock = rx.event_time(len, lateness_s=timedelta(minutes=1), idle_s=timedelta(hours=1))
