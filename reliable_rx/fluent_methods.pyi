@@ -307,7 +307,7 @@ class Fluent(Piped[T_co]):
         self: Observable[A],
         key_mapper: Callable[[A], K],
         element_mapper: None=None,
-        subject_mapper: Callable[[], Any] | None=None,
+        subject_mapper: None=None,
         *,
         ttl_s: float | None=None,
         groups_max: int | None=None,
@@ -319,18 +319,33 @@ class Fluent(Piped[T_co]):
         self: Observable[A],
         key_mapper: Callable[[A], K],
         element_mapper: Callable[[A], B],
-        subject_mapper: Callable[[], Any] | None=None,
+        subject_mapper: None=None,
         *,
         ttl_s: float | None=None,
         groups_max: int | None=None,
         evict: Evict='fail',
     ) -> Query[Inner[K, B]]: ...
     @overload
+    def group_by(
+        self: Observable[A],
+        key_mapper: Callable[[A], K],
+        element_mapper: Callable[[A], Any] | None=None,
+        *,
+        subject_mapper: Callable[[], Any],
+    ) -> Query[GroupedObservable[K, Any]]: ...
+    @overload
+    def group_by(
+        self: Observable[A],
+        key_mapper: Callable[[A], K],
+        element_mapper: Callable[[A], Any] | None,
+        subject_mapper: Callable[[], Any],
+    ) -> Query[GroupedObservable[K, Any]]: ...
+    @overload
     def group_by_until(
         self: Observable[A],
         key_mapper: Callable[[A], K],
         element_mapper: None,
-        duration_mapper: Callable[[GroupedObservable[K, A]], Observable[Any]],
+        duration_mapper: Callable[[Inner[K, A]], Observable[Any]],
         subject_mapper: Callable[[], Any] | None=None,
         *,
         groups_max: int | None=None,
@@ -342,7 +357,7 @@ class Fluent(Piped[T_co]):
         self: Observable[A],
         key_mapper: Callable[[A], K],
         element_mapper: Callable[[A], B],
-        duration_mapper: Callable[[GroupedObservable[K, B]], Observable[Any]],
+        duration_mapper: Callable[[Inner[K, B]], Observable[Any]],
         subject_mapper: Callable[[], Any] | None=None,
         *,
         groups_max: int | None=None,

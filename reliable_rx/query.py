@@ -203,7 +203,7 @@ class Query(Fluent[T_co]):
         """Whether nothing in the plan is a plain observable or an operator of plain RxPY."""
         return not any(isinstance(node.op, (ForeignLeaf, PlainOperator)) for node in walk(self.node))
 
-    def bind(self, **sources: reactivex.Observable[Any]) -> Query[Any]:
+    def bind(self, **sources: reactivex.Observable[Any]) -> Query[T_co]:
         """Replace named sources by plain observables, to run the query un-hosted.
 
         >>> import reliable_rx as rx
@@ -235,7 +235,7 @@ class Query(Fluent[T_co]):
     def __bool__(self) -> bool:
         return True
 
-    def __add__(self, other: reactivex.Observable[Any]) -> Query[Any]:
+    def __add__(self, other: reactivex.Observable[T]) -> Query[T_co | T]:
         from reliable_rx.creation import concat
 
         if not isinstance(other, reactivex.Observable):

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any, assert_type
 
-from reactivex import Notification, Observable
+from reactivex import Notification, Observable, Subject
 from reactivex.observable.groupedobservable import GroupedObservable
 
 import reliable_rx as rx
@@ -224,7 +224,10 @@ def collected(seen: tuple[int, ...], n: int) -> tuple[int, ...]:
 assert_type(numbers.map(str), Query[str])
 assert_type(numbers.map(lambda n: n + 0.5).filter(lambda n: n > 1), Query[float])
 assert_type(numbers.map(str).explain(), str)
-assert_type(numbers.map(str).bind(a=numbers), Query[Any])
+assert_type(numbers.map(str).bind(a=numbers), Query[str])
+assert_type(numbers + texts, Query[int | str])
+assert_type(numbers.group_by(key_of, subject_mapper=Subject), Query[GroupedObservable[str, Any]])
+assert_type(numbers.group_by_until(key_of, None, lambda g: g.tumbling_window(1.0)), Query[rx.Inner[str, int]])
 assert_type(numbers.map(str).map_async(counted_letters), Query[int])
 assert_type(numbers.scan(lambda total, n: total + n, 0.5), Query[float])
 assert_type(numbers.scan(perhaps, None), Query[int])

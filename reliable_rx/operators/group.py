@@ -145,7 +145,7 @@ class Idle(Stage, name="idle"):
 def group_by(
     key_mapper: Callable[[A], K],
     element_mapper: None = None,
-    subject_mapper: Callable[[], Any] | None = None,
+    subject_mapper: None = None,
     *,
     ttl_s: float | None = None,
     groups_max: int | None = None,
@@ -155,12 +155,25 @@ def group_by(
 def group_by(
     key_mapper: Callable[[A], K],
     element_mapper: Callable[[A], B],
-    subject_mapper: Callable[[], Any] | None = None,
+    subject_mapper: None = None,
     *,
     ttl_s: float | None = None,
     groups_max: int | None = None,
     evict: Evict = "fail",
 ) -> Callable[[Observable[A]], Query[Inner[K, B]]]: ...
+@overload
+def group_by(
+    key_mapper: Callable[[A], K],
+    element_mapper: Callable[[A], Any] | None = None,
+    *,
+    subject_mapper: Callable[[], Any],
+) -> Callable[[Observable[A]], Query[GroupedObservable[K, Any]]]: ...
+@overload
+def group_by(
+    key_mapper: Callable[[A], K],
+    element_mapper: Callable[[A], Any] | None,
+    subject_mapper: Callable[[], Any],
+) -> Callable[[Observable[A]], Query[GroupedObservable[K, Any]]]: ...
 def group_by(
     key_mapper: Callable[[Any], Any],
     element_mapper: Callable[[Any], Any] | None = None,
@@ -214,7 +227,7 @@ def with_subjects(name: str, make: Callable[..., Observable[Any]], *bounds: Any)
 def group_by_until(
     key_mapper: Callable[[A], K],
     element_mapper: None,
-    duration_mapper: Callable[[GroupedObservable[K, A]], Observable[Any]],
+    duration_mapper: Callable[[Inner[K, A]], Observable[Any]],
     subject_mapper: Callable[[], Any] | None = None,
     *,
     groups_max: int | None = None,
@@ -224,7 +237,7 @@ def group_by_until(
 def group_by_until(
     key_mapper: Callable[[A], K],
     element_mapper: Callable[[A], B],
-    duration_mapper: Callable[[GroupedObservable[K, B]], Observable[Any]],
+    duration_mapper: Callable[[Inner[K, B]], Observable[Any]],
     subject_mapper: Callable[[], Any] | None = None,
     *,
     groups_max: int | None = None,
