@@ -24,6 +24,9 @@ from reliable_rx.reach import (
 )
 from reliable_rx.text import GIVEN, NAMED, Text
 
+GROWING = "_value2member_map_"
+"""Where an `enum.Flag` keeps the combinations that were met so far."""
+
 
 class Reaching(Text):
     """A text of what some code reaches: other code as it is met, data when it is known what all of it changes."""
@@ -85,6 +88,8 @@ class Reaching(Text):
         """Write the data of a class, or of an object that is named, that the code at hand names and does not set."""
         is_class = is_a(value, type)
         for name, each in sorted(methods(value) if is_class else self.facts_of(value).held(value).items(), key=_name):
+            if is_class and name == GROWING:
+                continue
             if not is_class and not self.changes.wants(name):
                 self.skipped.add(name)
             elif not self.changes.changes(None, name, each):

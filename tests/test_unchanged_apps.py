@@ -45,6 +45,14 @@ def test_each_kind_has_one_identity_in_every_process(by_seed: list[dict[str, Any
     assert not differing
 
 
+def test_a_source_is_known_alike_in_every_process(by_seed: list[dict[str, Any]]) -> None:
+    """A start behind a crash is refused for an edited function only: each kind has one hash, also once it was used."""
+    first = by_seed[0]["sources"][0]
+    for said_of in (each for one in by_seed for each in one["sources"]):
+        assert not {name for name in first if said_of[name] != first[name]}
+    assert {name for name in first if len(first[name]) == 1} == set()
+
+
 def test_what_has_ended_stays_ended_at_each_start(by_seed: list[dict[str, Any]]) -> None:
     """Ends and streams are what they were, and no report tells of an edit."""
     first, *later = by_seed

@@ -22,6 +22,7 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 import reliable_rx as rx
 from checkpoint import SqliteStore
 from hosting import ListSource, QueryEvaluator, event_time
+from hosting.source_definitions import hashes_of
 
 CHECKED = '''
 """A library with addresses, counters and sets in what its objects are made of."""
@@ -252,6 +253,25 @@ def queries() -> dict[str, tuple[Any, dict[str, Any]]]:
     return made
 
 
+class Feed:
+    """A source of the app's own."""
+
+    names = frozenset(("zebra", "adder", "goat"))
+
+    def partitions(self) -> list[str]:
+        return sorted(self.names)
+
+    def open(self, partition: str, at: int, /) -> Any:
+        return ListSource([THRESHOLD.over(1)]).open("0", at)
+
+
+def sources() -> dict[str, Any]:
+    """Return how a source that is given each kind is known, also one of the app's own."""
+    made = {name: ListSource([1], timestamp=f) for name, f in kinds().items()}
+    found = {name: dict(hashes_of(each)) for name, each in made.items()}
+    return {**found, "a source of its own": dict(hashes_of(Feed()))}
+
+
 def main(folder: str, store: str) -> None:
     library = Path(folder) / "site-packages"
     library.mkdir(exist_ok=True)
@@ -266,8 +286,10 @@ def main(folder: str, store: str) -> None:
         for name, (query, how) in queries().items():
             names[name] = query.content_hash
             evaluator.create(name, query, **how)
+        before = sources()
         evaluator.run()
         said = {
+            "sources": [before, sources()],
             "names": names,
             "reports": {name: str(each) for name, each in evaluator.statistics().reports.items()},
             "ends": {name: [evaluator.query(name).status, str(evaluator.query(name).error)] for name in names},
