@@ -14,7 +14,7 @@ from reliable_rx.errors import LimitExceeded
 from reliable_rx.gathering import pass_on_above
 from reliable_rx.giving_up import GIVEN_UP, give_up, is_skipping
 from reliable_rx.operator import Linear
-from reliable_rx.shared_state import CONSTANTS, handed_out, is_constant, may_change, one_by_one
+from reliable_rx.shared_state import handed_out, is_constant, may_change, one_by_one, stays
 from reliable_rx.stage import absorb
 
 if TYPE_CHECKING:
@@ -116,6 +116,7 @@ def segment_of_one(last: PlanNode, on_list: ListStep, on_next: Step) -> Callable
     bit, onward, handed = last.bit, last.deliver, handed_out([last])
     stateful, slot, index = last.slot >= 0, place_of(last), last.index
     hands_out, hands_out_within = bool(handed), bool(handed) and last.plan.around is not None
+    usual: list[type | None] = [None]
 
     def run(instance: Instance, values: Sequence[Any], end: Any = None) -> None:
         if not instance.active & bit:
@@ -139,7 +140,7 @@ def segment_of_one(last: PlanNode, on_list: ListStep, on_next: Step) -> Callable
             finish_segment(instance, last, out, end)
         elif out:
             onward(instance, out)
-        if hands_out_within and id(type(state.value)) not in CONSTANTS and not is_constant(state.value):
+        if hands_out_within and type(state.value) is not usual[0] and not stays(state.value, usual):
             pass_on_above(instance)
 
     return run
@@ -152,6 +153,7 @@ def segment_alone(last: PlanNode, on_list: ListStep, on_next: Step) -> Callable[
     """
     bit, handed = last.bit, handed_out([last])
     stateful, slot, index, hands_out = last.slot >= 0, place_of(last), last.index, bool(handed)
+    usual: list[type | None] = [None]
 
     def run(instance: Instance, values: Sequence[Any], end: Any = None) -> None:
         if not instance.active & bit:
@@ -183,7 +185,7 @@ def segment_alone(last: PlanNode, on_list: ListStep, on_next: Step) -> Callable[
             finish_segment(instance, last, mine, end)
         elif gathered is None and out and sink is not None:
             sink.inner_deliver(instance, out)
-        if hands_out and id(type(state.value)) not in CONSTANTS and not is_constant(state.value):
+        if hands_out and type(state.value) is not usual[0] and not stays(state.value, usual):
             pass_on_above(instance)
 
     return run
