@@ -6,6 +6,7 @@ turns behind the checkpoint, by a kill with none.
 
 from __future__ import annotations
 
+import ast
 import inspect
 import json
 import sys
@@ -378,3 +379,20 @@ def test_a_repair_says_of_each_query_that_its_source_is_read_in_another_way(tmp_
         [error] = evaluator.engine.suspended.differing.values()
         assert "source 'n' is read with another function" in str(error) and "clock" not in str(error)
         assert evaluator.query("q").status == "running"
+
+
+READS_STREAMS = {"StreamSource", "StoredStreamSource", "GroupStreamSource", "PushedStream", "_Plain"}
+"""Sources that are given no function, and what is within one that says what it is."""
+
+
+def test_each_source_of_the_library_says_what_it_is() -> None:
+    """A new one that wraps a source, or is given a function, has a definition, or is listed."""
+    root, found = Path(__file__).parent.parent, set[str]()
+    for path in (*(root / "hosting").rglob("*.py"), *(root / "spark_bridge").rglob("*.py")):
+        for each in ast.walk(ast.parse(path.read_text())):
+            if isinstance(each, ast.ClassDef):
+                methods = {item.name for item in each.body if isinstance(item, ast.FunctionDef)}
+                text = ast.unparse(each)
+                if {"partitions", "open"} <= methods and "definition" not in text and "_pass_on(" not in text:
+                    found.add(each.name)
+    assert found <= READS_STREAMS, found - READS_STREAMS
