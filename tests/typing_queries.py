@@ -259,3 +259,14 @@ assert_type(numbers.pipe(ops.map(str), ops.partition(str.isdigit)), list[Query[s
 numbers.pipe(ops.group_by(lambda n: n % 2), ops.flat_map(lambda g: g.pipe(ops.count()))).explain()
 rx.source("a").pipe(ops.tumbling_window(3.0), ops.flat_map(lambda w: w.sum())).explain()
 rx.source("a").starmap(lambda a, b: a + b).map(lambda a: a["key"]).bind(a=numbers)
+
+# What is wrong is marked: mypy reports an ignored error that is none.
+numbers.tumbling_windw(3.0)  # type: ignore[attr-defined]
+numbers.distinct(ttl=3.0)  # type: ignore[call-overload]
+numbers.tumbling_window("a minute")  # type: ignore[arg-type]
+numbers.map(lambda n: n.nothing)  # type: ignore[attr-defined]
+numbers.group_by(key_of).flat_map(lambda g: g.nothing)  # type: ignore[attr-defined]
+numbers.pipe(ops.map(lambda n: n.nothing))  # type: ignore[attr-defined]
+numbers.pipe(ops.map(str), ops.starmap(pair))  # type: ignore[misc]
+numbers.merge_all()  # type: ignore[misc]
+list(numbers)  # type: ignore[call-overload]
