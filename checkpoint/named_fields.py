@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections import namedtuple
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Container
 from copyreg import __newobj__  # type: ignore[attr-defined]
 from functools import cache, partial
 from operator import attrgetter
@@ -24,6 +24,10 @@ from reliable_rx.class_of import name_of
 _NAMED = namedtuple("_NAMED", "a")
 _OPEN = dataclasses.make_dataclass("_OPEN", ["a"])
 _SLOTS = dataclasses.make_dataclass("_SLOTS", ["a"], slots=True, frozen=True)
+
+
+class FieldsDiffer(ValueError):
+    """A class is not what it was when values of it were stored, and does not say what its fields are to be."""
 
 
 class Fields(NamedTuple):
@@ -45,40 +49,22 @@ def reducer_of(kind: Any) -> Callable[[Any], Any] | None:
     if not (_plain(kind, "__reduce_ex__", object) and _plain(kind, "__reduce__", object)):
         return None
     if is_named_tuple(kind):
-        names = kind._fields
-        return lambda value: (named, (kind, names, tuple(value)))
-    if not hasattr(kind, "__dataclass_fields__"):
+        return _open_tuple if kind.__dictoffset__ else _named_tuple
+    names = tuple(each.name for each in dataclasses.fields(kind)) if hasattr(kind, "__dataclass_fields__") else ()
+    if not names or not _plain(kind, "__getnewargs__", _OPEN) or hasattr(kind, "__getnewargs_ex__"):
         return None
-    names = tuple(each.name for each in dataclasses.fields(kind))
-    if names and not kind.__dictoffset__ and _goes_as(kind, _SLOTS):
+    if _plain(kind, "__getstate__", _SLOTS) and _plain(kind, "__setstate__", _SLOTS):
         values = _values_of(names)
         return lambda value: (__newobj__, (kind,), (names, values(value)), None, None, set_fields)
-    if names and _goes_as(kind, _OPEN):
+    if _plain(kind, "__getstate__", _OPEN) and _plain(kind, "__setstate__", _OPEN):
         return partial(_opened, names)
     return None
 
 
-def _goes_as(kind: type, usual: type) -> bool:
-    return all(_plain(kind, name, usual) for name in ("__getstate__", "__setstate__", "__getnewargs__"))
-
-
-def _opened(names: tuple[str, ...], value: Any) -> Any:
-    """Return what pickle makes of a *value* whose fields go by name, with the names of all."""
-    made = value.__reduce_ex__(5)
-    state = made[2] if len(made) > 2 else None
-    if type(state) is tuple and len(state) == 2 and type(state[1]) is dict:
-        state = {**(state[0] or {}), **state[1]}
-    if type(state) is not dict:
-        return made
-    return *made[:2], (names, state), *(made[3:5] or (None, None)), set_dict
-
-
-def is_named_tuple(kind: type) -> bool:
-    names = getattr(kind, "_fields", None)
+def is_named_tuple(kind: Any) -> bool:
     return (
         issubclass(kind, tuple)
-        and type(names) is tuple
-        and not kind.__dictoffset__
+        and type(getattr(kind, "_fields", None)) is tuple
         and _plain(kind, "__getnewargs__", _NAMED)
         and _plain(kind, "__getstate__", object)
     )
@@ -96,63 +82,95 @@ def _values_of(names: tuple[str, ...]) -> Callable[[Any], tuple[Any, ...]]:
     return attrgetter(*names)
 
 
+def _named_tuple(value: Any) -> Any:
+    kind = type(value)
+    return named, (kind, kind._fields, tuple(value))
+
+
+def _open_tuple(value: Any) -> Any:
+    """Return the same for one that has a dict beside its fields."""
+    return *_named_tuple(value), value.__dict__ or None
+
+
+def _opened(names: tuple[str, ...], value: Any) -> Any:
+    """Return what pickle makes of a *value* whose fields go by name, with the names of all."""
+    made = value.__reduce_ex__(5)
+    if len(made) < 3 or type(made[2]) not in (dict, tuple):
+        return made
+    return *made[:2], (names, made[2]), *(made[3:5] or (None, None)), set_state
+
+
 def named(kind: Any, names: tuple[str, ...], values: tuple[Any, ...]) -> Any:
     """Return a named tuple of *kind* as it is now from a stored one."""
-    if kind._fields != names:
-        found = fitted(kind, names, values, fields_of(kind))
-        values = tuple(found[name] for name in kind._fields)
+    now = getattr(kind, "_fields", None)
+    if now is None:
+        raise FieldsDiffer(f"stored values of {name_of(kind)} are named tuples: make it one again")
+    if now != names:
+        known = fields_of(kind)
+        found = dict(zip(names, values, strict=True)) | come_to(kind, names, names, known)
+        values = tuple(found[name] for name in now)
     return kind.__new__(kind, *values)
 
 
 def set_fields(value: Any, state: tuple[tuple[str, ...], tuple[Any, ...]]) -> None:
     """Give *value*, which is new, the fields that a stored one had."""
-    kind: Any = type(value)
     names, values = state
-    known = fields_of(kind)
-    found: Iterable[tuple[str, Any]] = zip(names, values, strict=True)
-    if known.names != names:
-        found = fitted(kind, names, values, known).items()
-    for name, each in found:
-        object.__setattr__(value, name, each)
-
-
-def set_dict(value: Any, state: tuple[tuple[str, ...], dict[str, Any]]) -> None:
-    """Do the same for a value that has a dict; what is no field in it stays."""
-    names, found = state
     kind: Any = type(value)
     known = fields_of(kind)
-    if known.names != names:
-        mine = [name for name in names if name in found]
-        fields = fitted(kind, tuple(mine), tuple(found[name] for name in mine), known)
-        found = {name: each for name, each in found.items() if name not in mine} | fields
-    for name, each in found.items():
+    if known.names == names:
+        for name, each in zip(names, values, strict=True):
+            object.__setattr__(value, name, each)
+        return
+    found = dict(zip(names, values, strict=True)) | come_to(kind, names, names, known)
+    for name in known.names or names:
+        object.__setattr__(value, name, found[name])
+
+
+def set_state(value: Any, state: tuple[tuple[str, ...], Any]) -> None:
+    """Do as pickle does with the state of a *value* whose attributes go by name, and give it what it lacks."""
+    names, stored = state
+    kind: Any = type(value)
+    attributes, slots = ({**(each or {})} for each in (stored if type(stored) is tuple else (stored, None)))
+    known = fields_of(kind)
+    if known.names and known.names != names:
+        slots |= come_to(kind, names, {**attributes, **slots}, known)
+        for name in set(names).difference(known.names):
+            attributes.pop(name, None), slots.pop(name, None)
+    if hasattr(value, "__dict__"):
+        value.__dict__.update(attributes)
+    else:
+        slots |= attributes
+    for name, each in slots.items():
         object.__setattr__(value, name, each)
 
 
-def fitted(kind: type, names: tuple[str, ...], values: tuple[Any, ...], known: Fields) -> dict[str, Any]:
-    """Return the fields that *kind* has now. *Raises* `ValueError` where a stored value does not say what one is."""
-    found = dict(zip(names, values, strict=True))
-    gone = [name for name in names if name not in known.names]
-    come = [name for name in known.names if name not in found]
+def come_to(kind: Any, names: tuple[str, ...], found: Container[str], known: Fields) -> dict[str, Any]:
+    """Return the fields that *kind* has by now and a stored value has not: its class had *names*, and it had *found*.
+
+    *Raises* `FieldsDiffer` where it is not known what one is.
+    """
+    come = [name for name in known.names if name not in names and name not in found]
+    gone = [name for name in names if name not in known.names and name in found]
     bare = [name for name in come if name not in known.defaults]
     if bare:
-        raise ValueError(
+        raise FieldsDiffer(
             f"stored values of {name_of(kind)} have no field {bare[0]!r}: give it a default, or take it back"
         )
     if gone and come:
-        raise ValueError(
+        raise FieldsDiffer(
             f"stored values of {name_of(kind)} have a field {gone[0]!r} and no {come[0]!r}, which looks renamed: "
             f"call it {gone[0]!r} again, or add the new field first and take the old one away behind another stop"
         )
-    return {name: found[name] if name in found else known.defaults[name]() for name in known.names}
+    return {name: known.defaults[name]() for name in come}
 
 
 @cache
 def fields_of(kind: Any) -> Fields:
-    """Return the fields of a named tuple or a dataclass. Classes are few: one that is made anew is another."""
+    """Return the fields of a named tuple or a dataclass; none of another class, which takes what comes."""
     if issubclass(kind, tuple):
-        named: Any = kind
-        return Fields(named._fields, {name: _always(each) for name, each in named._field_defaults.items()})
+        return Fields(kind._fields, {name: _always(each) for name, each in kind._field_defaults.items()})
+    if not dataclasses.is_dataclass(kind):
+        return Fields((), {})
     made = {
         each.name: _always(each.default) if each.default_factory is dataclasses.MISSING else each.default_factory
         for each in dataclasses.fields(kind)

@@ -22,7 +22,7 @@ import cloudpickle.cloudpickle as dynamic
 
 from checkpoint import stored_functions, stored_imports
 from checkpoint.code import Makers, _code, makers
-from checkpoint.named_fields import named, set_dict, set_fields
+from checkpoint.named_fields import named, set_fields, set_state
 from reliable_rx.class_of import is_a, name_of, qualname_of
 from reliable_rx.errors import cut_middle, text_of
 from reliable_rx.interrupts import let_through
@@ -194,7 +194,7 @@ class _Salvager(_Base):  # type: ignore[misc]
 
     def load_reduce(self) -> None:
         arguments, function = self.stack.pop(), self.stack[-1]
-        if any(function is each for each in (named, set_fields, set_dict)):
+        if any(function is each for each in (named, set_fields, set_state)):
             self.load_fields(function, arguments)
         else:
             self.stack[-1] = self.make(function, arguments, lambda: function(*arguments))

@@ -17,6 +17,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
+from checkpoint.named_fields import FieldsDiffer
 from checkpoint.salvage import Unreadable, unreadable_in
 from hosting.failing import forget_state
 from hosting.journaling import Digests
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
     from hosting.evaluator import QueryEvaluator
 
 _GONE = ("ModuleNotFoundError", "ImportError", "AttributeError: Can't get attribute", "AttributeError: module ")
+_DIFFERS = f"{FieldsDiffer.__name__}: "
 
 
 def unreadable_rows(rows: Mapping[str, Mapping[Any, Any]]) -> dict[str, Exception]:
@@ -63,8 +65,8 @@ def unreadable(lost: Unreadable) -> CheckpointRefused:
     error = CheckpointRefused(
         f"its stored state cannot be read: {lost.kind}: {lost.reason}", what=lost.kind, where="state"
     )
-    if lost.reason.startswith(_GONE):
-        error.fields["gone"] = lost.kind
+    if lost.reason.startswith((*_GONE, _DIFFERS)):
+        error.fields["gone"] = lost.reason if lost.reason.startswith(_DIFFERS) else lost.kind
     return error
 
 
@@ -76,7 +78,7 @@ def unloadable(error: BaseException) -> CheckpointRefused:
     found = CheckpointRefused(
         f"it does not come up from its stored state: {described(error)}", what=described(error), where="state"
     )
-    if described(error).startswith(_GONE):
+    if described(error).startswith((*_GONE, _DIFFERS)):
         found.fields["gone"] = described(error)
     found.__cause__ = error if is_a(error, Exception) else None
     return found
@@ -88,7 +90,7 @@ def lose_answers(evaluator: QueryEvaluator) -> None:
     while engine.calls.unreadable:
         name, error = engine.calls.unreadable.popitem()
         if name not in engine.suspended.spoilt:
-            if error.fields["what"].startswith(_GONE):
+            if error.fields["what"].startswith((*_GONE, _DIFFERS)):
                 error.fields["gone"] = error.fields["what"]
             engine.suspended.spoilt[name] = error
             silence(engine, name)
@@ -103,16 +105,19 @@ def check_names(evaluator: QueryEvaluator) -> None:
         if what and error.__dict__.get("fields", {}).get("where") != "state":
             raise error
         if what:
-            needs = (
-                f"what cannot be imported ({what})" if what.startswith(_GONE) else f"{what}, which cannot be imported"
-            )
             raise CheckpointRefused(
-                f"the state of {name!r} needs {needs}: bring it back (a class that has moved "
-                f"needs its old name too), or give up the state of this query with strict=False (App(strict=False)) or "
-                f"'reliable-rx store repair'",
+                f"the state of {name!r} {needed(what)}, or give up the state of this query with strict=False "
+                f"(App(strict=False)) or 'reliable-rx store repair'",
                 what=what,
                 where=name,
             ) from error
+
+
+def needed(what: str) -> str:
+    if what.startswith(_DIFFERS):
+        return f"is of an earlier class: {what.removeprefix(_DIFFERS)}"
+    needs = f"what cannot be imported ({what})" if what.startswith(_GONE) else f"{what}, which cannot be imported"
+    return f"needs {needs}: bring it back (a class that has moved needs its old name too)"
 
 
 def blank(engine: QueryEngine, top: TopRow) -> None:
