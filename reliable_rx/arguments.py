@@ -150,6 +150,7 @@ def fault_of_arity(name: str, value: Any, count: int) -> str | None:
     function = value
     while isinstance(function, (partial, _lru_cache_wrapper)):
         function = function.func if isinstance(function, partial) else function.__wrapped__
+    shown = getattr(function, "__name__", type(function).__name__)
     if not isinstance(function, (FunctionType, MethodType)):
         function = getattr(type(function), "__call__", None)  # noqa: B004 - an object's own
         if isinstance(value, type) or not isinstance(function, FunctionType):
@@ -161,7 +162,6 @@ def fault_of_arity(name: str, value: Any, count: int) -> str | None:
         signature.bind(*[None] * count)
     except TypeError:
         given = "no arguments" if not count else "one argument" if count == 1 else f"{count} arguments"
-        shown = getattr(value, "__name__", type(value).__name__)
         return f"its {name} is called with {given}, but {shown}{signature} takes others: correct the function"
     return None
 

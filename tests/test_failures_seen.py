@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 import threading
 from collections.abc import Callable
 from typing import Any
@@ -292,18 +293,17 @@ def test_an_effect_that_fails_at_the_end_is_told() -> None:
     assert "IndexError" in incident.message
 
 
-class Wrong:
-    """What is wrong in the second run only."""
-
-    is_now = False
+def is_wrong() -> bool:
+    """Whether this is the second run. What a class or a constant has would be an edit, which the environment is not."""
+    return "IT_IS_WRONG" in os.environ
 
 
 def differs(value: int) -> int:
-    return value + 1 if Wrong.is_now else value
+    return value + 1 if is_wrong() else value
 
 
 def raises_now(value: int) -> int:
-    if Wrong.is_now:
+    if is_wrong():
         raise ValueError("the world has changed")
     return value
 
@@ -316,7 +316,7 @@ class Unloadable:
 
 
 def came_back() -> Unloadable:
-    if Wrong.is_now:
+    if is_wrong():
         raise ValueError("the state does not come back")
     return Unloadable()
 
@@ -347,14 +347,13 @@ def test_only_what_ended_in_an_earlier_run_is_said_to(
     query: Any, stored: bool, earlier: bool, strict: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What ends in this start, in its replay or behind it, is not told as of a run before, nor is what reads it."""
-    monkeypatch.setattr(Wrong, "is_now", False)
     store = MemoryStore()
     first = read(store, query)
     first.run(until=lambda: first.events_in >= 20)
     if stored:
         first.checkpoint()
     first.close()
-    monkeypatch.setattr(Wrong, "is_now", True)
+    monkeypatch.setenv("IT_IS_WRONG", "1")
     again = read(store, query, strict=strict)
     again.start()
     told = {each.subject: each.message for each in again.statistics().incidents if each.kind == "query"}
