@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from dis import Instruction, get_instructions, opmap
 from functools import lru_cache
 from itertools import zip_longest
@@ -18,9 +19,16 @@ CHANGING = frozenset(
     )
 )  # fmt: skip
 """Instructions without one of which nothing is changed, nor handed on."""
+BINARY, IN_PLACE = opmap["BINARY_OP"], 13
+"""Of binary operations those from this one on are in place."""
 CELL = "*"
 """What stands before the name of what a function closes over."""
 SLICE = "slice"
+ANSWERING = frozenset(("pop", "popitem", "setdefault"))
+"""Methods whose result is used where they change their object."""
+PARTS = frozenset(("get", "values"))
+"""Methods that return what their object holds."""
+LITERALS = frozenset(("BUILD_MAP", "BUILD_LIST", "BUILD_CONST_KEY_MAP", "LIST_EXTEND", "DICT_UPDATE"))
 Place = int | str
 """Of an argument: its place, or its name."""
 Given = tuple[tuple[str, int], ...]
@@ -78,13 +86,27 @@ def key_of(key: Item) -> str:
 @lru_cache(maxsize=4096)
 def stored_in(code: CodeType) -> frozenset[str]:
     """Return the locals that *code* assigns itself."""
-    steps = [each for each in get_instructions(code) if each.opname.startswith(("STORE_FAST", "STORE_DEREF"))]
-    pairs = [(stores(each), each.argval if is_a(each.argval, tuple) else (each.argval,)) for each in steps]
-    return frozenset(name for kinds, names in pairs for kind, name in zip(kinds, names, strict=True) if kind == "STORE")
+    steps, found = list(get_instructions(code)), set[str]()
+    for at, each in enumerate(steps):
+        if each.opname.startswith(("STORE_FAST", "STORE_DEREF")) and not (at and adds_literal(steps, at - 1)):
+            names = each.argval if is_a(each.argval, tuple) else (each.argval,)
+            found.update(name for kind, name in zip(stores(each), names, strict=True) if kind == "STORE")
+    return frozenset(found)
+
+
+def adds_literal(steps: Sequence[Instruction], at: int) -> bool:
+    """Whether a step is ``|=`` or ``+=`` with a list or dict that is written out: what is on its left stays itself."""
+    return steps[at].argrepr in ("|=", "+=") and at > 0 and steps[at - 1].opname in LITERALS
+
+
+def pairs(steps: bytes) -> Iterable[tuple[int, int]]:
+    """Return the instructions of raw byte code with their arguments."""
+    return zip(steps[::2], steps[1::2], strict=True)
 
 
 def may_change(code: CodeType) -> bool:
     """Whether there is anything to look for: most functions set nothing, and call nothing."""
-    if not CHANGING.isdisjoint(code.co_code[::2]):
+    steps = code.co_code
+    if not CHANGING.isdisjoint(steps[::2]) or any(op == BINARY and arg >= IN_PLACE for op, arg in pairs(steps)):
         return True
     return any(is_a(each, CodeType) and may_change(each) for each in code.co_consts)

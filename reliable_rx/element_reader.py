@@ -13,12 +13,14 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dis import Instruction, get_instructions, hasjabs, hasjrel, stack_effect
 from functools import lru_cache
-from itertools import chain, dropwhile
+from itertools import chain
 from types import CodeType
 
 from reliable_rx.class_of import is_a
 from reliable_rx.element_items import (
+    ANSWERING,
     CELL,
+    PARTS,
     SLICE,
     UNKNOWN,
     Change,
@@ -26,6 +28,7 @@ from reliable_rx.element_items import (
     Handed,
     Item,
     Place,
+    adds_literal,
     key_of,
     may_change,
     meeting,
@@ -35,12 +38,8 @@ from reliable_rx.element_items import (
 from reliable_rx.reach import MUTATORS
 from reliable_rx.symbols import assigned_in
 
-ANSWERING = frozenset(("pop", "popitem", "setdefault"))
-"""Methods whose result is used where they change their object."""
 UNUSED = frozenset(("POP_TOP", "TO_BOOL", "BUILD_TUPLE", "BUILD_LIST", "IS_OP", "UNARY_NOT"))
 """Instructions that take what a call returns and do not hand it on as what was changed."""
-PARTS = frozenset(("get", "values"))
-"""Methods that return what their object holds."""
 COMPREHENSIONS = frozenset(("<listcomp>", "<setcomp>", "<dictcomp>", "<genexpr>"))
 STILL = frozenset(("PRECALL", "NOP", "RESUME", "MAKE_CELL", "COPY_FREE_VARS", "EXTENDED_ARG", "CACHE"))
 JUMPS = ("POP_JUMP", "JUMP_IF")
@@ -221,8 +220,9 @@ class Reader:
 
     def _puts_back(self) -> bool:
         """Whether a handler puts back, before it raises again, what a comprehension within had set aside."""
-        after = dropwhile(lambda each: each.opname.startswith(("STORE_FAST", "SWAP")), self.steps[self.at :])
-        last = next(after, None)
+        last = next(
+            (each for each in self.steps[self.at :] if not each.opname.startswith(("STORE_FAST", "SWAP"))), None
+        )
         return last is not None and last.opname == "RERAISE"
 
     # -- instructions
@@ -307,6 +307,13 @@ class Reader:
         each = Item("element", f"each of {of.shown}", of.depth + 1)
         self.stack.append(each if of.kind == "element" else UNKNOWN)
 
+    def binary(self, step: Instruction) -> None:
+        left, _ = self._pop(2)
+        stays = left.kind == "element" and adds_literal(self.steps, self.at)
+        if stays:
+            self._changed(left, f"{left.shown} {step.argrepr} ...")
+        self.stack.append(left if stays else UNKNOWN)
+
     def unpack(self, step: Instruction) -> None:
         (of,) = self._pop(1)
         part = Item("element", f"part of {of.shown}", of.depth + 1) if of.kind == "element" else UNKNOWN
@@ -372,6 +379,7 @@ HANDLERS: dict[str, Callable[[Reader, Instruction], None]] = {
     "MAKE_FUNCTION": Reader.make,
     "SET_FUNCTION_ATTRIBUTE": Reader.make,
     "BINARY_SUBSCR": Reader.item,
+    "BINARY_OP": Reader.binary,
     "BUILD_SLICE": Reader.slice,
     "LOAD_ATTR": Reader.attribute,
     "LOAD_METHOD": Reader.attribute,

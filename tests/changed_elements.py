@@ -189,6 +189,16 @@ def cached(row: Any) -> Any:
     return row
 
 
+def union_in_place(row: Any) -> Any:
+    row |= {"gross": row["price"]}
+    return row
+
+
+def extends_its_list(row: Any) -> Any:
+    row["tags"] += ["a", "b", "c"]
+    return row
+
+
 def with_closure(by: Function) -> Function:
     return lambda row: by(row)
 
@@ -233,6 +243,8 @@ CHANGE: dict[str, Function] = {
     "values": values_of_it,
     "walrus": with_walrus,
     "key with a branch": chosen,
+    "union in place": union_in_place,
+    "list of it in place": extends_its_list,
     "object": Marks(),
     "method": Marks().method,
     "static method": Marks.static,
@@ -266,6 +278,17 @@ def counts(row: Any) -> Any:
     price = row["price"]
     price += 1
     return price
+
+
+def counts_on(count: Any) -> Any:
+    count += 1
+    return count
+
+
+def union_of_a_copy(row: Any) -> Any:
+    new = row | {"a": 1}
+    new |= {"b": 2}
+    return new
 
 
 def gathers(row: Any) -> Any:
@@ -379,6 +402,8 @@ KEEP: dict[str, Function] = {
     "deep copy": copied_deeply,
     "spread": spread_out,
     "number of it": counts,
+    "number in place": counts_on,
+    "union of a copy": union_of_a_copy,
     "list of its own": gathers,
     "dict of its own": by_key,
     "slice that is copied": sliced,
