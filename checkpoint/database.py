@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from checkpoint.envelope import FORMAT, KeyRing, seal, unseal
-from checkpoint.failures import is_malformed, store_damaged, unavailable
+from checkpoint.failures import is_malformed, or_repaired, store_damaged, unavailable
 from checkpoint.ownership import OwnProcess, keep_for_parent, tell_of_forks
 from reliable_rx.errors import CheckpointRefused, StoreUnavailable
 
@@ -131,7 +131,9 @@ class Database:
                     self._create(schema, keys, owner)
                 return owner
             found, blob, key_id = stored
-            unseal(blob, keys=keys, kind=f"identity {self._part}", owner=found, generation=FORMAT, where=str(self.path))
+            kind = f"identity {self._part}"
+            with or_repaired([] if self._folder is None else [str(self._folder)]):
+                unseal(blob, keys=keys, kind=kind, owner=found, generation=FORMAT, where=str(self.path))
             self.check_owner(found, owner)
             if self._writing is not None and key_id != keys.current_id:
                 self._set_identity(keys, found)
@@ -161,7 +163,7 @@ class Database:
 
     def _set_identity(self, keys: KeyRing, owner: str) -> None:
         with self.transaction() as connection:
-            _write_identity(connection, self._part, keys, owner)
+            write_identity(connection, self._part, keys, owner)
 
     @contextmanager
     def transaction(self) -> Iterator[sqlite3.Connection]:
@@ -263,12 +265,13 @@ def new_file(part: str, schema: Sequence[str], *, keys: KeyRing, owner: str) -> 
 def _create_tables(connection: sqlite3.Connection, part: str, schema: Sequence[str], keys: KeyRing, owner: str) -> None:
     for statement in (_IDENTITY_SCHEMA, *schema):
         connection.execute(statement)
-    _write_identity(connection, part, keys, owner)
+    write_identity(connection, part, keys, owner)
     connection.execute(f"PRAGMA application_id = {_APPLICATION_ID}")
     connection.execute(f"PRAGMA user_version = {FORMAT}")
 
 
-def _write_identity(connection: sqlite3.Connection, part: str, keys: KeyRing, owner: str) -> None:
+def write_identity(connection: sqlite3.Connection, part: str, keys: KeyRing, owner: str) -> None:
+    """Say in a file which *part* of whose store it is."""
     blob = seal(b"", keys=keys, kind=f"identity {part}", owner=owner, generation=FORMAT)
     rows = [("owner", owner), ("identity", blob), ("key", keys.current_id)]
     connection.executemany("INSERT OR REPLACE INTO identity VALUES (?, ?)", rows)

@@ -1,10 +1,8 @@
 """What can be had of a store's rows in PostgreSQL that keep it from opening.
 
-A damaged generation, output or turn is fallen back from, told or passed over by the store itself. What it opens with is
-not: its identity, where its journal and its logs begin and end, and the positions of subscribers. Of the part that such
-a row belongs to those rows are kept whose seals are right, by the rules for damaged files (`checkpoint.rescue`), which
-work on tables of SQLite: so that part is put into one, and back. Rejected: the same rules in the words of another
-database.
+What is wrong is told by `checkpoint.sealed_rows`. Of the part that such a row belongs to those rows are kept whose
+seals are right, by the rules for damaged files (`checkpoint.rescue`), which work on tables of SQLite: so that part is
+put into one, and back. Rejected: the same rules in the words of another database.
 """
 
 from __future__ import annotations
@@ -16,13 +14,26 @@ from dataclasses import dataclass
 from itertools import count
 from typing import TYPE_CHECKING, Any
 
-from checkpoint.envelope import FORMAT, KeyRing, seal, unseal
+from checkpoint.envelope import FORMAT, KeyRing, seal
 from checkpoint.generations import Seals
 from checkpoint.postgres import KIND
 from checkpoint.postgres_connections import Connections
 from checkpoint.postgres_owner import alone, check_not_held, find_unverified
 from checkpoint.postgres_schema import look
-from checkpoint.rescue import SETTLE, TABLES, Row, Table, check_keys, close_gaps, insert_genuine, is_genuine
+from checkpoint.rescue import SETTLE, close_gaps, insert_genuine
+from checkpoint.sealed_rows import (
+    OPENED_WITH,
+    TABLES,
+    WRONG_IDENTITY,
+    Row,
+    Table,
+    check_keys,
+    check_owned,
+    is_identity,
+    not_written,
+    telling,
+    wrong_begin,
+)
 from checkpoint.sqlite_parts import SCHEMAS
 from reliable_rx.errors import CheckpointRefused, StoreUnavailable
 
@@ -37,11 +48,8 @@ _ROWS = {
     "entries": ("entries", "log, first, count, blob", ""),
     "positions": ("positions", "stream, subscriber, n, blob", ""),
 }
-"""Where the rows of a table of `checkpoint.rescue` are: the table, its columns, and what stands before them there."""
-_PARTS = ("journal", "log")
+"""Where the rows of one of `TABLES` are: the table, its columns, and what stands before them there."""
 _NUMBERED = count()
-_LAST = {"turns": (), "entries": ("log",)}
-"""Tables of which the newest rows, of each of these, tell where something ends; of the others each row is looked at."""
 Found = dict[str, tuple[str, list[str] | None]]
 """Per part what is wrong, and what is lost; None: nothing."""
 
@@ -62,11 +70,15 @@ class _Store:
             cursor.execute(sql.encode(), (self.id,))
             yield from cursor
 
+    def telling(self, table: Table) -> Iterator[Row]:
+        """Give those rows of *table* with which the store opens."""
+        return self.rows(table.name, f"AND {telling(table, _ROWS[table.name][0], f'store = {int(self.id)}')}")
+
 
 def damaged_rows(dsn: str, name: str) -> dict[str, str]:
     """Return which parts of the store *name* keep it from opening, and what is wrong with each."""
     with closing(Connections(dsn, prepare=look)) as connections, _opened(connections, name) as store:
-        return {part: wrong for part in ("identity", *_PARTS) if (wrong := _wrong(store, part))}
+        return {part: wrong for part in ("identity", *OPENED_WITH) if (wrong := _wrong(store, part))}
 
 
 def mend_rows(dsn: str, name: str) -> Found:
@@ -76,7 +88,7 @@ def mend_rows(dsn: str, name: str) -> Found:
     """
     with closing(Connections(dsn, prepare=look)) as connections, _opened(connections, name, own=True) as store:
         found: Found = {}
-        for part in ("identity", *_PARTS):
+        for part in ("identity", *OPENED_WITH):
             if wrong := _wrong(store, part):
                 if part == "identity":
                     _seal_identity(store)
@@ -104,47 +116,24 @@ def _opened(connections: Connections, name: str, *, own: bool = False) -> Iterat
 def _wrong(store: _Store, part: str) -> str | None:
     """Say what keeps *store* from opening, if something of *part* does."""
     if part == "identity":
-        return None if _is_whole(store) else "what says which store it is is damaged"
-    for table in TABLES[part]:
-        for row in _telling(store, table):
-            if not is_genuine(table, row, store.keys, store.owner):
-                return f"a row of {_ROWS[table.name][0]} is not what was written"
+        return None if is_identity(store.identity, KIND, store.keys, store.owner) else WRONG_IDENTITY
+    table = not_written(part, store.telling, store.keys, store.owner)
+    if table is not None:
+        return f"a row of {_ROWS[table.name][0]} is not what was written"
     return _begins(store) if part == "journal" else None
-
-
-def _telling(store: _Store, table: Table) -> Iterator[Row]:
-    if table.name not in _LAST:
-        return store.rows(table.name)
-    name, others = _ROWS[table.name][0], ", ".join((*_LAST[table.name], "max(first)"))
-    group = f"GROUP BY {', '.join(_LAST[table.name])}" if _LAST[table.name] else ""
-    same = ", ".join((*_LAST[table.name], "first"))
-    newest = f"SELECT {others} FROM {name} WHERE store = {int(store.id)} {group}"
-    return store.rows(table.name, f"AND ({same}) IN ({newest})")
 
 
 def _begins(store: _Store) -> str | None:
     base = max((turn for _, turn, _ in store.rows("base")), default=0)
-    first = next((row[0] for row in store.rows("turns", "ORDER BY first LIMIT 1")), base + 1)
-    if first > base + 1:
-        return f"it begins at turn {first:,}, and turns before that are missing"
-    return None if first == base + 1 else f"it begins at turn {first:,}, and those up to turn {base:,} had been dropped"
-
-
-def _is_whole(store: _Store) -> bool:
-    with suppress(CheckpointRefused):
-        what = f"identity {KIND}"
-        unseal(store.identity, keys=store.keys, kind=what, owner=store.owner, generation=FORMAT, where=store.where)
-        return True
-    return False
+    return wrong_begin(base, next((row[0] for row in store.rows("turns", "ORDER BY first LIMIT 1")), None))
 
 
 def _seal_identity(store: _Store) -> None:
     """Seal the identity again, if a row of the store has the seal of that owner. *Raises* `CheckpointRefused`."""
-    tables = [table for part in ("checkpoint", *_PARTS) for table in TABLES[part] if table.name in _ROWS]
-    if not any(is_genuine(table, row, store.keys, store.owner) for table in tables for row in store.rows(table.name)):
-        what = "none of its rows says which store it is"
-        message = f"{store.where}: {what}; restore it from a copy, or give the key it was made with"
-        raise CheckpointRefused(message, what=what, where=store.where)
+    tables = [table for part in ("checkpoint", *OPENED_WITH) for table in TABLES[part] if table.name in _ROWS]
+    check_owned(
+        ((table, row) for table in tables for row in store.rows(table.name)), store.keys, store.owner, store.where
+    )
     blob = seal(b"", keys=store.keys, kind=f"identity {KIND}", owner=store.owner, generation=FORMAT)
     sql = "UPDATE stores SET identity = %s, key_id = %s WHERE id = %s"
     store.connection.execute(sql, (blob, store.keys.current_id, store.id))

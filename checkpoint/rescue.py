@@ -2,80 +2,62 @@
 
 Where the log can be put right (`checkpoint.mended_log`), the database is what it was. Otherwise a new one is made of
 the rows that can be read and whose seals are right: a row is whole or is not there, and what counts on one that is not
-there refuses it, as it refuses any other damage. It all happens to a copy (`checkpoint.exchange`).
+there refuses it, as it refuses any other damage. So it is where SQLite finds nothing wrong, and a row with which the
+store opens is not what was written (`checkpoint.sealed_rows`). It all happens to a copy (`checkpoint.exchange`).
 """
 
 from __future__ import annotations
 
 import sqlite3
-import struct
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, suppress
-from dataclasses import dataclass
 from itertools import groupby, pairwise
 from operator import itemgetter
 from pathlib import Path
-from typing import Any
 
-from checkpoint.database import is_of_kind, new_file
-from checkpoint.envelope import FORMAT, SEAL_BYTES, KeyRing, other_key, seal, unseal
+from checkpoint.database import is_of_kind, new_file, write_identity
+from checkpoint.envelope import SEAL_BYTES, KeyRing, seal, unseal
 from checkpoint.failures import is_malformed
 from checkpoint.generations import Seals
 from checkpoint.leaf_pages import leaf_rows
 from checkpoint.mended_log import MendedLog, is_sound
 from checkpoint.sealed import position_kind
+from checkpoint.sealed_rows import (
+    TABLES,
+    WRONG_IDENTITY,
+    Row,
+    Table,
+    check_keys,
+    check_owned,
+    is_genuine,
+    is_identity,
+    not_written,
+    telling,
+    wrong_begin,
+)
 from checkpoint.sqlite_parts import SCHEMAS
 from checkpoint.write_ahead import damaged_behind, log_beside
 from reliable_rx.errors import CheckpointRefused
 
-Row = tuple[Any, ...]
 GAP_MAX = 100_000
 """How many outputs may be missing between two that are left, for the older ones to be kept."""
 NAMED_MAX = 10
-Named = tuple[str, int, int, bytes]
-"""Kind, number, index and blob of what is sealed."""
 
 
-@dataclass(frozen=True, slots=True)
-class Table:
-    """A table of so many *columns*, and as what its rows are sealed; of some rows the *newest* by a column counts."""
-
-    name: str
-    columns: int
-    sealed: Callable[[Row], Named]
-    newest: str | None = None
-
-
-TABLES = {
-    "checkpoint": (
-        Table("generations", 3, lambda row: ("manifest", row[0], 0, row[2])),
-        Table("chunks", 3, lambda row: ("chunk", row[0], row[1], row[2])),
-        Table("outputs", 4, lambda row: (f"output {row[0]}", row[1], row[2], row[3])),
-    ),
-    "journal": (
-        Table("base", 3, lambda row: ("journal base", row[1], 0, row[2]), newest="turn"),
-        Table("turns", 4, lambda row: ("journal", row[0], row[1], row[3])),
-    ),
-    "log": (
-        Table("bases", 3, lambda row: (f"log base {row[0]}", row[1], 0, row[2]), newest="first"),
-        Table("entries", 4, lambda row: (f"log {row[0]}", row[1], row[2], row[3])),
-        Table("positions", 4, lambda row: (position_kind(*row[:2]), row[2] + 1, 0, row[3])),
-    ),
-}
-
-
-def damaged_files(directory: Path) -> dict[str, tuple[str, str]]:
+def damaged_files(directory: Path, keys: KeyRing) -> dict[str, tuple[str, str]]:
     """Return which parts of the store in *directory* have a damaged file: its name, and what is wrong with it."""
-    return {part: each for part in SCHEMAS if (each := damage_of(directory, part)) is not None}
+    return {part: each for part in SCHEMAS if (each := damage_of(directory, part, keys)) is not None}
 
 
-def damage_of(directory: Path, part: str) -> tuple[str, str] | None:
+def damage_of(directory: Path, part: str, keys: KeyRing) -> tuple[str, str] | None:
     """Return which file of *part* of a store is damaged, and how; None if none is, or there is none."""
     database = directory / f"{part}.sqlite"
     behind = damaged_behind(database)
     if behind is not None:
         return log_beside(database).name, f"it is damaged behind {behind:,} bytes, before commits that were durable"
-    wrong = unsound(database, part, _looked_into) if database.exists() else None
+    if not database.exists():
+        return None
+    wrong = unsound(database, part, _looked_into) or wrong_rows(database, part, _looked_into, keys)
     return None if wrong is None else (database.name, wrong)
 
 
@@ -107,12 +89,26 @@ def _odd_cell(connection: sqlite3.Connection, table: Table) -> str | None:
     return None
 
 
-def begins_at(directory: Path) -> int | None:
-    """Return where the journal of a store begins, if records are missing before that; its logs are not damaged."""
+def wrong_rows(database: Path, part: str, look: Callable[[Path], sqlite3.Connection], keys: KeyRing) -> str | None:
+    """Return what is wrong with the rows of *database*, which is sound, that keep a store from opening."""
+    with closing(look(database)) as connection:
+        identity = dict(connection.execute("SELECT name, value FROM identity").fetchall())
+        if not is_identity(identity["identity"], part, keys, identity["owner"]):
+            return WRONG_IDENTITY
+
+        def rows(table: Table) -> Iterator[Row]:
+            return connection.execute(f"SELECT * FROM {table.name} WHERE {telling(table, table.name, 'true')}")
+
+        table = not_written(part, rows, keys, identity["owner"])
+    return None if table is None else f"a row of {table.name} is not what was written"
+
+
+def wrong_start(directory: Path) -> str | None:
+    """Say what is wrong with where the journal of a store begins; its logs are not damaged."""
     with suppress(sqlite3.Error), closing(_looked_into(directory / "journal.sqlite")) as journal:
         base = journal.execute("SELECT coalesce(max(turn), 0) FROM base").fetchone()[0]
         first = journal.execute("SELECT min(first) FROM turns").fetchone()[0]
-        return first if isinstance(first, int) and isinstance(base, int) and first > base + 1 else None
+        return wrong_begin(base, first) if isinstance(first, int | None) and isinstance(base, int) else None
     return None
 
 
@@ -121,8 +117,8 @@ def mend(directory: Path, keys: KeyRing) -> dict[str, list[str] | None]:
 
     *Raises* `CheckpointRefused` if nothing says which store it is.
     """
-    lost = {part: _mend(directory, part, keys) for part in damaged_files(directory)}
-    if lost.get("journal") is not None or begins_at(directory) is not None:
+    lost = {part: _mend(directory, part, keys) for part in damaged_files(directory, keys)}
+    if lost.get("journal") is not None or wrong_start(directory) is not None:
         _close_gaps(directory, keys)
     return lost
 
@@ -134,36 +130,63 @@ def _mend(directory: Path, part: str, keys: KeyRing) -> list[str] | None:
     lost: list[str] | None = None
     if log.missed() or unsound(whole, part, _looked_at) is not None:
         log.write(before, log.pages_before())
-        owner = _owner(directory, keys, {whole: part, before: part})
-        fresh = directory / "fresh"
-        fresh.write_bytes(new_file(part, SCHEMAS[part], keys=keys, owner=owner))
-        with closing(sqlite3.connect(fresh, isolation_level=None)) as connection:
-            connection.execute("PRAGMA journal_mode = DELETE")
-            connection.execute("BEGIN")
-            for source in (whole, before):
-                rescue(source, connection, part, keys, owner)
-            lost = SETTLE[part](connection, keys, owner)
-            connection.execute("COMMIT")
-            connection.execute("PRAGMA journal_mode = WAL")
-        before.unlink()
-        whole.unlink()
-        whole = fresh
+        whole, lost = _rebuilt(directory, part, keys, (whole, before))
+    else:
+        _seal_identity(directory, whole, part, keys)
+        if wrong_rows(whole, part, _looked_at, keys) is not None:
+            whole, lost = _rebuilt(directory, part, keys, (whole,))
     whole.replace(database)
     for suffix in ("-wal", "-shm"):
         database.with_name(f"{database.name}{suffix}").unlink(missing_ok=True)
     return lost
 
 
+def _rebuilt(directory: Path, part: str, keys: KeyRing, sources: Sequence[Path]) -> tuple[Path, list[str]]:
+    """Return a new file with what is genuine of *sources*, which are removed, and what is lost."""
+    owner, fresh = _owner(directory, keys, dict.fromkeys(sources, part)), directory / "fresh"
+    fresh.write_bytes(new_file(part, SCHEMAS[part], keys=keys, owner=owner))
+    with closing(sqlite3.connect(fresh, isolation_level=None)) as connection:
+        connection.execute("PRAGMA journal_mode = DELETE")
+        connection.execute("BEGIN")
+        for source in sources:
+            rescue(source, connection, part, keys, owner)
+        lost = SETTLE[part](connection, keys, owner)
+        connection.execute("COMMIT")
+        connection.execute("PRAGMA journal_mode = WAL")
+    for source in sources:
+        source.unlink()
+    return fresh, lost
+
+
+def _seal_identity(directory: Path, database: Path, part: str, keys: KeyRing) -> None:
+    """Seal the identity of *database* again if need be. *Raises* `CheckpointRefused` for another store's."""
+    with closing(_looked_at(database)) as connection:
+        identity = dict(connection.execute("SELECT name, value FROM identity").fetchall())
+    if is_identity(identity["identity"], part, keys, identity["owner"]):
+        return
+    owner = _owner(directory, keys, {database: part})
+    check_owned(rows_in(database, part), keys, owner, str(directory / f"{part}.sqlite"))
+    with closing(sqlite3.connect(database)) as connection, connection:
+        write_identity(connection, part, keys, owner)
+
+
 def _owner(directory: Path, keys: KeyRing, others: Mapping[Path, str]) -> str:
-    """Return which store this is, from whichever file can say it."""
+    """Return which store this is, from whichever file can say it: by its identity, or by a row with that seal."""
+    claimed: list[tuple[Path, str, str]] = []
     for file, part in {**others, **{directory / f"{part}.sqlite": part for part in SCHEMAS}}.items():
-        with suppress(sqlite3.Error, CheckpointRefused, TypeError), closing(_looked_at(file)) as connection:
+        with suppress(sqlite3.Error, TypeError), closing(_looked_at(file)) as connection:
             rows = dict(connection.execute("SELECT name, value FROM identity").fetchall())
-            owner, blob = str(rows.get("owner")), rows.get("identity", b"")
-            unseal(blob, keys=keys, kind=f"identity {part}", owner=owner, generation=FORMAT, where=str(file))
-            return owner
+            owner = str(rows.get("owner"))
+            if is_identity(rows.get("identity"), part, keys, owner):
+                return owner
+            claimed.append((file, part, owner))
+    for file, part, owner in claimed:
+        with suppress(sqlite3.Error):
+            if any(is_genuine(table, row, keys, owner) for table, row in rows_in(file, part)):
+                return owner
     what = "none of its files says which store it is"
-    raise CheckpointRefused(f"{directory}: {what}; restore it from a copy", what=what, where=str(directory))
+    message = f"{directory}: {what}; restore it from a copy, or give the key it was made with"
+    raise CheckpointRefused(message, what=what, where=str(directory))
 
 
 def _looked_into(file: Path) -> sqlite3.Connection:
@@ -204,32 +227,6 @@ def rows_in(source: Path, part: str) -> Iterator[tuple[Table, Row]]:
         for table in TABLES[part]:
             if len(values) == table.columns:
                 yield table, (number if values[0] is None else values[0], *values[1:])
-
-
-def check_keys(rows: Iterable[tuple[Table, Row]], keys: KeyRing, owner: str, where: str) -> None:
-    """*Raises* `CheckpointRefused` if several of *rows* are sealed with one key that is not given: it is no damage."""
-    seen: set[bytes] = set()
-    for table, row in rows:
-        key_id: bytes | None = None
-        with suppress(TypeError, ValueError, OverflowError, struct.error):
-            kind, number, index, blob = table.sealed(row)
-            key_id = other_key(blob, keys=keys, kind=kind, owner=owner, generation=number, index=index)
-        if key_id in seen:
-            what = "what is sealed with an older key cannot be told from damage without it"
-            way = "put older keys into seal.key.older beside it for the repair, in hexadecimal, a line each"
-            raise CheckpointRefused(f"{where}: {what}; {way}", what=what, where=where)
-        if key_id is not None:
-            seen.add(key_id)
-
-
-def is_genuine(table: Table, row: Row, keys: KeyRing, owner: str) -> bool:
-    """Whether *row* is as it was written."""
-    try:
-        kind, number, index, blob = table.sealed(row)
-        unseal(blob, keys=keys, kind=kind, owner=owner, generation=number, index=index, where=table.name)
-    except (CheckpointRefused, TypeError, ValueError, OverflowError, struct.error):
-        return False
-    return table.name != "turns" or row[2] == blob[-SEAL_BYTES:]
 
 
 def _close_gaps(directory: Path, keys: KeyRing) -> None:

@@ -178,7 +178,8 @@ class SqliteReader(_SqliteReading):
             keys = keys or KeyRing(_checked_key(directory, RealDisk(directory).read(_KEY_FILE)))
             self._parts = open_parts(directory, keys, read_only=True)
             undo.callback(self._parts.close)
-            journal = SqliteJournal(self._parts.journal, keys=keys, owner=self._parts.owner)
+            with or_repaired([str(directory)]):
+                journal = SqliteJournal(self._parts.journal, keys=keys, owner=self._parts.owner)
             super().__init__(Seals(keys, self._parts.owner, str(directory)), journal)
             undo.pop_all()
 

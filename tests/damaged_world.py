@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import shlex
+import shutil
 from collections.abc import Callable
 from contextlib import closing
 from dataclasses import dataclass
@@ -15,6 +16,7 @@ import pytest
 from killed_store import killed
 
 import reliable_rx as rx
+from checkpoint import SqliteStore
 from checkpoint.salvage import Unreadable
 from checkpoint.store import Store, StoreReader
 from hosting import App, JsonLinesSink, ListSource, SqliteTableSink
@@ -57,6 +59,30 @@ class Place:
         found = {name: {int(n): plain(each) for n, each in values.items()} for name, values in stored.items()}
         assert len(found["total"]) == PUSHED
         return found
+
+
+def in_files(folder: Path) -> Place:
+    store = folder / "store"
+    return Place(folder, lambda: SqliteStore(store), lambda: SqliteStore.read_only(store))
+
+
+class World:
+    """The store of a process that was killed, and what it had delivered."""
+
+    def __init__(self, folder: Path, checkpoint_every: int) -> None:
+        self.folder = folder
+        folder.mkdir()
+        place = in_files(folder)
+        place.work(checkpoint_every)
+        self.delivered = place.delivered()
+
+    def log(self, part: str) -> bytes:
+        return (self.folder / "store" / f"{part}.sqlite-wal").read_bytes()
+
+    def copy(self, target: Path) -> Path:
+        shutil.rmtree(target, ignore_errors=True)
+        shutil.copytree(self.folder, target)
+        return target
 
 
 def total(before: tuple[int, int, str], value: tuple[int, str]) -> tuple[int, int, str]:

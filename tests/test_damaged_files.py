@@ -8,7 +8,6 @@ from __future__ import annotations
 import json
 import random
 import re
-import shutil
 import sqlite3
 from collections.abc import Callable
 from contextlib import closing
@@ -17,15 +16,15 @@ from pathlib import Path
 
 import damaged_world
 import pytest
-from damaged_world import PUSHED, WORLDS, Place, check, hosting, plain, push, read
+from damaged_world import PUSHED, WORLDS, World, check, hosting, in_files, plain, push, read
 from killed_store import killed
 from lanes import at_each_commit, crossed, every, every_of
 
 import reliable_rx as rx
 from checkpoint import KeyRing, SqliteStore
 from checkpoint.envelope import SEAL_BYTES, seal
-from checkpoint.rescue import TABLES, check_keys
 from checkpoint.salvage import Unreadable
+from checkpoint.sealed_rows import TABLES, check_keys
 from hosting import App, ListSource
 from hosting.cli.command import main
 from hosting.repair import span
@@ -38,30 +37,6 @@ PARTS = ("checkpoint", "journal", "log")
 
 def inverse(value: int) -> float:
     return 1 / value
-
-
-def in_files(folder: Path) -> Place:
-    store = folder / "store"
-    return Place(folder, lambda: SqliteStore(store), lambda: SqliteStore.read_only(store))
-
-
-class World:
-    """The store of a process that was killed, and what it had delivered."""
-
-    def __init__(self, folder: Path, checkpoint_every: int) -> None:
-        self.folder = folder
-        folder.mkdir()
-        place = in_files(folder)
-        place.work(checkpoint_every)
-        self.delivered = place.delivered()
-
-    def log(self, part: str) -> bytes:
-        return (self.folder / "store" / f"{part}.sqlite-wal").read_bytes()
-
-    def copy(self, target: Path) -> Path:
-        shutil.rmtree(target, ignore_errors=True)
-        shutil.copytree(self.folder, target)
-        return target
 
 
 @pytest.fixture(scope="module")

@@ -9,7 +9,7 @@ from pathlib import Path
 from checkpoint.envelope import KeyRing
 from checkpoint.exchange import begin, finish
 from checkpoint.files import DirectoryLock
-from checkpoint.rescue import begins_at, damaged_files, mend
+from checkpoint.rescue import damaged_files, mend, wrong_start
 from checkpoint.sqlite import key_from_file
 from hosting.cli.stores import Database, StoreAddress
 from hosting.repair import Finding
@@ -28,7 +28,9 @@ def is_damaged(address: StoreAddress) -> bool:
     if isinstance(address, Database):
         return address.is_damaged()
     directory = address.folder
-    return directory is not None and (bool(damaged_files(directory)) or begins_at(directory) is not None)
+    if directory is None:
+        return False
+    return bool(damaged_files(directory, keys_of(directory))) or wrong_start(directory) is not None
 
 
 @contextmanager
@@ -52,16 +54,16 @@ def mended_store(address: StoreAddress) -> list[Finding]:
 
 def mended(directory: Path) -> list[Finding]:
     """Mend the files of the store in *directory*, a copy; return what was wrong with each, and what that costs."""
-    wrong = damaged_files(directory)
-    begins = None if wrong else begins_at(directory)
+    keys = keys_of(directory)
+    wrong = damaged_files(directory, keys)
+    begins = None if wrong else wrong_start(directory)
     if not wrong and begins is None:
         return []
-    lost = mend(directory, keys_of(directory))
+    lost = mend(directory, keys)
     found = [finding(part, *each, lost[part]) for part, each in wrong.items()]
     if begins is not None:
-        what = f"it begins at turn {begins:,}, and turns before that are missing"
         remedy = "what a checkpoint has of them is not missed; what is missing is told here if it matters"
-        found.append(Finding("journal.sqlite", what, remedy, depends_on_app=False))
+        found.append(Finding("journal.sqlite", begins, remedy, depends_on_app=False))
     return found
 
 

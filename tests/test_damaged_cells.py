@@ -1,0 +1,149 @@
+"""A store in files with a cell that holds other bytes, where SQLite finds every page sound.
+
+The same world and claims as for damaged files and rows (`test_damaged_files`, `test_damaged_rows`).
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Callable
+from contextlib import closing
+from itertools import product
+from pathlib import Path
+
+import damaged_world
+import pytest
+from damaged_world import WORLDS, World, check, hosting, in_files
+from lanes import every_of, sample_of
+
+from hosting.cli.command import main
+
+APP = f"{damaged_world.__name__}:app"
+COLUMNS = (
+    "checkpoint identity value", "checkpoint generations manifest", "checkpoint chunks blob", "checkpoint outputs blob",
+    "journal identity value", "journal base blob", "journal turns seal", "journal turns blob",
+    "log identity value", "log bases blob", "log entries blob", "log positions blob",
+)  # fmt: skip
+"""Part, table and column of all that holds bytes."""
+
+
+def flipped(data: bytes) -> bytes:
+    at = len(data) // 2
+    return data[:at] + bytes([data[at] ^ 4]) + data[at + 1 :]
+
+
+def key_flipped(data: bytes) -> bytes:
+    """Flip a bit in what names the key, or, in what has no envelope, in the first byte."""
+    at = 10 if len(data) > 32 else 0
+    return data[:at] + bytes([data[at] ^ 4]) + data[at + 1 :]
+
+
+DAMAGE: dict[str, Callable[[bytes], bytes]] = {
+    "flipped": flipped,
+    "its key flipped": key_flipped,
+    "cut": lambda data: data[:-1],
+    "cut in half": lambda data: data[: len(data) // 2],
+    "zeroed": lambda data: bytes(len(data)),
+    "emptied": lambda _: b"",
+}
+
+
+@pytest.fixture(scope="module")
+def worlds(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], World]:
+    """Stores without a checkpoint, with one now and then, and with many, made when they are asked for."""
+    folder, made = tmp_path_factory.mktemp("worlds"), dict[str, World]()
+
+    def world(name: str) -> World:
+        if name not in made:
+            made[name] = World(folder / name, WORLDS[name])
+        return made[name]
+
+    return world
+
+
+def cells(folder: Path, place: str) -> list[tuple[int, bytes]]:
+    """Return the row and the bytes of each cell of the column."""
+    part, table, column = place.split()
+    with closing(sqlite3.connect(folder / "store" / f"{part}.sqlite", isolation_level=None)) as connection:
+        sql = f"SELECT rowid, {column} FROM {table} WHERE typeof({column}) = 'blob' ORDER BY rowid"
+        return connection.execute(sql).fetchall()
+
+
+def spoil(world: World, place: str, row: int, kind: str, copy: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    part, table, column = place.split()
+    folder = world.copy(copy)
+    data = dict(cells(folder, place))[row]
+    file = folder / "store" / f"{part}.sqlite"
+    with closing(sqlite3.connect(file, isolation_level=None)) as connection:
+        connection.execute(f"UPDATE {table} SET {column} = ? WHERE rowid = ?", (DAMAGE[kind](data), row))
+        assert connection.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
+    try:
+        check(world.delivered, in_files(folder), capsys)
+    except BaseException as error:
+        error.add_note(f"row {row} of {table}, {column} {kind}")
+        raise
+
+
+@pytest.mark.parametrize("checkpoints, place, kind", every_of(53, product(WORLDS, COLUMNS, DAMAGE), nightly=7))
+def test_damage_of_a_cell(
+    tmp_path: Path,
+    worlds: Callable[[str], World],
+    checkpoints: str,
+    place: str,
+    kind: str,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """Of each column that holds bytes: in the oldest row, the newest and one between."""
+    world = worlds(checkpoints)
+    rows = [row for row, _ in cells(world.copy(tmp_path / "copy"), place)]
+    for row in sample_of(2, sorted({rows[0], rows[len(rows) // 2], rows[-1]} if rows else ())):
+        spoil(world, place, row, kind, tmp_path / "copy", capsys)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("checkpoints, place", list(product(WORLDS, COLUMNS)))
+def test_damage_of_every_cell(
+    tmp_path: Path,
+    worlds: Callable[[str], World],
+    checkpoints: str,
+    place: str,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """Of every row of such a column."""
+    world = worlds(checkpoints)
+    for row, _ in cells(world.copy(tmp_path / "copy"), place):
+        for kind in ("flipped", "cut", "zeroed"):
+            spoil(world, place, row, kind, tmp_path / "copy", capsys)
+
+
+@pytest.mark.parametrize("part", ["journal", "log"])
+def test_a_file_of_another_store_is_no_damage(
+    tmp_path: Path, worlds: Callable[[str], World], part: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Sealed with another key it is refused by the repair too, which changes nothing."""
+    folder, other = (World(tmp_path / name, 10).folder if name == "other" else worlds("some").copy(tmp_path / name)
+                     for name in ("mine", "other"))  # fmt: skip
+    for suffix in ("", "-wal", "-shm"):
+        (folder / "store" / f"{part}.sqlite{suffix}").unlink(missing_ok=True)
+    taken = sqlite3.connect(other / "store" / f"{part}.sqlite")
+    with closing(taken), closing(sqlite3.connect(folder / "store" / f"{part}.sqlite")) as target:
+        taken.backup(target)
+    before = (folder / "store" / f"{part}.sqlite").read_bytes()
+    hosting(folder)
+    assert main(["store", "repair", str(folder / "store"), "--app", APP, "--yes"]) == 1
+    said = "".join(capsys.readouterr())
+    assert f"store/{part}.sqlite: none of its rows says which store it is; restore it from a copy" in said
+    assert (folder / "store" / f"{part}.sqlite").read_bytes() == before
+
+
+def test_what_was_replaced_is_kept(
+    tmp_path: Path, worlds: Callable[[str], World], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The damaged cell is in the store's folder afterwards."""
+    folder = worlds("some").copy(tmp_path / "copy")
+    ((_, data),) = cells(folder, "journal base blob")
+    spoil(worlds("some"), "journal base blob", 0, "zeroed", folder, capsys)
+    assert cells(folder, "journal base blob") != [(0, bytes(len(data)))]
+    (folder / "kept").mkdir()
+    (folder / "store" / "damaged-1").rename(folder / "kept" / "store")
+    assert cells(folder / "kept", "journal base blob") == [(0, bytes(len(data)))]
