@@ -87,6 +87,7 @@ class Checkpointer:
         self.turn = 0
         self.last_at = wall.monotonic()
         self.is_overdue, self.given_up = False, 0
+        self.wanted_at = 0
         self.acknowledges = True
         """Whether sources are told what is durable: not by what runs on a copy."""
         self.last: tuple[GenerationInfo, float, float] | None = None
@@ -106,9 +107,14 @@ class Checkpointer:
             return False
         return (
             self.is_overdue
+            or self.turn < self.wanted_at
             or self.evaluator.events_in - self.events_before >= self.events_max
             or wall.monotonic() - self.last_at >= self.interval_s
         )
+
+    def soon(self) -> None:
+        """Take a checkpoint as soon as may be: a class has changed, of which no replay has the old and the new one."""
+        self.wanted_at = self.evaluator.engine.number
 
     @property
     def events_to(self) -> int:

@@ -50,8 +50,13 @@ def creations(evaluator: QueryEvaluator, queries: Mapping[str, Any], how: How) -
 def create_now(evaluator: QueryEvaluator, queries: Mapping[str, Any], how: How) -> None:
     """Create or edit *queries* while the evaluator runs; a declaration from before the start counts no more."""
     declared = evaluator.declared
+    standing = evaluator.engine.standing
     for turn, query in zip(creations(evaluator, queries, how), queries.values(), strict=True):
+        before = standing.get(turn.name)
+        plan = None if before is None else before.plan
         evaluator._create(turn)
+        if plan is not None and standing[turn.name].plan is not plan:
+            evaluator.checkpointer.soon()
         evaluator.redefinitions.created(turn.name)
         evaluator.reporter.mutations.look(turn.name, evaluator.engine.standing.get(turn.name))
         if turn.name in declared:
