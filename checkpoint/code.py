@@ -11,7 +11,7 @@ from __future__ import annotations
 import io
 import pickle
 import sys
-from functools import cache, cached_property
+from functools import cache, cached_property, lru_cache
 from importlib.metadata import PackageNotFoundError, version
 from importlib.util import MAGIC_NUMBER
 from operator import attrgetter
@@ -22,8 +22,10 @@ import cloudpickle.cloudpickle as dynamic
 
 from checkpoint import stored_errors
 from checkpoint.held_objects import bare
+from checkpoint.named_fields import reducer_of
 from reliable_rx.class_of import is_a, module_of, qualname_of
 from reliable_rx.errors import CheckpointRefused
+from reliable_rx.interrupts import let_through
 
 FORMAT = 2
 """Of our own parts of stored code: another one is never loaded."""
@@ -110,6 +112,18 @@ def unlocked(held: cached_property[Any]) -> Any:
     return cached_property, (held.func,), {name: each for name, each in vars(held).items() if name != "lock"}
 
 
+_by_names = lru_cache(maxsize=1000)(reducer_of)
+
+
+def by_names(kind: type) -> Any:
+    """Return how values of *kind* are taken apart whose fields go by name; None: they do not."""
+    try:
+        return _by_names(kind)
+    except BaseException as raised:  # a class may have no hash
+        let_through(raised)
+        return None
+
+
 class CodePickler(cloudpickle.Pickler):  # type: ignore[misc]
     """Pickles what has no name to be found by as code; classes of a script have one, as those of a module do."""
 
@@ -122,6 +136,8 @@ class CodePickler(cloudpickle.Pickler):  # type: ignore[misc]
             return unlocked(obj)
         if is_a(obj, type) and _is_of_script(obj):
             return NotImplemented  # by name, as plain pickle writes its instances: a copy would be another class
+        if (reducer := by_names(type(obj))) is not None:
+            return reducer(obj)
         reduced = super().reducer_override(obj)
         if isinstance(reduced, tuple) and reduced[0] is dynamic._make_skeleton_class:
             return (reduced[0], tuple(_with_qualname(obj, each) for each in reduced[1]), *reduced[2:])
