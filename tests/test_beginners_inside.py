@@ -55,7 +55,7 @@ MISTAKES: list[tuple[Selector, str]] = [
     (lambda x: x.map(str).taek(1), "no operator 'taek' did you mean 'take'?"),
     (helper, "no operator 'taek' did you mean 'take'?"),
     (lambda x: x.count().zzzz(), "no operator 'zzzz'"),
-    (lambda x: x.map(lambda v: v).key, "no operator 'key'"),
+    (lambda x: x.map(lambda v: v).key, "a query has no key, read it in the sub-query"),
     (lambda x: x.scan(), "scan() missing 'accumulator'"),
     (lambda x: x.scan(max, 0, 1, 2), "scan() takes from 1 to 2 positional arguments"),
     (lambda x: x.filter(odd, 3), "filter() takes 1 positional argument"),
