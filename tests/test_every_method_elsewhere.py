@@ -254,6 +254,7 @@ SOURCE: Calls = {
     "growth": lambda w: asked(w.source, "growth", w.partition, {str(w.folder / "n.csv"): 1}),
     "trouble": lambda w: getattr(w.source, "trouble", None),
     "is_drained": lambda w: asked(w.source, "is_drained"),
+    "definition": lambda w: asked(w.source, "definition"),
     "reader.fetch": lambda w: w.reader.fetch(1),
     "reader.fetch none": lambda w: w.reader.fetch(0),
     "reader.acknowledge": lambda w: w.reader.acknowledge(-1),
