@@ -83,7 +83,7 @@ class ChainedJournal(ABC):
         with unavailable(self._where):
             self._last_turn, self._last_seal = self._read_base()
             for first, count, last_seal in self._newest(2**63 - 1, 1):
-                self._last_turn, self._last_seal = first + count - 1, last_seal
+                self._last_turn, self._last_seal = first + count - 1, self._seal_of(first, count, last_seal)
 
     def check_begin(self) -> None:
         """*Raises* `CheckpointRefused` if the oldest record does not follow the base; only its owner can tell."""
@@ -128,11 +128,20 @@ class ChainedJournal(ABC):
         if wanted <= base_turn:
             self._refuse_gap(wanted, base_turn + 1)
         match self._newest(wanted, 2):
-            case [(first, count, _), (_, _, seal_before)] if first + count > wanted:
-                return first, seal_before
+            case [(first, count, _), before] if first + count > wanted:
+                return first, self._seal_of(*before)
             case [(first, count, _)] if first + count > wanted and first == base_turn + 1:
                 return first, base_seal
         return wanted, base_seal
+
+    def _seal_of(self, first: int, count: int, beside: bytes) -> bytes:
+        """Return the seal of a record: that which it ends in, or, if it is damaged, that which stands *beside* it."""
+        with suppress(CheckpointRefused):
+            for found, _, blob in self._rows(first, 1):
+                if found == first:
+                    self._unseal("journal", first, count, blob, self._where)
+                    return blob[-SEAL_BYTES:]
+        return beside
 
     def _opened(self, first: int, count: int, blob: bytes, previous: bytes) -> bytes:
         where = f"{self._where}, turn {first}"
@@ -192,8 +201,8 @@ class ChainedJournal(ABC):
             rows = self._behind(self._read_base()[0], DROP_MAX)
             dropped = [row for row in rows if row[0] + row[1] - 1 <= upto_turn]
             if dropped:
-                first, count, last_seal = dropped[-1]
-                self._drop_upto(first, first + count - 1, last_seal, len(dropped))
+                first, count, _ = dropped[-1]
+                self._drop_upto(first, first + count - 1, self._seal_of(*dropped[-1]), len(dropped))
             elif upto_turn > self._last_turn:
                 self._drop_upto(0, upto_turn, self._last_seal, 0)
                 self._last_turn = upto_turn

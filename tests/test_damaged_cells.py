@@ -16,9 +16,12 @@ import pytest
 from damaged_world import WORLDS, World, check, hosting, in_files
 from lanes import every_of, sample_of
 
+from checkpoint import SqliteStore
 from hosting.cli.command import main
 
 APP = f"{damaged_world.__name__}:app"
+RETAINED = 3
+KINDS = (*WORLDS, "stopped")
 COLUMNS = (
     "checkpoint identity value", "checkpoint generations manifest", "checkpoint chunks blob", "checkpoint outputs blob",
     "journal identity value", "journal base blob", "journal turns seal", "journal turns blob",
@@ -48,14 +51,27 @@ DAMAGE: dict[str, Callable[[bytes], bytes]] = {
 }
 
 
+def stop(world: World) -> None:
+    """Stop the app behind checkpoints that let nothing be behind them."""
+    declared = hosting(world.folder)
+    with in_files(world.folder).opened() as store, closing(declared.evaluator(store)) as evaluator:
+        evaluator.start()
+        for _ in range(RETAINED + 1):
+            evaluator.step()
+            evaluator.checkpoint(full=True)
+    assert not cells(world.folder, "journal turns blob")
+
+
 @pytest.fixture(scope="module")
 def worlds(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], World]:
-    """Stores without a checkpoint, with one now and then, and with many, made when they are asked for."""
+    """Stores without a checkpoint, with one now and then, with many, and of a clean stop, made when asked for."""
     folder, made = tmp_path_factory.mktemp("worlds"), dict[str, World]()
 
     def world(name: str) -> World:
         if name not in made:
-            made[name] = World(folder / name, WORLDS[name])
+            made[name] = World(folder / name, WORLDS.get(name, 25))
+            if name == "stopped":
+                stop(made[name])
         return made[name]
 
     return world
@@ -84,7 +100,7 @@ def spoil(world: World, place: str, row: int, kind: str, copy: Path, capsys: pyt
         raise
 
 
-@pytest.mark.parametrize("checkpoints, place, kind", every_of(53, product(WORLDS, COLUMNS, DAMAGE), nightly=7))
+@pytest.mark.parametrize("checkpoints, place, kind", every_of(53, product(KINDS, COLUMNS, DAMAGE), nightly=7))
 def test_damage_of_a_cell(
     tmp_path: Path,
     worlds: Callable[[str], World],
@@ -101,7 +117,7 @@ def test_damage_of_a_cell(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("checkpoints, place", list(product(WORLDS, COLUMNS)))
+@pytest.mark.parametrize("checkpoints, place", list(product(KINDS, COLUMNS)))
 def test_damage_of_every_cell(
     tmp_path: Path,
     worlds: Callable[[str], World],
@@ -147,3 +163,20 @@ def test_what_was_replaced_is_kept(
     (folder / "kept").mkdir()
     (folder / "store" / "damaged-1").rename(folder / "kept" / "store")
     assert cells(folder / "kept", "journal base blob") == [(0, bytes(len(data)))]
+
+
+@pytest.mark.parametrize("row, upto", every_of(7, product(range(1, 6), range(6))))
+def test_no_seal_beside_a_record_is_needed(tmp_path: Path, row: int, upto: int) -> None:
+    """What a record is followed by is read behind it, and beside it only if it is damaged: nothing is lost."""
+    told = [(number, 1, b"turn %d" % number) for number in range(1, 7)]
+    with SqliteStore(tmp_path) as store:
+        for each in told[:5]:
+            store.journal.append(*each)
+    with closing(sqlite3.connect(tmp_path / "journal.sqlite", isolation_level=None)) as connection:
+        connection.execute("UPDATE turns SET seal = zeroblob(32) WHERE first = ?", (row,))
+    with SqliteStore(tmp_path) as store:
+        store.journal.append(*told[5])
+        store.journal.truncate(upto)
+    with SqliteStore(tmp_path) as store:
+        for after in range(upto, 6):
+            assert list(store.journal.read(after)) == told[after:]
