@@ -9,6 +9,7 @@ Rejected: refusing pushes whenever no loop runs (before a start and between two 
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from hosting.given import check_outside
@@ -17,7 +18,7 @@ from hosting.unread import tell_unread
 from reliable_rx import handled
 from reliable_rx.arguments import check_function
 from reliable_rx.class_of import is_a
-from reliable_rx.errors import ReliableRxError, TooLate, described
+from reliable_rx.errors import ReliableRxError, SourceFailed, TooLate, described
 
 if TYPE_CHECKING:
     from hosting.evaluator import QueryEvaluator
@@ -37,6 +38,8 @@ def run(evaluator: QueryEvaluator, until: Callable[[], bool] | None) -> None:
     try:
         _steps(evaluator, until)
     except Exception as error:
+        if is_a(error, SourceFailed):
+            keep(evaluator)
         evaluator.reporter.loop.ended(error)
         raise
     finally:
@@ -45,6 +48,16 @@ def run(evaluator: QueryEvaluator, until: Callable[[], bool] | None) -> None:
             tell_still(evaluator)
             evaluator.reporter.at_end()
         handled.forget(noted)
+
+
+def keep(evaluator: QueryEvaluator) -> None:
+    """Take a checkpoint of all that was read before a source failed, so that it may be mended in any way.
+
+    What cannot be had is taken again from the journal, by the source as it was.
+    """
+    if failure_of(evaluator) is None and evaluator.trouble is None and not evaluator.checkpointer.has_all:
+        with suppress(ReliableRxError):
+            evaluator.checkpoint()
 
 
 def begin(evaluator: QueryEvaluator) -> None:

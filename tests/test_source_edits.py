@@ -30,7 +30,7 @@ from hosting.sources.faults import FaultySource
 from hosting.sources.kafka import KafkaSource
 from hosting.sources.polling import PolledSource, Want
 from hosting.sources.shared import SharedSource
-from reliable_rx.errors import NondeterminismDetected
+from reliable_rx.errors import NondeterminismDetected, SourceFailed
 from reliable_rx.reliable import Batch
 
 ROWS = [{"v": n, "s": str(n), "k": "a"} for n in range(12)]
@@ -396,3 +396,25 @@ def test_each_source_of_the_library_says_what_it_is() -> None:
                 if {"partitions", "open"} <= methods and "definition" not in text and "_pass_on(" not in text:
                     found.add(each.name)
     assert found <= READS_STREAMS, found - READS_STREAMS
+
+
+@pytest.mark.parametrize("killed", [False, True], ids=["closed", "killed"])
+def test_a_function_that_raises_at_a_record_can_be_mended(killed: bool, tmp_path: Path) -> None:
+    """A run that a record ends keeps all that was read before it, so the function is mended as behind a clean stop."""
+    path = written(tmp_path / "rows.csv", "v\n1\n2\n3\nx\n5\n")
+    store = MemoryStore()
+
+    def run(parse: Callable[[dict[str, str]], int]) -> list[Any]:
+        evaluator = QueryEvaluator(store, **OPTIONS)
+        evaluator.source("n", FileSource(path, parse=parse))
+        evaluator.create("sum", rx.source("n").scan(lambda total, n: total + n, 0))
+        try:
+            evaluator.run()
+        finally:
+            evaluator.abandon() if killed else evaluator.close()
+        return [value for part in evaluator.stream("sum").read(0, 100) for value in part.values]
+
+    with pytest.raises(SourceFailed, match="invalid literal"):
+        run(lambda row: int(row["v"]))
+    store = store.reopen()
+    assert run(lambda row: int(row["v"]) if row["v"].isdigit() else 4) == [1, 3, 6, 10, 15]

@@ -24,6 +24,7 @@ from hosting import idling
 from hosting.background import Lend
 from hosting.edit import reports_told
 from hosting.evaluator import QueryEvaluator
+from hosting.loop import keep
 from hosting.partitioned.crew import DONE, Task
 from hosting.partitioned.failures import inside
 from hosting.partitioned.keys import Key
@@ -36,7 +37,7 @@ from hosting.partitioned.words import Failure, Lease, Partition
 from hosting.rewinding import rewind
 from hosting.tracebacks import with_trace
 from reliable_rx.class_of import is_a
-from reliable_rx.errors import LeaseLost, ReliableRxError, described
+from reliable_rx.errors import LeaseLost, ReliableRxError, SourceFailed, described
 from reliable_rx.probes import probe
 
 LOG = logging.getLogger("reliable_rx")
@@ -134,6 +135,8 @@ class Agent:
             self.held.fenced(self.lease)
             self.held.stopped(self.lease)
         except BaseException as error:  # also SystemExit out of a user's function: it ends this partition, no thread
+            if is_a(error, SourceFailed) and self._evaluator is not None and self.held.alive():
+                keep(self._evaluator)
             self._let_go(abandon=True)
             self.held.failed(self.lease, error)
         return DONE

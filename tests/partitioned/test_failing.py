@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ from node_world import GROUP, Logs, World, row, status_in, sums
 
 from checkpoint import SqliteStore
 from checkpoint.sqlite_parts import SqliteJournal
-from hosting import App
+from hosting import App, FileSource
 from hosting.cli import node as node_command
 from hosting.cli import status as status_command
 from hosting.incidents import Incidents
@@ -459,3 +460,30 @@ def test_what_fails_inside_is_news_when_it_changes() -> None:
 
 
 ONE, OTHER = Failure(0, "query 'q' has failed"), Failure(0, "sink 's' has failed")
+
+
+def test_a_function_of_a_source_that_raises_can_be_mended(tmp_path: Path) -> None:
+    """A partition that a record ends keeps what was read before it: the next node reads it with another function."""
+    path = tmp_path / "rows.csv"
+    path.write_text("v\n1\n2\n")
+
+    def declare(parse: Callable[[dict[str, str]], int]) -> Callable[[App, World], None]:
+        def app(app: App, world: World) -> None:
+            logs = app.source("logs", FileSource(path, parse=parse, follow=True))
+            app.query("sums", logs.scan(lambda total, n: total + n, 0))
+            app.sink("sums", world.sink("sums", world.name))
+
+        return app
+
+    broken = World(tmp_path, declare(lambda row: int(row["v"])), app={"checkpoint_interval_s": 1e9})
+    with broken.node(pauses=QUICKLY):
+        until(lambda: len(broken.came.get(("sums", "rows.csv"), ())) == 2)
+        with path.open("a") as file:
+            file.write("x\n4\n")
+        until(lambda: row(tmp_path, "rows.csv").failures >= 2)
+    mended = World(tmp_path, declare(lambda row: int(row["v"]) if row["v"].isdigit() else 3))
+    mended.came = broken.came
+    with mended.node(pauses=QUICKLY) as node:
+        until(lambda: len(mended.came.get(("sums", "rows.csv"), ())) == 4)
+        assert not node.failing
+    assert mended.values("sums", "rows.csv") == [1, 3, 6, 10]
