@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections import namedtuple
-from collections.abc import Callable, Container
+from collections.abc import Callable, Container, Mapping
 from copyreg import __newobj__  # type: ignore[attr-defined]
 from functools import cache, partial
 from operator import attrgetter
@@ -21,6 +21,8 @@ from typing import Any, NamedTuple
 
 from reliable_rx.class_of import name_of
 
+RENAMED = "__renamed_fields__"
+"""What a class has to say which fields were stored under other names: ``{"old": "new"}``."""
 _NAMED = namedtuple("_NAMED", "a")
 _OPEN = dataclasses.make_dataclass("_OPEN", ["a"])
 _SLOTS = dataclasses.make_dataclass("_SLOTS", ["a"], slots=True, frozen=True)
@@ -106,7 +108,7 @@ def named(kind: Any, names: tuple[str, ...], values: tuple[Any, ...]) -> Any:
     if now is None:
         raise FieldsDiffer(f"stored values of {name_of(kind)} are named tuples: make it one again")
     if now != names:
-        known = fields_of(kind)
+        known, names = fields_of(kind), renamed(kind, names)
         found = dict(zip(names, values, strict=True)) | come_to(kind, names, names, known)
         values = tuple(found[name] for name in now)
     return kind.__new__(kind, *values)
@@ -121,6 +123,7 @@ def set_fields(value: Any, state: tuple[tuple[str, ...], tuple[Any, ...]]) -> No
         for name, each in zip(names, values, strict=True):
             object.__setattr__(value, name, each)
         return
+    names = renamed(kind, names)
     found = dict(zip(names, values, strict=True)) | come_to(kind, names, names, known)
     for name in known.names or names:
         object.__setattr__(value, name, found[name])
@@ -133,6 +136,10 @@ def set_state(value: Any, state: tuple[tuple[str, ...], Any]) -> None:
     attributes, slots = ({**(each or {})} for each in (stored if type(stored) is tuple else (stored, None)))
     known = fields_of(kind)
     if known.names and known.names != names:
+        attributes, slots = (
+            dict(zip(renamed(kind, tuple(each)), each.values(), strict=True)) for each in (attributes, slots)
+        )
+        names = renamed(kind, names)
         slots |= come_to(kind, names, {**attributes, **slots}, known)
         for name in set(names).difference(known.names):
             attributes.pop(name, None), slots.pop(name, None)
@@ -144,6 +151,20 @@ def set_state(value: Any, state: tuple[tuple[str, ...], Any]) -> None:
         object.__setattr__(value, name, each)
 
 
+def renamed(kind: Any, names: tuple[str, ...]) -> tuple[str, ...]:
+    """Return what fields that were stored under *names* are called now, as *kind* says itself.
+
+    >>> class Trade(NamedTuple):
+    ...     price: float
+    ...     quantity: int
+    ...     __renamed_fields__ = {"qty": "quantity"}
+    >>> named(Trade, ("qty", "price"), (3, 9.5))
+    Trade(price=9.5, quantity=3)
+    """
+    known = getattr(kind, RENAMED, None)
+    return tuple(known.get(name, name) for name in names) if isinstance(known, Mapping) else names
+
+
 def come_to(kind: Any, names: tuple[str, ...], found: Container[str], known: Fields) -> dict[str, Any]:
     """Return the fields that *kind* has by now and a stored value has not: its class had *names*, and it had *found*.
 
@@ -152,14 +173,16 @@ def come_to(kind: Any, names: tuple[str, ...], found: Container[str], known: Fie
     come = [name for name in known.names if name not in names and name not in found]
     gone = [name for name in names if name not in known.names and name in found]
     bare = [name for name in come if name not in known.defaults]
+    if gone and come:
+        old, new = gone[0], come[0]
+        raise FieldsDiffer(
+            f"stored values of {name_of(kind)} have a field {old!r} and no {new!r}, which looks renamed: call it "
+            f"{old!r} again, or have the class say {RENAMED} = {{{old!r}: {new!r}}}; if it is another field, take the "
+            f"old one away first, and add the new one behind another stop"
+        )
     if bare:
         raise FieldsDiffer(
             f"stored values of {name_of(kind)} have no field {bare[0]!r}: give it a default, or take it back"
-        )
-    if gone and come:
-        raise FieldsDiffer(
-            f"stored values of {name_of(kind)} have a field {gone[0]!r} and no {come[0]!r}, which looks renamed: "
-            f"call it {gone[0]!r} again, or add the new field first and take the old one away behind another stop"
         )
     return {name: known.defaults[name]() for name in come}
 

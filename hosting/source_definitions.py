@@ -84,8 +84,9 @@ class SourceDefinitions:
         return NondeterminismDetected(
             f"source {name!r} does not read as it did: its {', '.join(parts)} is not what it was when turns {first:,} "
             f"to {last:,} were taken, which must be read again after a crash: put the old code back, start, stop "
-            f"cleanly, and change it then; or go on with what it reads now, with strict=False (App(strict=False)) or "
-            f"'reliable-rx store repair'",
+            f"cleanly, and change it then (if nothing was edited, it names what differs at each start, as a time or "
+            f"the id of a run: look that up when it runs); or go on with what it reads now, with strict=False "
+            f"(App(strict=False)) or 'reliable-rx store repair'",
             source=name,
             parts=tuple(self.changed[name]),
             turn=first,
