@@ -8,7 +8,7 @@ named a stream that the query reads no more.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from hosting.cycles import name_of
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from hosting.engine import QueryEngine
     from hosting.standing import Standing
 
+NAMED_MAX = 20
 LATER = ("a timer", "the answer of a call")
 """What is at work for an event that has come before."""
 
@@ -123,6 +124,16 @@ def short_cause(error: str, failed_at: object, upstream: str) -> str:
 def readers_of(engine: QueryEngine, name: str) -> list[str]:
     """Name the queries that read the stream of *name*, or what it sets aside, at the moment."""
     return sorted({each for stream in (name, *(name + ending for ending in ENDINGS)) for each in _read(engine, stream)})
+
+
+def name_some(names: Sequence[str]) -> str:
+    """Return the first of *names*, and how many more there are.
+
+    >>> name_some(["a", "b"]), name_some(["a"] * 10_020)[-20:]
+    ('a, b', 'a, a and 10,000 more')
+    """
+    more = f" and {len(names) - NAMED_MAX:,} more" if len(names) > NAMED_MAX else ""
+    return f"{', '.join(names[:NAMED_MAX])}{more}"
 
 
 def is_read(engine: QueryEngine, name: str) -> bool:

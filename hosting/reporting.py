@@ -15,7 +15,7 @@ from time import monotonic
 from typing import TYPE_CHECKING, Any
 
 from checkpoint.stored_errors import trace_of
-from hosting.causes import readers_of, sentence, upstream_of
+from hosting.causes import name_some, readers_of, sentence, upstream_of
 from hosting.emitted import STREAMS_MAX, EarlyLooks, look
 from hosting.failure_summary import INCIDENTS_MAX, count_of, in_checkpoint, of_incidents, of_queries, own, shortened
 from hosting.held_back import HeldBackWatch
@@ -41,7 +41,6 @@ LOOK_S = 0.25
 STOPPING = frozenset({"sink", "checkpoint", "source waits", "reading", "journal", "stall"})
 """Kinds that can keep all turns from being taken."""
 DROPPED = frozenset({"skipped", "late"})
-NAMED_MAX = 20
 LEFT_OUT_NAMED_MAX = 5
 STATUS_S, STATUS_IDLE_S = 1.0, 10.0
 JOURNAL_S, COMMIT_S = 5.0, 60.0
@@ -282,10 +281,7 @@ class Reporter:
     def told_disposed(self, name: str) -> None:
         """A query is about to be disposed of: its stream ends for those that read it."""
         if found := readers_of(self.evaluator.engine, name):
-            more = f" and {len(found) - NAMED_MAX:,} more" if len(found) > NAMED_MAX else ""
-            LOG.warning(
-                "query %r is disposed of, and its stream ends for %s%s", name, ", ".join(found[:NAMED_MAX]), more
-            )
+            LOG.warning("query %r is disposed of, and its stream ends for %s", name, name_some(found))
 
     def _tell_effects(self) -> None:
         effects = self.evaluator.engine.effects

@@ -8,13 +8,13 @@ sinks: what they still are to have stays held for them. Queries of the app are n
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from pathlib import Path
 
 from checkpoint.store import Store
 from hosting.app import App, Options
-from hosting.causes import readers_of
+from hosting.causes import name_some, readers_of
 from hosting.cli.loading import load_for_store, reach
 from hosting.cli.scripts import is_loaded
 from hosting.cli.stores import StoreAddress, left_open
@@ -69,22 +69,38 @@ def dispose(address: StoreAddress, query: str, *, app: str | None, yes: bool) ->
     """
 
     def act(evaluator: QueryEvaluator) -> str:
-        engine = evaluator.engine
-        there = engine.standing.get(query) or engine.suspended[query]
-        check_consent(query, there.status, "a disposal", yes=yes)
-        readers = readers_of(engine, query)
-        evaluator.dispose(query)
-        ends = f"; it has ended for those that read it: {', '.join(readers)}" if readers else ""
+        ends = dispose_of(evaluator, query, agree=agree)
         anew = "an app that still declares it creates it anew when it starts"
         return f"{query} is disposed of, its stream stays{ends}; {anew}"
+
+    def agree(status: str, readers: list[str]) -> None:
+        check_consent(query, status, "a disposal", readers=readers, yes=yes)
 
     return change(address, query, app, act, may_be_left=query.__eq__)
 
 
-def check_consent(query: str, status: str, what: str, *, yes: bool) -> None:
-    """*Raises* `BadUsage` if *query* has a state to lose, and nobody agrees to that."""
-    if status not in (FAILED, COMPLETED) and not yes and not agreed(f"drop the state of {query!r}?"):
-        raise BadUsage(f"{query!r} is {status}, with a state that {what} drops; say --yes to drop it")
+def dispose_of(evaluator: QueryEvaluator, query: str, *, agree: Callable[[str, list[str]], None]) -> str:
+    """Dispose of *query*; return for whom it has ended, and who has failed with that, as the end of a sentence.
+
+    *agree* has its status and who reads it, and raises if nobody agrees.
+    """
+    engine = evaluator.engine
+    readers = readers_of(engine, query)
+    agree((engine.standing.get(query) or engine.suspended[query]).status, readers)
+    before = ended_with_an_error(evaluator)
+    evaluator.dispose(query)
+    failed = sorted(ended_with_an_error(evaluator) - before - {query})
+    ends = f"; it has ended for those that read it: {name_some(readers)}" if readers else ""
+    return f"{ends}; failed with that: {name_some(failed)}" if failed else ends
+
+
+def check_consent(query: str, status: str, what: str, *, readers: Sequence[str] = (), yes: bool) -> None:
+    """*Raises* `BadUsage` if *query* has a state to lose, and nobody agrees to that; its end is one for *readers*."""
+    if status in (FAILED, COMPLETED) or yes:
+        return
+    ends = f", and its stream ends for those that read it: {name_some(readers)}" if readers else ""
+    if not agreed(f"{query!r} is {status}, with a state that {what} drops{ends}; drop it?"):
+        raise BadUsage(f"{query!r} is {status}, with a state that {what} drops{ends}; say --yes to drop it")
 
 
 def change(

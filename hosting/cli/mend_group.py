@@ -9,83 +9,99 @@ have to be kept and answered per partition; an edited query of a newer app runs 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
-from contextlib import closing
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager, suppress
+from dataclasses import dataclass
+from typing import NamedTuple
 
 from hosting.app import App, made
+from hosting.causes import name_some, readers_of
 from hosting.cli.groups import Found, found_group
 from hosting.cli.loading import load_app
-from hosting.cli.mend import NEVER_FULL, check_consent
-from hosting.cli.terminal import say
+from hosting.cli.mend import NEVER_FULL, check_consent, dispose_of, ended_with_an_error
+from hosting.cli.terminal import complain, say
 from hosting.cli.wording import BadUsage, log_nothing, plural
 from hosting.cycles import there_are
+from hosting.evaluator import QueryEvaluator
 from hosting.failure_summary import own
 from hosting.partitioned.failures import worst_of
 from hosting.partitioned.keys import WHOLE
 from hosting.partitioned.places import Place
 from hosting.partitioned.sections import Section, sections_of
-from hosting.partitioned.tending import bury, find_dead, heal, owe
-from hosting.partitioned.words import Lease, MemberId
+from hosting.partitioned.tending import bury, find_dead, tell
+from hosting.partitioned.words import Lease, MemberId, Partition
+from hosting.sink_positions import is_sink
 from hosting.standing import COMPLETED, FAILED
 from hosting.starting import Start
-from reliable_rx.errors import described
-
-if TYPE_CHECKING:
-    from hosting.evaluator import QueryEvaluator
+from reliable_rx.errors import ReliableRxError, described
 
 WHO = MemberId("command")
-Act = Callable[[Found, Section, Place, "QueryEvaluator"], str]
+SectionOf = Callable[[str], Section | None]
+Act = Callable[[Section, QueryEvaluator], str]
 
 
 def restart(where: str, query: str, *, group: str | None, app: str, yes: bool) -> int:
     """Run *query* again in all partitions where it has failed: without its state. *Raises* `BadUsage`."""
     loaded, known = load_app(app), set[str]()
 
-    def act(found: Found, section: Section, place: Place, evaluator: QueryEvaluator) -> str:
+    def act(section: Section, evaluator: QueryEvaluator) -> str:
         known.update(evaluator.engine.standing)
-        return restart_in(found, section, place, evaluator, query=query)
+        return restart_in(section, evaluator, query)
 
     with found_group(where, group) as found, log_nothing():
         check_stopped(found)
-        again = in_each(found, having(loaded, query), act, may_be_left=lambda name: False)
-    if query not in known and query not in loaded.queries:
+        done = change_each(found, having(loaded, query), query, act, may_be_left=lambda name: False)
+    if query not in known | loaded.queries.keys() and not (done.mended or done.left_out):
         there = there_are(sorted(known), query)
         raise BadUsage(f"{app} declares no query {query!r}, and no partition has one; {there}")
-    say(f"{query} was restarted in {plural(again, 'partition')}" if again else f"{query} has failed in no partition")
-    return 0
+    in_some = f"{query} was restarted in {plural(done.changed, 'partition')}"
+    return done.told(in_some if done.changed else f"{query} has failed in no partition")
 
 
 def dispose(where: str, query: str, *, group: str | None, app: str, yes: bool) -> int:
     """End *query* in all partitions, and forget its state. *Raises* `BadUsage` without consent, or if none has it."""
-    loaded, agreed, known = load_app(app), list[str](), set[str]()
+    loaded, known = load_app(app), set[str]()
 
-    def act(found: Found, section: Section, place: Place, evaluator: QueryEvaluator) -> str:
+    def act(section: Section, evaluator: QueryEvaluator) -> str:
         engine = evaluator.engine
         there = engine.standing.get(query) or engine.suspended.get(query)
         known.update(engine.standing)
         if there is None:
             return ""
         status = there.status
-        if not agreed and status not in (FAILED, COMPLETED):
-            check_consent(query, status, "a disposal", yes=yes)
-            agreed.append(query)
-        evaluator.dispose(query)
+        ends = dispose_of(evaluator, query, agree=lambda status, readers: None)
         evaluator.checkpoint(full=True)
-        told(found, section, place, query, evaluator)
-        return f"{query} was {status}, and is disposed of"
+        return f"{query} was {status}, and is disposed of{ends}"
 
     with found_group(where, group) as found, log_nothing():
         check_stopped(found)
-        done = in_each(found, having(loaded, query), act, may_be_left=query.__eq__)
-    if not done:
+        if not yes:
+            ask_for_all(found, having(loaded, query), query)
+        done = change_each(found, having(loaded, query), query, act, may_be_left=query.__eq__)
+    count = done.changed + done.mended
+    if not count and not done.left_out:
         raise BadUsage(f"no partition has a query {query!r}; {there_are(sorted(known), query)}")
     anew = "; nodes whose app still declares it create it anew" if query in loaded.queries else ""
-    say(f"{query} was disposed of in {plural(done, 'partition')}, and its streams stay{anew}")
-    return 0
+    return done.told(f"{query} was disposed of in {plural(count, 'partition')}, and its streams stay{anew}")
 
 
-def having(app: App, query: str) -> Callable[[str], Section | None]:
+def ask_for_all(found: Found, section_of: SectionOf, query: str) -> None:
+    """*Raises* `BadUsage` if *query* has a state to lose in some partition and nobody agrees: before any change."""
+    alive, readers = list[str](), set[str]()
+    for partition in found.document().holds:
+        with suppress(ReliableRxError), opened(found, partition, section_of, query.__eq__) as there:
+            if there is None:
+                continue
+            engine = there.evaluator.engine
+            hosted = engine.standing.get(query) or engine.suspended.get(query)
+            if hosted is not None and hosted.status not in (FAILED, COMPLETED):
+                alive.append(f"{hosted.status} in {partition}")
+                readers.update(readers_of(engine, query))
+    if alive:
+        check_consent(query, name_some(sorted(alive)), "a disposal", readers=sorted(readers), yes=False)
+
+
+def having(app: App, query: str) -> SectionOf:
     """Return what gives the section of a name that may have *query*: any, of one that *app* does not declare."""
     sections = {each.name: each for each in sections_of(app)}
     if query in app.queries:
@@ -100,30 +116,79 @@ def undeclared(app: App, name: str) -> Section:
     return Section(name, sources, {}, (), app.options)
 
 
-def in_each(
-    found: Found, section_of: Callable[[str], Section | None], act: Act, *, may_be_left: Callable[[str], bool]
-) -> int:
-    """Do *act* in each partition that has a store, and say what it has done; return in how many it did something."""
-    done = 0
-    for partition, hold in sorted(found.document().holds.items()):
-        section = section_of(partition.source)
-        if section is None or not found.opened.stores.newest(partition):
+class There(NamedTuple):
+    """A partition that is opened by a command."""
+
+    section: Section
+    place: Place
+    evaluator: QueryEvaluator
+
+
+@dataclass(slots=True)
+class Done:
+    """In how many partitions a command has changed something, *mended* what the group knew, or could do nothing."""
+
+    changed: int = 0
+    mended: int = 0
+    left_out: int = 0
+
+    def told(self, what: str) -> int:
+        """Say *what* was done, and where it was not; return the exit code."""
+        say(what)
+        if self.left_out:
+            complain(f"not done in {plural(self.left_out, 'partition')}: mend that, and call this again")
+        return 1 if self.left_out else 0
+
+
+def change_each(
+    found: Found, section_of: SectionOf, query: str, act: Act, *, may_be_left: Callable[[str], bool]
+) -> Done:
+    """Do *act* about *query* in each partition that has a store, say what it has done, and have the group know of it.
+
+    One that cannot be opened is named, and the others have their turn.
+    """
+    done = Done()
+    for partition in sorted(found.document().holds):
+        try:
+            with opened(found, partition, section_of, may_be_left) as there:
+                if there is None:
+                    continue
+                said = act(there.section, there.evaluator)
+                is_mended = tell_group(found, there, query, has_changed=bool(said))
+        except ReliableRxError as error:
+            complain(f"{partition}: {error.message}")
+            done.left_out += 1
             continue
-        place = Place(found.name, Lease(partition, WHO, hold.epoch))
-        with closing(found.opened.stores.open(place.lease)) as store:
-            if not store.journal.last_turn and store.recover() is None:
-                continue  # nothing has begun in it
-            starts = starts_at(found, section, place) if section.whole else {}
-            bare = section.bare(place, store, starts=starts, buffer_events_max=NEVER_FULL, background=False)
-            with closing(bare) as evaluator:
-                evaluator.reporter.hand_on([])
-                evaluator.engine.suspended.may_be_left = may_be_left
-                evaluator.start()
-                said = act(found, section, place, evaluator)
         if said:
             say(f"{partition}: {said}")
-            done += 1
+            done.changed += 1
+        elif is_mended:
+            say(f"{partition}: {query} does not fail any more, which the group knows now")
+            done.mended += 1
     return done
+
+
+@contextmanager
+def opened(
+    found: Found, partition: Partition, section_of: SectionOf, may_be_left: Callable[[str], bool]
+) -> Iterator[There | None]:
+    """Open the store of *partition* at the epoch that it was let go at; None if nothing has begun in it."""
+    section, hold = section_of(partition.source), found.document().holds.get(partition)
+    if section is None or hold is None or not found.opened.stores.newest(partition):
+        yield None
+        return
+    place = Place(found.name, Lease(partition, WHO, hold.epoch))
+    with closing(found.opened.stores.open(place.lease)) as store:
+        if not store.journal.last_turn and store.recover() is None:
+            yield None
+            return
+        starts = starts_at(found, section, place) if section.whole else {}
+        bare = section.bare(place, store, starts=starts, buffer_events_max=NEVER_FULL, background=False)
+        with closing(bare) as evaluator:
+            evaluator.reporter.hand_on([])
+            evaluator.engine.suspended.may_be_left = may_be_left
+            evaluator.start()
+            yield There(section, place, evaluator)
 
 
 def starts_at(found: Found, section: Section, place: Place) -> dict[str, Start]:
@@ -145,14 +210,10 @@ def check_stopped(found: Found) -> None:
         )
 
 
-def restart_in(found: Found, section: Section, place: Place, evaluator: QueryEvaluator, *, query: str) -> str:
-    """Restart *query* at *place* if it has failed there, and have the group forget that; return what was done."""
+def restart_in(section: Section, evaluator: QueryEvaluator, query: str) -> str:
+    """Restart *query* in a partition of *section* if it has failed there; return what was done."""
     standing = evaluator.engine.standing.get(query)
-    if standing is None:
-        return ""
-    if standing.status != FAILED:  # it was mended without the group being told
-        if forget_failure(found, place, query, evaluator) and section.sinks:
-            owe(found.opened.registry, found.name, place.partition)
+    if standing is None or standing.status != FAILED:
         return ""
     each = section.queries.get(query)
     if each is not None:
@@ -160,7 +221,6 @@ def restart_in(found: Found, section: Section, place: Place, evaluator: QueryEva
     before = described(standing.error) if standing.error is not None else None
     evaluator.restart(query)
     evaluator.checkpoint(full=True)
-    told(found, section, place, query, evaluator)
     after = evaluator.query(query)
     if after.status == COMPLETED:
         return f"it had failed with {before}; it has completed at once, since the partition has ended"
@@ -169,14 +229,28 @@ def restart_in(found: Found, section: Section, place: Place, evaluator: QueryEva
     return f"it had failed with {before}; it runs again from id {after.emitted:,} on"
 
 
-def told(found: Found, section: Section, place: Place, query: str, evaluator: QueryEvaluator) -> None:
-    """Have the group forget that *query* had failed, and open the partition once more for what its sinks now lack."""
-    forget_failure(found, place, query, evaluator)
-    if section.sinks:
-        owe(found.opened.registry, found.name, place.partition)
+def tell_group(found: Found, there: There, query: str, *, has_changed: bool) -> bool:
+    """Have the group know what fails in the queries of a partition; return whether it had said so of *query*, wrongly.
+
+    One that was read to its end is opened once more if something has changed, also if an earlier call was cut off
+    before this: then a sink lacks something, or a query that is declared is not there.
+    """
+    section, evaluator = there.section, there.evaluator
+    failing = worst_of(own(evaluator.incidents.open()))
+    lacks = (
+        has_changed or lacks_some(section, evaluator) or not section.queries.keys() <= evaluator.engine.standing.keys()
+    )
+
+    def owes(is_news: bool) -> bool:
+        return bool(section.sinks) and (is_news or lacks)
+
+    known = tell(found.opened.registry, found.name, there.place.partition, failing, owes=owes)
+    this = f"query {query!r}: "
+    return known is not None and known.message.startswith(this) and query not in ended_with_an_error(evaluator)
 
 
-def forget_failure(found: Found, place: Place, query: str, evaluator: QueryEvaluator) -> bool:
-    """Have the group forget that *query* had failed; return whether it said so."""
-    left = worst_of(own(evaluator.incidents.open()))
-    return heal(found.opened.registry, found.name, place.partition, f"query {query!r}", left)
+def lacks_some(section: Section, evaluator: QueryEvaluator) -> bool:
+    """Whether a sink of *section* had not got all of its stream when it was last there."""
+    streams = {each.stream for each in section.sinks} & evaluator.holders.held.keys()
+    held = [evaluator.holders.held[name] for name in streams]
+    return any(is_sink(each) and at < stream.next_id for stream in held for each, at in stream.holders.items())

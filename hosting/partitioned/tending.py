@@ -18,6 +18,8 @@ from reliable_rx.errors import StoreUnavailable
 T = TypeVar("T")
 RACES_MAX = 1_000
 POLL_S = 0.1
+OF_QUERY = "query "
+SINK_OWED = "a sink has failed, and is tried by the next node that starts"
 Beats = Mapping[MemberId, tuple[str, int]]
 
 
@@ -75,34 +77,46 @@ def reopen(registry: Registry, name: str, partitions: Iterable[Partition]) -> li
     return _change(registry, name, act)
 
 
-def heal(registry: Registry, name: str, partition: Partition, what: str, left: Failure | None) -> bool:
-    """Have the group forget that *what* had failed in a partition that nobody has; return whether it said so.
+def tell(
+    registry: Registry, name: str, partition: Partition, failing: Failure | None, *, owes: Callable[[bool], bool]
+) -> Failure | None:
+    """Have the group know what is *failing* in the queries of a partition that nobody has; return what it had known.
 
-    *left* is what still fails there.
+    A sink, or a failure to run it, is not known to who looks at the queries: as an error it stays. One that had been
+    read to its end is opened again by the next node if it *owes* its sinks something; it is asked with whether it is
+    news that nothing, or something else, fails. Both at once: of a kill there is no half to make up for.
     """
+    known: list[Failure | None] = [None]
 
     def act(group: Group) -> list[Partition]:
         hold = group.holds[partition]
-        if hold.failure is None or what not in hold.failure.message:
-            return []
-        is_owed = hold.unwritten and left is None
-        hold.failure = Failure(0, "a sink has failed, and is tried by the next node that starts") if is_owed else left
-        return [partition]
-
-    return bool(_change(registry, name, act))
-
-
-def owe(registry: Registry, name: str, partition: Partition) -> None:
-    """Have a partition that had been read to its end opened again by the next node, for its sinks lack something."""
-
-    def act(group: Group) -> list[Partition]:
-        hold = group.holds[partition]
-        if hold.status is not Status.TERMINATED or hold.unwritten:
-            return []
-        hold.unwritten = True
-        return [partition]
+        before = known[0] = hold.failure
+        hold.failure = failure_now(before, failing, unwritten=hold.unwritten)
+        is_news = hold.failure != before
+        if hold.status is Status.TERMINATED and not hold.unwritten and owes(is_news):
+            hold.unwritten = is_news = True
+        return [partition] if is_news else []
 
     _change(registry, name, act)
+    return known[0]
+
+
+def failure_now(before: Failure | None, failing: Failure | None, *, unwritten: bool) -> Failure | None:
+    """Return what a group knows of a partition whose queries are looked at, where it had known *before*.
+
+    >>> failure_now(None, Failure(0, "query 'q': has failed"), unwritten=False)
+    Failure(count=0, message="query 'q': has failed", warning=False)
+    >>> failure_now(Failure(0, "query 'q': has failed (and 1 more)"), None, unwritten=True).message
+    'a sink has failed, and is tried by the next node that starts'
+    """
+    if before is None or not before.message.startswith(OF_QUERY):
+        is_worse = failing is not None and not failing.warning and (before is None or before.warning)
+        return failing if is_worse else before
+    if not unwritten or not before.message.endswith((" more)", SINK_OWED)):
+        return failing
+    if failing is None or failing.warning:
+        return Failure(0, SINK_OWED)
+    return Failure(0, f"{failing.message}; {SINK_OWED}")
 
 
 def _change(registry: Registry, name: str, act: Callable[[Group], list[T]]) -> list[T]:
