@@ -1,26 +1,24 @@
-"""Names that get another meaning while queries run: noticed before the next turn, and taken as the edit that it is.
+"""Names that get another meaning while queries run: told, with what it means for a start behind a kill.
 
 Python looks a global up when a function runs. So a helper whose cell is run again is called by running queries at once,
-while the journal has the code of before: behind a kill a replay would give something else. A name that is bound anew is
-noticed before each round of turns, and the queries that reach it are created again as they are: a turn like any other
-edit, with its code, and the state stays.
+while the store has the code of their `create`: behind a kill a replay may give something else. Names that are bound
+anew are looked for every few rounds of turns, and the incident `redefined` says which, and the remedy.
 
-Rejected: functions with globals of their own (what a program does to its module, a registry by function, a mock, a
-counter that is shown, would be another world than theirs; and methods keep the globals of their class), telling it
-only (the turns until somebody acts could not be repeated), stopping the query (that is what is to be avoided). What
-changes in place (an item of a table) is not looked for: it would have to be hashed for each round.
+Rejected: taking it for an edit (a global that is set late, as `log = None` by a `setup()`, would make an unchanged app
+an edited one at each start, and revive what has ended), functions with globals of their own (what a program does to its
+module, a registry by function, a mock, a counter that is shown, would be another world than theirs; and methods keep
+the globals of their class), stopping the query (that is what is to be avoided). What changes in place (an item of a
+table) is not looked for: it would have to be hashed for each round.
 """
 
 from __future__ import annotations
 
 import logging
-from time import monotonic
-from typing import TYPE_CHECKING, cast
+from time import monotonic, thread_time
+from typing import TYPE_CHECKING
 
-from hosting.creations import How
 from hosting.interpreters import shown
 from hosting.standing import RUNNING, Standing
-from reliable_rx.choices import Policy
 from reliable_rx.errors import described
 from reliable_rx.interrupts import let_through
 from reliable_rx.plan import Plan
@@ -28,97 +26,88 @@ from reliable_rx.plan import Plan
 if TYPE_CHECKING:
     from hosting.evaluator import QueryEvaluator
 
-LOG = logging.getLogger("reliable_rx")
 REDEFINED = "redefined"
 NAMES_A_ROUND = 200
 """Where more names are watched, rounds are left out, so that a round costs the same."""
-EDITS_MAX, WITHIN_S, KNOWN_MAX = 20, 60.0, 10_000
-"""A query that is edited more often than that reads what changes all the time."""
+PAUSE = 20.0
+"""What takes long to compare is compared again after so many times as long."""
+COMPARED_S = 0.1
+"""After that, plans that reach another object are told of without a look at what it holds: events wait meanwhile."""
 
 
 class Redefinitions:
-    """What one evaluator does about names that mean something else."""
+    """What one evaluator tells about names that mean something else: once for the queries that share a plan."""
 
     def __init__(self, evaluator: QueryEvaluator) -> None:
         self.evaluator, self.watched = evaluator, evaluator.engine.plans.watched
         self._left_out = 0
-        self._edits: dict[str, tuple[int, float]] = {}
+        self._is_due, self._not_before = False, 0.0
+        self._compares_until = 0.0
+        self._told: dict[str, str] = {}
 
     def look(self) -> None:
-        """Edit the queries that reach what was defined anew."""
+        """Tell of the queries that reach what was defined anew."""
         if self._left_out:
             self._left_out -= 1
             return
-        if self.watched.differ():
-            self._edit_all()
         self._left_out = len(self.watched) // NAMES_A_ROUND
+        self._is_due = self.watched.differ() or self._is_due or not all(map(self._runs, self._told))
+        if self._is_due and (began := monotonic()) >= self._not_before:
+            self._is_due = False
+            self._tell(self._found())
+            now = monotonic()
+            self._not_before = now + (now - began) * PAUSE
 
-    def created(self, name: str) -> None:
-        """The query *name* was created on purpose, with what its functions reach now."""
-        self._edits.pop(name, None)
-        self.evaluator.incidents.resolve(REDEFINED, name)
+    def settle(self, name: str) -> None:
+        """Close the incident of the query *name*: it was created again, with what its functions reach now."""
+        if self._told.pop(name, None) is not None:
+            self._is_due = True  # others may share its plan
+            self.evaluator.incidents.resolve(REDEFINED, name)
 
-    def _edit_all(self) -> None:
+    def _runs(self, name: str) -> bool:
+        there = self.evaluator.engine.standing.get(name)
+        return there is not None and there.status == RUNNING
+
+    def _found(self) -> dict[str, str]:
+        """Return what is to be told, by the first query of each plan."""
         by_plan: dict[Plan, list[Standing]] = {}
         plans = self.evaluator.engine.plans
         for each in self.evaluator.engine.standing.values():
             if each.status == RUNNING and each.plan in plans.contents:
                 by_plan.setdefault(each.plan, []).append(each)
+        found: dict[str, str] = {}
+        self._compares_until = thread_time() + COMPARED_S
         with plans.looking_once():
             for plan, running in by_plan.items():
-                names = list(self.watched.changed(plans.contents[plan]))
-                if not names:  # what else it holds may have been filled meanwhile
-                    continue
-                try:
-                    if plans.is_current(plan):
-                        self._resolve(running)
-                        continue
-                    found = [each.name for each in running if self._edit(each, names)]
-                except BaseException as raised:  # what is reached is the user's
-                    let_through(raised)
-                    for each in running:
-                        self._report(each, names, described(raised))
-                    continue
-                if found:
-                    self._tell(found, names)
+                names = list(dict.fromkeys(self.watched.changed(plans.contents[plan])))
+                if names and (why := self._differs(plan)) is not None:
+                    found[running[0].name] = sentence(names, len(running) - 1, why)
+        return found
 
-    def _tell(self, found: list[str], names: list[str]) -> None:
-        more = f" (and {len(found) - 1:,} more)" if len(found) > 1 else ""
-        report = self.evaluator.engine.reports.get(found[0])
-        LOG.warning("query %r%s was edited, since %s: %s", found[0], more, told(names), report)
+    def _differs(self, plan: Plan) -> str | None:
+        """Return None if a plan does what it did, and else what more is to be said of it."""
+        if thread_time() > self._compares_until:
+            return " (it is not compared, which would take long)"
+        try:
+            return None if self.evaluator.engine.plans.is_current(plan) else ""
+        except BaseException as raised:  # what is reached is the user's
+            let_through(raised)
+            return f" (it cannot be compared: {described(raised)})"
 
-    def _edit(self, standing: Standing, names: list[str]) -> bool:
-        """Create a query again as it is, with what its functions reach now."""
-        evaluator, name = self.evaluator, standing.name
-        if not self._may_edit(name):
-            self._report(standing, names, f"as {EDITS_MAX} times within a minute: let it come as events")
-            return False
-        clock = getattr(standing.clock, "spec", None)
-        how = How(policy=cast(Policy, standing.policy), limits=standing.plan.limits, clock=clock)
-        evaluator._create(evaluator.engine.creation(name, standing.query, time=evaluator._now(), **how))
-        return True
-
-    def _may_edit(self, name: str) -> bool:
-        now = monotonic()
-        count, since = self._edits.get(name, (0, now))
-        if now - since > WITHIN_S:
-            count, since = 0, now
-        if len(self._edits) >= KNOWN_MAX:
-            self._edits.clear()
-        self._edits[name] = (count + 1, since)
-        return count < EDITS_MAX
-
-    def _report(self, standing: Standing, names: list[str], why: str) -> None:
-        message = (
-            f"{told(names)}, and is not taken for an edit: until the query is created again, a start behind a kill may "
-            f"find other outputs and end it ({why})"
-        )
-        self.evaluator.incidents.report(REDEFINED, standing.name, message, level=logging.WARNING)
-
-    def _resolve(self, running: list[Standing]) -> None:
-        for each in running if self.evaluator.incidents.any_open else ():
-            self.evaluator.incidents.resolve(REDEFINED, each.name)
+    def _tell(self, found: dict[str, str]) -> None:
+        for name in self._told.keys() - found.keys():
+            self.evaluator.incidents.resolve(REDEFINED, name)
+        for name, message in found.items():
+            if self._told.get(name) != message:
+                self.evaluator.incidents.report(REDEFINED, name, message, level=logging.WARNING, once=True)
+        self._told = found
 
 
-def told(names: list[str]) -> str:
-    return f"{shown(names) or 'what it reaches'} was defined anew while it ran"
+def sentence(names: list[str], others: int, more: str) -> str:
+    """Say which names were bound anew, what that means, and the remedy."""
+    shared = f", as do {others:,} more that share its functions" if others else ""
+    return (
+        f"{shown(names)} was defined anew while it ran{more}: the query uses the new meaning from now on{shared}, and "
+        f"the store has the one of its create, so a start behind a kill may find other outputs and end it; create the "
+        f"query again (in a notebook: run the cell with create again), and set what is set once before its create"
+    )

@@ -1,6 +1,6 @@
 """Globals that running queries reach, and what stood under them: one quick comparison tells whether all still hold.
 
-They are looked at before each round of turns, so the loop is in C: namespaces, names and values lie in three lists.
+They are looked at between rounds of turns, so the loop is in C: namespaces, names and values lie in three lists.
 """
 
 from __future__ import annotations
@@ -11,25 +11,25 @@ from types import FunctionType
 from typing import Any
 
 from reliable_rx.class_of import is_a
-from reliable_rx.contents import Content, Named
+from reliable_rx.contents import Bound, Content, Named
 
 Space = dict[str, Any]
 CODE = (FunctionType, type)
 
 
 class WatchedNames:
-    """The names of many plans. Data to which any of them gives another value is watched for none.
+    """The names of many plans. A global to which the code of any of them gives other data is watched for none.
 
     >>> space = {"rate": 2}
     >>> watched = WatchedNames()
-    >>> watched.add(Content("", ((space, "rate", 2),), frozenset(), (), True))
+    >>> watched.add(Content("", ((space, "rate", 2),), (), (), True))
     >>> watched.differ(), space.update(rate=3), watched.differ(), watched.differ()
     (False, None, True, False)
     """
 
     def __init__(self) -> None:
         self._found: dict[tuple[int, str], Named] = {}
-        self._rebound = set[str]()
+        self._rebound: dict[tuple[int, str], Bound] = {}
         self._are_two = self._is_new = False
         self._spaces, self._names, self._values = list[Space](), list[str](), list[Any]()
 
@@ -38,9 +38,10 @@ class WatchedNames:
 
     def add(self, content: Content) -> None:
         """Watch what a plan reaches."""
-        if not content.rebound <= self._rebound:
-            self._rebound |= content.rebound
-            self._is_new = True
+        for bound in content.rebound:
+            if (key := (id(bound[0]), bound[1])) not in self._rebound:
+                self._rebound[key] = bound
+                self._is_new = True
         for each in content.names:
             space, name, value = each
             there = self._found.get((id(space), name))
@@ -76,7 +77,7 @@ class WatchedNames:
                 yield f"{space.get('__name__')}.{name}"
 
     def _is_watched(self, named: Named) -> bool:
-        return named[1] not in self._rebound or is_a(named[2], CODE)
+        return (id(named[0]), named[1]) not in self._rebound or is_a(named[2], CODE)
 
     def _take_up(self) -> None:
         found = list(filter(self._is_watched, self._found.values()))

@@ -7,6 +7,7 @@ Rejected: to leave out whatever is mutable (an edited table would be no edit).
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from dis import get_instructions
 from functools import lru_cache
 from types import CodeType, FunctionType
@@ -99,6 +100,12 @@ class Changes:
 
     def _sets(self) -> tuple[set[str], ...]:
         return self.wanted, self.assigned, self.stored, self.changed, self.beside, self.escaping
+
+    def binds(self) -> Iterator[tuple[dict[str, Any], str]]:
+        """Yield the globals that some code sets: the namespace of its module, and the name."""
+        for function in self._noted:
+            for name in stored(function.__code__):
+                yield function.__globals__, name
 
     def wants(self, name: str) -> bool:
         """Whether some code may read an attribute."""

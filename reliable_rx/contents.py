@@ -16,6 +16,8 @@ from reliable_rx.query import Node
 
 Named = tuple[dict[str, Any], str, Any]
 """A namespace, a name in it, and what stood there."""
+Bound = tuple[dict[str, Any], str]
+"""A namespace, and a name in it."""
 
 
 class Content(NamedTuple):
@@ -24,8 +26,8 @@ class Content(NamedTuple):
     digest: str
     names: tuple[Named, ...]
     """The globals that it reaches."""
-    rebound: frozenset[str]
-    """The names to which its code gives other values."""
+    rebound: tuple[Bound, ...]
+    """The globals to which its code gives other values."""
     writings: tuple[Any, ...]
     is_fixed: bool
     """Whether it is what it was for as long as all names mean what they meant."""
@@ -53,7 +55,9 @@ def content(node: Node) -> Content:
     writing.plan(node)
     digest = writing.digest()
     within = tuple([each.writing for each in writing.reaches])
-    rebound = frozenset[str]().union(*(each.changes.stored | each.changes.assigned for each in within))
+    rebound = tuple(
+        {(id(space), name): (space, name) for one in within for space, name in one.changes.binds()}.values()
+    )
     names = tuple([each for one in within for each in one.resolved])
     is_fixed = writing.fixed and all(each.fixed for each in within)
     return Content(digest, names, rebound, within if is_fixed else (), is_fixed)

@@ -9,17 +9,18 @@ from __future__ import annotations
 
 import importlib
 import sys
+from functools import partial
 from itertools import product
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 import pytest
+from conditions import until
 
 from checkpoint import MemoryStore
-from hosting import ListSource, QueryEvaluator
-from hosting.redefinitions import EDITS_MAX
-from reliable_rx import Limits
+from hosting import CallbackSink, FileSource, ListSource, QueryEvaluator
+from hosting.redefinitions import NAMES_A_ROUND
 from reliable_rx.contents import Content, content
 
 HEAD = "import decimal, functools, operator, re, types, numpy, pandas, reliable_rx as rx"
@@ -137,7 +138,7 @@ class Notebook:
 
     @property
     def outputs(self) -> list[Any]:
-        return [value for part in self.evaluator.stream("q").read(0, 100) for value in part.values]
+        return outputs_of(self.evaluator, "q")
 
     @property
     def report(self) -> str:
@@ -259,23 +260,44 @@ def test_many_queries_of_one_plan_are_compared_once(monkeypatch: pytest.MonkeyPa
 
 
 @pytest.mark.parametrize("kind", [*KINDS, "class"])
-def test_what_is_defined_anew_is_an_edit_before_the_next_event(
+def test_what_is_defined_anew_is_told_and_edits_nothing(
     monkeypatch: pytest.MonkeyPatch, kind: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Nobody creates the query again: Python runs what its names mean now, and so does each replay."""
-    steps = tuple(each for each in STEPS if each != "create")
-    if kind in KINDS:
-        steps = tuple(each for each in steps if each != "checkpoint")
-    for kill_at in (*range(steps.index("mend"), len(steps) - 1), len(steps)):
-        caplog.clear()
-        notebook = played(monkeypatch, kind, again=False, kill_at=kill_at, steps=steps)
-        assert notebook.outputs == OUTPUTS, f"killed behind step {kill_at}"
-        assert not notebook.evaluator.warnings and not notebook.evaluator.statistics().incidents
-        if kill_at != steps.index("mend"):
-            assert (
-                "was edited, since '__main__." in caplog.text and "was defined anew while it ran: kept" in caplog.text
-            )
-        notebook.evaluator.close()
+    """Python runs what its names mean now; a warning says so once, until the query is created again."""
+    notebook = Notebook(monkeypatch, kind)
+    for step in ("event", "event", "mend"):
+        notebook.step(step, again=False)
+    assert not redefined(notebook)
+    notebook.event()
+    notebook.event()
+    (found,) = redefined(notebook)
+    assert (found.subject, found.level, caplog.text.count("was defined anew")) == ("q", "warning", 1)
+    assert found.message.startswith("'__main__.") and "run the cell with create again" in found.message
+    assert notebook.outputs == OUTPUTS and notebook.report == "None"
+    notebook.create()
+    assert not redefined(notebook) and notebook.report.startswith("kept: ") and "fresh" not in notebook.report
+    notebook.event()
+    assert not redefined(notebook) and notebook.outputs == [*OUTPUTS, 42]
+    notebook.evaluator.close()
+
+
+@pytest.mark.parametrize("kind", [*KINDS, "class"])
+def test_what_means_again_what_it_meant_is_told_no_more(monkeypatch: pytest.MonkeyPatch, kind: str) -> None:
+    """Also by another object that is the same."""
+    monkeypatch.setattr("hosting.redefinitions.PAUSE", 0.0)
+    notebook = Notebook(monkeypatch, kind)
+    notebook.event()
+    notebook.mend()
+    notebook.event()
+    assert redefined(notebook)
+    notebook.cell(notebook.helper.replace("$", "2"))
+    notebook.event()
+    assert not redefined(notebook) and notebook.report == "None"
+    notebook.evaluator.close()
+
+
+def redefined(notebook: Notebook) -> list[Any]:
+    return [each for each in notebook.evaluator.statistics().incidents if each.kind == "redefined"]
 
 
 @pytest.mark.parametrize("again", [False, True])
@@ -321,13 +343,15 @@ def test_another_module_under_a_name_is_another_meaning(monkeypatch: pytest.Monk
         importlib.invalidate_caches()
         notebook.cell("import helping_cells")
         notebook.event()
-        assert notebook.outputs == [2, 8] and notebook.report == "kept: /scan"
+        assert notebook.outputs == [2, 8] and notebook.report == "None" and redefined(notebook)
+        notebook.create()
+        assert notebook.report == "kept: /scan" and not redefined(notebook)
         notebook.evaluator.close()
     del sys.modules["helping_cells"]
 
 
 def test_one_of_two_queries_is_created_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The other one reaches the same name, and is edited before its next event."""
+    """The other one reaches the same name, and stays told of until it is created, too."""
     notebook = Notebook(monkeypatch, "function")
     notebook.cell("other = rx.source('n').map(lambda x: -f(x))")
     notebook.evaluator.create("other", vars(notebook.main)["other"])
@@ -335,90 +359,203 @@ def test_one_of_two_queries_is_created_again(monkeypatch: pytest.MonkeyPatch) ->
     notebook.mend()
     notebook.create()
     notebook.event()
-    assert str(notebook.evaluator.statistics().reports["other"]) == "no state"
-    notebook.kill()
-    assert notebook.outputs == [2, 8]
+    assert [each.subject for each in redefined(notebook)] == ["other"]
+    assert "other" not in notebook.evaluator.statistics().reports
+    notebook.evaluator.create("other", vars(notebook.main)["other"])
+    assert not redefined(notebook)
     assert [v for each in notebook.evaluator.stream("other").read(0, 9) for v in each.values] == [-2, -6]
-    assert not notebook.evaluator.warnings
     notebook.evaluator.close()
 
 
-def test_what_is_edited_keeps_how_it_is_hosted(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Key, policy, limits and clock of each of the queries that share a plan."""
+def test_queries_that_share_their_functions_are_told_of_once(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """By the first that runs; one that was created again, or disposed of, gives its place to the next."""
+    monkeypatch.setattr("hosting.redefinitions.PAUSE", 0.0)
     notebook = Notebook(monkeypatch, "function")
-    notebook.cell(
-        "def key(x): return x % 2\n"
-        "def by(k): return rx.source('n').where_key(key, k).map(lambda x: f(x)).scan(lambda a, x: a + x, 0)\n"
-        "clock = rx.event_time(lambda x: float(x), lateness_s=0.5)"
-    )
-    space, limits = vars(notebook.main), Limits(actions_max=1000)
-    queries = {f"q{k}": space["by"](k) for k in (0, 1)}
-    notebook.evaluator.create_many(queries, policy="skip", limits=limits, clock=space["clock"])
-    for _ in range(3):
-        notebook.event()
+    notebook.evaluator.create_many({f"q{number}": vars(notebook.main)["q"] for number in range(50)})
+    notebook.event()
     notebook.mend()
-    for _ in range(2):
-        notebook.event()
-    for name in ("q0", "q1"):
-        there = notebook.evaluator.engine.standing[name]
-        assert (there.policy, there.plan.limits, there.keys) == ("skip", limits, (int(name[1]),))
-        assert there.clock.spec == space["clock"]
-    assert held(notebook, "q0", "q1") == HELD
-    notebook.kill()
-    notebook.evaluator.create_many(queries, policy="skip", limits=limits, clock=space["clock"])
-    assert held(notebook, "q0", "q1") == HELD
-    assert not notebook.evaluator.warnings
+    notebook.event()
+    (found,) = redefined(notebook)
+    assert found.subject == "q" and "as do 50 more" in found.message and caplog.text.count("was defined anew") == 1
+    notebook.create()
+    notebook.event()
+    (found,) = redefined(notebook)
+    assert found.subject == "q0" and "as do 49 more" in found.message
+    notebook.evaluator.dispose("q0")
+    notebook.event()
+    (found,) = redefined(notebook)
+    assert found.subject == "q1" and "as do 48 more" in found.message
+    notebook.evaluator.create_many({f"q{number}": vars(notebook.main)["q"] for number in range(50)})
+    notebook.event()
+    assert not redefined(notebook)
     notebook.evaluator.close()
 
 
-HELD = {"q0": [4, 16], "q1": [2, 11]}  # an event that waits for its time is taken by what there is then
-
-
-def held(notebook: Notebook, *names: str) -> dict[str, list[Any]]:
-    read = notebook.evaluator.stream
-    return {name: [v for each in read(name).read(0, 9) for v in each.values] for name in names}
-
-
-def test_what_cannot_be_stored_is_told_until_it_can(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_cannot_be_compared_is_told_until_it_can(monkeypatch: pytest.MonkeyPatch) -> None:
     """The query goes on with it, as Python does; an incident names it, and a creation ends that."""
     notebook = Notebook(monkeypatch, "number")
     notebook.event()
     notebook.cell("class Rate:\n    def __rmul__(self, x): return x\n    def __reduce__(self): raise OSError('no')")
     notebook.cell("RATE = Rate()")
     notebook.event()
-    (found,) = notebook.evaluator.statistics().incidents
-    assert (found.kind, found.subject, found.level) == ("redefined", "q", "warning")
-    assert "'__main__.RATE' was defined anew while it ran" in found.message and "cannot be stored" in found.message
+    (found,) = redefined(notebook)
+    assert (found.subject, found.level) == ("q", "warning")
+    assert "'__main__.RATE' was defined anew while it ran" in found.message
     notebook.cell("RATE = 3")
     notebook.create()
     notebook.event()
-    assert not notebook.evaluator.statistics().incidents
+    assert not redefined(notebook)
     assert notebook.outputs == [2, 4, 13]
     notebook.evaluator.close()
 
 
-def test_what_changes_all_the_time_is_no_edit_each_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    """After some edits in a minute it is told: such a number is to come as an event."""
+def test_what_changes_all_the_time_is_told_once(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """And edits nothing: such a number is to come as an event."""
+    monkeypatch.setattr("hosting.redefinitions.PAUSE", 0.0)
     notebook = Notebook(monkeypatch, "number")
-    for number in range(EDITS_MAX + 5):
+    for number in range(25):
         notebook.cell(f"RATE = {number + 10}")
         notebook.event()
-    (found,) = notebook.evaluator.statistics().incidents
-    assert found.kind == "redefined" and "let it come as events" in found.message
+    assert len(redefined(notebook)) == 1 and caplog.text.count("was defined anew") == 1
+    assert not notebook.evaluator.statistics().reports
     notebook.create()
-    assert not notebook.evaluator.statistics().incidents
+    assert not redefined(notebook)
+    notebook.evaluator.close()
+
+
+def test_of_many_names_one_is_told_of_within_some_rounds(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where more names are watched than a round can, rounds are left out; all of them are watched."""
+    monkeypatch.setattr("hosting.redefinitions.PAUSE", 0.0)
+    notebook = Notebook(monkeypatch, "function")
+    names = [f"h{number}" for number in range(3 * NAMES_A_ROUND)]
+    for each in names:
+        notebook.cell(f"def {each}(x): return x")
+    notebook.cell(f"def f(x): return x if x else [{', '.join(names)}]")
+    notebook.create()
+    notebook.event()
+    for each in (names[0], names[-1]):
+        notebook.cell(f"def {each}(x): return -x")
+        for _ in range(5):
+            notebook.event()
+        assert f"__main__.{each}" in redefined(notebook)[0].message
+        notebook.create()
+    notebook.evaluator.close()
+
+
+LATE = """
+import logging
+from reliable_rx import source
+log = seen = model = sunk = None
+def setup():
+    global log
+    log = logging.getLogger('shop')
+def parse(x):
+    global seen
+    seen = x if seen is None else seen
+    return x
+def lazily(x):
+    global model
+    if model is None:
+        model = (3,)
+    return x * model[0]
+def sink(n, value):
+    global sunk
+    sunk = value
+def logged(x):
+    log and log.debug('%s', x)
+    return x * 2
+def fails(x):
+    raise KeyError(log)
+queries = {
+    'ends': source('n').map(logged).scan(lambda a, x: a + x, 0).take(3),
+    'goes on': source('n').map(lambda x: logged(x)),
+    'fails': source('n').map(fails),
+    'parsed': source('n').map(lambda x: x if seen is None else -x).take(2),
+    'lazy': source('n').map(lazily).take(2),
+    'reads': source('n').map(lambda x: model),
+    'sunk': source('n').map(lambda x: x if sunk is None else -x),
+}
+"""
+ENDED = {"ends": "completed", "fails": "failed", "parsed": "completed", "lazy": "completed"}
+GIVES = {"ends": [0, 2, 6], "fails": [], "parsed": [0, -1], "lazy": [0, 3]}
+
+
+@pytest.mark.parametrize("is_early", [False, True])
+@pytest.mark.parametrize("is_killed", [False, True])
+def test_an_app_whose_globals_are_set_late_is_no_edited_one(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, is_killed: bool, is_early: bool
+) -> None:
+    """By a setup (behind the start, or before), a parse, a sink or lazily: no start edits it."""
+    monkeypatch.setattr("hosting.redefinitions.PAUSE", 0.0)
+    store, rows = MemoryStore(), tmp_path / "rows.jsonl"
+    rows.touch()
+    for start in range(4):
+        main = ModuleType("__main__")
+        monkeypatch.setitem(sys.modules, "__main__", main)
+        exec(compile(LATE, "<app>", "exec"), vars(main))
+        app = vars(main)
+        evaluator = QueryEvaluator(store, background=False, checkpoint_interval_s=1e9, clock=lambda: 0.0)
+        evaluator.source("n", FileSource(rows, parse=app["parse"], follow=True))
+        evaluator.sink("goes on", CallbackSink(app["sink"]))
+        evaluator.create_many(app["queries"])
+        for act in (app["setup"], evaluator.start) if is_early else (evaluator.start, app["setup"]):
+            act()
+        with rows.open("a") as file:
+            file.writelines(f"{number}\n" for number in range(5 * start, 5 * start + 5))
+        until(partial(goes_on, evaluator, 5 * start + 5))
+        evaluator.step()
+        assert {name: evaluator.query(name).status for name in ENDED} == ENDED
+        assert {name: outputs_of(evaluator, name) for name in ENDED} == GIVES
+        assert not evaluator.statistics().reports and not evaluator.warnings
+        told = {each.subject for each in evaluator.statistics().incidents if each.kind == "redefined"}
+        assert told == {"sunk"} if is_early else {"goes on", "sunk"}
+        evaluator.checkpoint()
+        (evaluator.abandon if is_killed else evaluator.close)()
+        store.crash() if is_killed else None
+        store = store.reopen()
+
+
+def goes_on(evaluator: QueryEvaluator, count: int) -> bool:
+    evaluator.step()
+    return len(outputs_of(evaluator, "goes on")) == count
+
+
+def outputs_of(evaluator: QueryEvaluator, name: str) -> list[Any]:
+    return [value for part in evaluator.stream(name).read(0, 100) for value in part.values]
+
+
+def test_an_attribute_of_a_name_leaves_the_global_watched(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of any query: what code sets on its objects, or in another module, is not the global of that name."""
+    notebook = Notebook(monkeypatch, "number")
+    other = ModuleType("elsewhere")
+    exec("RATE = 0\ndef sets(x):\n    global RATE\n    RATE = x\n    return x", vars(other))
+    vars(notebook.main)["elsewhere"] = other
+    notebook.cell("class Meter:\n    def go(self, x):\n        self.RATE = x\n        return x")
+    notebook.cell("meter = rx.source('n').map(lambda x: Meter().go(x))\nsets = rx.source('n').map(elsewhere.sets)")
+    for name in ("meter", "sets"):
+        notebook.evaluator.create(name, vars(notebook.main)[name])
+    notebook.event()
+    notebook.mend()
+    notebook.event()
+    (found,) = redefined(notebook)
+    assert found.subject == "q" and "'__main__.RATE'" in found.message
     notebook.evaluator.close()
 
 
 def test_a_list_that_is_filled_is_no_edit_by_itself(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of what changes in place nothing is an edit before the query is created again, also if another is edited."""
+    """Of what changes in place nothing is an edit, or told, before the query is created again."""
     notebook = Notebook(monkeypatch, "function")
     notebook.cell("seen = []\nfills = rx.source('n').do_action(seen.append).map(lambda x, to=seen: len(to))")
     notebook.evaluator.create("fills", vars(notebook.main)["fills"])
     notebook.event()
     notebook.mend()
     notebook.event()
-    assert list(notebook.evaluator.statistics().reports) == ["q"]
+    assert not notebook.evaluator.statistics().reports
+    assert [each.subject for each in redefined(notebook)] == ["q"]
     assert vars(notebook.main)["seen"] == [1, 2]
     notebook.evaluator.close()
 
@@ -456,7 +593,7 @@ def test_what_a_query_sets_itself_is_no_edit(monkeypatch: pytest.MonkeyPatch) ->
     notebook.evaluator.create("reads", rx_reading(notebook))
     for _ in range(3):
         notebook.event()
-    assert "reads" not in notebook.evaluator.statistics().reports
+    assert not notebook.evaluator.statistics().reports and not redefined(notebook)
     assert notebook.outputs == [1, 2, 3]
     notebook.evaluator.close()
 

@@ -133,12 +133,18 @@ def code_changes() -> None:
 
 
 def notebook() -> None:
-    """Cells of a notebook are mended, and its kernel is killed: with and without a creation behind the mended cell."""
-    for kind, left_out in itertools.product(("function", "number"), ("", "create")):
-        steps = [each for each in STEPS if each not in (left_out, "checkpoint")]
+    """Cells of a notebook are mended: the next creation is an edit, also behind a kill; and without one it is told."""
+    for kind in ("function", "number"):
+        steps = [each for each in STEPS if each != "checkpoint"]
         with pytest.MonkeyPatch.context() as patch:
             notebook = played(patch, kind, again=False, kill_at=4, steps=steps)
             assert notebook.outputs == OUTPUTS
+            notebook.evaluator.close()
+        steps = ["event", "mend", "event"]
+        with pytest.MonkeyPatch.context() as patch:
+            notebook = played(patch, kind, again=False, kill_at=len(steps), steps=steps)
+            assert [each.kind for each in notebook.evaluator.statistics().incidents] == ["redefined"]
+            assert notebook.report == "None"
             notebook.evaluator.close()
 
 

@@ -22,6 +22,7 @@ from hosting.checkpointer import Checkpointer
 from hosting.intake import Intake
 from hosting.outlets import Outlets
 from hosting.plans import Plans
+from hosting.redefinitions import Redefinitions
 from hosting.sink_writer import SinkWriter
 from hosting.sinks import JsonLinesSink, json_lines
 from hosting.snapshot import Snapshot
@@ -68,6 +69,11 @@ def a_plan_that_is_known_is_what_it_was(patch: pytest.MonkeyPatch) -> None:
 @planted("notebook")
 def names_that_nobody_watches(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(WatchedNames, "differ", lambda self: False)
+
+
+@planted("notebook")
+def names_of_which_nobody_is_told(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(Redefinitions, "_tell", lambda self, found: None)
 
 
 @planted("code changes")
