@@ -42,7 +42,7 @@ def all_ways() -> None:
 
 def nothing_grows() -> None:
     with pytest.MonkeyPatch.context() as patch:
-        bounded(repr, patch)
+        bounded("by nobody", patch)
 
 
 def always_collects() -> None:
