@@ -57,6 +57,8 @@ def reducer_of(kind: Any) -> Callable[[Any], Any] | None:
         return None
     if _plain(kind, "__getstate__", _SLOTS) and _plain(kind, "__setstate__", _SLOTS):
         values = _values_of(names)
+        if issubclass(kind, (list, dict)):
+            return lambda value: _with_items(value, (names, values(value)))
         return lambda value: (__newobj__, (kind,), (names, values(value)), None, None, set_fields)
     if _plain(kind, "__getstate__", _OPEN) and _plain(kind, "__setstate__", _OPEN):
         return partial(_opened, names)
@@ -68,6 +70,7 @@ def is_named_tuple(kind: Any) -> bool:
         issubclass(kind, tuple)
         and type(getattr(kind, "_fields", None)) is tuple
         and _plain(kind, "__getnewargs__", _NAMED)
+        and not hasattr(kind, "__getnewargs_ex__")
         and _plain(kind, "__getstate__", object)
     )
 
@@ -92,6 +95,12 @@ def _named_tuple(value: Any) -> Any:
 def _open_tuple(value: Any) -> Any:
     """Return the same for one that has a dict beside its fields."""
     return *_named_tuple(value), value.__dict__ or None
+
+
+def _with_items(value: Any, state: Any) -> Any:
+    """Return what pickle makes of a *value* that is a list or a dict as well, with *state* in place of its fields."""
+    made, arguments, _, items, entries = (*value.__reduce_ex__(5), None, None)[:5]
+    return made, arguments, state, items, entries, set_fields
 
 
 def _opened(names: tuple[str, ...], value: Any) -> Any:

@@ -304,6 +304,18 @@ def test_what_goes_by_name_anyway_goes_on(turn: str, module: Any) -> None:
     assert (found.qty, found.price) == (3, 2.5) and getattr(found, "more", 7) == 7
 
 
+@pytest.mark.parametrize("options", [{}, {"slots": True}, {"frozen": True, "slots": True}, {"frozen": True}], ids=str)
+@pytest.mark.parametrize("base", [dict, list])
+def test_what_a_dataclass_is_beside_its_fields_stays(base: type, options: dict[str, Any], module: Any) -> None:
+    """One that is a list or a dict as well keeps what it holds."""
+    made = dataclasses.make_dataclass("Item", [("qty", int)], bases=(base,), eq=False, **options)
+    made.__module__, module.Item = MODULE, made
+    value: Any = made(3)
+    value.update(a=1) if base is dict else value.append("a")
+    found = decode(encode([value]))[0]
+    assert (base(found), found.qty, type(found)) == (base(value), 3, made) and found
+
+
 def test_a_named_tuple_that_is_none_any_more_is_refused(module: Any) -> None:
     """It has no fields under which its values could be put."""
     with pytest.raises(FieldsDiffer, match="Item are named tuples: make it one again"):
