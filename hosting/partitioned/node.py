@@ -119,10 +119,10 @@ class Node:
         self._crew = Crew(threads=threads)
         self._writers = ThreadPoolExecutor(writers, thread_name_prefix="writer")
         self._means = Means(stores, sleep_after_s, self._writers.submit, Room(awake_max), Readers(offsets, readers))
-        self._begun = start == "earliest"  # which needs no writing down
+        self._begun = False
         self._period_s = period_s
         self._lister = Lister(self.sections, self.incidents)
-        self._beginning = Asker("beginning", lambda: begin(offsets, group, self.sections.values(), start))
+        self._beginning = Asker("beginning", lambda: begin(offsets, group, list(self.sections.values()), start))
         self._catalog: Catalog | None = None
         self._unsaid, self._catalogs = False, 0
         self._list_at = self._look_at = self._lost_at = 0.0
