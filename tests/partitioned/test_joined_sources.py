@@ -21,7 +21,7 @@ def declared(n: Logs, m: Logs, *, both: bool, more: bool = False) -> Callable[[A
         if both:
             app.query("both", sources["n"].merge(sources["m"]))
         if more:
-            app.query("other", app.source("other", Logs("a")))
+            app.query("others", app.source("other", Logs("a")))
 
     return declare
 
