@@ -12,6 +12,7 @@ from reliable_rx.class_of import bases_of, is_a, path_of, qualname_of, space_of
 from reliable_rx.held import derives
 from reliable_rx.imports import imported
 from reliable_rx.reach import (
+    DEPTH_MAX,
     attributes,
     contents,
     found,
@@ -43,15 +44,26 @@ class Reaching(Text):
         for name in globals_of(root.__code__):
             if (value := space.get(name)) is None or is_a(value, ModuleType):
                 self.resolved.append((space, name, value))  # of a module only what is wanted of it is found
+                self._resolved_of(value, names)
         for module in imported(root):
             if sys.modules.get(module.__name__) is module:  # and not of the day on which a function was stored
                 self.resolved.append((sys.modules, module.__name__, module))
+                self._resolved_of(module, names)
         for name in asked_for(root):
             self._reached(name, space[name], space, name)
         for value in (each for each in contents(root) if is_a(each, ModuleType) and is_own(each)):
             for each in attributes(value.__name__, value, names, 0):
                 self.fixed = False
                 self._reached(*each)
+
+    def _resolved_of(self, module: ModuleType | None, names: tuple[str, ...], depth: int = 0) -> None:
+        """Note what *names* lead to in *module* that is not found itself: modules, and what is not there yet."""
+        space = vars(module) if module is not None and is_own(module) else {}
+        for name in names:
+            if name in space and ((value := space[name]) is None or (is_a(value, ModuleType) and is_own(value))):
+                self.resolved.append((space, name, value))
+                if depth < DEPTH_MAX:
+                    self._resolved_of(value, names, depth + 1)
 
     def _reached(self, path: str, raw: Any, space: dict[str, Any], key: str) -> None:
         self.resolved.append((space, key, raw))

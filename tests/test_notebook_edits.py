@@ -350,6 +350,42 @@ def test_another_module_under_a_name_is_another_meaning(monkeypatch: pytest.Monk
     del sys.modules["helping_cells"]
 
 
+@pytest.mark.parametrize("is_imported", [False, True])
+@pytest.mark.parametrize(
+    ("head", "calls"),
+    [
+        ("import cells_pack.sub", "cells_pack.sub.f(x)"),
+        ("import cells_pack.sub as s", "s.f(x)"),
+        ("def g(x):\n    from cells_pack import sub\n    return sub.f(x)", "g(x)"),
+        ("def g(x):\n    import cells_pack.sub\n    return cells_pack.sub.f(x)", "g(x)"),
+        ("def g(x):\n    from cells_pack.sub import f\n    return f(x)", "g(x)"),
+    ],
+)
+def test_another_submodule_is_another_meaning(
+    monkeypatch: pytest.MonkeyPatch, head: str, calls: str, is_imported: bool
+) -> None:
+    """Whichever way leads to it, and whether it was imported again or put in its place: it is told if it is used."""
+    pack, before, after = (ModuleType(f"cells_pack{name}") for name in ("", ".sub", ".sub"))
+    for module, rate in ((before, 2), (after, 3)):
+        exec(f"def f(x): return x * {rate}", vars(module))
+    vars(pack).update(sub=before, __path__=[])
+    monkeypatch.setitem(sys.modules, "cells_pack", pack)
+    monkeypatch.setitem(sys.modules, "cells_pack.sub", before)
+    notebook = Notebook(monkeypatch, "function")
+    notebook.cell(head)
+    notebook.cell(f"q = rx.source('n').map(lambda x: {calls}).scan(lambda a, x: a + x, 0)")
+    notebook.create()
+    notebook.event()
+    vars(pack)["sub"] = after
+    if is_imported:
+        sys.modules["cells_pack.sub"] = after
+    notebook.event()
+    notebook.event()
+    assert bool(redefined(notebook)) == (notebook.outputs == [2, 8, 17])
+    assert notebook.outputs in ([2, 8, 17], [2, 6, 12])
+    notebook.evaluator.close()
+
+
 def test_one_of_two_queries_is_created_again(monkeypatch: pytest.MonkeyPatch) -> None:
     """The other one reaches the same name, and stays told of until it is created, too."""
     notebook = Notebook(monkeypatch, "function")
