@@ -100,6 +100,7 @@ class Redefinitions:
         for name, message in found.items():
             if self._told.get(name) != message:
                 self.evaluator.incidents.report(REDEFINED, name, message, level=logging.WARNING, once=True)
+                self.evaluator.checkpointer.soon()  # a class goes by its name: no replay has the old and the new one
         self._told = found
 
 

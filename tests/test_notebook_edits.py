@@ -296,6 +296,15 @@ def test_what_means_again_what_it_meant_is_told_no_more(monkeypatch: pytest.Monk
     notebook.evaluator.close()
 
 
+def test_a_class_that_is_defined_anew_does_not_keep_the_store_from_starting(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What was taken by the old class is in a checkpoint, and what comes behind it is taken by the new one."""
+    steps = ("event", "event", "mend", "event", "event")
+    notebook = played(monkeypatch, "class", again=False, kill_at=len(steps) - 1, steps=steps)
+    assert notebook.outputs == OUTPUTS and notebook.evaluator.query("q").status == "running"
+    assert not notebook.evaluator.warnings
+    notebook.evaluator.close()
+
+
 def redefined(notebook: Notebook) -> list[Any]:
     return [each for each in notebook.evaluator.statistics().incidents if each.kind == "redefined"]
 
