@@ -17,6 +17,7 @@ from hosting.afresh import afresh_told
 from hosting.code_text import text_of, was_mended
 from hosting.plan_names import are_comparable
 from hosting.standing import COMPLETED, FAILED, RUNNING
+from hosting.store_commands import or_repair_it
 from hosting.suspended import rename
 from reliable_rx.arguments import plural
 from reliable_rx.errors import CheckpointRefused
@@ -52,7 +53,7 @@ def refusal(evaluator: QueryEvaluator, turn: int, error: OtherCode) -> Checkpoin
         )
     return CheckpointRefused(
         f"the store was not stopped cleanly, and its last {plural(count, 'turn')} cannot do without {error.what}: "
-        f"{way}; or give up what these turns did with 'reliable-rx store repair'",
+        f"{way}{or_repair_it(evaluator.store, '; or give up what these turns did with ')}",
         what=error.what,
         where="journal",
     )

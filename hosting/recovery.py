@@ -23,7 +23,7 @@ from hosting.partition_store import RESTORE_GROUP
 from hosting.sinks_ahead import had_by
 from hosting.snapshot import load
 from hosting.statistics import RecoveryFigures
-from hosting.store_commands import command_on
+from hosting.store_commands import command_on, is_partition
 from hosting.turn import Appear, Create, Turn
 from hosting.undeclared import tell_undeclared
 from reliable_rx.by_name import by_name
@@ -103,11 +103,13 @@ def newest(evaluator: QueryEvaluator) -> Recovered | None:
         if evaluator.passes_over:
             evaluator.store.begin_anew()
             return None
-        if not evaluator.strict:
+        of_group = is_partition(evaluator.store)
+        if not evaluator.strict and not of_group:
             raise
         command = command_on(evaluator.store, "store repair", "--app", "MODULE:APP")
-        way = "strict=False" if command is None else f"`{command}`"
-        message = f"{error.message}; bring back a copy of the store, or go on from an older checkpoint with {way}"
+        way = "strict=False (App(strict=False))" if command is None else f"`{command}`"
+        older = f", or go on from an older checkpoint with {way}" if evaluator.strict else ""
+        message = f"{error.message}; {RESTORE_GROUP if of_group else 'bring back a copy of the store'}{older}"
         raise CheckpointRefused(message, **error.fields) from error
 
 
@@ -123,7 +125,7 @@ def or_repair(evaluator: QueryEvaluator, *, begins: bool = False) -> Iterator[No
         command = command_on(evaluator.store, "store repair", "--app", "MODULE:APP")
         if "`reliable-rx store repair" in error.message or (begins and "pushed" not in error.fields):
             raise
-        if getattr(evaluator.store, "group", None) is not None:  # of a partition only files are repaired
+        if is_partition(evaluator.store):
             way = RESTORE_GROUP
         elif command is None:
             raise

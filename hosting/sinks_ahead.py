@@ -43,7 +43,7 @@ def ahead_of_store(store: StoreReader, stream: str, position: int, given: int) -
     """Return the error for a sink of *stream* that has ids up to *position*, of which *store* has *given* only some."""
     command = command_on(store, "store repair", "--app", "MODULE:APP")
     ways = ["give the sink of this store, or a new one"]
-    if command is not None and getattr(store, "group", None) is None:  # of a partition only files are repaired
+    if command is not None:
         ways += ["restore the newest copy of the store", f"or have its ids passed over with `{command}`"]
     return PositionUnavailable(
         f"a sink of stream {stream!r} already has {plural(position, 'id')}, but this store has emitted only "

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from checkpoint.code import makers
 from hosting.sources.definition import CLASS, definition_of
+from hosting.store_commands import or_repair_it
 from reliable_rx.changing import Changes
 from reliable_rx.class_of import path_of
 from reliable_rx.errors import NondeterminismDetected
@@ -86,7 +87,7 @@ class SourceDefinitions:
             f"to {last:,} were taken, which must be read again after a crash: put the old code back, start, stop "
             f"cleanly, and change it then (if nothing was edited, it names what differs at each start, as a time or "
             f"the id of a run: look that up when it runs); or go on with what it reads now, with strict=False "
-            f"(App(strict=False)) or 'reliable-rx store repair'",
+            f"(App(strict=False)){or_repair_it(self.evaluator.store)}",
             source=name,
             parts=tuple(self.changed[name]),
             turn=first,

@@ -26,6 +26,7 @@ from hosting.plan_names import content_in
 from hosting.records import INSIDE
 from hosting.reorder import WAITING
 from hosting.standing import RUNNING, Standing, TopRow
+from hosting.store_commands import or_repair_it
 from hosting.turn import Fail, Output
 from reliable_rx.class_of import is_a
 from reliable_rx.errors import CheckpointRefused, described
@@ -107,7 +108,7 @@ def check_names(evaluator: QueryEvaluator) -> None:
         if what:
             raise CheckpointRefused(
                 f"the state of {name!r} {needed(what)}, or give up the state of this query with strict=False "
-                f"(App(strict=False)) or 'reliable-rx store repair'",
+                f"(App(strict=False)){or_repair_it(evaluator.store)}",
                 what=what,
                 where=name,
             ) from error

@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 from typing import TYPE_CHECKING
 
-from hosting.partition_store import of_group
+from hosting.partition_store import RESTORE_GROUP, of_group
 from reliable_rx.errors import CheckpointRefused
 
 if TYPE_CHECKING:
@@ -19,8 +19,8 @@ OF_GROUPS = ("restart", "dispose")
 def command_on(store: StoreReader, command: str, *more: str) -> str | None:
     """Return the call of *command* for *store*; None if no command finds it, as in memory.
 
-    A query of a partition is restarted and disposed of in all partitions of its group, and a partition in a database
-    is not repaired.
+    A query of a partition is restarted and disposed of in all partitions of its group. What an evaluator finds in the
+    store of a partition no repair mends: that puts only files right.
 
     >>> from pathlib import Path
     >>> from types import SimpleNamespace
@@ -33,9 +33,11 @@ def command_on(store: StoreReader, command: str, *more: str) -> str | None:
     directory, address = getattr(store, "directory", None), getattr(store, "address", None)
     if group is not None and command in OF_GROUPS:
         return of_group(command, group, *more)
+    if group is not None and command == "store repair":
+        return None
     if directory is not None:
         where = [str(directory)]
-    elif address is not None and group is None:
+    elif address is not None:
         where = ["--name", address[1], address[0]]
     else:
         return None
@@ -45,9 +47,25 @@ def command_on(store: StoreReader, command: str, *more: str) -> str | None:
 def with_repair(store: StoreReader, error: CheckpointRefused) -> CheckpointRefused:
     """Return *error*, of what *store* keeps, with the command that repairs it."""
     command = command_on(store, "store repair", "--app", "MODULE:APP")
-    if command is None or "`reliable-rx store repair" in error.message:
+    way = RESTORE_GROUP if is_partition(store) else f"see what can be saved with `{command}`" if command else ""
+    if not way or "`reliable-rx store repair" in error.message:
         return error
-    return CheckpointRefused(f"{error.message}; see what can be saved with `{command}`", **error.fields)
+    return CheckpointRefused(f"{error.message}; {way}", **error.fields)
+
+
+def is_partition(store: StoreReader) -> bool:
+    """Whether *store* is that of a partition of a group."""
+    return getattr(store, "group", None) is not None
+
+
+def or_repair_it(store: StoreReader, before: str = " or ") -> str:
+    """Return the end of a remedy that the repair of *store* is another one for; empty where it is none.
+
+    >>> from types import SimpleNamespace
+    >>> or_repair_it(SimpleNamespace(group=None)), or_repair_it(SimpleNamespace(group=("here", "g")))
+    (" or 'reliable-rx store repair'", '')
+    """
+    return "" if is_partition(store) else f"{before}'reliable-rx store repair'"
 
 
 def way_to_restart(store: StoreReader, query: str) -> str:

@@ -81,6 +81,8 @@ def dispose(where: str, query: str, *, group: str | None, app: str, yes: bool) -
     count = done.changed + done.mended
     if not count and not done.left_out:
         raise BadUsage(f"no partition has a query {query!r}; {there_are(sorted(known), query)}")
+    if not count:
+        return done.told(f"no other partition has a query {query!r}")
     anew = "; nodes whose app still declares it create it anew" if query in loaded.queries else ""
     return done.told(f"{query} was disposed of in {plural(count, 'partition')}, and its streams stay{anew}")
 

@@ -11,6 +11,7 @@ import re
 import shlex
 import shutil
 import signal
+import sqlite3
 import uuid
 from collections.abc import Callable
 from contextlib import closing, suppress
@@ -245,6 +246,22 @@ def test_a_damaged_partition_in_a_database_is_not_repaired(hosted: Any) -> None:
         process.send_signal(signal.SIGTERM)
         said = process.communicate(timeout=60)[1]
         assert process.returncode == FAILED and "restore all of it from a copy" in said
+
+
+def test_what_is_told_of_a_damaged_partition_names_no_repair_that_refuses(hosted: Any) -> None:
+    """A node and the commands on queries name the restoring of the group, which is what helps."""
+    group = hosted(KINDS[1])
+    store = Path(group.folder, group.store[0])
+    with closing(sqlite3.connect(store / "checkpoint.sqlite")) as connection, connection:
+        connection.execute("UPDATE chunks SET blob = zeroblob(length(blob))")
+    with running(*group.command, cwd=group.folder) as process:
+        wait_for(process, "a fails")
+        process.send_signal(signal.SIGTERM)
+        told = process.communicate(timeout=60)[1]
+    with running("restart", "s", "seen", "--app", "app.py", cwd=group.folder) as process:
+        said = process.communicate(timeout=60)[1]
+    for each in (told, said):
+        assert "restore all of it from a copy" in each and "store repair" not in each
 
 
 def test_the_store_of_a_partition_is_known_behind_a_link_and_without_the_registry(tmp_path: Path) -> None:
