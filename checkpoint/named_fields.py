@@ -151,7 +151,8 @@ def set_state(value: Any, state: tuple[tuple[str, ...], Any]) -> None:
         names = renamed(kind, names)
         slots |= come_to(kind, names, {**attributes, **slots}, known)
         for name in set(names).difference(known.names):
-            attributes.pop(name, None), slots.pop(name, None)
+            attributes.pop(name, None)
+            slots.pop(name, None)
     if hasattr(value, "__dict__"):
         value.__dict__.update(attributes)
     else:
@@ -200,7 +201,8 @@ def come_to(kind: Any, names: tuple[str, ...], found: Container[str], known: Fie
 def fields_of(kind: Any) -> Fields:
     """Return the fields of a named tuple or a dataclass; none of another class, which takes what comes."""
     if issubclass(kind, tuple):
-        return Fields(kind._fields, {name: _always(each) for name, each in kind._field_defaults.items()})
+        named: Any = kind
+        return Fields(named._fields, {name: _always(each) for name, each in named._field_defaults.items()})
     if not dataclasses.is_dataclass(kind):
         return Fields((), {})
     made = {
