@@ -79,7 +79,7 @@ def having(language: str) -> list[Any]:
 
 def with_spark(document: Path) -> bool:
     """Whether a file that *document* shows starts a session of Spark's."""
-    return any(block.file is not None and "import SparkSession" in block.text for block in blocks(document))
+    return any(block.file is not None and "from pyspark" in block.text for block in blocks(document))
 
 
 def check_output(expected: str, actual: str, where: str) -> None:
