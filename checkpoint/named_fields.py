@@ -15,7 +15,7 @@ import dataclasses
 from collections import namedtuple
 from collections.abc import Callable, Container, Mapping
 from copyreg import __newobj__  # type: ignore[attr-defined]
-from functools import cache, partial
+from functools import lru_cache, partial
 from operator import attrgetter
 from typing import Any, NamedTuple
 
@@ -197,7 +197,7 @@ def come_to(kind: Any, names: tuple[str, ...], found: Container[str], known: Fie
     return {name: known.defaults[name]() for name in come}
 
 
-@cache
+@lru_cache(maxsize=1000)
 def fields_of(kind: Any) -> Fields:
     """Return the fields of a named tuple or a dataclass; none of another class, which takes what comes."""
     if issubclass(kind, tuple):

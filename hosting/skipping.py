@@ -178,11 +178,12 @@ class Fed(NamedTuple):
 
 def onward(instance: Instance, node: PlanNode, *, groups: bool = True) -> Iterator[Fed]:
     """Yield all that *node* feeds now, row by row: operators, readers of hubs, and of *groups* and windows."""
-    waiting, seen = [Fed(instance, node, False)], set[tuple[object, PlanNode, bool]]()
+    waiting, seen = [Fed(instance, node, False)], set[tuple[object, ...]]()
     while waiting:
         fed = waiting.pop()
         row, at, enters = fed
-        place = (row.plan if row.hubs is None and row.subjects is None else row, at, enters)
+        alike = row if row.hubs is not None or row.subjects is not None else (row.plan, row.parent, row.sink)
+        place = (alike, at, enters)
         if place in seen:
             continue
         seen.add(place)

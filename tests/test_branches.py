@@ -361,6 +361,12 @@ def read_replayed(b: Any, build: Callable[[Any], Any]) -> Any:
     return build(b.replay(1).ref_count())
 
 
+def read_in_one_of(group: Any, key: int, n: Any, b: Any) -> Any:
+    """Share *b* in each group once more, and pair that in one of them."""
+    own = rx.of(1).flat_map(lambda _: b).share()
+    return own.merge(rx.defer(lambda _: n.zip(own) if group.key == key else own.map(str)))
+
+
 READ_BY_MADE: dict[str, Build] = {
     "a zip": lambda n, f: read_twice(n.map(f), lambda b: rx.defer(lambda _: n.zip(b))),
     "on the left": lambda n, f: read_twice(n.map(f), lambda b: rx.defer(lambda _: b.zip(n))),
@@ -381,6 +387,12 @@ READ_BY_MADE: dict[str, Build] = {
     "the latest to who comes later": lambda n, f: (
         lambda a, b: rx.merge(a.ignore_elements(), b.ignore_elements(), n.skip(6).take(1).flat_map(lambda _: a.zip(b)))
     )(n.publish_value(-1).ref_count(), n.map(f).publish_value(-1).ref_count()),
+    **{
+        f"in group {key} of those that share it": lambda n, f, key=key: read_twice(
+            n.map(f), lambda b: n.take(3).group_by(lambda x: x).flat_map(lambda g: read_in_one_of(g, key, n, b))
+        )
+        for key in range(3)
+    },
     "published": lambda n, f: n.map(f).publish(lambda b: rx.defer(lambda _: n.zip(b))),
     "in a group": lambda n, f: n.group_by(lambda n: n % 2).flat_map(
         lambda g: read_twice(g.map(f), lambda b: rx.defer(lambda _: g.zip(b)))
