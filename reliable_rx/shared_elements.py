@@ -26,11 +26,6 @@ GIVEN: Mapping[str, tuple[int, ...]] = {
     "throttle_duration_mapper": (0,), "timeout_duration_mapper": (0,), "keys": (0,),
 }  # fmt: skip
 """Parameters that are functions of elements, and which of their arguments are elements."""
-NOT_GIVEN = frozenset((
-    "error_action", "completed_action", "action", "condition", "handler", "steps", "duration_mapper", "factory",
-    "resource_factory", "observable_factory", "iterate", "time_mapper", "make",
-))  # fmt: skip
-"""Parameters that are functions of no elements: of an error, a group, a sequence, a state of their own."""
 OF_ANOTHER_INPUT = {"right_duration_mapper": 1, "closing_mapper": 1}
 COMPARES_KEYS = frozenset(("distinct", "distinct_until_changed", "min_by", "max_by"))
 NO_ELEMENTS = frozenset(("publish", "case", "for_in"))

@@ -22,7 +22,7 @@ from hosting.incidents import Incident
 from reliable_rx.element_changes import changes_of
 from reliable_rx.operator import Operator
 from reliable_rx.plan import Plan
-from reliable_rx.shared_elements import GIVEN, NOT_GIVEN, changed_elements
+from reliable_rx.shared_elements import GIVEN, changed_elements
 
 PROCESS = Path(__file__).parent / "changed_process.py"
 n = rx.source("n")
@@ -73,6 +73,13 @@ def test_the_cases_do_what_is_said_of_them(name: str) -> None:
     assert CHANGE.keys().isdisjoint(KEEP)
     if name != "cache":
         assert changed((CHANGE | KEEP)[name]) == (name in CHANGE)
+
+
+NOT_GIVEN = frozenset((
+    "error_action", "completed_action", "action", "condition", "handler", "steps", "duration_mapper", "factory",
+    "resource_factory", "observable_factory", "iterate", "time_mapper", "make",
+))  # fmt: skip
+"""Parameters that are functions of no elements: of an error, a group, a sequence, a state of their own."""
 
 
 def kinds(kind: type[Operator] = Operator) -> Iterator[Any]:
