@@ -24,6 +24,7 @@ from checkpoint import stored_functions, stored_imports
 from checkpoint.code import CodePickler, unlocked, wrapped
 from checkpoint.held_objects import HELD_MAX, Held, held_in, may_be_held, put_ahead
 from reliable_rx.class_of import module_of
+from reliable_rx.code_names import empty
 from reliable_rx.imports import imported, is_own_module, stored_as
 from reliable_rx.query import Query
 from reliable_rx.reach import (
@@ -36,7 +37,6 @@ from reliable_rx.reach import (
     names_of,
     plain_function,
 )
-from reliable_rx.symbols import empty
 
 
 def encode_query(value: Any) -> bytes:

@@ -12,6 +12,7 @@ import io
 import pickle
 import sys
 from functools import cache, cached_property, lru_cache
+from importlib import import_module
 from importlib.metadata import PackageNotFoundError, version
 from importlib.util import MAGIC_NUMBER
 from operator import attrgetter
@@ -26,6 +27,7 @@ from checkpoint.named_fields import reducer_of
 from reliable_rx.class_of import is_a, module_of, qualname_of
 from reliable_rx.errors import CheckpointRefused
 from reliable_rx.interrupts import let_through
+from reliable_rx.replaced import was_replaced
 
 FORMAT = 2
 """Of our own parts of stored code: another one is never loaded."""
@@ -136,6 +138,8 @@ class CodePickler(cloudpickle.Pickler):  # type: ignore[misc]
             return unlocked(obj)
         if is_a(obj, type) and _is_of_script(obj):
             return NotImplemented  # by name, as plain pickle writes its instances: a copy would be another class
+        if is_a(obj, type) and was_replaced(obj):
+            return class_called, (module_of(obj), qualname_of(obj))
         if (reducer := by_names(type(obj))) is not None:
             return reducer(obj)
         reduced = super().reducer_override(obj)
@@ -157,6 +161,11 @@ def _is_of_script(kind: type) -> bool:
         return attrgetter(qualname_of(kind))(sys.modules["__main__"]) is kind
     except AttributeError:
         return False
+
+
+def class_called(module: str, name: str) -> Any:
+    """Return what the class that is called *name* in *module* is now."""
+    return attrgetter(name)(import_module(module))
 
 
 class Wrapped:

@@ -19,7 +19,7 @@ from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from checkpoint.envelope import FORMAT, KeyRing, seal, unseal
+from checkpoint.envelope import FORMAT, NOT_READ, KeyRing, seal, unseal
 from checkpoint.failures import is_malformed, or_repaired, store_damaged, unavailable
 from checkpoint.ownership import OwnProcess, keep_for_parent, tell_of_forks
 from reliable_rx.errors import CheckpointRefused, StoreUnavailable
@@ -69,6 +69,14 @@ def checked(cursor: sqlite3.Cursor, where: str, folder: Path | None = None) -> l
     return rows
 
 
+def is_lost(database: Path) -> bool:
+    """Whether the file *database* is missing, or has nothing in it."""
+    try:
+        return database.stat().st_size == 0
+    except FileNotFoundError:
+        return True
+
+
 class Named:
     """Say which *file* of the store in *folder* SQLite finds damaged, and what mends it; each commit has it."""
 
@@ -110,7 +118,7 @@ class Database:
                     self._writing = _connect(path, "rwc")
                 else:
                     self._reading = self._connect_reading()
-                    _check_format(self._reading, path)
+                    check_format(self._reading, path)
             except BaseException:
                 self.close()
                 raise
@@ -296,7 +304,7 @@ def _connect(path: Path, mode: str) -> sqlite3.Connection:
 
 
 def _configure(connection: sqlite3.Connection, path: Path) -> None:
-    _check_format(connection, path)
+    check_format(connection, path)
     connection.execute("PRAGMA journal_mode = WAL")
     connection.execute("PRAGMA synchronous = FULL")
     # Matters on macOS only, where a plain fsync does not reach the platter.
@@ -305,7 +313,7 @@ def _configure(connection: sqlite3.Connection, path: Path) -> None:
     connection.execute(f"PRAGMA journal_size_limit = {_WAL_KEPT_BYTES_MAX}")
 
 
-def _check_format(connection: sqlite3.Connection, path: Path) -> None:
+def check_format(connection: sqlite3.Connection, path: Path) -> None:
     """Refuse a database that something else made, before a byte of it is changed."""
     (application_id,) = connection.execute("PRAGMA application_id").fetchone()
     (version,) = connection.execute("PRAGMA user_version").fetchone()
@@ -317,7 +325,7 @@ def _check_format(connection: sqlite3.Connection, path: Path) -> None:
     elif version > FORMAT:
         what = f"it has the newer format {version}, this version reads format {FORMAT}; upgrade reliable_rx"
     elif version < FORMAT:
-        what = f"it has the older format {version}, which this version no longer reads (it reads {FORMAT})"
+        what = f"it has the older format {version}, {NOT_READ}"
     else:
         return
     raise CheckpointRefused(f"{path}: {what}", what=what, where=str(path))

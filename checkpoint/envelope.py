@@ -17,8 +17,10 @@ from typing import NoReturn
 from reliable_rx.errors import CheckpointRefused
 
 MAGIC = b"RRX\x1a"
-FORMAT = 1
+FORMAT = 2
 CODEC_PICKLE5 = 1
+NOT_READ = f"which this version no longer reads (it reads {FORMAT}): use the version that made it, or begin anew"
+"""What is said of an older format."""
 SEAL_BYTES = 32
 KEY_BYTES_MIN, KEY_BYTES_MAX = 16, 64
 # Magic, format, codec, lengths of kind and owner, key id, generation, index, payload length.
@@ -125,7 +127,7 @@ def _check_shape(data: bytes, where: str) -> tuple[bytes, int]:
     if version > FORMAT:
         _refuse(where, f"it has the newer format {version}, this version reads format {FORMAT}; upgrade reliable_rx")
     if version < FORMAT:
-        _refuse(where, f"it has the older format {version}, which this version no longer reads (it reads {FORMAT})")
+        _refuse(where, f"it has the older format {version}, {NOT_READ}")
     if len(data) < _HEADER.size:
         _refuse(where, f"it is torn: of its bytes {len(data)} are left")
     _, _, codec, kind_bytes, owner_bytes, key_id, _, _, length = _HEADER.unpack_from(data)

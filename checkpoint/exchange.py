@@ -74,7 +74,7 @@ def finish(directory: Path) -> None:
         fresh, old = ready / f"{part}.sqlite", directory / f"{part}.sqlite"
         if not fresh.exists():
             continue  # it is in its place already
-        if not (kept / old.name).exists():
+        if old.exists() and not (kept / old.name).exists():
             _keep(old, kept / old.name)
         for suffix in ("-wal", "-shm"):
             with suppress(FileNotFoundError):

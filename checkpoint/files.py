@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Protocol
 
 from checkpoint.ownership import tell_of_forks
-from reliable_rx.errors import CheckpointRefused, StoreOwned
+from reliable_rx.errors import CheckpointRefused, StoreOwned, StoreUnavailable
 
 LOOKED_AT_MAX, LOOKED_AT_S = 3, 0.005
 
@@ -122,6 +122,11 @@ def make_directory(directory: Path) -> None:
     """Create *directory* and its missing parents, durably. *Raises* `CheckpointRefused` where there is a file."""
     folder_path(directory)
     for path in (directory, *directory.parents):
+        if path.is_symlink() and not path.exists():
+            raise StoreUnavailable(
+                f"{path} is a link to {os.readlink(path)}, which is not there: mount it, or give another folder",
+                where=str(directory),
+            )
         if path.exists() and not path.is_dir():
             what = f"{path} is a file, and a store is a folder: give a folder"
             raise CheckpointRefused(what, what=what, where=str(directory))

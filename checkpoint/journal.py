@@ -231,16 +231,16 @@ class ChainedJournal(ABC):
         raise CheckpointRefused(f"{self._where}: {what}", what=what, where=self._where)
 
     def _refuse_order(self, expected: int, found: int) -> NoReturn:
-        what = f"where turn {expected} belongs there is turn {found}"
+        self._refuse_rows(f"where turn {expected} belongs there is turn {found}")
+
+    def _refuse_rows(self, what: str) -> NoReturn:
         message = f"{self._where}: {what}: it has not what was written to it"
         raise repairable(CheckpointRefused(message, what=what, where=self._where), self.repaired_at)
 
     def _check_dropped(self, records: int, dropped: int) -> None:
         """Call this in the transaction that drops. *Raises* `CheckpointRefused` if other rows are found by key."""
         if dropped != records:
-            what = f"{records} records were to be dropped and {dropped} were found by their turns"
-            message = f"{self._where}: {what}: its keys are not in order; restore all its files together"
-            raise CheckpointRefused(message, what=what, where=self._where)
+            self._refuse_rows(f"{records} records were to be dropped and {dropped} were found by their turns")
 
     @abstractmethod
     def _rows(self, first_min: int, limit: int) -> Sequence[tuple[int, int, bytes]]:

@@ -85,7 +85,9 @@ class MendedLog:
 
     def write(self, target: Path, pages: Pages) -> None:
         """Make *target* the database with these *pages*, and no log."""
-        shutil.copyfile(self._database, target)
+        target.touch()
+        with suppress(FileNotFoundError):
+            shutil.copyfile(self._database, target)
         if not pages.frames:
             return
         with log_beside(self._database).open("rb") as file, target.open("r+b") as whole:

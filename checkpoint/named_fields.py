@@ -15,10 +15,12 @@ import dataclasses
 from collections import namedtuple
 from collections.abc import Callable, Container, Mapping
 from copyreg import __newobj__  # type: ignore[attr-defined]
+from enum import Enum
 from functools import lru_cache, partial
 from operator import attrgetter
 from typing import Any, NamedTuple
 
+from checkpoint.named_members import FieldsDiffer, member_reducer
 from reliable_rx.class_of import name_of
 
 RENAMED = "__renamed_fields__"
@@ -26,10 +28,6 @@ RENAMED = "__renamed_fields__"
 _NAMED = namedtuple("_NAMED", "a")
 _OPEN = dataclasses.make_dataclass("_OPEN", ["a"])
 _SLOTS = dataclasses.make_dataclass("_SLOTS", ["a"], slots=True, frozen=True)
-
-
-class FieldsDiffer(ValueError):
-    """A class is not what it was when values of it were stored, and does not say what its fields are to be."""
 
 
 class Fields(NamedTuple):
@@ -48,6 +46,8 @@ def reducer_of(kind: Any) -> Callable[[Any], Any] | None:
     >>> reducer_of(Trade)(Trade(9.5, 3))[1][1:]
     (('price', 'qty'), (9.5, 3))
     """
+    if issubclass(kind, Enum):
+        return member_reducer(kind) if _plain(kind, "__reduce_ex__", Enum) else None
     if not (_plain(kind, "__reduce_ex__", object) and _plain(kind, "__reduce__", object)):
         return None
     if is_named_tuple(kind):
@@ -120,7 +120,10 @@ def named(kind: Any, names: tuple[str, ...], values: tuple[Any, ...]) -> Any:
         known, names = fields_of(kind), renamed(kind, names)
         found = dict(zip(names, values, strict=True)) | come_to(kind, names, names, known)
         values = tuple(found[name] for name in now)
-    return kind.__new__(kind, *values)
+    try:
+        return kind.__new__(kind, *values)
+    except (TypeError, ValueError) as raised:
+        raise FieldsDiffer(f"stored values of {name_of(kind)} cannot be made any more: {raised}") from raised
 
 
 def set_fields(value: Any, state: tuple[tuple[str, ...], tuple[Any, ...]]) -> None:
@@ -171,8 +174,23 @@ def renamed(kind: Any, names: tuple[str, ...]) -> tuple[str, ...]:
     >>> named(Trade, ("qty", "price"), (3, 9.5))
     Trade(price=9.5, quantity=3)
     """
-    known = getattr(kind, RENAMED, None)
-    return tuple(known.get(name, name) for name in names) if isinstance(known, Mapping) else names
+    said = getattr(kind, RENAMED, None)
+    if not isinstance(said, Mapping):
+        return names
+    now = fields_of(kind).names
+    if again := sorted(set(map(str, said.values())) & set(map(str, said))):
+        raise FieldsDiffer(
+            f"{name_of(kind)} says {RENAMED} = {dict(said)!r}, by which {again[0]!r} is an old name and a new one: say "
+            f"for each old name what the field is called today"
+        )
+    found = tuple(name if said.get(name, name) in names else said.get(name, name) for name in names)
+    unclear = [old for old, new in zip(names, found, strict=True) if old != new and new not in now and old in now]
+    if unclear or len(set(found)) < len(found):
+        raise FieldsDiffer(
+            f"{name_of(kind)} says {RENAMED} = {dict(said)!r}, and stored values of it have the fields "
+            f"{', '.join(names)}: which of them are meant cannot be told; take out what was said of earlier versions"
+        )
+    return found
 
 
 def come_to(kind: Any, names: tuple[str, ...], found: Container[str], known: Fields) -> dict[str, Any]:

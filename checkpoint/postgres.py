@@ -54,7 +54,7 @@ class _PostgresReading(SealedReader):
 
     def _stream_bounds(self, stream: str) -> tuple[int, int] | None:
         mine = "FROM outputs WHERE store = %s AND stream = %s"
-        sql = f"SELECT min(first), (SELECT first + count {mine} ORDER BY first DESC LIMIT 1) {mine}"
+        sql = f"SELECT min(first), (SELECT first + greatest(count, 1) {mine} ORDER BY first DESC LIMIT 1) {mine}"
         ((first, end),) = self._stored.read(sql, (self._stored.id, stream) * 2)
         return None if first is None else (first, end)
 

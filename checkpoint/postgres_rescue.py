@@ -22,6 +22,7 @@ from checkpoint.postgres_owner import alone, check_not_held, find_unverified
 from checkpoint.postgres_schema import look
 from checkpoint.rescue import SETTLE, close_gaps, insert_genuine
 from checkpoint.sealed_rows import (
+    KEYS_WAY,
     OPENED_WITH,
     TABLES,
     WRONG_IDENTITY,
@@ -75,18 +76,20 @@ class _Store:
         return self.rows(table.name, f"AND {telling(table, _ROWS[table.name][0], f'store = {int(self.id)}')}")
 
 
-def damaged_rows(dsn: str, name: str) -> dict[str, str]:
+def damaged_rows(dsn: str, name: str, keys: KeyRing | None = None) -> dict[str, str]:
     """Return which parts of the store *name* keep it from opening, and what is wrong with each."""
-    with closing(Connections(dsn, prepare=look)) as connections, _opened(connections, name) as store:
+    with closing(Connections(dsn, prepare=look)) as connections, _opened(connections, name, keys) as store:
         return {part: wrong for part in ("identity", *OPENED_WITH) if (wrong := _wrong(store, part))}
 
 
-def mend_rows(dsn: str, name: str) -> Found:
+def mend_rows(dsn: str, name: str, keys: KeyRing | None = None) -> Found:
     """Make the store *name* one that opens, in one transaction; return what was wrong, and what that has lost.
+
+    *keys* are those that the program gives.
 
     *Raises* `CheckpointRefused` if nothing says which store it is, `StoreOwned`.
     """
-    with closing(Connections(dsn, prepare=look)) as connections, _opened(connections, name, own=True) as store:
+    with closing(Connections(dsn, prepare=look)) as connections, _opened(connections, name, keys, own=True) as store:
         found: Found = {}
         for part in ("identity", *OPENED_WITH):
             if wrong := _wrong(store, part):
@@ -97,7 +100,7 @@ def mend_rows(dsn: str, name: str) -> Found:
 
 
 @contextmanager
-def _opened(connections: Connections, name: str, *, own: bool = False) -> Iterator[_Store]:
+def _opened(connections: Connections, name: str, keys: KeyRing | None, *, own: bool = False) -> Iterator[_Store]:
     identity = find_unverified(connections, KIND, name)
     if identity is None:
         message = f"there is no store {name!r} in {connections.where}; give the name of one"
@@ -107,10 +110,10 @@ def _opened(connections: Connections, name: str, *, own: bool = False) -> Iterat
             check_not_held(connection, identity)
         sql = "SELECT identity, key FROM stores WHERE id = %s"
         ((blob, key),) = connection.execute(sql, (identity.id,)).fetchall()
-        if key is None:
-            what = "it was made with keys that are not stored here; put the key into its row of stores for the repair"
-            raise CheckpointRefused(f"{identity.where}: {what}", what=what, where=identity.where)
-        yield _Store(connection, identity.id, identity.owner, blob, identity.keys, identity.where)
+        if keys is None and key is None:
+            what = "it was made with keys that are not stored here"
+            raise CheckpointRefused(f"{identity.where}: {what}; {KEYS_WAY}", what=what, where=identity.where)
+        yield _Store(connection, identity.id, identity.owner, blob, keys or identity.keys, identity.where)
 
 
 def _wrong(store: _Store, part: str) -> str | None:
@@ -131,6 +134,13 @@ def _begins(store: _Store) -> str | None:
 def _seal_identity(store: _Store) -> None:
     """Seal the identity again, if a row of the store has the seal of that owner. *Raises* `CheckpointRefused`."""
     tables = [table for part in ("checkpoint", *OPENED_WITH) for table in TABLES[part] if table.name in _ROWS]
+    check_keys(
+        ((table, row) for table in tables for row in store.rows(table.name)),
+        store.keys,
+        store.owner,
+        store.where,
+        KEYS_WAY,
+    )
     check_owned(
         ((table, row) for table in tables for row in store.rows(table.name)), store.keys, store.owner, store.where
     )
@@ -145,7 +155,7 @@ def _rescue(store: _Store, part: str) -> list[str]:
         for statement in SCHEMAS[part]:
             kept.execute(statement)
         every = ((table, row) for table in TABLES[part] for row in store.rows(table.name))
-        check_keys(every, store.keys, store.owner, store.where)
+        check_keys(every, store.keys, store.owner, store.where, KEYS_WAY)
         for table in TABLES[part]:
             for row in store.rows(table.name):
                 insert_genuine(kept, table, row, store.keys, store.owner)

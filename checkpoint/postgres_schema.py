@@ -17,7 +17,7 @@ from reliable_rx.errors import CheckpointRefused, StoreUnavailable
 if TYPE_CHECKING:
     import psycopg
 
-FORMAT = 2
+FORMAT = 3
 LOCKS = 0x52525831
 """The first half of the advisory locks of this library; the second is the id of a store."""
 PRESENCE = 0x52525850
@@ -97,6 +97,6 @@ def _is_ours(connection: psycopg.Connection[Any]) -> bool:
     ((version,),) = connection.execute("SELECT version FROM reliable_rx.format").fetchall()
     if version == FORMAT:
         return True
-    remedy = "upgrade reliable_rx" if version > FORMAT else "this version no longer reads it"
+    remedy = "upgrade reliable_rx" if version > FORMAT else "use the version that made them, or another database"
     what = f"the tables have format {version}, this version reads format {FORMAT}; {remedy}"
     raise CheckpointRefused(f"reliable_rx: {what}", what=what, where="schema reliable_rx")

@@ -15,8 +15,8 @@ from itertools import groupby, pairwise
 from operator import itemgetter
 from pathlib import Path
 
-from checkpoint.database import is_of_kind, new_file, write_identity
-from checkpoint.envelope import SEAL_BYTES, KeyRing, seal, unseal
+from checkpoint.database import check_format, is_lost, is_of_kind, new_file, write_identity
+from checkpoint.envelope import FORMAT, SEAL_BYTES, KeyRing, seal, unseal
 from checkpoint.failures import is_malformed
 from checkpoint.generations import Seals
 from checkpoint.leaf_pages import leaf_rows
@@ -35,7 +35,7 @@ from checkpoint.sealed_rows import (
     telling,
     wrong_begin,
 )
-from checkpoint.sqlite_parts import SCHEMAS
+from checkpoint.sqlite_parts import LOST, SCHEMAS
 from checkpoint.write_ahead import damaged_behind, log_beside
 from reliable_rx.errors import CheckpointRefused
 
@@ -50,15 +50,23 @@ def damaged_files(directory: Path, keys: KeyRing) -> dict[str, tuple[str, str]]:
 
 
 def damage_of(directory: Path, part: str, keys: KeyRing) -> tuple[str, str] | None:
-    """Return which file of *part* of a store is damaged, and how; None if none is, or there is none."""
+    """Return which file of *part* of a store is damaged or lost, and how; None if none is."""
     database = directory / f"{part}.sqlite"
     behind = damaged_behind(database)
     if behind is not None:
         return log_beside(database).name, f"it is damaged behind {behind:,} bytes, before commits that were durable"
-    if not database.exists():
-        return None
+    if is_lost(database):
+        return database.name, LOST
+    check_not_older(database)
     wrong = unsound(database, part, _looked_into) or wrong_rows(database, part, _looked_into, keys)
     return None if wrong is None else (database.name, wrong)
+
+
+def check_not_older(database: Path) -> None:
+    """*Raises* `CheckpointRefused` if *database* has an older format: none of its rows is damaged."""
+    with suppress(sqlite3.Error), closing(_looked_into(database)) as connection:
+        if 0 < connection.execute("PRAGMA user_version").fetchone()[0] < FORMAT:
+            check_format(connection, database)
 
 
 def unsound(database: Path, part: str, look: Callable[[Path], sqlite3.Connection]) -> str | None:
@@ -207,22 +215,27 @@ def rescue(source: Path, target: sqlite3.Connection, part: str, keys: KeyRing, o
 
 
 def insert_genuine(target: sqlite3.Connection, table: Table, row: Row, keys: KeyRing, owner: str) -> None:
-    """Put *row* of *table* into *target*, if it is as it was written and is not there yet.
-
-    The seal that stands beside a turn is that in which it ends, whatever it is.
-    """
-    if table.name == "turns" and isinstance(row[3], bytes):
-        row = (*row[:2], row[3][-SEAL_BYTES:], row[3])
+    """Put *row* of *table* into *target*, if it is as it was written and is not there yet."""
+    row = with_own_seal(table, row)
     if is_genuine(table, row, keys, owner):
+        if table.name == "generations":  # its base stands in its manifest too, sealed
+            row = (row[0], Seals(keys, owner, table.name).manifest(row[0], row[2]).base, row[2])
         update = f" DO UPDATE SET {table.newest} = excluded.{table.newest}, blob = excluded.blob"
         newer = f"{update} WHERE excluded.{table.newest} > {table.newest}" if table.newest else " DO NOTHING"
         places = ", ".join("?" * table.columns)
         target.execute(f"INSERT INTO {table.name} VALUES ({places}) ON CONFLICT{newer}", row)
 
 
+def with_own_seal(table: Table, row: Row) -> Row:
+    """Return *row* of *table*; a turn with the seal in which it ends, whatever stands beside it."""
+    if table.name == "turns" and isinstance(row[3], bytes):
+        return *row[:2], row[3][-SEAL_BYTES:], row[3]
+    return row
+
+
 def rows_in(source: Path, part: str) -> Iterator[tuple[Table, Row]]:
     """Give the rows as SQLite finds them; if it cannot, all that look like one, wherever they are."""
-    if is_sound(source):
+    if is_sound(source) and _has_tables(source, part):
         with closing(_looked_at(source)) as connection:
             for table in TABLES[part]:
                 for row in connection.execute(f"SELECT * FROM {table.name}"):
@@ -234,8 +247,17 @@ def rows_in(source: Path, part: str) -> Iterator[tuple[Table, Row]]:
                 yield table, (number if values[0] is None else values[0], *values[1:])
 
 
+def _has_tables(source: Path, part: str) -> bool:
+    with closing(_looked_at(source)) as connection:
+        there = {name for (name,) in connection.execute("SELECT name FROM sqlite_master")}
+    return there.issuperset(table.name for table in TABLES[part])
+
+
 def _close_gaps(directory: Path, keys: KeyRing) -> None:
-    """Drop turns before a gap that the newest checkpoint covers: nothing can begin there any more."""
+    """Drop turns that are not as they were written, and those before a gap that the newest checkpoint covers.
+
+    Nothing can begin there any more.
+    """
     owner = _owner(directory, keys, {})
     seals = Seals(keys, owner, str(directory))
     with closing(sqlite3.connect(directory / "checkpoint.sqlite")) as checkpoint:
@@ -244,7 +266,15 @@ def _close_gaps(directory: Path, keys: KeyRing) -> None:
             for number, blob in checkpoint.execute("SELECT generation, manifest FROM generations"):
                 with suppress(CheckpointRefused):
                     turns.append(seals.manifest(number, blob).turn)
-    with closing(sqlite3.connect(directory / "journal.sqlite")) as journal, journal:
+    file = directory / "journal.sqlite"
+    check_keys(rows_in(file, "journal"), keys, owner, str(directory))
+    spoilt = [
+        row[:1]
+        for table, row in rows_in(file, "journal")
+        if table.name == "turns" and not is_genuine(table, with_own_seal(table, row), keys, owner)
+    ]
+    with closing(sqlite3.connect(file)) as journal, journal:
+        journal.executemany("DELETE FROM turns WHERE first = ?", spoilt)
         close_gaps(journal, turns, keys, owner)
 
 

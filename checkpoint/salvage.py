@@ -12,9 +12,12 @@ from __future__ import annotations
 import io
 import marshal
 import pickle
+import sys
 from collections import deque
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from enum import Enum
+from gc import get_referents
 from types import CodeType, FunctionType, ModuleType
 from typing import Any, BinaryIO, ClassVar, NamedTuple
 
@@ -22,7 +25,8 @@ import cloudpickle.cloudpickle as dynamic
 
 from checkpoint import stored_functions, stored_imports
 from checkpoint.code import Makers, _code, makers
-from checkpoint.named_fields import named, set_fields, set_state
+from checkpoint.named_fields import is_named_tuple, named, set_fields, set_state
+from checkpoint.named_members import FieldsDiffer, flags, member, of_value
 from reliable_rx.class_of import is_a, name_of, qualname_of
 from reliable_rx.errors import cut_middle, text_of
 from reliable_rx.interrupts import let_through
@@ -43,9 +47,15 @@ _PARTS_OF_CODE = {
     stored_functions.set_cached,
     *(getattr(dynamic, name, None) for name in ("_function_setstate", "_class_setstate")),
 }
+_BY_NAME = (named, member, flags, of_value)
+"""What makes a value whole, of its class and of names."""
 OTHER_CODE = "it holds code that is not loaded"
-_STOPS = (type, ModuleType, FunctionType, CodeType, Subject)
+_STOPS = (type, ModuleType, CodeType, Subject)
+_OF_PYTHON = frozenset(("builtins", "collections", "functools", "itertools", "operator", "types"))
+"""Where the classes are whose objects keep what they hold out of sight: partials, methods, iterators."""
 _REASON_CHARACTERS_MAX = 200
+_REMEDY_CHARACTERS_MAX = 1000
+"""What says how to change a class is read whole."""
 _CODE_NAME = 11
 """Where the arguments of a code object have its name, and behind it the qualified one."""
 
@@ -101,7 +111,7 @@ def holds_unreadable(value: Any) -> bool:
 
 
 def unreadable_in(value: Any) -> Iterator[Unreadable]:
-    """Yield each `Unreadable` in *value*, looking into containers and attributes."""
+    """Yield each `Unreadable` in *value*, looking into containers, attributes, and what functions were made with."""
     seen: set[int] = set()
     waiting: list[Any] = [value]
     while waiting:
@@ -116,6 +126,13 @@ def unreadable_in(value: Any) -> Iterator[Unreadable]:
 
 
 def _parts(value: Any) -> Iterator[Any]:
+    if type(value) is FunctionType:
+        yield from _of_function(value)
+        return
+    if type(value).__module__ in _OF_PYTHON:
+        yield from get_referents(value)
+    elif getattr(getattr(value, "dtype", None), "hasobject", False) is True:
+        yield value.tolist()  # an array tells nobody what it holds
     if is_a(value, dict):
         yield from list(value)
         yield from list(value.values())
@@ -129,8 +146,32 @@ def _parts(value: Any) -> Iterator[Any]:
                 yield getattr(value, name)
 
 
+def _of_function(function: FunctionType) -> Iterator[Any]:
+    """Yield what *function* was made with: not the namespace of its module, which is the process's."""
+    yield from (function.__dict__, function.__defaults__, function.__kwdefaults__)
+    yield from filter(None, map(_in_cell, function.__closure__ or ()))
+    space = function.__globals__
+    module = sys.modules.get(str(space.get("__name__")))
+    if module is None or vars(module) is not space:
+        yield from (each for name, each in list(space.items()) if name != "__builtins__")
+
+
+def _in_cell(cell: Any) -> Any:
+    try:
+        return (cell.cell_contents,)
+    except ValueError:
+        return None
+
+
 def _why(error: BaseException) -> str:
-    return cut_middle(f"{name_of(type(error))}: {text_of(error)}", _REASON_CHARACTERS_MAX)
+    limit = _REMEDY_CHARACTERS_MAX if is_a(error, FieldsDiffer) else _REASON_CHARACTERS_MAX
+    return cut_middle(f"{name_of(type(error))}: {text_of(error)}", limit)
+
+
+def _new(kind: Any, arguments: tuple[Any, ...]) -> Any:
+    if not arguments and isinstance(kind, type) and (is_named_tuple(kind) or issubclass(kind, Enum)):
+        raise FieldsDiffer(f"stored values of {name_of(kind)} were of a class of another kind: make it what it was")
+    return kind.__new__(kind, *arguments)
 
 
 def _named(thing: Any) -> str:
@@ -194,7 +235,7 @@ class _Salvager(_Base):  # type: ignore[misc]
 
     def load_reduce(self) -> None:
         arguments, function = self.stack.pop(), self.stack[-1]
-        if any(function is each for each in (named, set_fields, set_state)):
+        if any(function is each for each in (*_BY_NAME, set_fields, set_state)):
             self.load_fields(function, arguments)
         else:
             self.stack[-1] = self.make(function, arguments, lambda: function(*arguments))
@@ -203,7 +244,7 @@ class _Salvager(_Base):  # type: ignore[misc]
         """Fill an object with the fields that it was stored with, or have in its place what stands for it."""
         first = arguments[0]
         if is_a(first, Unreadable):
-            made = Unreadable(first.kind, first.reason) if function is named else first
+            made = Unreadable(first.kind, first.reason) if function in _BY_NAME else first
             made.content = arguments[1:]
             self.stack[-1] = made
             return
@@ -211,7 +252,7 @@ class _Salvager(_Base):  # type: ignore[misc]
             self.stack[-1] = function(*arguments)
         except BaseException as error:
             let_through(error)
-            if function is named:
+            if function in _BY_NAME:
                 self.stack[-1] = self.lose(qualname_of(first), _why(error), arguments[1:])
                 return
             self.stack.pop()
@@ -220,7 +261,7 @@ class _Salvager(_Base):  # type: ignore[misc]
 
     def load_newobj(self) -> None:
         arguments, kind = self.stack.pop(), self.stack.pop()
-        self.stack.append(self.make(kind, arguments, lambda: kind.__new__(kind, *arguments)))
+        self.stack.append(self.make(kind, arguments, lambda: _new(kind, arguments)))
 
     def load_newobj_ex(self) -> None:
         named, arguments, kind = self.stack.pop(), self.stack.pop(), self.stack.pop()

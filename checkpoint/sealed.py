@@ -103,7 +103,7 @@ class SealedReader(ABC):
             first, count, _ = row
             if expected is not None and first != expected:
                 raise self._gap(stream, expected, first)
-            expected = min(first + count, following[0])
+            expected = min(first + max(count, 1), following[0])
             if expected > start:
                 yield first, expected - first, self._opened(stream, row)
 
@@ -113,7 +113,7 @@ class SealedReader(ABC):
             payload = None
             with suppress(CheckpointRefused):
                 payload = self._opened(stream, row)
-            yield first, min(first + count, following[0]) - first, payload
+            yield first, min(first + max(count, 1), following[0]) - first, payload
 
     def _paged(self, stream: str, start: int) -> Iterator[Segment]:
         """Give stored rows in pages, so that nothing is locked while they are used."""
@@ -123,7 +123,7 @@ class SealedReader(ABC):
             before, last = last, rows[-1][0]
             if last <= before and [row[0] for row in rows] != [before]:  # a page begins with the last row before it
                 what = f"behind id {before} there is id {last}: it has not what was written to it"
-                raise self._seals.refuse(f"stream {stream!r}", f"{what}; restore all its files together")
+                raise self._seals.refuse(f"stream {stream!r}", f"{what}; restore a copy of the store")
             rows = self._page(stream, last) if len(rows) == PAGE else ()
 
     def _page(self, stream: str, start: int) -> Sequence[Segment]:

@@ -24,6 +24,9 @@ OPENED_WITH = ("journal", "log")
 """The parts of which rows keep a store from opening."""
 LAST = {"turns": (), "entries": ("log",)}
 """Tables of which the newest rows, of each of these, tell where something ends; of the others each row is looked at."""
+OLDER_KEYS_WAY = "put older keys into seal.key.older beside it for the repair, in hexadecimal, a line each"
+KEYS_WAY = "give the keys of the program with --keys FILE: in hexadecimal, a line each, the present one first"
+"""How a repair is given the keys of a store in a folder, and in a database."""
 WRONG_IDENTITY = "what says which store it is is damaged"
 
 
@@ -55,8 +58,13 @@ TABLES = {
 }
 
 
-def check_keys(rows: Iterable[tuple[Table, Row]], keys: KeyRing, owner: str, where: str) -> None:
-    """*Raises* `CheckpointRefused` if several of *rows* are sealed with one key that is not given: it is no damage."""
+def check_keys(
+    rows: Iterable[tuple[Table, Row]], keys: KeyRing, owner: str, where: str, way: str = OLDER_KEYS_WAY
+) -> None:
+    """*Raises* `CheckpointRefused` if several of *rows* are sealed with one key that is not given: it is no damage.
+
+    *way* says how older keys are given.
+    """
     seen: set[bytes] = set()
     for table, row in rows:
         key_id: bytes | None = None
@@ -65,7 +73,6 @@ def check_keys(rows: Iterable[tuple[Table, Row]], keys: KeyRing, owner: str, whe
             key_id = other_key(blob, keys=keys, kind=kind, owner=owner, generation=number, index=index)
         if key_id in seen:
             what = "what is sealed with an older key cannot be told from damage without it"
-            way = "put older keys into seal.key.older beside it for the repair, in hexadecimal, a line each"
             raise CheckpointRefused(f"{where}: {what}; {way}", what=what, where=where)
         if key_id is not None:
             seen.add(key_id)

@@ -26,7 +26,7 @@ from checkpoint.generations import Seals
 from checkpoint.log import LogBook
 from checkpoint.ownership import Ownership
 from checkpoint.sealed import SealedReader, SealedStore, Write
-from checkpoint.sqlite_parts import Parts, SqliteJournal, SqliteLogRows, open_parts
+from checkpoint.sqlite_parts import SCHEMAS, Parts, SqliteJournal, SqliteLogRows, is_store, open_parts
 from checkpoint.store import Segment
 from reliable_rx.errors import CheckpointRefused, StoreUnavailable
 from reliable_rx.probes import probe
@@ -55,10 +55,9 @@ class _SqliteReading(SealedReader):
         return [name for (name,) in self._parts.checkpoint.read("SELECT DISTINCT stream FROM outputs ORDER BY stream")]
 
     def _stream_bounds(self, stream: str) -> tuple[int, int] | None:
-        sql = "SELECT first, (SELECT first + count FROM outputs WHERE stream = ? ORDER BY first DESC LIMIT 1) AS `end`"
-        rows = self._parts.checkpoint.read(
-            f"{sql} FROM outputs WHERE stream = ? ORDER BY first LIMIT 1", (stream, stream)
-        )
+        mine = "FROM outputs WHERE stream = ? ORDER BY first"
+        sql = f"SELECT first, (SELECT first + max(count, 1) {mine} DESC LIMIT 1) AS `end` {mine} LIMIT 1"
+        rows = self._parts.checkpoint.read(sql, (stream, stream))
         return rows[0] if rows else None
 
     def _stream_bytes(self, stream: str) -> int:
@@ -173,7 +172,12 @@ class SqliteReader(_SqliteReading):
 
     def __init__(self, directory: Path, keys: KeyRing | None) -> None:
         if not (directory / "checkpoint.sqlite").exists():
-            raise StoreUnavailable(f"there is no store in {directory}; give the directory of one", where=str(directory))
+            what = f"there is no store in {directory}; give the directory of one"
+            if is_store(directory):
+                what = (
+                    f"{directory} has no checkpoint.sqlite: it is lost, or still being made; start its app, which tells"
+                )
+            raise StoreUnavailable(what, where=str(directory))
         with ExitStack() as undo, unavailable(str(directory)):
             keys = keys or KeyRing(_checked_key(directory, RealDisk(directory).read(_KEY_FILE)))
             self._parts = open_parts(directory, keys, read_only=True)
@@ -190,7 +194,7 @@ class SqliteReader(_SqliteReading):
 def key_from_file(directory: Path) -> KeyRing:
     """Read the key file, or make one; never beside data, which only the lost key could read."""
     disk = RealDisk(directory)
-    if (directory / "checkpoint.sqlite").exists():
+    if any((directory / f"{part}.sqlite").exists() for part in SCHEMAS):
         return KeyRing(_checked_key(directory, disk.read(_KEY_FILE)), older=_older_keys(directory, disk))
     key = read_or_create(disk, _KEY_FILE, lambda: secrets.token_bytes(_KEY_BYTES))
     return KeyRing(_checked_key(directory, key))

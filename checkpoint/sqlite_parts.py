@@ -14,14 +14,15 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 
-from checkpoint.database import Database, new_file
+from checkpoint.database import Database, is_lost, new_file
 from checkpoint.envelope import SEAL_BYTES, KeyRing
 from checkpoint.exchange import is_unfinished
+from checkpoint.failures import store_damaged
 from checkpoint.files import Disk, RealDisk, lock_owner
 from checkpoint.journal import ChainedJournal
 from checkpoint.log import Row
 from checkpoint.store import Segment
-from checkpoint.write_ahead import check_write_ahead
+from checkpoint.write_ahead import check_write_ahead, log_beside
 from reliable_rx.errors import CheckpointRefused, StoreUnavailable
 
 # Blobs stand last in their rows, so that the numbers before them are read without following overflow pages.
@@ -41,6 +42,7 @@ _LOG_SCHEMA = (
     "CREATE TABLE positions (stream TEXT, subscriber TEXT, n INTEGER, blob BLOB NOT NULL,"
     " PRIMARY KEY (stream, subscriber))",
 )
+LOST = "it is missing or empty, though this store has been used"
 SCHEMAS = {"checkpoint": _CHECKPOINT_SCHEMA, "journal": _JOURNAL_SCHEMA, "log": _LOG_SCHEMA}
 
 
@@ -73,6 +75,7 @@ def open_parts(
     if not read_only and not any((directory / f"{part}.sqlite").exists() for part in SCHEMAS):
         make_files(RealDisk(directory), keys)
     check_logs(directory, read_only=read_only)
+    check_there(directory)
     with ExitStack() as undo:
         files = []
         for part in ("checkpoint", "journal", "log"):
@@ -87,10 +90,24 @@ def open_parts(
         for file in (journal, log):
             found = file.open_identity((), keys=keys, owner=None)
             if found is None:
-                raise _refused(file, "it is missing or empty, though this store has been used; restore it")
+                raise store_damaged(file.path, directory, LOST)
             file.check_owner(found, owner)
         undo.pop_all()
         return Parts(owner, checkpoint, journal, log)
+
+
+def is_store(directory: Path) -> bool:
+    """Whether *directory* is the folder of a store, of which one file may be lost."""
+    there = [(directory / f"{part}.sqlite").is_file() for part in SCHEMAS]
+    return there[0] or all(there[1:])
+
+
+def check_there(directory: Path) -> None:
+    """*Raises* `CheckpointRefused` if a file of a store is lost, before SQLite drops the log beside it."""
+    is_made = not is_lost(directory / "checkpoint.sqlite")
+    for database in (directory / f"{part}.sqlite" for part in SCHEMAS):
+        if is_lost(database) and (is_made or not is_lost(log_beside(database))):
+            raise store_damaged(database, directory, LOST)
 
 
 def check_logs(directory: Path, *, read_only: bool) -> None:
@@ -124,16 +141,12 @@ def _finish(checkpoint: Database, journal: Database, log: Database, keys: KeyRin
     found = [file.open_identity((), keys=keys, owner=None) for file in (journal, log)]
     for file, owner, tables in zip((journal, log), found, (("turns", "base"), ("entries", "bases")), strict=True):
         if owner is not None and any(file.read(f"SELECT 1 FROM {table} LIMIT 1") for table in tables):
-            raise _refused(checkpoint, f"it is missing or empty, though {file.path.name} has been used; restore it")
+            raise store_damaged(checkpoint.path, checkpoint.path.parent, LOST)
     owner = found[0] or found[1] or secrets.token_hex(8)
     journal.open_identity(_JOURNAL_SCHEMA, keys=keys, owner=owner)
     log.open_identity(_LOG_SCHEMA, keys=keys, owner=owner)
     checkpoint.open_identity(_CHECKPOINT_SCHEMA, keys=keys, owner=owner)
     return owner
-
-
-def _refused(file: Database, what: str) -> CheckpointRefused:
-    return CheckpointRefused(f"{file.path}: {what}", what=what, where=str(file.path))
 
 
 class SqliteJournal(ChainedJournal):

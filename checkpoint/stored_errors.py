@@ -13,11 +13,14 @@ leaving out the attributes that do not pickle (a handler that asks for one would
 
 from __future__ import annotations
 
+import copyreg
+import io
 import pickle
 import traceback
 from collections.abc import Iterable, Iterator
 from typing import Any
 
+from checkpoint.named_fields import reducer_of
 from reliable_rx.class_of import is_a, is_odd
 from reliable_rx.errors import StoredError, cut_middle, is_heavy, text_of, type_of
 from reliable_rx.handled import apart, cut
@@ -257,13 +260,36 @@ def _surviving(error: BaseException, room: _Room) -> bytes | None:
     for made in (_Group(error, room), error, _Bare(error)) if is_group else (error, _Bare(error)):
         try:
             _check(error)
-            data = pickle.dumps(made, 5)
+            data = _dumped(made)
             if _is_like(pickle.loads(data), error):
                 return data
         except BaseException as raised:
             let_through(raised)
         room.is_whole &= not is_group
     return None
+
+
+class _ByNames(dict[type, Any]):
+    """How what an exception holds is taken apart; an exception itself as it says."""
+
+    def __missing__(self, kind: type) -> Any:
+        found = None
+        if not issubclass(kind, (BaseException, type)):
+            found = copyreg.dispatch_table.get(kind) or reducer_of(kind)
+        if found is None:
+            raise KeyError(kind)
+        return found
+
+
+class _Pickler(pickle.Pickler):
+    __slots__ = ()
+    dispatch_table = _ByNames()
+
+
+def _dumped(made: Any) -> bytes:
+    buffer = io.BytesIO()
+    _Pickler(buffer, 5).dump(made)
+    return buffer.getvalue()
 
 
 class _Bare:

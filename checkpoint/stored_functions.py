@@ -17,8 +17,8 @@ from types import CodeType, FunctionType
 from typing import Any
 
 from checkpoint.code import CodePickler
+from reliable_rx.code_names import named
 from reliable_rx.interrupts import let_through
-from reliable_rx.symbols import named
 
 _PLAIN = frozenset((int, float, complex, str, bytes, bool, list, tuple, dict, set, frozenset, object, None))
 """Annotations that go as they are."""

@@ -259,6 +259,7 @@ class App:
     def look(self, store: Store) -> QueryEvaluator:
         """Build what starts on *store* as this app does, without its sinks: to see whether it would."""
         evaluator = self._with_inputs(store)
+        evaluator.outlets.are_told = False
         self._create(evaluator)
         return evaluator
 
@@ -268,6 +269,8 @@ class App:
         It creates and edits no query: those that are declared are only taken over where stored code cannot be loaded.
         """
         evaluator = self._with_inputs(store, **overruling)
+        evaluator.outlets.are_told = False
+        evaluator.outlets.streams = frozenset(each.stream for each in self.sinks) if self.queries else None
         for name, each in self.queries.items():
             evaluator.engine.suspended.declare(name, each.query, each.policy, each.limits, each.clock)
         return evaluator

@@ -8,7 +8,7 @@ waits. Then the turn is neither taken nor journalled, and the next start takes i
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from checkpoint.stored_errors import plain_trace
 from reliable_rx import handled
@@ -17,7 +17,7 @@ from reliable_rx.errors import StoredError, text_of, type_of
 from reliable_rx.interrupts import let_through
 
 if TYPE_CHECKING:
-    from hosting.evaluator import QueryEvaluator
+    pass
 
 
 def blamed(raised: BaseException) -> Exception:
@@ -36,21 +36,3 @@ def blamed(raised: BaseException) -> Exception:
     let_through(raised)
     handled.cut(raised)
     return StoredError(text_of(raised), type=type_of(raised), trace=plain_trace(raised))
-
-
-class Guard:
-    """Marks an evaluator as broken when an interrupt leaves it half way: it must neither go on nor be saved.
-
-    An error that ends its loop is told, since nobody may wait for the thread that it ends.
-    """
-
-    def __init__(self, evaluator: QueryEvaluator) -> None:
-        self.evaluator = evaluator
-
-    def __enter__(self) -> None: ...
-
-    def __exit__(self, kind: type[BaseException] | None, raised: BaseException | None, trace: Any) -> None:
-        if is_a(raised, Exception):
-            self.evaluator.reporter.halted(raised)
-        elif raised is not None and self.evaluator.broken is None:
-            self.evaluator.broken = raised

@@ -64,12 +64,12 @@ def sentence(
     again: str,
     when: str,
     unchanged: bool,
-    untold: bool = False,
+    untold: str = "",
 ) -> str:
     """Say what *standing* has failed with, and what to do; *when*: in which run, *unchanged*: as it is declared.
 
-    A query that is edited runs again, and so do those that have failed with it; *untold*: whether it was edited is not
-    known. *again* is how it is run again as it is.
+    A query that is edited runs again, and so do those that have failed with it; *untold*: why it is not
+    known whether it was edited. *again* is how it is run again as it is.
     """
     failure = standing.failure
     why = "" if standing.error is None else described(standing.error)
@@ -88,12 +88,12 @@ def sentence(
         return f"{where}: {why}; mend its function, and this query runs again as an edited one"
     if untold:
         known = "" if failure is None or not failure.text else "the text of its functions is what it was, and "
-        edited = f"{known}whether it was edited cannot be told, since another Python (or release) has stored its code"
+        edited = f"{known}whether it was edited cannot be told, since {untold}"
         return f"{where}: {why}; {edited}: once its function is mended, or the world, {again}"
     if isinstance(standing.error, (TypeError, AttributeError)) and "'coroutine'" in why:
         why += " (what an async function returns is awaited by map_async alone)"
     policy = " or give it a policy" if may_be_left_out(standing) else ""
-    mend = f"mend its function (an edited query runs again){policy}; if the world was wrong"
+    mend = f"mend its function (an edited query runs again, without its state){policy}; if the world was wrong"
     return f"{where}: {why}; {'its declaration is unchanged: ' if unchanged else ''}{mend}, {again}"
 
 

@@ -23,8 +23,9 @@ from hosting.failing import unstorable_state
 from hosting.segments import joined, stored
 from hosting.snapshot import Snapshot
 from hosting.statistics import CheckpointFigures
+from hosting.store_commands import with_repair
 from hosting.turn import Output
-from reliable_rx.errors import QueryRefused, StoreUnavailable, invariant
+from reliable_rx.errors import CheckpointRefused, QueryRefused, StoreUnavailable, invariant
 from reliable_rx.probes import probe
 
 if TYPE_CHECKING:
@@ -241,6 +242,8 @@ class Checkpointer:
             self._write(attempt)
         except StoreUnavailable as error:
             attempt.error = error
+        except CheckpointRefused as error:
+            raise with_repair(self.evaluator.store, error) from error
         finally:
             attempt.settled = True
             self.evaluator.wake()

@@ -13,6 +13,7 @@ from hosting.turn import Events
 from reliable_rx.instance import Instance, Timer
 
 if TYPE_CHECKING:
+    from hosting.timers import Ordering
     from hosting.watermark import Watermarks
     from reliable_rx.plan import PlanNode
 
@@ -20,6 +21,11 @@ Origin = tuple[str, str, int]
 """Source, partition and the position of the first event."""
 Cascade = tuple[str, int, Sequence[Any], bool, Exception | None]
 """What a query emitted: its name, the id of the first value, the values, whether it ended, and its error."""
+
+
+def came_after(instance: Instance, leaf: PlanNode, order: int) -> bool:
+    """Whether *leaf* has subscribed behind *order*, which it may have done before too."""
+    return instance.orders is not None and instance.orders.get(leaf.index, 0) > order
 
 
 class Delivery:
@@ -34,6 +40,7 @@ class Delivery:
     cascade: deque[Cascade]
     stepwise: int
     event: tuple[str, str, int, Any] | None
+    ordering: Ordering
 
     if TYPE_CHECKING:
 
@@ -109,12 +116,12 @@ class Delivery:
     def deliver_singly(
         self, route: Route, top: Instance, readers: list[Entry], values: Sequence[Any], origin: tuple[str, str, int]
     ) -> None:
-        """Hand each event to all readers in one query; what it makes subscribe gets the next one."""
+        """Hand each event to all readers in one query; what it makes subscribe, be it again, gets the next one."""
         source, partition, first = origin
         for offset, value in enumerate(values):
-            self.event = (source, partition, first + offset, value)
+            self.event, before = (source, partition, first + offset, value), self.ordering.newest
             for instance, leaf in readers:
-                if instance.active & leaf.bit:
+                if instance.active & leaf.bit and (route.fans is not None or not came_after(instance, leaf, before)):
                     leaf.deliver(instance, (value,))
             if self.immediate:
                 self.settle_immediate()

@@ -13,6 +13,7 @@ from hosting.differing import note_of
 from hosting.plan_names import are_comparable, do_the_same
 from hosting.reopening import Reopening
 from hosting.standing import RUNNING, Standing
+from reliable_rx import replaced
 from reliable_rx.errors import described
 from reliable_rx.event_time import clock_id
 from reliable_rx.interrupts import let_through
@@ -37,6 +38,10 @@ def edit(engine: QueryEngine, before: Standing, after: Standing) -> Report:
     """
     loader = Editor({})
     loader.report.note = note_of(engine, before, after)
+    known = engine.plans.contents
+    if before.plan in known and after.plan in known:
+        for each in known[before.plan].classes_gone(known[after.plan]):
+            replaced.note(each)  # what is of these is read as of those that have come
     inside = [(unit.address(), save_unit(unit, engine.plans.number)) for unit in units(before)]
     loader.signatures = dict(enumerate(engine.plans.signatures, 1))
     try:
@@ -103,14 +108,17 @@ def begun_afresh(engine: QueryEngine, before: Standing | Suspended, after: Stand
 def is_same(engine: QueryEngine, there: Standing, turn: Create) -> bool:
     """Whether *turn* would create what is already there.
 
-    A running query goes over to the code that is declared for it wherever that differs as it is stored; one that has
-    ended goes on only if it was edited, which its content says.
+    A running query goes over to the code that is declared for it wherever that differs as it is stored, and to classes
+    that have come in the place of those that it knew: its state has values of these then. One that has ended goes on
+    only if it was edited, which its content says.
     """
     if not is_alike(engine, there, turn):
         return False
     plan = engine.plans.ids[there.plan]
-    if plan == turn.plan or there.status != RUNNING:
+    if there.status != RUNNING:
         return True
+    if plan == turn.plan:
+        return there.plan is turn.code or turn.code not in engine.plans.renewed
     return are_comparable(plan, turn.plan) and engine.plans.have_same_code(there.plan, turn.code)
 
 

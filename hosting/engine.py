@@ -271,7 +271,7 @@ class QueryEngine(Delivery, TimeMoves):
         else:
             standing.born, standing.emitted = before.born, before.emitted
             report = edit(self, before, standing)
-            if not is_edit:
+            if before.policy == standing.policy:  # of another one it would be said that they are elsewhere
                 standing.skipped += before.skipped
             if is_edit or report.lost:
                 self.reports[turn.name] = report

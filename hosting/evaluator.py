@@ -19,7 +19,6 @@ from typing import Any
 from checkpoint.store import Store
 from hosting import idling, interpreters, journaling
 from hosting.background import Lend, Worker, lenders
-from hosting.blame import Guard
 from hosting.calls import Calls
 from hosting.checkpointer import Checkpointer
 from hosting.closing import close_all
@@ -44,7 +43,7 @@ from hosting.incidents import Incidents
 from hosting.inside import Inside, Outside
 from hosting.intake import Intake
 from hosting.looking import Looking, Working
-from hosting.loop import check_taken, raise_failures, run
+from hosting.loop import Guard, check_taken, raise_failures, run
 from hosting.outlets import Outlets
 from hosting.owning import disown, own
 from hosting.recovery import recover
@@ -302,11 +301,11 @@ class QueryEvaluator(Looking):
     def _may_take(self) -> bool:
         """Whether turns may be taken: the store is well (an outage taking turns finds out), and is not far behind."""
         late = len(self.committed) >= PENDING_GROUPS_MAX or self.events_in >= self.checkpointer.events_to
-        return not late and self.trouble in (None, self.intake.outage.error) and not self.holders.full()
+        well = not late and self.trouble in (None, self.intake.outage.error) and not self.holders.full()
+        return well and self.redefinitions.look()
 
     def _take_some(self) -> bool:
         """Take turns until nothing comes, or for about as long as a group commit may wait."""
-        self.redefinitions.look()
         events = min(self.events_in + self.round_events, self.checkpointer.events_to)
         for taken in range(self.round_turns):
             turn = self._next_turn()

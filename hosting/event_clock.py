@@ -18,6 +18,7 @@ from math import nextafter
 from operator import lt
 from typing import TYPE_CHECKING, Any
 
+from hosting.delivery import came_after
 from hosting.endless import moves
 from hosting.letters import end_of, post
 from hosting.own_clocks import is_timeless
@@ -273,9 +274,9 @@ class EventClock(Clock):
 
     def deliver(self, source: str, partition: str, position: int, value: Any) -> None:
         engine = self.engine
-        engine.event = (source, partition, position, value)
+        engine.event, before = (source, partition, position, value), engine.ordering.newest
         for instance, leaf in self.readers.get(source) or self.readers_of(source):
-            if instance.active & leaf.bit:
+            if instance.active & leaf.bit and (source in self.readers or not came_after(instance, leaf, before)):
                 leaf.deliver(instance, (value,))
         if engine.immediate:
             engine.settle_immediate()

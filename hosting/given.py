@@ -47,7 +47,11 @@ def check_new(kind: str, name: str, *taken: Container[str]) -> str:
     """Return *name*, as text. *Raises* `ValueError` for what is no name, and for one that is *taken*."""
     name = check_name(kind, name)
     if any(name in names for names in taken):
-        raise ValueError(f"the name {name!r} is taken; sources and queries share one set of names")
+        raise ValueError(
+            f"the name {name!r} is taken; sources and queries share one set of names: choose another, or go on with "
+            f"what has it (where a cell of a notebook is run again: use what it gave the first time, or begin with a "
+            f"new evaluator or app)"
+        )
     return name
 
 

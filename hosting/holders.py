@@ -29,6 +29,7 @@ from checkpoint.store import Store
 from hosting.incidents import Incidents
 from hosting.pressure import GO_ON
 from hosting.sink_positions import is_sink
+from hosting.store_commands import way_to_release
 from reliable_rx.names import STORED
 
 if TYPE_CHECKING:
@@ -122,11 +123,16 @@ class StreamHolders:
     def _let_go(self, stream: Stream, holder: str, absence: Absence) -> None:
         position = stream.holders[holder]
         stream.release(holder)
+        anew = (
+            "with on_error='skip' it goes on behind that"
+            if is_sink(holder)
+            else "let it begin anew where the stream begins"
+        )
         self.incidents.report(
             "holder",
             f"{stream.name}/{holder}",
             f"let go at id {position:,}, when the buffer was full: {absence.why}. What it has not acknowledged "
-            f"is forgotten from now on; let it begin anew where the stream begins",
+            f"is forgotten from now on; {anew}",
         )
 
     def _say(self, left: Mapping[str, list[str]], now: float) -> None:
@@ -148,7 +154,7 @@ class StreamHolders:
         more = f" and {len(holders) - SHOWN_MAX:,} more" if len(holders) > SHOWN_MAX else ""
         return (
             f"no turns are taken: stream {stream.name!r} keeps {stream.depth:,} notifications for {who}{more}; let it "
-            f"read on, or let it go (`evaluator.holders.release`, `reliable-rx release`)"
+            f"read on, or let it go with {way_to_release(self.store, stream.name, holders[0])}"
         )
 
     def _described(self, stream: Stream, holder: str) -> str:
@@ -190,9 +196,8 @@ class StreamHolders:
             stream.hold(holder, position)
             if is_here:
                 continue
-            if is_sink(holder):
+            if is_sink(holder):  # `hosting.moved_sinks` says more, once the sinks are open
                 absence = self.absence("the app does not declare this sink any more", Patience.NONE)
-                self._report(stream.name, holder, absence.why)
             else:
                 patience = Patience.ENDLESS if holder.startswith(STORED) else Patience.SOME
                 absence = self.absence("it has not come back since the start", patience)
@@ -208,5 +213,5 @@ class StreamHolders:
         return {name: dict(stream.holders) for name, stream in self.held.items()}
 
     def _report(self, stream: str, holder: str, what: str) -> None:
-        remedy = "declare it again, or let it go (`evaluator.holders.release`, `reliable-rx release`)"
-        self.incidents.report("holder", f"{stream}/{holder}", f"{what}; {remedy}", level=logging.WARNING)
+        message = f"{what}; have it read again, or let it go with {way_to_release(self.store, stream, holder)}"
+        self.incidents.report("holder", f"{stream}/{holder}", message, level=logging.WARNING)

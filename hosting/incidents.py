@@ -29,6 +29,10 @@ from reliable_rx.imports import own_frame
 LOG = logging.getLogger("reliable_rx")
 OPEN_MAX = 1000
 SUBJECT_MAX = 500
+STOPPING = frozenset({"sink", "checkpoint", "source waits", "reading", "journal", "stall"})
+"""Kinds that can keep all turns from being taken."""
+WAITING = STOPPING | {"watermark"}
+"""Kinds whose warnings say that something waits, and goes on by itself."""
 TOLD = {logging.WARNING: WARNINGS_TOLD, logging.ERROR: ERRORS_TOLD}
 LEVELS = {logging.WARNING: "warning", logging.ERROR: "error"}
 
@@ -50,6 +54,11 @@ class Incident:
 
     def __str__(self) -> str:
         return f"{self.kind} {self.subject!r}: {self.message}"
+
+    @property
+    def waits(self) -> bool:
+        """Whether it is no more than a wait."""
+        return self.level == "warning" and self.kind in WAITING
 
 
 class Incidents:
@@ -74,6 +83,10 @@ class Incidents:
         self._flapping = Flapping()
         self._lasting: set[tuple[str, str]] = set()
         self._left_out = 0
+
+    def placed(self, message: str) -> str:
+        """Return *message* with the partition of a node that it is about."""
+        return f"{self.place}: {message}" if self.place else message
 
     def report(
         self,
@@ -114,7 +127,7 @@ class Incidents:
             self._tell(level, key, message, trace, untold)
 
     def _tell(self, level: int, key: tuple[str, str], message: str, trace: str, untold: int) -> None:
-        where = f"{self.place}: " if self.place else ""
+        where = self.placed("")
         often = f"; it has begun {untold:,} more times since this was last told" if untold > 1 else ""
         shown = "".join(f"\n  {each}" for each in trace.splitlines())
         LOG.log(level, "%s%s %r: %s%s%s", where, *key, message, often, shown)

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from checkpoint.code import OtherCode, makers
 from hosting.afresh import afresh_told
 from hosting.code_text import text_of, was_mended
-from hosting.plan_names import are_comparable
+from hosting.plan_names import are_comparable, why_untold
 from hosting.standing import COMPLETED, FAILED, RUNNING
 from hosting.store_commands import or_repair_it
 from hosting.suspended import rename
@@ -107,7 +107,7 @@ def report_taken_over(evaluator: QueryEvaluator, what: str) -> None:
     if lost:
         message += f"; the state of operators in {shown(lost)} was given up (statistics().reports)"
     else:
-        LOG.warning(message)
+        LOG.warning("%s", evaluator.incidents.placed(message))
         evaluator.harmless.add(message)
     evaluator.warnings.append(message)
 
@@ -163,6 +163,9 @@ def is_mended(there: Standing, turn: Create) -> bool:
 
 def created(evaluator: QueryEvaluator, turn: Create) -> None:
     """Take *turn*; run a query again that had failed before it was suspended and is mended; close its incident."""
+    if turn.name not in evaluator.engine.standing and turn.name not in evaluator.engine.suspended:
+        evaluator._take(turn)  # thousands may come at once
+        return
     with afresh_told(evaluator, turn.name, "was edited"):
         _created(evaluator, turn)
     resolve(evaluator, turn.name)
@@ -175,7 +178,7 @@ def _created(evaluator: QueryEvaluator, turn: Create) -> None:
         evaluator._take(turn)
         there = evaluator.engine.standing.get(turn.name)
     if there is not None and there.status == RUNNING:
-        evaluator.engine.suspended.untold.discard(turn.name)
+        evaluator.engine.suspended.untold.pop(turn.name, None)
 
 
 def unchanged(evaluator: QueryEvaluator, there: Standing, turn: Create) -> None:
@@ -184,9 +187,10 @@ def unchanged(evaluator: QueryEvaluator, there: Standing, turn: Create) -> None:
     It is known by what it is called here from then on, so that an edit can be told from the next start on.
     """
     engine = evaluator.engine
-    if not are_comparable(engine.plans.ids[there.plan], turn.plan):
+    if not are_comparable(known := engine.plans.ids[there.plan], turn.plan):
+        why = why_untold(turn.plan, known)
         rename(engine, there, turn)
-        engine.suspended.untold.add(turn.name)
+        engine.suspended.untold[turn.name] = why
     if there.error is not None:
         evaluator.reporter.told_unchanged(turn.name)
 

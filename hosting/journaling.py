@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import Any, Literal
 
 from checkpoint import failures
@@ -116,10 +117,12 @@ def nondeterminism(
     strict: bool,
     changed: Sequence[str] = (),
     sources: Sequence[str] = (),
+    data: Mapping[str, str] = MappingProxyType({}),
 ) -> NondeterminismDetected:
     """Say which queries did not repeat themselves.
 
-    *changed* names code that they reach and that is not what it was, *sources* those that are read in another way.
+    *changed* names code that they reach and that is not what it was, *sources* those that are read by other code,
+    *data* says what differs of those that are read with other data.
     """
     names = ", ".join(repr(name) for name in queries)
     if changed:
@@ -128,6 +131,9 @@ def nondeterminism(
             f"and other objects are not): put the old code back, start, stop cleanly, and change it then, or run with "
             f"strict=False (App(strict=False)) to go on with what the replay gave"
         )
+    elif data:
+        way = "run with strict=False (App(strict=False)) to go on with what the replay gave"
+        why = f"{'; '.join(data.values())}; {f'or {way}' if strict else 'it goes on with what the replay gave'}"
     elif sources:
         why = (
             f"source {', '.join(map(repr, sources))} is read with another function than it was, so it goes on with that"
@@ -144,6 +150,7 @@ def nondeterminism(
         query=queries[0],
         queries=tuple(queries),
         turn=first_turn,
+        **({"source": next(iter(data))} if data else {}),
     )
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import suppress
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from hosting.given import check_outside
 from hosting.idling import tell_still
@@ -38,8 +38,6 @@ def run(evaluator: QueryEvaluator, until: Callable[[], bool] | None) -> None:
     try:
         _steps(evaluator, until)
     except Exception as error:
-        if is_a(error, SourceFailed):
-            keep(evaluator)
         evaluator.reporter.loop.ended(error)
         raise
     finally:
@@ -58,6 +56,29 @@ def keep(evaluator: QueryEvaluator) -> None:
     if failure_of(evaluator) is None and evaluator.trouble is None and not evaluator.checkpointer.has_all:
         with suppress(ReliableRxError):
             evaluator.checkpoint()
+
+
+class Guard:
+    """Marks an evaluator as broken when an interrupt leaves it half way: it must neither go on nor be saved.
+
+    An error that ends its loop is told, since nobody may wait for the thread that it ends.
+    """
+
+    keeps = True
+    """Whether a checkpoint keeps what was read before a source failed; a node looks first whether its lease lives."""
+
+    def __init__(self, evaluator: QueryEvaluator) -> None:
+        self.evaluator = evaluator
+
+    def __enter__(self) -> None: ...
+
+    def __exit__(self, kind: type[BaseException] | None, raised: BaseException | None, trace: Any) -> None:
+        if is_a(raised, Exception):
+            if is_a(raised, SourceFailed) and self.keeps:
+                keep(self.evaluator)
+            self.evaluator.reporter.halted(raised)
+        elif raised is not None and self.evaluator.broken is None:
+            self.evaluator.broken = raised
 
 
 def begin(evaluator: QueryEvaluator) -> None:

@@ -7,13 +7,14 @@ outputs that are stored, and from the sinks of the app. Pushed values that are l
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from checkpoint.codec import encode
 from checkpoint.journal import Journal
+from checkpoint.log import Log
 from checkpoint.salvage import salvage
-from hosting.sinks_ahead import passed_over
+from hosting.sinks_ahead import Had, may_have_given, passed_over
 from hosting.sources.pushed import LOST, PushedStream
 from hosting.spoilt import fill
 from reliable_rx.errors import CheckpointRefused
@@ -27,6 +28,8 @@ QUIET_EACH, QUIET_MAX = 1000, 1_000_000
 QUIET_TIMES = 10
 """For each id that a sink has of the newest turns, of which it is not known how many are lost, so many of a stream of
 which nothing tells."""
+QUIET_WITHOUT = 100_000
+"""The least of these where the store does not know of one turn."""
 STANDS_FOR_LOST = encode((LOST, None))
 Span = tuple[int, int]
 """The first, and the one behind the last."""
@@ -70,7 +73,7 @@ def pass_over(evaluator: QueryEvaluator, after_turn: int) -> list[str]:
         for stream in store.streams():
             bounds = store.bounds(stream)
             use_up(evaluator, stream, 0 if bounds is None else bounds[1])
-        suspended.quiet = sorted({*evaluator.engine.standing, *evaluator.streams, *store.streams()} - seen)
+        suspended.quiet = sorted(may_have_given(evaluator) - seen)
     return told
 
 
@@ -78,7 +81,8 @@ def ids_further(evaluator: QueryEvaluator) -> int:
     """Return by how much a stream goes on of which it is not known how many ids lost turns have used."""
     suspended = evaluator.engine.suspended
     of_turns = QUIET_EACH * sum(behind - first for first, behind in suspended.lost_turns)
-    of_newest = max(QUIET_EACH, QUIET_TIMES * suspended.lost_ids) if suspended.lost_ids else 0
+    least = QUIET_EACH if evaluator.outlets.had else QUIET_WITHOUT
+    of_newest = max(least, QUIET_TIMES * suspended.lost_ids) if suspended.lost_ids else 0
     return min(QUIET_MAX, of_turns + of_newest)
 
 
@@ -87,13 +91,13 @@ def use_up(evaluator: QueryEvaluator, stream: str, behind: int) -> None:
     fill(evaluator, {stream: (b"", behind)}, [stream])
 
 
-def use_up_unknown(evaluator: QueryEvaluator, known: Mapping[str, int]) -> None:
+def use_up_unknown(evaluator: QueryEvaluator, known: Mapping[str, Had]) -> None:
     """Let no id be used again that sinks have, which is *known* by stream, or that lost turns may have used.
 
     Readers may have had more than a sink, which writes behind them, waits, or has failed.
     """
-    for stream, position in known.items():
-        use_up(evaluator, stream, position)
+    for stream, had in known.items():
+        use_up(evaluator, stream, had.position)
     for stream in evaluator.engine.suspended.quiet:
         at = evaluator.engine.emitted(stream)
         behind = at + ids_further(evaluator)
@@ -101,8 +105,49 @@ def use_up_unknown(evaluator: QueryEvaluator, known: Mapping[str, int]) -> None:
         evaluator.engine.continue_ids(stream, behind)
 
 
-def fill_pushed(evaluator: QueryEvaluator) -> Iterator[tuple[str, int, list[Span]]]:
-    """Before a start: have lost pushed values stepped over; give each input's name, position, and what is lost."""
+class LostValues(NamedTuple):
+    """Which values of a pushed input are *missing*, of which the checkpoint is at *position*."""
+
+    name: str
+    position: int
+    missing: list[Span]
+
+
+class LostPushed(NamedTuple):
+    """What is lost of pushed inputs, and which subscribers, by stream and name, begin again; None: they go on."""
+
+    values: Sequence[LostValues]
+    begin_again: Sequence[tuple[str, str]] | None
+
+
+def fill_pushed(evaluator: QueryEvaluator) -> LostPushed:
+    """Before a start: have lost pushed values stepped over.
+
+    Positions of durable subscribers lie beside them. Where the newest values are lost, a position may be one of before:
+    its subscriber may have been let go since, or have begun again at a lower id.
+    """
+    store, is_cut = evaluator.store, False
+    found, fills = list[LostValues](), list[tuple[Log, int, int]]()
+    positions, taken = pushed_positions(evaluator)
+    for name, source in evaluator.intake.sources.items():
+        if isinstance(source, PushedStream):
+            log, position = source.log, positions.get((name, "0"), 0)
+            first, behind = min(log.first, position), max(log.end, position, taken.get((name, "0"), 0))
+            if missing := log.lost(first, behind):
+                is_cut = is_cut or behind > log.end
+                found.append(LostValues(name, position, missing))
+                fills.append((log, first, behind))
+    subscribed = [(stream, each) for stream in store.subscribed() for each in store.acknowledged(stream)]
+    for stream, subscriber in subscribed if is_cut else ():
+        store.release(stream, subscriber)
+        store.acknowledge(stream, subscriber, -1)
+    for log, first, behind in fills:
+        log.fill(first, behind, STANDS_FOR_LOST)
+    return LostPushed(found, subscribed if is_cut else None)
+
+
+def pushed_positions(evaluator: QueryEvaluator) -> tuple[dict[Any, int], dict[Any, int]]:
+    """Return what the checkpoint has taken of each partition, and up to where the turns behind it have."""
     store = evaluator.store
     try:
         recovered = store.recover(strict=False)
@@ -115,14 +160,7 @@ def fill_pushed(evaluator: QueryEvaluator) -> Iterator[tuple[str, int, list[Span
         for entry in salvage(payload, code=False).value[0]:
             if entry[0] == "events":
                 taken[entry[1], entry[2]] = entry[3] + entry[4]
-    for name, source in evaluator.intake.sources.items():
-        if isinstance(source, PushedStream):
-            log, position = source.log, positions.get((name, "0"), 0)
-            first, behind = min(log.first, position), max(log.end, position, taken.get((name, "0"), 0))
-            missing = log.lost(first, behind)
-            if missing:
-                log.fill(first, behind, STANDS_FOR_LOST)
-                yield name, position, missing
+    return positions, taken
 
 
 def check_pushed(evaluator: QueryEvaluator) -> None:

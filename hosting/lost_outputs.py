@@ -31,6 +31,8 @@ def lost_outputs(evaluator: QueryEvaluator, *, everywhere: bool = False) -> dict
     found: dict[str, list[Span]] = {}
     for name in evaluator.store.streams():
         stream = evaluator.streams.get(name)
+        if stream is None and not evaluator.engine.emitted(name):
+            continue  # there never was one: a row's name is damaged, and the ids are missing where they belong
         stored = evaluator.engine.emitted(name) if stream is None else stream.stored
         lost, expected = list[Span](), None
         for first, count, payload in evaluator.store.kept_outputs(name):

@@ -5,14 +5,15 @@ What one of them cannot do is its own affair: see `hosting.sink_writer`.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from itertools import count
 from logging import WARNING
 from typing import TYPE_CHECKING
 
 from hosting.cycles import there_are
+from hosting.moved_sinks import place_taken, tell_left, tell_taken
 from hosting.side_outputs import why_never_of_source
-from hosting.sink_positions import Known, holder_of, is_sink, label_of, matched, read_known
+from hosting.sink_positions import UNMADE, Known, holder_of, is_sink, label_of, matched, read_known
 from hosting.sink_writer import SinkWriter, checked_policy, tamed
 from hosting.sinks_ahead import AHEAD_MAX, ahead_of_store, check_had, passed_over
 from hosting.statistics import SinkFigures
@@ -27,6 +28,9 @@ from reliable_rx.reliable import Sink
 if TYPE_CHECKING:
     from hosting.evaluator import QueryEvaluator
 
+Labels = dict[str, tuple[str, bool, str]]
+"""What tells the sinks of a stream from one another, by their holders: label, whether it is declared, and class."""
+
 
 class Outlets:
     """All sinks of an evaluator."""
@@ -36,8 +40,14 @@ class Outlets:
         self.buffer_events_max = buffer_events_max
         self.all: list[SinkWriter] = []
         self.held: dict[str, dict[str, int]] = {}
+        self.of_others: dict[str, str] = {}
+        """The stream of each label that the checkpoint knows."""
         self.left: dict[str, dict[str, Known]] = {}
         """The sinks of each stream that the app had and has not declared."""
+        self.are_told = True
+        """Whether all sinks of the app are declared here: commands that only change queries have none."""
+        self.streams: frozenset[str] | None = None
+        """Where they are not: which streams have sinks in the app; None: not known."""
         self.had: frozenset[str] = frozenset()
         """The queries and sources that the store had before this start."""
         self.is_writing = self.has_passed_over = False
@@ -52,15 +62,29 @@ class Outlets:
         before = next((each.stream for each in self.all if each.sink is sink), None)
         if before is not None:
             raise ValueError(f"this sink is that of stream {before!r} already; make another one for {stream!r}")
+        self._check_target(stream, sink)
+        holder = self._holder(stream, label_of(sink))
         writer = SinkWriter(
             stream,
             sink,
-            self._holder(stream, label_of(sink)),
+            holder,
             on_error=checked_policy(stream, sink, on_error),
             holders=self.evaluator.holders,
             unflushed_max=self.buffer_events_max // 2,
         )
+        writer.was_known = holder in self.left.get(stream, {})
         self.all.append(writer)
+
+    def _check_target(self, stream: str, sink: Sink) -> None:
+        """*Raises* `ValueError` if a sink of *stream* that is written has the target of *sink*."""
+        target = getattr(sink, "target", None)
+        for each in self.all if isinstance(target, str) else ():
+            is_written = each.stream == stream and each.failure is None and not each.is_closed
+            if is_written and getattr(each.sink, "target", None) == target:
+                raise ValueError(
+                    f"{target} is that of another sink of stream {stream!r}, and one alone may write it: give this one "
+                    f"another; where a cell of a notebook was run again, the first one goes on"
+                )
 
     def reopen(self, stream: str) -> None:
         """Have the failed sinks of *stream* opened anew, before anything is written next. *Raises* `KeyError`."""
@@ -74,8 +98,9 @@ class Outlets:
                     self.held = {**self.held, stream: {**self.held.get(stream, {}), writer.holder: writer.flushed}}
         self.evaluator.wake()
 
-    def hold(self, known: dict[str, dict[str, int]], labels: dict[str, dict[str, tuple[str, bool]]]) -> None:
+    def hold(self, known: dict[str, dict[str, int]], labels: dict[str, Labels]) -> None:
         """Before a replay: nothing of it may be forgotten that a holder or a sink may still want."""
+        self.of_others = {each[0]: stream for stream, some in labels.items() for each in some.values()}
         held = self.held = {name: self._matched(name, holders, labels.get(name, {})) for name, holders in known.items()}
         for name, holders in held.items():
             sinks = frozenset(writer.holder for writer in self.all if writer.stream == name)
@@ -83,23 +108,46 @@ class Outlets:
         for writer in self.all:
             self._stream(writer.stream).hold(writer.holder, self._known(writer))
 
-    def _matched(self, stream: str, known: dict[str, int], labels: dict[str, tuple[str, bool]]) -> dict[str, int]:
+    def _matched(self, stream: str, known: dict[str, int], labels: Labels) -> dict[str, int]:
         """Return the *known* positions of a stream under the names that its holders have in this run."""
-        declared = [each.label for each in self.all if each.stream == stream]
-        found = {holder_of(n): each for n, each in enumerate(matched(read_known(known, labels), declared))}
-        self.left[stream] = {holder: each for n, (holder, each) in enumerate(found.items()) if n >= len(declared)}
+        before = {holder_of(each.number): each for each in read_known(known, labels)}
+        here = [each for each in self.all if each.stream == stream]
+        found = {holder_of(each.number): each for each in matched([*before.values()], [each.label for each in here])}
+        for writer, holder in zip(here, found, strict=False):
+            writer.name(holder)
+            writer.was_known = holder in before
+        away = [*found][len(here) :]
+        was = {holder: before[holder].was_declared for holder in away}
+        self.left[stream] = {holder: found[holder]._replace(was_declared=was[holder]) for holder in away}
         others = {holder: position for holder, position in known.items() if not is_sink(holder)}
         return others | {holder: each.position for holder, each in found.items()}
 
-    def labels(self) -> dict[str, dict[str, tuple[str, bool]]]:
+    def labels(self) -> dict[str, Labels]:
         """Return what tells the sinks of each stream from one another, and whether it is declared, by their holders."""
-        found: dict[str, dict[str, tuple[str, bool]]] = {}
-        for stream, left in self.left.items():
-            if (here := self.evaluator.streams.get(stream)) is not None:
-                found[stream] = {holder: (each.label, False) for holder, each in left.items() if holder in here.holders}
+        found: dict[str, Labels] = {}
+        for stream in self.left:
+            are_all_here = self.are_told and not self._lacks_one(stream)
+            is_declared = {holder: each.was_declared and not are_all_here for holder, each in self._away(stream)}
+            found[stream] = {
+                holder: (each.label, is_declared[holder], each.kind) for holder, each in self._away(stream)
+            }
         for writer in self.all:
-            found.setdefault(writer.stream, {})[writer.holder] = writer.label, True
+            found.setdefault(writer.stream, {})[writer.holder] = writer.label, True, writer.kind
         return found
+
+    def undeclared(self) -> Iterator[tuple[str, str, Known]]:
+        """Give the sinks that the app, whose sinks are not here, does not declare any more, with stream and holder."""
+        for stream in list(self.left):
+            for holder, each in list(self._away(stream)):
+                if not each.was_declared or (self.streams is not None and stream not in self.streams):
+                    yield stream, holder, each
+
+    def _away(self, stream: str) -> Iterator[tuple[str, Known]]:
+        """Give the sinks of *stream* that nobody has declared in this run, and that nobody has let go."""
+        here, used = self.evaluator.streams.get(stream), {each.holder for each in self.all if each.stream == stream}
+        for holder, each in self.left.get(stream, {}).items():
+            if holder not in used and here is not None and holder in here.holders:
+                yield holder, each
 
     def _holder(self, stream: str, label: str) -> str:
         """Return the name of one more sink; one that is declared after the start may be known from before."""
@@ -129,9 +177,43 @@ class Outlets:
         for writer in self.all:
             if writer.is_new:
                 self._open(writer, starting=True)
+        self._settle_left()
         if self.has_passed_over:  # no turn says so, and a replay would use these ids
             self.evaluator.checkpointer.now(full=False)
         self.pump()
+
+    def _settle_left(self) -> None:
+        """Of the sinks that nobody declares, find those that have moved, and tell of the others."""
+        if not self.are_told:
+            return
+        for writer in self.all:
+            self._take_place(writer, starting=True)
+        for name in self.left:
+            here = [each for each in self.all if each.stream == name]
+            new = [each for each in here if not each.was_known]
+            for holder, each in list(self._away(name)):
+                if each.label == UNMADE and any(one.is_open for one in here):  # each has a place of its own again
+                    self.evaluator.holders.release(name, holder)
+                elif not self._lacks_one(name):
+                    tell_left(self._stream(name), holder, each, new)
+
+    def _lacks_one(self, stream: str) -> bool:
+        """Whether a sink of *stream* could not be made, which may be any that seems not to be declared."""
+        return any(each.stream == stream and each.label == UNMADE for each in self.all)
+
+    def _take_place(self, writer: SinkWriter, *, starting: bool = False) -> None:
+        """Let go of the sink that is not declared any more, and is this one."""
+        left = dict(self._away(writer.stream))
+        if not left or not writer.is_open:
+            return
+        rivals = [each for each in self.all if starting and each.stream == writer.stream and not each.was_known]
+        if self.of_others.get(writer.label, writer.stream) != writer.stream:
+            return  # it was another stream's, which has given it away
+        holder = place_taken(writer, left, rivals)
+        if holder is not None:
+            writer.was_known = True
+            self.evaluator.holders.release(writer.stream, holder)
+            tell_taken(writer, left[holder], self.evaluator.holders)
 
     def _open(self, writer: SinkWriter, *, starting: bool = False) -> None:
         stream = self._stream(writer.stream)
@@ -144,6 +226,8 @@ class Outlets:
             if position > stream.next_id:
                 self._skip_to(stream, position, starting=starting)
             writer.begin(stream, position)
+            if not starting:
+                self._take_place(writer)
             self._warn_if_never(writer, stream)
         except BaseException as error:
             if starting and is_a(error, PositionUnavailable) and error.fields.get("wanted", 0) > stream.next_id:
@@ -168,7 +252,7 @@ class Outlets:
         source = sources.get(query)
         why = self.evaluator.engine.readers.missing(name) if source is None else why_never_of_source(name, source)
         if why is not None:
-            self.evaluator.incidents.report("sink", writer.subject, f"nothing will be written: {why}", level=WARNING)
+            self.evaluator.incidents.report("sink idle", writer.subject, f"nothing is written: {why}", level=WARNING)
 
     def _skip_to(self, stream: Stream, position: int, *, starting: bool) -> None:
         """A sink knows ids that the evaluator does not: only possible where outputs were visible before the journal."""

@@ -203,6 +203,7 @@ class Partition:
                 times += taken.times or ()
             elif arrived or not before < self.position <= first:
                 break
+        self.rejected = tuple(each for each in self.rejected if each.position >= self.position)  # others were left out
         if self.position != first + count or len(values) != count:
             raise PositionUnavailable(
                 f"{self.source} partition {self.name}: a turn of the journal took ids {first:,} to {first + count:,}, "

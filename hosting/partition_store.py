@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import unquote
 
+from hosting.file_names import name_of
 from reliable_rx.errors import StoreOwned
 
 if TYPE_CHECKING:
@@ -34,7 +35,7 @@ def group_of(directory: Path) -> Group | None:
     is_below = resolved.name.isdecimal() and len(above) > DEPTH and above[DEPTH - 1].name == "partitions"
     if not is_below or not any((above[DEPTH] / name).exists() for name in ("registry.sqlite", "offsets")):
         return None
-    return str(above[DEPTH]), unquote(above[DEPTH - 2].name)
+    return str(above[DEPTH]), name_of(above[DEPTH - 2])
 
 
 def group_named_in(name: str) -> str | None:
@@ -74,11 +75,14 @@ def belongs(group: Group) -> str:
     return f"this is the store of a partition of the group {group[1]!r}, and no app's"
 
 
-def of_group(command: str, group: Group, query: str = "QUERY") -> str:
-    """Return the call of *command* for *query* in all partitions of *group*.
+def of_group(command: str, group: Group, *more: str) -> str:
+    """Return the call of *command* in all partitions of *group*, with *more* arguments: a query, unless they are given.
 
     >>> of_group("dispose", ("here", "g"))
     'reliable-rx dispose here QUERY --group g --app MODULE:APP'
+    >>> of_group("release", ("here", "g"), "q", "me")
+    'reliable-rx release here q me --group g'
     """
     where, name = group
-    return shlex.join(["reliable-rx", command, where, query, "--group", name, "--app", "MODULE:APP"])
+    app = [] if command == "release" else ["--app", "MODULE:APP"]
+    return shlex.join(["reliable-rx", command, where, *(more or ["QUERY"]), "--group", name, *app])

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from hashlib import blake2b
 
-from checkpoint.code import makers
+from checkpoint.code import OtherCode, makers
 from reliable_rx.limits import Limits
 from reliable_rx.plan import NO_LIMITS
 
@@ -38,6 +38,18 @@ def are_comparable(name: str, other: str) -> bool:
     (True, False)
     """
     return name.rpartition("/")[2] == other.rpartition("/")[2]
+
+
+def why_untold(name: str, other: str, by: OtherCode | None = None) -> str:
+    """Say why it cannot be told whether the plan *name* is an edit of *other*, of which the code, *by* others, was not
+    read.
+
+    >>> why_untold("a/c/3495", "a/c/3495"), why_untold("a/c/3495", "a/c/3571")
+    ('what its stored code holds cannot be read here', 'another Python (or release) has stored its code')
+    """
+    if are_comparable(name, other) and (by is None or by.makers.fits(makers())):
+        return "what its stored code holds cannot be read here"
+    return "another Python (or release) has stored its code"
 
 
 def do_the_same(name: str, other: str) -> bool:

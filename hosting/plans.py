@@ -52,6 +52,8 @@ class Plans:
         self.watched = WatchedNames()
         self.looks_once, self.looked_at = False, set[Plan]()
         self.checked: EventTime | None = None
+        self.renewed = set[Plan]()
+        """Those that do what others did before, with classes that have come since under the same names."""
         self.compared: dict[tuple[str, str], bool] = {}
         self.signatures: list[Signature] = []
         self.unsaved_signatures = 0
@@ -70,7 +72,11 @@ class Plans:
             refuse_foreign(plan)
             refuse_arguments(plan)
             code, there = code_of(plan), content(shared)
-            self._know(plan, (found, limits), name_of(content_of(there.digest, limits), code))
+            name = name_of(content_of(there.digest, limits), code)
+            before = self.contents.get(self.by_id.get(name, plan))
+            if before is not None and before.classes_gone(there):
+                self.renewed.add(plan)
+            self._know(plan, (found, limits), name)
             self._keep(plan, code)
             self.contents[plan] = there
             self.watched.add(there)
@@ -85,7 +91,7 @@ class Plans:
             busy = thread_time()
             now = content(plan.query)
             took_s = thread_time() - busy  # a machine that is busy with something else must not count
-            if now.digest != there.digest:
+            if now.digest != there.digest or there.classes_gone(now):
                 return False
             self.contents[plan] = now
             self.watched.add(now)
@@ -182,6 +188,7 @@ class Plans:
         self.codes = {plan: code for plan, code in self.codes.items() if plan in keep}
         self.contents = {plan: each for plan, each in self.contents.items() if plan in keep}
         self.dear = {plan: until for plan, until in self.dear.items() if plan in keep}
+        self.renewed &= keep
         self.watched.reset(self.contents.values())
 
     def number(self, plan: Plan) -> int:

@@ -20,6 +20,7 @@ from hosting import interpreters, journaling, lost, spoilt
 from hosting.collector import no_collections
 from hosting.creations import declare_again
 from hosting.partition_store import RESTORE_GROUP
+from hosting.renamed import renamed
 from hosting.sinks_ahead import had_by
 from hosting.snapshot import load
 from hosting.statistics import RecoveryFigures
@@ -33,14 +34,15 @@ from reliable_rx.names import query_of
 
 if TYPE_CHECKING:
     from hosting.evaluator import QueryEvaluator
-    from hosting.intake import Intake
 
 
 def recover(evaluator: QueryEvaluator) -> RecoveryFigures:
     """Bring *evaluator* to where it was, and say what that took."""
     evaluator.reporter.starting()
     with no_collections():
-        return _recover(evaluator)
+        figures = _recover(evaluator)
+        evaluator.definitions.positions.settle()
+    return figures
 
 
 def _recover(evaluator: QueryEvaluator) -> RecoveryFigures:
@@ -68,10 +70,10 @@ def _recover(evaluator: QueryEvaluator) -> RecoveryFigures:
     with or_repair(evaluator):
         evaluator.outlets.hold(meta["holders"], meta["sinks"])
     evaluator.engine.awaited = evaluator.intake.lineages.keys() - {source for source, _ in meta["positions"]}
-    evaluator.definitions.recovered(meta.get("definitions", {}))
+    evaluator.definitions.recovered(meta)
     with or_repair(evaluator, begins=True):
         evaluator.intake.open(meta["positions"], meta["ended"], evaluator.wake)
-    evaluator.warnings.extend(renamed(evaluator.intake))
+    evaluator.warnings.extend(renamed(evaluator, meta["positions"]))
     journal = evaluator.store.journal
     if journal.last_turn < turn:
         (journal.give_up if evaluator.passes_over else journal.truncate)(turn)
@@ -134,24 +136,6 @@ def or_repair(evaluator: QueryEvaluator, *, begins: bool = False) -> Iterator[No
         raise type(error)(f"{error.message}; {way}", **error.fields) from error
 
 
-def renamed(intake: Intake) -> Iterator[str]:
-    """Say which sources have a partition less and one more, as a file has that was renamed."""
-    for source in intake.sources.keys() - intake.lineages.keys():
-        gone = sorted(name for each, name in intake.absent if each == source)
-        new = sorted(name for each, name in intake.unknown if each == source)
-        if gone and new:
-            yield (
-                f"source {source!r} has no partition {shown_some(gone)} any more, and has {shown_some(new)}, which is "
-                f"read from its beginning: if a file was renamed, its records come twice; give files that are read "
-                f"no other names"
-            )
-
-
-def shown_some(names: Sequence[str]) -> str:
-    more = f" and {len(names) - 3:,} more" if len(names) > 3 else ""
-    return f"{', '.join(map(repr, names[:3]))}{more}"
-
-
 def replay_all(evaluator: QueryEvaluator, after_turn: int) -> tuple[int, int]:
     """Take the turns again that are not to be passed over; return how many, and how many events they held."""
     turns = events = 0
@@ -201,12 +185,14 @@ def compare(
     differing = [each for each in journaling.compare(written, outputs) if not spoilt.is_silent(engine, each)]
     if differing:
         changed = changed_code(evaluator, differing)
+        data = evaluator.definitions.read_by(differing)
         how: dict[str, Any] = {
             "strict": evaluator.strict,
             "changed": changed,
             "sources": list(evaluator.definitions.passed_over),
+            "data": data,
         }
-        if changed and evaluator.strict:  # nothing is written yet: with the old code back nothing is lost
+        if (changed or data) and evaluator.strict:  # nothing is written yet: with what was there nothing is lost
             raise journaling.nondeterminism(differing, first, last, **how)
         known = engine.suspended.differing
         if fresh := [name for name in differing if query_of(name) not in known]:

@@ -1,5 +1,7 @@
 """Names that get another meaning while queries run: told, with what it means for a start behind a kill.
 
+Of a source's functions the same is told (`hosting/source_definitions.py` has what becomes of them).
+
 Python looks a global up when a function runs. So a helper whose cell is run again is called by running queries at once,
 while the store has the code of their `create`: behind a kill a replay may give something else. Names that are bound
 anew are looked for every few rounds of turns, and the incident `redefined` says which, and the remedy.
@@ -45,16 +47,23 @@ class Redefinitions:
         self._compares_until = 0.0
         self._told: dict[str, str] = {}
 
-    def look(self) -> None:
-        """Tell of the queries that reach what was defined anew."""
+    def look(self) -> bool:
+        """Tell of the queries and sources that reach what was defined anew; return whether turns may be taken."""
+        self.evaluator.definitions.look()
         if self._left_out:
             self._left_out -= 1
-            return
+        else:
+            self._look()
+        return self.evaluator.checkpointer.trouble is None
+
+    def _look(self) -> None:
         self._left_out = len(self.watched) // NAMES_A_ROUND
         self._is_due = self.watched.differ() or self._is_due or not all(map(self._runs, self._told))
         if self._is_due and (began := monotonic()) >= self._not_before:
             self._is_due = False
-            self._tell(self._found())
+            with self.evaluator.inside:
+                found = self._found()
+            self._tell(found)
             now = monotonic()
             self._not_before = now + (now - began) * PAUSE
 

@@ -11,17 +11,20 @@ fallen back from, see `checkpoint`; what is repaired here is whole, and cannot b
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
+from checkpoint.rescue import told_of_positions
 from hosting.evaluator import QueryEvaluator
 from hosting.journaling import PassesOver
 from hosting.lost import check_pushed, fill_pushed, ids_further, use_up_unknown
 from hosting.lost_outputs import check_outputs, fill_outputs, lost_outputs
 from hosting.sinks_ahead import Sinks, hear, lose_newest, positions
+from hosting.source_positions import OTHER_RECORDS
 from reliable_rx.errors import CheckpointRefused, NondeterminismDetected, StoreOwned, StoreUnavailable, described
+from reliable_rx.names import query_of
 
 NAMED_MAX = 10
 UNREADABLE = "each is kept as unreadable; a sink that lacks them fails there, or does what its on_error= says"
@@ -91,13 +94,14 @@ def diagnose(copy: Copy) -> Diagnosis:
     *Raises* `StoreOwned`, `StoreUnavailable`, and `CheckpointRefused` for a store of which no generation can be read.
     """
     refusal, notes = tried(copy)
-    passes_over, findings = ("", []) if refusal is None else noticed(copy)
+    nothing: tuple[PassesOver, list[Finding], bool] = ("", [], False)
+    passes_over, findings, has_lost = nothing if refusal is None else noticed(copy)
     found = Diagnosis(refusal, tuple(findings), notes if refusal is None else (), passes_over)
     if findings:
         repair(copy.to_repair(), found)
         found = replace(found, remains=tried(copy)[0])
     if found.remains is None and (findings or refusal is None):
-        sinks = ahead(copy)
+        sinks = ahead(copy, has_lost=has_lost)
         found = replace(found, refusal=refusal or (sinks[0].wrong if sinks else None), findings=(*findings, *sinks))
     return found
 
@@ -119,38 +123,44 @@ def tried(copy: Copy) -> tuple[str | None, tuple[Finding, ...]]:
         evaluator.abandon()
 
 
-def noticed(copy: Copy) -> tuple[PassesOver, list[Finding]]:
-    """Start without strictness; return which of the journalled turns were passed over, and what was given up."""
+def noticed(copy: Copy) -> tuple[PassesOver, list[Finding], bool]:
+    """Start without strictness; return which turns are passed over, what is given up, and whether any are lost."""
     modes: tuple[PassesOver, ...] = ("", "gap")
     pushed, cause = pushed_lost(copy), None
     for mode in modes:
         try:
-            return mode, [*pushed, *found(copy, mode, cause)]
+            findings, has_lost = found(copy, mode, cause)
+            return mode, [*pushed, *findings], has_lost
         except (StoreOwned, StoreUnavailable):
             raise
         except Exception as error:
             cause = error
-    return "all", [*pushed, *found(copy, "all", cause)]
+    findings, has_lost = found(copy, "all", cause)
+    return "all", [*pushed, *findings], has_lost
 
 
 def pushed_lost(copy: Copy) -> list[Finding]:
     """Have lost pushed values stepped over, and name them."""
     evaluator = copy.to_repair()
     try:
-        return [stepped_over(*each) for each in fill_pushed(evaluator)]
+        values, subscribers = fill_pushed(evaluator)
+        told = [stepped_over(*each) for each in values]
+        return told if subscribers is None else [*told, beginning_again(subscribers)]
     finally:
         evaluator.abandon()
 
 
-def found(copy: Copy, passes_over: PassesOver, cause: Exception | None) -> list[Finding]:
+def found(copy: Copy, passes_over: PassesOver, cause: Exception | None) -> tuple[list[Finding], bool]:
     evaluator = copy.to_repair()
     evaluator.passes_over = passes_over
     try:
         evaluator.start()
         outputs = unread(evaluator)
-        if evaluator.engine.suspended.lost_turns:
+        has_lost = bool(evaluator.engine.suspended.lost_turns)
+        if has_lost:
             hear(evaluator, positions(copy.sinks))
-        return [*behind(evaluator, cause), *lost(evaluator), *disordered(evaluator), *outputs, *given_up(evaluator)]
+        told = [*behind(evaluator, cause), *lost(evaluator), *disordered(evaluator)]
+        return [*told, *outputs, *given_up(evaluator)], has_lost
     finally:
         evaluator.abandon()
 
@@ -170,6 +180,12 @@ def behind(evaluator: QueryEvaluator, cause: Exception | None) -> list[Finding]:
             f"that were used stay used{more}",
         )
     ]
+
+
+def beginning_again(subscribers: Sequence[tuple[str, str]]) -> Finding:
+    """Say what the loss of what was pushed last means for durable *subscribers*: their positions lie beside it."""
+    wrong = "what was pushed last is lost, and with it what they had acknowledged since"
+    return Finding("subscribers", wrong, f"given up: {', '.join(told_of_positions(subscribers))}", depends_on_app=False)
 
 
 def stepped_over(name: str, position: int, missing: list[tuple[int, int]]) -> Finding:
@@ -226,7 +242,7 @@ def disordered(evaluator: QueryEvaluator) -> list[Finding]:
     return []
 
 
-def ahead(copy: Copy) -> list[Finding]:
+def ahead(copy: Copy, *, has_lost: bool) -> list[Finding]:
     """Name the sinks that have ids which the store has never given."""
     evaluator = copy.to_repair()
     known = positions(copy.sinks) if evaluator.delivery == "exactly_once" else {}
@@ -235,12 +251,12 @@ def ahead(copy: Copy) -> list[Finding]:
         return [
             Finding(
                 f"sink of stream {name!r}",
-                f"it has {span('id', known[name] - more, known[name] - 1)}, which this store has never given: the "
-                f"newest turns are lost, or it is the sink of another store",
+                f"it has {span('id', known[name].position - more, known[name].position - 1)}, which this store has "
+                f"never given: the newest turns are lost, or it is the sink of another store",
                 f"{stay_used(evaluator)}; the events of lost turns are taken anew, and what comes of them comes again "
                 f"under new ids",
             )
-            for name, more in lose_newest(evaluator, known).items()
+            for name, more in lose_newest(evaluator, known, has_lost=has_lost).items()
         ]
     finally:
         evaluator.abandon()
@@ -284,6 +300,9 @@ def redefined(evaluator: QueryEvaluator) -> list[Finding]:
     return [
         Finding(f"source {name!r}", described(error), gives_up)
         for name, error in evaluator.definitions.passed_over.items()
+    ] + [
+        Finding(f"source {name!r}", described(error), "it is read on from the numbers that it had: " + OTHER_RECORDS)
+        for name, error in evaluator.definitions.positions.passed_over.items()
     ]
 
 
@@ -302,9 +321,29 @@ def ended(evaluator: QueryEvaluator) -> list[Finding]:
         False: "its state is given up, and it ends with this error; create it again to begin anew",
     }
     return [
-        Finding(f"query {name!r}", described(error), remedies[isinstance(error, NondeterminismDetected)])
+        Finding(
+            f"query {name!r}",
+            described(error),
+            remedies[isinstance(error, NondeterminismDetected)] + readers_told(evaluator, name),
+        )
         for name, error in evaluator.engine.suspended.ended.items()
     ]
+
+
+def readers_told(evaluator: QueryEvaluator, name: str) -> str:
+    """Name the queries that fail with *name*, since they read it or what does; empty if there is none."""
+    found, waiting = list[str](), [name]
+    while waiting:
+        at = waiting.pop()
+        fresh = [
+            each
+            for each, standing in evaluator.engine.standing.items()
+            if each not in (name, *found) and at in map(query_of, standing.plan.sources)
+        ]
+        found += fresh
+        waiting += fresh
+    names = ", ".join(map(repr, sorted(found)))
+    return f"; with it {names}, which read it: their states are given up too" if found else ""
 
 
 def suspended(evaluator: QueryEvaluator) -> list[Finding]:
@@ -334,8 +373,7 @@ def repair(evaluator: QueryEvaluator, diagnosis: Diagnosis, sinks: Sinks = ()) -
     """
     with closing(evaluator):
         evaluator.passes_over = diagnosis.passes_over
-        for _ in fill_pushed(evaluator):
-            pass
+        fill_pushed(evaluator)
         evaluator.start()
         fill_outputs(evaluator)
         is_broken, known = lost(evaluator) or disordered(evaluator), positions(sinks)

@@ -20,7 +20,8 @@ from hosting.emitted import STREAMS_MAX, EarlyLooks, look
 from hosting.failure_summary import INCIDENTS_MAX, count_of, in_checkpoint, of_incidents, of_queries, own, shortened
 from hosting.held_back import HeldBackWatch
 from hosting.interpreters import with_text
-from hosting.loop_reports import LASTING_S, LoopReports
+from hosting.lasting import LastingTroubles
+from hosting.loop_reports import LoopReports
 from hosting.mutations import Mutations
 from hosting.skipping import place_of
 from hosting.standing import FAILED, Standing
@@ -38,13 +39,9 @@ LOG = logging.getLogger("reliable_rx")
 ENDS = {"ends": True}
 """What marks the record of what ends a process, for who says that anyway."""
 LOOK_S = 0.25
-STOPPING = frozenset({"sink", "checkpoint", "source waits", "reading", "journal", "stall"})
-"""Kinds that can keep all turns from being taken."""
 DROPPED = frozenset({"skipped", "late"})
 LEFT_OUT_NAMED_MAX = 5
 STATUS_S, STATUS_IDLE_S = 1.0, 10.0
-JOURNAL_S, COMMIT_S = 5.0, 60.0
-"""How long the journal makes no turn durable, and a checkpoint is being committed, before that is told."""
 
 
 class Reporter:
@@ -73,8 +70,7 @@ class Reporter:
         self._written: tuple[Any, ...] = ()
         self._write_at = monotonic() + STATUS_S
         self._look_at = 0.0
-        self._stages: dict[str, tuple[int, float]] = {}
-        self._turn_at = -1, monotonic()
+        self._lasting = LastingTroubles(evaluator, self.incidents)
         self.loop = LoopReports(evaluator, self.incidents, write=self._write_now)
 
     def starting(self) -> None:
@@ -118,6 +114,10 @@ class Reporter:
         """Keep what an *earlier* run has left open: this one has neither the sinks nor the records that it is about."""
         self._hands_on, self._earlier = True, list(earlier)
 
+    def is_over(self, kind: str, subject: str) -> None:
+        """Forget what an earlier run has left open, and a command has ended."""
+        self._earlier = [each for each in self._earlier if (each["kind"], each["subject"]) != (kind, subject)]
+
     def look(self) -> None:
         """Tell what has happened since the last time."""
         if self.loop.stands:
@@ -146,10 +146,9 @@ class Reporter:
             self._unknown.look(readers, again=now >= self._look_at)
         if now >= self._look_at:
             self._look_at = now + LOOK_S
-            self._tell_stall(now)
-            self._tell_waiting()
+            self._lasting.look(now)
             if self.incidents.any_open:
-                self._tell_lasting(now)
+                self._lasting.escalate(now)
             self.evaluator.time.tell(self.evaluator.engine)
             self._held_back.look(now, self.evaluator.engine.watermarks.by_name, self.evaluator.intake)
             if self.file is not None and now >= self._write_at and not (self._hands_on or self._has_last_words):
@@ -265,7 +264,7 @@ class Reporter:
             "upstream": "" if upstream is None else upstream.name,
             "trace": trace,
         }
-        unchanged, untold = standing.name in self._unchanged, standing.name in engine.suspended.untold
+        unchanged, untold = standing.name in self._unchanged, engine.suspended.untold.get(standing.name, "")
         again = way_to_restart(self.evaluator.store, standing.name)
         message = sentence(engine, standing, again=again, when=when, unchanged=unchanged, untold=untold)
         self.incidents.report("query", standing.name, message, trace=trace)
@@ -349,48 +348,3 @@ class Reporter:
             self.incidents.report("checkpoint", "store", f"waits for a sink: {trouble}", level=logging.WARNING)
         else:
             self.incidents.report("checkpoint", "store", f"{trouble}; it is tried again, and no turn is taken before")
-
-    # -- what lasts
-
-    def _tell_stall(self, now: float) -> None:
-        """Look whether what is written behind the loop gets on."""
-        evaluator = self.evaluator
-        journal, attempt = evaluator.journal_worker, evaluator.checkpointer.attempt
-        is_behind = journal.busy and journal.trouble is None
-        self._follow("journal", evaluator.store.journal.last_turn if is_behind else None, now, JOURNAL_S)
-        is_on_its_way = attempt is not None and attempt.submitted and not attempt.settled
-        self._follow("checkpoint", attempt.generation if is_on_its_way and attempt is not None else None, now, COMMIT_S)
-
-    def _tell_waiting(self) -> None:
-        """Ask the sources that reach over a network what they wait for; those that know have a method `trouble`."""
-        for name, source in self.evaluator.intake.sources.items():
-            ask = getattr(source, "trouble", None)
-            if ask is not None and (trouble := ask()):
-                self.incidents.report("source waits", name, f"{trouble}; it goes on by itself", level=logging.WARNING)
-            else:
-                self.incidents.resolve("source waits", name)
-
-    def _tell_lasting(self, now: float) -> None:
-        """Make errors of the warnings for which no turn has been taken for long."""
-        self.incidents.tell_owed()
-        number = self.evaluator.engine.number
-        if number != self._turn_at[0] or self.incidents.worst("error", STOPPING):
-            self._turn_at = number, now
-        elif now - self._turn_at[1] >= LASTING_S and self.incidents.worst("warning", STOPPING):
-            self.incidents.escalate(STOPPING, f"no turn has been taken for {now - self._turn_at[1]:.0f} s")
-
-    def _follow(self, what: str, stage: int | None, now: float, most_s: float) -> None:
-        """Tell of *what* if it has been at one *stage* for *most_s*; None: it has nothing to do."""
-        before = self._stages.get(what)
-        if before is not None and before[0] == stage:
-            if now - before[1] >= most_s:
-                message = (
-                    f"it has not got on for {now - before[1]:.0f} s: is the disk slow? Nothing new is visible before"
-                )
-                self.incidents.report("stall", what, message, level=logging.WARNING)
-            return
-        self.incidents.resolve("stall", what)
-        if stage is None:
-            self._stages.pop(what, None)
-        else:
-            self._stages[what] = stage, now

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from hosting.afresh import afresh_told
 from hosting.cycles import there_are
 from hosting.standing import FAILED
+from hosting.suspended import disposed
 from hosting.turn import Create, Dispose
 from reliable_rx.errors import QueryRefused, described
 from reliable_rx.names import check_query
@@ -30,8 +31,8 @@ def restart(evaluator: QueryEvaluator, name: str) -> None:
             raise KeyError(f"no query is called {name!r}; {there_are(evaluator.engine.standing, name)}")
         turn = _creation(evaluator, name)
         there = evaluator.engine.standing[name]
-        if there.error is not None:
-            evaluator.engine.revived[name] = described(there.error)
+        error = disposed(name) if there.error is None else there.error  # its readers may have failed with a disposal
+        evaluator.engine.revived[name] = described(error)
         evaluator._take(Dispose(name, turn.time))
         evaluator._take(turn)
         follow(evaluator)

@@ -19,13 +19,14 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import Any, cast
 
 from checkpoint.salvage import Unreadable, unreadable_in
 from checkpoint.stored_errors import trace_of
 from hosting.blame import blamed
 from hosting.holders import Patience, StreamHolders
-from hosting.sink_positions import label_of
+from hosting.sink_positions import kind_of, label_of
+from hosting.sink_remedies import GO_ON_BEHIND, blames_value, ways_on
 from hosting.sinks.text import error_text
 from hosting.sinks_ahead import COMES_AGAIN
 from hosting.stream import Stream
@@ -60,8 +61,11 @@ class SinkWriter:
     def __init__(
         self, stream: str, sink: Sink, holder: str, *, on_error: OnError, holders: StreamHolders, unflushed_max: int
     ) -> None:
-        self.stream, self.sink, self.holder, self.on_error = stream, sink, holder, on_error
-        self.subject, self.label = f"{stream}, {holder}", label_of(sink)
+        self.stream, self.sink, self.on_error = stream, sink, on_error
+        self.name(holder)
+        self.label, self.kind = label_of(sink), kind_of(sink)
+        self.was_known, self.had = False, cast(int | None, None)
+        """Whether a checkpoint knows its label, and where it stood when it was opened, if it knew that itself."""
         self.position = self.flushed = 0
         self.old = 0
         """Below this id are values of earlier runs, which may be unreadable."""
@@ -70,6 +74,10 @@ class SinkWriter:
         self.trouble: StoreUnavailable | None = None
         self.failure: Exception | None = None
         self._holders, self._incidents, self._unflushed_max = holders, holders.incidents, unflushed_max
+
+    def name(self, holder: str) -> None:
+        """Hold the stream under the name *holder*; before anything is held."""
+        self.holder, self.subject = holder, f"{self.stream}, {holder}"
 
     @property
     def status(self) -> str:
@@ -92,7 +100,7 @@ class SinkWriter:
 
     def open(self, known: int) -> int:
         """Ask the sink where it stands, *known* if it does not know; return it. *Raises* whatever the sink raises."""
-        position = self.sink.open(self.stream)
+        position = self.had = self.sink.open(self.stream)
         self._remark()
         if position is not None and position < known:
             LOG.warning(
@@ -111,11 +119,9 @@ class SinkWriter:
             stream.check(position)
         except PositionUnavailable as error:
             missing = f"ids {position:,} to {stream.first - 1:,} of the stream are no longer kept ({error.message})"
-            remedy = "declare the sink with on_error='skip' to go on behind them, or begin with a fresh store and sink"
-            gone = PositionUnavailable(f"{missing}; {remedy}", **error.fields)
             if self.on_error == "fail" or position > stream.next_id:
-                raise gone from None
-            self._step_over(position, stream.first, None, gone)
+                raise PositionUnavailable(f"{missing}; {GO_ON_BEHIND}", **error.fields) from None
+            self._step_over(position, stream.first, None, PositionUnavailable(missing, **error.fields))
             self.position = stream.first
         self.trouble = None
         self._incidents.resolve("sink", self.subject)
@@ -294,7 +300,7 @@ class SinkWriter:
         self.close()
         stream.leave(self.holder, self._holders.absence("its sink has failed", Patience.NONE))
         lacks += "; the stream keeps what is not written until its buffer is full"
-        mend = "mend it and call evaluator.reopen(stream), or start again with another on_error= or without it"
+        mend = ways_on(error, self.sink, on_error=self.on_error)
         self._incidents.report(
             "sink", self.subject, f"{told(error)}; it is written no more: {lacks}; {mend}", error=error
         )
@@ -348,15 +354,6 @@ def lost_in(value: Any) -> Unreadable | None:
     except BaseException as raised:  # values are the user's, and so is what they raise when they are looked into
         let_through(raised)
         return None
-
-
-def blames_value(error: Exception) -> bool:
-    """Whether *error* is about what was to be written, and not about the sink as a whole.
-
-    >>> blames_value(KeyError("price")), blames_value(StoreUnavailable("the disk is full"))
-    (True, False)
-    """
-    return isinstance(error, ValueRefused) or not isinstance(error, (ReliableRxError, OSError))
 
 
 def _cut(first: int, count: int, error: Exception) -> int:

@@ -2,7 +2,8 @@
 
 Damage of the newest commit, and an older copy of the store, cannot be told from a power cut by the store itself: the
 app's sinks show it. A repair takes what they have beyond the store for what the lost turns have given: a stream with a
-sink goes on behind what that has, and only of others is it guessed. Rejected: taking the events again under the ids
+sink goes on behind what that has, and only of others is it guessed. So it is of a sink that has nothing before it is
+flushed: readers may have had more. Rejected: taking the events again under the ids
 that the sinks have (with several sources, other values may get them).
 
 A stream that the store has never had, beside others that it has, has lost nothing: its query was renamed, or its sink
@@ -16,7 +17,7 @@ no hole.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from checkpoint.salvage import Unreadable
 from hosting.store_commands import command_on
@@ -25,7 +26,7 @@ from reliable_rx.arguments import plural
 from reliable_rx.errors import PositionUnavailable
 from reliable_rx.interrupts import let_through
 from reliable_rx.names import query_of
-from reliable_rx.reliable import Sink
+from reliable_rx.reliable import Inspectable, Sink
 
 if TYPE_CHECKING:
     from checkpoint.store import StoreReader
@@ -35,8 +36,17 @@ AHEAD_MAX = 1_000_000
 """How many ids a sink may be ahead for a repair to help."""
 COMES_AGAIN = "it was shown before a crash that lost its turn, and comes again under a later id"
 """Why a stand-in is not its value: sinks that do not have that pass over it."""
-Sinks = Sequence[tuple[str, Callable[[], int | None]]]
-"""What tells the position of each sink of an app, by stream."""
+
+
+class Had(NamedTuple):
+    """How far the sinks of a stream are, and how far those of them are that have at once what is written to them."""
+
+    position: int
+    at_once: int = -1
+
+
+Sinks = Sequence[tuple[str, Callable[[], Had | None]]]
+"""What tells how far each sink of an app is, by stream."""
 
 
 def ahead_of_store(store: StoreReader, stream: str, position: int, given: int) -> PositionUnavailable:
@@ -85,11 +95,23 @@ def check_had(evaluator: QueryEvaluator, stream: str, position: int, *, others: 
     )
 
 
-def hear(evaluator: QueryEvaluator, known: Mapping[str, int]) -> None:
-    """Behind a start: take streams for known of which a sink has all that the store has given, or more."""
+def may_have_given(evaluator: QueryEvaluator) -> set[str]:
+    """Name the streams to which lost turns may have written: those may have created queries that are declared, too."""
+    engine = evaluator.engine
+    return {*engine.standing, *engine.suspended.declared, *evaluator.streams, *evaluator.store.streams()}
+
+
+def hear(evaluator: QueryEvaluator, known: Mapping[str, Had]) -> None:
+    """Behind a start: take streams for known of which a sink has all that the store has given, or more.
+
+    A sink that has nothing before it is flushed, which checkpoints do, tells nothing of what lost turns have given. Nor
+    does an empty one of a query that the store does not know: it may be another one.
+    """
     engine = evaluator.engine
     engine.suspended.quiet = [
-        name for name in engine.suspended.quiet if name not in known or known[name] < engine.emitted(name)
+        name
+        for name in engine.suspended.quiet
+        if name not in known or known[name].at_once < (engine.emitted(name) or name not in engine.standing)
     ]
 
 
@@ -98,44 +120,59 @@ def passed_over(stream: str, first: int, behind: int) -> Output:
     return Output(stream, first, [Unreadable(f"value of {stream!r}", COMES_AGAIN)] * (behind - first))
 
 
-def positions(sinks: Sinks) -> dict[str, int]:
-    """Return the highest position of a sink, by stream. What a sink raises the next start will say."""
-    found: dict[str, int] = {}
+def positions(sinks: Sinks) -> dict[str, Had]:
+    """Return how far the sinks are, by stream. What a sink raises the next start will say."""
+    found: dict[str, Had] = {}
     for stream, ask in sinks:
         try:
-            position = ask()
+            had = ask()
         except BaseException as raised:
             let_through(raised)
             continue
-        if position is not None:
-            found[stream] = max(position, found.get(stream, 0))
+        if had is not None:
+            before = found.get(stream, had)
+            found[stream] = Had(max(had.position, before.position), max(had.at_once, before.at_once))
     return found
 
 
-def opened_position(stream: str, make: Callable[[], Sink]) -> int | None:
+def had(sink: object, position: int | None) -> Had | None:
+    """Return what a *position* says that *sink* has told; None if it does not know what it has."""
+    if position is None:
+        return None
+    return Had(position, position if getattr(sink, "writes_at_once", False) is True else -1)
+
+
+def stored_position(stream: str, sink: Inspectable) -> Had | None:
+    """Ask a sink that need not be opened for that."""
+    return had(sink, sink.stored_position(stream))
+
+
+def opened_position(stream: str, make: Callable[[], Sink]) -> Had | None:
     """Open the sink that *make* returns to be asked, and close it."""
     sink = make()
     try:
-        return sink.open(stream)
+        return had(sink, sink.open(stream))
     finally:
         sink.close()
 
 
-def lose_newest(evaluator: QueryEvaluator, known: Mapping[str, int]) -> dict[str, int]:
+def lose_newest(evaluator: QueryEvaluator, known: Mapping[str, Had], *, has_lost: bool = False) -> dict[str, int]:
     """Behind a start: note how many ids of lost turns sinks show; return by stream how far each is ahead.
 
-    *known* is where sinks stand, by stream. *Raises* `PositionUnavailable` if that is not of this store.
+    *known* is how far sinks are, by stream. What *has lost* turns may have had any of them. *Raises*
+    `PositionUnavailable` if that is not of this store.
     """
     engine, store, suspended = evaluator.engine, evaluator.store, evaluator.engine.suspended
-    ahead = {name: known[name] - engine.emitted(name) for name in known if known[name] > engine.emitted(name)}
+    ahead = {name: more for name in known if (more := known[name].position - engine.emitted(name)) > 0}
     if evaluator.delivery != "exactly_once":
         ahead = {}
     for name in ahead:
-        check_had(evaluator, name, known[name], others=known)
+        if not has_lost:
+            check_had(evaluator, name, known[name].position, others=known)
         if ahead[name] > AHEAD_MAX:
-            raise ahead_of_store(store, name, known[name], engine.emitted(name))
+            raise ahead_of_store(store, name, known[name].position, engine.emitted(name))
     if ahead.keys() - set(suspended.quiet):  # of the others the newest turns that are left would tell
         suspended.lost_ids = max(ahead.values())
-        suspended.quiet = sorted({*engine.standing, *evaluator.streams, *store.streams()})
+        suspended.quiet = sorted(may_have_given(evaluator))
     hear(evaluator, known)
     return ahead

@@ -27,7 +27,8 @@ from reliable_rx.errors import InternalError, LimitExceeded, QueryRefused, descr
 from reliable_rx.operator import Operator, Stage
 from reliable_rx.plan import Plan, PlanNode
 from reliable_rx.query import HubLeaf, parameters
-from reliable_rx.symbols import is_known, shared_within
+from reliable_rx.shared_parts import shared_anywhere
+from reliable_rx.symbols import is_known
 
 if TYPE_CHECKING:
     from hosting.engine import QueryEngine
@@ -165,7 +166,7 @@ def may_be_read_later(plan: Plan, further: list[PlanNode]) -> bool:
         return True
     tokens = {each.token for each in hubs}  # type: ignore[attr-defined]
     makers = (each for each in plan.walk() if makes_inner(each))
-    return any(node.op.token in tokens for maker in makers for node in shared_within(maker.op))  # type: ignore
+    return any(node.op.token in tokens for maker in makers for node in shared_anywhere(maker.op))  # type: ignore
 
 
 class Fed(NamedTuple):

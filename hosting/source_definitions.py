@@ -1,42 +1,45 @@
 """Which functions have read the turns of a store, by source: a replay reads events again, and needs the same.
 
-Queries travel into the store with their code, sources do not: they hold files and connections. So a store has a hash
-of what each source's events come from (`hosting.sources.definition`): in each checkpoint, and in the first journalled
-group of each run. A replay that would read a turn with something else is refused before anything is written, as it is
-for classes that have changed; with the old code back nothing is lost. Behind a clean stop no turn is read again.
+Queries travel into the store with their code, sources do not: they hold files and connections. So a store has a
+fingerprint of what each source's events come from (`hosting.sources.fingerprint`): in each checkpoint, in the first
+journalled group of each run, and in the first behind a redefinition. A replay that would read a turn with other *code*
+is refused before anything is written, as it is for classes that have changed; with the old code back nothing is lost.
+Behind a clean stop no turn is read again. Other *data* are told, and refused where the outputs of the replay differ.
 
-What an object holds counts as far as code at hand reads it and does not set it, as if a function named the object. A
-hash of another interpreter or release tells nothing. Rejected: storing the functions (a source is declared whole, also
-with what does not pickle), comparing outputs alone (a state may differ long before an output does).
+Names that are bound anew while a source reads are watched. Turns behind that are read by the new code, so a checkpoint
+is taken before the next turn, the fingerprint anew, and what was read ahead is read again: no replay has both. The one
+of the start is stored too: an app that sets a function late does so at each start, and is not edited.
+
+A fingerprint of another interpreter or release tells nothing. Rejected: storing the functions (a source is declared
+whole, also with what does not pickle), comparing outputs alone (a state may differ long before an output does).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+import logging
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from contextlib import suppress
+from time import monotonic
 from typing import TYPE_CHECKING, Any
 
-from checkpoint.code import makers
-from hosting.sources.definition import CLASS, definition_of
+from hosting.interpreters import shown
+from hosting.redefinitions import PAUSE, REDEFINED
+from hosting.source_positions import SourcePositions, named
+from hosting.sources.definition import definition_of
+from hosting.sources.fingerprint import Difference, Fingerprint, Versions, differing, fingerprint_of
+from hosting.sources.numbering import numbering_digests
 from hosting.store_commands import or_repair_it
-from reliable_rx.changing import Changes
-from reliable_rx.class_of import path_of
-from reliable_rx.errors import NondeterminismDetected
-from reliable_rx.identity import Writing
-from reliable_rx.interrupts import let_through
-from reliable_rx.reach import plain_function
-from reliable_rx.reliable import Source
-from reliable_rx.text import NAMED
+from hosting.watched_names import WatchedNames
+from reliable_rx.errors import NondeterminismDetected, StoreUnavailable
+from reliable_rx.names import query_of
 
 if TYPE_CHECKING:
     from hosting.evaluator import QueryEvaluator
 
+DATA_MAX = 10
+"""Where data are bound anew more often, by a thread say, that is only told: reading again each time costs too much."""
 READ = ("events", "rejects")
 """The kinds of journalled turns that are read from their source again."""
-KNOWN_MAX = 1000
-KNOWN: dict[int, tuple[Any, Writing, str]] = {}
-"""What was hashed, and holds for as long as all names mean the same."""
-Hashes = Mapping[str, Mapping[str, str]]
-"""By source: the hashes of what its events come from, by name, and under ``""`` what has made them."""
 
 
 class SourceDefinitions:
@@ -44,26 +47,44 @@ class SourceDefinitions:
 
     def __init__(self, evaluator: QueryEvaluator) -> None:
         self.evaluator = evaluator
-        self.now: Hashes = {}
-        self.stored: dict[str, Mapping[str, str]] = {}
+        self.began: dict[str, Fingerprint] = {}
+        self.now: dict[str, Fingerprint] = {}
+        self.watched = WatchedNames()
+        self._is_due, self._not_before, self._data_taken = False, 0.0, 0
+        self.stored: dict[str, Versions] = {}
         self.is_told = False
-        self.changed: dict[str, list[str]] = {}
+        self.changed: dict[str, Difference] = {}
         """The sources that are not what has read the turns at hand, with what differs."""
         self.passed_over: dict[str, NondeterminismDetected] = {}
         """Those whose turns were taken again all the same."""
+        self.data: dict[str, str] = {}
+        """Those that have read turns again with other data, with a sentence that says so."""
+        self.positions = SourcePositions(evaluator)
 
-    def recovered(self, stored: Hashes) -> None:
-        """Take what a checkpoint has *stored*, and look what is declared now."""
-        self.now = {name: hashes_of(source) for name, source in self.evaluator.intake.sources.items()}
-        self._know(stored)
+    def recovered(self, meta: Mapping[str, Any]) -> None:
+        """Take what a checkpoint has, and look what is declared now.
 
-    def _know(self, stored: Hashes) -> None:
-        self.stored.update(stored)
-        found = {name: differing(self.stored[name], each) for name, each in self.now.items() if name in self.stored}
-        self.changed = {name: each for name, each in found.items() if each}
+        *Raises* `NondeterminismDetected` if a strict evaluator would go on from positions that mean other records.
+        """
+        self.began = self._read()
+        self.now = dict(self.began)
+        self._know(meta.get("definitions", {}))
+        read = {source for (source, _), at in meta["positions"].items() if at}
+        self.positions.check(self, read | {source for source, _ in meta["ended"]})
 
-    def check(self, stored: Hashes, entries: Iterable[Sequence[Any]], first: int, last: int) -> None:
-        """*Raises* `NondeterminismDetected` if a strict evaluator would read one of *entries* with other functions.
+    def _read(self) -> dict[str, Fingerprint]:
+        sources = self.evaluator.intake.sources
+        found = {name: fingerprint_of(source) for name, source in sources.items()}
+        self.watched.reset(each for _, contents in found.values() for each in contents)
+        return {name: each._replace(numbering=numbering_digests(sources[name])) for name, (each, _) in found.items()}
+
+    def _know(self, stored: Mapping[str, Any]) -> None:
+        self.stored.update((name, tuple(Fingerprint(*each) for each in there)) for name, there in stored.items())
+        found = {name: _difference(self.stored[name], each) for name, each in self.now.items() if name in self.stored}
+        self.changed = {name: each for name, each in found.items() if each is not None}
+
+    def check(self, stored: Mapping[str, Any], entries: Iterable[Sequence[Any]], first: int, last: int) -> None:
+        """*Raises* `NondeterminismDetected` if a strict evaluator would read one of *entries* with other code.
 
         *stored*: what is stored with them, if they are the first of a run.
         """
@@ -72,97 +93,145 @@ class SourceDefinitions:
         if not self.changed:
             return
         for name in dict.fromkeys(entry[1] for entry in entries if entry[0] in READ):
-            if name in self.changed and name not in self.passed_over:
-                error = self._refusal(name, first, last)
-                if self.evaluator.strict:
-                    raise error
-                self.passed_over[name] = error
-                self.evaluator.warnings.append(error.message)
+            there = self.changed.get(name)
+            if there is None:
+                continue
+            if there.refuses and name not in self.passed_over:
+                self.passed_over[name] = self._refusal(name, there, first, last)
+                self.evaluator.warnings.append(self.passed_over[name].message)
+            elif not there.refuses and name not in self.data:
+                what, way = self._told(name, there)
+                self.data[name] = f"{what}: {way}"
+                self.evaluator.warnings.append(
+                    f"turns {first:,} to {last:,} were read again after a crash: {what}. If that decides what is read, "
+                    f"a state may differ that no output shows (outputs that differ are refused, or told with "
+                    f"strict=False): have it be the same at each start. The id of a run, or a time in a line of a log, "
+                    f"decides nothing"
+                )
 
-    def _refusal(self, name: str, first: int, last: int) -> NondeterminismDetected:
-        there = definition_of(self.evaluator.intake.sources[name])
-        parts = [named(part, there.get(part)) for part in self.changed[name]]
-        return NondeterminismDetected(
-            f"source {name!r} does not read as it did: its {', '.join(parts)} is not what it was when turns {first:,} "
-            f"to {last:,} were taken, which must be read again after a crash: put the old code back, start, stop "
-            f"cleanly, and change it then (if nothing was edited, it names what differs at each start, as a time or "
-            f"the id of a run: look that up when it runs); or go on with what it reads now, with strict=False "
-            f"(App(strict=False)){or_repair_it(self.evaluator.store)}",
-            source=name,
-            parts=tuple(self.changed[name]),
-            turn=first,
+    def _told(self, name: str, there: Difference) -> tuple[str, str]:
+        """Say in what a source reads turns again that is not refused, and what to do where outputs differ."""
+        part = f"source {name!r}: its {self._parts(name, there)}"
+        if there.is_late:
+            return (
+                f"{part} was defined anew while it ran{_named(there, ' (', ')')}, and is now what it was before",
+                "start with what it was last, and set what is set once before the start",
+            )
+        return (
+            f"{part} {_named(there)} (its code is what it was)",
+            "put the old value back, start, stop cleanly, and change it then (where it decides nothing that is read, "
+            "a function of the query reads a clock, a random number, a changing global or the order of a set)",
         )
 
-    def to_tell(self) -> Hashes:
-        """Return what the first group of this run is to have."""
+    def _refusal(self, name: str, there: Difference, first: int, last: int) -> NondeterminismDetected:
+        """Say of which source the code differs. *Raises* it where that is not to be passed over."""
+        strict = self.evaluator.strict
+        way = (
+            f"put the old code back, start, stop cleanly, and change it then; or go on with what it reads now, "
+            f"with strict=False (App(strict=False)){or_repair_it(self.evaluator.store)}"
+        )
+        if not strict:
+            way = "they were read again with what it is now, so states and outputs are what comes of that"
+        error = NondeterminismDetected(
+            f"source {name!r} does not read as it did: its {self._parts(name, there)} is not what it was when turns "
+            f"{first:,} to {last:,} were taken{_named(there, ' (', ')')}, which must be read again after a crash: "
+            f"{way}",
+            source=name,
+            parts=there.parts,
+            turn=first,
+        )
+        if strict:
+            raise error
+        return error
+
+    def _parts(self, name: str, there: Difference) -> str:
+        definition = definition_of(self.evaluator.intake.sources[name])
+        return ", ".join(named(part, definition.get(part)) for part in there.parts)
+
+    def read_by(self, queries: Iterable[str]) -> dict[str, str]:
+        """Say what differs of the sources behind *queries* that have read turns again with other data."""
+        found, waiting = dict[str, str](), {query_of(each) for each in queries}
+        seen = set[str]()
+        while self.data and waiting:
+            name = waiting.pop()
+            seen.add(name)
+            if name in self.data:
+                found[name] = self.data[name]
+            standing = self.evaluator.engine.standing.get(name)
+            waiting |= (set(standing.plan.sources) if standing is not None else set()) - seen
+        return found
+
+    # -- while it runs
+
+    def look(self) -> None:
+        """Tell of the sources that reach what was defined anew, and have what follows be read by that."""
+        self._is_due = self.watched.differ() or self._is_due
+        if not self._is_due or (began := monotonic()) < self._not_before:
+            return
+        self._is_due = False
+        with self.evaluator.inside:
+            now = self._read()
+        found = {name: differing(self.now[name], each) for name, each in now.items()}
+        is_code = any(each is not None and each.is_code for each in found.values())
+        if is_code or (any(found.values()) and self._data_taken < DATA_MAX):
+            self._data_taken += not is_code
+            self._take_up({name for name, each in found.items() if each is not None}, now)
+        for name, each in now.items():
+            self._tell(name, differing(self.began[name], each))
+        self._not_before = monotonic() + (monotonic() - began) * PAUSE
+
+    def _tell(self, name: str, there: Difference | None) -> None:
+        if there is None:
+            self.evaluator.incidents.resolve(REDEFINED, name)
+            return
+        message = (
+            f"its {self._parts(name, there)} was defined anew while it ran{_named(there, ' (', ')')}: what it reads "
+            f"from now on is read by the new one. Start with the new one, or stop cleanly and then with any"
+        )
+        self.evaluator.incidents.report(REDEFINED, name, message, level=logging.WARNING, once=True)
+
+    def _take_up(self, sources: Collection[str], now: dict[str, Fingerprint]) -> None:
+        """Have one definition before a checkpoint, and another one behind it; what was read ahead is read again."""
+        evaluator = self.evaluator
+        evaluator._close_group()
+        self.now, self.is_told = now, False
+        with suppress(StoreUnavailable):  # then no turn is taken until there is one
+            evaluator.checkpointer.now(full=False)
+        partitions = evaluator.intake.partitions.items()
+        is_read = {key: each for key, each in partitions if key[0] in sources and each.reader and not each.ended}
+        evaluator.intake.move({key: each.safe_position for key, each in is_read.items()})
+
+    def to_tell(self) -> dict[str, Any]:
+        """Return what the first group of this run, or behind a redefinition, is to have."""
         if self.is_told:
             return {}
         self.is_told = True
-        return self.now
+        return self._versions()
 
-    def for_checkpoint(self) -> Hashes:
+    def for_checkpoint(self) -> dict[str, Any]:
         """Return what is known behind the turns of this run, also of sources that are not declared now."""
-        return {**self.stored, **self.now}
+        return {**{name: tuple(map(tuple, each)) for name, each in self.stored.items()}, **self._versions()}
 
-
-def hashes_of(source: Source) -> Mapping[str, str]:
-    """Hash what the events of *source* come from; what cannot be hashed is left out."""
-    made = makers()
-    found = {"": f"{made.reliable_rx}/{made.bytecode}"}
-    try:
-        there = definition_of(source)
-    except BaseException as raised:  # a source is somebody else's code
-        let_through(raised)
+    def _versions(self) -> dict[str, Any]:
+        found = dict[str, Any]()
+        for name, each in self.now.items():
+            began = self.began[name]
+            found[name] = (tuple(each),) if began == each else (tuple(began), tuple(each))
         return found
-    for name, value in there.items():
-        if value is not None:
-            try:
-                found[name] = hash_of_named(value)
-            except BaseException as raised:  # what it reaches may be of any size, or raise when it is looked at
-                let_through(raised)
-    return found
 
 
-def hash_of_named(value: Any) -> str:
-    """Return a hex digest of *value* as if a function named it: of an object, of what its code reads and does not set.
-
-    *Raises* `QueryRefused` for what reaches a million objects.
-    """
-    known = KNOWN.get(id(value))
-    if known is not None and known[0] is value and known[1].holds:
-        return known[2]
-    changes = Changes()
-    while True:
-        writing = Writing(inline=True, changes=changes)
-        writing.put(value, NAMED)
-        text = writing.digest()
-        if writing.is_settled(changes):
-            break
-    if writing.fixed:  # each partition of a node has its own evaluator, and all have one source
-        writing.forget()
-        if len(KNOWN) >= KNOWN_MAX:
-            KNOWN.clear()
-        KNOWN[id(value)] = value, writing, text
-    return text
+def _difference(stored: Versions, now: Fingerprint) -> Difference | None:
+    """Say what differs from what has read last; an app that defines code anew at each start is not edited."""
+    there = differing(stored[-1], now)
+    if there is None or not there.is_code:
+        return there
+    at_start = differing(stored[0], now)
+    return there._replace(is_late=at_start is None or not at_start.is_code)
 
 
-def differing(stored: Mapping[str, str], now: Mapping[str, str]) -> list[str]:
-    """Name what differs; nothing if the two were made by different interpreters or releases.
-
-    >>> differing({"": "1/3495", "parse": "a"}, {"": "1/3495", "parse": "b", "timestamp": "c"})
-    ['parse', 'timestamp']
-    >>> differing({"": "1/3495", "parse": "a"}, {"": "1/3571", "parse": "b"})
-    []
-    """
-    if stored.get("") != now.get(""):
-        return []
-    return sorted(name for name in stored.keys() | now.keys() if stored.get(name) != now.get(name))
-
-
-def named(part: str, value: Any) -> str:
-    """Name a part of a source for people, with the function that it is now."""
-    if part == CLASS:
-        return f"class {path_of(value)}"
-    function = plain_function(value)
-    name = getattr(function, "__qualname__", None)
-    return f"{part} ({function.__module__}.{name})" if isinstance(name, str) else part
+def _named(there: Difference, before: str = "", behind: str = "") -> str:
+    """Name what differs in the parts of a source."""
+    if not there.names:
+        return "" if before else "holds what differs"
+    names = shown(list(there.names))
+    return f"{before}{names} differs{behind}" if before else f"holds or names {names}, which differs"

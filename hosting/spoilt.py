@@ -17,7 +17,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from checkpoint.named_fields import FieldsDiffer
+from checkpoint.named_members import FieldsDiffer
 from checkpoint.salvage import Unreadable, unreadable_in
 from hosting.failing import forget_state
 from hosting.journaling import Digests

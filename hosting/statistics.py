@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NoReturn
 
 from hosting.causes import upstream_of
 from hosting.companions import CompanionFigures
@@ -12,6 +12,8 @@ from hosting.cycles import there_are
 from hosting.failure import FailedAt
 from hosting.held_back import HeldBack, held_back
 from hosting.incidents import Incident
+from reliable_rx import operators
+from reliable_rx.arguments import not_a_query
 from reliable_rx.errors import described
 from reliable_rx.names import ENDINGS
 
@@ -70,6 +72,11 @@ class QueryFigures:
     held_back: HeldBack | None = None
     holders: dict[str, int] = field(default_factory=dict)
     upstream: str = ""
+
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> NoReturn:
+            raise not_a_query(self, "what is known of query", name, operators.__all__)
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,11 +9,11 @@ from hosting.partition_store import RESTORE_GROUP, of_group
 from reliable_rx.errors import CheckpointRefused
 
 if TYPE_CHECKING:
-    from checkpoint.store import StoreReader
+    from checkpoint.store import Store, StoreReader
 
 
-OF_GROUPS = ("restart", "dispose")
-"""Commands on the queries of all partitions of a group."""
+OF_GROUPS = ("restart", "dispose", "release")
+"""Commands on all partitions of a group."""
 
 
 def command_on(store: StoreReader, command: str, *more: str) -> str | None:
@@ -53,7 +53,7 @@ def with_repair(store: StoreReader, error: CheckpointRefused) -> CheckpointRefus
     return CheckpointRefused(f"{error.message}; {way}", **error.fields)
 
 
-def is_partition(store: StoreReader) -> bool:
+def is_partition(store: StoreReader | None) -> bool:
     """Whether *store* is that of a partition of a group."""
     return getattr(store, "group", None) is not None
 
@@ -81,3 +81,21 @@ def way_to_restart(store: StoreReader, query: str) -> str:
     if command is None:
         return call
     return f"`{command}` while no node runs" if getattr(store, "group", None) else f"`{command}` ({call} in a program)"
+
+
+def way_to_release(store: Store | None, stream: str, holder: str) -> str:
+    """Say how *holder* of *stream* is let go.
+
+    >>> from types import SimpleNamespace
+    >>> way_to_release(None, "q", "me")
+    "evaluator.holders.release('q', 'me')"
+    >>> way_to_release(SimpleNamespace(group=("here", "g")), "q", "sink 0")
+    "`reliable-rx release here q 'sink 0' --group g` while no node runs"
+    """
+    command = None if store is None else command_on(store, "release", stream, holder)
+    call = f"evaluator.holders.release({stream!r}, {holder!r})"
+    if command is None:
+        return call
+    if is_partition(store):
+        return f"`{command}` while no node runs"
+    return f"`{command}` on the stopped store ({call} in a program)"

@@ -12,7 +12,7 @@ import itertools
 from bisect import bisect_right
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import MappingProxyType
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import reactivex
 from reactivex.disposable import Disposable
@@ -25,7 +25,8 @@ from hosting.stored_outputs import LostValues, cut, stored_segments
 from hosting.subscription import Subscription
 from hosting.turn import Output
 from hosting.window import FIRST, Window
-from reliable_rx.arguments import check_count
+from reliable_rx import operators
+from reliable_rx.arguments import check_count, not_a_query
 from reliable_rx.choices import names_keywords
 from reliable_rx.errors import CheckpointRefused
 from reliable_rx.names import check_name
@@ -108,11 +109,18 @@ class Stream(Window):
                 try:
                     stored = stored_segments(store, self.name, bounds[0], tell=lost.note)
                     older = [s for s in stored if s.first < self.stored]
+                    self._check_newest(older)
                 except CheckpointRefused as error:
                     raise with_repair(store, error) from error
                 self.segments = [*(cut(s, self.stored) for s in older), *self.segments]
                 lost.tell(self.registry.incidents)
             self._store = None
+
+    def _check_newest(self, stored: Sequence[Output]) -> None:
+        """*Raises* `CheckpointRefused` if what is stored does not reach up to what the checkpoint has."""
+        if stored and stored[-1].next < self.stored:
+            what = f"ids {stored[-1].next:,} to {self.stored - 1:,} of stream {self.name!r}"
+            raise CheckpointRefused(f"{what} are missing: the store has lost them", what=what, where=self.name)
 
     # -- the engine's side
 
@@ -188,6 +196,11 @@ class Stream(Window):
         self.registry.check(f"acknowledge of stream {self.name!r}")
         with self.lock:
             super().acknowledge(holder, n)
+
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> NoReturn:
+            raise not_a_query(self, "the stream", name, operators.__all__)
 
     def __iter__(self) -> NoReturn:
         raise TypeError(
@@ -306,6 +319,10 @@ class StreamSource:
         self.stream = stream
         self.subscriber = subscriber
         self.patience = patience
+
+    def numbering(self) -> Mapping[str, Any]:
+        """Return whose ids it counts by."""
+        return {"stream": self.stream.name}
 
     def partitions(self) -> Sequence[str]:
         return ["0"]

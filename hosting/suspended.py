@@ -21,7 +21,7 @@ from hosting.edit import begun_afresh
 from hosting.failure import stored_mishaps
 from hosting.letters import begin_anew
 from hosting.own_clocks import sources_of
-from hosting.plan_names import are_comparable, do_the_same
+from hosting.plan_names import are_comparable, do_the_same, why_untold
 from hosting.reopening import Reopening
 from hosting.reorder import WAITING
 from hosting.routes import top_of
@@ -94,13 +94,14 @@ class SuspendedQueries(dict[str, Suspended]):
         self.declared: dict[str, Create] = {}
         """What the app declares, by which stored queries are taken over."""
         self.taken_over: list[str] = []
-        self.untold = set[str]()
-        """Those that had ended and whose code cannot be read here: whether they were edited nobody can tell."""
+        self.untold = dict[str, str]()
+        """Of those that had ended: why it cannot be told whether they were edited."""
         self.anew: list[str] = []
         """Those that are suspended since this store was opened."""
         self.may_be_left: Callable[[str], bool] = lambda name: True
         """Whether a query may be suspended: a command leaves those alone that it is not about."""
         self.other_code: OtherCode | None = None
+        self.unread: OtherCode | None = None
         self.watermarks: dict[str, Any] = {}
         self.spoilt: dict[str, Exception] = {}
         """The queries that cannot be had again, while a store is opened (`hosting.spoilt`)."""
@@ -137,7 +138,7 @@ class SuspendedQueries(dict[str, Suspended]):
             return True
         if kept.status != RUNNING and not self.is_edited(kept, turn):
             if self.code_of(kept) is None or not are_comparable(turn.plan, kept.top.plan):
-                self.untold.add(turn.name)
+                self.untold[turn.name] = why_untold(turn.plan, kept.top.plan, self.unread)
             resume(self.engine, kept, standing, turn)
             return True
         if kept.status != RUNNING:
@@ -154,14 +155,14 @@ class SuspendedQueries(dict[str, Suspended]):
 
     def code_of(self, kept: Suspended) -> Plan | None:
         """Return the plan of a suspended query; None if its code cannot be loaded here."""
-        plans, stored = self.engine.plans, self.engine.plans.stored
+        plans, stored, self.unread = self.engine.plans, self.engine.plans.stored, None
         try:
             plans.stored = stored if kept.code is None else {**stored, kept.top.plan: kept.code}
             return plans.find(kept.top.plan)
         except BaseException as error:  # reading a query calls what its author wrote
             let_through(error)
             if is_a(error, OtherCode):
-                kept.why = error.what
+                kept.why, self.unread = error.what, error
             return None
         finally:
             plans.stored = stored
@@ -297,7 +298,7 @@ def take_over(engine: QueryEngine, loader: Taking, top: TopRow) -> bool:
     fill(loader, standing, top)
     engine.suspended.taken_over.append(top.name)
     if top.status != RUNNING:
-        engine.suspended.untold.add(top.name)
+        engine.suspended.untold[top.name] = why_untold(declared.plan, top.plan, engine.suspended.other_code)
     return True
 
 

@@ -11,10 +11,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from reliable_rx.hub import hubs_made
 from reliable_rx.operator import Operator, Stage
 from reliable_rx.query import LEAVES, Node, Query, SourceLeaf, walk
 from reliable_rx.refusal import may_refuse, refuse
-from reliable_rx.symbols import chosen_once, shared_within
+from reliable_rx.shared_parts import shared_anywhere, shared_within
+from reliable_rx.symbols import chosen_once
 
 if TYPE_CHECKING:
     from reliable_rx.plan import Plan
@@ -27,7 +29,8 @@ class Alike:
     """What a query must have to be run by a plan, and what is left to be checked of its parameters."""
 
     __slots__ = (
-        "above", "arities", "before", "ends_freely", "found", "kinds", "latest", "leaf", "paths", "taken",
+        "above", "arities", "before", "ends_freely", "found", "kinds", "latest", "leaf", "looked", "paths",
+        "taken",
     )  # fmt: skip
 
     def __init__(self, plan: Plan) -> None:
@@ -39,6 +42,8 @@ class Alike:
         self.paths = [node.path for node in plan.nodes]
         self.taken = {node.index: node.op for node in plan.nodes if parameters_matter(node.op)}
         """Those whose parameters matter, as they were last: a selector returns one and the same again and again."""
+        self.looked = dict.fromkeys(self.taken, hubs_made())
+        """How many shared parts there were when these were last looked at for those that they reach."""
         self.ends_freely = self.above is not None and nodes[0].index not in self.taken
         self.latest: Query[Any] | None = None
         self.found: list[Any] = []
@@ -74,6 +79,10 @@ class Alike:
     def _takes(self, index: int, op: Any, taken: Any) -> bool:
         if not takes_place(op, taken):
             return False
+        if self.looked[index] != (made := hubs_made()):
+            if selects(op) and shared_anywhere(op):
+                return False
+            self.looked[index] = made
         refuse(op, self.paths[index])
         self.taken[index] = op
         return True

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
+from reliable_rx.class_of import is_a
 from reliable_rx.identity import Writing
 from reliable_rx.query import Node
 
@@ -41,6 +42,15 @@ class Content(NamedTuple):
     def names_hold(self) -> bool:
         """Whether the globals mean what they meant."""
         return all(space.get(name) is value for space, name, value in self.names)
+
+    def classes_gone(self, now: Content) -> list[type]:
+        """Return the classes that names led to which lead to others *now*: values of the one are none of the other."""
+        there = {(id(space), name): value for space, name, value in now.names if is_a(value, type)}
+        return [
+            value
+            for space, name, value in self.names
+            if is_a(value, type) and there.get((id(space), name), value) is not value
+        ]
 
 
 def content(node: Node) -> Content:

@@ -19,10 +19,10 @@ from typing import Any
 
 from reliable_rx.arguments import wrapped
 from reliable_rx.class_of import attribute_of, is_a
+from reliable_rx.code_names import empty
 from reliable_rx.element_items import CELL, Change, Given, Place
 from reliable_rx.element_reader import read
 from reliable_rx.reach import is_own, plain_function
-from reliable_rx.symbols import empty
 
 FIRST = frozenset(map(id, (
     setattr, delattr, operator.setitem, operator.delitem, heapq.heappush, heapq.heappop, heapq.heapify,

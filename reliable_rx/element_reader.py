@@ -17,6 +17,7 @@ from itertools import chain
 from types import CodeType
 
 from reliable_rx.class_of import is_a
+from reliable_rx.code_names import assigned_in
 from reliable_rx.element_items import (
     ANSWERING,
     CELL,
@@ -36,7 +37,6 @@ from reliable_rx.element_items import (
     stores,
 )
 from reliable_rx.reach import MUTATORS
-from reliable_rx.symbols import assigned_in
 
 UNUSED = frozenset(("POP_TOP", "TO_BOOL", "BUILD_TUPLE", "BUILD_LIST", "IS_OP", "UNARY_NOT"))
 """Instructions that take what a call returns and do not hand it on as what was changed."""
@@ -220,10 +220,8 @@ class Reader:
 
     def _puts_back(self) -> bool:
         """Whether a handler puts back, before it raises again, what a comprehension within had set aside."""
-        last = next(
-            (each for each in self.steps[self.at :] if not each.opname.startswith(("STORE_FAST", "SWAP"))), None
-        )
-        return last is not None and last.opname == "RERAISE"
+        names = (each.opname for each in self.steps[self.at :])
+        return next((each for each in names if not each.startswith(("STORE_FAST", "SWAP"))), "") == "RERAISE"
 
     # -- instructions
 
@@ -318,6 +316,8 @@ class Reader:
         (of,) = self._pop(1)
         part = Item("element", f"part of {of.shown}", of.depth + 1) if of.kind == "element" else UNKNOWN
         self.stack += [part] * (stack_effect(step.opcode, step.arg, jump=False) + 1)
+        if step.opname == "UNPACK_EX":  # what is left over is a new list
+            self.stack[-1 - (step.arg or 0) % 256] = UNKNOWN
 
     def named(self, step: Instruction) -> None:
         """Take the names of the arguments of the call that follows."""

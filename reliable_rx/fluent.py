@@ -7,6 +7,7 @@ but not built here is answered with a refusal at the call, so that nobody hosts 
 from __future__ import annotations
 
 from collections.abc import Callable
+from inspect import Parameter, Signature, signature
 from typing import Any, TypeVar
 
 import reactivex
@@ -30,7 +31,15 @@ def fluent(name: str) -> Callable[..., Any]:
         return operator(*args, **kwargs)(self)
 
     method.__name__, method.__doc__ = name, operator.__doc__
+    method.__signature__ = signature_of(operator)  # type: ignore[attr-defined]
     return method
+
+
+def signature_of(operator: Callable[..., Any]) -> Signature:
+    """Return the parameters of *operator* as those of a method, for `help` and notebooks."""
+    found = signature(operator)
+    own = Parameter("self", Parameter.POSITIONAL_ONLY)
+    return found.replace(parameters=[own, *found.parameters.values()], return_annotation=Query)
 
 
 def unhosted_only(name: str) -> Callable[..., Any]:

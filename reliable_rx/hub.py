@@ -35,6 +35,23 @@ def fresh_token() -> str:
     return token_hex(8)
 
 
+MADE = [0]
+
+
+def fresh_number() -> int:
+    """Return a number for a new hub, by which it can be told from those that were made in this process before.
+
+    Nothing that is stored or hashed has it: a hub gets another one where it is read again.
+    """
+    MADE[0] += 1
+    return MADE[0]
+
+
+def hubs_made() -> int:
+    """Return the number of the hub that was made last."""
+    return MADE[0]
+
+
 class Trampoline:
     """Runs what is scheduled behind the outermost subscription that is going on."""
 

@@ -18,17 +18,23 @@ OURS = frozenset(("reliable_rx", "checkpoint", "hosting", "spark_bridge"))
 INSTALLED = ("site-packages", "dist-packages")
 
 
-@lru_cache(maxsize=4096)
 def is_own_module(name: str | None) -> bool:
-    """Whether a module is the user's: neither the standard library's, nor installed, nor ours.
+    """Whether the module that has *name* now is the user's: neither the standard library's, nor installed, nor ours.
+
+    What runs a program may put another ``__main__`` in the place of its own, so the answer goes with the file.
 
     >>> is_own_module("json"), is_own_module("reliable_rx.query")
     (False, False)
     """
-    if not name or not may_be_own(name):
+    if not name:
         return False
     file = getattr(sys.modules.get(name), "__file__", None)
-    return file is None or not any(each in file for each in INSTALLED)
+    return _is_own(name, file if isinstance(file, str) else None)
+
+
+@lru_cache(maxsize=4096)
+def _is_own(name: str, file: str | None) -> bool:
+    return may_be_own(name) and (file is None or not any(each in file for each in INSTALLED))
 
 
 def may_be_own(name: str) -> bool:

@@ -15,9 +15,9 @@ from typing import Any
 
 from reliable_rx.arguments import NO_KEY, wrapped
 from reliable_rx.class_of import is_a
+from reliable_rx.code_names import empty
 from reliable_rx.operator import Operator
 from reliable_rx.query import Query, parameters
-from reliable_rx.symbols import empty
 
 LOADS = frozenset(("LOAD_DEREF", "LOAD_GLOBAL"))
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import gc
 import re
 from collections.abc import Set as AbstractSet
+from itertools import chain, starmap
 
 NUMBER = re.compile(r"[0-9](?:(?<=0)x0*([0-9a-fA-F]{6,16})\b|(?<=[1-9])(?<![\w.].)\d{7,19}(?![\w.]))")
 """It begins with a plain set of characters, which is looked for several times as fast as two alternatives are."""
@@ -51,8 +52,12 @@ def in_one_order(text: str) -> str:
 
 
 def _ids() -> AbstractSet[int]:
-    """Return the addresses of all objects that refer to others, and of the classes that Python itself is made of."""
-    found = set(map(id, gc.get_objects()))
+    """Return the addresses of all objects that refer to others, and of the classes that Python itself is made of.
+
+    All are asked for and let go of within one call of Python's own, so that no thread runs meanwhile: one that makes a
+    tuple out of a generator raises `SystemError` where another has a reference to it.
+    """
+    found = set(map(id, chain.from_iterable(starmap(gc.get_objects, [()]))))
     classes: list[type] = [object]
     while classes:
         kind = classes.pop()

@@ -49,7 +49,9 @@ def align(instance: Instance, active: dict[str, int], saved: Signature) -> list[
     names = {each[0]: each[1] for each in saved}
     runs: dict[int, bool] = {}
     for node in instance.plan.nodes:
-        if node.op.counts_readers or isinstance(node.op, HubLeaf):
+        if node.op.counts_readers and names.get(node.path) == node.op.name and active[node.path]:
+            runs[node.index] = True  # its readers may be rows that are still to come
+        elif node.op.counts_readers or isinstance(node.op, HubLeaf):
             runs[node.index] = bool(instance.active & node.bit)
             if runs[node.index] != bool(active.get(node.path, runs[node.index])):
                 anew.append(node.path)
@@ -64,6 +66,14 @@ def align(instance: Instance, active: dict[str, int], saved: Signature) -> list[
         elif instance.active & node.bit and not runs[node.index]:
             instance.stop(node)
     return anew
+
+
+def stop_unread(instance: Instance) -> None:
+    """Stop the shared parts that run and have lost all of their readers."""
+    for node in instance.plan.hub_nodes:
+        if node.op.counts_readers and instance.active & node.bit:
+            instance.detached |= node.bit
+            instance.reader_left(node)
 
 
 def take_places(instance: Instance, orders: dict[str, int]) -> None:

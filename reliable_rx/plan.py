@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from reliable_rx.alike import Alike
 from reliable_rx.branching import out_of_step, read_beside
 from reliable_rx.gathering import pass_on
+from reliable_rx.hub import hubs_made
 from reliable_rx.interrupts import let_through
 from reliable_rx.limits import Limits
 from reliable_rx.mistakes import find_mistake
@@ -28,9 +29,10 @@ from reliable_rx.query import (
     hubs_of,
 )
 from reliable_rx.segments import Deliver, Finish, end_segment, end_sink, rest_of_segment, segment, to_sink
+from reliable_rx.shared_parts import shared_anywhere, shared_within
 from reliable_rx.size import check_size
 from reliable_rx.stage import context, fail_node
-from reliable_rx.symbols import Symbol, chosen_once, entered, how_held, is_known, only_reads, shared_within
+from reliable_rx.symbols import Symbol, chosen_once, entered, how_held, is_known, only_reads
 from reliable_rx.wiring import end_stage, passes, passing, takes_lists, to_stage
 
 if TYPE_CHECKING:
@@ -147,6 +149,7 @@ class Plan:
         around: Plan | None = None,
         fed_within: bool = False,
         asks: bool = False,
+        since: int | None = None,
     ) -> None:
         self.query = query
         self.limits = limits
@@ -165,6 +168,10 @@ class Plan:
         self.is_too_deep = self.depth > limits.depth_max
         self.under_symbol: bool = self.symbol is not None or (around is not None and around.under_symbol)
         self.hubs: dict[str, PlanNode | None] = dict.fromkeys(hubs_of(query)) if symbolic else {}
+        self.since = since
+        """Which hub was made last before the selector was called that has made this; None if it was no symbol's."""
+        self.inside: list[tuple[str, dict[str, int]]] = []
+        """Where hubs are placed that the selectors read which are being called."""
         self.root = self._place(query, prefix, {})
         self.starts_under = None if all(node.leaf or node.linear for node in self.nodes) else self.symbol
         """What functions may ask that are called at a start."""
@@ -240,8 +247,15 @@ class Plan:
     def _share(self, query: Node, prefix: str, seen: dict[str, int]) -> None:
         """Place a hub with all that stands before it where it first occurs, unless a plan around this one has it."""
         token: str = query.op.token  # type: ignore[attr-defined]
-        if self.hubs.get(token) is None and not (self.around is not None and self.around.has_hub(token)):
-            self._place(query, prefix, seen, is_hub=True)
+        if self.hubs.get(token) is not None or (self.around is not None and self.around.has_hub(token)):
+            return
+        number: int = query.op.number  # type: ignore[attr-defined]
+        owner = self
+        while owner.around is not None and owner.since is not None and number <= owner.since:
+            owner = owner.around
+        if owner is not self:
+            prefix, seen = owner.inside[-1]
+        owner._place(query, prefix, seen, is_hub=True)
 
     def has_hub(self, token: str) -> bool:
         return token in self.hubs or (self.around is not None and self.around.has_hub(token))
@@ -263,7 +277,9 @@ class Plan:
         for each in shared_within(query.op) if self.symbolic else ():  # what a selector will use belongs to us
             self._share(each, f"{path}:shared", seen)
         if self.symbolic and isinstance(query.op, Stage) and inputs and chosen_once(query):
-            node.template = self._template(node, query)
+            node.template = self._template(node, query, (f"{path}:shared", seen))
+        for each in shared_anywhere(query.op) if self.symbolic and node.template is None else ():
+            self._share(each, f"{path}:shared", seen)
         return node
 
     @staticmethod
@@ -273,9 +289,19 @@ class Plan:
         name = query.op.name if ordinal == 1 else f"{query.op.name}.{ordinal}"
         return f"{prefix}/{name}:{port}"
 
-    def _template(self, node: PlanNode, query: Node) -> Plan | None:
-        """Call the selector once with a symbol; None if what it returns depends on the value."""
-        symbol, op = Symbol(), query.op
+    def _template(self, node: PlanNode, query: Node, place: tuple[str, dict[str, int]]) -> Plan | None:
+        """Call the selector once with a symbol; None if what it returns depends on the value.
+
+        Shared parts that it reads and has not made stand at *place*, or further out.
+        """
+        self.inside.append(place)
+        try:
+            return self._called_once(node, query)
+        finally:
+            self.inside.pop()
+
+    def _called_once(self, node: PlanNode, query: Node) -> Plan | None:
+        symbol, op, since = Symbol(), query.op, hubs_made()
         try:
             inner, mistake = find_mistake(op.inner, (symbol, 0) if op.indexes else symbol)  # type: ignore[attr-defined]
         except BaseException as raised:  # what it raises for a symbol counts for nothing: it is called again per value
@@ -283,6 +309,9 @@ class Plan:
             return None
         if mistake is not None and is_known(query) and not symbol.asked and not self.was_asked():
             node.mistake = mistake
+        for each in hubs_of(inner.node).values() if isinstance(inner, Query) else ():
+            if each.op.number <= since:  # type: ignore[attr-defined]
+                self._share(each, *self.inside[-1])
         is_one = isinstance(inner, Query) and not op.indexes  # type: ignore[attr-defined]
         if not is_one or not only_reads(inner.node, symbol):
             return None
@@ -292,7 +321,7 @@ class Plan:
         check_size(inner.node)
         plan = Plan(
             inner.node, limits=self.limits, prefix=f"{node.path}/inner", symbolic=True, symbol=symbol, around=self,
-            fed_within=is_known(query), asks=is_held,
+            fed_within=is_known(query), asks=is_held, since=since,
         )  # fmt: skip
         symbol.planned = True
         return plan

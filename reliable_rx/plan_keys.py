@@ -19,7 +19,7 @@ from reliable_rx.operator import Operator
 from reliable_rx.operators.linear import WhereKey
 from reliable_rx.query import Node, SourceLeaf, walk
 from reliable_rx.rebuilt import rebuilt
-from reliable_rx.symbols import shared_within
+from reliable_rx.shared_parts import shared_anywhere
 
 
 def recognise(node: Node) -> tuple[Hashable, tuple[Any, ...]]:
@@ -41,7 +41,7 @@ def recognise(node: Node) -> tuple[Hashable, tuple[Any, ...]]:
 
 def reaches_hubs(node: Node) -> bool:
     """Whether a function in the plan reaches a shared part, so that it matters which one it is."""
-    return any(True for each in walk(node) for _ in shared_within(each.op))
+    return any(shared_anywhere(each.op) for each in walk(node))
 
 
 def structure(node: Node, keys: list[Any] | None, sources: list[str], hubs: dict[str, int]) -> Hashable:

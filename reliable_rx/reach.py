@@ -34,9 +34,9 @@ from types import (
 from typing import Any, NamedTuple
 
 from reliable_rx.class_of import attribute_of, defines, ids_of, is_a, module_of, name_of, path_of, space_of
+from reliable_rx.code_names import empty, named
 from reliable_rx.imports import imported, is_own_module
 from reliable_rx.plain_reads import plain_reads
-from reliable_rx.symbols import empty, named
 
 ATOMS = frozenset((int, float, complex, str, bytes, bool, type(None), range, type(...)))
 FIXED = (date, time, timedelta, tzinfo, Decimal, Fraction, Pattern, Enum)

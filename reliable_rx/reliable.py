@@ -174,6 +174,18 @@ class Defined(Protocol):
 
 
 @runtime_checkable
+class Numbered(Protocol):
+    """A source whose ids depend on functions and options: each start compares them with those that positions are of.
+
+    Of one that does not say, an edit of its class is told, and nothing is refused.
+    """
+
+    def numbering(self) -> Mapping[str, Any]:
+        """Return what decides which event has which id, by name: None where an option is left out."""
+        ...
+
+
+@runtime_checkable
 class Waking(Protocol):
     """A reader or source that can say that something has arrived, so that nobody needs to poll it."""
 
@@ -228,7 +240,11 @@ class Skipping(Protocol):
 
 @runtime_checkable
 class Inspectable(Protocol):
-    """A sink that can say what it has without being opened: a repair asks it before anyone has agreed to anything."""
+    """A sink that can say what it has without being opened: a repair asks it before anyone has agreed to anything.
+
+    An attribute ``writes_at_once = True`` says of any sink that what it is given is there before `Sink.flush`: then a
+    repair takes what it has for all that readers have had, and guesses no ids.
+    """
 
     def stored_position(self, stream: str, /) -> int | None:
         """Return what `Sink.open` would return for *stream*. Nothing is made, locked, cut or written for that."""

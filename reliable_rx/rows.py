@@ -14,7 +14,7 @@ from typing import Any
 
 from reliable_rx.errors import CheckpointRefused
 from reliable_rx.instance import Instance
-from reliable_rx.merging import align, empty, replace_timers, restore_timer, subscribe_at_once, take_places
+from reliable_rx.merging import align, empty, replace_timers, restore_timer, stop_unread, subscribe_at_once, take_places
 from reliable_rx.operator import Stage, state_fields
 from reliable_rx.plan import Plan, PlanNode
 from reliable_rx.query import Inner
@@ -124,6 +124,7 @@ class Loader:
         self.shells: dict[Address, Subject] = {}
         self.unread: list[Subject] = []
         """The inner sequences of which a reader could not be put back."""
+        self.merged: list[Instance] = []
         self.report = Report()
         self.lenient = False
         """Whether some rows were read leniently, so that there may be unreadable parts in them."""
@@ -235,6 +236,7 @@ class Loader:
 
     def _merge(self, instance: Instance, row: Row, saved: Signature) -> None:
         """Start *instance* afresh, then put back what its paths still know."""
+        self.merged.append(instance)
         instance.start()
         subscribe_at_once(instance)
         active, detached, states, timers, orders = row
@@ -291,6 +293,8 @@ class Loader:
             for index, subjects in (instance.subjects or {}).items():
                 ordered = sorted(subjects.items(), key=lambda item: item[1].order)
                 instance.subjects[index] = dict(ordered)  # type: ignore[index]
+        for instance in self.merged:
+            stop_unread(instance)
 
 
 def opens(node: PlanNode) -> bool:

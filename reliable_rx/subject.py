@@ -37,7 +37,7 @@ class Subject:
         self.error: Exception | None = None
 
     def feed(self, values: Sequence[Any]) -> None:
-        """Give *values* to everyone who reads."""
+        """Give *values* to everyone who reads; who subscribes meanwhile, be it again, gets the next one."""
         subscribers = self.subscribers
         if len(subscribers) == 1:
             _, instance, leaf = subscribers[0]
@@ -46,7 +46,11 @@ class Subject:
                 deliver(instance, values)
                 return
         for value in values:
-            for _, instance, leaf in tuple(subscribers):
+            subscribers = self.subscribers
+            for reader in tuple(subscribers):
+                _, instance, leaf = reader
+                if self.subscribers is not subscribers and reader not in self.subscribers:
+                    continue
                 if instance is not None:
                     leaf.deliver(instance, (value,))
                 else:

@@ -10,28 +10,23 @@ import sys
 from collections import deque
 from collections.abc import Callable, Container, Iterator, Sequence
 from contextvars import ContextVar
-from dis import get_instructions
-from functools import lru_cache, partial
+from functools import partial
 from gc import get_referents
-from itertools import pairwise
-from types import BuiltinFunctionType, CellType, CodeType, FunctionType, MethodType, ModuleType
+from types import BuiltinFunctionType, CellType, FunctionType, MethodType, ModuleType
 from typing import TYPE_CHECKING, Any, NoReturn
 
+from reliable_rx.code_names import asks_key_only, assigned_in, empty
 from reliable_rx.errors import QueryRefused
 from reliable_rx.operator import Operator
-from reliable_rx.query import LEAVES, HubLeaf, Inner, Node, Query, SourceLeaf, SymbolLeaf, hubs_of, parameters, walk
+from reliable_rx.query import LEAVES, HubLeaf, Inner, Node, Query, SourceLeaf, SymbolLeaf, parameters, walk
 from reliable_rx.shared_state import is_constant
 
 if TYPE_CHECKING:
     from reliable_rx.plan import PlanNode
 
-CHANGES = ("STORE", "DELETE")
 BOUND = frozenset(map(id, (MethodType, BuiltinFunctionType)))
 LASTING = frozenset(map(id, (FunctionType, ModuleType, partial)))
 """Kinds of what is looked at on its own, or is no selector's."""
-UNSEEN = frozenset(("CACHE", "EXTENDED_ARG", "COPY_FREE_VARS", "MAKE_CELL"))
-INNER_USES = frozenset(("LOAD_CLOSURE", "LOAD_FAST"))
-"""What hands a variable to a function within, whose code says what is done with it."""
 ATOMS = frozenset(map(id, (int, float, complex, str, bytes, bool, type(None), range)))
 """By their numbers, as all kinds here: a class may have a metaclass that cannot be hashed."""
 derives = type.__subclasscheck__  # `issubclass` asks abstract classes, which hash what they are asked of
@@ -189,87 +184,12 @@ def may_change(value: Any, outside: Container[int]) -> bool:
     return not (id(kind) in BOUND and not may_change(value.__self__, outside))
 
 
-@lru_cache(1000)
-def assigned_in(code: CodeType) -> frozenset[str]:
-    """Return the free variables that *code* assigns, or a function within; no name is that of an attribute."""
-    steps = [(step.opname.partition("_"), step.argval) for step in get_instructions(code)]
-    here = {name if to == "DEREF" else "" for (how, _, to), name in steps if how in CHANGES and to in ("DEREF", "ATTR")}
-    within = [assigned_in(each) for each in code.co_consts if isinstance(each, CodeType)]
-    return frozenset(here.union(*within) & {*code.co_freevars, ""})
-
-
 def is_global(kind: type) -> bool:
     """Whether a class stands in its module under its name."""
     found: Any = sys.modules.get(str(type.__dict__["__module__"].__get__(kind)))
     for name in type.__dict__["__qualname__"].__get__(kind).split("."):
         found = getattr(found, name, None)
     return found is kind
-
-
-@lru_cache(1000)
-def asks_key_only(code: CodeType, name: str) -> bool:
-    """Whether all that *code* does with its free variable *name* is to read the attribute ``key``.
-
-    >>> def of(v, group=None): return lambda v: (group.key, v)
-    >>> def to(v, group=None): return lambda v: str(group)
-    >>> [asks_key_only(each(1).__code__, "group") for each in (of, to)]
-    [True, False]
-    """
-    steps = [step for step in get_instructions(code) if step.opname not in UNSEEN]
-    asked = [after.argval for step, after in pairwise(steps) if step.argval == name and step.opname == "LOAD_DEREF"]
-    used = [step for step in steps if step.argval == name and step.opname not in INNER_USES]
-    within = [each for each in code.co_consts if isinstance(each, CodeType) and name in each.co_freevars]
-    return len(asked) == len(used) and {*asked} <= {"key"} and all(asks_key_only(each, name) for each in within)
-
-
-def shared_within(op: Operator) -> Iterator[Node]:
-    """Yield the shared parts that the functions among the parameters of *op* reach.
-
-    A selector will read them, or an operator further on, if what the function returns are queries: they are elements.
-    """
-    for value in parameters(op).values():
-        yield from reached(value, 0)
-
-
-def reached(value: Any, depth: int) -> Iterator[Node]:
-    """Yield the shared parts that can be reached from *value* through closures, globals, partials and containers."""
-    if depth > 8:
-        return
-    within: list[Any] = []
-    if derives(Query, type(value)):
-        yield from hubs_of(value.node).values()
-    elif derives(FunctionType, type(value)):
-        within = [cell.cell_contents for cell in value.__closure__ or () if not empty(cell)]
-        within += [*(value.__defaults__ or ()), *(value.__kwdefaults__ or {}).values()]
-        within += [each for name in named(value.__code__) if derives(Query, type(each := value.__globals__.get(name)))]
-    elif derives(partial, type(value)):
-        within = [value.func, *value.args, *value.keywords.values()]
-    elif derives(tuple, type(value)) or derives(list, type(value)):
-        within = each_once(value)
-    for each in within:
-        yield from reached(each, depth + 1)
-
-
-def each_once(values: Sequence[Any]) -> list[Any]:
-    """Return *values* without repetitions: a list may hold one list many times, which may do so too."""
-    return list({id(each): each for each in values}.values())
-
-
-def named(code: CodeType) -> Iterator[str]:
-    """Yield the names that *code* uses, also in the functions that it makes."""
-    yield from code.co_names
-    for constant in code.co_consts:
-        if isinstance(constant, CodeType):
-            yield from named(constant)
-
-
-def empty(cell: Any) -> bool:
-    """Whether a closure cell has not been filled."""
-    try:
-        _ = cell.cell_contents
-    except ValueError:
-        return True
-    return False
 
 
 Before = list[tuple[Symbol, "Inner[Any, Any] | None"]]

@@ -52,7 +52,7 @@ class Text:
         self._made: set[int] | None = None  # containers that a library's object is made of
         self._facts: dict[int, KindFacts] = {}
         self._places: dict[int, int] = {}
-        self._kept: list[Any] = []  # what is known by its id must stay alive
+        self.kept: list[Any] = []  # what is known by its id must stay alive
         self._waiting: deque[tuple[Any, int]] = deque()
         self._later: deque[Callable[[], None]] = deque()
 
@@ -82,7 +82,7 @@ class Text:
 
     def forget(self) -> None:
         """Let go of what was written, once it is a digest."""
-        self.parts, self._places, self._kept = [], {}, []
+        self.parts, self._places, self.kept = [], {}, []
 
     def know(self, root: Any) -> None:
         """Give *root* a number: it is written here, whatever refers to it."""
@@ -119,7 +119,7 @@ class Text:
         place = self._places.get(key)
         if place is None:
             place = self._places[key] = len(self._places)
-            self._kept.append(value)
+            self.kept.append(value)
             self._waiting.append((value, met))
             if place >= self.places_max:
                 what = f"what a function holds reaches over {self.places_max:,} objects"

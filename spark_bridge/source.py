@@ -101,6 +101,10 @@ class MicroBatchSource:
             "timestamp": self.timestamp,
         }
 
+    def numbering(self) -> Mapping[str, Any]:
+        """Return what its ids count: rows or record batches."""
+        return {"values": self.unit}
+
     def partitions(self) -> Sequence[str]:
         """Name the partitions by their numbers; none while there is no log."""
         with unavailable(self.view.where):

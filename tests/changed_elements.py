@@ -210,7 +210,21 @@ def later(row: Any) -> Any:
     return [of(part) for part in row["parts"]]
 
 
+def first_of_more(row: Any) -> Any:
+    first, *_ = row["parts"]
+    first["price"] = 0
+    return row
+
+
+def last_of_more(row: Any) -> Any:
+    _, *_, last = row["parts"]
+    last["price"] = 0
+    return row
+
+
 CHANGE: dict[str, Function] = {
+    "first of more": first_of_more,
+    "last of more": last_of_more,
     "item in place": gross,
     "item": partial(price_of, factor=2),
     "lambda and or": lambda row: row.update(gross=1) or row,
@@ -387,6 +401,18 @@ def unpacks(row: Any) -> Any:
     return rest
 
 
+def unpacks_the_rest(row: Any) -> Any:
+    first, *rest = row["tags"]
+    rest.append(first)
+    return rest
+
+
+def unpacks_all_but_the_ends(row: Any) -> Any:
+    _, *others, _ = row.values()
+    others.pop()
+    return others
+
+
 def fills_copy_in_branch(row: Any) -> Any:
     new: Any = row if row is None else row.copy()
     new["price"] = 1
@@ -420,6 +446,8 @@ KEEP: dict[str, Function] = {
     "comprehension of new ones": comprehends,
     "loop over others": other_loop,
     "unpacked": unpacks,
+    "rest that is unpacked": unpacks_the_rest,
+    "all between that is unpacked": unpacks_all_but_the_ends,
     "copy in a branch": fills_copy_in_branch,
     "name hidden": hides_the_name,
     "replace": lambda order: replace(order, price=2),

@@ -21,6 +21,8 @@ Test = TypeVar("Test", bound=Callable[..., Any])
 COMMIT = (pytest.mark.slow, pytest.mark.commit)
 NIGHT = (pytest.mark.slow, pytest.mark.night)
 AT_EACH_COMMIT = "commit and not night"
+ALWAYS = pytest.mark.commit("always")
+"""Of a row that no commit leaves to a night, however many of its kin are."""
 
 
 class Lane:
@@ -46,6 +48,11 @@ def at_night(*values: Any) -> Any:
     return pytest.param(*values, marks=NIGHT)
 
 
+def at_every_commit(*values: Any) -> Any:
+    """Return a parameter that neither the fast lane has nor `of_lane` leaves to a night."""
+    return pytest.param(*values, marks=(pytest.mark.slow, ALWAYS))
+
+
 def of_lane(params: Iterable[Any], *, nightly: int = NIGHTLY) -> list[Any]:
     """Return *params*, of those that the fast lane leaves out all but one of *nightly* for a night.
 
@@ -57,41 +64,54 @@ def of_lane(params: Iterable[Any], *, nightly: int = NIGHTLY) -> list[Any]:
         left += pytest.mark.commit in marks and pytest.mark.slow in marks
         if pytest.mark.slow not in marks:
             found.append(each)
-        elif pytest.mark.commit in marks and left % nightly == 1:
+        elif ALWAYS in marks or (pytest.mark.commit in marks and left % nightly == 1 % nightly):
             found += [] if Lane.fast_alone else [each]
         elif not (Lane.fast_alone or Lane.commit_alone):
             found.append(at_night(*each.values))
     return found
 
 
-def every(nth: int, values: Iterable[Any], *, nightly: int = NIGHTLY) -> list[Any]:
-    """Return parameters of which the fast lane has each *nth*, and each commit one of *nightly* of the others."""
-    rows = (at_each_commit(each) if number % nth else each for number, each in enumerate(values))
-    return of_lane(rows, nightly=nightly)
+def every(nth: int, values: Iterable[Any], *, nightly: int = NIGHTLY, commits: int = 0) -> list[Any]:
+    """Return parameters of which the fast lane has each *nth*, and each commit one of *nightly* of the others.
+
+    With *commits* each commit has every so many-th as well, with 1 all of them.
+    """
+    return every_of(nth, ((each,) for each in values), nightly=nightly, commits=commits)
 
 
-def every_of(nth: int, rows: Iterable[Collection[Any]], *, nightly: int = NIGHTLY) -> list[Any]:
+def every_of(nth: int, rows: Iterable[Collection[Any]], *, nightly: int = NIGHTLY, commits: int = 0) -> list[Any]:
     """Return rows of several parameters, as `every` does; an *nth* that divides no axis meets all their values."""
-    rows = (at_each_commit(*each) if number % nth else tuple(each) for number, each in enumerate(rows))
-    return of_lane(rows, nightly=nightly)
+    found = list[Any]()
+    for number, each in enumerate(rows):
+        if number % nth == 0:
+            found.append(pytest.param(*each))
+        else:
+            found.append((at_every_commit if commits and number % commits == 0 else at_each_commit)(*each))
+    return of_lane(found, nightly=nightly)
 
 
-def crossed(*axes: Collection[Any], nth: int = 1) -> list[Any]:
+def crossed(*axes: Collection[Any], nth: int = 1, nightly: int = NIGHTLY) -> list[Any]:
     """Return every combination of the values of *axes*; the fast lane has as many as the longest of them is long.
 
-    Each value of each axis is in one of those. With *nth* the fast lane has each so many-th value of the longest ones.
+    Each value of each axis is in one of those. With *nth* the fast lane has each so many-th value of the longest ones,
+    and each commit what it would have without. Of the others each commit has one of *nightly*.
     """
-    longest = max(map(len, axes))
-    kept = {
-        tuple(number * (nth if len(axis) == longest else 1) % len(axis) for axis in axes)
-        for number in range(-(-longest // nth))
+    kept, whole = _covering(axes, nth), _covering(axes, 1)
+    found = list[Any]()
+    for cell in product(*(enumerate(axis) for axis in axes)):
+        places, values = zip(*cell, strict=True)
+        of_it = pytest.param if places in kept else at_every_commit if places in whole else at_each_commit
+        found.append(of_it(*values))
+    return of_lane(found, nightly=nightly)
+
+
+def _covering(axes: Iterable[Collection[Any]], nth: int) -> set[tuple[int, ...]]:
+    """Return places in *axes* that meet each value of the shorter ones, and each *nth* of the longest."""
+    sizes = [len(axis) for axis in axes]
+    return {
+        tuple(number * (nth if size == max(sizes) else 1) % size for size in sizes)
+        for number in range(-(-max(sizes) // nth))
     }
-    cells = product(*(enumerate(axis) for axis in axes))
-    return of_lane(
-        values if tuple(place for place, _ in cell) in kept else at_each_commit(*values)
-        for cell in cells
-        for values in [tuple(value for _, value in cell)]
-    )
 
 
 def sample_of(nth: int, values: Iterable[Any]) -> list[Any]:

@@ -8,6 +8,7 @@ from itertools import cycle, permutations
 from typing import Any
 
 import pytest
+from lanes import crossed
 
 from hosting.background import OwnThread, Worker
 
@@ -33,8 +34,7 @@ class Held:
             each.close()
 
 
-@pytest.mark.parametrize("order", list(permutations(range(CHAIN))), ids=str)
-@pytest.mark.parametrize("threads", [1, 2, 3])
+@pytest.mark.parametrize("order, threads", crossed([*permutations(range(CHAIN))], [1, 2, 3], nightly=1), ids=str)
 def test_workers_that_wait_for_each_other_need_no_thread_each(order: tuple[int, ...], threads: int) -> None:
     """A checkpoint waits for its journal: if all threads have a checkpoint, somebody still does the journals."""
     held, done, ended = Held(threads), [], threading.Event()

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from lanes import crossed, every_of
+from lanes import crossed, every, every_of
 
 import reliable_rx as rx
 from checkpoint import MemoryStore
@@ -428,7 +428,7 @@ ERRORS = {each.name: each for each in hostile.ERRORS}
 PLACES = ("types", "parse", "key", "timestamp")
 
 
-@pytest.mark.parametrize("place, kind, name", every_of(9, product(PLACES, ["jsonl", "csv"], ERRORS)))
+@pytest.mark.parametrize("place, kind, name", every_of(27, product(PLACES, ["jsonl", "csv"], ERRORS), commits=9))
 def test_whatever_the_functions_of_a_source_raise(tmp_path: Path, name: str, kind: str, place: str) -> None:
     """It spoils the records on which it is raised, in our words; they are the same after a crash."""
     path = tmp_path / f"rows.{kind}"
@@ -464,7 +464,7 @@ def test_whatever_the_functions_of_a_source_raise(tmp_path: Path, name: str, kin
         assert all(len(each.error) < 3000 for each in letters)
 
 
-@pytest.mark.parametrize("name", ERRORS)
+@pytest.mark.parametrize("name", every(3, ERRORS, commits=1))
 def test_whatever_a_generator_or_an_order_raises(tmp_path: Path, name: str) -> None:
     """It is a failure of the source that names the record, with what comes before it delivered."""
     reader = GeneratorSource(lambda i, _: hostile.Raises(name)(i), count=9).open("0", 0)

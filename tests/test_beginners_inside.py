@@ -300,7 +300,8 @@ def assign(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize(
-    "legal, place", every_of(19, product(range(len(LEGAL)), ["group_by", "group in a group", "flat_map_indexed"]))
+    "legal, place",
+    every_of(38, product(range(len(LEGAL)), ["group_by", "group in a group", "flat_map_indexed"]), commits=19),
 )
 def test_what_may_work_is_not_refused(
     legal: int, place: str, evaluator: QueryEvaluator, monkeypatch: pytest.MonkeyPatch

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from lanes import left_to_commits
 from postgres_server import PostgresServer
 
 UNITS = ("ms", "vs_sqlite")
@@ -55,6 +56,7 @@ def test_density_prints_its_line(tmp_path: Path) -> None:
     assert figures["count"] == 2000 and figures["create_us_each"] > 0 and figures["route_us"] > 0
 
 
+@left_to_commits
 def test_checkpoint_prints_its_line(tmp_path: Path) -> None:
     """`checkpoint.py --json` prints the promised keys, and a differential checkpoint is smaller than a full one."""
     found = lines("checkpoint.py", "--rows", "1000", "--repeats", "1", "--interval-s", "0.05", where=tmp_path)

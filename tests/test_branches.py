@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from every_case import CASES
-from lanes import every
+from lanes import crossed, every
 from skipping import VALUES, played
 
 import reliable_rx as rx
@@ -59,8 +59,7 @@ REFUSED: dict[str, Build] = {
 }
 
 
-@pytest.mark.parametrize("policy", ["skip", "dead_letter"])
-@pytest.mark.parametrize("shape", REFUSED)
+@pytest.mark.parametrize("shape, policy", crossed(REFUSED, ["skip", "dead_letter"], nightly=1))
 def test_what_would_pair_wrongly_is_refused(shape: str, policy: Any) -> None:
     """It is named when the query is created, with what to do, and nothing is created; under ``fail`` it runs."""
     query = REFUSED[shape](N, float)
@@ -109,8 +108,7 @@ BY_ITSELF: dict[str, tuple[Callable[[Any], Any], list[Any]]] = {
 }
 
 
-@pytest.mark.parametrize("policy", ["skip", "dead_letter"])
-@pytest.mark.parametrize("shape", BY_ITSELF)
+@pytest.mark.parametrize("shape, policy", crossed(BY_ITSELF, ["skip", "dead_letter"], nightly=1))
 def test_what_raises_by_itself_is_refused_too(shape: str, policy: Any) -> None:
     """An operator needs no function to raise at an event: it may be no sequence, no number, or not to be hashed."""
     branch, values = BY_ITSELF[shape]
@@ -404,8 +402,7 @@ READ_BY_MADE: dict[str, Build] = {
 }
 
 
-@pytest.mark.parametrize("policy", ["skip", "dead_letter"])
-@pytest.mark.parametrize("shape", READ_BY_MADE)
+@pytest.mark.parametrize("shape, policy", crossed(READ_BY_MADE, ["skip", "dead_letter"], nightly=1))
 def test_what_is_paired_where_it_is_read_fails_or_is_refused(shape: str, policy: str) -> None:
     """What raises is shared or grouped; only what is made at run time, and reads it, pairs by position."""
     query = READ_BY_MADE[shape](N, inverse)

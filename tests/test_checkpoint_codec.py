@@ -18,7 +18,7 @@ import pytest
 from codec_samples import WORDS, Colour, Flight, Plain, Point, Slots, digests, samples
 from hypothesis import given
 from hypothesis import strategies as st
-from lanes import sample_of
+from lanes import left_to_commits, sample_of
 
 from checkpoint import decode, digest, encode
 from checkpoint.plain import plain
@@ -65,6 +65,7 @@ def test_different_values_have_different_digests() -> None:
     assert digest([1, 2]) != digest([2, 1])
 
 
+@left_to_commits
 def test_one_digest_in_processes_of_other_hash_seeds() -> None:
     """Processes with other hash seeds agree on every sample."""
     command = [sys.executable, "-c", "import codec_samples; print(codec_samples.digests())"]
@@ -115,6 +116,7 @@ def test_code_by_content() -> None:
     assert digest([with_constants(text, (text,))]) != digest([with_constants(text, ("another",))])
 
 
+@left_to_commits
 def test_entangled_values_are_shown_in_time() -> None:
     """Of a graph with more paths than anyone can walk the digest is that of its type, and no endless loop."""
     nodes = [Plain(number=number) for number in range(30)]

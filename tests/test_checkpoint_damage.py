@@ -406,7 +406,7 @@ def test_rows_that_cannot_be_dropped_are_refused(memory: MemoryStore) -> None:
     memory.journal.__class__ = Disordered
     memory.rows.journal.clear()
     for upto in (2, 4, 1_000):
-        with pytest.raises(CheckpointRefused, match="restore all its files together"):
+        with pytest.raises(CheckpointRefused, match="were found by their turns"):
             memory.journal.truncate(upto)
         assert memory.rows.journal_base is None and memory.journal.last_turn == 4
 
@@ -415,7 +415,7 @@ def test_a_stream_that_does_not_ascend_is_refused(memory: MemoryStore) -> None:
     """Pages of a stream that never come to its end are refused."""
     rows = memory.rows.outputs["out"]
     memory._segments = lambda stream, start, limit: rows[:1] * limit  # type: ignore[method-assign]
-    with pytest.raises(CheckpointRefused, match="restore all its files together"):
+    with pytest.raises(CheckpointRefused, match="restore a copy of the store"):
         list(memory.outputs("out", 0))
 
 

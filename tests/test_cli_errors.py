@@ -19,6 +19,7 @@ from hosting.app import Options
 from hosting.cli import main
 from hosting.cli.command import parser
 from hosting.partitioned.opening import open_group
+from reliable_rx.errors import StoreUnavailable
 
 
 @pytest.mark.parametrize(
@@ -203,7 +204,7 @@ NO_STORE = {
 }
 
 
-@pytest.mark.parametrize("kind", ["missing", "empty", "file"])
+@pytest.mark.parametrize("kind", ["missing", "empty", "file", "link"])
 @pytest.mark.parametrize("name", NO_STORE)
 def test_where_no_store_is_none_is_made(
     name: str, kind: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
@@ -214,12 +215,24 @@ def test_where_no_store_is_none_is_made(
         place.mkdir()
     elif kind == "file":
         place.write_text("text")
+    elif kind == "link":
+        place.symlink_to("/not/mounted")
     assert main([each.format(place) for each in NO_STORE[name]]) == 2
     told = capsys.readouterr().err
+    assert ("a link to /not/mounted, which is not there" in told) == (kind == "link")
     assert ("neither a store nor a group in" if name == "status" else "there is no store in") in told
     assert str(place) in told
     assert [each for each in tmp_path.rglob("*") if each != place] == []
-    assert place.exists() == (kind != "missing")
+    assert place.exists() == (kind not in ("missing", "link"))
+
+
+@pytest.mark.parametrize("below", [".", "a", "a/b"])
+def test_a_link_to_nowhere_is_no_place_for_a_store(tmp_path: Path, below: str) -> None:
+    """A disk may not be mounted: the error says where the link leads, and that is made by nobody."""
+    (tmp_path / "place").symlink_to(tmp_path / "disk" / "data")
+    with pytest.raises(StoreUnavailable, match=r"place is a link to .*data, which is not there: mount it"):
+        SqliteStore(tmp_path / "place" / below)
+    assert not (tmp_path / "disk").exists()
 
 
 THERE = {

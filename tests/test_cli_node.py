@@ -13,6 +13,7 @@ import psycopg
 import pytest
 from cli_process import cli, running, wait_for, write
 from conditions import until
+from lanes import left_to_commits
 from postgres_server import PostgresServer
 
 from hosting.cli import main
@@ -189,6 +190,7 @@ def set_read_only(dsn: str, *, is_on: bool) -> None:
         connection.execute(f"ALTER DATABASE {name} {change}".encode())
 
 
+@left_to_commits
 def test_a_node_that_starts_while_its_database_is_away(tmp_path: Path, mortal_postgres: PostgresServer) -> None:
     """Where the group cannot be opened, known or new, a node ends with exit code 1 and one sentence, for a supervisor
     to start it again; one that has opened it waits, as at any other time, and goes on when it can be written."""

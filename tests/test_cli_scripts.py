@@ -9,7 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from lanes import at_each_commit, every, left_to_commits
+from lanes import every, left_to_commits
 
 ROOT = str(Path(__file__).parent.parent)
 DEFINED = """
@@ -102,7 +102,8 @@ def test_a_query_of_a_script_is_restarted_and_disposed_of(tmp_path: Path, which:
     assert (done.returncode, "has no query 'seen'" in done.stderr) == (2, True), done.stderr
 
 
-@pytest.mark.parametrize("which", [each if each == "with an app" else at_each_commit(each) for each in SCRIPTS])
+@left_to_commits
+@pytest.mark.parametrize("which", SCRIPTS)
 def test_behind_a_kill_the_sources_are_needed(tmp_path: Path, which: str) -> None:
     """A script whose app has them is enough; of another one it is said that it must be started and stopped once."""
     (tmp_path / "script.py").write_text(SCRIPTS[which])

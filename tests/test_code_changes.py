@@ -16,6 +16,7 @@ from types import ModuleType
 from typing import Any
 
 import pytest
+from lanes import crossed
 
 from checkpoint import MemoryStore
 from hosting import ListSource, QueryEvaluator
@@ -176,12 +177,11 @@ def run(store: MemoryStore, query: Any, count: int, *, cleanly: bool) -> tuple[l
 EXPECTED = [2, 6, 12, 12 + 3 * 4, 12 + 3 * 4 + 3 * 5]
 
 
-@pytest.mark.parametrize("cleanly", [True, False], ids=["stopped", "killed"])
-@pytest.mark.parametrize("change", CHANGES)
-def test_the_change_comes_behind_what_was_done(load: Load, change: str, cleanly: bool) -> None:
+@pytest.mark.parametrize("change, end", crossed(CHANGES, ["stopped", "killed"], nightly=1))
+def test_the_change_comes_behind_what_was_done(load: Load, change: str, end: str) -> None:
     """What was done stays done, what comes is done by the new code, the sum goes on, and the report says so."""
     begin, edit = CHANGES[change]
-    store = MemoryStore()
+    store, cleanly = MemoryStore(), end == "stopped"
     assert run(store, load(begin).QUERY, 3, cleanly=cleanly)[1] == {}
     helping = HELPING.replace("RATE = 2", "RATE = 3") if change in OTHER_MODULE else HELPING
     if change == "a function that is renamed":

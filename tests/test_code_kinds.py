@@ -684,7 +684,7 @@ def load(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Load]:
         sys.modules.pop(name, None)
 
 
-@pytest.mark.parametrize("kind, cleanly", crossed(BY_VALUE, [True, False], nth=3))
+@pytest.mark.parametrize("kind, cleanly", crossed(BY_VALUE, [True, False], nth=6))
 def test_what_a_function_reaches_is_edited(load: Load, kind: str, cleanly: bool) -> None:
     """What was done stays done, what comes is done by the new code, the sum goes on, and the report says so."""
     store = MemoryStore()
@@ -694,7 +694,7 @@ def test_what_a_function_reaches_is_edited(load: Load, kind: str, cleanly: bool)
     assert reports == {"q": "kept: /scan"}
 
 
-@pytest.mark.parametrize("kind", every(3, BY_NAME))
+@pytest.mark.parametrize("kind", every(6, BY_NAME, commits=3))
 def test_what_goes_by_name_is_edited_and_blamed(load: Load, kind: str) -> None:
     """After a clean stop it is an edit like others; behind a kill the error names what may have changed."""
     store = MemoryStore()
@@ -708,7 +708,9 @@ def test_what_goes_by_name_is_edited_and_blamed(load: Load, kind: str) -> None:
         run(store, load(BY_NAME[kind], 3).QUERY, 5, cleanly=False)
 
 
-@pytest.mark.parametrize("kind, cleanly", every_of(11, product([*BY_VALUE, *BY_NAME, *CHANGING], [True, False])))
+@pytest.mark.parametrize(
+    "kind, cleanly", every_of(33, product([*BY_VALUE, *BY_NAME, *CHANGING], [True, False]), commits=11)
+)
 def test_what_changes_while_it_is_used_is_no_edit(load: Load, kind: str, cleanly: bool) -> None:
     """The same code is the same code: in another process, and in this one after its functions were called."""
     store = MemoryStore()

@@ -7,17 +7,20 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Callable
-from contextlib import closing
+from contextlib import closing, suppress
 from itertools import product
 from pathlib import Path
 
 import damaged_world
 import pytest
-from damaged_world import WORLDS, World, check, hosting, in_files
+from damaged_world import OTHER_NUMBERS, WORLDS, World, check, hosting, in_files
 from lanes import every_of, sample_of
 
+import reliable_rx as rx
 from checkpoint import SqliteStore
+from hosting import ListSource, QueryEvaluator
 from hosting.cli.command import main
+from reliable_rx.errors import CheckpointRefused
 
 APP = f"{damaged_world.__name__}:app"
 RETAINED = 3
@@ -28,6 +31,23 @@ COLUMNS = (
     "log identity value", "log bases blob", "log entries blob", "log positions blob",
 )  # fmt: skip
 """Part, table and column of all that holds bytes."""
+NUMBERS = (
+    "checkpoint generations generation", "checkpoint generations base", "checkpoint chunks generation",
+    "checkpoint chunks number", "checkpoint outputs first", "checkpoint outputs count",
+    "journal base turn", "journal turns first", "journal turns count",
+    "log bases first", "log entries first", "log entries count", "log positions n",
+)  # fmt: skip
+"""The same of all that holds numbers."""
+NAMES = (
+    "checkpoint identity name", "checkpoint outputs stream", "journal identity name", "log identity name",
+    "log bases log", "log entries log", "log positions stream", "log positions subscriber",
+)  # fmt: skip
+"""The same of all that holds names."""
+ODD: dict[str, object] = {
+    "less than any": -5, "none": 0, "too many": (1 << 63) - 1, "a part": 1.5,
+    "a text": "odd", "no text": "", "a NUL": "a\0b",
+    "bytes": b"odd", "no bytes": b"", "null": None,
+}  # fmt: skip
 
 
 def flipped(data: bytes) -> bytes:
@@ -116,6 +136,52 @@ def test_damage_of_a_cell(
         spoil(world, place, row, kind, tmp_path / "copy", capsys)
 
 
+@pytest.mark.parametrize("checkpoints, place, how", every_of(53, product(KINDS, NUMBERS, OTHER_NUMBERS), nightly=7))
+def test_another_number_in_the_oldest_and_newest_row(
+    tmp_path: Path,
+    worlds: Callable[[str], World],
+    checkpoints: str,
+    place: str,
+    how: str,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """Of each column of numbers: where tables begin and end they are read by other ways than between."""
+    world, (part, table, column) = worlds(checkpoints), place.split()
+    for edge in sample_of(2, ("DESC", "ASC")):
+        folder = world.copy(tmp_path / f"copy {edge}")
+        file, order = folder / "store" / f"{part}.sqlite", "first" if table in ("outputs", "entries") else column
+        with closing(sqlite3.connect(file, isolation_level=None)) as connection:
+            sql = f"SELECT rowid, {column} FROM {table} ORDER BY {order} {edge} LIMIT 1"
+            for row, number in connection.execute(sql).fetchall():
+                update = f"UPDATE OR IGNORE {table} SET {column} = ? WHERE rowid = ?"
+                connection.execute(update, (OTHER_NUMBERS[how](number), row))
+        check(world.delivered, in_files(folder), capsys)
+
+
+@pytest.mark.parametrize(
+    "checkpoints, place, odd", every_of(211, product(KINDS, (*COLUMNS, *NUMBERS, *NAMES), ODD), nightly=37)
+)
+def test_what_was_never_written_there(
+    tmp_path: Path,
+    worlds: Callable[[str], World],
+    checkpoints: str,
+    place: str,
+    odd: str,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """In the oldest row and the newest of each column of each table: SQLite takes any value anywhere."""
+    world, (part, table, column) = worlds(checkpoints), place.split()
+    for edge in sample_of(2, ("max", "min")):
+        folder = world.copy(tmp_path / f"copy {edge}")
+        file, where = folder / "store" / f"{part}.sqlite", f"rowid = (SELECT {edge}(rowid) FROM {table})"
+        never = sqlite3.IntegrityError  # a key, or what is never NULL
+        with closing(sqlite3.connect(file, isolation_level=None)) as connection, suppress(never):
+            connection.execute(f"UPDATE {table} SET {column} = ? WHERE {where}", (ODD[odd],))
+        # a position whose names are others is not seen: its subscriber begins at the oldest id that is kept
+        subscribers = place not in ("log positions stream", "log positions subscriber")
+        check(world.delivered, in_files(folder), capsys, subscribers=subscribers)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("checkpoints, place, kind", list(product(KINDS, COLUMNS, ("flipped", "cut", "zeroed"))))
 def test_damage_of_every_cell(
@@ -180,3 +246,22 @@ def test_no_seal_beside_a_record_is_needed(tmp_path: Path, row: int, upto: int) 
     with SqliteStore(tmp_path) as store:
         for after in range(upto, 6):
             assert list(store.journal.read(after)) == told[after:]
+
+
+def test_the_newest_outputs_are_missed_as_any_are(tmp_path: Path) -> None:
+    """A row that is gone from the end is told to whoever reads, and not passed over."""
+    for upto in (10, 20, 30):
+        with SqliteStore(tmp_path / "s") as store, QueryEvaluator(store, background=False) as evaluator:
+            evaluator.source("n", ListSource(list(range(upto)), follow=True))
+            evaluator.create("q", rx.source("n"))
+            while evaluator.step():
+                pass
+            evaluator.checkpoint()
+    with closing(sqlite3.connect(tmp_path / "s" / "checkpoint.sqlite")) as rows, rows:
+        assert rows.execute("DELETE FROM outputs WHERE first = 20").rowcount == 1
+    with SqliteStore(tmp_path / "s") as store, QueryEvaluator(store, background=False) as evaluator:
+        evaluator.source("n", ListSource(list(range(31)), follow=True))
+        evaluator.start()
+        for start in (0, 15, 25):
+            with pytest.raises(CheckpointRefused, match=r"ids 20 to 29 of stream 'q' are missing.*store repair"):
+                list(evaluator.stream("q").read(start, 100))

@@ -318,7 +318,7 @@ def test_a_store_with_keys_of_its_own(
     SqliteStore(folder / "store", keys=KeyRing(key)).close()
 
 
-@pytest.mark.parametrize("kind", ["a byte", "many pages"])
+@pytest.mark.parametrize("kind", ["a byte", at_each_commit("many pages")])
 def test_a_store_with_older_keys(
     tmp_path: Path, worlds: dict[str, World], kind: str, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from itertools import count, product
 from pathlib import Path
 from typing import Any
@@ -15,8 +16,8 @@ from typing import Any
 import damaged_world
 import psycopg
 import pytest
-from damaged_world import PUSHED, WORLDS, Place, check
-from lanes import every_of
+from damaged_world import OTHER_NUMBERS, PUSHED, WORLDS, Place, check
+from lanes import every_of, sample_of
 from postgres_server import PostgresServer
 
 from checkpoint import PostgresStore
@@ -142,8 +143,13 @@ def flipped(sql: Sql, table: str, draw: random.Random) -> None:
 def numbered(sql: Sql, table: str, draw: random.Random) -> None:
     if NUMBERS[table]:
         name = draw.choice(NUMBERS[table])
-        other = draw.choice([f"{name} + 1000", f"-{name} - 1", f"{name} * 2 + 1"])
-        sql(f"UPDATE {table} SET {name} = {other} WHERE ctid = %s::tid", one(sql, table, draw))
+        renumbered(sql, table, name, draw.choice(list(OTHER_NUMBERS.values())), one(sql, table, draw))
+
+
+def renumbered(sql: Sql, table: str, name: str, other: Callable[[int], int], row: str) -> None:
+    ((number,),) = sql(f"SELECT {name} FROM {table} WHERE ctid = %s::tid", row)
+    with suppress(psycopg.errors.UniqueViolation):
+        sql(f"UPDATE {table} SET {name} = %s WHERE ctid = %s::tid", other(number), row)
 
 
 def exchanged(sql: Sql, table: str, draw: random.Random) -> None:
@@ -205,3 +211,29 @@ def test_damage_of_any_row(
     for number in range(2):
         seed = f"{checkpoints} {table} {kind} {number}"
         damage_some(worlds(checkpoints), table, kind, seed, tmp_path / f"copy{number}", capsys)
+
+
+NUMBERED_CASES = [
+    (world, table, name, how)
+    for world, (table, names), how in product(WORLDS, NUMBERS.items(), OTHER_NUMBERS)
+    for name in names
+]
+
+
+@pytest.mark.parametrize("checkpoints, table, name, how", every_of(61, NUMBERED_CASES, nightly=7))
+def test_another_number_in_the_oldest_and_newest_row(
+    tmp_path: Path,
+    worlds: Callable[[str], World],
+    checkpoints: str,
+    table: str,
+    name: str,
+    how: str,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """Of each column of numbers: where tables begin and end they are read by other ways than between."""
+    world = worlds(checkpoints)
+    for edge in sample_of(2, (-1, 0)):
+        place, sql = world.copy(tmp_path / f"copy{edge}")
+        if rows := rows_of(sql, table):
+            renumbered(sql, table, name, OTHER_NUMBERS[how], rows[edge])
+            check(world.delivered, place, capsys)

@@ -255,6 +255,7 @@ SOURCE: Calls = {
     "trouble": lambda w: getattr(w.source, "trouble", None),
     "is_drained": lambda w: asked(w.source, "is_drained"),
     "definition": lambda w: asked(w.source, "definition"),
+    "numbering": lambda w: asked(w.source, "numbering"),
     "reader.fetch": lambda w: w.reader.fetch(1),
     "reader.fetch none": lambda w: w.reader.fetch(0),
     "reader.acknowledge": lambda w: w.reader.acknowledge(-1),

@@ -76,7 +76,8 @@ def is_whole(folder: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("place", "times"), every_of(4, [("exchange.committed", 1), *(("exchange.midst", n) for n in range(1, 13))])
+    ("place", "times"),
+    every_of(8, [("exchange.committed", 1), *(("exchange.midst", n) for n in range(1, 13))], commits=4),
 )
 def test_killed_in_the_midst_of_a_repair(tmp_path: Path, place: str, times: int) -> None:
     """The next owner finishes the exchange, readers wait for it, and what was damaged is kept byte by byte."""

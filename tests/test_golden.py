@@ -150,7 +150,7 @@ def a_version_without_a_migration(patch: pytest.MonkeyPatch) -> None:
 
 
 def another_format_of_the_envelope(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(envelope, "FORMAT", 2)
+    patch.setattr(envelope, "FORMAT", envelope.FORMAT + 1)
 
 
 REFUSED = (a_field_renamed, a_field_added, a_field_removed, a_version_without_a_migration,

@@ -13,7 +13,7 @@ from conditions import until
 
 import reliable_rx as rx
 from checkpoint import MemoryStore, SqliteStore
-from hosting import QueryEvaluator, hang_watch, loop_reports, reporting
+from hosting import QueryEvaluator, hang_watch, lasting, loop_reports
 from hosting.hang_watch import HangWatch
 from hosting.sources import ListSource
 from hosting.status_file import read_status
@@ -121,14 +121,14 @@ def test_a_loop_that_has_ended_is_seen(tmp_path: Path) -> None:
 
 def test_a_warning_that_stops_everything_for_long_becomes_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
     """What waits without any turn being taken is an error after the stated time, and none once it is well again."""
-    monkeypatch.setattr(reporting, "LASTING_S", 0.0)
+    monkeypatch.setattr(lasting, "LASTING_S", 0.0)
     with QueryEvaluator(MemoryStore(), background=False) as evaluator:
         evaluator.start()
         evaluator.incidents.report("sink", "orders", "the disk is full", level=logging.WARNING)
         evaluator.incidents.report("late", "q", "some events", level=logging.WARNING)
         reporter = evaluator.reporter
-        reporter._tell_lasting(1e9)
-        reporter._tell_lasting(1e9 + 1)
+        reporter._lasting.escalate(1e9)
+        reporter._lasting.escalate(1e9 + 1)
         assert {each.kind: each.level for each in evaluator.incidents.open()} == {"sink": "error", "late": "warning"}
         evaluator.incidents.report("sink", "orders", "the disk is full", level=logging.WARNING)
         assert evaluator.incidents.has_errors

@@ -78,7 +78,7 @@ def hosted(chain: tuple[str, ...], *, own_clock: bool, kill: bool) -> tuple[list
     return seen, status == "completed"
 
 
-@pytest.mark.parametrize("chain, own_clock", every_of(17, product(CHAINS, [True, False])), ids=str)
+@pytest.mark.parametrize("chain, own_clock", every_of(51, product(CHAINS, [True, False]), commits=17), ids=str)
 def test_all_that_is_held_arrives(chain: tuple[str, ...], own_clock: bool) -> None:
     """Two and more operators that hold events back, one behind the other, with and without a kill."""
     expected = by_rxpy(chain, EVENTS[0] if own_clock else 0.0)
@@ -102,7 +102,7 @@ ENDLESS: dict[str, Callable[[Any], Any]] = {
 }
 
 
-@pytest.mark.parametrize("name, own_clock", crossed(ENDLESS, [True, False]))
+@pytest.mark.parametrize("name, own_clock", crossed(ENDLESS, [True, False], nth=2))
 def test_what_goes_on_for_ever_ends_the_run(name: str, own_clock: bool) -> None:
     """A query that ticks for ever, and one that reads it, fire what is scheduled once; beside them all arrives."""
     n: Any = ours.source("n")
@@ -164,7 +164,7 @@ UNKNOWN: dict[str, Callable[[Any], Any]] = {
 """What ends, and nobody can know that it does."""
 
 
-@pytest.mark.parametrize("name, own_clock", crossed(ENDING, [True, False]))
+@pytest.mark.parametrize("name, own_clock", crossed(ENDING, [True, False], nth=2))
 def test_what_ends_by_what_stands_behind_it_ends(name: str, own_clock: bool) -> None:
     """As in RxPY: its last values come, and the query completes."""
     scheduler, expected, ended = VirtualTimeScheduler(), list[Any](), list[bool]()
@@ -183,7 +183,7 @@ def test_what_ends_by_what_stands_behind_it_ends(name: str, own_clock: bool) -> 
         assert not evaluator.statistics().incidents
 
 
-@pytest.mark.parametrize("name, own_clock", crossed([*UNKNOWN, *ENDLESS], [True, False]))
+@pytest.mark.parametrize("name, own_clock", crossed([*UNKNOWN, *ENDLESS], [True, False], nth=2))
 def test_a_query_whose_time_stands_still_is_told(name: str, own_clock: bool) -> None:
     """It may lack its last values, and a warning says so, and what to do; an edit that bounds it resolves that."""
     n: Any = ours.source("n")

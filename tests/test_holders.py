@@ -270,7 +270,11 @@ def test_holders_of_a_stopped_store_are_listed_and_let_go(tmp_path: Any, capsys:
     lines = capsys.readouterr().out
     assert "me" in lines and "store far" in lines and "same" in lines
     assert main(["release", str(folder), "same", "nobody"]) == 2
-    assert "'me'" in capsys.readouterr().err
+    assert "'nobody' does not hold stream 'same'; it is held by 'me', 'store far'" in capsys.readouterr().err
+    assert main(["release", str(folder), "same"]) == 2
+    assert "stream 'same' is held by 'me', 'store far'" in capsys.readouterr().err
+    assert main(["release", str(folder), "smae", "me"]) == 2
+    assert "nobody holds a stream 'smae'; did you mean 'same'?" in capsys.readouterr().err
     assert main(["release", str(folder), "same", "me"]) == 0
     assert main(["release", str(folder), "same", "store far"]) == 0
     assert main(["holders", str(folder)]) == 0

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from hostile_world import CLOSE, CRASH, FULL, KILL, STATES, HostileWorld, Life
-from lanes import NIGHTLY, at_each_commit, crossed, every, of_lane
+from lanes import NIGHTLY, at_each_commit, at_every_commit, crossed, every, of_lane
 
 import reliable_rx as rx
 from reliable_rx import operators as ops
@@ -23,32 +23,39 @@ FAST = (
     "NaN",
     "a surrogate",
     "never read",
-    "leaves when read",
     "never stored",
     "a lock",
     "Refused",
     "SystemExit",
-    "grows",
     "lazily a dict",
-    "of a class without hash",
     "ClasslessError",
     "FixedError",
-    "NeverAskedError",
-    "led by odd ones",
 )
+COMMITS = (*FAST, "grows", "leaves when read", "of a class without hash", "NeverAskedError", "led by odd ones")
+"""What each commit has."""
 
 
 def sampled(draws: Sequence[Hostile]) -> list[Any]:
     """Leave most of them to the lane of commits."""
-    return of_lane(each if each.name.endswith(FAST) else at_each_commit(each) for each in draws)
+    return of_lane(
+        each if each.name.endswith(FAST) else (at_every_commit if each.name.endswith(COMMITS) else at_each_commit)(each)
+        for each in draws
+    )
 
 
 def sampled_with(draws: Sequence[Hostile], *axes: Sequence[Any]) -> list[Any]:
     """Return *draws* with the values of *axes*, of which the fast lane crosses its sample."""
-    own = [[each for each in draws if each.name.endswith(FAST)], *axes]
-    kept = [tuple(axis[number % len(axis)] for axis in own) for number in range(max(map(len, own)))]
-    rows = (row if row in kept else at_each_commit(*row) for row in product(draws, *axes))
+    fast, commits = (_covering(draws, names, axes) for names in (FAST, COMMITS))
+    rows = (
+        row if row in fast else (at_every_commit if row in commits else at_each_commit)(*row)
+        for row in product(draws, *axes)
+    )
     return of_lane(rows, nightly=2 * NIGHTLY)
+
+
+def _covering(draws: Sequence[Hostile], names: tuple[str, ...], axes: Sequence[Sequence[Any]]) -> list[tuple[Any, ...]]:
+    own = [[each for each in draws if each.name.endswith(names)], *axes]
+    return [tuple(axis[number % len(axis)] for axis in own) for number in range(max(map(len, own)))]
 
 
 def played(query: Any, **options: Any) -> None:

@@ -102,7 +102,8 @@ def upto(alone: dict[str, Any], streams: dict[str, Any]) -> None:
         assert streams[name] == alone[name][: len(streams[name])], name
 
 
-@pytest.mark.parametrize("whole", [False, at_each_commit(True)], ids=["one other", "all others"])
+@left_to_commits
+@pytest.mark.parametrize("whole", [False, True], ids=["one other", "all others"])
 def test_each_interpreter_goes_on_after_a_clean_stop(app: App, alone: dict[str, Any], whole: bool) -> None:
     """Stopped cleanly, a store is gone on from by any interpreter as if one had run all along, with the same ids.
 

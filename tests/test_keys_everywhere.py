@@ -90,7 +90,7 @@ OF_ANOTHER = ("sum.key_mapper", "of another source", "window of a group", "ends"
 @example("defer.factory", "compared with it", "group", "fails")
 @example(*OF_ANOTHER)
 @example("window_when.closing_mapper", "of a failure", "group", "goes on")
-@examples(160)
+@examples(80)
 def test_the_key_is_known_wherever_it_is_read(called: str, when: str, within: str, played: str) -> None:
     """Hosted, recovered after every turn, and with a clock that leaps: what plain RxPY makes of it."""
     check(called, when, within, played)
@@ -383,6 +383,53 @@ def in_a_local_class(group: Any) -> Callable[[Any], Any]:
     return read
 
 
+def in_the_dict_of(beside: Any) -> Callable[[Any], Callable[[Any], Any]]:
+    """Remember a key in the attributes of what *beside* makes for each selector, which no assignment shows."""
+
+    def selector(group: Any) -> Callable[[Any], Any]:
+        made = beside()
+        return lambda value: (made.__dict__.setdefault("key", group.key), value)
+
+    return selector
+
+
+def in_the_attributes_of(beside: Any) -> Callable[[Any], Callable[[Any], Any]]:
+    def selector(group: Any) -> Callable[[Any], Any]:
+        made = beside()
+        return lambda value: (vars(made).setdefault("key", group.key), value)
+
+    return selector
+
+
+def set_by_name(group: Any) -> Callable[[Any], Any]:
+    made: Any = function_beside()
+
+    def read(value: Any) -> Any:
+        if not hasattr(made, "key"):
+            setattr(made, "key", group.key)
+        return (made.key, value)
+
+    return read
+
+
+def in_defaults_beside(group: Any) -> Callable[[Any], Any]:
+    made: Any = function_beside()
+
+    def read(value: Any) -> Any:
+        made.__kwdefaults__.setdefault("key", group.key)
+        return (made(), value)
+
+    return read
+
+
+def function_beside() -> Any:
+    return lambda *, key=None: key
+
+
+def partial_beside() -> Any:
+    return partial(int)
+
+
 class Memo:
     """Answers with the first that it was asked for."""
 
@@ -435,6 +482,12 @@ HOLDS: dict[str, Callable[[Any], Any]] = {
     "a method of a dict": beside_bound,
     "a local class": in_a_local_class,
     "an object beside": by_an_object,
+    "the dict of a function beside": in_the_dict_of(function_beside),
+    "the dict of a partial beside": in_the_dict_of(partial_beside),
+    "the attributes of a function beside": in_the_attributes_of(function_beside),
+    "the attributes of a partial beside": in_the_attributes_of(partial_beside),
+    "an attribute that is set by its name": set_by_name,
+    "defaults of a function beside": in_defaults_beside,
     "arguments that change": lambda g: partial(lambda known, value: (known.setdefault("key", g.key), value), {}),
     "within a function": within,
     "a class made of it": in_a_class,
@@ -463,7 +516,7 @@ class Keyed:
         return self.read()
 
 
-@pytest.mark.parametrize("way, place", every_of(13, product(HOLDS, PLACES)))
+@pytest.mark.parametrize("way, place", every_of(39, product(HOLDS, PLACES), commits=13))
 def test_however_a_function_holds_its_group(way: str, place: str) -> None:
     """The key is known to whatever object is called, and what keeps something has one of its own in each group."""
 

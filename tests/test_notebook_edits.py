@@ -10,18 +10,20 @@ from __future__ import annotations
 import importlib
 import sys
 from functools import partial
-from itertools import product
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 import pytest
 from conditions import until
+from lanes import crossed, every
 
+import reliable_rx as rx
 from checkpoint import MemoryStore
 from hosting import CallbackSink, FileSource, ListSource, QueryEvaluator
 from hosting.redefinitions import NAMES_A_ROUND
 from reliable_rx.contents import Content, content
+from reliable_rx.imports import is_own_module
 
 HEAD = "import decimal, functools, operator, re, types, numpy, pandas, reliable_rx as rx"
 COMPOSE = "q = rx.source('n').map({}).scan(lambda a, x: a + x, 0)"
@@ -156,7 +158,7 @@ def played(monkeypatch: pytest.MonkeyPatch, kind: str, *, again: bool, kill_at: 
     return notebook
 
 
-@pytest.mark.parametrize(("kind", "again"), [*product(ALL, (False, True))])
+@pytest.mark.parametrize("kind, again", crossed(ALL, [False, True], nightly=1))
 def test_an_edit_is_told_by_what_is_reached_when_a_query_is_created(
     monkeypatch: pytest.MonkeyPatch, kind: str, again: bool
 ) -> None:
@@ -169,7 +171,69 @@ def test_an_edit_is_told_by_what_is_reached_when_a_query_is_created(
         notebook.evaluator.close()
 
 
-@pytest.mark.parametrize("kind", KINDS)
+RECORDS = {
+    "dataclass": "@dataclasses.dataclass(frozen=True)\nclass C:\n    n: int\n    more: int = 0",
+    "slots": "@dataclasses.dataclass(frozen=True, slots=True)\nclass C:\n    n: int\n    more: int = 0",
+    "NamedTuple": "class C(typing.NamedTuple):\n    n: int\n    more: int = 0",
+    "Enum": "class C(enum.Enum):\n    ONE, TWO = 0, 1",
+    "plain": "class C:\n    def __init__(self, n): self.n = n\n"
+    "    def __eq__(self, other): return type(other) is C and other.n == self.n\n    def __hash__(self): return self.n",
+}
+LATER = {
+    "unchanged": "",
+    "a method more": "\n    def doubled(self): return self.n * 2",
+    "a field more": "\n    last: int = 7",
+}
+AGAIN = ("event", "event", "checkpoint", "event", "class", "create", "event", "event", "checkpoint", "event")
+
+
+@pytest.mark.parametrize("kind, later", crossed(RECORDS, LATER, nightly=1))
+def test_values_in_a_state_go_over_to_a_class_whose_cell_was_run_again(
+    monkeypatch: pytest.MonkeyPatch, kind: str, later: str
+) -> None:
+    """With `create` behind it what a state holds is of the class as it is now; wherever the kernel is killed."""
+    if later == "a field more" and kind in ("Enum", "plain"):
+        return
+    monkeypatch.setitem(ALL, "class again", (RECORDS[kind], RECORDS[kind] + LATER[later], ""))
+    monkeypatch.setitem(globals(), "HEAD", f"{HEAD}, dataclasses, enum, typing")
+    compose = "q = rx.source('n').map(lambda n: C(n % 2)).pairwise().map(lambda p: (type(p[0]) is C, type(p[1]) is C))"
+    seen = "seen = rx.source('n').map(lambda n: C(n % 2)).distinct().map(lambda c: c == C(1))"
+
+    class Records(Notebook):
+        def kernel(self) -> None:
+            self.compose = compose
+            super().kernel()
+
+        def create(self) -> None:
+            self.cell(seen)
+            self.evaluator.create_many({name: vars(self.main)[name] for name in ("q", "seen")})
+
+    for kill_at in range(2, len(AGAIN)):
+        notebook = Records(monkeypatch, "class again")
+        for number, name in enumerate(AGAIN):
+            if name == "class":
+                notebook.cell(notebook.mended)
+                notebook.helper = notebook.mended
+            else:
+                notebook.step(name, again=True)
+            if number == kill_at:
+                notebook.kill()
+        assert notebook.outputs == [(True, True)] * 5, f"killed behind step {kill_at}: {AGAIN[kill_at]}"
+        assert outputs_of(notebook.evaluator, "seen") == [True, False]
+        assert not notebook.evaluator.warnings
+        notebook.evaluator.close()
+
+
+def test_a_main_that_takes_the_place_of_an_installed_one_is_the_users(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What starts a kernel or a script (``python -m``) is the first ``__main__``, and may have been asked about."""
+    starter = ModuleType("__main__")
+    starter.__file__ = "/usr/lib/python3/site-packages/starter/__main__.py"
+    monkeypatch.setitem(sys.modules, "__main__", starter)
+    assert not is_own_module("__main__")
+    assert played(monkeypatch, "function", again=False, kill_at=3).outputs == OUTPUTS
+
+
+@pytest.mark.parametrize("kind", every(2, KINDS, commits=1))
 def test_nothing_needs_a_checkpoint_that_goes_by_value(monkeypatch: pytest.MonkeyPatch, kind: str) -> None:
     """All turns are taken again, by the functions that took them."""
     steps = tuple(each for each in STEPS if each != "checkpoint")
@@ -193,6 +257,51 @@ def test_a_query_that_has_ended_is_revived_by_its_old_object(monkeypatch: pytest
     assert notebook.evaluator.query("q").status == "running"
     assert notebook.outputs == [6]
     notebook.evaluator.close()
+
+
+class Timed:
+    """A mapper that each call of a factory makes anew."""
+
+    def __init__(self, table: dict[str, int]) -> None:
+        self.table = table
+
+    def __call__(self, n: int) -> Any:
+        return Same(n % self.table["modulo"])
+
+
+class Same:
+    """A value that equals itself only."""
+
+    def __init__(self, n: int) -> None:
+        self.n = n
+
+
+MAPPERS: dict[str, Any] = {
+    "partial": lambda: partial(lambda each, n: KEPT[n % each], 2),
+    "instance": lambda: Timed({"modulo": 2}),
+    "table": lambda: (lambda table: lambda n: KEPT[n % table["modulo"]])({"modulo": 2}),
+    "lambda": lambda: lambda n: KEPT[n % 2],
+}
+KEPT = [Same(0), Same(1)]
+
+
+@pytest.mark.parametrize("kind", MAPPERS)
+def test_a_query_that_is_made_again_alike_is_left_alone(kind: str) -> None:
+    """A program that makes sure of its queries edits none: no turn, and the very objects stay in the state."""
+    rows = [1, 2, 3]
+    with QueryEvaluator(MemoryStore(), background=False) as evaluator:
+        evaluator.source("n", ListSource(rows, follow=True))
+
+        def ensure() -> None:
+            held = rx.source("n").map(MAPPERS[kind]()).scan(lambda before, each: [*before, each][-2:], [])
+            evaluator.create_many(dict.fromkeys(("q", "other"), held))
+
+        ensure()
+        while evaluator.step():
+            pass
+        before, number = evaluator.engine.standing["q"].states, evaluator.engine.number
+        ensure()
+        assert evaluator.engine.standing["q"].states is before and evaluator.engine.number == number
 
 
 def test_what_is_as_it_was_is_no_edit(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -283,7 +392,7 @@ def test_what_is_defined_anew_is_told_and_edits_nothing(
 
 @pytest.mark.parametrize("kind", [*KINDS, "class"])
 def test_what_means_again_what_it_meant_is_told_no_more(monkeypatch: pytest.MonkeyPatch, kind: str) -> None:
-    """Also by another object that is the same."""
+    """Also by another object that is the same; of a class with `create`: its values are none of the one before."""
     monkeypatch.setattr("hosting.redefinitions.PAUSE", 0.0)
     notebook = Notebook(monkeypatch, kind)
     notebook.event()
@@ -292,6 +401,9 @@ def test_what_means_again_what_it_meant_is_told_no_more(monkeypatch: pytest.Monk
     assert redefined(notebook)
     notebook.cell(notebook.helper.replace("$", "2"))
     notebook.event()
+    if kind == "class":
+        assert redefined(notebook)
+        notebook.create()
     assert not redefined(notebook) and notebook.report == "None"
     notebook.evaluator.close()
 

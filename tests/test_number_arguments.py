@@ -8,6 +8,7 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
+from lanes import crossed
 from test_skipped_selectors import built
 
 from hosting import GeneratorSource
@@ -24,10 +25,12 @@ def numbers() -> Iterator[tuple[str, str]]:
         yield from ((name, each) for each in inspect.signature(make).parameters if each.endswith("_s"))
 
 
-@pytest.mark.parametrize("operator, argument", list(numbers()))
-@pytest.mark.parametrize("wrong", ["3s", None, timedelta(seconds=3), [1]], ids=repr)
-def test_seconds_are_numbers(operator: str, argument: str, wrong: Any) -> None:
+@pytest.mark.parametrize(
+    "number, wrong", crossed([*numbers()], ["3s", None, timedelta(seconds=3), [1]], nightly=1), ids=repr
+)
+def test_seconds_are_numbers(number: tuple[str, str], wrong: Any) -> None:
     """Whatever is no number raises one of Python's own errors, in a sentence that names the argument."""
+    operator, argument = number
     default = inspect.signature(getattr(ops, operator)).parameters[argument].default
     if (wrong is None and default is None) or (isinstance(wrong, timedelta) and operator in SPANS):
         return

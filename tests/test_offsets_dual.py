@@ -6,7 +6,7 @@ import itertools
 from collections.abc import Callable
 
 import pytest
-from lanes import at_each_commit, every_of
+from lanes import at_each_commit, crossed, every_of
 from offset_phases import ALLOWED
 
 from checkpoint.offsets import DualOffsets, MemoryOffsets, Migration, OffsetStore, Phase, Setting, retire
@@ -214,8 +214,10 @@ def test_a_store_that_is_loading_stops_both() -> None:
         dual.commit("g", {P: 9}, world.held)
 
 
-@pytest.mark.parametrize("point", ["offsets.before_commit", "offsets.after_commit", "offsets.between"])
-@pytest.mark.parametrize("steps", range(1, 9))
+@pytest.mark.parametrize(
+    "steps, point",
+    crossed(range(1, 9), ["offsets.before_commit", "offsets.after_commit", "offsets.between"], nightly=1),
+)
 def test_a_commit_that_steps_overtake(steps: int, point: str) -> None:
     """A commit that was under way while a command made any number of steps is where it counts then."""
     world = World()
@@ -303,7 +305,9 @@ def test_a_claim_is_made_in_both() -> None:
     assert refusal is not None and refusal.message.endswith("epoch 1 is over, 2 was seen")
 
 
-@pytest.mark.parametrize("then, phase, step, cut", every_of(3, itertools.product(STEPS, PHASES, STEPS, range(1, 9))))
+@pytest.mark.parametrize(
+    "then, phase, step, cut", every_of(15, itertools.product(STEPS, PHASES, STEPS, range(1, 9)), commits=3)
+)
 def test_a_step_cut_off_anywhere(phase: Phase, step: str, cut: int, then: str) -> None:
     """After a crash at any write of a step, members that may run in the phase that is named then read the last commit,
     others do too or are refused, and all go on committing; and the same step or the opposite one goes on from there.

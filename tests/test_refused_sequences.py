@@ -156,7 +156,7 @@ def fared(reads: str, way: str, behind: str = "alone", *, restarts: bool = False
     return played(query(at_four(way, behind, ok)), restarts=restarts, policy=policy)
 
 
-@pytest.mark.parametrize("reads, policy", every_of(19, product(READ, ["skip", "dead_letter"])))
+@pytest.mark.parametrize("reads, policy", every_of(57, product(READ, ["skip", "dead_letter"]), commits=19))
 def test_a_sequence_that_cannot_begin_is_refused_as_one_that_is_not_given(reads: str, policy: str) -> None:
     """The query fares as if the selector had raised; with restarts too."""
     expected = fared(reads, "raises", policy=policy)
@@ -165,7 +165,7 @@ def test_a_sequence_that_cannot_begin_is_refused_as_one_that_is_not_given(reads:
         assert fared(reads, way, restarts=True, policy=policy) == expected, way
 
 
-@pytest.mark.parametrize("reads", every(4, READ_AT_ONCE))
+@pytest.mark.parametrize("reads", every(8, READ_AT_ONCE, commits=4))
 def test_what_raises_a_moment_later_is_refused_too(reads: str) -> None:
     """What was made of the event before is there; nothing of it is made after, and no other event is harmed."""
     for way in LATER:
@@ -177,7 +177,9 @@ def test_what_raises_a_moment_later_is_refused_too(reads: str) -> None:
         assert fared(reads, way, restarts=True) == found, way
 
 
-@pytest.mark.parametrize("reads, way", every_of(13, product(["flat_map", "timeout", "buffer_toggle", "group"], WAYS)))
+@pytest.mark.parametrize(
+    "reads, way", every_of(39, product(["flat_map", "timeout", "buffer_toggle", "group"], WAYS), commits=13)
+)
 def test_nothing_answers_for_a_sequence_that_was_refused(reads: str, way: str) -> None:
     """What stands behind it hears of no end: it emits nothing, and begins nothing again."""
     expected = fared(reads, "raises")
@@ -199,7 +201,7 @@ def run(query: Any, upto: int = len(VALUES), store: MemoryStore | None = None) -
         return values["q"], [letter.position for letter in values["q.dead_letters"]]
 
 
-@pytest.mark.parametrize("behind", every(6, BEHIND))
+@pytest.mark.parametrize("behind", every(12, BEHIND, commits=6))
 def test_an_event_has_one_dead_letter(behind: str) -> None:
     """What would begin again without end leaves a letter of the event, and no other query waits for it."""
     for way in WAYS:

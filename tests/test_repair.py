@@ -15,13 +15,14 @@ from pathlib import Path
 from typing import Any, get_args
 
 import pytest
-from lanes import crossed
+from lanes import crossed, every
 
 import reliable_rx as rx
 from checkpoint import MemoryStore, SqliteStore
 from checkpoint.salvage import Unreadable
 from hosting import App, ListSource, QueryEvaluator
 from hosting.cli.command import main
+from hosting.repair import readers_told
 from reliable_rx import operators as ops
 from reliable_rx.choices import OnBadRecord
 from reliable_rx.errors import ReliableRxError
@@ -217,7 +218,7 @@ if __name__ == "__main__":
 """
 
 
-@pytest.mark.parametrize("command", [["store", "repair"], ["restart"], ["dispose"]], ids=" ".join)
+@pytest.mark.parametrize("command", every(3, [["store", "repair"], ["restart"], ["dispose"]], commits=1), ids=" ".join)
 def test_an_app_that_a_script_runs_itself_is_asked_for_as_the_script(command: list[str], tmp_path: Path) -> None:
     """Loaded by the name of its app it has no ``__main__`` with its classes: nothing is given up for that."""
     script, folder = tmp_path / "tool.py", tmp_path / "s"
@@ -401,3 +402,15 @@ def test_what_a_command_hosts_has_the_inputs_of_the_app(monkeypatch: pytest.Monk
         assert told == wanted
         assert list(bare.engine.suspended.declared) == ["q"]
         assert not bare.declared
+
+
+def test_who_fails_with_a_query_is_named_before_the_consent() -> None:
+    """What reads it, and what reads that: their states go too."""
+    with QueryEvaluator(MemoryStore(), background=False) as evaluator:
+        evaluator.source("n", ListSource([1]))
+        evaluator.create("a", rx.source("n"))
+        evaluator.create("b", rx.source("a").scan(lambda total, n: total + n, 0))
+        evaluator.create("c", rx.source("b"))
+        evaluator.run()
+        assert readers_told(evaluator, "a") == "; with it 'b', 'c', which read it: their states are given up too"
+        assert readers_told(evaluator, "c") == ""

@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 from killed_store import killed
+from lanes import crossed
 
 from checkpoint import SqliteStore
 from hosting import App, CallbackSink, JsonLinesSink, ListSource, SqliteTableSink
@@ -162,8 +163,7 @@ def content(folder: Path) -> dict[str, bytes | None]:
     }
 
 
-@pytest.mark.parametrize("damaged", [True, False])
-@pytest.mark.parametrize("kind", SINKS)
+@pytest.mark.parametrize("kind, damaged", crossed(SINKS, [True, False], nightly=1))
 def test_nothing_is_written_before_anyone_has_agreed(
     kind: str, damaged: bool, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -186,8 +186,7 @@ def test_nothing_is_written_before_anyone_has_agreed(
         assert not [each for each in started.incidents.open() if "store repair" in each.message]
 
 
-@pytest.mark.parametrize("damaged", [True, False])
-@pytest.mark.parametrize("how", ["file", "made", "own"])
+@pytest.mark.parametrize("how, damaged", crossed(["file", "made", "own"], [True, False], nightly=1))
 def test_a_sink_that_is_ahead_is_found(
     how: str, damaged: bool, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -111,3 +111,22 @@ def test_what_reads_a_restarted_query_is_restarted_behind_it() -> None:
     drain(evaluator)
     assert emitted(evaluator, "reads")[-1][1] == -4
     evaluator.close()
+
+
+def test_what_had_failed_with_a_disposal_runs_again_with_the_query() -> None:
+    """The query was created again, and its readers had failed when it was disposed of; so is what reads these."""
+    values = [1]
+    with QueryEvaluator(MemoryStore(), background=False) as evaluator:
+        evaluator.source("n", ListSource(values, follow=True))
+        made = {"q": rx.source("n"), "reader": rx.source("q").map(abs), "last": rx.source("reader").map(abs)}
+        for name, query in made.items():
+            evaluator.create(name, query)
+        drain(evaluator)
+        evaluator.dispose("q")
+        evaluator.create("q", made["q"])
+        assert [evaluator.query(name).status for name in made] == ["running", "failed", "failed"]
+        evaluator.restart("q")
+        assert [evaluator.query(name).status for name in made] == ["running"] * 3
+        values.append(2)
+        drain(evaluator)
+        assert [value for part in evaluator.stream("last").read(0, 9) for value in part.values][-1] == 2

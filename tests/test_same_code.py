@@ -10,6 +10,7 @@ from itertools import pairwise
 from pathlib import Path
 
 import pytest
+from lanes import left_to_commits
 
 from checkpoint import MemoryStore
 from checkpoint.same_code import is_same_code
@@ -105,12 +106,14 @@ def written(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[bytes]]:
     return found
 
 
+@left_to_commits
 def test_the_same_function_is_the_same_code(written: dict[str, list[bytes]]) -> None:
     """Whatever the hash seed; where the file lies counts only for functions that may ask for it."""
     assert any(one != other for one, other, _ in written.values()), "the seeds make no difference: nothing is shown"
     assert [name for name, (one, other, _) in written.items() if not is_same_code(one, other)] == []
 
 
+@left_to_commits
 def test_other_functions_are_other_code(written: dict[str, list[bytes]]) -> None:
     """No two of them are taken for one, in whichever process they were written."""
     names = [(one, other) for one in written for other in written if one < other]

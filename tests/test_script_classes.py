@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from lanes import at_each_commit
+from lanes import left_to_commits
 
 SCRIPT = """
 import dataclasses, enum, json, os, sys, typing
@@ -85,8 +85,9 @@ def run(folder: Path, count: int, how: str) -> tuple[dict[str, list[object]], li
     return found, incidents
 
 
-@pytest.mark.parametrize("how", ["stop", at_each_commit("kill")])
-@pytest.mark.parametrize("edited", [at_each_commit(False), True])
+@left_to_commits
+@pytest.mark.parametrize("how", ["stop", "kill"])
+@pytest.mark.parametrize("edited", [False, True])
 def test_what_a_script_keeps_meets_what_it_makes(tmp_path: Path, how: str, edited: bool) -> None:
     """Two runs over the halves of a source give what one over all of it gives, for every kind of class in a script."""
     script = tmp_path / "script.py"

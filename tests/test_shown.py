@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
-from lanes import crossed, every_of
+from lanes import crossed, every, every_of
 
 import reliable_rx as rx
 from checkpoint import MemoryStore
@@ -199,7 +199,7 @@ def test_a_value_is_shown_in_bounded_time_and_length(what: str, where: str) -> N
     assert time.process_time() - began < SECONDS_MAX
 
 
-@pytest.mark.parametrize("hostile", [*VALUES, *ERRORS], ids=str)
+@pytest.mark.parametrize("hostile", every(3, [*VALUES, *ERRORS], commits=1), ids=str)
 def test_what_is_light_is_shown_as_python_does(hostile: Hostile) -> None:
     """Ordinary values, and hostile ones, read as with `repr`; what a `__repr__` raises is raised."""
     value = hostile.make()

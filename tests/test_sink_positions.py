@@ -44,7 +44,7 @@ class World:
                 raise RuntimeError("down")
             self.got[name].append(n)
 
-        take.__qualname__ = name
+        take.__qualname__ = f"World.sink.<locals>.{name}"
         return CallbackSink(take)
 
     def run(

@@ -22,7 +22,7 @@ from typing import Any, NamedTuple
 import numpy
 import pytest
 from forked import Forked, script
-from lanes import at_each_commit
+from lanes import at_each_commit, every
 
 from hosting.sinks import CallbackSink, JsonLinesSink, SqliteTableSink, json_lines, plain, sqlite_table, to_plain
 from hosting.sinks.flushed_mark import FlushedMark
@@ -665,7 +665,7 @@ def test_killed_while_writing_many_times(tmp_path: Path, kind: str) -> None:
     check_kills(kind, tmp_path / "out", 50, 2)
 
 
-@pytest.mark.parametrize("hostile", ERRORS, ids=repr)
+@pytest.mark.parametrize("hostile", every(3, ERRORS, commits=1), ids=repr)
 @pytest.mark.parametrize("which", [at_each_commit(0), 1])
 def test_any_error_may_be_the_end(tmp_path: Path, which: int, hostile: Hostile) -> None:
     """Whatever it says of itself, the end is written, and the sink knows it."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+import sqlite3
 from collections.abc import Iterable
 from contextlib import closing
 from pathlib import Path
@@ -11,9 +12,10 @@ from typing import Any
 
 import pytest
 from killed_store import killed
+from lanes import at_each_commit
 
 from checkpoint import SqliteStore
-from hosting import App, JsonLinesSink, ListSource
+from hosting import App, JsonLinesSink, ListSource, QueryEvaluator, SqliteTableSink
 from hosting.cli.command import main
 from hosting.lost import QUIET_EACH, QUIET_TIMES
 from reliable_rx.errors import PositionUnavailable
@@ -39,15 +41,20 @@ def declared(folder: Path, count: int, *, name: str = "sum", file: str = "sum", 
 def run(hosted: App, folder: Path, *, clean: bool = True) -> dict[str, int]:
     """Run until all that there is has been taken; return the next id of each stream."""
     with SqliteStore(folder / "store") as store, closing(hosted.evaluator(store)) as evaluator:
-        evaluator.start()
-        source = evaluator.intake.sources["n"]
-        assert isinstance(source, ListSource)
-        evaluator.run(until=lambda: evaluator.intake.partitions["n", "0"].position >= source.bounds("0")[1])
-        evaluator.flush()
+        take_all(evaluator)
         if clean:
             evaluator.checkpoint()
         evaluator.outlets.flush()
         return {name: evaluator.engine.emitted(name) for name in evaluator.queries()}
+
+
+def take_all(evaluator: QueryEvaluator) -> None:
+    evaluator.start()
+    source = evaluator.intake.sources["n"]
+    assert isinstance(source, ListSource)
+    evaluator.run(until=lambda: evaluator.intake.partitions["n", "0"].position >= source.bounds("0")[1])
+    evaluator.flush()
+    evaluator.step()
 
 
 def work(folder: Path, *, clean: bool) -> None:
@@ -108,6 +115,36 @@ def test_behind_an_older_copy_ids_go_on_where_the_sinks_are(
         values = {n: sum(range(n + 1)) if name == "sum" else -n for n in again}
         assert rows == before[name] + [{"id": n + ahead, "value": values[n]} for n in again]
     assert emitted["quiet"] == 30 + ahead + further
+
+
+@pytest.mark.parametrize("flushed", [0, at_each_commit(4)])
+def test_a_sink_that_is_flushed_later_does_not_tell_what_readers_had(
+    flushed: int, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Behind lost turns its stream goes on as far ahead as one without a sink, from what it has *flushed*."""
+
+    def hosted(count: int) -> App:
+        hosted = declared(tmp_path, count, quiet=["table"])
+        hosted.sink("table", SqliteTableSink(tmp_path / "table.db", "rows"))
+        return hosted
+
+    run(hosted(20), tmp_path)
+    shutil.copytree(tmp_path / "store", tmp_path / "copy")
+    if flushed:
+        run(hosted(20 + flushed), tmp_path)
+    killed(lambda: take_all(hosted(27).evaluator(SqliteStore(tmp_path / "store"))))
+    shutil.rmtree(tmp_path / "store")
+    (tmp_path / "copy").rename(tmp_path / "store")
+    with pytest.raises(PositionUnavailable, match="store repair"):
+        run(hosted(40), tmp_path)
+    assert main(["store", "repair", str(tmp_path / "store"), "--app", APP, "--yes"]) == 0
+    assert f"tells ('table'), by a guess the ids go on {QUIET_EACH:,} further" in capsys.readouterr().out
+    run(hosted(40), tmp_path)
+    with closing(sqlite3.connect(tmp_path / "table.db")) as database:
+        rows = database.execute("SELECT id, value FROM rows ORDER BY id").fetchall()
+    kept = 20 + flushed
+    first = kept + QUIET_EACH
+    assert first > 27 and rows == [(n, str(-n)) for n in range(kept)] + [(first + n, str(-20 - n)) for n in range(20)]
 
 
 def test_a_store_in_which_nothing_has_begun_is_not_called_another_ones(tmp_path: Path) -> None:

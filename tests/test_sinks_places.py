@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from lanes import every_of
+from lanes import crossed, every_of
 
 import reliable_rx as rx
 from checkpoint import MemoryStore
@@ -109,8 +109,7 @@ TAKEN_AWAY = [delete, move, move_folder, delete_folder, copy_and_truncate, repla
 
 
 @pytest.mark.parametrize("suffix", [".jsonl", ".db"])
-@pytest.mark.parametrize("take_away", TAKEN_AWAY)
-@pytest.mark.parametrize("unflushed", [0, 3])
+@pytest.mark.parametrize("take_away, unflushed", crossed(TAKEN_AWAY, [0, 3], nightly=1))
 def test_a_file_that_is_taken_away_is_told_and_nothing_is_acknowledged(
     tmp_path: Path, take_away: Callable[[Path], None], suffix: str, unflushed: int
 ) -> None:
@@ -216,7 +215,7 @@ def test_a_name_that_no_file_can_have(tmp_path: Path, name: str, kind: Callable[
         kind(tmp_path / name).open("q")
 
 
-@pytest.mark.parametrize("sink, number", every_of(7, product([".jsonl", ".db"], sorted(errno.errorcode))))
+@pytest.mark.parametrize("sink, number", every_of(21, product([".jsonl", ".db"], sorted(errno.errorcode)), commits=7))
 def test_each_errno_fails_or_is_waited_for(
     tmp_path: Path, number: int, sink: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

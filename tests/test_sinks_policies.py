@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from lanes import at_each_commit, every, of_lane
+from lanes import at_each_commit, every
 from sinks_world import SinkWorld
 
 import reliable_rx as rx
@@ -542,7 +542,7 @@ def test_a_value_that_json_can_say_is_written(tmp_path: Path, make: Callable[[Pa
     again.close()
 
 
-@pytest.mark.parametrize("seed", of_lane([*range(SEEDS), *map(at_each_commit, range(SEEDS, 12 * SEEDS))]))
+@pytest.mark.parametrize("seed", every(24, range(12 * SEEDS), commits=12))
 def test_whatever_happens_each_sink_has_each_id_once(tmp_path: Path, seed: int) -> None:
     """Hostile values, places that fail, crashes, torn tails: by its policy each sink has all, the others all of it."""
     SinkWorld(seed, tmp_path).check()

@@ -104,7 +104,7 @@ def test_a_file_that_is_no_database(tmp_path: Path) -> None:
 
 CHANGES: dict[str, Callable[[Path], None]] = {
     "its table is gone": lambda path: change(path, "DROP TABLE t"),
-    "a column is gone": lambda path: change(path, "ALTER TABLE t ADD COLUMN more"),
+    "a column is gone": lambda path: change(path, "ALTER TABLE t RENAME COLUMN value TO other"),
     "its id is there": lambda path: change(path, "INSERT INTO t VALUES (1, 'mine')"),
     "its position is gone": lambda path: change(path, "DELETE FROM reliable_rx_sinks"),
     "the registry is gone": lambda path: change(path, "DROP TABLE reliable_rx_sinks"),

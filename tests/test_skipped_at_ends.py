@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from lanes import crossed
+from lanes import crossed, left_to_commits
 from reactivex.observer import Observer
 from skipping import VALUES, played
 
@@ -91,8 +91,7 @@ QUEUES: dict[str, Callable[[Any, Function], Any]] = {
 }
 
 
-@pytest.mark.parametrize("bad", [{1}, {2}, {1, 2}, {3}, {0, 1, 2, 3}], ids=repr)
-@pytest.mark.parametrize("queue", QUEUES)
+@pytest.mark.parametrize("queue, bad", crossed(QUEUES, [{1}, {2}, {1, 2}, {3}, {0, 1, 2, 3}], nightly=1), ids=str)
 def test_what_waits_and_cannot_begin_makes_way(queue: str, bad: set[int]) -> None:
     """A sequence whose turn comes when an event ends another, and cannot be read, is skipped; the next one begins."""
 
@@ -105,6 +104,7 @@ def test_what_waits_and_cannot_begin_makes_way(queue: str, bad: set[int]) -> Non
     assert played(QUEUES[queue](rx.source("n").take(4), lambda n: read(n, unreadable)), restarts=True) == found
 
 
+@left_to_commits
 def test_what_ends_as_it_begins_is_no_recursion() -> None:
     """Any number of sequences may wait that end as soon as they begin, or cannot begin, on a stack of any depth."""
     ended = rx.source("m").take(1)

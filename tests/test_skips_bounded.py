@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from itertools import count
 from typing import Any
 
@@ -139,3 +140,64 @@ def test_an_error_of_a_timer_is_no_events(batch_events_max: int, policy: Any) ->
     found = evaluator.query("q")
     assert (found.status, found.skipped, emitted(evaluator, "q.dead_letters")) == ("failed", 0, [])
     evaluator.close()
+
+
+def test_an_edit_remembers_what_was_skipped() -> None:
+    """The state goes on without these events, so each start tells of them, also behind an edit."""
+    store = MemoryStore()
+    for edit, there in ((0, 5), (1, 6), (2, 6)):
+        with QueryEvaluator(store, background=False) as evaluator:
+            evaluator.source("n", ListSource(list(range(1, there + 1)), follow=True))
+            query = rx.source("n").map(lambda n: n // (n not in (4, 5))).map(partial(int.__add__, edit))
+            evaluator.create("q", query, policy="skip")
+            while evaluator.step():
+                pass
+            assert evaluator.query("q").skipped == 2
+            assert [each.kind for each in evaluator.statistics().incidents] == ["skipped"]
+        store = store.reopen()
+
+
+@pytest.mark.parametrize("restarts", [False, True])
+def test_lists_are_closed_again_behind_an_edit(restarts: bool) -> None:
+    """What an operator has counted of skipped events means behind an edit what it meant before."""
+    last: list[int] = []
+
+    def noted(n: int) -> int:
+        last.append(n)
+        return n
+
+    def closing() -> Any:
+        return refuse() if last[-1:] == [3] else rx.source("n").take(1)
+
+    store, rows = MemoryStore(), list[int]()
+    evaluator = hosting(store, rows, rx.source("n").map(noted).buffer_when(closing))
+    feed(evaluator, rows, 3)
+    query = rx.source("n").map(noted).buffer_when(lambda: rx.source("n").take(1))
+    if restarts:
+        evaluator.checkpoint()
+        evaluator.close()
+        evaluator = hosting(store.reopen(), rows, query)
+    else:
+        evaluator.create("q", query, policy="skip")
+    feed(evaluator, rows, 10)
+    assert emitted(evaluator, "q") == [[1], [2], [3], [4, 5], [6], [7], [8], [9], [10]]
+    evaluator.close()
+
+
+def refuse() -> Any:
+    raise ValueError("no closing")
+
+
+def hosting(store: MemoryStore, rows: list[int], query: Any) -> QueryEvaluator:
+    evaluator = QueryEvaluator(store, background=False)
+    evaluator.source("n", ListSource(rows, follow=True))
+    evaluator.create("q", query, policy="skip")
+    return evaluator
+
+
+def feed(evaluator: QueryEvaluator, rows: list[int], upto: int) -> None:
+    """Have the numbers up to *upto* come one by one."""
+    while len(rows) < upto:
+        rows.append(len(rows) + 1)
+        while evaluator.step():
+            pass

@@ -100,7 +100,7 @@ class Limits:
         tracemalloc.stop()
 
 
-@pytest.mark.parametrize("case", every(23, CASES), ids=" ".join)
+@pytest.mark.parametrize("case", every(46, CASES, commits=23), ids=" ".join)
 @pytest.mark.parametrize("policy", ["skip", "dead_letter"])
 def test_a_bomb_is_passed_over_in_little_steps(
     tmp_path: Path, case: tuple[str, str, str], policy: Any, read_bytes: list[int]
@@ -127,7 +127,7 @@ def test_a_bomb_is_passed_over_in_little_steps(
             assert "it has more than 32,768 bytes" in each.error and len(each.value) < 70_000
 
 
-@pytest.mark.parametrize("case", every(5, CASES), ids=" ".join)
+@pytest.mark.parametrize("case", every(10, CASES, commits=5), ids=" ".join)
 def test_a_bomb_is_named_in_little_memory(tmp_path: Path, case: tuple[str, str, str], read_bytes: list[int]) -> None:
     """Where it fails the source, file, line, limit and remedy are said, after the records before it."""
     path, (unit, kind, _) = bomb(tmp_path, *case), case
@@ -216,7 +216,7 @@ def run(store: MemoryStore, source: Any, steps_max: int | None) -> tuple[bool, l
         return steps != steps_max, seen
 
 
-@pytest.mark.parametrize("case", every(19, CASES), ids=" ".join)
+@pytest.mark.parametrize("case", every(38, CASES, commits=19), ids=" ".join)
 @pytest.mark.parametrize("shared", [False, True], ids=["own", "shared"])
 def test_steps_and_restarts(tmp_path: Path, case: tuple[str, str, str], shared: bool) -> None:
     """A step goes on with it while there is more of the file, and a start in the middle of it makes the same of it."""

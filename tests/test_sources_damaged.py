@@ -81,7 +81,7 @@ def events(source: FileSource, at: int = 0, most: int = 7) -> list[tuple[int, An
     return found
 
 
-@pytest.mark.parametrize("how, kind", every_of(5, product(DAMAGED, ["csv", "jsonl"])))
+@pytest.mark.parametrize("how, kind", every_of(15, product(DAMAGED, ["csv", "jsonl"]), commits=5))
 def test_what_is_before_the_damage_is_read(
     tmp_path: Path, kind: str, how: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

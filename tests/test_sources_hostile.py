@@ -144,7 +144,7 @@ def check_file(make: Callable[..., FileSource], good: list[Any], monkeypatch: py
         check_source(lambda: make(on_bad_record="skip"), positions_max=5)
 
 
-@pytest.mark.parametrize("name, packed", crossed(CSV, ["", ".gz"]))
+@pytest.mark.parametrize("name, packed", crossed(CSV, ["", ".gz"], nth=2))
 def test_every_csv(tmp_path: Path, name: str, packed: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Good records come, once, in order, under the same ids whatever is asked; bad ones are refused in our words."""
     data, good = CSV[name]
@@ -162,7 +162,7 @@ def test_every_csv(tmp_path: Path, name: str, packed: str, monkeypatch: pytest.M
     check_file(make, good, monkeypatch)
 
 
-@pytest.mark.parametrize("name, packed", crossed(JSON, ["", ".gz"]))
+@pytest.mark.parametrize("name, packed", crossed(JSON, ["", ".gz"], nth=2))
 def test_every_json_file(tmp_path: Path, name: str, packed: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """The same for JSON lines."""
     data, good = JSON[name]

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from lanes import left_to_commits
 
 import reliable_rx as rx
 from checkpoint import SqliteStore
@@ -168,6 +169,7 @@ def refuse(n: int, value: Any) -> None:
     raise ZeroDivisionError
 
 
+@left_to_commits
 def test_many_failures_are_counted_and_hide_no_others(tmp_path: Path) -> None:
     """Of more failed queries than a status has room for the first are named, all counted, and so is a failed sink."""
     with SqliteStore(tmp_path) as store, QueryEvaluator(store) as evaluator:

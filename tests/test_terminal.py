@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 from cli_process import cli, write
-from lanes import every
+from lanes import every, left_to_commits
 
 from hosting.cli import main
 from hosting.cli.terminal import StdoutClosed, in_one_record, outlives, ready, say
@@ -121,6 +121,7 @@ def test_hosting_goes_on_without_a_terminal(tmp_path: Path, redirected: str) -> 
     assert "\tcompleted" in cli("tail", "s", "names_of", cwd=tmp_path).stdout
 
 
+@left_to_commits
 def test_a_terminal_that_goes_away_is_borne(tmp_path: Path) -> None:
     """`run` draws on a terminal, with an odd text to show; closed under it, the app is hosted to its end."""
     write(tmp_path, "app.py", APP)

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from lanes import at_each_commit
+from lanes import at_each_commit, crossed
 
 import reliable_rx as rx
 from checkpoint import MemoryStore, SqliteStore
@@ -127,15 +127,13 @@ def test_a_run_that_has_ended_has_told_everything(
         evaluator.close()
 
 
-@pytest.mark.parametrize("run", RUNS.values(), ids=RUNS)
-@pytest.mark.parametrize("what, declare", WRONG.values(), ids=WRONG)
+@pytest.mark.parametrize("wrong, way", crossed(WRONG, RUNS, nightly=1))
 @pytest.mark.parametrize("lends", [False, at_each_commit(True)], ids=["threads of its own", "threads of a pool"])
-def test_another_process_is_told_by_then(
-    tmp_path: Path, what: tuple[str, str], declare: Declare, run: Callable[[QueryEvaluator], None], lends: bool
-) -> None:
+def test_another_process_is_told_by_then(tmp_path: Path, wrong: str, way: str, lends: bool) -> None:
     """No step follows a run that has returned: what `status` reads is written by then, however soon."""
+    what, declare = WRONG[wrong]
     with SqliteStore(tmp_path) as store, ThreadPoolExecutor(1) as pool:
-        evaluator = have_run(store, declare, run, lend=pool.submit if lends else None)
+        evaluator = have_run(store, declare, RUNS[way], lend=pool.submit if lends else None)
         status = read_status(tmp_path)
         assert status is not None
         told = {(each["kind"], each["subject"]) for each in status["incidents"]}

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from itertools import product
 from typing import Any
 
 import pytest
 import reactivex
 from every_case import CASES, Case, lanes
-from lanes import crossed
+from lanes import crossed, every_of
 from reactivex import operators as plain_ops
 from reactivex.subject import Subject
 
@@ -294,9 +295,7 @@ BEHIND = {
 }
 
 
-@pytest.mark.parametrize("kind", ["N", "E", "C"])
-@pytest.mark.parametrize("behind", BEHIND)
-@pytest.mark.parametrize("beginning", BEGINNINGS)
+@pytest.mark.parametrize("beginning, behind, kind", every_of(5, product(BEGINNINGS, BEHIND, "NEC"), commits=1))
 def test_a_failing_observer_fails_subscribe(beginning: str, behind: str, kind: str) -> None:
     """Over a cold source an exception of the observer is never lost, whatever stands between.
 

@@ -177,8 +177,8 @@ app.query("q", n)
     Fault(
         "the disk is slow", "stall", "journal", "warning",
         """
-import hosting.reporting
-hosting.reporting.JOURNAL_S = 0.3
+import hosting.lasting
+hosting.lasting.JOURNAL_S = 0.3
 
 
 def wait():

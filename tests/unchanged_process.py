@@ -22,7 +22,7 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 import reliable_rx as rx
 from checkpoint import SqliteStore
 from hosting import ListSource, QueryEvaluator, event_time
-from hosting.source_definitions import hashes_of
+from hosting.sources.fingerprint import fingerprint_of
 
 CHECKED = '''
 """A library with addresses, counters and sets in what its objects are made of."""
@@ -268,8 +268,8 @@ class Feed:
 def sources() -> dict[str, Any]:
     """Return how a source that is given each kind is known, also one of the app's own."""
     made = {name: ListSource([1], timestamp=f) for name, f in kinds().items()}
-    found = {name: dict(hashes_of(each)) for name, each in made.items()}
-    return {**found, "a source of its own": dict(hashes_of(Feed()))}
+    found = {name: list(fingerprint_of(each)[0][1:]) for name, each in made.items()}
+    return {**found, "a source of its own": list(fingerprint_of(Feed())[0][1:])}
 
 
 def main(folder: str, store: str) -> None:
@@ -298,7 +298,7 @@ def main(folder: str, store: str) -> None:
                 for name in names
             },
         }
-    sys.stdout.write(json.dumps(said))
+    sys.stdout.write(json.dumps(said, default=dict))
 
 
 if __name__ == "__main__":

@@ -13,6 +13,7 @@ node.py           host the partitions that fall to this process
 status.py         who is in a group, who has what, who waits
 store_status.py   what has failed in a store, and what the process on it says
 mend.py           running a failed query again, ending one
+holders.py        who keeps streams from being forgotten; group_holders.py: in a group
 offsets.py        where groups have come to; setting and moving that
 terminal.py       where all of them write
 wording.py        numbers, times and tables for people

@@ -12,8 +12,8 @@ from importlib.metadata import PackageNotFoundError, entry_points, version
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from hosting.cli import group_commands, holders, inspect_store, repair, run, tail
-from hosting.cli.stores import StoreAddress, address_of, address_to_host
+from hosting.cli import group_commands, inspect_store, repair, run, tail
+from hosting.cli.stores import StoreAddress, address_of, address_to_host, given_keys
 from hosting.cli.terminal import StdoutClosed, complain, complain_of, flush, ready
 from hosting.cli.wording import BadUsage, extra_of
 from reliable_rx.errors import ReliableRxError, described
@@ -143,14 +143,15 @@ def add_mend(commands: Commands) -> None:
 
 
 def add_holders(commands: Commands) -> None:
-    each = command(commands, "holders", "Show who keeps the streams of a store from being forgotten.")
-    add_place(each)
-    each.set_defaults(call=lambda a: holders.show(stored(a)))
-    each = command(commands, "release", "Let one of those go, in a stopped store: what it has not had is forgotten.")
-    add_place(each)
+    shows = command(commands, "holders", "Show who keeps the streams of a store or a group from being forgotten.")
+    each = command(commands, "release", "Let one of those go, where nothing runs: what it has not had is forgotten.")
+    for one in (shows, each):
+        add_place(one, f"{STORE_HELP}, or where a group lives")
+        one.add_argument("--group", metavar="G", help="the name of the group (default: the only one there)")
+    shows.set_defaults(call=group_commands.show_holders)
     each.add_argument("stream", metavar="STREAM", help="the name of a query, or QUERY.dead_letters")
-    each.add_argument("holder", metavar="HOLDER", help="who holds it, as `holders` names it")
-    each.set_defaults(call=lambda a: holders.release(stored(a), a.stream, a.holder))
+    each.add_argument("holder", metavar="HOLDER", nargs="?", help="who holds it, as `holders` names it")
+    each.set_defaults(call=group_commands.release)
 
 
 def add_store(commands: Commands) -> None:
@@ -163,7 +164,9 @@ def add_store(commands: Commands) -> None:
         "--app", metavar="MODULE:APP", help="where sources, classes and functions come from; or the script"
     )
     each.add_argument("--yes", action="store_true", help="do not ask")
-    each.set_defaults(call=lambda a: repair.repair(stored(a), app=a.app, yes=a.yes))
+    keys = "the keys that the program gives for a store in a database: hexadecimal, a line each, the present one first"
+    each.add_argument("--keys", type=Path, metavar="FILE", help=keys)
+    each.set_defaults(call=lambda a: repair.repair(given_keys(stored(a), a.keys), app=a.app, yes=a.yes))
 
 
 def add_demo(commands: Commands) -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING
 
-from hosting.cli import mend
+from hosting.cli import holders, mend
 from hosting.cli.store_status import store_status
 from hosting.cli.stores import StoreAddress, address_of, store_or_group
 from hosting.cli.wording import BadUsage
@@ -183,6 +183,26 @@ def change(a: argparse.Namespace, command: str, in_store: Callable[..., int]) ->
         raise BadUsage("say with --app MODULE:APP which app the nodes of the group run")
     done: int = getattr(mend_group, command)(a.store, a.query, group=a.group, app=a.app, yes=a.yes)
     return done
+
+
+def show_holders(a: argparse.Namespace) -> int:
+    """Show who holds streams: of a store, or of the partitions of a group."""
+    if store_or_group(a.store, a.name, a.group, app=None) is not None:
+        return holders.show(address_of(a.store, a.name))
+    done: int = group_holders().show(a.store, group=a.group)
+    return done
+
+
+def release(a: argparse.Namespace) -> int:
+    """Let a holder go: in a store, or in the partitions of a group."""
+    if store_or_group(a.store, a.name, a.group, app=None) is not None:
+        return holders.release(address_of(a.store, a.name), a.stream, a.holder)
+    done: int = group_holders().release(a.store, a.stream, a.holder, group=a.group)
+    return done
+
+
+def group_holders() -> ModuleType:
+    return import_module("hosting.cli.group_holders")  # only now: the other commands do without
 
 
 def check_of_no_group(address: StoreAddress, command: str, query: str) -> None:

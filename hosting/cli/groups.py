@@ -12,10 +12,11 @@ from typing import Any, TypeVar
 
 from checkpoint.failures import unavailable
 from checkpoint.offsets import Committed, DualOffsets, OffsetStore
+from checkpoint.sqlite_parts import is_store
 from hosting.cli.loading import load_app
 from hosting.cli.stores import groups_in
 from hosting.cli.terminal import complain
-from hosting.cli.whereabouts import is_store, what_is_there
+from hosting.cli.whereabouts import what_is_there
 from hosting.cli.wording import BadUsage, plural
 from hosting.partitioned.group import Group
 from hosting.partitioned.keys import Key, key_of

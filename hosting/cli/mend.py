@@ -8,7 +8,7 @@ sinks: what they still are to have stays held for them. Queries of the app are n
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from pathlib import Path
 
@@ -25,6 +25,7 @@ from hosting.edit import READ_ANEW
 from hosting.evaluator import QueryEvaluator
 from hosting.standing import COMPLETED, FAILED
 from reliable_rx.errors import CheckpointRefused, SourceFailed, described
+from reliable_rx.names import query_of
 
 NEVER_FULL = sys.maxsize
 GIVE = "give --app MODULE:APP, or --app and the script that it is the store of"
@@ -70,8 +71,9 @@ def dispose(address: StoreAddress, query: str, *, app: str | None, yes: bool) ->
 
     def act(evaluator: QueryEvaluator) -> str:
         ends = dispose_of(evaluator, query, agree=agree)
+        gone = told_gone(let_go_of(evaluator, query))
         anew = "an app that still declares it creates it anew when it starts"
-        return f"{query} is disposed of, its stream stays{ends}; {anew}"
+        return f"{query} is disposed of, its stream stays{ends}{gone}; {anew}"
 
     def agree(status: str, readers: list[str]) -> None:
         check_consent(query, status, "a disposal", readers=readers, yes=yes)
@@ -92,6 +94,22 @@ def dispose_of(evaluator: QueryEvaluator, query: str, *, agree: Callable[[str, l
     failed = sorted(ended_with_an_error(evaluator) - before - {query})
     ends = f"; it has ended for those that read it: {name_some(readers)}" if readers else ""
     return f"{ends}; failed with that: {name_some(failed)}" if failed else ends
+
+
+def let_go_of(evaluator: QueryEvaluator, query: str) -> dict[str, str]:
+    """Let the sinks go of the streams of *query* that are not declared any more; return what each was, by its name."""
+    gone = dict[str, str]()
+    for stream, holder, known in evaluator.outlets.undeclared():
+        if query_of(stream) == query:
+            evaluator.holders.release(stream, holder)
+            evaluator.reporter.is_over("holder", f"{stream}/{holder}")
+            gone[f"{stream}/{holder}"] = f"{known}, which has what is below id {known.position:,}"
+    return gone
+
+
+def told_gone(gone: Mapping[str, str]) -> str:
+    """Say which sinks were let go, as the end of a sentence."""
+    return f"; not kept any more for what is not declared: {name_some([*gone.values()])}" if gone else ""
 
 
 def check_consent(query: str, status: str, what: str, *, readers: Sequence[str] = (), yes: bool) -> None:

@@ -14,21 +14,22 @@ from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from checkpoint.store import Store
 from hosting.app import App, made
 from hosting.causes import name_some, readers_of
 from hosting.cli.groups import Found, found_group
 from hosting.cli.loading import load_app
-from hosting.cli.mend import NEVER_FULL, check_consent, dispose_of, ended_with_an_error
+from hosting.cli.mend import NEVER_FULL, check_consent, dispose_of, ended_with_an_error, let_go_of, told_gone
 from hosting.cli.terminal import complain, say
 from hosting.cli.wording import BadUsage, log_nothing, plural
 from hosting.cycles import there_are
 from hosting.evaluator import QueryEvaluator
 from hosting.failure_summary import own
 from hosting.partitioned.failures import worst_of
-from hosting.partitioned.keys import WHOLE
+from hosting.partitioned.keys import AND, WHOLE
 from hosting.partitioned.places import Place
 from hosting.partitioned.sections import Section, sections_of
-from hosting.partitioned.tending import bury, find_dead, tell
+from hosting.partitioned.tending import bury, find_dead, forget_holder, tell
 from hosting.partitioned.words import Lease, MemberId, Partition
 from hosting.sink_positions import is_sink
 from hosting.standing import COMPLETED, FAILED
@@ -60,7 +61,7 @@ def restart(where: str, query: str, *, group: str | None, app: str, yes: bool) -
 
 def dispose(where: str, query: str, *, group: str | None, app: str, yes: bool) -> int:
     """End *query* in all partitions, and forget its state. *Raises* `BadUsage` without consent, or if none has it."""
-    loaded, known = load_app(app), set[str]()
+    loaded, known, subjects = load_app(app), set[str](), dict[str, list[str]]()
 
     def act(section: Section, evaluator: QueryEvaluator) -> str:
         engine = evaluator.engine
@@ -70,14 +71,19 @@ def dispose(where: str, query: str, *, group: str | None, app: str, yes: bool) -
             return ""
         status = there.status
         ends = dispose_of(evaluator, query, agree=lambda status, readers: None)
+        gone = let_go_of(evaluator, query)
         evaluator.checkpoint(full=True)
-        return f"{query} was {status}, and is disposed of{ends}"
+        subjects[evaluator.incidents.place] = list(gone)
+        return f"{query} was {status}, and is disposed of{ends}{told_gone(gone)}"
 
     with found_group(where, group) as found, log_nothing():
         check_stopped(found)
         if not yes:
             ask_for_all(found, having(loaded, query), query)
         done = change_each(found, having(loaded, query), query, act, may_be_left=query.__eq__)
+        for partition in found.document().holds:
+            for subject in subjects.get(str(partition), ()):
+                forget_holder(found.opened.registry, found.name, partition, subject)
     count = done.changed + done.mended
     if not count and not done.left_out:
         raise BadUsage(f"no partition has a query {query!r}; {there_are(sorted(known), query)}")
@@ -113,7 +119,7 @@ def having(app: App, query: str) -> SectionOf:
 
 def undeclared(app: App, name: str) -> Section:
     """Return the section *name* with the sources of *app*, which declares no query over them any more."""
-    names = app.sources if name == WHOLE else [name] if name in app.sources else name.split("+")
+    names = app.sources if name == WHOLE else name.split(AND)
     sources = {each: made(app.sources[each], "partitions") for each in names if each in app.sources}
     return Section(name, sources, {}, (), app.options)
 
@@ -124,6 +130,13 @@ class There(NamedTuple):
     section: Section
     place: Place
     evaluator: QueryEvaluator
+
+
+class Lent(NamedTuple):
+    """The store of a partition, for a command."""
+
+    place: Place
+    store: Store
 
 
 @dataclass(slots=True)
@@ -174,16 +187,16 @@ def change_each(
 def opened(
     found: Found, partition: Partition, section_of: SectionOf, may_be_left: Callable[[str], bool]
 ) -> Iterator[There | None]:
-    """Open the store of *partition* at the epoch that it was let go at; None if nothing has begun in it."""
-    section, hold = section_of(partition.source), found.document().holds.get(partition)
-    if section is None or hold is None or not found.opened.stores.newest(partition):
+    """Start on the store of *partition* what takes its turns; None if nothing has begun in it."""
+    section = section_of(partition.source)
+    if section is None:
         yield None
         return
-    place = Place(found.name, Lease(partition, WHO, hold.epoch))
-    with closing(found.opened.stores.open(place.lease)) as store:
-        if not store.journal.last_turn and store.recover() is None:
+    with lent(found, partition) as lease:
+        if lease is None:
             yield None
             return
+        place, store = lease
         starts = starts_at(found, section, place) if section.whole else {}
         bare = section.bare(place, store, starts=starts, buffer_events_max=NEVER_FULL, background=False)
         with closing(bare) as evaluator:
@@ -191,6 +204,21 @@ def opened(
             evaluator.engine.suspended.may_be_left = may_be_left
             evaluator.start()
             yield There(section, place, evaluator)
+
+
+@contextmanager
+def lent(found: Found, partition: Partition) -> Iterator[Lent | None]:
+    """Open the store of *partition* at the epoch that it was let go at; None if nothing has begun in it."""
+    hold = found.document().holds.get(partition)
+    if hold is None or not found.opened.stores.newest(partition):
+        yield None
+        return
+    place = Place(found.name, Lease(partition, WHO, hold.epoch))
+    with closing(found.opened.stores.open(place.lease)) as store:
+        if not store.journal.last_turn and store.recover() is None:
+            yield None
+            return
+        yield Lent(place, store)
 
 
 def starts_at(found: Found, section: Section, place: Place) -> dict[str, Start]:

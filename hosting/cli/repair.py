@@ -10,6 +10,7 @@ from typing import Any, TypeGuard
 
 from checkpoint import SqliteStore
 from checkpoint.exchange import begin, commit
+from checkpoint.sealed_rows import KEYS_WAY
 from checkpoint.store import Store
 from hosting.app import App, sink_nowhere
 from hosting.cli.damaged_files import OLDER_KEYS, PUT_RIGHT, fresh_files, held, is_damaged, mended, mended_store
@@ -23,7 +24,7 @@ from hosting.evaluator import QueryEvaluator
 from hosting.partition_store import Group, belongs
 from hosting.repair import ITSELF, Diagnosis, Finding, diagnose
 from hosting.repair import repair as repair_store
-from hosting.sinks_ahead import Sinks, opened_position
+from hosting.sinks_ahead import Had, Sinks, opened_position, stored_position
 from reliable_rx.errors import ReliableRxError
 from reliable_rx.reliable import Inspectable, Sink
 
@@ -141,10 +142,10 @@ def done(
 
 def sinks_of(declared: App, *, may_open: bool) -> Sinks:
     """Return what tells the position of each sink of the app: of others than `Inspectable` ones if they *may open*."""
-    found: list[tuple[str, Callable[[], int | None]]] = []
+    found: list[tuple[str, Callable[[], Had | None]]] = []
     for stream, sink, _ in declared.sinks:
         if is_inspectable(sink):
-            found.append((stream, partial(sink.stored_position, stream)))
+            found.append((stream, partial(stored_position, stream, sink)))
         elif may_open:
             found.append((stream, partial(opened_position, stream, partial(sink_nowhere, stream, sink))))
     return found
@@ -203,6 +204,6 @@ def looked_at(address: StoreAddress, declared: App, *, may_open: bool) -> tuple[
             return mended_store(copied), diagnose(copy).of(told)
         except ReliableRxError as error:
             message = told(error.message)
-            if "key ring" in message and address.folder is not None:
-                message = f"{ITSELF.sub('', message)}; {OLDER_KEYS}"
+            if "key ring" in message:
+                message = f"{ITSELF.sub('', message)}; {KEYS_WAY if address.folder is None else OLDER_KEYS}"
             raise type(error)(message, **error.fields) from error

@@ -13,11 +13,13 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from checkpoint import PostgresStore, SqliteStore
+from checkpoint.envelope import KeyRing
 from checkpoint.exchange import copy_store
+from checkpoint.sqlite_parts import is_store
 from checkpoint.store import Store, StoreReader
 from hosting.cli.loading import name_of
 from hosting.cli.store_status import StoreStatus, look, look_in_database
-from hosting.cli.whereabouts import is_store, what_is_there
+from hosting.cli.whereabouts import what_is_there
 from hosting.cli.wording import BadUsage
 from hosting.failure_summary import to_hand_on
 from hosting.partition_store import Group, group_named_in, group_of
@@ -25,6 +27,7 @@ from hosting.partitioned.opening import is_on_a_server
 from reliable_rx.errors import ReliableRxError
 
 NAMED_MAX = 10
+OLDER_BESIDE = "and older ones into seal.key.older beside it, in hexadecimal, a line each"
 TOLD = Callable[[str], str]
 """What says of a store what was said of its copy."""
 
@@ -86,22 +89,26 @@ class Folder:
 
 
 class Database:
-    """A store in a database, under a name."""
+    """A store in a database, under a name; *keys* are those that its program gives."""
 
     folder = None
 
-    def __init__(self, dsn: str, name: str) -> None:
-        self._dsn, self._name = dsn, name
+    def __init__(self, dsn: str, name: str, keys: KeyRing | None = None) -> None:
+        self._dsn, self._name, self._keys = dsn, name, keys
+
+    def with_keys(self, keys: KeyRing) -> Database:
+        """Return the same, to be opened with *keys*."""
+        return Database(self._dsn, self._name, keys)
 
     def __str__(self) -> str:
         return f"{self._name} in the database"
 
     def look(self) -> StoreReader:
-        return PostgresStore.read_only(self._dsn, self._name)
+        return PostgresStore.read_only(self._dsn, self._name, keys=self._keys)
 
     def own(self) -> Store:
         try:
-            return PostgresStore(self._dsn, self._name)
+            return PostgresStore(self._dsn, self._name, keys=self._keys)
         except ValueError as error:
             raise BadUsage(str(error)) from error
 
@@ -116,20 +123,20 @@ class Database:
         """Whether rows must be mended before it opens."""
         from checkpoint.postgres_rescue import damaged_rows
 
-        return bool(damaged_rows(self._dsn, self._name))
+        return bool(damaged_rows(self._dsn, self._name, self._keys))
 
     def mend(self) -> dict[str, tuple[str, list[str] | None]]:
         """Have it open; return by part what was wrong, and what that has lost (None: nothing)."""
         from checkpoint.postgres_rescue import mend_rows
 
-        return mend_rows(self._dsn, self._name)
+        return mend_rows(self._dsn, self._name, self._keys)
 
     @contextmanager
     def copied(self) -> Iterator[tuple[StoreAddress, TOLD]]:
         from checkpoint.postgres_copy import COPY, copied_store
 
         with copied_store(self._dsn, self._name) as copy:
-            yield Database(self._dsn, copy), lambda text: text.replace(COPY, "")
+            yield Database(self._dsn, copy, self._keys), lambda text: text.replace(COPY, "")
 
 
 def address_of(where: str, name: str | None = None, *, app: str | None = None) -> StoreAddress:
@@ -185,6 +192,19 @@ def store_or_group(where: str, name: str | None, group: str | None, *, app: str 
     if groups and (not stores or own in groups):
         return None
     return Database(where, chosen(stores, app))
+
+
+def given_keys(address: StoreAddress, file: Path | None) -> StoreAddress:
+    """Return *address* with the keys in *file*: a line each, the present one first. *Raises* `BadUsage`."""
+    if file is None:
+        return address
+    if not isinstance(address, Database):
+        raise BadUsage(f"--keys is for a store in a database: put the key into {address}/seal.key, {OLDER_BESIDE}")
+    try:
+        current, *older = [bytes.fromhex(line) for line in file.read_text().split()]
+        return address.with_keys(KeyRing(current, older=tuple(older)))
+    except (OSError, ValueError) as error:
+        raise BadUsage(f"{file}: {error}; give keys in hexadecimal, a line each, the present one first") from error
 
 
 def check_unnamed(where: str, name: str | None) -> None:

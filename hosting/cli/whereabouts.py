@@ -9,13 +9,10 @@ from itertools import islice
 from pathlib import Path
 from shlex import quote
 
+from checkpoint.sqlite_parts import is_store
+
 LOOKED_MAX, NAMED_MAX = 1000, 5
-STORE_FILE, GROUP_FILE = "checkpoint.sqlite", "registry.sqlite"
-
-
-def is_store(directory: Path) -> bool:
-    """Whether *directory* is the folder of a store."""
-    return (directory / STORE_FILE).is_file()
+GROUP_FILE = "registry.sqlite"
 
 
 def what_is_there(directory: Path) -> str:
@@ -28,6 +25,8 @@ def what_is_there(directory: Path) -> str:
     if directory.is_file():
         return "it is a file" + ("; its folder is a store" if is_store(directory.parent) else "")
     if not directory.is_dir():
+        if directory.is_symlink():
+            return f"it is a link to {os.readlink(directory)}, which is not there"
         parent = directory.parent
         if not parent.is_dir():
             return f"there is no folder {parent} either (looked from {os.getcwd()})"

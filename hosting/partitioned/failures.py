@@ -132,15 +132,17 @@ def inside(incidents: Incidents) -> Failure | None:
     >>> found = Incidents()
     >>> found.report("sink", "orders", "the disk is full", level=30)
     >>> inside(found)
-    Failure(count=0, message="sink 'orders': the disk is full", warning=True)
+    Failure(count=0, message="waits: sink 'orders': the disk is full", warning=True)
     """
     return worst_of(incidents.open())
 
 
 def worst_of(incidents: Iterable[Incident]) -> Failure | None:
-    """Return the worst of *incidents*, for the group to see; None: there are none."""
-    found = sorted(incidents, key=lambda each: each.level != "error")
+    """Return the worst of *incidents*, for the group to see, a wait before what only warns; None: there are none."""
+    found = sorted(incidents, key=lambda each: (each.level != "error", not each.waits))
     if not found:
         return None
-    more = f" (and {len(found) - 1:,} more)" if len(found) > 1 else ""
-    return Failure(0, f"{cut_middle(str(found[0]), TOLD_MAX - len(more))}{more}", warning=found[0].level != "error")
+    worst, more = found[0], f" (and {len(found) - 1:,} more)" if len(found) > 1 else ""
+    what = "" if worst.level == "error" else "waits: " if worst.waits else "warns: "
+    message = f"{what}{cut_middle(str(worst), TOLD_MAX - len(what) - len(more))}{more}"
+    return Failure(0, message, warning=worst.level != "error")

@@ -30,7 +30,6 @@ All nodes must be on one machine and its own disk, as for every SQLite store; on
 
 from __future__ import annotations
 
-import hashlib
 import os
 import shutil
 import sqlite3
@@ -38,21 +37,21 @@ import time
 from collections.abc import Callable
 from contextlib import ExitStack, suppress
 from pathlib import Path
-from urllib.parse import quote
 
 from checkpoint.envelope import KeyRing
 from checkpoint.failures import unavailable
 from checkpoint.files import DirectoryLock, RealDisk, make_directory
 from checkpoint.sqlite import SqliteReader, SqliteStore
 from checkpoint.sqlite_copy import copy_store
+from hosting.file_names import file_name
 from hosting.partitioned.words import Epoch, Lease, Partition
 from reliable_rx.errors import LeaseLost, StoreOwned, StoreUnavailable
 from reliable_rx.probes import probe
 
-NAME_CHARACTERS_MAX = 200
 TRIES_MAX = 20
 _CLAIM = ".tmp"
 _GONE = "%gone"
+_SAFE = " +,=@()"
 
 
 class FolderStores:
@@ -112,6 +111,7 @@ class FolderStores:
                 _clean(folder, lease.epoch)
                 undo.pop_all()
         store.group = self._group
+        store.journal.repaired_at = ()  # no repair helps against the loss of turns of a partition
         return store
 
     def look(self, partition: Partition, /) -> SqliteReader | None:
@@ -156,15 +156,7 @@ class FolderStores:
         """Do nothing: the stores share nothing that is open."""
 
     def _folder(self, partition: Partition) -> Path:
-        return self._root / _file_name(partition.source) / _file_name(partition.name)
-
-
-def _file_name(name: str) -> str:
-    """Turn *name* into a file name that no other name has: ``%`` followed by no hexadecimal digits is ours."""
-    quoted = quote(name, safe=" +,=@()").replace(".", "%2E") if name.startswith(".") else quote(name, safe=" +,=@()")
-    if len(quoted) > NAME_CHARACTERS_MAX:
-        return f"{quoted[:100]}%x{hashlib.sha256(name.encode()).hexdigest()}"
-    return quoted or "%x"
+        return self._root / file_name(partition.source, safe=_SAFE) / file_name(partition.name, safe=_SAFE)
 
 
 def _newest(folder: Path) -> int:

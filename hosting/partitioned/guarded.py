@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from hosting.partitioned.places import Place
-from hosting.sink_positions import label_of
+from hosting.sink_positions import UNMADE, label_of
 from reliable_rx.errors import LeaseLost, invariant
 from reliable_rx.reliable import DeadLetter, Sink, Skipping
 
@@ -26,6 +26,11 @@ class Guarded:
     def label(self) -> str:
         """What tells the sink from others of its stream."""
         return label_of(self.sink)
+
+    @property
+    def guarded(self) -> Sink:
+        """The sink itself, whose class is a part of what it is known by."""
+        return self.sink
 
     def open(self, stream: str, /) -> int | None:
         self._check()
@@ -65,6 +70,8 @@ class Guarded:
 
 class RefusedSink:
     """In place of a sink that could not be made or fenced: it says why when it is opened."""
+
+    label = UNMADE
 
     def __init__(self, error: Exception) -> None:
         self._error = error

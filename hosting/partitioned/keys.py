@@ -13,6 +13,10 @@ from hosting.partitioned.words import Partition
 WHOLE = "*"
 """The section whose one evaluator sees all partitions."""
 WHOLE_PARTITION = Partition(WHOLE, "all")
+AND = "+"
+"""Between the sources of a section that reads several."""
+PARTS = (AND, "/")
+"""What no source of a group has in its name."""
 Key = tuple[str, str]
 """As the offset store names a partition."""
 

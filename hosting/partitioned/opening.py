@@ -14,13 +14,13 @@ from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
 from typing import NamedTuple, Protocol
-from urllib.parse import quote, unquote
 
 from checkpoint.files import make_directory
 from checkpoint.offsets.postgres import PostgresOffsets
 from checkpoint.offsets.sqlite import SqliteOffsets
 from checkpoint.offsets.store import Lease, MovableOffsets
 from checkpoint.offsets.store import Partition as Named
+from hosting.file_names import file_name, name_of, write_name
 from hosting.partitioned.folder_stores import FolderStores
 from hosting.partitioned.group import read_leases
 from hosting.partitioned.keys import leases_over
@@ -95,7 +95,7 @@ def _registry(where: str | Path, group: str, *, make: bool = True) -> Registry:
 
 def groups_with_stores(where: str | Path) -> list[str]:
     """Name the groups of which stores are in the directory *where*."""
-    found = sorted(unquote(each.name) for each in (Path(where) / "partitions").glob("*"))
+    found = sorted(name_of(each) for each in (Path(where) / "partitions").glob("*"))
     return [each for each in found if _has_stores(Path(where), each)]
 
 
@@ -105,7 +105,7 @@ def _has_stores(where: Path, group: str) -> bool:
 
 
 def _folder(where: str | Path, group: str) -> Path:
-    return Path(where) / "partitions" / quote(group, safe="")
+    return Path(where) / "partitions" / file_name(group)
 
 
 def open_offsets(where: str | Path, leases: Callable[[str, Named], Lease | None]) -> Offsets:
@@ -121,7 +121,9 @@ def open_offsets(where: str | Path, leases: Callable[[str, Named], Lease | None]
 def _stores(where: str | Path, group: str) -> PartitionStores:
     if is_on_a_server(where):
         return PostgresStores(str(where), group)
-    return FolderStores(_folder(where, group), group=(str(where), group))
+    folder = _folder(where, group)
+    write_name(folder, group)
+    return FolderStores(folder, group=(str(where), group))
 
 
 def lease_authority(registry: Registry, group: str) -> Callable[[str, Named], Lease | None]:

@@ -24,13 +24,13 @@ from hosting.cycles import made_of, refuse_cycle
 from hosting.evaluator import QueryEvaluator
 from hosting.lineage import check_partitions
 from hosting.partitioned.guarded import Guarded, RefusedSink
-from hosting.partitioned.keys import WHOLE, WHOLE_PARTITION, Key, key_of
+from hosting.partitioned.keys import AND, PARTS, WHOLE, WHOLE_PARTITION, Key, key_of
 from hosting.partitioned.places import Place
 from hosting.partitioned.targets import Targets
 from hosting.partitioned.words import Partition, Shard
 from hosting.positions import Point
 from hosting.sink_writer import checked_policy
-from hosting.sources.definition import definition_of
+from hosting.sources.definition import definition_of, numbering_of
 from hosting.starting import Start
 from reliable_rx.choices import OnError
 from reliable_rx.errors import QueryRefused, SourceFailed
@@ -146,6 +146,8 @@ class Section:
     ) -> QueryEvaluator:
         """Build what takes the turns at *place*, with *overruling* options, without sinks, as `App.bare` does."""
         evaluator = self._with_inputs(place, store, starts, **overruling)
+        evaluator.outlets.are_told = False
+        evaluator.outlets.streams = frozenset(each.stream for each in self.sinks)
         for name, each in self.queries.items():
             evaluator.engine.suspended.declare(name, each.query, each.policy, each.limits, each.clock)
         return evaluator
@@ -155,6 +157,7 @@ class Section:
     ) -> QueryEvaluator:
         evaluator = QueryEvaluator(store, **{**self.options, **overruling})
         evaluator.incidents.place, evaluator.reporter.file = str(place.partition), None  # its node tells
+        evaluator.guard.keeps = False
         for name, source in self.sources.items():
             one = source if self.whole else OnePartition(source, place.partition.name)
             evaluator.source(name, one, start=starts.get(name))
@@ -194,7 +197,7 @@ class OnePartition:
     def __init__(self, source: Source, partition: str) -> None:
         self._source, self._partition = source, partition
         self.timestamp = getattr(source, "timestamp", None)
-        self.definition = partial(definition_of, source)
+        self.definition, self.numbering = partial(definition_of, source), partial(numbering_of, source)
         for name in ("bounds", "find", "trouble", "left_out"):  # asked for by protocols that look at the instance
             if hasattr(source, name):
                 setattr(self, name, getattr(source, name))
@@ -229,6 +232,8 @@ def sections_of(app: App) -> list[Section]:
         )
     for each in app.sinks:
         check_made_for_place(each)
+    for source in app.sources:
+        check_source(source)
     reads = {name: sources_of(each.query, name) for name, each in app.queries.items()}
     for name, read in reads.items():
         refuse_cycle(name, read, lambda each: made_of(each, reads))
@@ -243,6 +248,17 @@ def sections_of(app: App) -> list[Section]:
     _check_scopes(app, reads)
     sources = {name: made(source, "partitions") for name, source in app.sources.items()}
     return [_section(app, names, roots, sources) for names in _together(app, roots)]
+
+
+def check_source(name: str) -> None:
+    """*Raises* `QueryRefused` for a name that could not be told in that of a section, or of a position."""
+    if odd := next((each for each in PARTS if each in name), None):
+        raise QueryRefused(
+            f"the source {name!r} cannot be read by a group of nodes, which names its positions by sources, put "
+            f"together with {' and '.join(map(repr, PARTS))}: leave the {odd!r} out, or host this app with "
+            f"`reliable-rx run`",
+            path="/",
+        )
 
 
 def check_made_for_place(declared: DeclaredSink) -> None:
@@ -313,7 +329,7 @@ def _section(
     apart = {name for name, each in app.queries.items() if each.scope != "all"} if whole else set()
     buried = set(read) - frozenset[str]().union(*(roots[name] for name in apart))  # a source's letters go once
     return Section(
-        WHOLE if whole else "+".join(read),
+        WHOLE if whole else AND.join(read),
         {name: sources[name] for name in read},
         queries,
         [each for each in app.sinks if query_of(each.stream) in {*queries, *buried}],

@@ -62,9 +62,9 @@ class PartitionStatus:
     """A partition. *why* says in words what it waits for, where it is going, or what is odd.
 
     Its *status* is that of its *lease*, or ``failing``: its owner could not run it *failures* times in a row, or (0
-    times) something in it fails; *error* is the last one, or what it waits for. That of a partition which nobody has,
-    or which has ended, is what its last owner said. *without* are the members that cannot have it, as their apps do not
-    list it.
+    times) something in it fails; *error* is the last one, or what it waits for or warns of. That of a
+    partition which nobody has, or which has ended, is what its last owner said. *without* are the members that cannot
+    have it, as their apps do not list it.
     """
 
     source: str
@@ -231,7 +231,7 @@ def _fails(group: Group, partition: Partition, hold: Hold) -> Iterator[str]:
     here = _failure(group, partition, hold)
     if here is not None:
         when = "when it was let go: " if here is hold.failure else ""
-        often = f"failed {_times(here.count)}, last: " if here.count else when or ("waits: " if here.warning else "")
+        often = f"failed {_times(here.count)}, last: " if here.count else when
         yield f"{often}{here.message}"
     for name, seat in sorted(group.members.items()):
         failure = seat.failing.get(partition)

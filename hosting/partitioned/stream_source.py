@@ -18,9 +18,9 @@ its successor still has to read; the offset store refuses it), and asking the wr
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from checkpoint.store import StoreReader
 from hosting.partitioned.places import PartitionStores
@@ -60,6 +60,10 @@ class GroupStreamSource:
 
     def __repr__(self) -> str:
         return f"GroupStreamSource({self.name!r})"
+
+    def numbering(self) -> Mapping[str, Any]:
+        """Return whose ids it counts by."""
+        return {"stream": self.name}
 
     def partitions(self) -> Sequence[str]:
         return [shard.partition.name for shard in self._shards()]

@@ -101,6 +101,19 @@ def tell(
     return known[0]
 
 
+def forget_holder(registry: Registry, name: str, partition: Partition, subject: str) -> None:
+    """Forget that the group was warned of a holder, called *subject*, of a partition that nobody has."""
+
+    def act(group: Group) -> list[Partition]:
+        hold = group.holds.get(partition)
+        if hold is None or hold.failure is None or not hold.failure.message.startswith(f"warns: holder {subject!r}: "):
+            return []
+        hold.failure = None
+        return [partition]
+
+    _change(registry, name, act)
+
+
 def failure_now(before: Failure | None, failing: Failure | None, *, unwritten: bool) -> Failure | None:
     """Return what a group knows of a partition whose queries are looked at, where it had known *before*.
 

@@ -115,7 +115,8 @@ class Lease:
 class Failure:
     """What a member reports of a partition that it cannot run: how often in a row, and the last error in one line.
 
-    With a *count* of 0 the partition runs, and something in it fails: a query, a sink. A *warning* only waits.
+    With a *count* of 0 the partition runs, and something in it fails: a query, a sink. A *warning* only waits or
+    warns, as its message says.
     """
 
     count: int

@@ -7,7 +7,7 @@ value it is: text that UTF-8 cannot hold, and rows longer than SQLite takes.
 from __future__ import annotations
 
 import difflib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
 from hosting.sinks.plain import field_names, to_plain
@@ -110,6 +110,28 @@ def _check_names(getters: Mapping[str, Get], keys: Sequence[str]) -> None:
             name.encode()  # raises for what UTF-8 cannot hold
         if "\0" in name:
             raise ValueError(f"{name!r} cannot name a column; give columns= with other names")
+
+
+def quoted(name: str) -> str:
+    """Return *name* as SQL has it."""
+    return '"' + name.replace('"', '""') + '"'
+
+
+def ways_to(table: str, columns: Sequence[str], keys: Sequence[str], wanted: Collection[str]) -> str:
+    """Say how *table*, with *columns* of which the first are *keys*, comes to have the *wanted* ones behind those.
+
+    >>> ways_to("t", ["id", "a"], ["id"], ["a", "b"])
+    'add what it lacks, and nothing is lost: ALTER TABLE "t" ADD COLUMN "b"'
+    """
+    there, needed = ({each.lower() for each in names} for names in (columns, wanted))
+    more = [each for each in columns[len(keys) :] if each.lower() not in needed]
+    lacks = [each for each in wanted if each.lower() not in there]
+    adds = "; ".join(f"ALTER TABLE {quoted(table)} ADD COLUMN {quoted(each)}" for each in lacks)
+    drops = "; ".join(f"ALTER TABLE {quoted(table)} DROP COLUMN {quoted(each)}" for each in more)
+    ways = [f"add what it lacks, and nothing is lost: {adds}"] if adds else []
+    if more:
+        ways.append(f"name {', '.join(more)} in columns= again, or give their values up: {drops}")
+    return "; and ".join(ways)
 
 
 def field(name: str) -> Get:

@@ -87,6 +87,9 @@ class JsonLinesSink:
     a value that JSON cannot hold, `LeaseLost` if a later epoch writes the file.
     """
 
+    writes_at_once = True
+    """A repair takes what the file has for all that readers have had."""
+
     @names_keywords
     @checks_kinds()
     def __init__(self, path: str | os.PathLike[str], *, encode: Callable[[Any], Any] = to_plain) -> None:

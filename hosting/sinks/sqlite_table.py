@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import os
 import sqlite3
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import Any
 
@@ -24,7 +24,7 @@ from checkpoint.ownership import OwnProcess, keep_for_parent, tell_of_forks
 from hosting.blame import blamed
 from hosting.kinds import checks_kinds
 from hosting.sinks import sqlite_positions
-from hosting.sinks.cells import Cells, Columns, Get, as_json, field, fields_of, getters_of
+from hosting.sinks.cells import Cells, Columns, Get, as_json, field, fields_of, getters_of, quoted, ways_to
 from hosting.sinks.fencing import lost
 from hosting.sinks.places import Place, opening
 from hosting.sinks.sqlite_errors import guard
@@ -259,9 +259,17 @@ class SqliteTableSink:
         if self._getters is None:
             names = columns[len(self._keys) :]
             self._getters = {"value": as_json} if names == ("value",) else {name: field(name) for name in names}
-        if (*self._keys, *self._getters) != columns:
-            wanted = ", ".join((*self._keys, *self._getters))
-            raise self._refused(f"has the columns {', '.join(columns)}, not {wanted}")
+        there, wanted = ({each.lower() for each in names} for names in (columns, (*self._keys, *self._getters)))
+        if there != wanted or columns[: len(self._keys)] != self._keys:  # in whatever order
+            raise self._other_columns(columns, self._getters)
+
+    def _other_columns(self, columns: Sequence[str], getters: Collection[str]) -> CheckpointRefused:
+        """Return the error for a table with *columns* where *getters* are those that it is to have."""
+        why = f"has the columns {', '.join(columns)}, not {', '.join((*self._keys, *getters))}"
+        if tuple(columns[: len(self._keys)]) != self._keys:
+            return self._refused(why)
+        message = f"table {self._table} of {self._path} {why}; {ways_to(self._table, columns, self._keys, getters)}"
+        return CheckpointRefused(message, what=why, where=f"{self._path}, {self._table}")
 
     def _refused(self, why: str) -> CheckpointRefused:
         message = f"table {self._table} of {self._path} {why}; name another table, or drop this one and its entry"
@@ -325,7 +333,8 @@ class SqliteTableSink:
             self._make_table(database)
         if self._rows:
             marks = ", ".join("?" * len(self._rows[0]))
-            database.executemany(f"INSERT INTO {_quoted(self._table)} VALUES ({marks})", self._rows)
+            names = ", ".join(map(quoted, (*self._keys, *(self._getters or ()))))
+            database.executemany(f"INSERT INTO {quoted(self._table)} ({names}) VALUES ({marks})", self._rows)
         if self._letters:
             database.execute(LETTERS)
             database.executemany(INSERT_LETTER, self._letters)
@@ -339,10 +348,10 @@ class SqliteTableSink:
         if columns := self._columns_found(database):  # the sink of another partition was faster
             self._adopt(columns)
             return
-        names = ", ".join(_quoted(name) for name in self._getters or ())
+        names = ", ".join(quoted(name) for name in self._getters or ())
         keys = "id INTEGER PRIMARY KEY" if self._partition is None else "partition TEXT NOT NULL, id INTEGER NOT NULL"
         last = "" if self._partition is None else ", PRIMARY KEY (partition, id)"
-        database.execute(f"CREATE TABLE {_quoted(self._table)} ({keys}, {names}{last})")
+        database.execute(f"CREATE TABLE {quoted(self._table)} ({keys}, {names}{last})")
 
     def _stored(self) -> tuple[int, int | None]:
         """Return the stored position and end, if no later epoch has been here."""
@@ -377,7 +386,3 @@ def _connect(path: str) -> sqlite3.Connection:
         database.close()
         raise
     return database
-
-
-def _quoted(name: str) -> str:
-    return '"' + name.replace('"', '""') + '"'

@@ -13,7 +13,7 @@ from functools import partial
 from typing import Any, cast
 
 from hosting.kinds import checks_kinds
-from hosting.sources.definition import definition_of
+from hosting.sources.definition import definition_of, numbering_of
 from reliable_rx.errors import SourceFailed
 from reliable_rx.reliable import Batch, Bounded, Findable, Growing, Listed, Reader, Source
 
@@ -74,7 +74,7 @@ class FaultySource:
         self.on_bad_record: str = getattr(source, "on_bad_record", "fail")
         self.left_out: tuple[str, ...] = getattr(source, "left_out", ())
         self.trouble: Callable[[], str] = getattr(source, "trouble", str)
-        self.definition = partial(definition_of, source)
+        self.definition, self.numbering = partial(definition_of, source), partial(numbering_of, source)
         if isinstance(source, Listed):
             self.listing = source.listing
         if isinstance(source, Growing):

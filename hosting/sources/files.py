@@ -19,7 +19,7 @@ from typing import Any, Literal
 from hosting.kinds import checks_kinds
 from hosting.sources import lines
 from hosting.sources.decoding import Reading
-from hosting.sources.definition import by_place
+from hosting.sources.definition import Extending, by_place
 from hosting.sources.finding import first_at
 from hosting.sources.lanes import BUFFERED_MAX, Lane, Marks
 from hosting.sources.passes import NO_KEY, Pass
@@ -114,7 +114,7 @@ class FileSource:
             fails=on_bad_record == "fail",
         )
         self._sort_by = sort_by
-        self._declared = None if partitions is None else tuple(partitions)
+        self._declared = self._keys = None if partitions is None else tuple(partitions)
         self._check_options()
         self._lock = threading.RLock()
         self._marks: dict[str, Marks] = {}
@@ -146,6 +146,24 @@ class FileSource:
             "timestamp": self.timestamp,
             **by_place("types", reading.types),
         }
+
+    def numbering(self) -> Mapping[str, Any]:
+        """Return what the number of a record within its partition comes from.
+
+        A file is counted from its first record on. With keys all files are, up to it; and what a key or an order is
+        made of decides too. A record without a declared key is counted in the first partition, where it is left out.
+        """
+        reading, by_key = self._reading, self._reading.partition_by
+        found: dict[str, Any] = {"format": reading.format, "partition_by": by_key, "sort_by": self._sort_by}
+        if callable(by_key) or self._sort_by is not None:
+            found |= {"columns": reading.columns, "parse": reading.parse, **by_place("types", reading.types)}
+        if by_key is not None:
+            names = tuple(path.name.removesuffix(".gz").removesuffix(".zip") for path in self.paths)
+            found["files"] = names if self._sort_by is not None else Extending(names)
+        if by_key is not None and not reading.fails:
+            there = tuple(self.partitions())  # of keys that are found, the first has what had none, or a later one
+            found["partitions"] = there if self._keys is not None or reading.follow else there[:1]
+        return found
 
     def open(self, partition: str, at: int, /) -> Reader:
         """Read *partition* from record number *at* on."""
@@ -190,6 +208,10 @@ class FileSource:
 
     def growth(self, partition: str, extent: dict[str, int], /) -> str | None:
         """Say which file has another size than in *extent*, if one is still there and has."""
+        if self._reading.partition_by is not None:
+            more = {path.name for path in self.paths} - {os.path.basename(path) for path in extent}
+            if more:
+                return f"{min(more)} is there since it was read to its end"
         for path, before in extent.items():
             with suppress(OSError):
                 now = os.stat(path).st_size

@@ -122,6 +122,10 @@ class KafkaSource:
         """Return what its events and their times come from."""
         return self._definition
 
+    def numbering(self) -> Mapping[str, Any]:
+        """Return whose offsets its ids are."""
+        return {"topic": self.topic}
+
     def trouble(self) -> str:
         """What is waited for, if its brokers have not been reached lately; else empty."""
         return self._link.trouble

@@ -22,7 +22,7 @@ from functools import partial
 from itertools import accumulate, takewhile
 from typing import Any, Protocol, runtime_checkable
 
-from hosting.sources.definition import definition_of
+from hosting.sources.definition import definition_of, numbering_of
 from hosting.tracebacks import with_trace
 from reliable_rx.interrupts import let_through
 from reliable_rx.reliable import Batch, Bounded, Findable, Growing, Listed, Reader, SequencedEnd, Source, Waking
@@ -216,7 +216,7 @@ class PolledSource:
         self.left_out: tuple[str, ...] = getattr(source, "left_out", ())
         self.trouble: Callable[[], str] = getattr(source, "trouble", str)
         self._source, self._want, self._bytes_of, self._clock = source, want, bytes_of, clock
-        self.definition = partial(definition_of, source)
+        self.definition, self.numbering = partial(definition_of, source), partial(numbering_of, source)
         if isinstance(source, Listed):
             self.listing = source.listing
         if isinstance(source, Growing):

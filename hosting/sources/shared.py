@@ -18,7 +18,7 @@ from typing import Any, Literal
 
 from hosting.kinds import checks_kinds
 from hosting.pressure import Weights
-from hosting.sources.definition import definition_of
+from hosting.sources.definition import definition_of, numbering_of
 from hosting.sources.polling import Sizes
 from hosting.sources.shared_partition import SharedPartition, SharedReader
 from hosting.window import Cache
@@ -166,7 +166,7 @@ class SharedView:
 def _pass_on(source: Source, to: Any) -> None:
     """What *source* can, *to* can: asked for by protocols that look at the instance."""
     to.timestamp = getattr(source, "timestamp", None)
-    to.definition = partial(definition_of, source)
+    to.definition, to.numbering = partial(definition_of, source), partial(numbering_of, source)
     to.on_bad_record = getattr(source, "on_bad_record", "fail")
     for name in PASSED_ON:
         if hasattr(source, name):

@@ -8,7 +8,8 @@ outputs come, under the same ids, when it has run again. Evaluators in one proce
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from checkpoint.store import Store, StoreReader
 from hosting.kinds import checks_kinds
@@ -34,6 +35,10 @@ class StoredStreamSource:
         self.name = name
         self.subscriber = subscriber
         self.readers: list[StoredStreamReader] = []
+
+    def numbering(self) -> Mapping[str, Any]:
+        """Return whose ids it counts by."""
+        return {"stream": self.name}
 
     def partitions(self) -> Sequence[str]:
         return ["0"]

@@ -14,7 +14,7 @@ from reactivex.scheduler import CurrentThreadScheduler, VirtualTimeScheduler
 from reactivex.subject import BehaviorSubject, ReplaySubject, Subject
 from reactivex.typing import RelativeTime
 
-from reliable_rx.hub import fresh_token
+from reliable_rx.hub import fresh_number, fresh_token
 from reliable_rx.operator import Context, Operator, Stage, frozen, relative_seconds
 from reliable_rx.operators.combine import check_queue
 from reliable_rx.query import ForeignLeaf, HubLeaf, Node, PlainOperator, Query, as_query
@@ -58,13 +58,24 @@ class Hub(Stage):
         error: Exception | None = None
         values: deque[Any] = field(default_factory=deque)
 
+    def __post_init__(self) -> None:
+        self.__dict__["number"] = fresh_number()
+
     def __getstate__(self) -> dict[str, Any]:
-        return {name: value for name, value in self.__dict__.items() if name != "live"}
+        return {name: value for name, value in self.__dict__.items() if name not in ("live", "number")}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state, number=fresh_number())
 
     @property
     def token(self) -> str:
         """What readers know it by: in a closure, in saved state, in an unpickled plan."""
         return self._token
+
+    @property
+    def number(self) -> int:
+        """The higher the later it was made, or read again."""
+        return self.__dict__["number"]  # type: ignore[no-any-return]
 
     @property
     def queues(self) -> bool:

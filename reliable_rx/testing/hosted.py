@@ -72,6 +72,8 @@ HOSTED: dict[str, Runner] = {
 class HostedRun:
     """One input through one engine."""
 
+    policy = "fail"
+
     def __init__(
         self,
         build: Build,
@@ -107,7 +109,7 @@ class HostedRun:
             query = self.build(operators, reliable_rx, *sources)
         except Exception as error:
             return [Timed(0.0, RAISED, error)]
-        self.take(self.engine.creation("query", query, time=0.0))
+        self.take(self.engine.creation("query", query, time=0.0, policy=self.policy))
         for turn in self.turns():
             if not self.leaps:
                 self.tick_until(turn.time, before=True)

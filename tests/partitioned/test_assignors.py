@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from lanes import left_to_commits
 from shares import ROOMS, Scene, by_kind, scenes, takers, total_and_allowed, within_one
 
 from hosting.partitioned.assign import (
@@ -150,6 +151,7 @@ def test_a_member_of_few_wishes_more_on_the_ring_only_receives(scene: Scene) -> 
     assert not [partition for partition, owner in before.items() if after[partition] not in (owner, new.id)]
 
 
+@left_to_commits
 def test_the_ring_is_the_same_in_every_process() -> None:
     """No part of it depends on the salt that Python gives to the hashes of texts."""
     text = (

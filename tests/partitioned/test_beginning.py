@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -13,7 +14,7 @@ from conditions import until
 
 import reliable_rx as rx
 from checkpoint.offsets import MemoryOffsets
-from hosting import App, CallbackSink, ListSource
+from hosting import App, CallbackSink, FileSource, ListSource
 from hosting.partitioned.beginning import begin
 from hosting.partitioned.node import Node
 from hosting.partitioned.opening import open_group
@@ -95,3 +96,31 @@ def test_the_first_node_decides() -> None:
         offsets.reset("late", {("s", "0"): 1})
     begin(offsets, "late", sections, "latest")
     assert offsets.fetch("late") == {}
+
+
+def test_a_file_that_is_renamed_in_a_group_is_told(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """As a single evaluator tells it, by the first node that starts; a file more or less is none."""
+    folder = tmp_path / "data"
+    folder.mkdir()
+    for name in ("a", "b"):
+        (folder / f"{name}.csv").write_text("n\n1\n2\n")
+
+    def node(wanted: int) -> str:
+        caplog.clear()
+        got = list[Any]()
+        app = App(checkpoint_interval_s=0.05)
+        source = app.source("s", lambda: FileSource(str(folder / "*.csv"), follow=True))
+        app.query("seen", source)
+        app.sink("seen", lambda place: CallbackSink(lambda n, value: got.append(value)))
+        with caplog.at_level(logging.WARNING, "reliable_rx"), running(app, tmp_path / "here") as it:
+            until(lambda: len(it.agents) == wanted and all(each.opened for each in it.agents.values()))
+        return caplog.text
+
+    assert "come twice" not in node(2)
+    (folder / "c.csv").write_text("n\n1\n")
+    assert "come twice" not in node(3)
+    (folder / "b.csv").rename(folder / "b-old.csv")
+    told = node(3)
+    assert told.count("its records come twice") == 1 and "'b.csv'" in told and "'b-old.csv'" in told
+    (folder / "c.csv").unlink()
+    assert "come twice" not in node(2)

@@ -47,6 +47,7 @@ app.query("seen", n.map(lambda v: v))
 app.query("total", n.sum())
 if pathlib.Path("with_old").exists():
     app.query("old", n.map(lambda v: v))
+    app.sink("old", lambda place: JsonLinesSink(f"old-{place.partition.name if place else 'all'}.jsonl"))
 for name in ("seen", "total"):
     app.sink(name, lambda place, name=name: JsonLinesSink(f"{name}-{place.partition.name if place else 'all'}.jsonl"))
 """
@@ -93,10 +94,10 @@ class Hosted:
         where, *named = self.store
         return PostgresStore(where, named[1]) if named else SqliteStore(self.folder / where)
 
-    def begin(self) -> None:
-        """Have it take what has come before, and stop."""
+    def begin(self, count: int = BEFORE) -> None:
+        """Have it take *count* events of each partition, which have come, and stop."""
         seen = [self.folder / f"seen-{each}.jsonl" for each in ("ab" if self.is_group else ["all"])]
-        each = BEFORE if self.is_group else 2 * BEFORE
+        each = count if self.is_group else 2 * count
         with running(*self.command, cwd=self.folder) as process:
             assert until(lambda: all(path.exists() and path.read_text().count("\n") >= each for path in seen))
             process.send_signal(signal.SIGTERM)
@@ -196,6 +197,30 @@ def test_no_command_on_a_store_loses_what_is_to_come(case: tuple[str, str], host
     assert app.ledger() == (0, 0, 0)
 
 
+@pytest.mark.slow
+@pytest.mark.commit
+def test_a_partition_whose_newest_checkpoint_is_damaged(hosted: Any) -> None:
+    """It fails alone, and says the way: nodes that are not strict go on from the one before, and lose nothing."""
+    app = hosted("partition in a folder")
+    (app.folder / "begun").write_text(str(2 * BEFORE))
+    app.begin(2 * BEFORE)
+    (checkpoint,) = app.folder.glob("s/partitions/g/n/a/*/checkpoint.sqlite")
+    with closing(sqlite3.connect(checkpoint)) as there, there:
+        newest = "generation = (SELECT max(generation) FROM generations)"
+        there.execute(f"UPDATE chunks SET blob = zeroblob(length(blob)) WHERE {newest}")
+    (app.folder / "begun").write_text("1e9")
+    other = app.folder / "total-b.jsonl"
+    with running(*app.command, cwd=app.folder) as process:
+        log = Path(process.stderr.name)
+        assert until(lambda: re.search(r"ERROR partition 'n/a': .*App\(strict=False\)", log.read_text()))
+        assert until(lambda: "completed" in other.read_text())
+    program = app.folder / "app.py"
+    program.write_text(program.read_text().replace("App()", "App(strict=False)"))
+    said = cli(*app.command, "--until-ended", cwd=app.folder).stderr
+    assert said.count("was given up") == 1
+    assert app.ledger() == (0, 0, 0)
+
+
 @pytest.mark.parametrize("case", every(4, product(KINDS[1::2], IN_PROGRAMS)), ids="-".join)
 def test_no_program_starts_on_the_store_of_a_partition(case: tuple[str, str], hosted: Any) -> None:
     """Whatever builds an evaluator on it: its start is refused, before anything has changed."""
@@ -223,14 +248,80 @@ def test_what_the_log_of_a_node_says_of_an_undeclared_query_is_the_way(kind: str
     (way,) = set(re.findall("`(reliable-rx dispose [^`]*)`", log))
     words = shlex.split(way.replace("MODULE:APP", "app.py").replace("QUERY", "old"))[1:]
     assert "with a state that a disposal drops" in cli(*words, cwd=group.folder, code=2).stderr
-    assert "old was disposed of in 2 partitions" in cli(*words, "--yes", cwd=group.folder).stdout
+    told = cli(*words, "--yes", cwd=group.folder).stdout
+    assert "old was disposed of in 2 partitions" in told
+    assert told.count("not kept any more for what is not declared: a JsonLinesSink to ") == 2
     assert "no partition has a query 'old'" in cli(*words, "--yes", cwd=group.folder, code=2).stderr
     with running(*group.command, cwd=group.folder) as process:
         wait_for(process, "2 partitions here")
         process.send_signal(signal.SIGTERM)
-        assert "without being declared" not in process.communicate(timeout=60)[1]
+        log = process.communicate(timeout=60)[1]
+    assert "without being declared" not in log and "not declare this sink" not in log
     group.end()
     assert group.ledger() == (0, 0, 0)
+
+
+def run_for_a_moment(app: Hosted) -> str:
+    """Start it, and stop it in order; return its log."""
+    with running(*app.command, cwd=app.folder) as process:
+        if app.is_group:
+            wait_for(process, "2 partitions here")
+        else:
+            next(iter(process.stdout))
+        process.send_signal(signal.SIGTERM)
+        log: str = process.communicate(timeout=60)[1]
+        return log
+
+
+@pytest.mark.parametrize("kind", every(2, KINDS))
+def test_what_is_told_of_an_undeclared_sink_is_the_way(kind: str, hosted: Any) -> None:
+    """One call for all partitions, whole as it is told, lets it go; then neither the log nor `status` tells of it."""
+    app = hosted(kind)
+    log = run_for_a_moment(app)
+    assert "app does not declare this sink any more: a JsonLinesSink to " in log
+    (way,) = set(re.findall("`(reliable-rx release [^`]*)`", log))
+    status = ["status", "--store", app.where]
+    seen = cli(*status, cwd=app.folder).stdout
+    assert ("warns: holder 'old/sink 0'" if app.is_group else "WARNING since") in seen and "waits: holder" not in seen
+    listed = cli("holders", app.where, cwd=app.folder).stdout
+    assert listed.count("not declared any more") == listed.count("  old ") == (2 if app.is_group else 1)
+    assert "is not kept for 'sink 0' any more" in cli(*shlex.split(way)[1:], cwd=app.folder).stdout
+    assert "holder 'old/sink 0'" not in cli(*status, cwd=app.folder).stdout
+    assert "old-" not in cli("holders", app.where, cwd=app.folder).stdout
+    said = cli(*shlex.split(way)[1:], cwd=app.folder, code=2).stderr
+    assert "nobody holds a stream 'old'" in said
+    assert "not declare this sink" not in run_for_a_moment(app)
+    app.end()
+    assert app.ledger() == (0, 0, 0)
+
+
+def test_a_sink_that_is_declared_is_not_let_go_in_a_group(hosted: Any) -> None:
+    """Numbers of sinks may differ from partition to partition: only what is not declared is let go by them."""
+    group = hosted(KINDS[1])
+    run_for_a_moment(group)
+    said = cli("release", "s", "seen", "sink 1", "--group", "g", cwd=group.folder, code=1).stderr
+    assert "the app that ran last declares this sink" in said
+    said = cli("release", "s", "seen", "sink 7", "--group", "g", cwd=group.folder, code=2).stderr
+    assert "in no partition: 'sink 7' does not hold stream 'seen'; it is held by 'sink 1'" in said
+    cli("restart", "s", "old", "--app", "app.py", cwd=group.folder)
+    listed = cli("holders", "s", cwd=group.folder).stdout
+    assert listed.count("not declared any more") == 2, "a command that has no sinks says nothing of them"
+    group.end()
+    assert group.ledger() == (0, 0, 0)
+
+
+def test_a_disposal_lets_go_what_is_not_declared_any_more(hosted: Any) -> None:
+    """In a store of one program: it says so, and the next start has nothing to warn of; what is declared stays."""
+    app = hosted(KINDS[0])
+    run_for_a_moment(app)
+    told = cli("dispose", "s", "old", "--app", "app.py", "--yes", cwd=app.folder).stdout
+    assert "not kept any more for what is not declared: a JsonLinesSink to " in told
+    assert "holder" not in cli("status", "--store", "s", cwd=app.folder).stdout
+    assert "not declare this sink" not in run_for_a_moment(app)
+    listed = cli("holders", "s", cwd=app.folder).stdout
+    assert "  old " not in listed and listed.count("JsonLinesSink") == 2
+    app.end()
+    assert app.ledger() == (0, 0, 0)
 
 
 def test_a_damaged_partition_in_a_database_is_not_repaired(hosted: Any) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import logging
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -12,15 +13,16 @@ import pytest
 from conditions import until
 from node_world import GROUP, Logs, World, row, status_in, sums
 
-from checkpoint import SqliteStore
+import reliable_rx as rx
+from checkpoint import MemoryStore, SqliteStore
 from checkpoint.sqlite_parts import SqliteJournal
-from hosting import App, FileSource
+from hosting import App, CallbackSink, FileSource, QueryEvaluator
 from hosting.cli import node as node_command
 from hosting.cli import status as status_command
 from hosting.incidents import Incidents
 from hosting.partitioned.beats import Beat, Profile
 from hosting.partitioned.coordinator import AVOIDED_AFTER, Coordinator
-from hosting.partitioned.failures import FORGET_S, STEADY_S, Failures
+from hosting.partitioned.failures import FORGET_S, STEADY_S, Failures, worst_of
 from hosting.partitioned.folder_stores import FolderStores
 from hosting.partitioned.group import Group, Seat, read_group
 from hosting.partitioned.member import Membership, Pauses
@@ -487,3 +489,69 @@ def test_a_function_of_a_source_that_raises_can_be_mended(tmp_path: Path) -> Non
         until(lambda: len(mended.came.get(("sums", "rows.csv"), ())) == 4)
         assert not node.failing
     assert mended.values("sums", "rows.csv") == [1, 3, 6, 10]
+
+
+def told_by(run: Callable[[Hosted], object], *, sink: Any = None, before: Any = None) -> tuple[str, bool]:
+    """Return what the group is told of a partition whose evaluator *run* takes on, and whether it takes turns then."""
+    store = MemoryStore()
+    if before is not None:
+        with Hosted(store, [before]) as hosted:
+            hosted.evaluator.checkpoint()
+        store = store.reopen()
+    with Hosted(store, [] if sink is None else [sink]) as hosted:
+        run(hosted)
+        number = hosted.evaluator.engine.number
+        hosted.push(1)
+        found = worst_of(hosted.evaluator.incidents.open())
+        assert found is not None and found.warning
+        return found.message, hosted.evaluator.engine.number > number
+
+
+class Hosted:
+    """An evaluator that has started, with one query over what is pushed."""
+
+    def __init__(self, store: MemoryStore, sinks: list[Any]) -> None:
+        self.evaluator = QueryEvaluator(store, background=False)
+        self.n = self.evaluator.push("n")
+        self.evaluator.create("q", rx.source("n").map(abs), policy="skip")
+        for sink in sinks:
+            self.evaluator.sink("q", sink)
+        self.evaluator.start()
+
+    def push(self, value: Any) -> None:
+        self.n.push([value])
+        for _ in range(3):
+            self.evaluator.step()
+        self.evaluator.reporter.look()
+
+    def __enter__(self) -> Hosted:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        with suppress(StoreUnavailable):
+            self.evaluator.close()
+
+
+def unavailable(n: int, value: Any) -> None:
+    raise OSError("the disk is full")
+
+
+def declare_idle(hosted: Hosted) -> None:
+    hosted.evaluator.sink("q.dead_letters", CallbackSink(lambda n, value: None))
+    hosted.evaluator.step()
+
+
+@pytest.mark.parametrize(
+    "run, how",
+    [
+        (lambda hosted: hosted.push(1), {"sink": CallbackSink(unavailable)}),
+        (lambda hosted: hosted.push(1), {"before": CallbackSink(lambda n, value: None)}),
+        (lambda hosted: hosted.push("no number"), {}),
+        (declare_idle, {}),
+    ],
+    ids=["a sink waits", "a sink is not declared", "an event is skipped", "a sink gets nothing"],
+)
+def test_what_only_warns_is_not_said_to_wait(run: Any, how: dict[str, Any]) -> None:
+    """A group is told that a partition waits where that takes no turns, and else that something in it warns."""
+    message, goes_on = told_by(run, **how)
+    assert message.startswith("warns: " if goes_on else "waits: "), message

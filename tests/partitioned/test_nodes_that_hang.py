@@ -172,7 +172,7 @@ def test_whatever_of_a_partition_does_not_return_is_seen(
     place: str, gate: Gate, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     """In the log and in what `status` reads, until it does; the others go on."""
-    monkeypatch.setattr("hosting.reporting.COMMIT_S", 0.2)
+    monkeypatch.setattr("hosting.lasting.COMMIT_S", 0.2)
     monkeypatch.setattr("hosting.reporting.LOOK_S", 0.05)
     monkeypatch.setattr("hosting.partitioned.agent.TELL_S", 0.0)
     fine = Logs("a")

@@ -2,7 +2,8 @@
 
 In ``tests/releases/VERSION/`` it writes the app (`tests/interpreter_process.py` as it is now), what its streams hold
 in the end, and two stores that it has left half-way: one after a clean stop, one behind a kill.
-`tests/test_releases.py` opens them with the code of today. Run it again for a version that has not been released yet,
+`tests/test_releases.py` opens them with the code of today; it refuses `format_1.tar.xz`, from before values were stored
+by the names of their fields. Run it again for a version that has not been released yet,
 never for one that has.
 """
 

@@ -1,0 +1,73 @@
+"""Troubles that show only by how long they last: a journal that stands, a source that waits, no turn for minutes."""
+
+from __future__ import annotations
+
+import logging
+from time import monotonic
+from typing import TYPE_CHECKING
+
+from hosting.incidents import STOPPING, Incidents
+from hosting.loop_reports import LASTING_S
+
+if TYPE_CHECKING:
+    from hosting.evaluator import QueryEvaluator
+
+JOURNAL_S, COMMIT_S = 5.0, 60.0
+"""How long the journal makes no turn durable, and a checkpoint is being committed, before that is told."""
+
+
+class LastingTroubles:
+    """What is looked for in one evaluator a few times a second."""
+
+    def __init__(self, evaluator: QueryEvaluator, incidents: Incidents) -> None:
+        self.evaluator, self.incidents = evaluator, incidents
+        self._stages: dict[str, tuple[int, float]] = {}
+        self._turn_at = -1, monotonic()
+
+    def look(self, now: float) -> None:
+        """Tell what does not get on, and what sources wait for."""
+        self._stall(now)
+        self._waiting()
+
+    def _stall(self, now: float) -> None:
+        """Look whether what is written behind the loop gets on."""
+        evaluator = self.evaluator
+        journal, attempt = evaluator.journal_worker, evaluator.checkpointer.attempt
+        is_behind = journal.busy and journal.trouble is None
+        self._follow("journal", evaluator.store.journal.last_turn if is_behind else None, now, JOURNAL_S)
+        is_on_its_way = attempt is not None and attempt.submitted and not attempt.settled
+        self._follow("checkpoint", attempt.generation if is_on_its_way and attempt is not None else None, now, COMMIT_S)
+
+    def _waiting(self) -> None:
+        """Ask the sources that reach over a network what they wait for; those that know have a method `trouble`."""
+        for name, source in self.evaluator.intake.sources.items():
+            ask = getattr(source, "trouble", None)
+            if ask is not None and (trouble := ask()):
+                self.incidents.report("source waits", name, f"{trouble}; it goes on by itself", level=logging.WARNING)
+            else:
+                self.incidents.resolve("source waits", name)
+
+    def escalate(self, now: float) -> None:
+        """Make errors of the warnings for which no turn has been taken for long."""
+        self.incidents.tell_owed()
+        number = self.evaluator.engine.number
+        if number != self._turn_at[0] or self.incidents.worst("error", STOPPING):
+            self._turn_at = number, now
+        elif now - self._turn_at[1] >= LASTING_S and self.incidents.worst("warning", STOPPING):
+            self.incidents.escalate(STOPPING, f"no turn has been taken for {now - self._turn_at[1]:.0f} s")
+
+    def _follow(self, what: str, stage: int | None, now: float, most_s: float) -> None:
+        """Tell of *what* if it has been at one *stage* for *most_s*; None: it has nothing to do."""
+        before = self._stages.get(what)
+        if before is not None and before[0] == stage:
+            if now - before[1] >= most_s:
+                message = (
+                    f"it has not got on for {now - before[1]:.0f} s: is the disk slow? Nothing new is visible before"
+                )
+                self.incidents.report("stall", what, message, level=logging.WARNING)
+            return
+        self.incidents.resolve("stall", what)
+        if stage is None:
+            self._stages.pop(what, None)
+        else:
+            self._stages[what] = stage, now

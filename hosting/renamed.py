@@ -1,0 +1,65 @@
+"""Sources and partitions that a start finds under another name: what is new is read from its beginning, and told.
+
+A position lies under the name of its source and partition. So what is renamed is new, and the records that were read
+come once more, into states that are kept. Whether something was renamed nobody knows: one name less and one more is
+what is seen. Rejected: refusing it (files come and go each day), comparing contents (a source may not give them again).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Sequence
+from typing import TYPE_CHECKING
+
+from hosting.sources.pushed import PushedStream
+
+if TYPE_CHECKING:
+    from hosting.evaluator import QueryEvaluator
+    from hosting.intake import Intake
+
+
+def renamed(evaluator: QueryEvaluator, positions: Collection[tuple[str, str]]) -> Iterator[str]:
+    """Say what an evaluator over stored *positions* finds under another name."""
+    yield from renamed_sources(evaluator, positions)
+    yield from renamed_partitions(evaluator.intake)
+
+
+def renamed_sources(evaluator: QueryEvaluator, positions: Collection[tuple[str, str]]) -> Iterator[str]:
+    """Say which sources are gone, and which are new to queries that go on."""
+    intake, engine = evaluator.intake, evaluator.engine
+    known = {source for source, _ in positions}
+    gone = sorted({source for (source, _), at in intake.absent.items() if at} - intake.sources.keys())
+    read = {each for name, reads in engine.readers.declared.items() if name in engine.standing for each in reads}
+    new = [
+        name
+        for name, source in intake.sources.items()
+        if name in read - known - intake.starts.keys() and not isinstance(source, PushedStream)
+    ]
+    if gone and new:
+        yield (
+            f"source {shown_some(gone)} is not declared any more, and {shown_some(new)} is new to queries that go on: "
+            f"it is read from its beginning, so if a source was renamed, its records come twice; give a source that "
+            f"is read no other name, or say where a new one is to begin (start=)"
+        )
+
+
+def renamed_partitions(intake: Intake) -> Iterator[str]:
+    """Say which sources have a partition less and one more, as a file has that was renamed."""
+    for source in intake.sources.keys() - intake.lineages.keys():
+        gone = sorted(name for each, name in intake.absent if each == source)
+        new = sorted(name for each, name in intake.unknown if each == source)
+        if gone and new:
+            yield sentence(source, gone, new)
+
+
+def sentence(source: str, gone: Sequence[str], new: Sequence[str]) -> str:
+    """Say what comes of a partition that was renamed."""
+    return (
+        f"source {source!r} has no partition {shown_some(gone)} any more, and has {shown_some(new)}, which is "
+        f"read from its beginning: if a file was renamed, its records come twice; give files that are read "
+        f"no other names"
+    )
+
+
+def shown_some(names: Sequence[str]) -> str:
+    more = f" and {len(names) - 3:,} more" if len(names) > 3 else ""
+    return f"{', '.join(map(repr, names[:3]))}{more}"

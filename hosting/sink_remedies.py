@@ -1,0 +1,45 @@
+"""What lets a sink go on that has failed: only what helps is named."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from reliable_rx.class_of import is_a
+from reliable_rx.errors import PositionUnavailable, QueryRefused, ReliableRxError, ValueRefused
+from reliable_rx.reliable import Sink, Skipping
+
+if TYPE_CHECKING:
+    from reliable_rx.choices import OnError
+
+GO_ON_BEHIND = "declare the sink with on_error='skip' to go on behind them, or begin with a fresh store and sink"
+
+
+def blames_value(error: Exception) -> bool:
+    """Whether *error* is about what was to be written, and not about the sink as a whole.
+
+    >>> from reliable_rx.errors import StoreUnavailable
+    >>> blames_value(KeyError("price")), blames_value(StoreUnavailable("the disk is full"))
+    (True, False)
+    """
+    return isinstance(error, ValueRefused) or not isinstance(error, (ReliableRxError, OSError))
+
+
+def ways_on(error: Exception, sink: Sink, *, on_error: OnError) -> str:
+    """Say what to do about *sink*, which has failed with *error*; it may be another ``on_error=``.
+
+    >>> from hosting import JsonLinesSink
+    >>> from reliable_rx.errors import StoreUnavailable
+    >>> sink = JsonLinesSink("out.jsonl")
+    >>> ways_on(StoreUnavailable("it is full"), sink, on_error="fail")
+    'mend it and call evaluator.reopen(stream), or start again without it'
+    >>> ways_on(QueryRefused("it is one for all partitions", path="/"), sink, on_error="fail")
+    'declare it so, and start again'
+    >>> ways_on(KeyError("price"), sink, on_error="fail")
+    'mend it and call evaluator.reopen(stream), or start again with another on_error= or without it'
+    """
+    if is_a(error, QueryRefused):
+        return "declare it so, and start again"
+    is_of_ids = blames_value(error) or is_a(error, PositionUnavailable)
+    may_step_over = on_error == "fail" and is_of_ids and isinstance(sink, Skipping)
+    others = "with another on_error= or without it" if may_step_over else "without it"
+    return f"mend it and call evaluator.reopen(stream), or start again {others}"

@@ -1,0 +1,247 @@
+"""Fingerprint of a source's definition: its code and its data apart, and the names of both.
+
+*Code* is every function and class that a function of the source reaches, and what the source is given that is no
+function (columns, a format). *Data* is what functions and objects hold or name besides: globals, closure cells,
+defaults, attributes. Code says what the app is; data may be another at each start of an app that nobody has edited: the
+id of a run, a time. Code is a set, by name: how much data there are, and in which order, leaves it as it is.
+
+Rejected: one hash of both (an unchanged app with ``RUN = uuid4().hex`` in a line of its log was refused behind a kill).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from types import BuiltinFunctionType, FunctionType, MappingProxyType
+from typing import Any, NamedTuple
+
+from checkpoint.code import makers
+from hosting.sources.definition import definition_of
+from reliable_rx.changing import Changes
+from reliable_rx.class_of import bases_of, is_a, module_of, path_of, qualname_of, space_of
+from reliable_rx.code_digest import code_digest, joined
+from reliable_rx.contents import Content
+from reliable_rx.identity import Writing, hash_of
+from reliable_rx.interrupts import let_through
+from reliable_rx.reach import GETTERS, contents, is_own, is_own_code, methods, plain_function
+from reliable_rx.reliable import Source
+from reliable_rx.text import NAMED
+
+FORMAT = 3
+KNOWN_MAX = 1000
+NAMES_MAX = 100
+PLACES_MAX = 10_000
+SHORT = 12
+"""Of a digest by which only a name is told, so many digits."""
+CODE = (FunctionType, type, BuiltinFunctionType)
+
+
+class Fingerprint(NamedTuple):
+    """What is stored of a source's definition."""
+
+    made_by: str
+    parts: Mapping[str, tuple[str, str]]
+    """By part: a digest of its code, and one of its code and data."""
+    code: Mapping[str, str]
+    data: Mapping[str, str]
+    """Short digests by name, for people."""
+    numbering: Mapping[str, str] = MappingProxyType({})
+    """By part: a digest of what decides which id an event has, with a word before it that says how it compares."""
+
+
+Versions = tuple[Fingerprint, ...]
+"""The fingerprint of the start of a run, and the one since the last redefinition, if there was any."""
+
+
+class Part(NamedTuple):
+    """What is known of one part of a definition, and the names that it was found under."""
+
+    digests: tuple[str, str]
+    code: Mapping[str, str]
+    data: Mapping[str, str]
+    content: Content | None
+
+
+class Difference(NamedTuple):
+    """The parts of a source that differ, and the names of what differs in them."""
+
+    parts: tuple[str, ...]
+    names: tuple[str, ...]
+    is_code: bool
+    is_late: bool = False
+    """Whether it is the code of the start of the run, and was defined anew while that ran."""
+
+    @property
+    def refuses(self) -> bool:
+        """Whether no turn may be read again."""
+        return self.is_code and not self.is_late
+
+
+KNOWN: dict[int, tuple[Any, Writing, Part]] = {}
+"""What was read, and holds for as long as all names mean the same."""
+
+
+def fingerprint_of(source: Source) -> tuple[Fingerprint, list[Content]]:
+    """Read what the events of *source* come from, and the names that this was found under.
+
+    What cannot be read is left out.
+    """
+    made = makers()
+    parts, code, data = dict[str, tuple[str, str]](), dict[str, str](), dict[str, str]()
+    watched = list[Content]()
+    for name, value in _definition(source).items():
+        try:
+            found = part_of(value)
+        except BaseException as raised:  # what it reaches may be of any size, or raise when it is looked at
+            let_through(raised)
+            continue
+        parts[name] = found.digests
+        code.update(found.code)
+        data.update(found.data)
+        if found.content is not None:
+            watched.append(found.content)
+    by = f"{made.reliable_rx}/{made.bytecode}/{FORMAT}"
+    return Fingerprint(by, parts, _first(code), _first(data)), watched
+
+
+def _definition(source: Source) -> dict[str, Any]:
+    try:
+        return {name: value for name, value in definition_of(source).items() if value is not None}
+    except BaseException as raised:  # a source is somebody else's code
+        let_through(raised)
+        return {}
+
+
+def _first(names: dict[str, str]) -> dict[str, str]:
+    return {name: names[name] for name in sorted(names)[:NAMES_MAX]}
+
+
+def part_of(value: Any) -> Part:
+    """Read *value* as if a function named it: of an object, what its code reads and does not set.
+
+    *Raises* `QueryRefused` for what reaches a million objects.
+    """
+    known = KNOWN.get(id(value))
+    if known is not None and known[0] is value and (known[1].holds or is_bound_by_itself(known[2].content)):
+        return known[2]
+    changes = Changes()
+    while True:
+        writing = Writing(inline=True, changes=changes)
+        writing.put(value, NAMED)
+        whole = writing.digest()
+        if writing.is_settled(changes):
+            break
+    if not callable(value):  # it is given as it is, and named by nothing
+        return Part((whole, whole), {}, {}, None)
+    code = dict(_digests(_code_in(writing.kept)))
+    bound = {(id(space), name): (space, name) for space, name in changes.binds()}
+    content = Content(whole, tuple(writing.resolved), tuple(bound.values()), (), False)
+    digest = joined(f"{name}={each}" for name, each in code.items())
+    found = Part((digest, whole), code, dict(_digests(_data_in(writing))), content)
+    if writing.fixed:  # each partition of a node has its own evaluator, and all have one source
+        writing.forget()
+        if len(KNOWN) >= KNOWN_MAX:
+            KNOWN.clear()
+        KNOWN[id(value)] = value, writing, found
+    return found
+
+
+def is_bound_by_itself(content: Content | None) -> bool:
+    """Whether all that names lead to besides what they did was bound by the code itself: a decoder made when needed."""
+    if content is None:
+        return False
+    bound = {(id(space), name) for space, name in content.rebound}
+    return all(space.get(name) is value or (id(space), name) in bound for space, name, value in content.names)
+
+
+def _digests(found: Iterable[tuple[str, str]]) -> Iterator[tuple[str, str]]:
+    """Yield one digest for each name, of all that go by it."""
+    by_name: dict[str, set[str]] = {}
+    for name, text in found:
+        by_name.setdefault(name, set()).add(text)
+    for name in sorted(by_name):
+        yield name, joined(sorted(by_name[name]))[:SHORT]
+
+
+def _code_in(kept: Iterable[Any]) -> Iterator[tuple[str, str]]:
+    """Yield the code among what was reached: its name, and a text that tells it."""
+    for each in kept:
+        if is_a(each, FunctionType):
+            is_theirs = not is_own_code(each)
+            path = f"{module_of(each)}.{each.__code__.co_qualname}"
+            yield f"{each.__qualname__}()", path if is_theirs else code_digest(each.__code__)
+        elif is_a(each, type):
+            yield qualname_of(each), _text_of(each)
+        elif is_a(each, BuiltinFunctionType):
+            yield f"{each.__qualname__}()", str(module_of(each))
+        elif is_a(each, GETTERS):
+            yield path_of(type(each)), hash_of(each)
+
+
+def _text_of(kind: type) -> str:
+    """Return what a class is besides its functions, which are code of their own, and its data."""
+    if not is_own(kind):
+        return path_of(kind)
+    space = space_of(kind)
+    inside = [f"{name}: {type(space[name]).__name__}" for name, each in methods(kind) if is_a(each, CODE)]
+    return joined((path_of(kind), *map(qualname_of, bases_of(kind)), *inside))
+
+
+def _data_in(writing: Writing) -> Iterator[tuple[str, str]]:
+    """Yield the data that were told, by name: globals, attributes, what functions close over and have as defaults."""
+    for path, key, value in writing.told:
+        if not is_a(plain_function(value), CODE):
+            yield path or f".{key}", _shortly(value)
+    for each in writing.kept:
+        if is_a(each, FunctionType) and is_own(each):
+            for name, value in _held_by(each):
+                if not is_a(plain_function(value), CODE):
+                    yield f"{name} of {each.__qualname__}()", _shortly(value)
+
+
+def _held_by(function: FunctionType) -> Iterator[tuple[str, Any]]:
+    code, defaults = function.__code__, function.__defaults__ or ()
+    yield from zip(code.co_freevars, contents(function), strict=False)
+    yield from zip(code.co_varnames[code.co_argcount - len(defaults) :], defaults, strict=False)
+    yield from (function.__kwdefaults__ or {}).items()
+
+
+def _shortly(value: Any) -> str:
+    """Return a digest of what *value* is without what its attributes are: these go by their own names."""
+    writing = Writing(inline=True, shallow=True, places_max=PLACES_MAX)
+    try:
+        writing.put(value, NAMED)
+        return writing.digest()
+    except BaseException as raised:  # it is too large, or raises when it is looked at
+        let_through(raised)
+        return "unknown"
+
+
+def differing(stored: Fingerprint, now: Fingerprint) -> Difference | None:
+    """Say what differs; nothing if the two were made by different interpreters or releases.
+
+    >>> one = Fingerprint("1", {"parse": ("a", "a1")}, {"parse()": "a"}, {"RUN": "1"})
+    >>> differing(one, one._replace(parts={"parse": ("a", "a2")}, data={"RUN": "2"}))
+    Difference(parts=('parse',), names=('RUN',), is_code=False, is_late=False)
+    >>> differing(one, one._replace(parts={"parse": ("b", "b1")}, code={"parse()": "b"}))
+    Difference(parts=('parse',), names=('parse()',), is_code=True, is_late=False)
+    >>> differing(one, one._replace(made_by="2", parts={}))
+    """
+    if stored.made_by != now.made_by:
+        return None
+    none = ("", "")
+    parts = {
+        name: (stored.parts.get(name, none), now.parts.get(name, none))
+        for name in sorted(stored.parts.keys() | now.parts.keys())
+    }
+    code = tuple(name for name, (before, after) in parts.items() if before[0] != after[0])
+    if code:
+        return Difference(code, _other(stored.code, now.code), True)
+    data = tuple(name for name, (before, after) in parts.items() if before != after)
+    return Difference(data, _other(stored.data, now.data), False) if data else None
+
+
+def _other(stored: Mapping[str, str], now: Mapping[str, str]) -> tuple[str, ...]:
+    """Name what differs; of long lists, of which only the first names are known, what both have."""
+    is_cut = max(len(stored), len(now)) >= NAMES_MAX
+    names = stored.keys() & now.keys() if is_cut else stored.keys() | now.keys()
+    return tuple(sorted(name for name in names if stored.get(name) != now.get(name)))

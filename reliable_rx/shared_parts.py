@@ -1,0 +1,176 @@
+"""Shared parts that functions reach: whoever makes one outside of a selector has it shared by all that this makes.
+
+Where a selector is called once, at planning, what it returns says which shared parts it reads, and their numbers which
+of these it has made itself. Others are looked for: in closures, defaults, globals, partials and containers, and for
+what is not called at planning also in all else that a function may name. What is found by neither is one for each call.
+Rejected: to look for all of them in all that is held (an app holds every stream, and a query would subscribe to each),
+to refuse one that a value's selector returns and has not made (it may have come with the value), and to share it from
+then on (it would be placed at an event, and by another one after a kill).
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator, Sequence
+from functools import _lru_cache_wrapper, cached_property, lru_cache, partial
+from types import CodeType, FunctionType, MemberDescriptorType, MethodType, ModuleType
+from typing import Any
+
+from reliable_rx.class_of import derives_from, is_a, space_of
+from reliable_rx.code_names import empty, named
+from reliable_rx.hub import hubs_made
+from reliable_rx.operator import Operator
+from reliable_rx.query import Node, Query, hubs_of, parameters, walk
+from reliable_rx.reach import globals_of, is_own, is_own_code
+
+DEPTH_MAX, LOOKED_MAX, ITEMS_MAX, SPACES_MAX = 8, 3000, 1000, 300
+"""How deep closures are followed at each inner query.
+
+At planning: how much is looked at, in containers of how many, and in how many objects by names."""
+ITEMS: tuple[type[Any], ...] = (tuple, list, set, frozenset)
+CALLED = ("__call__", "__getattr__", "__getitem__")
+"""What is run of an object's class though no code names it."""
+
+
+def shared_within(op: Operator) -> Iterator[Node]:
+    """Yield the shared parts that the functions among the parameters of *op* reach by ways that are quick to follow.
+
+    A selector will read them, or an operator further on, if what the function returns are queries: they are elements.
+    """
+    for value in parameters(op).values():
+        yield from reached(value, 0)
+
+
+def reached(value: Any, depth: int) -> Iterator[Node]:
+    """Yield the shared parts that can be reached from *value* through closures, globals, partials and containers."""
+    if depth > DEPTH_MAX:
+        return
+    within: list[Any] = []
+    if derives_from(value, Query):
+        yield from hubs_of(value.node).values()
+    elif is_a(value, FunctionType):
+        within = [cell.cell_contents for cell in value.__closure__ or () if not empty(cell)]
+        within += [*(value.__defaults__ or ()), *(value.__kwdefaults__ or {}).values()]
+        within += [each for name in named(value.__code__) if derives_from(each := value.__globals__.get(name), Query)]
+    elif is_a(value, partial):
+        within = [value.func, *value.args, *value.keywords.values()]
+    elif is_a(value, (tuple, list)):
+        within = each_once(value)
+    for each in within:
+        yield from reached(each, depth + 1)
+
+
+def each_once(values: Sequence[Any]) -> list[Any]:
+    """Return *values* without repetitions: a list may hold one list many times, which may do so too."""
+    return list({id(each): each for each in values}.values())
+
+
+def shared_anywhere(op: Operator) -> list[Node]:
+    """Return the shared parts that the functions among the parameters of *op* reach by any name that they use."""
+    return Search([*parameters(op).values()]).shared() if hubs_made() else []
+
+
+class Search:
+    """Follows whatever functions hold and name, objects and modules by those names only that some function uses."""
+
+    def __init__(self, values: list[Any]) -> None:
+        self.waiting = deque(values)
+        self.seen: dict[int, Any] = {}
+        self.names: dict[str, None] = {}
+        self.spaces: list[Any] = []
+        """Objects, classes and modules, of which what is named is followed."""
+        self.looked: dict[int, int] = {}
+        self.found: dict[str, Node] = {}
+
+    def shared(self) -> list[Node]:
+        """Return what is found, by where it is met first."""
+        while self.waiting or self._look_at_names():
+            value = self.waiting.popleft()
+            if id(value) in self.seen or len(self.seen) > LOOKED_MAX:
+                continue
+            self.seen[id(value)] = value
+            self._follow(value)
+        return list(self.found.values())
+
+    def _look_at_names(self) -> bool:
+        """Follow what all spaces have under the names that have come since."""
+        names = list(self.names)
+        for space in self.spaces:
+            known = self.looked.get(id(space), 0)
+            self.waiting += [each for name in names[known:] for each in values_of(space, name)]
+            self.looked[id(space)] = len(names)
+        return bool(self.waiting)
+
+    def _follow(self, value: Any) -> None:
+        if derives_from(value, Query):
+            self.found.update(hubs_of(value.node))
+            self.waiting += [each for node in walk(value.node) for each in parameters(node.op).values()]
+        elif is_a(value, FunctionType):
+            self._follow_function(value)
+        elif is_a(value, MethodType):
+            self.waiting += [value.__func__, value.__self__]
+        elif is_a(value, partial):
+            self.waiting += [value.func, *value.args, *value.keywords.values()]
+        elif is_a(value, _lru_cache_wrapper):
+            self.waiting.append(value.__wrapped__)
+        elif is_a(value, (staticmethod, classmethod)):
+            self.waiting.append(value.__func__)
+        elif is_a(value, (property, cached_property)):
+            self.waiting.append(value.fget if is_a(value, property) else value.func)
+        else:
+            self.waiting += items_of(value)
+        is_space = len(self.spaces) < SPACES_MAX and not is_a(value, (Query, FunctionType, MethodType))
+        if is_space and is_own(value if is_a(value, (type, ModuleType)) else type(value)):
+            self.spaces.append(value)
+            self.waiting += [each for name in CALLED for each in values_of(type(value), name)]
+
+    def _follow_function(self, function: FunctionType) -> None:
+        self.waiting += [cell.cell_contents for cell in function.__closure__ or () if not empty(cell)]
+        self.waiting += [*(function.__defaults__ or ()), *(function.__kwdefaults__ or {}).values()]
+        self.waiting += vars(function).values()
+        if is_own_code(function):
+            self.names.update(dict.fromkeys(names_in(function.__code__)))
+            space = function.__globals__
+            self.waiting += [space[name] for name in globals_of(function.__code__) if name in space]
+
+
+@lru_cache(maxsize=4096)
+def names_in(code: CodeType) -> tuple[str, ...]:
+    """Return the names that *code* uses, and its texts that could be names."""
+    texts = [each for each in code.co_consts if type(each) is str and each.isidentifier()]
+    within = [names_in(each) for each in code.co_consts if is_a(each, CodeType)]
+    return tuple(dict.fromkeys((*code.co_names, *texts, *(name for each in within for name in each))))
+
+
+def items_of(value: Any) -> list[Any]:
+    """Return what a container holds, if that is not too much."""
+    if is_a(value, dict):
+        return [*dict.values(value)] if dict.__len__(value) <= ITEMS_MAX else []
+    kind = next((each for each in ITEMS if is_a(value, each)), None)
+    return [*kind.__iter__(value)] if kind is not None and kind.__len__(value) <= ITEMS_MAX else []
+
+
+def values_of(space: Any, name: str) -> list[Any]:
+    """Return what an object has under *name*, of its own or by its class, without running any code."""
+    own = held_by_name(space)
+    held = [own[name]] if name in own else []
+    kinds = type.__dict__["__mro__"].__get__(space if is_a(space, type) else type(space))
+    for kind in kinds if not is_a(space, ModuleType) else ():
+        value = space_of(kind).get(name)
+        if is_a(value, MemberDescriptorType) and not is_a(space, type):
+            try:
+                held.append(value.__get__(space))
+            except AttributeError:
+                continue
+        elif value is not None:
+            held.append(value)
+    return held
+
+
+def held_by_name(value: Any) -> dict[str, Any]:
+    """Return the attributes of a module or an object that are its own."""
+    try:
+        held = object.__getattribute__(value, "__dict__")
+    except AttributeError:
+        return {}
+    return held if is_a(held, dict) else {}

@@ -1,0 +1,70 @@
+"""A source of a group whose records would be in other partitions, or have other numbers, is read by no node."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+from conditions import until
+from node_world import World
+
+from hosting import App, FileSource
+
+COUNT = 40
+
+
+def by_name(moved: str = "") -> Callable[[Any], str]:
+    return lambda row: "x" if row["k"] in f"ab{moved}" else "y"
+
+
+def new_key(row: Any) -> str:
+    return "z" if row["k"] == "c" else by_name()(row)
+
+
+def declared(folder: Path, given: Mapping[str, Any]) -> Callable[[App, World], None]:
+    path = folder / "rows.jsonl"
+    if not path.exists():
+        path.write_text("".join(f"{json.dumps({'n': n, 'k': 'abcd'[n % 4]})}\n" for n in range(COUNT)))
+
+    def declare(app: App, world: World) -> None:
+        app.query("q", app.source("s", FileSource(path, follow=True, **given)).map(lambda row: row["n"]))
+        app.sink("q", world.sink("q", world.name))
+
+    return declare
+
+
+def came(world: World) -> list[int]:
+    return sorted(value for partition in ("rows.jsonl", *"xyz") for value in world.values("q", partition))
+
+
+EDITS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
+    "moved": ({"partition_by": by_name()}, {"partition_by": by_name("c")}),
+    "a new key": ({"partition_by": by_name()}, {"partition_by": new_key}),
+    "added": ({}, {"partition_by": by_name()}),
+    "taken away": ({"partition_by": by_name()}, {}),
+}
+
+
+@pytest.mark.parametrize("edit", EDITS)
+def test_a_group_is_not_read_on_with_another_key(edit: str, tmp_path: Path) -> None:
+    """The node says so and takes nothing, also of partitions that are new; with the old key all goes on, once each."""
+    before, after = EDITS[edit]
+    world = World(tmp_path, declared(tmp_path, before))
+    with world.node():
+        until(lambda: came(world) == list(range(COUNT)))
+    edited = World(tmp_path, declared(tmp_path, after))
+    edited.came = world.came
+    with (tmp_path / "rows.jsonl").open("a") as file:
+        file.write(f"{json.dumps({'n': COUNT, 'k': 'c'})}\n")
+    with edited.node() as node:
+        refused = "'s' does not count as it did: its partition_by"
+        until(lambda: any(refused in str(each) for each in node.incidents.open()))
+        assert not any(agent.taken for agent in node.agents.values())
+    assert came(world) == list(range(COUNT))
+    again = World(tmp_path, declared(tmp_path, before))
+    again.came = world.came
+    with again.node():
+        until(lambda: came(again) == list(range(COUNT + 1)))

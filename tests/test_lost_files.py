@@ -1,0 +1,139 @@
+"""A store of which one file is lost, or was brought back alone from an older copy.
+
+The same world and claims as for damaged files (`test_damaged_files`): what is told names a command that helps.
+"""
+
+from __future__ import annotations
+
+import shutil
+import sqlite3
+from collections.abc import Callable
+from contextlib import closing, suppress
+from itertools import product
+from pathlib import Path
+
+import damaged_world
+import pytest
+from damaged_world import WORLDS, World, check, hosting, in_files
+from lanes import every_of
+
+from checkpoint import SqliteStore
+from checkpoint.write_ahead import log_beside
+from reliable_rx.errors import CheckpointRefused, StoreUnavailable
+
+APP = f"{damaged_world.__name__}:app"
+PARTS = ("checkpoint", "journal", "log")
+ENDS = ("killed", "copied", "stopped")
+
+
+def suffixed(file: Path, *suffixes: str) -> list[Path]:
+    return [file.with_name(f"{file.name}{each}") for each in suffixes]
+
+
+def gone(file: Path) -> None:
+    for each in suffixed(file, "", "-wal", "-shm"):
+        each.unlink(missing_ok=True)
+
+
+def gone_beside_its_log(file: Path) -> None:
+    file.unlink()
+
+
+def emptied(file: Path) -> None:
+    gone(file)
+    file.touch()
+
+
+def emptied_beside_its_log(file: Path) -> None:
+    file.write_bytes(b"")
+
+
+def its_log_gone(file: Path) -> None:
+    for each in suffixed(file, "-wal", "-shm"):
+        each.unlink(missing_ok=True)
+
+
+def brought_back(file: Path) -> None:
+    gone(file)
+    for each in (file.parent.with_name("older") / f"{file.name}{suffix}" for suffix in ("", "-wal")):
+        if each.exists():
+            shutil.copyfile(each, file.with_name(each.name))
+
+
+LOSSES: dict[str, Callable[[Path], None]] = {
+    each.__name__: each
+    for each in (gone, gone_beside_its_log, emptied, emptied_beside_its_log, its_log_gone, brought_back)
+}
+
+
+@pytest.fixture(scope="module")
+def worlds(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str, str], World]:
+    """Stores as they are behind a kill, without logs beside the files, and behind a clean stop."""
+    folder, made = tmp_path_factory.mktemp("worlds"), dict[tuple[str, str], World]()
+
+    def world(checkpoints: str, end: str) -> World:
+        if (checkpoints, end) not in made:
+            made[checkpoints, end] = found = World(folder / f"{checkpoints} {end}", WORLDS[checkpoints])
+            for part in PARTS if end == "copied" else ():
+                with closing(sqlite3.connect(found.folder / "store" / f"{part}.sqlite")) as connection:
+                    connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+            if end == "stopped":
+                stop(found)
+        return made[checkpoints, end]
+
+    return world
+
+
+def stop(world: World) -> None:
+    declared = hosting(world.folder)
+    with in_files(world.folder).opened() as store, closing(declared.evaluator(store)) as evaluator:
+        evaluator.start()
+        for _ in range(4):
+            evaluator.step()
+            evaluator.checkpoint(full=True)
+
+
+@pytest.mark.parametrize("checkpoints, end, part, loss", every_of(19, product(WORLDS, ENDS, PARTS, LOSSES), nightly=7))
+def test_a_file_that_is_lost(
+    tmp_path: Path,
+    worlds: Callable[[str, str], World],
+    checkpoints: str,
+    end: str,
+    part: str,
+    loss: str,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """It is the database, its log, or both; it is gone, has nothing, or is an older one."""
+    world = worlds(checkpoints, end)
+    folder = world.copy(tmp_path / "copy")
+    LOSSES[loss](folder / "store" / f"{part}.sqlite")
+    check(world.delivered, in_files(folder), capsys)
+
+
+@pytest.mark.parametrize("end", ENDS)
+def test_an_empty_sink_does_not_say_that_nothing_was_given(
+    tmp_path: Path, worlds: Callable[[str, str], World], end: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It may have been given another file since: of a query that the store knows no more the ids are guessed."""
+    world = worlds("some", end)
+    folder = world.copy(tmp_path / "copy")
+    gone(folder / "store" / "checkpoint.sqlite")
+    (folder / "first.jsonl").unlink()
+    assert "'first'" in check(world.delivered, in_files(folder), capsys)
+
+
+@pytest.mark.parametrize("part", PARTS)
+@pytest.mark.parametrize("loss", ["gone_beside_its_log", "emptied_beside_its_log"])
+def test_a_start_that_is_refused_keeps_the_log(
+    tmp_path: Path, worlds: Callable[[str, str], World], part: str, loss: str
+) -> None:
+    """SQLite drops the one beside a file that has nothing; all commits may be in it."""
+    folder = worlds("some", "killed").copy(tmp_path / "copy")
+    file = folder / "store" / f"{part}.sqlite"
+    LOSSES[loss](file)
+    before = log_beside(file).read_bytes() if log_beside(file).exists() else b""
+    with pytest.raises(CheckpointRefused, match=r"missing or empty.* store repair"):
+        SqliteStore(file.parent)
+    with suppress(CheckpointRefused, StoreUnavailable):
+        SqliteStore.read_only(file.parent).close()
+    assert not before or log_beside(file).read_bytes() == before
