@@ -112,13 +112,13 @@ def holds_unreadable(value: Any) -> bool:
 
 def unreadable_in(value: Any) -> Iterator[Unreadable]:
     """Yield each `Unreadable` in *value*, looking into containers, attributes, and what functions were made with."""
-    seen: set[int] = set()
+    seen: dict[int, Any] = {}  # with what is made here only: the id of what is gone would be given to another one
     waiting: list[Any] = [value]
     while waiting:
         each = waiting.pop()
         if is_a(each, _STOPS) or id(each) in seen:
             continue
-        seen.add(id(each))
+        seen[id(each)] = each
         if is_a(each, Unreadable):
             yield each
         else:

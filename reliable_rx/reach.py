@@ -243,14 +243,14 @@ def may_change(function: FunctionType, name: str, value: Any) -> bool:
 def _only_read(function: FunctionType, name: str) -> bool:
     """Whether *function*, and the user's functions and classes that it names, only read what is called *name*."""
     waiting: list[Any] = [function]
-    seen: set[int] = set()
+    seen: dict[int, Any] = {}  # each is kept: the id of one that is gone would be given to another one
     while waiting:
         at = plain_function(waiting.pop())
         if id(at) in seen or not is_own(at):
             continue
         if len(seen) >= READERS_MAX:
             return False
-        seen.add(id(at))
+        seen[id(at)] = at
         if is_a(at, FunctionType):
             if name in names_of(at) and name not in plain_reads(at.__code__):
                 return False

@@ -5,10 +5,14 @@ from __future__ import annotations
 import io
 import pickle
 import signal
+from collections import deque
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import cloudpickle
+import numpy
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -147,3 +151,33 @@ def test_found_wherever_it_lies() -> None:
     assert not holds_unreadable(circle)
     for value in ([lost], {"a": (lost,)}, {lost: 1}, Trade(lost), {lost}):  # type: ignore[arg-type]
         assert holds_unreadable(value)
+
+
+def closure_over(value: Any) -> Any:
+    return lambda: value
+
+
+def default_of(value: Any) -> Any:
+    return lambda it=value: it
+
+
+def array_of(value: Any) -> Any:
+    array = numpy.empty(1, object)
+    array[0] = value
+    return array
+
+
+HOLDERS: list[Callable[[Any], Any]] = [
+    closure_over, default_of, array_of, Trade, lambda value: iter([value]), lambda value: partial(min, value),
+    lambda value: ValueError(value), lambda value: {1: [value]}, lambda value: deque([value]),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("hold", HOLDERS)
+def test_found_among_others_wherever_it_lies(hold: Callable[[Any], Any]) -> None:
+    """One of many of its kind is found at every place: what is looked at in between leaves nothing behind."""
+    lost = Unreadable("thing", "gone")
+    for count in range(1, 12):
+        for place in range(count):
+            values = [hold(lost if each == place else f"v{each}") for each in range(count)]
+            assert holds_unreadable(values), (count, place)
