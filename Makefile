@@ -35,8 +35,10 @@ test test-slow test-spark: export PYTHONDONTWRITEBYTECODE =
 test: $(VENV)/.installed-test
 	$(BIN)/python -m pytest -n 3 --dist worksteal -m "not slow" $(ARGS)
 
+# The night draws anew: SEED=... repeats what it is seen to be called with. A part of it, by ARGS=..., draws the same always.
+SEED ?= $(shell date +%s)
 test-slow: $(VENV)/.installed-test
-	$(BIN)/python -m pytest -n 2 -m "slow or hypothesis" $(ARGS)
+	$(BIN)/python -m pytest -n 2 -m "slow or hypothesis" $(or $(ARGS),--hypothesis-seed=$(SEED))
 
 # One session of Spark for all that need one, and beside it, one after the other, what has processes of its own: kills,
 # and the pages of docs/ that show Spark. Each of these starts is for a few small batches: so the compiler is one that is

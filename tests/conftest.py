@@ -1,13 +1,16 @@
-"""How Hypothesis runs here (new examples every time, and whoever finds one prints what repeats it), lanes, PostgreSQL.
+"""What tests draw, lanes, PostgreSQL.
 
-Hypothesis itself draws the same examples for ever where it sees that it runs unattended; then a bug that the first
-examples miss is never found. A failure is made smaller for some seconds only: left to itself, Hypothesis goes on for
-more than five minutes where an example has many steps, and the test is killed before it has said what it found.
+All draws of a test are the same in every run, so that a commit is refused for what it changed. The night has others:
+`--hypothesis-seed` seeds both Hypothesis and `random`, and the same seed repeats them. No run is judged by how quickly
+examples are made: that is the machine's. A failure is made smaller for some seconds only: left to itself, Hypothesis
+goes on for more than five minutes where an example has many steps, and the test is killed before it has said what it
+found.
 """
 
 from __future__ import annotations
 
 import gc
+import random
 import signal
 from collections.abc import Generator, Iterator
 from pathlib import Path
@@ -15,7 +18,7 @@ from pathlib import Path
 import leftovers
 import lines_said
 import pytest
-from hypothesis import Phase, settings
+from hypothesis import HealthCheck, Phase, settings
 from hypothesis.internal.conjecture import engine
 from lanes import AT_EACH_COMMIT, SHARE, Lane
 from postgres_server import PostgresServer, find
@@ -26,7 +29,13 @@ LEAVING = {"partitioned", "kafka", "kill", "test_docs.py"}
 SHRINKING_S = 20
 PHASES = [phase for phase in Phase if phase is not Phase.explain]
 settings.register_profile(
-    "ci", derandomize=False, print_blob=True, deadline=None, phases=PHASES, report_multiple_bugs=False
+    "ci",
+    derandomize=True,
+    print_blob=True,
+    deadline=None,
+    phases=PHASES,
+    report_multiple_bugs=False,
+    suppress_health_check=[HealthCheck.too_slow],
 )
 settings.load_profile("ci")
 engine.MAX_SHRINKING_SECONDS = SHRINKING_S  # there is no setting for it, and its warning always says five minutes
@@ -39,8 +48,11 @@ def pytest_configure(config: pytest.Config) -> None:
     Lane.commit_alone = config.option.markexpr in ("commit", AT_EACH_COMMIT)
     if Lane.commit_alone:
         config.option.markexpr = AT_EACH_COMMIT
+    if config.option.hypothesis_seed is not None:
+        settings.register_profile("night", settings.get_profile("ci"), derandomize=False)
+        settings.load_profile("night")
     if Lane.fast_alone:
-        settings.register_profile("fast", settings.get_profile("ci"), max_examples=100 // SHARE)
+        settings.register_profile("fast", settings(), max_examples=100 // SHARE)
         settings.load_profile("fast")
 
 
@@ -73,6 +85,12 @@ def nothing_left(request: pytest.FixtureRequest) -> Iterator[None]:
     is_long = not Lane.fast_alone and not LEAVING.isdisjoint(request.node.path.parts)
     if left and (leftovers.COLLECTOR in left or not is_long):
         pytest.fail(f"the test has left behind: {'; '.join(left)}", pytrace=False)
+
+
+@pytest.fixture(autouse=True)
+def seeded(request: pytest.FixtureRequest) -> None:
+    """Whatever draws from `random` draws by the test's name, and in the night by its seed as well."""
+    random.seed(f"{request.config.option.hypothesis_seed} {request.node.nodeid}")
 
 
 @pytest.fixture(autouse=True)

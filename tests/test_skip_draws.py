@@ -25,7 +25,7 @@ def test_a_drawn_query_goes_on_without_what_raises(drawn: str, count: int) -> No
     Nothing is paired out of step, no error is skipped that something catches, and no query ends that could go on.
     """
 
-    @examples(count, derandomize=True, database=None, suppress_health_check=list(HealthCheck))
+    @examples(count, database=None, suppress_health_check=list(HealthCheck))
     @given(DRAWN[drawn], streams(), scripts())
     def check(part: Part, given: Sequence[Sequence[Timed]], script: Script) -> None:
         check_skips(part, given, script)

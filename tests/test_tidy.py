@@ -8,6 +8,7 @@ from __future__ import annotations
 import ast
 import importlib
 import inspect
+import random
 import re
 from collections.abc import Iterator
 from functools import cache
@@ -16,6 +17,7 @@ from statistics import median
 from types import ModuleType
 
 import pytest
+from hypothesis import settings
 from lanes import left_to_commits
 
 ROOT = Path(__file__).parent.parent
@@ -264,3 +266,13 @@ def test_the_top_level_is_as_it_is_said_to_be() -> None:
         assert (ROOT / name).is_file(), name
     for package in PACKAGES:
         assert (ROOT / package / "py.typed").is_file(), package
+
+
+def test_a_test_draws_alike_in_every_run(request: pytest.FixtureRequest) -> None:
+    """Who gives no seed has the same draws as in every other run; no test asks for others, or keeps to its own."""
+    seed = request.config.option.hypothesis_seed
+    assert settings().derandomize is (seed is None)
+    assert random.random() == random.Random(f"{seed} {request.node.nodeid}").random()
+    own = re.compile(r"(?<!System)Random\(\)|default_rng\(\)|derandomize=|random\.seed\(")
+    found = [name_of(path) for path in sources("tests") if path.name != "conftest.py" and own.search(path.read_text())]
+    assert found == ["tests/test_tidy.py"]
