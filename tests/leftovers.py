@@ -22,7 +22,7 @@ from reliable_rx.loop import SHARED
 PACKAGES = ("reliable_rx", "checkpoint", "hosting", "spark_bridge")
 LOG = logging.getLogger("reliable_rx")
 COLLECTOR = "the garbage collector, which is off"
-ENDING_S = 5.0
+ENDING_S = 60.0
 FILES = Path("/proc/self/fd")
 TASKS = Path("/proc/self/task")
 SERVANTS = ("multiprocessing.resource_tracker", "multiprocessing.forkserver")

@@ -667,7 +667,7 @@ def in_a_fork(call: Callable[[Any], Any], world: Any) -> None:
     child = os.fork()
     if not child:
         signal.signal(signal.SIGALRM, signal.SIG_DFL)
-        signal.alarm(20)
+        signal.alarm(120)
         try:
             tried(call, world)
             os._exit(0)

@@ -23,7 +23,7 @@ from reliable_rx import operators as ops
 from reliable_rx.errors import AnswerRefused, LimitExceeded
 from reliable_rx.unhosted import rebuild_state
 
-WAIT_S = 20.0
+WAIT_S = 60.0
 
 
 class Gate:

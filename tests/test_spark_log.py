@@ -332,7 +332,7 @@ def test_readers_that_are_behind_hold_the_query_up(tmp_path: Path) -> None:
     assert spark.numbers() == [0, 1]
     acknowledge(disk, "app", 0, Held("rows", 1))
     retain(spark.view())
-    waiting.join(30)
+    waiting.join(60)
     assert spark.numbers() == [1, 2]
 
 

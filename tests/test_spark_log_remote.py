@@ -32,7 +32,7 @@ from spark_bridge.log.writer import LogWriter
 fsspec = pytest.importorskip("fsspec")
 from fsspec.implementations.memory import MemoryFileSystem  # noqa: E402
 
-WAIT_S = 30.0
+WAIT_S = 60.0
 MANY = 6000
 
 

@@ -26,7 +26,7 @@ from spark_bridge.log import LogRefused, append, end
 from spark_bridge.log.disk import RealLogDisk
 from spark_bridge.log.names import BELLS
 
-WAIT_S = 30.0
+WAIT_S = 60.0
 
 
 def a_log(directory: Path) -> Spark:

@@ -13,7 +13,7 @@ from checkpoint import MemoryStore
 from hosting import GeneratorSource, QueryEvaluator
 from hosting.turnstile import Turnstile
 
-WAIT_S = 20.0
+WAIT_S = 60.0
 
 
 def visitor(lock: Turnstile, log: list[str]) -> threading.Thread:

@@ -18,7 +18,7 @@ from hosting.sources.kafka import KafkaSource
 from reliable_rx.reliable import Batch, Reader
 
 PARTITIONS = ("0", "1", "2", "3")
-DEADLINE_S = 30.0
+DEADLINE_S = 60.0
 NUMBERS = count()
 
 

@@ -120,7 +120,7 @@ def test_whoever_waits_is_woken(cluster: Cluster) -> None:
     reader.on_available(woken.set)
     assert not reader.fetch(10).values and not reader.fetch(10).coming
     cluster.produce(topic, [5])
-    assert woken.wait(30)
+    assert woken.wait(60)
     assert reader.fetch(10).values == [5]
     reader.close()
 

@@ -41,7 +41,7 @@ def running(app: App, where: Path, **options: Any) -> Iterator[Node]:
         yield node
     finally:
         node.stop()
-        thread.join(30)
+        thread.join(60)
         opened.close()
 
 

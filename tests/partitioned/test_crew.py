@@ -72,7 +72,7 @@ def test_what_is_over_is_not_called_again() -> None:
     until(lambda: runs[0] == 1)
     task.wake()
     crew.task(lambda: other.set() or DONE).wake()
-    assert other.wait(10.0)
+    assert other.wait(60.0)
     crew.close()
     assert runs[0] == 1
 
@@ -80,10 +80,10 @@ def test_what_is_over_is_not_called_again() -> None:
 def test_a_stuck_task_is_relieved() -> None:
     """While one task does not return, a thread takes its thread's place; afterwards there are as many as before."""
     crew, go_on, other = Crew(threads=1), threading.Event(), threading.Event()
-    crew.task(lambda: go_on.wait(20.0) and DONE).wake()
+    crew.task(lambda: go_on.wait(60.0) and DONE).wake()
     crew.task(lambda: other.set() or DONE).wake()
     until(lambda: crew.relieve(0.01) == 1, "the stuck one")
-    assert other.wait(10.0)
+    assert other.wait(60.0)
     crew.relieve(0.01)
     assert len(crew._threads) == 2, "relieved once"
     go_on.set()
@@ -94,7 +94,7 @@ def test_a_stuck_task_is_relieved() -> None:
 def test_who_lets_others_go_first_comes_too() -> None:
     """Patient tasks wait for those that are ready, but not for ever."""
     crew, came, hold = Crew(threads=1), list[str](), threading.Event()
-    crew.task(lambda: hold.wait(20.0) and DONE).wake()
+    crew.task(lambda: hold.wait(60.0) and DONE).wake()
     patient = crew.task(lambda: came.append("patient") or DONE)
     patient.patient = True
     patient.wake()

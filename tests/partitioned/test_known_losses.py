@@ -131,7 +131,7 @@ def test_the_event_that_comes_as_a_reader_runs_dry() -> None:
             got.extend(batch.values)
             reader.acknowledge(len(got) - 1)
             if not batch.values:
-                assert woken.wait(20.0), f"nobody said that event {len(got)} is there"
+                assert woken.wait(60.0), f"nobody said that event {len(got)} is there"
                 woken.clear()
 
     taker = threading.Thread(target=take)

@@ -239,7 +239,7 @@ GO_ON = threading.Event()
 
 
 def stuck(value: int) -> int | bool:
-    return GO_ON.wait(20.0) if value < 0 else value
+    return GO_ON.wait(60.0) if value < 0 else value
 
 
 def test_a_stuck_partition_does_not_stop_the_others(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

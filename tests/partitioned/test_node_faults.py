@@ -37,7 +37,7 @@ def slow(value: int) -> int:
     """Take the first `SLOW` only when the test says so."""
     if value == SLOW and not INSIDE.is_set():
         INSIDE.set()
-        GO_ON.wait(20.0)
+        GO_ON.wait(60.0)
     return value
 
 

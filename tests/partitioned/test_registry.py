@@ -24,7 +24,7 @@ from hosting.partitioned.registry import MemoryRegistry, Registry
 from hosting.partitioned.sqlite_registry import SqliteRegistry
 from reliable_rx.errors import CheckpointRefused, StoreUnavailable
 
-WAIT_S = 30.0
+WAIT_S = 60.0
 APP = Path(__file__).with_name("registry_process.py")
 
 

@@ -345,7 +345,7 @@ def run_all(actions: list[Callable[[], Any]]) -> None:
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(30)
+        thread.join(60)
     assert not failures and not any(thread.is_alive() for thread in threads)
 
 
@@ -372,7 +372,7 @@ def test_one_fetches_at_a_time() -> None:
     partition.fetching.acquire()
     thread = threading.Thread(target=lambda: found.append(partition.fetch(10)))
     thread.start()
-    thread.join(10)
+    thread.join(60)
     refused = list(found), partition.refused
     partition.fetching.release()
     thread.join()

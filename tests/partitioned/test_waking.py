@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from hosting.partitioned.waking import Waker, Waking
 
-WAIT_S = 20.0
+WAIT_S = 60.0
 STEPS = st.lists(st.sampled_from(("wake", "pass", "round", "at")), max_size=30)
 
 
