@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from lanes import NIGHTLY, at_each_commit, of_lane, sample_of
+from lanes import NIGHTLY, at_each_commit, left_to_commits, of_lane, sample_of
 from test_every_method import EVALUATOR, PUSHED, STREAM, SUBSCRIPTION, Observer
 
 import reliable_rx as rx
@@ -227,6 +227,7 @@ CASES = [
 ]
 
 
+@left_to_commits
 @pytest.mark.parametrize("place, lane", of_lane(CASES, nightly=2 * NIGHTLY))
 def test_a_call_from_within_a_turn_is_refused_and_nothing_is_lost(place: str, lane: str, tmp_path: Path) -> None:
     """Whatever a function calls: what changes something raises `TooLate`, reads go on, and the others have all."""

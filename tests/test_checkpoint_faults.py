@@ -13,6 +13,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from lanes import left_to_commits
 
 from checkpoint.envelope import KeyRing
 from checkpoint.files import create_durably, read_or_create
@@ -152,6 +153,7 @@ def test_unknown_faults_are_refused(fault: str, monkeypatch: pytest.MonkeyPatch)
         arm_from_environment()
 
 
+@left_to_commits
 def test_a_store_half_made_is_made(tmp_path: Path) -> None:
     """Whatever a power loss leaves of the making of a store's files, the next opening has a store, empty and whole."""
     keys, seen = KeyRing(bytes(32)), set[tuple[tuple[str, bytes], ...]]()

@@ -6,6 +6,7 @@ import threading
 from pathlib import Path
 
 from conditions import until
+from lanes import left_to_commits
 from test_every_method import EVALUATOR, STREAM, SUBSCRIPTION, Calls, World, tried
 
 from checkpoint import SqliteStore
@@ -37,6 +38,7 @@ def said(store: SqliteStore) -> tuple[object, ...]:
     return store.journal.last_turn, store.generations(), streams
 
 
+@left_to_commits
 def test_a_call_that_waited_writes_nothing(tmp_path: Path) -> None:
     """Each method of an evaluator and its streams, called before it was closed and let in afterwards."""
     wrong, waited = [], 0

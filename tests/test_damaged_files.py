@@ -96,7 +96,7 @@ def damage_some(
             raise
 
 
-@pytest.mark.parametrize("checkpoints, part, kind", every_of(43, product(WORLDS, PARTS, DAMAGE), nightly=7))
+@pytest.mark.parametrize("checkpoints, part, kind", every_of(131, product(WORLDS, PARTS, DAMAGE), nightly=7))
 def test_damage_anywhere(
     tmp_path: Path,
     worlds: dict[str, World],
@@ -130,7 +130,7 @@ def spoil_database(
             raise
 
 
-@pytest.mark.parametrize("checkpoints, part, kind", every_of(71, product(WORLDS, PARTS, DAMAGE), nightly=7))
+@pytest.mark.parametrize("checkpoints, part, kind", every_of(211, product(WORLDS, PARTS, DAMAGE), nightly=7))
 def test_damage_of_the_database(
     tmp_path: Path,
     worlds: dict[str, World],
@@ -217,7 +217,7 @@ def spoil_outputs(folder: Path, stream: str, how: str) -> set[int]:
     return set(range(first, first + count))
 
 
-@pytest.mark.parametrize("how", every(3, ["midst", "last", "seal", "seal of the last"]))
+@pytest.mark.parametrize("how", every(4, ["midst", "last", "seal", "seal of the last"]))
 def test_stored_outputs_that_are_lost(
     tmp_path: Path, worlds: dict[str, World], how: str, capsys: pytest.CaptureFixture[str]
 ) -> None:

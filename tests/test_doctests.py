@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import doctest
 import importlib
+import linecache
 from pathlib import Path
 
 import pytest
@@ -40,6 +41,7 @@ ON_A_SERVER = (
 def test_examples(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> None:
     """The examples of the module give what they show."""
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(linecache, "checkcache", lambda *_: None)  # each example would look at every file read so far
     try:
         module = importlib.import_module(name)
     except ModuleNotFoundError as missing:

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from changed_elements import CHANGE, KEEP, Order
 from changed_process import OPERATORS, told
-from lanes import at_each_commit
+from lanes import at_each_commit, left_to_commits
 from test_interpreters import HERE, App, interpreters, links  # noqa: F401 - a fixture
 
 import reliable_rx as rx
@@ -29,6 +29,7 @@ PROCESS = Path(__file__).parent / "changed_process.py"
 n = rx.source("n")
 
 
+@left_to_commits
 @pytest.mark.parametrize("version", [each if each == HERE else at_each_commit(each) for each in interpreters()])
 def test_who_changes_elements_is_found(version: str, tmp_path: Path, links: Path) -> None:  # noqa: F811
     """Each of many functions, in each operator that takes one, by the byte code of each Python that is here."""

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from lanes import COMMIT, NIGHT, of_lane, sample_of
+from lanes import COMMIT, NIGHT, left_to_commits, of_lane, sample_of
 
 import reliable_rx as rx
 from checkpoint import MemoryStore, SqliteStore
@@ -331,7 +331,7 @@ def in_a_fork(call: Callable[[World], Any], world: World) -> None:
     child = os.fork()
     if not child:
         signal.signal(signal.SIGALRM, signal.SIG_DFL)
-        signal.alarm(20)
+        signal.alarm(120)
         try:
             accepted = len(world.accepted)
             error = tried(call, world)
@@ -398,6 +398,7 @@ def lane(state: str, origin: str) -> Any:
     return pytest.param(state, origin, marks=marks)
 
 
+@left_to_commits
 @pytest.mark.parametrize("state, origin", of_lane(lane(state, origin) for state in STATES for origin in FROM))
 def test_every_method_in_every_state(state: str, origin: str, tmp_path: Path) -> None:
     """In whatever state and wherever from, a method ends soon, works or says why not, and loses nothing."""

@@ -13,7 +13,7 @@ from sys import byteorder
 import killed_store
 import pytest
 from killed_store import killed
-from lanes import every_of
+from lanes import every_of, left_to_commits
 
 import reliable_rx as rx
 from checkpoint import Checkpoint, SqliteStore
@@ -152,6 +152,7 @@ def test_one_wrong_word_is_put_right_or_left() -> None:
     assert right > 50
 
 
+@left_to_commits
 def test_rows_are_read_from_leaf_pages(tmp_path: Path) -> None:
     """All that SQLite finds, of any length, is found without the way to it."""
     folder = tmp_path / "store"

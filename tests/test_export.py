@@ -98,7 +98,7 @@ def start(directory: Path, workers: int, faults: str = "") -> Forked:
     return Forked(command, script, environment={"RELIABLE_RX_FAULTS": faults})
 
 
-@pytest.mark.parametrize("point", [*map(at_each_commit, POINTS[:-1]), POINTS[-1]])
+@pytest.mark.parametrize("point", [*map(at_each_commit, POINTS)])
 def test_killed_at_every_point_and_restarted(tmp_path: Path, point: str) -> None:
     """A process that SIGKILL ends while it writes, syncs or renames loses and doubles nothing when run again."""
     with start(tmp_path, 1, f"{point}:kill@{random.randint(1, 20)}") as process:

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 from conditions import until
+from lanes import left_to_commits
 
 import reliable_rx as rx
 from checkpoint import MemoryStore, SqliteStore
@@ -61,6 +62,7 @@ def test_a_program_is_told_of_a_turn_that_hangs(
     until(lambda: not watchers(), "with the last evaluator the watch ends")
 
 
+@left_to_commits
 def test_the_watch_keeps_no_evaluator_and_ends_with_the_last() -> None:
     """One thread for all; none where turns are taken in the loop alone, and none after those that were let go."""
     watch = HangWatch()

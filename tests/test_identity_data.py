@@ -359,7 +359,7 @@ def _without_the_module() -> Iterator[None]:
     sys.modules.pop(MODULE, None)
 
 
-@pytest.mark.parametrize("holder", every(12, HOLDERS))
+@pytest.mark.parametrize("holder", every(len(HOLDERS), HOLDERS))
 def test_data_tell_two_queries_apart(holder: str) -> None:
     """Whatever the data and whatever holds it: where two behave differently, they have two identities."""
     told = all_of(holder)

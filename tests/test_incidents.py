@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from lanes import left_to_commits
 
 import reliable_rx as rx
 from checkpoint import MemoryStore
@@ -89,6 +90,7 @@ def test_what_is_open_is_in_the_log(how: str, caplog: pytest.LogCaptureFixture) 
     assert [each.levelname for each in caplog.records] == ["WARNING", "INFO"] * 2
 
 
+@left_to_commits
 def test_many_that_come_and_go_are_bounded() -> None:
     """What has begun lately is remembered for so many and no more; the others are told as if they were new."""
     incidents = Incidents(clock=lambda: 0.0)

@@ -49,7 +49,7 @@ SHAPES = {
 }
 
 
-@pytest.mark.parametrize("name", lanes(SHAPES, fast=1, every=48))
+@pytest.mark.parametrize("name", lanes(SHAPES, fast=1, every=200))
 def test_the_key_of_what_is_around(name: str) -> None:
     """Un-hosted, hosted, recovered after every turn: all read the key that RxPY's groups have."""
     outer, inner, read = SHAPES[name]

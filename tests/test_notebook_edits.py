@@ -158,7 +158,7 @@ def played(monkeypatch: pytest.MonkeyPatch, kind: str, *, again: bool, kill_at: 
     return notebook
 
 
-@pytest.mark.parametrize("kind, again", crossed(ALL, [False, True], nightly=1))
+@pytest.mark.parametrize("kind, again", crossed(ALL, [False, True], nth=3, nightly=1))
 def test_an_edit_is_told_by_what_is_reached_when_a_query_is_created(
     monkeypatch: pytest.MonkeyPatch, kind: str, again: bool
 ) -> None:

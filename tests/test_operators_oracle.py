@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 from every_case import CASES, Case, lanes
-from lanes import Lane
+from lanes import Lane, every
 from oracle_tree import RECOVERED, Tree
 
 import reliable_rx as rx
@@ -42,7 +42,7 @@ def shortest(case: Case) -> int:
 
 
 @pytest.mark.commit
-@pytest.mark.parametrize("name", FIRST.values())
+@pytest.mark.parametrize("name", every(2, FIRST.values(), commits=1))
 def test_agrees_on_short_streams(name: str) -> None:
     """The operator does what RxPY's does on all streams of one event, and of two; the fast lane has values in turn."""
     check(name, shortest(CASES[name]), shorter_max=1, letters=2, in_turn=Lane.fast_alone)

@@ -440,7 +440,7 @@ def test_pushed_values(value: Hostile) -> None:
         evaluator.checkpoint()
 
 
-@pytest.mark.parametrize("value", every(14, [each.name for each in VALUES if each.kind != STORABLE], commits=7))
+@pytest.mark.parametrize("value", every(28, [each.name for each in VALUES if each.kind != STORABLE], commits=7))
 @pytest.mark.parametrize("state", STATES)
 def test_between_two_checkpoints(state: str, value: str) -> None:
     """What is hostile comes into a state behind a checkpoint: the next one has the rows of the others all the same."""

@@ -20,7 +20,7 @@ __all__ = ["links"]
 PROCESS = Path(ending_process.__file__)
 
 
-@pytest.mark.parametrize("host", every(4, ending_process.HOSTS))
+@pytest.mark.parametrize("host", every(len(ending_process.HOSTS), ending_process.HOSTS, commits=1))
 def test_a_program_ends_whatever_its_background_holds(tmp_path: Path, host: str) -> None:
     """No callback of the collector, and nothing at exit, waits for a lock that a thread took with it."""
     env = {**os.environ, "PYTHONPATH": str(PROCESS.parents[1])}
@@ -33,7 +33,7 @@ def test_a_program_ends_whatever_its_background_holds(tmp_path: Path, host: str)
 PYTHONS = [each if each == HERE else at_each_commit(each) for each in interpreters()]
 
 
-@pytest.mark.parametrize("where, before", crossed(["del", "atexit"], ["started", "ran", "checkpointed"], nth=2))
+@pytest.mark.parametrize("where, before", crossed(["del", "atexit"], ["started", "ran", "checkpointed"], nth=3))
 @pytest.mark.parametrize("python", PYTHONS)
 def test_an_evaluator_can_be_closed_while_the_interpreter_ends(
     tmp_path: Path, links: Path, python: str, where: str, before: str

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 from every_case import CASES, lanes
-from lanes import Lane, at_each_commit, every, of_lane
+from lanes import Lane, at_each_commit, every, left_to_commits, of_lane
 
 import reliable_rx as rx
 from checkpoint import MemoryStore
@@ -74,6 +74,7 @@ def results(store: MemoryStore, query: Any) -> list[Any]:
         return [value for part in evaluator.stream("q").read(0, 100) for value in part.values]
 
 
+@left_to_commits
 @pytest.mark.parametrize("pipe", of_lane(each if each in QUICK else at_each_commit(each) for each in PIPES))
 def test_a_long_pipe_is_a_query_like_any_other(pipe: str) -> None:
     """A pipe of nearly two thousand operators is hosted, recovered, edited, drawn, hashed and pickled."""
@@ -89,7 +90,7 @@ def test_a_long_pipe_is_a_query_like_any_other(pipe: str) -> None:
     query.bind(n=rx.of(1), m=rx.of(2))
 
 
-@pytest.mark.parametrize("pipe", every(4, PIPES))
+@pytest.mark.parametrize("pipe", every(len(PIPES), PIPES))
 def test_the_room_of_a_pipe_grows_with_its_length(pipe: str) -> None:
     """One of four times the length takes some four times the memory, and not sixteen times."""
     short, long = room_of(PIPES[pipe], 100), room_of(PIPES[pipe], 400)

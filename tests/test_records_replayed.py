@@ -7,14 +7,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from lanes import crossed
 
 import reliable_rx as rx
 from checkpoint import SqliteStore
 from hosting import FileSource, QueryEvaluator
 
 
-@pytest.mark.parametrize("policy", ["skip", "dead_letter"])
-@pytest.mark.parametrize("timed", [False, True], ids=["", "with times"])
+@pytest.mark.parametrize("policy, timed", crossed(["skip", "dead_letter"], [False, True], nightly=1))
 def test_a_checkpoint_behind_a_replay_takes_no_record_twice(policy: Any, timed: bool, tmp_path: Path) -> None:
     """However far the first run came, and however the next one ends that has only taken its turns again."""
     lines = "".join(f'{{"n": {n}}}\n' for n in range(60))

@@ -163,7 +163,7 @@ def content(folder: Path) -> dict[str, bytes | None]:
     }
 
 
-@pytest.mark.parametrize("kind, damaged", crossed(SINKS, [True, False], nightly=1))
+@pytest.mark.parametrize("kind, damaged", crossed(SINKS, [True, False], nth=3, nightly=1))
 def test_nothing_is_written_before_anyone_has_agreed(
     kind: str, damaged: bool, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -167,7 +167,7 @@ def test_what_is_made_outside_is_shared_by_all(form: str, maker: str, run: str) 
     assert RUNS[run](build, STREAMS, 20.0) == run_plain(build, STREAMS, 20.0)
 
 
-@pytest.mark.parametrize(("form", "maker", "run"), every_of(17, product(FORMS, MAKERS, EDITED)))
+@pytest.mark.parametrize(("form", "maker", "run"), every_of(37, product(FORMS, MAKERS, EDITED)))
 def test_an_edit_leaves_its_readers_what_is_made_outside(form: str, maker: str, run: str) -> None:
     """The same behind an edit at every boundary: a part that rows alone read goes on for them."""
     build = outside(form, maker)

@@ -17,7 +17,7 @@ from types import ModuleType
 from typing import Any
 
 import pytest
-from lanes import crossed
+from lanes import crossed, left_to_commits
 
 import reliable_rx as rx
 import spark_bridge
@@ -391,6 +391,7 @@ READS_STREAMS = {"StreamSource", "StoredStreamSource", "GroupStreamSource", "Pus
 """Sources that are given no function, and what is within one that says what it is."""
 
 
+@left_to_commits
 def test_each_source_of_the_library_says_what_it_is() -> None:
     """A new one that wraps a source, or is given a function, has a definition, or is listed."""
     root, found = Path(__file__).parent.parent, set[str]()

@@ -15,7 +15,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from lanes import every
+from lanes import every, left_to_commits
 from spark_log_world import SCHEMA, FailingDisk, Spark, table
 
 import reliable_rx as rx
@@ -189,7 +189,7 @@ def test_sinks_get_all_without_more_events_after_a_kill(tmp_path: Path, steps: i
             evaluator.sink("numbers", MicroBatchSink(tmp_path / "back", SCHEMA))
             for _ in range(0 if life else steps):
                 evaluator.step()
-            deadline = time.monotonic() + 20
+            deadline = time.monotonic() + 60
             if life:
                 evaluator.run(until=lambda: back.end_of("0") == 20 or time.monotonic() > deadline)
             evaluator.abandon()
@@ -210,6 +210,7 @@ def test_a_full_disk_fails_the_batch_which_is_there_once_afterwards(tmp_path: Pa
     assert not [path for path in tmp_path.iterdir() if path.name.endswith(".new")]
 
 
+@left_to_commits
 def test_whatever_fails_once_fails_the_batch_which_is_there_once_afterwards(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

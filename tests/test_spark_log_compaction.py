@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from lanes import left_to_commits
 from spark_log_world import (
     QUERY,
     WHERE,
@@ -57,6 +58,7 @@ def spans(spark: Spark) -> list[str]:
     return spark.files("manifests-")
 
 
+@left_to_commits
 def test_a_reader_that_is_away_for_a_day_keeps_few_files(tmp_path: Path) -> None:
     """As many files as blocks, with real sizes: 64 at a time, the newest 64 alone; rows and ids are the same."""
     spark = Spark(tmp_path)
@@ -67,6 +69,7 @@ def test_a_reader_that_is_away_for_a_day_keeps_few_files(tmp_path: Path) -> None
     assert spark.view().bounds(0, "rows") == (0, 400)
 
 
+@left_to_commits
 def test_blocks_are_put_together_again(tmp_path: Path, small: None) -> None:
     """Blocks of blocks too; a reader that begins anywhere, or has an old batch open, goes on unharmed."""
     spark = Spark(tmp_path)

@@ -170,7 +170,7 @@ def check(child: Child, folder: Path) -> dict[str, str]:
     return said
 
 
-@pytest.mark.parametrize("harm", every(2, HARMS), ids=lambda harm: harm.__name__)
+@pytest.mark.parametrize("harm", every(len(HARMS), HARMS, commits=1), ids=lambda harm: harm.__name__)
 def test_what_is_called_durable_is_found(harm: Callable[[Path], None], tmp_path: Path) -> None:
     """Each file, and the folder, is deleted, moved, or replaced under a running owner: whatever it calls durable
     after that is found by the next process; all else is refused in words of ours."""

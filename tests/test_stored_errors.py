@@ -8,6 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from lanes import left_to_commits
 
 from checkpoint.codec import decode, digest, encode
 from checkpoint.stored_errors import CHAIN_MAX, lasting, plain_trace, trace_of
@@ -191,6 +192,7 @@ def test_a_replay_tells_of_the_members_of_a_group(make: Callable[[], BaseExcepti
         assert all(f"{kind}: {text}" in told for _, kind, text in before)
 
 
+@left_to_commits
 def test_groups_that_are_odd() -> None:
     """Of many members, of a group in itself, and of one that is shared over and over, what is stored has a bound."""
     many = raised(ExceptionGroup("many", [chained(Holding(), ValueError(n), how="from") for n in range(10_000)]))

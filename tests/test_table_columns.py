@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from lanes import every
 
 from hosting import SqliteTableSink
 from reliable_rx.errors import CheckpointRefused
@@ -38,7 +39,7 @@ def do_what_is_said(path: Path, said: str) -> None:
 
 
 @pytest.mark.parametrize("partition", [None, "p"])
-@pytest.mark.parametrize("before", COLUMNS)
+@pytest.mark.parametrize("before", every(3, COLUMNS, commits=1))
 def test_what_is_said_of_other_columns_helps(tmp_path: Path, before: str, partition: str | None) -> None:
     """Done to the letter, no row is lost, and each value is in the column of its name."""
     for number, after in enumerate(COLUMNS):

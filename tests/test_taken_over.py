@@ -119,7 +119,7 @@ class TakenOverRun(HostedRun):
             assert not self.engine.suspended
 
 
-@pytest.mark.parametrize("name", lanes(HOSTABLE, fast=1, every=6))
+@pytest.mark.parametrize("name", lanes(HOSTABLE, fast=1, every=15))
 def test_every_operator_is_taken_over(name: str, interpreters: Interpreters) -> None:
     """All that an operator keeps and that is data is there for the functions of today; of the rest the report tells."""
     case = CASES[name]

@@ -111,6 +111,7 @@ def hosted(folder: Path, redirected: str) -> tuple[int, str]:
 LOST = [">&-", ">/dev/full", "2>/dev/full", "2>&-", ">&- 2>&- <&-", "| head -c 1"]
 
 
+@left_to_commits
 @pytest.mark.parametrize("redirected", every(6, LOST))
 def test_hosting_goes_on_without_a_terminal(tmp_path: Path, redirected: str) -> None:
     """Whatever happens to the streams, everything is taken, and the exit code is that of the work."""

@@ -35,7 +35,7 @@ def said(command: list[str], env: dict[str, str]) -> dict[str, Any]:
     return found
 
 
-@pytest.fixture(scope="module", params=["module", at_each_commit("script")])
+@pytest.fixture(scope="module", params=[*map(at_each_commit, ("module", "script"))])
 def by_seed(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, Any]]:
     """Give what several processes say, each with an order of sets and addresses of its own, one after the other."""
     folder = tmp_path_factory.mktemp("seeds")
