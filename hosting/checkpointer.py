@@ -45,7 +45,6 @@ class Attempt:
     snapshot: Snapshot
     generation: int
     turn: int
-    positions: dict[tuple[str, str], int]
     meta: dict[str, Any]
     outputs: dict[str, list[Output]]
     next_ids: dict[str, int]
@@ -91,6 +90,8 @@ class Checkpointer:
         self.wanted_at = 0
         self.acknowledges = True
         """Whether sources are told what is durable: not by what runs on a copy."""
+        self.covered: tuple[dict[tuple[str, str], int], set[tuple[str, str]]] = ({}, set())
+        """The positions in the last durable checkpoint, and which partitions have ended in it."""
         self.last: tuple[GenerationInfo, float, float] | None = None
 
     def advance(self) -> bool:
@@ -121,6 +122,10 @@ class Checkpointer:
     def events_to(self) -> int:
         """Up to which count of events turns are taken: a replay without the next checkpoint stays bounded."""
         return self.events_kept + 2 * self.events_max
+
+    def recovered(self, generation: int, turn: int, meta: dict[str, Any]) -> None:
+        """Go on behind a checkpoint that was read."""
+        self.generation, self.turn, self.covered = generation, turn, (meta["positions"], meta["ended"])
 
     def replayed(self, events: int) -> None:
         """Count the *events* that a recovery took again: no checkpoint has them yet."""
@@ -186,7 +191,6 @@ class Checkpointer:
             snapshot,
             self.generation + 1,
             evaluator.engine.number,
-            meta["positions"],
             meta,
             unstored,
             {name: stream.next_id for name, stream in streams.items()},
@@ -293,8 +297,8 @@ class Checkpointer:
                 stream.stored = max(stream.stored, next_id)
         evaluator.durable_plans.update(attempt.snapshot.plans)
         probe("checkpoint.before_acknowledge")
-        if self.acknowledges:
-            evaluator.intake.acknowledge(attempt.positions, attempt.meta["ended"])
+        self.covered = attempt.meta["positions"], attempt.meta["ended"]
+        self.acknowledge()
         evaluator._show_durable()  # before buffers are freed: whoever took these turns may not have come to that yet
         evaluator.streams.retired.stored(attempt.sizes, evaluator.engine)
         evaluator.streams.retired.forgotten(attempt.expired)
@@ -304,6 +308,11 @@ class Checkpointer:
                 evaluator.incidents.report("stream", name, str(error), error=error)
             else:
                 evaluator._fail(name, error)
+
+    def acknowledge(self) -> None:
+        """Tell the sources what is durable: behind a checkpoint, and at a start, since the last run may not have."""
+        if self.acknowledges:
+            self.evaluator.intake.acknowledge(*self.covered)
 
     def _give_back(self, attempt: Attempt) -> None:
         attempt.snapshot.roll_back()

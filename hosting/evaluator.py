@@ -270,6 +270,7 @@ class QueryEvaluator(Looking):
                 create_declared(self)
                 follow(self)
                 self.outlets.open()
+                self.checkpointer.acknowledge()
                 self.reporter.begin()
             except BaseException as error:
                 self.broken = error

@@ -148,7 +148,7 @@ class Intake:
         return Partition(source, name, timestamp, sifts=sifts)
 
     def _begin(self, key: tuple[str, str], partition: Partition, position: int, *, ended: bool) -> None:
-        partition.position, partition.acknowledged = position, position - 1
+        partition.position = partition.begun = position
         partition.ended = ended  # nothing will be read of it again, and what it has acknowledged may be gone
         if not ended:
             self.held[key] = partition
@@ -383,7 +383,7 @@ class Intake:
     def acknowledge(self, positions: dict[tuple[str, str], int], ended: set[tuple[str, str]]) -> None:
         """A checkpoint that covers these positions is durable: the sources may forget what lies before.
 
-        A source that cannot forget now is told again after the next checkpoint.
+        A source that cannot forget now is told again after the next checkpoint. None is opened for it.
         """
         for key, position in positions.items():
             partition = self.partitions.get(key)

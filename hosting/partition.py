@@ -44,7 +44,10 @@ class Partition:
     finished: Batch | None = None
     coming: bool = False
     ended: bool = False
+    begun: int = 0
+    """The position at which it was begun in this run."""
     acknowledged: int = -1
+    """Up to where its source was told in this run that it may forget."""
     idle_since: float | None = None
     look: Callable[[], float | None] | None = None
     """How long nothing can come of its reader, unless it wakes us; None: nobody but the intake knows."""
@@ -97,6 +100,11 @@ class Partition:
     def safe_position(self) -> int:
         """The position to go on at after a crash now."""
         return self.reached if self.rejected else self.position
+
+    @property
+    def covered(self) -> int:
+        """The position to go on at with nothing but what is durable."""
+        return max(self.begun, self.acknowledged + 1)
 
     def take_rejected(self, time: float) -> Rejects:
         """Take the records that could not be read as a turn."""

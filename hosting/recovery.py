@@ -63,7 +63,7 @@ def _recover(evaluator: QueryEvaluator) -> RecoveryFigures:
             interpreters.check_clean(evaluator, turn)
         spoilt.check_names(evaluator)
         evaluator.durable_plans = set(evaluator.engine.plans.by_id) - set(evaluator.engine.plans.unsaved)
-        evaluator.checkpointer.generation, evaluator.checkpointer.turn = generation, turn
+        evaluator.checkpointer.recovered(generation, turn, meta)
     for name, stream in evaluator.streams.items():
         stream.recovered(evaluator.store, evaluator.engine.emitted(name))
     evaluator.warnings.extend(fallbacks)

@@ -174,7 +174,7 @@ class MicroBatchReader:
         self._source, self._number, self._position, self._cursor = source, number, at, cursor
         self._events: list[Any] = []
         self._start = 0
-        self._acknowledged = at
+        self._acknowledged = 0
         self._trouble = _Trouble(source.patience_s)
         self._lock = threading.Lock()  # two threads that read one cursor would take a chunk twice
 

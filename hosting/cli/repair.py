@@ -177,10 +177,12 @@ class CopiedStore:
         self.store: Store | None = None
 
     def as_app(self) -> QueryEvaluator:
-        return self.app.look(self._opened())
+        return self._untold(self.app.look(self._opened()))
 
     def to_repair(self) -> QueryEvaluator:
-        evaluator = only_turns(self.app, self._opened(), strict=False)
+        return self._untold(only_turns(self.app, self._opened(), strict=False))
+
+    def _untold(self, evaluator: QueryEvaluator) -> QueryEvaluator:
         evaluator.checkpointer.acknowledges = False
         return evaluator
 

@@ -374,8 +374,8 @@ class Agent:
             self.held.claim(self.lease, [key for key in self.keys if key not in self.positions])
         for key, each in self.keys.items():
             found = partitions.get(each)
-            if found is not None and found.acknowledged + 1 > self.positions.get(key, -1):
-                self.positions[key] = found.acknowledged + 1
+            if found is not None and found.covered > self.positions.get(key, -1):
+                self.positions[key] = found.covered
 
 
 def is_unforeseen(error: BaseException) -> bool:
