@@ -16,7 +16,7 @@ from typing import Any
 from checkpoint import failures
 from checkpoint.code import makers
 from checkpoint.codec import decode, encode
-from hosting import stored_clocks
+from hosting import failing, stored_clocks
 from hosting.engine import QueryEngine
 from hosting.event_clock import EventClock
 from hosting.failure import stored_mishaps
@@ -146,7 +146,9 @@ class Snapshot:
             self.spoilt.setdefault(name, failures.too_large(f"query {name!r}", f"a state of {len(blob):,} bytes"))
 
     def chunks(self) -> list[bytes]:
-        """Return what is to be stored, once everything is written."""
+        """Return what is to be stored, once all is written. *Raises* `QueryRefused` for a query that cannot be."""
+        for error in self.spoilt.values():
+            raise failing.unstorable_state(error) from error
         plans = self.engine.plans
         stored = {name: (plans.code_of(plan), plan.limits) for name, plan in self.plans.items()}
         blobs = portions([(("plan", name), row) for name, row in {**self.kept_plans, **stored}.items()])

@@ -192,7 +192,7 @@ def check_query(
 
     >>> check_query(lambda ops, rx, s: s.pipe(ops.scan(lambda a, x: a + x), ops.debounce(1.5)), examples=10)
 
-    *Raises* `AssertionError` with the smallest example found.
+    *Raises* `AssertionError` with the smallest example found, `QueryRefused` for a query that cannot be stored.
     """
     need_hypothesis()
     from hypothesis import HealthCheck, given, settings

@@ -1,0 +1,52 @@
+"""A query that cannot be stored is found by the testing kit: hosted it would end at its first checkpoint."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from reliable_rx.errors import QueryRefused
+from reliable_rx.testing import check_query, parse_marbles, run_recovered, run_stored
+
+
+class Refusing:
+    """Raises what it is told to while it is pickled."""
+
+    def __reduce__(self) -> Any:
+        raise ValueError("not this one")
+
+
+HELD: dict[str, tuple[Callable[[], Any], str]] = {
+    "a lock": (threading.Lock, "lock"),
+    "a generator": (lambda: (n for n in ()), "generator"),
+    "what raises": (Refusing, "not this one"),
+}
+WAYS: dict[str, Callable[[Any, Any, Callable[[], Any]], Any]] = {
+    "state": lambda s, ops, made: s.pipe(ops.scan(lambda _, x: (x, made()), (0, None))),
+    "seed": lambda s, ops, made: s.pipe(ops.scan(lambda state, x: (x, state[1]), (0, made()))),
+    "last": lambda s, ops, made: s.pipe(ops.map(lambda x: (x, made())), ops.pairwise(), ops.map(lambda two: two[1])),
+    "group": lambda s, ops, made: s.pipe(
+        ops.group_by(lambda x: x % 2),
+        ops.flat_map(lambda group: group.pipe(ops.scan(lambda _, x: (x, made()), (0, None)))),
+    ),
+}
+
+
+def built(way: str, held: str) -> Callable[..., Any]:
+    return lambda ops, rx, s: WAYS[way](s, ops, HELD[held][0]).pipe(ops.map(lambda pair: pair[0]))
+
+
+@pytest.mark.parametrize("held", HELD)
+@pytest.mark.parametrize("way", WAYS)
+def test_a_state_that_cannot_be_stored_fails_each_run_that_stores(way: str, held: str) -> None:
+    """The run that is recovered, the one that is stored, and so `check_query`: each gives the reason."""
+    build, streams, reason = built(way, held), [parse_marbles("-1-2-3-4|")], HELD[held][1]
+    with pytest.raises(QueryRefused, match=f"cannot be stored.*{reason}"):
+        run_recovered(build, streams, 20.0)
+    with pytest.raises(QueryRefused, match=f"cannot be stored.*{reason}"):
+        run_stored(build, streams, 20.0, [[], [], ["full", "commit", "crash"]])
+    with pytest.raises(QueryRefused, match=f"cannot be stored.*{reason}"):
+        check_query(build, examples=30)
