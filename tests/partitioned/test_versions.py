@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -18,11 +19,15 @@ from hosting.partitioned.assign.named import assignor_named
 from hosting.partitioned.beats import Beat, Catalog, Profile, catalog_of
 from hosting.partitioned.coordinator import Coordinator
 from hosting.partitioned.group import Group, read_group
+from hosting.partitioned.node import Node
 from hosting.partitioned.status import status_of
 from hosting.partitioned.timing import Timing
 from hosting.partitioned.words import Assignment, MemberId, Partition, Shard, Status
 from reliable_rx.errors import SourceFailed
 from reliable_rx.reliable import Listing
+
+SELDOM = Timing(session_s=600.0, closing_s=600.0, gather_s=0.0)
+"""Of a group in which nobody dies: no node counts as dead where the machine is busy."""
 
 
 class Part(Logs):
@@ -47,21 +52,27 @@ def two_versions(logs: Logs, more: Logs) -> Any:
     return declare
 
 
-def test_partitions_go_to_nodes_that_know_them(tmp_path: Path) -> None:
-    """With a second node of a newer app both go on, all is read to its end, and what is new runs on the newer node."""
+@pytest.mark.parametrize("order", [("old", "new"), ("new", "old")], ids="-".join)
+def test_partitions_go_to_nodes_that_know_them(order: tuple[str, str], tmp_path: Path) -> None:
+    """Nodes of an older and a newer app, whichever has all there is before the other joins: both go on, all is read to
+    its end, and what is new runs on the newer node."""
     logs, more = Logs("abc"), Logs("xyz")
     world = World(tmp_path, two_versions(logs, more))
-    with world.node("old", period_s=0.05) as old, world.node("new", period_s=0.05) as new:
-        until(lambda: len(old.agents) + len(new.agents) == 6, "six leases on two nodes")
-        heard = group_in(tmp_path).listed
-        status = status_of(group_in(tmp_path), {}, {})
-        without = {(each.source, each.partition): each.without for each in status.partitions}
+    with ExitStack() as nodes:
+        by_name: dict[str, Node] = {}
+        for name, count in zip(order, (2 if order[0] == "old" else 6, 6), strict=True):
+            by_name[name] = nodes.enter_context(world.node(name, period_s=0.05, timing=SELDOM))
+            until(lambda count=count: sum(len(each.agents) for each in by_name.values()) == count)
+            until(lambda name=name: by_name[name].agents, "leases of the node that has joined")
+        group = group_in(tmp_path)
+        assert len(group.members) == group.listed == 2
+        without = {(each.source, each.partition): each.without for each in status_of(group, {}, {}).partitions}
         for each in (logs, more):
             for name in each.listed:
                 each.add(name, 1, 2, 3, end=True)
         until(lambda: all(len(world.came.get(("sums", name), ())) == 3 for name in "abc"))
         until(lambda: all(len(world.came.get(("new", name), ())) == 3 for name in "xyz"))
-        assert group_in(tmp_path).listed == heard, "the lists are written over each other"
+        assert group_in(tmp_path).listed == 2, "the lists are written over each other"
     (member,) = {each for names in without.values() for each in names}
     assert member.startswith("old-")
     assert {each for each, names in without.items() if names} == {("logs", "c"), *(("more", each) for each in "xyz")}
@@ -73,6 +84,7 @@ def test_what_nobody_there_knows_waits_and_says_so(tmp_path: Path) -> None:
     logs, more = Logs("abc"), Logs("x")
     world = World(tmp_path, two_versions(logs, more))
     with world.node("old", period_s=0.05) as old:
+        until(lambda: len(old.agents) == 2)
         with world.node("new", period_s=0.05, profile=Profile(tag="new", instance="new")) as new:
             until(lambda: len(old.agents) + len(new.agents) == 4)
         status = status_of(group_in(tmp_path), {}, {})
