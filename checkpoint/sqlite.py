@@ -26,7 +26,7 @@ from checkpoint.generations import Seals
 from checkpoint.log import LogBook
 from checkpoint.ownership import Ownership
 from checkpoint.sealed import SealedReader, SealedStore, Write
-from checkpoint.sqlite_parts import SCHEMAS, Parts, SqliteJournal, SqliteLogRows, is_store, open_parts
+from checkpoint.sqlite_parts import SCHEMAS, Parts, SqliteJournal, SqliteLogRows, is_store, is_whole, open_parts
 from checkpoint.store import Segment
 from reliable_rx.errors import CheckpointRefused, StoreUnavailable
 from reliable_rx.probes import probe
@@ -171,7 +171,7 @@ class SqliteReader(_SqliteReading):
     """A store as it was last committed, for looking only. Made by `SqliteStore.read_only`."""
 
     def __init__(self, directory: Path, keys: KeyRing | None) -> None:
-        if not (directory / "checkpoint.sqlite").exists():
+        if not is_whole(directory):
             what = f"there is no store in {directory}; give the directory of one"
             if is_store(directory):
                 what = (

@@ -96,6 +96,11 @@ def open_parts(
         return Parts(owner, checkpoint, journal, log)
 
 
+def is_whole(directory: Path) -> bool:
+    """Whether the store in *directory* was made to the end, without which nothing is in it, and is not lost."""
+    return (directory / "checkpoint.sqlite").exists()
+
+
 def is_store(directory: Path) -> bool:
     """Whether *directory* is the folder of a store, of which one file may be lost."""
     there = [(directory / f"{part}.sqlite").is_file() for part in SCHEMAS]

@@ -48,10 +48,34 @@ def renamed_partitions(intake: Intake) -> Iterator[str]:
         gone = sorted(name for each, name in intake.absent if each == source)
         new = sorted(name for each, name in intake.unknown if each == source)
         if gone and new:
-            yield sentence(source, gone, new)
+            yield partition(source, gone, new)
 
 
-def sentence(source: str, gone: Sequence[str], new: Sequence[str]) -> str:
+# ---- what is said
+
+
+def source_of_group(source: str, new: Sequence[str], queries: Sequence[str]) -> str:
+    """Say what comes of a source of a group that was renamed: its queries live in stores that go by its name."""
+    return (
+        f"this group has read source {source!r}, which no query of this app reads any more, and {shown_some(new)} is "
+        f"new: {shown_some(queries)} over it begins without state at its beginning, and its outputs have ids from 0 "
+        f"on, so if a source was renamed, its records come twice, and outputs again under ids that were used; then "
+        f"stop, and give the source its old name, with which its queries go on. If it was not, {OLD_STAYS}"
+    )
+
+
+def source_unread(source: str) -> str:
+    """Say what comes of a source of a group that nothing reads any more."""
+    return f"this group has read source {source!r}, and no query of this app does any more: {OLD_STAYS}"
+
+
+OLD_STAYS = (
+    "the queries that did are run by no node of this app, and their streams do not end; what they have stays in their "
+    "stores, and declared again they go on"
+)
+
+
+def partition(source: str, gone: Sequence[str], new: Sequence[str]) -> str:
     """Say what comes of a partition that was renamed."""
     return (
         f"source {source!r} has no partition {shown_some(gone)} any more, and has {shown_some(new)}, which is "

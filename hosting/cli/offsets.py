@@ -11,7 +11,7 @@ from checkpoint.offsets import Committed, Migration, Phase
 from hosting.cli.groups import Found, Positions, bounds_at, found_group, positions_of, shown
 from hosting.cli.terminal import agreed, say
 from hosting.cli.wording import BadUsage, moment, plural, table
-from hosting.partitioned.keys import Key, leases_over
+from hosting.partitioned.keys import Key, lease_over
 from hosting.partitioned.opening import lease_authority, open_offsets
 from hosting.partitioned.tending import look, reopen
 from hosting.positions import Point, position_of
@@ -132,7 +132,7 @@ def changes(committed: Mapping[Key, Committed], wanted: Mapping[Key, int]) -> It
 def covered(found: Found, wanted: Mapping[Key, int]) -> set[Any]:
     """Return the partitions whose queries read the positions."""
     group = look(found.opened.registry, found.name)
-    return set() if group is None else {each for key in wanted for each in leases_over(key) if each in group.holds}
+    return set() if group is None else {each for each in map(lease_over, wanted) if each in group.holds}
 
 
 # ---- migrate and rollback

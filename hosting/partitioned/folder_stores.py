@@ -43,7 +43,8 @@ from checkpoint.failures import unavailable
 from checkpoint.files import DirectoryLock, RealDisk, make_directory
 from checkpoint.sqlite import SqliteReader, SqliteStore
 from checkpoint.sqlite_copy import copy_store
-from hosting.file_names import file_name
+from checkpoint.sqlite_parts import is_whole
+from hosting.file_names import file_name, name_of, write_name
 from hosting.partitioned.words import Epoch, Lease, Partition
 from reliable_rx.errors import LeaseLost, StoreOwned, StoreUnavailable
 from reliable_rx.probes import probe
@@ -114,7 +115,13 @@ class FolderStores:
         store.journal.repaired_at = ()  # no repair helps against the loss of turns of a partition
         return store
 
-    def look(self, partition: Partition, /) -> SqliteReader | None:
+    def opened(self) -> list[Partition]:
+        """Return the partitions in whose folder a store is whole, whoever lists them."""
+        with unavailable(str(self._root)):
+            folders = [each for each in self._root.glob("*/*") if each.is_dir() and not each.name.endswith(_GONE)]
+            return sorted(Partition(name_of(each.parent), name_of(each)) for each in folders if _has_whole(each))
+
+    def look(self, partition: Partition, /, *, claimed: bool = False) -> SqliteReader | None:
         """Open the newest store for looking only.
 
         What was read counts if `newest` is the same before `look` and after reading: a store that has been taken over
@@ -125,11 +132,11 @@ class FolderStores:
             newest, stores = _newest(folder), _stores(folder)
             if not newest:
                 return None
-            if stores and stores[-1] == newest:
+            if stores and (claimed or stores[-1] == newest):
                 try:
-                    return SqliteStore.read_only(folder / str(newest), keys=self._keys)
+                    return SqliteStore.read_only(folder / str(stores[-1]), keys=self._keys)
                 except StoreUnavailable:
-                    if _newest(folder) == newest:
+                    if _stores(folder) == stores and _newest(folder) == newest:
                         raise
         raise StoreUnavailable(f"{partition} is being taken over; look again soon", where=str(folder))
 
@@ -178,6 +185,17 @@ def _stores(folder: Path) -> list[int]:
     return sorted(int(name) for name in os.listdir(folder) if name.isdecimal()) if folder.exists() else []
 
 
+def _has_whole(folder: Path) -> bool:
+    """Whether a store here was made to the end; one that is renamed meanwhile is looked for again."""
+    for _ in range(TRIES_MAX):
+        stores = _stores(folder)
+        if any(is_whole(folder / str(each)) for each in stores):
+            return True
+        if stores == _stores(folder):
+            return False
+    return True
+
+
 def _check(folder: Path, lease: Lease) -> None:
     """Raise `LeaseLost` unless the epoch of *lease* is the newest that has been here."""
     newest = _newest(folder)
@@ -192,6 +210,8 @@ def _take(folder: Path, lease: Lease) -> None:
     """Make the store of *lease* exist, with all that the newest one before it holds."""
     mine = folder / str(lease.epoch)
     make_directory(folder)
+    write_name(folder.parent, lease.partition.source)
+    write_name(folder, lease.partition.name)
     if _newest(folder) > lease.epoch:
         _check(folder, lease)
     for _ in range(TRIES_MAX):

@@ -6,8 +6,6 @@ sources, or all partitions, there is one position for each partition of each sou
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 from hosting.partitioned.words import Partition
 
 WHOLE = "*"
@@ -30,16 +28,30 @@ def key_of(section: str, source: str, partition: str) -> Key:
     return (section if section == source else f"{section}/{source}", partition)
 
 
-def leases_over(key: Key) -> Iterator[Partition]:
-    """Yield the partitions whose lease covers the position *key*; the first that is known counts.
+def section_of(key: Key) -> tuple[str, str]:
+    """Return the section and the source of the position *key*.
 
-    >>> [str(each) for each in leases_over(("*/flights", "JFK"))]
-    ['*/flights/JFK', '*/JFK', '*/all']
+    >>> section_of(("flights", "JFK")), section_of(("*/flights", "JFK"))
+    (('flights', 'flights'), ('*', 'flights'))
     """
-    source, partition = key
-    yield Partition(source, partition)
-    section, slash, _ = source.rpartition("/")
-    if slash:
-        yield Partition(section, partition)
-    if section == WHOLE:
-        yield WHOLE_PARTITION
+    section, _, source = key[0].rpartition("/")
+    return section or source, source
+
+
+def lease_over(key: Key) -> Partition:
+    """Return the partition whose lease covers the position *key*.
+
+    >>> str(lease_over(("flights", "JFK"))), str(lease_over(("*/flights", "JFK")))
+    ('flights/JFK', '*/all')
+    """
+    section, _ = section_of(key)
+    return WHOLE_PARTITION if section == WHOLE else Partition(section, key[1])
+
+
+def sources_in(section: str) -> frozenset[str]:
+    """Name the sources of a section that does not see all partitions.
+
+    >>> sorted(sources_in("departures+flights"))
+    ['departures', 'flights']
+    """
+    return frozenset(section.split(AND))

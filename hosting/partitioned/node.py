@@ -12,10 +12,9 @@ import logging
 import random
 import threading
 import time
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
-from functools import partial
 
 from checkpoint.offsets.store import OffsetStore
 from hosting.app import App
@@ -26,15 +25,14 @@ from hosting.partitioned.agent import Agent, Means
 from hosting.partitioned.asking import Asker
 from hosting.partitioned.assign import sticky
 from hosting.partitioned.beats import Catalog, Profile
-from hosting.partitioned.beginning import begin, renamed, unread
+from hosting.partitioned.beginning import begin, renamed_partitions
 from hosting.partitioned.coordinator import Coordinator
 from hosting.partitioned.crew import Crew
 from hosting.partitioned.failures import TOLD_MAX
-from hosting.partitioned.group import read_group
-from hosting.partitioned.keys import Key, leases_over
 from hosting.partitioned.leases import Leases
 from hosting.partitioned.listing import Lister
 from hosting.partitioned.member import Membership, Pauses
+from hosting.partitioned.past import Past
 from hosting.partitioned.places import PartitionStores, Place
 from hosting.partitioned.readers import FarReader, Readers
 from hosting.partitioned.registry import Registry
@@ -125,10 +123,11 @@ class Node:
         self._begun = False
         self._period_s = period_s
         self._lister = Lister(self.sections, self.incidents)
-        looks = partial(opened_partitions, registry, stores, group), stores.look
-        self._beginning = Asker("beginning", lambda: begin(offsets, group, self.sections.values(), start, *looks))
+        sections = self.sections.values()
+        self._beginning = Asker("beginning", lambda: begin(offsets, stores, group, sections, start))
         self._catalog: Catalog | None = None
-        self._known: Collection[Key] = ()
+        self._past: Past | None = None
+        self._gone: Sequence[tuple[str, str]] = ()
         self._unsaid, self._catalogs = False, 0
         self._list_at = self._look_at = self._lost_at = 0.0
         self._leave_until: float | None = None
@@ -267,12 +266,9 @@ class Node:
         if self._lister.failed:
             self._list_at = now + min(self._period_s, LIST_AGAIN_S)
         self._unsaid |= before != self._catalog
-        if before is None:
-            sections = self.sections.values()
-            for source, message in (
-                *renamed(sections, self._known, self._catalog.shards),
-                *unread(sections, self._known),
-            ):
+        if before is None and self._past is not None:
+            found = renamed_partitions(self.sections.values(), self._past, self._catalog.shards)
+            for source, message in (*self._gone, *found):
                 self.incidents.report("recovery", source, message, level=logging.WARNING)
 
     def _begin_group(self) -> None:
@@ -282,7 +278,7 @@ class Node:
         if answer is None:
             asked_s = time.monotonic() - (self._beginning.since or time.monotonic())
             raise TimeoutError(f"a source or the positions have not answered for {asked_s:.0f} s, and are waited for")
-        self._known = answer()
+        self._past, self._gone = answer()
         self._beginning.close()
 
     def _beat(self, now: float) -> bool:
@@ -325,13 +321,3 @@ class Node:
             due = self._membership.due()
         moments = [self._list_at, self._look_at, *([] if due is None else [due])]
         return max(0.0, min(moments) - time.monotonic())
-
-
-def opened_partitions(
-    registry: Registry, stores: PartitionStores, group: str, committed: Collection[Key]
-) -> list[Partition]:
-    """Return the partitions that *group* has opened a store of, and of which nothing is *committed*."""
-    _, document = registry.load()
-    held = () if document is None else read_group(document, name=group).holds
-    known = {each for key in committed for each in leases_over(key)}
-    return [each for each in held if each not in known and stores.newest(each)]

@@ -23,7 +23,7 @@ from checkpoint.offsets.store import Partition as Named
 from hosting.file_names import file_name, name_of, write_name
 from hosting.partitioned.folder_stores import FolderStores
 from hosting.partitioned.group import read_leases
-from hosting.partitioned.keys import leases_over
+from hosting.partitioned.keys import lease_over
 from hosting.partitioned.places import PartitionStores
 from hosting.partitioned.postgres_registry import PostgresRegistry
 from hosting.partitioned.postgres_stores import PostgresStores
@@ -138,8 +138,8 @@ def lease_authority(registry: Registry, group: str) -> Callable[[str, Named], Le
             read = version, {} if document is None else read_leases(document, name=group)
         if asked != group:
             return None
-        over = ((each.source, each.name) for each in leases_over(partition))
-        owner, epoch = next((read[1][each] for each in over if each in read[1]), (None, 0))
+        over = lease_over(partition)
+        owner, epoch = read[1].get((over.source, over.name), (None, 0))
         return None if owner is None else (owner, epoch)
 
     return lease

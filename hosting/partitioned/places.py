@@ -50,8 +50,15 @@ class PartitionStores(Protocol):
         """
         ...
 
-    def look(self, partition: Partition, /) -> StoreReader | None:
-        """Open the newest store of *partition* for looking only; None if it never had one."""
+    def opened(self) -> list[Partition]:
+        """Return every partition of which a store was ever made whole: in the others nothing can be."""
+        ...
+
+    def look(self, partition: Partition, /, *, claimed: bool = False) -> StoreReader | None:
+        """Open the newest store of *partition* for looking only; None if it never had one.
+
+        With *claimed* also while the next epoch takes it over, when it may have what nobody was shown.
+        """
         ...
 
     def newest(self, partition: Partition, /) -> Epoch:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from urllib.parse import quote
+from urllib.parse import quote, unquote
 
 from checkpoint.envelope import KeyRing
 from checkpoint.postgres import KIND, PostgresReader, PostgresStore
@@ -69,7 +69,14 @@ class PostgresStores:
             store.address, store.group = (self._address, name), (self._address, self._group)
         return store
 
-    def look(self, partition: Partition, /) -> PostgresReader | None:
+    def opened(self) -> list[Partition]:
+        """Return the partitions that an epoch has opened."""
+        with self._connections.use() as connection:
+            sql = "SELECT name FROM stores WHERE kind = %s AND epoch > 0 AND starts_with(name, %s) ORDER BY name"
+            found = connection.execute(sql, (KIND, f"{quote(self._group, safe='')}/")).fetchall()
+        return [Partition(*map(unquote, name.split("/")[1:])) for (name,) in found if name.count("/") == 2]
+
+    def look(self, partition: Partition, /, *, claimed: bool = False) -> PostgresReader | None:
         """Open the store for looking only; what is seen has been committed, whoever owns it."""
         if not self.newest(partition):
             return None

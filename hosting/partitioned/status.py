@@ -13,7 +13,7 @@ from typing import Any
 
 from checkpoint.offsets.store import Committed
 from hosting.partitioned.group import Group, Hold, Seat
-from hosting.partitioned.keys import Key, leases_over
+from hosting.partitioned.keys import Key, lease_over
 from hosting.partitioned.words import Failure, MemberId, Partition, Status
 
 NAMED_MAX = 3
@@ -128,8 +128,7 @@ def status_of(
     by_lease: dict[Partition, list[PositionStatus]] = {each: [] for each in group.holds}
     loose: list[PositionStatus] = []
     for key in sorted(committed.keys() | bounds.keys()):
-        lease = next((each for each in leases_over(key) if each in group.holds), None)
-        (loose if lease is None else by_lease[lease]).append(_position(key, committed, bounds))
+        by_lease.get(lease_over(key), loose).append(_position(key, committed, bounds))
     return GroupStatus(
         group=group.name,
         generation=group.generation,

@@ -23,6 +23,8 @@ from reliable_rx.reliable import Batch, Listing, Reader
 
 GROUP = "group"
 NOTHING = SimpleNamespace(failures=0, status="", lease="", error="")
+ENDS: dict[str, dict[str, Any]] = {"stopped": {}, "killed": {"checkpoint_interval_s": 1e9}}
+"""How a node ends, behind a checkpoint or before the first one of any partition, with the options of its app."""
 QUICK = Timing(session_s=2.0, closing_s=5.0, gather_s=0.0)
 
 
@@ -103,6 +105,13 @@ class World:
         self.came: dict[tuple[str, str], list[tuple[int, Any]]] = {}
         self.hosts: dict[tuple[str, str], list[str]] = {}
         self.offsets: Callable[[Opened], Any] | None = None
+        self.was_killed = False
+
+    def then(self, declare: Callable[[App, World], None]) -> World:
+        """Return the same folder with another app, and with what came before."""
+        other = World(self.folder, declare, app=self.options)
+        other.came, other.was_killed = self.came, self.was_killed
+        return other
 
     def sink(self, stream: str, node: str) -> Callable[[Place], CallbackSink]:
         def make(place: Place) -> CallbackSink:
@@ -113,14 +122,24 @@ class World:
         return make
 
     def values(self, stream: str, partition: str) -> list[Any]:
-        """What came of *stream*, once checked that every id came exactly once and in order."""
+        """What came of *stream*, once checked that every id came exactly once and in order.
+
+        Behind a kill callbacks are called again, and with the same values.
+        """
         came = list(self.came.get((stream, partition), []))
+        if self.was_killed:
+            once = dict(came)
+            assert all(once[n] == value for n, value in came), f"{stream} of {partition}: another value: {came}"
+            came = list(once.items())
         assert [n for n, _ in came] == list(range(len(came))), f"{stream} of {partition}: ids {came}"
         return [value for _, value in came]
 
     @contextmanager
-    def node(self, name: str = "a", **options: Any) -> Iterator[Node]:
-        """Run a node in a thread; it leaves in order at the end."""
+    def node(self, name: str = "a", *, ends: str = "stopped", **options: Any) -> Iterator[Node]:
+        """Run a node in a thread; at the end it leaves in order, or is *killed*: gives nothing back, stores nothing.
+
+        The next node of an instance that was killed has its partitions at once.
+        """
         app = App(**self.options)
         self.name = name
         self.declare(app, self)
@@ -130,7 +149,7 @@ class World:
             shared = shared._replace(offsets=self.offsets(shared))
         # one writer: whatever waits for a thread that it holds itself would stand still
         defaults: dict[str, Any] = {
-            "profile": Profile(tag=name),
+            "profile": Profile(tag=name, instance=name if ends == "killed" or self.was_killed else None),
             "timing": QUICK,
             "commit_interval_s": 0.05,
             "writers": 1,
@@ -141,7 +160,11 @@ class World:
         try:
             yield node
         finally:
-            node.stop()
+            if ends == "killed":
+                self.was_killed, node._over = True, lambda: True  # type: ignore[method-assign]
+                node._waker.wake(at_once=True)
+            else:
+                node.stop()
             thread.join(DEADLINE_S)
             shared.close()
             assert not thread.is_alive(), f"node {name} does not leave: {node.agents}"

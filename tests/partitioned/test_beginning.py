@@ -11,11 +11,13 @@ from typing import Any
 
 import pytest
 from conditions import until
+from node_world import ENDS, Logs, World, sums
 
 import reliable_rx as rx
 from checkpoint.offsets import MemoryOffsets
 from hosting import App, CallbackSink, FileSource, ListSource
 from hosting.partitioned.beginning import begin
+from hosting.partitioned.folder_stores import FolderStores
 from hosting.partitioned.node import Node
 from hosting.partitioned.opening import open_group
 from hosting.partitioned.sections import sections_of
@@ -79,23 +81,38 @@ def test_sources_with_partitions_of_one_name_begin_each_at_its_own(tmp_path: Pat
     assert sorted(got[1:]) == [77, 88]
 
 
-def test_the_first_node_decides() -> None:
+def test_the_first_node_decides(tmp_path: Path) -> None:
     """Positions are written once; a node that finds some, or finds partitions held, changes nothing."""
     source = ListSource([1, 2, 3], follow=True)
     sections = sections_of(app_over({"s": source}, []))
     lease: list[Any] = [None]
+    stores = FolderStores(tmp_path)
     offsets = MemoryOffsets(lambda group, partition: lease[0])
-    begin(offsets, "early", sections, "earliest")
+    begin(offsets, stores, "early", sections, "earliest")
     assert offsets.fetch("early") == {}
-    begin(offsets, "g", sections, "latest")
+    begin(offsets, stores, "g", sections, "latest")
     source._sequences["0"].append(4)  # type: ignore[attr-defined]
-    begin(offsets, "g", sections, "latest")
+    begin(offsets, stores, "g", sections, "latest")
     assert offsets.fetch("g")["s", "0"].position == 3
     lease[0] = ("somebody", 1)
     with pytest.raises(StoreOwned):
         offsets.reset("late", {("s", "0"): 1})
-    begin(offsets, "late", sections, "latest")
+    begin(offsets, stores, "late", sections, "latest")
     assert offsets.fetch("late") == {}
+
+
+@pytest.mark.parametrize("ends", ENDS)
+def test_a_group_that_has_opened_a_partition_has_begun(ends: str, tmp_path: Path) -> None:
+    """Another starting point moves none of it, also where nothing is committed yet."""
+    logs = Logs("a")
+    logs.add("a", 1)
+    world = World(tmp_path, sums(logs), app=ENDS[ends])
+    with world.node(ends=ends):
+        until(lambda: world.values("sums", "a") == [1])
+    logs.add("a", 2)
+    with world.node(start="latest"):
+        logs.add("a", 3)
+        until(lambda: world.values("sums", "a") == [1, 3, 6])
 
 
 def test_a_file_that_is_renamed_in_a_group_is_told(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:

@@ -3,22 +3,16 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
-from contextlib import nullcontext
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 from conditions import until
-from node_world import GROUP, Logs, World
+from node_world import ENDS, Logs, World, group_in
 
-from checkpoint.offsets import MemoryOffsets
 from hosting import App
-from hosting.partitioned.beginning import begin
-from hosting.partitioned.node import opened_partitions
-from hosting.partitioned.opening import open_group
 from hosting.partitioned.sections import sections_of
-from hosting.partitioned.words import Partition
 from reliable_rx.errors import QueryRefused
 
 
@@ -36,77 +30,168 @@ def declared(n: Logs, m: Logs, *, both: bool, more: bool = False) -> Callable[[A
     return declare
 
 
+def other_only(app: App, world: World) -> None:
+    """An app of which nobody knows what the others read."""
+    app.query("others", app.source("other", Logs("a")).map(lambda n: n))
+
+
+def is_forgotten(folder: Path) -> bool:
+    """Whether the group's document has nothing of the sources of `declared` any more."""
+    return {each.source for each in group_in(folder).holds} == {"other"}
+
+
+def run_between(world: World) -> None:
+    """Have an app run that reads none of the sources, until the group has forgotten that there were any."""
+    with world.then(other_only).node():
+        until(lambda: is_forgotten(world.folder))
+
+
+@pytest.mark.parametrize("forgotten", [False, True], ids=["", "with another app between"])
+@pytest.mark.parametrize("ends", ENDS)
 @pytest.mark.parametrize("both", [True, False], ids=["taken out", "added"])
-def test_no_query_begins_anew_for_another_one(both: bool, tmp_path: Path) -> None:
-    """A node whose app reads a source in another section says so and runs none of it; with the old app all goes on."""
+def test_no_query_begins_anew_for_another_one(both: bool, ends: str, forgotten: bool, tmp_path: Path) -> None:
+    """A node whose app reads a source in another section says so and runs none of it, however the last node ended and
+    whichever app ran since; with the old app all goes on."""
     n, m = Logs("a"), Logs("a")
     n.add("a", 1, 2)
     m.add("a", 10)
-    world = World(tmp_path, declared(n, m, both=both))
-    with world.node():
+    world = World(tmp_path, declared(n, m, both=both), app=ENDS[ends])
+    with world.node(ends=ends):
         until(lambda: world.values("kn", "a") == [1, 3] and world.values("km", "a") == [10])
+    if forgotten:
+        run_between(world)
     n.add("a", 3)
-    changed = World(tmp_path, declared(n, m, both=not both))
-    with changed.node() as node:
+    with world.then(declared(n, m, both=not both)).node() as node:
         until(lambda: any("'m+n'" in str(each) and "another group" in str(each) for each in node.incidents.open()))
-        assert not {"n", "m", "m+n"} & {each.source for each, agent in node.agents.items() if agent.taken}
-    assert not changed.came
-    again = World(tmp_path, declared(n, m, both=both, more=True))
-    again.came = world.came
+        assert not {"n", "m", "m+n"} & {each.source for each in node.agents}
+    assert world.values("kn", "a") == [1, 3] and world.values("km", "a") == [10]
+    again = world.then(declared(n, m, both=both, more=True))
     with again.node():
         until(lambda: again.values("kn", "a") == [1, 3, 6])
 
 
-def test_a_group_that_has_committed_nothing_knows_its_sections(tmp_path: Path) -> None:
-    """Its stores are there, and what they have given: killed before its first commit it takes no other app either."""
+@pytest.mark.parametrize("ends", ENDS)
+@pytest.mark.parametrize("scopes", [("partition", "all"), ("all", "partition")], ids="-".join)
+def test_no_query_begins_anew_for_another_scope(scopes: tuple[Any, Any], ends: str, tmp_path: Path) -> None:
+    """Its partitions have other stores there: refused, and with the scope of before it goes on."""
+    n = Logs("a")
+    n.add("a", 1)
+
+    def scoped(scope: Any) -> Callable[[App, World], None]:
+        def declare(app: App, world: World) -> None:
+            app.query("k", app.source("n", n).scan(lambda total, each: total + each, 0), scope=scope)
+            app.sink("k", world.sink("k", world.name))
+
+        return declare
+
+    before, after = scopes
+    place = "all" if before == "all" else "a"
+    world = World(tmp_path, scoped(before), app=ENDS[ends])
+    with world.node(ends=ends):
+        until(lambda: world.values("k", place) == [1])
+    with world.then(scoped(after)).node() as node:
+        until(lambda: any("declare the queries over" in str(each) for each in node.incidents.open()))
+        assert not node.agents
+    n.add("a", 2)
+    with world.then(scoped(before)).node():
+        until(lambda: world.values("k", place) == [1, 3])
+
+
+@pytest.mark.parametrize("ends", ENDS)
+def test_where_nothing_was_read_sources_may_be_joined(ends: str, tmp_path: Path) -> None:
+    """Nothing is lost by that; once something was read, they stay together."""
     n, m = Logs("a"), Logs("a")
-    n.add("a", 1, 2)
-    world = World(tmp_path, declared(n, m, both=False))
-    with world.node():
-        until(lambda: world.values("kn", "a") == [1, 3])
-    shared = open_group(tmp_path, GROUP)
-    opened = opened_partitions(shared.registry, shared.stores, GROUP, ())
-    assert not opened_partitions(shared.registry, shared.stores, GROUP, shared.offsets.fetch(GROUP).keys())
-    shared.close()
-    assert {str(each) for each in opened} == {"n/a", "m/a"}
-    offsets, app = MemoryOffsets(lambda group, partition: None), App()
-    declared(n, m, both=True)(app, world)
-    with pytest.raises(QueryRefused, match="'m' is read in section 'm\\+n' by this app, and group 'group' has read it"):
-        begin(offsets, GROUP, sections_of(app), "earliest", lambda _: opened)
+    world = World(tmp_path, declared(n, m, both=False), app=ENDS[ends])
+    with world.node(ends=ends) as node:
+        until(lambda: len(node.agents) == 2 and all(each.opened for each in node.agents.values()))
+    n.add("a", 1)
+    joined = world.then(declared(n, m, both=True))
+    with joined.node(ends=ends):
+        until(lambda: joined.values("kn", "a") == [1])
+    with joined.then(declared(n, m, both=False)).node() as node:
+        until(lambda: any("'m+n'" in str(each) and "another group" in str(each) for each in node.incidents.open()))
+        assert not node.agents
 
 
-@pytest.mark.parametrize("opened, scope", [("*", "partition"), ("n", "all"), ("*", "all"), ("n", "partition")])
-def test_a_scope_that_changes_before_anything_is_committed(opened: str, scope: Any) -> None:
-    """Its partitions have other stores there: refused, unless it is the scope of before."""
-    app = App()
-    app.query("q", app.source("n", Logs("a")), scope=scope)
-    offsets = MemoryOffsets(lambda group, partition: None)
-    refused = pytest.raises(QueryRefused, match="declare the queries over")
-    with nullcontext() if (opened == "*") == (scope == "all") else refused:
-        begin(offsets, GROUP, sections_of(app), "earliest", lambda _: [Partition(opened, "a")])
+@pytest.mark.parametrize("ends", ENDS)
+def test_where_something_came_out_sources_may_not_be_joined(ends: str, tmp_path: Path) -> None:
+    """Though nothing was read: it would come again, under its id."""
+    n, m = Logs("a"), Logs("a")
+
+    def with_a_start(both: bool) -> Callable[[App, World], None]:
+        def declare(app: App, world: World) -> None:
+            sources = [app.source("n", n), app.source("m", m)]
+            app.query("k", sources[0].start_with(0))
+            app.sink("k", world.sink("k", world.name))
+            if both:
+                app.query("both", sources[0].merge(sources[1]))
+
+        return declare
+
+    world = World(tmp_path, with_a_start(False), app=ENDS[ends])
+    with world.node(ends=ends):
+        until(lambda: world.values("k", "a") == [0])
+    with world.then(with_a_start(True)).node() as node:
+        until(lambda: any("'m+n'" in str(each) and "another group" in str(each) for each in node.incidents.open()))
+        assert not node.agents
 
 
-def test_a_source_that_nothing_reads_any_more_is_told(tmp_path: Path) -> None:
+def only_n(name: str, n: Logs) -> Callable[[App, World], None]:
+    """Return an app whose one query reads *n*, as the source *name*."""
+
+    def declare(app: App, world: World) -> None:
+        app.query("kn", app.source(name, n).scan(lambda total, each: total + each, 0))
+        app.sink("kn", world.sink("kn", world.name))
+
+    return declare
+
+
+def told_of_recovery(world: World, came: Sequence[Any] = ()) -> str:
+    """Run a node until *came* has come of its query over the first source; return what it tells of sources."""
+    with world.node() as node:
+        until(lambda: node.agents and all(each.opened for each in node.agents.values()))
+        until(lambda: world.values("kn", "a") == list(came))
+        return "\n".join(each.message for each in node.incidents.open() if each.kind == "recovery")
+
+
+@pytest.mark.parametrize("ends", ENDS)
+def test_a_source_that_nothing_reads_any_more_is_told(ends: str, tmp_path: Path) -> None:
     """Its queries are not run and their streams do not end; declared again they go on."""
     n, m = Logs("a"), Logs("a")
     n.add("a", 1, 2)
     m.add("a", 10)
-    world = World(tmp_path, declared(n, m, both=False))
-    with world.node():
+    world = World(tmp_path, declared(n, m, both=False), app=ENDS[ends])
+    with world.node(ends=ends):
         until(lambda: world.values("kn", "a") == [1, 3] and world.values("km", "a") == [10])
-
-    def only_n(app: App, world: World) -> None:
-        app.query("kn", app.source("n", n).scan(lambda total, each: total + each, 0))
-        app.sink("kn", world.sink("kn", world.name))
-
-    with World(tmp_path, only_n).node() as node:
-        until(lambda: any("no query of this app does any more" in str(each) for each in node.incidents.open()))
-        assert not any("'n'" in str(each) for each in node.incidents.open())
+    told = told_of_recovery(world.then(only_n("n", n)), [1, 3])
+    assert "'m'" in told and "no query of this app does any more" in told and "declared again they go on" in told
+    assert "'n'" not in told and "its beginning" not in told
     m.add("a", 5)
-    again = World(tmp_path, declared(n, m, both=False))
-    again.came = world.came
+    again = world.then(declared(n, m, both=False))
     with again.node():
         until(lambda: again.values("km", "a") == [10, 15])
+
+
+@pytest.mark.parametrize("ends", ENDS)
+def test_a_source_that_is_renamed_is_told_with_what_comes_again(ends: str, tmp_path: Path) -> None:
+    """Its queries begin anew at its beginning, under the ids of before, which is said; a source more, or one of which
+    nothing was read, is no renaming."""
+    n = Logs("a")
+    n.add("a", 1, 2)
+    world = World(tmp_path, only_n("n", n), app=ENDS[ends])
+    assert told_of_recovery(World(tmp_path / "empty", only_n("n", Logs("a")))) == ""
+    assert told_of_recovery(World(tmp_path / "empty", only_n("nn", Logs("a")))) == ""
+    with world.node(ends=ends):
+        until(lambda: world.values("kn", "a") == [1, 3])
+    assert told_of_recovery(world.then(declared(n, Logs("a"), both=False)), [1, 3]) == "", "a source more"
+    came, world.came["kn", "a"] = world.came["kn", "a"], []
+    told = told_of_recovery(world.then(only_n("nn", n)), [1, 3])
+    assert "'n'" in told and "'nn'" in told and "'kn'" in told and "nothing of them is lost" not in told
+    assert "its beginning" in told and "without state" in told and "ids from 0" in told and "its old name" in told
+    world.came["kn", "a"] = came
+    n.add("a", 3)
+    with world.then(only_n("n", n)).node():
+        until(lambda: world.values("kn", "a") == [1, 3, 6])
 
 
 @pytest.mark.parametrize("name", ["eu/n", "a+b", "+", "n/"])

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from conditions import until
-from node_world import World
+from node_world import ENDS, World
 
 from hosting import App, FileSource
 
@@ -48,23 +48,36 @@ EDITS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
 }
 
 
+@pytest.mark.parametrize("ends", ENDS)
 @pytest.mark.parametrize("edit", EDITS)
-def test_a_group_is_not_read_on_with_another_key(edit: str, tmp_path: Path) -> None:
-    """The node says so and takes nothing, also of partitions that are new; with the old key all goes on, once each."""
+def test_a_group_is_not_read_on_with_another_key(edit: str, ends: str, tmp_path: Path) -> None:
+    """The node says so and takes nothing, also of partitions that are new, however the last node ended; with the old
+    key all goes on, once each."""
     before, after = EDITS[edit]
-    world = World(tmp_path, declared(tmp_path, before))
-    with world.node():
+    world = World(tmp_path, declared(tmp_path, before), app=ENDS[ends])
+    with world.node(ends=ends):
         until(lambda: came(world) == list(range(COUNT)))
-    edited = World(tmp_path, declared(tmp_path, after))
-    edited.came = world.came
+    edited = world.then(declared(tmp_path, after))
     with (tmp_path / "rows.jsonl").open("a") as file:
         file.write(f"{json.dumps({'n': COUNT, 'k': 'c'})}\n")
     with edited.node() as node:
         refused = "'s' does not count as it did: its partition_by"
         until(lambda: any(refused in str(each) for each in node.incidents.open()))
-        assert not any(agent.taken for agent in node.agents.values())
+        assert not node.agents
     assert came(world) == list(range(COUNT))
-    again = World(tmp_path, declared(tmp_path, before))
-    again.came = world.came
+    again = world.then(declared(tmp_path, before))
     with again.node():
         until(lambda: came(again) == list(range(COUNT + 1)))
+
+
+@pytest.mark.parametrize("ends", ENDS)
+def test_where_nothing_was_read_the_key_may_be_another(ends: str, tmp_path: Path) -> None:
+    """No record has a number yet."""
+    (tmp_path / "rows.jsonl").touch()
+    world = World(tmp_path, declared(tmp_path, {}), app=ENDS[ends])
+    with world.node(ends=ends) as node:
+        until(lambda: any(each.opened for each in node.agents.values()))
+    (tmp_path / "rows.jsonl").write_text(f"{json.dumps({'n': 0, 'k': 'c'})}\n")
+    edited = world.then(declared(tmp_path, {"partition_by": by_name()}))
+    with edited.node():
+        until(lambda: came(edited) == [0])

@@ -1,0 +1,120 @@
+"""What a group has read before, as its stores say: under which sections, with which code, and whether anything.
+
+A store is there from the moment at which a partition is first opened, and has what was read and shown, in a checkpoint
+or in its journal. Rejected: asking the group's document (it forgets what no member lists), and positions alone (they
+are committed behind the first checkpoint; but they outlive their stores, so both count); a checkpoint of nothing when a
+partition is first opened (a commit for each, and it would not say whether anything was read behind it).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from checkpoint.codec import decode
+from checkpoint.offsets.store import Committed
+from checkpoint.store import StoreReader
+from hosting import journaling
+from hosting.partitioned.keys import WHOLE, Key, lease_over, section_of, sources_in
+from hosting.partitioned.places import PartitionStores
+from hosting.partitioned.words import Partition
+from hosting.source_definitions import READ
+from hosting.sources.fingerprint import Fingerprint, Versions
+from reliable_rx.errors import CheckpointRefused
+
+LOOKED_AT_MAX = 4
+TRIES_MAX = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Trace:
+    """What the store of a partition says: what its *sources* are read with, and whether it is *used*.
+
+    It is used if anything was read into it, or has come out of it.
+    """
+
+    sources: Mapping[str, Versions]
+    used: bool
+
+
+class Past:
+    """The partitions that a group has *opened*, or has a position of, with a look into their stores, at most once each.
+
+    Methods raise `StoreUnavailable`.
+    """
+
+    def __init__(self, stores: PartitionStores, committed: Mapping[Key, Committed]) -> None:
+        self._stores, self._traces = stores, dict[Partition, Trace | None]()
+        self._keys = committed.keys()
+        self._moved = {lease_over(key) for key, found in committed.items() if found.position}
+        self.opened = {*stores.opened(), *map(lease_over, self._keys)}
+
+    def partitions(self, section: str) -> set[str]:
+        """Name the partitions of *section* that were opened."""
+        return {each.name for each in self.opened if each.source == section}
+
+    def sections(self) -> list[str]:
+        """Name the sections of which a partition was opened."""
+        return sorted({each.source for each in self.opened})
+
+    def is_used(self, section: str) -> bool:
+        """Whether anything was read in *section*, or has come out of it."""
+        found = [each for each in self.opened if each.source == section]
+        return not self._moved.isdisjoint(found) or any(self._is_used(each) for each in found)
+
+    def sources(self, section: str) -> frozenset[str]:
+        """Name the sources of *section*."""
+        if section != WHOLE:
+            return sources_in(section)
+        committed = {source for of, source in map(section_of, self._keys) if of == WHOLE}
+        traces = [self._trace(each) for each in self.opened if each.source == WHOLE]
+        return frozenset(committed).union(*(each.sources for each in traces if each is not None))
+
+    def definitions(self, source: str, partitions: Iterable[Partition]) -> Versions:
+        """Return what *source* was read with, as one of the first *partitions* says; nothing if none does."""
+        for _, partition in zip(range(LOOKED_AT_MAX), partitions, strict=False):
+            trace = self._trace(partition)
+            if trace is not None and source in trace.sources:
+                return trace.sources[source]
+        return ()
+
+    def _is_used(self, partition: Partition) -> bool:
+        trace = self._trace(partition)
+        return trace is None or trace.used  # of one that cannot be read the worst is taken
+
+    def _trace(self, partition: Partition) -> Trace | None:
+        """Return what its store says, None if that cannot be read, which its own start tells."""
+        if partition not in self._traces:
+            self._traces[partition] = self._look(partition)
+        return self._traces[partition]
+
+    def _look(self, partition: Partition) -> Trace | None:
+        for _ in range(TRIES_MAX):  # its owner may take a checkpoint, and cut the journal, meanwhile
+            try:
+                reader = self._stores.look(partition, claimed=True)
+                if reader is None:
+                    return Trace({}, used=False)
+                with reader as store:
+                    return trace_of(store)
+            except CheckpointRefused:
+                continue
+        return None
+
+
+def trace_of(store: StoreReader) -> Trace:
+    """Return what *store* says, by its newest checkpoint and the turns behind. *Raises* `CheckpointRefused`."""
+    recovered = store.recover()
+    meta: Mapping[str, Any] = {} if recovered is None else decode(recovered.meta)
+    definitions = dict(meta.get("definitions", {}))
+    used = bool(meta.get("ended")) or any(meta.get("positions", {}).values()) or _has_emitted(store, meta)
+    for _, _, entries, digests, told in journaling.read(store.journal, 0 if recovered is None else recovered.turn):
+        definitions |= told
+        used = used or bool(digests) or any(entry[0] in READ for entry in entries)
+    return Trace({name: tuple(Fingerprint(*each) for each in found) for name, found in definitions.items()}, used)
+
+
+def _has_emitted(store: StoreReader, meta: Mapping[str, Any]) -> bool:
+    """Whether the checkpoint has outputs, or somebody who has had some."""
+    held: Iterator[int] = (at for holders in meta.get("holders", {}).values() for at in holders.values())
+    return bool(store.streams()) or any(at > 0 for at in held)
