@@ -120,14 +120,12 @@ class Node:
         self._crew = Crew(threads=threads)
         self._writers = ThreadPoolExecutor(writers, thread_name_prefix="writer")
         self._means = Means(stores, sleep_after_s, self._writers.submit, Room(awake_max), Readers(offsets, readers))
-        self._begun = False
+        self._begun: tuple[Past, Sequence[tuple[str, str]]] | None = None
         self._period_s = period_s
         self._lister = Lister(self.sections, self.incidents)
         sections = self.sections.values()
         self._beginning = Asker("beginning", lambda: begin(offsets, stores, group, sections, start))
         self._catalog: Catalog | None = None
-        self._past: Past | None = None
-        self._gone: Sequence[tuple[str, str]] = ()
         self._unsaid, self._catalogs = False, 0
         self._list_at = self._look_at = self._lost_at = 0.0
         self._leave_until: float | None = None
@@ -253,9 +251,7 @@ class Node:
             return
         self._list_at = now + self._period_s
         try:
-            if not self._begun:
-                self._begin_group()
-                self._begun = True
+            past, gone = self._begun = self._begun or self._begin_group()
             self.incidents.resolve("start", self.group)
         except BaseException as raised:  # where the partitions begin is not known yet: it is asked again
             error = blamed(raised)
@@ -266,20 +262,20 @@ class Node:
         if self._lister.failed:
             self._list_at = now + min(self._period_s, LIST_AGAIN_S)
         self._unsaid |= before != self._catalog
-        if before is None and self._past is not None:
-            found = renamed_partitions(self.sections.values(), self._past, self._catalog.shards)
-            for source, message in (*self._gone, *found):
+        if before is None:
+            for source, message in (*gone, *renamed_partitions(self.sections.values(), past, self._catalog.shards)):
                 self.incidents.report("recovery", source, message, level=logging.WARNING)
 
-    def _begin_group(self) -> None:
+    def _begin_group(self) -> tuple[Past, Sequence[tuple[str, str]]]:
         """Write down where the group begins. *Raises* `TimeoutError` while a source that is asked does not return."""
         waited_s = 0.0 if self._beginning.since is None else time.monotonic() - self._beginning.since
         answer = self._beginning.answer(max(GAP_S, PATIENCE_S - waited_s))
         if answer is None:
             asked_s = time.monotonic() - (self._beginning.since or time.monotonic())
             raise TimeoutError(f"a source or the positions have not answered for {asked_s:.0f} s, and are waited for")
-        self._past, self._gone = answer()
+        found = answer()
         self._beginning.close()
+        return found
 
     def _beat(self, now: float) -> bool:
         """Beat if it is time; return whether that was written."""
@@ -289,6 +285,8 @@ class Node:
             if not self._membership.beat_due(now):
                 return False
             beat = self._membership.beat(now)
+        if self._begun is None:  # it may be refused yet
+            beat = replace(beat, profile=replace(beat.profile, sources=frozenset()))
         says = self._catalog if self._unsaid or beat.member is None else None
         answer = self._shared.beat(replace(beat, catalog=says, trouble=self._own_trouble()), now)
         if not answer.fenced:

@@ -9,23 +9,17 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from hosting.partitioned.past import Past
-from hosting.partitioned.sections import Section, listing_of
-from hosting.partitioned.words import Partition
+from hosting.partitioned.sections import Section
 from hosting.source_positions import read_otherwise, refusal
 
 
 def check_numbering(sections: Iterable[Section], past: Past) -> None:
-    """*Raises* `NondeterminismDetected` if a strict app counts records otherwise than those that were read.
-
-    A partition that is listed now tells; where none is that has been opened, one that was.
-    """
+    """*Raises* `NondeterminismDetected` if a strict app counts records otherwise than those that were read."""
     for section in sections:
-        opened = past.partitions(section.name)
-        if section.whole or not section.options.get("strict", True) or not opened:
+        if section.whole or not section.options.get("strict", True):
             continue
         for name, source in section.sources.items():
-            names = [each.name for each in listing_of(source) if each.name in opened] or sorted(opened)
-            stored = past.definitions(name, (Partition(section.name, each) for each in names))
+            stored = past.definitions(section.name, name)
             parts = read_otherwise(stored, source) if stored else ()
             if parts and past.is_used(section.name):
                 raise refusal(name, source, parts, strict=True)

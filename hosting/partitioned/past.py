@@ -8,7 +8,7 @@ partition is first opened (a commit for each, and it would not say whether anyth
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -48,6 +48,7 @@ class Past:
         self._stores, self._traces = stores, dict[Partition, Trace | None]()
         self._keys = committed.keys()
         self._moved = {lease_over(key) for key, found in committed.items() if found.position}
+        self._committed_at = {lease_over(key): found.time for key, found in committed.items()}
         self.opened = {*stores.opened(), *map(lease_over, self._keys)}
 
     def partitions(self, section: str) -> set[str]:
@@ -71,9 +72,11 @@ class Past:
         traces = [self._trace(each) for each in self.opened if each.source == WHOLE]
         return frozenset(committed).union(*(each.sources for each in traces if each is not None))
 
-    def definitions(self, source: str, partitions: Iterable[Partition]) -> Versions:
-        """Return what *source* was read with, as one of the first *partitions* says; nothing if none does."""
-        for _, partition in zip(range(LOOKED_AT_MAX), partitions, strict=False):
+    def definitions(self, section: str, source: str) -> Versions:
+        """Return what *source* was read with last in *section*, as far as the partitions say that committed last."""
+        opened = sorted(each for each in self.opened if each.source == section)
+        opened.sort(key=lambda each: self._committed_at.get(each, 0.0), reverse=True)
+        for partition in opened[:LOOKED_AT_MAX]:
             trace = self._trace(partition)
             if trace is not None and source in trace.sources:
                 return trace.sources[source]

@@ -72,9 +72,9 @@ class PostgresStores:
     def opened(self) -> list[Partition]:
         """Return the partitions that an epoch has opened."""
         with self._connections.use() as connection:
-            sql = "SELECT name FROM stores WHERE kind = %s AND epoch > 0 AND starts_with(name, %s) ORDER BY name"
+            sql = "SELECT name FROM stores WHERE kind = %s AND epoch > 0 AND starts_with(name, %s)"
             found = connection.execute(sql, (KIND, f"{quote(self._group, safe='')}/")).fetchall()
-        return [Partition(*map(unquote, name.split("/")[1:])) for (name,) in found if name.count("/") == 2]
+        return sorted(Partition(*map(unquote, name.split("/")[1:])) for (name,) in found if name.count("/") == 2)
 
     def look(self, partition: Partition, /, *, claimed: bool = False) -> PostgresReader | None:
         """Open the store for looking only; what is seen has been committed, whoever owns it."""

@@ -23,6 +23,7 @@ from hosting.partitioned.opening import open_group
 from hosting.partitioned.sections import sections_of
 from hosting.partitioned.timing import Timing
 from reliable_rx.errors import StoreOwned
+from reliable_rx.testing.faults import arm, raise_
 
 
 def app_over(sources: dict[str, ListSource], got: list[Any], *, scope: str = "partition") -> App:
@@ -113,6 +114,34 @@ def test_a_group_that_has_opened_a_partition_has_begun(ends: str, tmp_path: Path
     with world.node(start="latest"):
         logs.add("a", 3)
         until(lambda: world.values("sums", "a") == [1, 3, 6])
+
+
+POINTS = (
+    "agent.admitted", "agent.fenced", "take_over.after_claim", "take_over.before_rename", "take_over.after_rename",
+    "take_over.fence", "take_over.before_clean", "agent.took_over", "agent.claimed", "agent.opened",
+    "journal.before_commit", "journal.after_commit",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("again", [False, True], ids=["first", "again"])
+@pytest.mark.parametrize("point", POINTS)
+def test_a_group_that_was_killed_while_it_opened_begins(point: str, again: bool, tmp_path: Path) -> None:
+    """Whatever of its stores is there: what is half made, or claimed by one that is dead, keeps no node from it."""
+    logs = Logs("a")
+    logs.add("a", 1)
+    world = World(tmp_path, sums(logs), app=ENDS["killed"])
+    if again:
+        with world.node():
+            until(lambda: world.values("sums", "a") == [1])
+        logs.add("a", 2)
+    with arm(point, raise_(OSError(f"killed at {point}"))), world.node(ends="killed") as node:
+        until(
+            lambda: (
+                any("killed at" in str(each) for each in node.incidents.open()) or point == "take_over.before_rename"
+            )
+        )
+    with world.node():
+        until(lambda: world.values("sums", "a") == ([1, 3] if again else [1]))
 
 
 def test_a_file_that_is_renamed_in_a_group_is_told(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:

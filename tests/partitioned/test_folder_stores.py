@@ -7,6 +7,7 @@ import os
 import threading
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -323,3 +324,47 @@ def test_any_name_of_a_partition_is_a_folder_of_its_own(tmp_path: Path, name: st
     assert os.listdir(tmp_path) == ["root"]
     stores.forget(partition)
     assert not stores.newest(partition)
+
+
+NAMES = [
+    Partition("a", "b/c"), Partition("a+b", "%2F"), Partition("a", ""), Partition("d" * 300, "e" * 300),
+    Partition("*", "all"), Partition("a", "..%gone"),
+]  # fmt: skip
+
+
+def test_every_partition_that_was_opened_is_listed(stores: FolderStores) -> None:
+    """Whatever it is called, and whoever has it now; not one that was forgotten."""
+    for number, partition in enumerate(NAMES, 1):
+        stores.open(Lease(partition, MemberId("m"), Epoch(1))).close()
+        assert stores.opened() == sorted(NAMES[:number])
+    with stores.open(Lease(NAMES[0], MemberId("m"), Epoch(2))):
+        assert stores.opened() == sorted(NAMES)
+    stores.forget(NAMES[1])
+    assert stores.opened() == sorted({*NAMES} - {NAMES[1]})
+
+
+@pytest.mark.parametrize("point", [*POINTS, "database.made"])
+def test_one_whose_making_was_interrupted_was_not_opened(point: str, stores: FolderStores, tmp_path: Path) -> None:
+    """Nothing can be in it. Behind one that was whole it is listed, and can be looked into while it is taken over."""
+    if point == "database.made":
+        stores.open(lease(1)).close()
+        (tmp_path / "flights" / "JFK" / "1" / "checkpoint.sqlite").unlink()
+    else:
+        probes.ARMED[point] = raise_(OSError("killed"))
+        with suppress(StoreUnavailable):
+            stores.open(lease(1)).close()
+        probes.ARMED.clear()
+    for partition in stores.opened():  # whole before the interruption
+        reader = stores.look(partition, claimed=True)
+        assert reader is not None and reader.recover() is None
+        reader.close()
+    with stores.open(lease(2)) as store:
+        store.journal.append(1, 1, b"a turn")
+    probes.ARMED[point] = raise_(OSError("killed"))
+    with suppress(StoreUnavailable):
+        stores.open(lease(3)).close()
+    probes.ARMED.clear()
+    assert stores.opened() == [PARTITION]
+    reader = stores.look(PARTITION, claimed=True)
+    assert reader is not None and [turn for turn, *_ in reader.journal.read(0)] == [1]
+    reader.close()

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from conditions import until
-from node_world import ENDS, World
+from node_world import ENDS, World, group_in, status_in
 
 from hosting import App, FileSource
 
@@ -68,6 +68,22 @@ def test_a_group_is_not_read_on_with_another_key(edit: str, ends: str, tmp_path:
     again = world.then(declared(tmp_path, before))
     with again.node():
         until(lambda: came(again) == list(range(COUNT + 1)))
+
+
+@pytest.mark.parametrize("ends", ENDS)
+def test_a_node_that_is_refused_is_given_nothing(ends: str, tmp_path: Path) -> None:
+    """The group hears of it and of why, also where it has partitions that nobody else has."""
+    world = World(tmp_path, declared(tmp_path, {"partition_by": by_name()}), app=ENDS[ends])
+    with world.node(ends=ends):
+        until(lambda: came(world) == list(range(COUNT)))
+    with world.then(declared(tmp_path, {"partition_by": by_name("c")})).node("other") as node:
+        until(lambda: any("does not count" in each.trouble for each in status_in(tmp_path).members))
+        until(lambda: len(group_in(tmp_path).members) == 1, "the end of the session of the one that was killed")
+        (member,) = group_in(tmp_path).members
+        heard = group_in(tmp_path).members[member].number
+        until(lambda: group_in(tmp_path).members[member].number >= heard + 2)
+        assert not node.agents
+        assert not any(each.owner for each in group_in(tmp_path).holds.values())
 
 
 @pytest.mark.parametrize("ends", ENDS)

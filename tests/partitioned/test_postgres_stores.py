@@ -12,6 +12,7 @@ import pytest
 from postgres_server import PostgresServer
 
 from checkpoint import Checkpoint, KeyRing
+from checkpoint.postgres import PostgresStore
 from hosting.partitioned.places import PartitionStores
 from hosting.partitioned.postgres_stores import PostgresStores
 from hosting.partitioned.words import Epoch, Lease, MemberId, Partition
@@ -187,3 +188,23 @@ def test_another_key_is_refused(postgres: PostgresServer) -> None:
     assert ours.newest(JFK) == 1
     for each in (ours, theirs):
         each.close()
+
+
+def test_every_partition_that_was_opened_is_listed(
+    pair: tuple[PostgresStores, PostgresStores], postgres: PostgresServer
+) -> None:
+    """Whatever it is called, and whoever has it now; not one that was forgotten, nor one of another group."""
+    names = [Partition("a", "b/c"), Partition("a+b", "%2F"), Partition("a", ""), Partition("d" * 300, "e" * 300)]
+    stores, others = pair
+    group = stores._group
+    for number, partition in enumerate(names, 1):
+        stores.open(lease(number, partition)).close()
+        assert others.opened() == sorted(names[:number])
+    beside = [PostgresStores(postgres.dsn, each) for each in (f"{group}/a", f"{group}b", group[:-1])]
+    for each in beside:
+        assert each.opened() == []
+        each.open(lease(1)).close()
+        each.close()
+    PostgresStore(stores._connections, f"{group}/no/partition").close()
+    stores.forget(names[1])
+    assert others.opened() == sorted({*names} - {names[1]})
