@@ -326,7 +326,7 @@ def test_any_name_of_a_partition_is_a_folder_of_its_own(tmp_path: Path, name: st
     assert not stores.newest(partition)
 
 
-NAMES = [
+OPENED = [
     Partition("a", "b/c"), Partition("a+b", "%2F"), Partition("a", ""), Partition("d" * 300, "e" * 300),
     Partition("*", "all"), Partition("a", "..%gone"),
 ]  # fmt: skip
@@ -334,13 +334,13 @@ NAMES = [
 
 def test_every_partition_that_was_opened_is_listed(stores: FolderStores) -> None:
     """Whatever it is called, and whoever has it now; not one that was forgotten."""
-    for number, partition in enumerate(NAMES, 1):
+    for number, partition in enumerate(OPENED, 1):
         stores.open(Lease(partition, MemberId("m"), Epoch(1))).close()
-        assert stores.opened() == sorted(NAMES[:number])
-    with stores.open(Lease(NAMES[0], MemberId("m"), Epoch(2))):
-        assert stores.opened() == sorted(NAMES)
-    stores.forget(NAMES[1])
-    assert stores.opened() == sorted({*NAMES} - {NAMES[1]})
+        assert stores.opened() == sorted(OPENED[:number])
+    with stores.open(Lease(OPENED[0], MemberId("m"), Epoch(2))):
+        assert stores.opened() == sorted(OPENED)
+    stores.forget(OPENED[1])
+    assert stores.opened() == sorted({*OPENED} - {OPENED[1]})
 
 
 @pytest.mark.parametrize("point", [*POINTS, "database.made"])
