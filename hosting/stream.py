@@ -316,9 +316,7 @@ class StreamSource:
     patience = Patience.SOME
 
     def __init__(self, stream: Stream, *, subscriber: str | None, patience: Patience = Patience.SOME) -> None:
-        self.stream = stream
-        self.subscriber = subscriber
-        self.patience = patience
+        self.stream, self.subscriber, self.patience = stream, subscriber, patience
 
     def numbering(self) -> Mapping[str, Any]:
         """Return whose ids it counts by."""
@@ -330,6 +328,10 @@ class StreamSource:
     def bounds(self, partition: str, /) -> tuple[int, int]:
         with self.stream.lock:
             return self.stream.first, self.stream.visible
+
+    def end_of(self, partition: str) -> int:
+        """Return the id behind what is visible."""
+        return self.stream.visible
 
     def open(self, partition: str, at: int, /) -> StreamReader:
         with self.stream.lock:

@@ -15,6 +15,7 @@ from lanes import crossed, every, every_of
 import reliable_rx as rx
 from checkpoint import MemoryStore
 from hosting import App, FileSource, GeneratorSource, JsonLinesSink, QueryEvaluator
+from hosting.partitioned.sections import OnePartition
 from hosting.sources import lines
 from hosting.sources.decoding import shown
 from hosting.sources.faults import FaultySource
@@ -110,6 +111,7 @@ WRAPPED: dict[str, Callable[[FileSource], Any]] = {
     "faulty": lambda source: FaultySource(source, []),
     "shared": lambda source: SharedSource(source, events_max=2),
     "named": lambda source: SharedSource(source, events_max=2).named("me"),
+    "one partition": lambda source: OnePartition(source, source.partitions()[0]),
 }
 
 

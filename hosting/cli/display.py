@@ -59,10 +59,8 @@ def sample(evaluator: QueryEvaluator) -> Sample:
 
 def known_end(source: Any, partition: str) -> int | None:
     """Return the id behind the last event of a partition of *source*, if it can tell without going far."""
-    if callable(look := getattr(source, "end_of", None)):
-        end = look(partition)
-    else:
-        end = getattr(source, "end", None) if not hasattr(source, "stream") else source.stream.visible
+    look = getattr(source, "end_of", None)
+    end = look(partition) if callable(look) else None
     return end if isinstance(end, int) else None
 
 

@@ -11,7 +11,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
-from functools import partial
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
@@ -30,7 +29,7 @@ from hosting.partitioned.targets import Targets
 from hosting.partitioned.words import Partition, Shard
 from hosting.positions import Point
 from hosting.sink_writer import checked_policy
-from hosting.sources.definition import definition_of, numbering_of
+from hosting.sources.definition import hand_on
 from hosting.starting import Start
 from reliable_rx.choices import OnError
 from reliable_rx.errors import QueryRefused, SourceFailed
@@ -196,11 +195,7 @@ class OnePartition:
 
     def __init__(self, source: Source, partition: str) -> None:
         self._source, self._partition = source, partition
-        self.timestamp = getattr(source, "timestamp", None)
-        self.definition, self.numbering = partial(definition_of, source), partial(numbering_of, source)
-        for name in ("bounds", "find", "trouble", "left_out"):  # asked for by protocols that look at the instance
-            if hasattr(source, name):
-                setattr(self, name, getattr(source, name))
+        hand_on(source, self, but=("listing",))  # which the group follows
 
     def partitions(self) -> Sequence[str]:
         return [self._partition]

@@ -1,24 +1,47 @@
-"""What decides which events a source gives, and which id each has: its functions and options by name.
+"""What a source may say beside its partitions, which whatever stands around a source hands on.
 
-A wrapper hands on what the source within says. Of a source class of the user's its code counts, and not what
-its objects hold, which changes while they read.
+What decides which events it gives, and which id each has, is its functions and options by name. Of a source class of
+the user's its code counts, and not what its objects hold, which changes while they read.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Container, Mapping
+from functools import partial
 from typing import Any
 
 from reliable_rx.reach import is_own
 from reliable_rx.reliable import Defined, Numbered, Source
 
 CLASS = "class"
+OPTIONAL = (
+    "timestamp", "on_bad_record", "left_out", "trouble", "end_of", "on_available",
+    "listing", "bounds", "find", "extent", "growth", "definition", "numbering",
+)  # fmt: skip
+"""All that is asked of a source and that it need not have; `tests/test_source_wrappers.py` holds both ends to it."""
 
 
 class Extending(tuple[str, ...]):
     """Names of which ids still mean the same when there are more behind them."""
 
     __slots__ = ()
+
+
+def hand_on(source: Source, to: Any, *, but: Container[str] = ()) -> None:
+    """Let *to*, which stands around *source*, say all that this says; protocols look at the instance.
+
+    >>> from types import SimpleNamespace
+    >>> from hosting import ListSource
+    >>> around = SimpleNamespace()
+    >>> hand_on(ListSource([1, 2]), around)
+    >>> around.bounds("0")
+    (0, 2)
+    """
+    said = {name: getattr(source, name) for name in OPTIONAL if hasattr(source, name)}
+    said |= {"definition": partial(definition_of, source), "numbering": partial(numbering_of, source)}
+    for name, each in said.items():
+        if name not in but:
+            setattr(to, name, each)
 
 
 def definition_of(source: Source) -> dict[str, Any]:

@@ -1,21 +1,20 @@
 """Scripted faults at exact positions, around any source: what a test or a demonstration makes go wrong, reproducibly.
 
 What a fault has still to do is remembered by the source, not by the reader, so that a reader opened again after a
-failure gets past it: ``Fail(times=2)`` fails twice in all. What the source within can do besides (list, bounds, find),
-the faulty one can too.
+failure gets past it: ``Fail(times=2)`` fails twice in all. What the source within can do besides, the faulty one can
+too; but its readers wake nobody, since a stall is looked at again and again.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from functools import partial
-from typing import Any, cast
+from typing import cast
 
 from hosting.kinds import checks_kinds
-from hosting.sources.definition import definition_of, numbering_of
+from hosting.sources.definition import hand_on
 from reliable_rx.errors import SourceFailed
-from reliable_rx.reliable import Batch, Bounded, Findable, Growing, Listed, Reader, Source
+from reliable_rx.reliable import Batch, Bounded, Findable, Reader, SequencedEnd, Source
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,15 +69,7 @@ class FaultySource:
         self._source = source
         self._faults = sorted(faults, key=lambda fault: fault.at)
         self._left = {id(fault): _repeats(fault) for fault in self._faults}
-        self.timestamp: Callable[[Any], float] | None = getattr(source, "timestamp", None)
-        self.on_bad_record: str = getattr(source, "on_bad_record", "fail")
-        self.left_out: tuple[str, ...] = getattr(source, "left_out", ())
-        self.trouble: Callable[[], str] = getattr(source, "trouble", str)
-        self.definition, self.numbering = partial(definition_of, source), partial(numbering_of, source)
-        if isinstance(source, Listed):
-            self.listing = source.listing
-        if isinstance(source, Growing):
-            self.extent, self.growth = source.extent, source.growth
+        hand_on(source, self)
         if isinstance(source, Bounded):
             self.bounds = self._bounds
         if isinstance(source, Findable):
@@ -124,6 +115,8 @@ class _FaultyReader:
         self._use_up = use_up
         self.acknowledge = reader.acknowledge
         self.close = reader.close
+        if isinstance(reader, SequencedEnd):
+            self.sequenced_end = reader.sequenced_end
 
     def fetch(self, count_max: int, /) -> Batch:
         here = self._position

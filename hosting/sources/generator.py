@@ -19,7 +19,7 @@ from typing import Any
 from hosting.blame import blamed
 from hosting.kinds import checks_kinds
 from hosting.sources.bad_records import reason_of
-from hosting.sources.definition import by_place
+from hosting.sources.definition import by_place, hand_on
 from hosting.sources.faults import Fault, FaultySource
 from hosting.sources.finding import first_at
 from hosting.sources.script import Change, Script, made_by
@@ -159,8 +159,7 @@ class _Plain:
 
     def __init__(self, source: GeneratorSource) -> None:
         self._source = source
-        self.timestamp = source.timestamp
-        self.listing = source.listing
+        hand_on(source, self)
         self.bounds = source._bounds
         self.find = source._find
 

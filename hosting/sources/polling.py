@@ -18,14 +18,13 @@ import pickle
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from itertools import accumulate, takewhile
 from typing import Any, Protocol, runtime_checkable
 
-from hosting.sources.definition import definition_of, numbering_of
+from hosting.sources.definition import hand_on
 from hosting.tracebacks import with_trace
 from reliable_rx.interrupts import let_through
-from reliable_rx.reliable import Batch, Bounded, Findable, Growing, Listed, Reader, SequencedEnd, Source, Waking
+from reliable_rx.reliable import Batch, Reader, SequencedEnd, Source, Waking
 
 SAMPLE_FIRST, SAMPLE_EVERY = 16, 64
 FETCH_MAX = 1024
@@ -211,20 +210,8 @@ class PolledSource:
         bytes_of: Callable[[Any], int] | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self.timestamp: Callable[[Any], float] | None = getattr(source, "timestamp", None)
-        self.on_bad_record: str = getattr(source, "on_bad_record", "fail")
-        self.left_out: tuple[str, ...] = getattr(source, "left_out", ())
-        self.trouble: Callable[[], str] = getattr(source, "trouble", str)
         self._source, self._want, self._bytes_of, self._clock = source, want, bytes_of, clock
-        self.definition, self.numbering = partial(definition_of, source), partial(numbering_of, source)
-        if isinstance(source, Listed):
-            self.listing = source.listing
-        if isinstance(source, Growing):
-            self.extent, self.growth = source.extent, source.growth
-        if isinstance(source, Bounded):
-            self.bounds = source.bounds
-        if isinstance(source, Findable):
-            self.find = source.find
+        hand_on(source, self)
 
     def partitions(self) -> Sequence[str]:
         """Name the partitions of the source within."""

@@ -145,6 +145,10 @@ class PushedStream:
         """The id the next value will get."""
         return self._log.end
 
+    def end_of(self, partition: str) -> int:
+        """Return the id the next value will get."""
+        return self.end
+
     @property
     def log(self) -> Log:
         """Where the values are."""

@@ -13,12 +13,11 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Sequence
-from functools import partial
 from typing import Any, Literal
 
 from hosting.kinds import checks_kinds
 from hosting.pressure import Weights
-from hosting.sources.definition import definition_of, numbering_of
+from hosting.sources.definition import definition_of, hand_on
 from hosting.sources.polling import Sizes
 from hosting.sources.shared_partition import SharedPartition, SharedReader
 from hosting.window import Cache
@@ -26,7 +25,6 @@ from reliable_rx.names import check_name
 from reliable_rx.reliable import Source
 
 LAGS = ("slow", "detach")
-PASSED_ON = ("bounds", "find", "listing", "on_available", "extent", "growth", "trouble", "left_out")
 NewStream = Callable[[str, str, int], None]
 
 
@@ -72,7 +70,7 @@ class SharedSource:
         self.watchers: tuple[NewStream, ...] = ()
         self._lock = threading.Lock()
         self._partitions: dict[str, SharedPartition] = {}
-        _pass_on(source, self)
+        hand_on(source, self)
 
     def partitions(self) -> Sequence[str]:
         return self.source.partitions()
@@ -152,7 +150,7 @@ class SharedView:
 
     def __init__(self, shared: SharedSource, name: str | None, stream: str | None) -> None:
         self._shared, self._name, self._stream = shared, name, stream
-        _pass_on(shared.source, self)
+        hand_on(shared.source, self)
         if stream is not None:
             self.definition = lambda: {**definition_of(shared.source), "stream_of": shared.stream_of}
 
@@ -161,13 +159,3 @@ class SharedView:
 
     def open(self, partition: str, at: int, /) -> SharedReader:
         return self._shared.partition(partition).open(self._name, at, self._stream)
-
-
-def _pass_on(source: Source, to: Any) -> None:
-    """What *source* can, *to* can: asked for by protocols that look at the instance."""
-    to.timestamp = getattr(source, "timestamp", None)
-    to.definition, to.numbering = partial(definition_of, source), partial(numbering_of, source)
-    to.on_bad_record = getattr(source, "on_bad_record", "fail")
-    for name in PASSED_ON:
-        if hasattr(source, name):
-            setattr(to, name, getattr(source, name))
