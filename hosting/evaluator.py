@@ -376,7 +376,7 @@ class QueryEvaluator(Looking):
         self.close()
 
     def close(self) -> None:
-        """Stop without a checkpoint: what is durable is all that is needed to go on."""
+        """Stop without a checkpoint, and have `run` return: what is durable is all that is needed to go on."""
         if self.closed or not self.lock.process.is_this:
             return
         self.inside.check("close")

@@ -27,7 +27,7 @@ AFRESH = "close it, and make another one on the same store, which takes the turn
 
 
 def run(evaluator: QueryEvaluator, until: Callable[[], bool] | None) -> None:
-    """Take steps until nothing can happen any more, until *until* says so, or until it is stopped."""
+    """Take steps until nothing can happen any more, until *until* says so, or until it is stopped or closed."""
     if until is not None:
         check_function("until", until)
     evaluator.inside.check("run")
@@ -38,14 +38,20 @@ def run(evaluator: QueryEvaluator, until: Callable[[], bool] | None) -> None:
     try:
         _steps(evaluator, until)
     except Exception as error:
-        evaluator.reporter.loop.ended(error)
-        raise
+        if not is_closing(evaluator, error):
+            evaluator.reporter.loop.ended(error)
+            raise
     finally:
         evaluator.looping = False
         with evaluator.lock:
             tell_still(evaluator)
             evaluator.reporter.at_end()
         handled.forget(noted)
+
+
+def is_closing(evaluator: QueryEvaluator, error: BaseException) -> bool:
+    """Whether *error* only says that another thread has closed *evaluator*, which ends its loop as a stop does."""
+    return evaluator.closed and is_a(error, TooLate)
 
 
 def keep(evaluator: QueryEvaluator) -> None:
@@ -73,6 +79,8 @@ class Guard:
     def __enter__(self) -> None: ...
 
     def __exit__(self, kind: type[BaseException] | None, raised: BaseException | None, trace: Any) -> None:
+        if raised is not None and is_closing(self.evaluator, raised):
+            return
         if is_a(raised, Exception):
             if is_a(raised, SourceFailed) and self.keeps:
                 keep(self.evaluator)
