@@ -10,6 +10,7 @@ from reliable_rx.instance import Instance
 from reliable_rx.plan import Plan
 from reliable_rx.plan_keys import lower_keys
 from reliable_rx.query import Query
+from reliable_rx.shared_parts import Claims
 
 if TYPE_CHECKING:
     from hosting.engine import QueryEngine
@@ -41,7 +42,7 @@ class TopRow(NamedTuple):
 class Standing(Instance):
     """A query that runs under a name: its row, its policy, and how much it has emitted."""
 
-    __slots__ = ("born", "emitted", "error", "failure", "policy", "route_key", "skipped", "status")
+    __slots__ = ("born", "claims", "emitted", "error", "failure", "policy", "route_key", "skipped", "status")
     world: QueryEngine
 
     def __init__(self, plan: Plan, engine: QueryEngine, name: str, *, policy: str, keys: tuple[Any, ...]) -> None:
@@ -55,6 +56,7 @@ class Standing(Instance):
         self.error: Exception | None = None
         self.failure: Failure | None = None
         self.skipped = 0
+        self.claims: Claims | None = None
 
     def restore(self, top: TopRow) -> None:
         """Take over all that a store has of the query besides its state and clock."""
@@ -83,6 +85,10 @@ class Standing(Instance):
     def query(self) -> Query[Any]:
         """The query as it was written."""
         return Query(lower_keys(self.plan.query, self.keys))
+
+    def claim(self, plan: Plan, *, is_restored: bool) -> None:
+        self.claims = self.claims or Claims()
+        self.claims.add(plan, is_restored=is_restored)
 
     def inner_deliver(self, instance: Instance, values: Sequence[Any]) -> None:
         self.world.emit(self, values)

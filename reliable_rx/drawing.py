@@ -87,7 +87,7 @@ def path_of_hub(plan: Plan | None, token: str) -> str:
         hub = plan.hubs.get(token)
         if hub is None and plan.around is not None:
             hub = next((node for node in plan.around.nodes if node.template is plan), None)
-        if hub is not None and token == hub.op.token:  # type: ignore[attr-defined]
+        if hub is not None and hub.op.is_hub and token == hub.op.token:  # type: ignore[attr-defined]
             return hub.path
         plan = plan.around
     return "what its host shares"

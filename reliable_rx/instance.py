@@ -290,6 +290,8 @@ class Instance:
         if len(opened) >= node.plan.limits.inner_max:
             raise exceeded(node, "inner_max")
         plan, ops = world.plan_inner(inner, node) if isinstance(inner, Query) else self.plan_child(node, outer, inner)
+        if plan.parts:
+            self.claim(plan, is_restored=False)
         child = world.wait(self, node, key, outer, plan, ops) if plan.waits is not None and start else None
         if child is not None:
             opened[key] = child
@@ -311,6 +313,8 @@ class Instance:
     def make_child(self, node: PlanNode, key: Hashable, outer: Any) -> Instance:
         """Build the instance for *outer* without starting it."""
         plan, ops = self.plan_child(node, outer)
+        if plan.parts:
+            self.claim(plan, is_restored=True)
         return Instance(plan, self.world, node, key, ops, self, outer)
 
     def plan_child(self, node: PlanNode, outer: Any, inner: Any = None) -> tuple[Plan, Operators]:
@@ -323,6 +327,11 @@ class Instance:
                 return template, template.operators
             inner = self.ops[node.index].inner(outer)
         return self.world.plan_inner(inner if isinstance(inner, Query) else as_query(inner), node)
+
+    def claim(self, plan: Plan, *, is_restored: bool) -> None:
+        """Let a row of *plan* alone read the shared parts that it has to itself. *Raises* `QueryRefused`."""
+        if self.parent is not None:
+            self.parent.claim(plan, is_restored=is_restored)
 
     def drop_child(self, node: PlanNode, child: Instance) -> None:
         self._forget_child(child)

@@ -138,6 +138,8 @@ class PlanNode:
 class Plan:
     """A compiled query."""
 
+    alike: Alike | None = None
+
     def __init__(
         self,
         query: Node,
@@ -150,6 +152,7 @@ class Plan:
         fed_within: bool = False,
         asks: bool = False,
         since: int | None = None,
+        once: bool = False,
     ) -> None:
         self.query = query
         self.limits = limits
@@ -172,11 +175,10 @@ class Plan:
         """Which hub was made last before the selector was called that has made this; None if it was no symbol's."""
         self.inside: list[tuple[str, dict[str, int]]] = []
         """Where hubs are placed that the selectors read which are being called."""
-        self.root = self._place(query, prefix, {})
+        self.root = self._place_all(once=once)
         self.starts_under = None if all(node.leaf or node.linear for node in self.nodes) else self.symbol
         """What functions may ask that are called at a start."""
         self.operators: Operators = [node.op for node in self.nodes]
-        self.alike: Alike | None = None
         self.hub_nodes = [node for node in self.nodes if node.op.is_hub]
         self.only_timers = not any(
             node.leaf or node.calls_out or node.releases or node.op.is_hub for node in self.nodes
@@ -194,6 +196,13 @@ class Plan:
     @cached_property
     def by_path(self) -> dict[str, PlanNode]:
         return {node.path: node for node in self.nodes}
+
+    @cached_property
+    def parts(self) -> list[PlanNode]:
+        """The shared parts that a row of this has to itself: they came at an event, and no plan around has them."""
+        if self.around is None or self.since is not None:
+            return []
+        return [node for node in self.hub_nodes if node.op.counts_readers]
 
     @cached_property
     def savers(self) -> list[Callable[[Any], tuple[Any, ...]]]:
@@ -225,6 +234,20 @@ class Plan:
     def read_beside(self) -> dict[PlanNode, frozenset[Hashable]]:
         """The nodes that stand in one such branch alone, with what the other branches read."""
         return read_beside(self)
+
+    def _place_all(self, *, once: bool) -> PlanNode:
+        """Place the query, and if selectors have made shared parts anew, unless *once*: what they keep is there then.
+
+        Each part is older by then than the call of a selector that reads it, and younger than the call that made what
+        keeps it, whatever was called before the query was planned.
+        """
+        self.once, made = True, hubs_made()
+        root = self._place(self.query, self.prefix, {})
+        if once or hubs_made() == made:
+            return root
+        self.once = False
+        self.nodes, self.slots, self.hubs = [], [], dict.fromkeys(hubs_of(self.query))
+        return self._place(self.query, self.prefix, {})
 
     def _place(self, query: Node, prefix: str, seen: dict[str, int], *, is_hub: bool = False) -> PlanNode:
         """Place a query with all that stands before it, which may be too long a chain to recur into."""
@@ -321,7 +344,7 @@ class Plan:
         check_size(inner.node)
         plan = Plan(
             inner.node, limits=self.limits, prefix=f"{node.path}/inner", symbolic=True, symbol=symbol, around=self,
-            fed_within=is_known(query), asks=is_held, since=since,
+            fed_within=is_known(query), asks=is_held, since=since, once=self.once,
         )  # fmt: skip
         symbol.planned = True
         return plan

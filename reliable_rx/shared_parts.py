@@ -1,11 +1,12 @@
 """Shared parts that functions reach: whoever makes one outside of a selector has it shared by all that this makes.
 
-Where a selector is called once, at planning, what it returns says which shared parts it reads, and their numbers which
-of these it has made itself. Others are looked for: in closures, defaults, globals, partials and containers, and for
-what is not called at planning also in all else that a function may name. What is found by neither is one for each call.
-Rejected: to look for all of them in all that is held (an app holds every stream, and a query would subscribe to each),
-to refuse one that a value's selector returns and has not made (it may have come with the value), and to share it from
-then on (it would be placed at an event, and by another one after a kill).
+Where a selector is called at planning, what it returns says which shared parts it reads, and their numbers which of
+these it has made itself. Others are looked for: in closures, defaults, globals, partials and containers, and for what
+is not called at planning also in all else that a function may name. What is found by neither belongs to one inner
+sequence, and is refused to a second one (`Claims`). Rejected: to look for all of them in all that is held (an app
+holds every stream, and a query would subscribe to each), to refuse at once what a value's selector returns and has
+not made (it may have come with the value), and to share it from then on (it would be placed at an event, and by
+another one after a kill).
 """
 
 from __future__ import annotations
@@ -13,15 +14,21 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterator, Sequence
 from functools import _lru_cache_wrapper, cached_property, lru_cache, partial
+from gc import get_referents
 from types import CodeType, FunctionType, MemberDescriptorType, MethodType, ModuleType
-from typing import Any
+from typing import TYPE_CHECKING, Any
+from weakref import WeakSet
 
 from reliable_rx.class_of import derives_from, is_a, space_of
 from reliable_rx.code_names import empty, named
+from reliable_rx.errors import QueryRefused
 from reliable_rx.hub import hubs_made
 from reliable_rx.operator import Operator
 from reliable_rx.query import Node, Query, hubs_of, parameters, walk
 from reliable_rx.reach import globals_of, is_own, is_own_code
+
+if TYPE_CHECKING:
+    from reliable_rx.plan import Plan
 
 DEPTH_MAX, LOOKED_MAX, ITEMS_MAX, SPACES_MAX = 8, 3000, 1000, 300
 """How deep closures are followed at each inner query.
@@ -30,6 +37,10 @@ At planning: how much is looked at, in containers of how many, and in how many o
 ITEMS: tuple[type[Any], ...] = (tuple, list, set, frozenset)
 CALLED = ("__call__", "__getattr__", "__getitem__")
 """What is run of an object's class though no code names it."""
+READ_BY_OTHERS = (
+    "{} was made when a function was called with an element, or came with one, and other elements read it, too: make "
+    "it before create() and outside of all functions, or anew at each call"
+)
 
 
 def shared_within(op: Operator) -> Iterator[Node]:
@@ -70,11 +81,49 @@ def shared_anywhere(op: Operator) -> list[Node]:
     return Search([*parameters(op).values()]).shared() if hubs_made() else []
 
 
-class Search:
-    """Follows whatever functions hold and name, objects and modules by those names only that some function uses."""
+class Claims:
+    """The shared parts that inner sequences of one query have to themselves, each of them one sequence alone.
 
-    def __init__(self, values: list[Any]) -> None:
+    They were made, or came, when the plans around were placed already. A part that two read is to be one for both, so
+    that the query is refused: at the first sequence if a function around has come to hold the part, and at the second
+    one in any case.
+    """
+
+    def __init__(self) -> None:
+        self.claimed = WeakSet[Operator]()
+        self.looked = set[str]()
+        """The places where it was looked for what functions hold."""
+
+    def add(self, plan: Plan, *, is_restored: bool) -> None:
+        """Claim the parts of *plan* for one sequence. *Raises* `QueryRefused` if others read them, or will."""
+        parts = {node.op.token: node for node in plan.parts}  # type: ignore[attr-defined]
+        read = [node for node in plan.parts if node.op in self.claimed]
+        looks = not is_restored and plan.prefix not in self.looked
+        read += [parts[each] for each in held_around(plan) if each in parts] if looks else []
+        if read:
+            raise QueryRefused(READ_BY_OTHERS.format(read[0].path), path=read[0].path)
+        self.looked.update([plan.prefix] if looks else [])
+        self.claimed.update(node.op for node in plan.parts)
+
+
+def held_around(plan: Plan) -> Iterator[str]:
+    """Yield the tokens of the shared parts that functions around *plan* hold by now."""
+    around, values = plan.around, list[Any]()
+    while around is not None:
+        values += [value for each in walk(around.query) for value in parameters(each.op).values()]
+        around = around.around
+    return (each.op.token for each in Search(values, cached=True).shared())  # type: ignore[attr-defined]
+
+
+class Search:
+    """Follows whatever functions hold and name, objects and modules by those names only that some function uses.
+
+    With *cached*, also what `lru_cache` keeps, which is not stored with a function.
+    """
+
+    def __init__(self, values: list[Any], *, cached: bool = False) -> None:
         self.waiting = deque(values)
+        self.cached = cached
         self.seen: dict[int, Any] = {}
         self.names: dict[str, None] = {}
         self.spaces: list[Any] = []
@@ -112,7 +161,7 @@ class Search:
         elif is_a(value, partial):
             self.waiting += [value.func, *value.args, *value.keywords.values()]
         elif is_a(value, _lru_cache_wrapper):
-            self.waiting.append(value.__wrapped__)
+            self.waiting += get_referents(value) if self.cached else [value.__wrapped__]
         elif is_a(value, (staticmethod, classmethod)):
             self.waiting.append(value.__func__)
         elif is_a(value, (property, cached_property)):
