@@ -10,7 +10,9 @@ found.
 from __future__ import annotations
 
 import gc
+import itertools
 import random
+import re
 import signal
 from collections.abc import Generator, Iterator
 from pathlib import Path
@@ -27,6 +29,7 @@ SPARK = Path(__file__).parent / "spark"
 LEAVING = {"partitioned", "kafka", "kill", "test_docs.py"}
 """Looked at in the fast lane only: in long tests of these calls fail that have opened something, and processes die."""
 SHRINKING_S = 20
+FOLDERS = itertools.count()
 PHASES = [phase for phase in Phase if phase is not Phase.explain]
 settings.register_profile(
     "ci",
@@ -72,6 +75,7 @@ def pytest_collection() -> Generator[None, object, object]:
         return (yield)
     finally:
         gc.freeze()
+        gc.set_threshold(10_000)
         gc.enable()
 
 
@@ -100,6 +104,15 @@ def lines_are_said(request: pytest.FixtureRequest) -> Iterator[None]:
         yield
     if wrong and not request.node.get_closest_marker("lines"):
         pytest.fail(f"the command line was to say {wrong[:3]}", pytrace=False)
+
+
+@pytest.fixture
+def tmp_path(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Give a folder of the test's own; pytest's looks for a free number among those of all tests before."""
+    name = re.sub(r"\W", "_", request.node.name)[:30]
+    path = tmp_path_factory.getbasetemp() / f"{name}-{next(FOLDERS)}"
+    path.mkdir(mode=0o700)
+    return path
 
 
 @pytest.fixture

@@ -194,7 +194,7 @@ def test_every_command_that_names_a_store_is_played() -> None:
     assert naming_a_store().keys() == {each.partition(" STORE")[0] for each in CALLS}
 
 
-@pytest.mark.parametrize("played", every(17, lines()), ids=str)
+@pytest.mark.parametrize("played", every(37, lines()), ids=str)
 def test_a_command_does_the_same_to_a_folder_and_to_a_database(
     played: tuple[str, bool, bool],
     places: list[Place],

@@ -14,7 +14,7 @@ from pathlib import Path
 import damaged_world
 import pytest
 from damaged_world import OTHER_NUMBERS, WORLDS, World, check, hosting, in_files
-from lanes import every_of, sample_of
+from lanes import every_of, left_to_commits, sample_of
 
 import reliable_rx as rx
 from checkpoint import SqliteStore
@@ -198,6 +198,7 @@ def test_damage_of_every_cell(
         spoil(world, place, row, kind, tmp_path / "copy", capsys)
 
 
+@left_to_commits
 @pytest.mark.parametrize("part", ["journal", "log"])
 def test_a_file_of_another_store_is_no_damage(
     tmp_path: Path, worlds: Callable[[str], World], part: str, capsys: pytest.CaptureFixture[str]

@@ -18,7 +18,7 @@ import damaged_world
 import pytest
 from damaged_world import PUSHED, WORLDS, World, check, hosting, in_files, plain, push, read
 from killed_store import killed
-from lanes import at_each_commit, crossed, every, every_of
+from lanes import at_each_commit, crossed, every, every_of, left_to_commits
 
 import reliable_rx as rx
 from checkpoint import KeyRing, SqliteStore
@@ -144,6 +144,7 @@ def test_damage_of_the_database(
     spoil_database(worlds[checkpoints], part, kind, 2, seed, tmp_path / "copy", capsys)
 
 
+@left_to_commits
 @pytest.mark.parametrize("checkpoints, commits, part", crossed(["some", "none"], [1, 7, 2, 30], PARTS))
 def test_newest_commits_that_are_lost(
     tmp_path: Path,
@@ -167,6 +168,7 @@ def test_newest_commits_that_are_lost(
         assert (int(further[1].replace(",", "")) >= 10_000) is (further[2] is not None), told
 
 
+@left_to_commits
 @pytest.mark.parametrize("place", [0, at_each_commit(1), 10])
 def test_an_old_turn_that_is_missing(
     tmp_path: Path, worlds: dict[str, World], place: int, capsys: pytest.CaptureFixture[str]
@@ -318,6 +320,7 @@ def test_a_store_with_keys_of_its_own(
     SqliteStore(folder / "store", keys=KeyRing(key)).close()
 
 
+@left_to_commits
 @pytest.mark.parametrize("kind", ["a byte", at_each_commit("many pages")])
 def test_a_store_with_older_keys(
     tmp_path: Path, worlds: dict[str, World], kind: str, capsys: pytest.CaptureFixture[str]

@@ -198,7 +198,7 @@ def damage_some(
         check(world.delivered, place, capsys, subscribers=(table, kind) not in NOT_FOUND)
 
 
-@pytest.mark.parametrize("checkpoints, table, kind", every_of(53, CASES, nightly=7))
+@pytest.mark.parametrize("checkpoints, table, kind", every_of(131, CASES, nightly=7))
 def test_damage_of_any_row(
     tmp_path: Path,
     worlds: Callable[[str], World],

@@ -6,6 +6,7 @@ from itertools import pairwise
 from pathlib import Path
 
 import pytest
+from lanes import every
 
 from checkpoint import SqliteStore
 from hosting.cli.command import main
@@ -21,7 +22,7 @@ NAMES = (
 )  # fmt: skip
 
 
-@pytest.mark.parametrize("name", NAMES, ids=[f"{each[:12]} {len(each)}" for each in NAMES])
+@pytest.mark.parametrize("name", every(3, NAMES, commits=1), ids=lambda name: f"{name[:12]} {len(name)}")
 def test_any_name_that_a_group_may_have(tmp_path: Path, name: str, capsys: pytest.CaptureFixture[str]) -> None:
     """The stores of its partitions lie where each command knows them for this group's, and its registry by its name."""
     where = tmp_path / "shared"

@@ -15,7 +15,7 @@ from pathlib import Path
 import damaged_world
 import pytest
 from damaged_world import WORLDS, World, check, hosting, in_files
-from lanes import every_of
+from lanes import every, every_of
 
 from checkpoint import SqliteStore
 from checkpoint.write_ahead import log_beside
@@ -110,7 +110,7 @@ def test_a_file_that_is_lost(
     check(world.delivered, in_files(folder), capsys)
 
 
-@pytest.mark.parametrize("end", ENDS)
+@pytest.mark.parametrize("end", every(len(ENDS), ENDS, commits=1))
 def test_an_empty_sink_does_not_say_that_nothing_was_given(
     tmp_path: Path, worlds: Callable[[str, str], World], end: str, capsys: pytest.CaptureFixture[str]
 ) -> None:

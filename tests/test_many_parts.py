@@ -86,7 +86,7 @@ VALUES = st.recursive(
 )
 
 
-@examples(400)
+@examples(240)
 @given(st.lists(VALUES, max_size=3), st.lists(VALUES, max_size=3), st.sampled_from([0, 4, 10**6]))
 def test_what_is_shared_makes_no_difference(some: list[Any], others: list[Any], parts_max: int) -> None:
     """However many parts count as very many, digests are equal when values are, and not by what is one object."""

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis.strategies import DataObject, booleans, data, integers, lists, sampled_from
-from lanes import examples
+from lanes import at_each_commit, examples
 
 import reliable_rx as rx
 from checkpoint import MemoryStore, SqliteStore
@@ -75,7 +75,7 @@ class Host:
         self.evaluator.close()
 
 
-@pytest.mark.parametrize("killed", [False, True], ids=["stopped", "killed"])
+@pytest.mark.parametrize("killed", [at_each_commit(False), True], ids=["stopped", "killed"])
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_folder_that_was_moved_is_no_other_app(
     kind: str, killed: bool, tmp_path: Path, caplog: pytest.LogCaptureFixture

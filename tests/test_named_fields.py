@@ -18,7 +18,7 @@ import hypothesis
 import hypothesis.strategies as st
 import numpy
 import pytest
-from lanes import crossed, every_of
+from lanes import crossed, every_of, examples
 
 import reliable_rx as rx
 from checkpoint import MemoryStore
@@ -387,7 +387,7 @@ def test_a_class_that_is_edited_again_and_again(kind: str, module: Any) -> None:
     """
 
     @hypothesis.given(edits_of_a_class())
-    @hypothesis.settings(max_examples=60, deadline=None)
+    @examples(240)
     def play(versions: list[tuple[dict[str, int], dict[str, str]]]) -> None:
         stored: list[tuple[bytes, dict[str, int]]] = []
         for fields, said in versions:

@@ -187,7 +187,7 @@ LATER = {
 AGAIN = ("event", "event", "checkpoint", "event", "class", "create", "event", "event", "checkpoint", "event")
 
 
-@pytest.mark.parametrize("kind, later", crossed(RECORDS, LATER, nightly=1))
+@pytest.mark.parametrize("kind, later", crossed(RECORDS, LATER, nth=2, nightly=1))
 def test_values_in_a_state_go_over_to_a_class_whose_cell_was_run_again(
     monkeypatch: pytest.MonkeyPatch, kind: str, later: str
 ) -> None:

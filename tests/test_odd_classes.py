@@ -78,7 +78,7 @@ def outcome(query: rx.Query[Any]) -> str:
         return evaluator.query("q").status
 
 
-@pytest.mark.parametrize("name, reach", crossed(REACHED, [closing, naming, holding], nth=2))
+@pytest.mark.parametrize("name, reach", crossed(REACHED, [closing, naming, holding], nth=4))
 def test_what_a_function_reaches(name: str, reach: Any) -> None:
     """A query that reaches it works, or is refused in words; tables of the usual libraries work."""
     found = outcome(rx.source("n").map(reach(REACHED[name]())))

@@ -14,7 +14,7 @@ FAMILIES = ("group", "window", "buffer", "join", "partition", "distinct", "inact
 HOSTABLE = [name for name, case in CASES.items() if name.startswith(FAMILIES) and case.hostable]
 
 
-@pytest.mark.parametrize("name", lanes(HOSTABLE, fast=1, every=4, longer=True))
+@pytest.mark.parametrize("name", lanes(HOSTABLE, fast=1, every=9, longer=True))
 def test_one_turn_is_many(name: str) -> None:
     """Simultaneous events in one turn give what they give in a turn each, also where one event changes who reads."""
     case = CASES[name]

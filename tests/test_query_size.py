@@ -90,6 +90,7 @@ def test_a_long_pipe_is_a_query_like_any_other(pipe: str) -> None:
     query.bind(n=rx.of(1), m=rx.of(2))
 
 
+@left_to_commits
 @pytest.mark.parametrize("pipe", every(len(PIPES), PIPES))
 def test_the_room_of_a_pipe_grows_with_its_length(pipe: str) -> None:
     """One of four times the length takes some four times the memory, and not sixteen times."""

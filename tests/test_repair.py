@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, get_args
 
 import pytest
-from lanes import crossed, every
+from lanes import at_each_commit, crossed
 
 import reliable_rx as rx
 from checkpoint import MemoryStore, SqliteStore
@@ -218,7 +218,9 @@ if __name__ == "__main__":
 """
 
 
-@pytest.mark.parametrize("command", every(3, [["store", "repair"], ["restart"], ["dispose"]], commits=1), ids=" ".join)
+@pytest.mark.parametrize(
+    "command", [*map(at_each_commit, (["store", "repair"], ["restart"], ["dispose"]))], ids=" ".join
+)
 def test_an_app_that_a_script_runs_itself_is_asked_for_as_the_script(command: list[str], tmp_path: Path) -> None:
     """Loaded by the name of its app it has no ``__main__`` with its classes: nothing is given up for that."""
     script, folder = tmp_path / "tool.py", tmp_path / "s"

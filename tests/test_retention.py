@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from lanes import every, examples
+from lanes import every, examples, left_to_commits
 
 import reliable_rx as rx
 from checkpoint import MemoryStore
@@ -111,6 +111,7 @@ READ: dict[str, Callable[[Stream], object]] = {
 }
 
 
+@left_to_commits
 @pytest.mark.parametrize("read", every(len(READ), READ, commits=1))
 def test_what_is_gone_leaves_nothing_that_grows(read: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """After a thousand sessions as much is held as after five hundred: rows, streams, bytes, buffers, objects."""

@@ -8,7 +8,7 @@ from itertools import product
 from typing import Any
 
 import pytest
-from lanes import every_of
+from lanes import crossed, every_of
 
 import reliable_rx as rx
 from reliable_rx import operators as ops
@@ -207,8 +207,7 @@ def within(ops: Any, holder: Holder) -> Any:
     return holder.shared.pipe(ops.take(3), ops.flat_map(lambda x: holder.shared.pipe(ops.map(lambda y: (x, y)))))
 
 
-@pytest.mark.parametrize("run", ANY)
-@pytest.mark.parametrize("maker", ITSELF)
+@pytest.mark.parametrize("run, maker", crossed(ANY, ITSELF, nightly=1))
 def test_what_a_selector_makes_is_its_own(maker: str, run: str) -> None:
     """Each sequence has its own: what a selector makes is not taken for what was there before, also if it waits."""
     build = lambda ops, rx, m, n: ITSELF[maker](ops, rx, m, n)  # noqa: E731

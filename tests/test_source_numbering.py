@@ -185,7 +185,7 @@ def runs_of(edit: str, folder: Path) -> tuple[Runs, dict[str, Any], dict[str, An
     return Runs(make, folder), before, after, whole
 
 
-@pytest.mark.parametrize("edit, end", crossed(EDITS, ["stopped", "killed"], nth=3, nightly=1))
+@pytest.mark.parametrize("edit, end", crossed(EDITS, ["stopped", "killed"], nth=5, nightly=1))
 def test_an_edit_is_refused_or_no_record_is_lost_or_comes_twice(edit: str, end: str, tmp_path: Path) -> None:
     """A refusal names the source and leaves the store as it was; with the old definition back all comes once."""
     runs, before, after, whole = runs_of(edit, tmp_path)
@@ -212,7 +212,7 @@ def test_an_edit_is_refused_or_no_record_is_lost_or_comes_twice(edit: str, end: 
 REFUSED = [edit for edit in EDITS if edit not in IS_FINE | {"bad, fail"}]
 
 
-@pytest.mark.parametrize("edit", every(3, REFUSED, commits=1))
+@pytest.mark.parametrize("edit", every(5, REFUSED, commits=1))
 def test_the_ways_that_a_refusal_names_are_ways(edit: str, tmp_path: Path) -> None:
     """Under another name all records come; without strictness it goes on, is told, and is no edit the next time."""
     runs, before, after, whole = runs_of(edit, tmp_path)

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
-from lanes import Lane, at_each_commit
+from lanes import Lane, at_each_commit, left_to_commits
 
 from hosting.sources import FileSource, csv_records, lanes, lines
 from reliable_rx.errors import PositionUnavailable, SourceFailed
@@ -101,6 +101,7 @@ def test_conformance(path: Path, partition_by: Any) -> None:
     check_source(lambda: FileSource(path, partition_by=partition_by), positions_max=positions_max)
 
 
+@left_to_commits
 @pytest.mark.usefixtures("small_blocks")
 def test_conformance_when_sorted(path: Path) -> None:
     """A sorted source keeps them too."""

@@ -131,6 +131,7 @@ OTHERS: dict[str, tuple[int, list[Act]]] = {
 SAMPLE = ("reader, then driver",)
 
 
+@left_to_commits
 @pytest.mark.parametrize("who", [each if each in SAMPLE else at_each_commit(each) for each in OTHERS])
 def test_a_driver_that_stood_still_takes_no_row(small: None, large: bool, seven: State, who: str) -> None:
     """What no reader has acknowledged is there, whole and in order, wherever in a batch it stood and who went on."""

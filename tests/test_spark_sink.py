@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import pyarrow as pa
 import pytest
-from lanes import at_each_commit, every
+from lanes import at_each_commit, every, left_to_commits
 from spark_log_world import FailingDisk
 
 import reliable_rx as rx
@@ -102,6 +102,7 @@ def test_a_reader_that_is_behind_holds_the_stream_up(tmp_path: Path) -> None:
     assert MicroBatchSource(tmp_path, values="tuple").open("0", 1).fetch(9).values == [(1,), (2,)]
 
 
+@left_to_commits
 @pytest.mark.parametrize("rows", [1, at_each_commit(6000), at_each_commit(0)], ids=["few", "many", "the-end"])
 def test_a_disk_that_fails_once_holds_the_stream_up_no_longer(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, rows: int

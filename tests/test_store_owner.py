@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 from conditions import until
-from lanes import every
+from lanes import every, left_to_commits
 from postgres_server import PostgresServer
 
 import reliable_rx as rx
@@ -185,6 +185,7 @@ def test_what_is_called_durable_is_found(harm: Callable[[Path], None], tmp_path:
             assert not any(what == "done" for what in said.values()), f"{harm.__name__} of {name}: {said}"
 
 
+@left_to_commits
 @pytest.mark.parametrize("at", [1, 2], ids=["within its transaction", "behind its commit"])
 def test_what_happens_meanwhile_is_seen(at: int, tmp_path: Path) -> None:
     """The same in the midst of a write: it is looked before anything is changed, and once more when it is durable."""

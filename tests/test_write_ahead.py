@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 from killed_store import killed
-from lanes import at_each_commit, crossed, sample_of, share_of
+from lanes import at_each_commit, crossed, left_to_commits, sample_of, share_of
 
 from checkpoint import Checkpoint, SqliteStore
 from checkpoint.write_ahead import check_write_ahead
@@ -87,6 +87,7 @@ def test_bytes_too_many_or_missing_before_a_later_commit_are_refused(
                 check_write_ahead(database)
 
 
+@left_to_commits
 @pytest.mark.parametrize("part", [at_each_commit("checkpoint"), at_each_commit("journal"), "log"])
 def test_what_a_kill_cuts_off_is_accepted(tmp_path: Path, written: Path, part: str) -> None:
     """A log that ends anywhere, with or without an older one's frames behind, is no damage."""

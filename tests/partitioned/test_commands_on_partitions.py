@@ -180,7 +180,7 @@ def called(hosted: Hosted, command: list[str]) -> tuple[int, str]:
         return process.returncode, line + said + complaint
 
 
-@pytest.mark.parametrize("case", every(5, product(KINDS, COMMANDS)), ids="-".join)
+@pytest.mark.parametrize("case", every(11, product(KINDS, COMMANDS)), ids="-".join)
 def test_no_command_on_a_store_loses_what_is_to_come(case: tuple[str, str], hosted: Any) -> None:
     """It does what it says, or is refused with a way that works; then all values come, once, and all ends."""
     kind, command = case
