@@ -8,7 +8,7 @@ Behind a clean stop no turn is read again. Other *data* are told, and refused wh
 
 Names that are bound anew while a source reads are watched. Turns behind that are read by the new code, so a checkpoint
 is taken before the next turn, the fingerprint anew, and what was read ahead is read again: no replay has both. The one
-of the start is stored too: an app that sets a function late does so at each start, and is not edited.
+that the process took first is stored too: code that comes late in each process, or is set late, is no edit.
 
 A fingerprint of another interpreter or release tells nothing. Rejected: storing the functions (a source is declared
 whole, also with what does not pickle), comparing outputs alone (a state may differ long before an output does).
@@ -26,8 +26,8 @@ from hosting.interpreters import shown
 from hosting.redefinitions import PAUSE, REDEFINED
 from hosting.source_positions import SourcePositions, named
 from hosting.sources.definition import definition_of
-from hosting.sources.fingerprint import Difference, Fingerprint, Versions, differing, fingerprint_of
-from hosting.sources.numbering import numbering_digests
+from hosting.sources.fingerprint import Difference, Fingerprint, Versions, differing
+from hosting.sources.numbering import Reading, reading_of
 from hosting.store_commands import or_repair_it
 from hosting.watched_names import WatchedNames
 from reliable_rx.errors import NondeterminismDetected, StoreUnavailable
@@ -47,8 +47,9 @@ class SourceDefinitions:
 
     def __init__(self, evaluator: QueryEvaluator) -> None:
         self.evaluator = evaluator
-        self.began: dict[str, Fingerprint] = {}
-        self.now: dict[str, Fingerprint] = {}
+        self.is_first = True
+        """Whether nothing of this process reads the sources yet, as another partition of a node may."""
+        self.read: dict[str, Reading] = {}
         self.watched = WatchedNames()
         self._is_due, self._not_before, self._data_taken = False, 0.0, 0
         self.stored: dict[str, Versions] = {}
@@ -66,21 +67,19 @@ class SourceDefinitions:
 
         *Raises* `NondeterminismDetected` if a strict evaluator would go on from positions that mean other records.
         """
-        self.began = self._read()
-        self.now = dict(self.began)
+        self.read = self._read(anew=self.is_first)
         self._know(meta.get("definitions", {}))
         read = {source for (source, _), at in meta["positions"].items() if at}
         self.positions.check(self, read | {source for source, _ in meta["ended"]})
 
-    def _read(self) -> dict[str, Fingerprint]:
-        sources = self.evaluator.intake.sources
-        found = {name: fingerprint_of(source) for name, source in sources.items()}
-        self.watched.reset(each for _, contents in found.values() for each in contents)
-        return {name: each._replace(numbering=numbering_digests(sources[name])) for name, (each, _) in found.items()}
+    def _read(self, *, anew: bool = False) -> dict[str, Reading]:
+        found = {name: reading_of(source, anew=anew) for name, source in self.evaluator.intake.sources.items()}
+        self.watched.reset(content for each in found.values() for content in each.names)
+        return found
 
     def _know(self, stored: Mapping[str, Any]) -> None:
         self.stored.update((name, tuple(Fingerprint(*each) for each in there)) for name, there in stored.items())
-        found = {name: _difference(self.stored[name], each) for name, each in self.now.items() if name in self.stored}
+        found = {name: _difference(self.stored[name], each) for name, each in self.read.items() if name in self.stored}
         self.changed = {name: each for name, each in found.items() if each is not None}
 
     def check(self, stored: Mapping[str, Any], entries: Iterable[Sequence[Any]], first: int, last: int) -> None:
@@ -114,7 +113,7 @@ class SourceDefinitions:
         part = f"source {name!r}: its {self._parts(name, there)}"
         if there.is_late:
             return (
-                f"{part} was defined anew while it ran{_named(there, ' (', ')')}, and is now what it was before",
+                f"{part} changes while its process runs{_named(there, ' (', ')')}, and is not what read them",
                 "start with what it was last, and set what is set once before the start",
             )
         return (
@@ -171,13 +170,13 @@ class SourceDefinitions:
         self._is_due = False
         with self.evaluator.inside:
             now = self._read()
-        found = {name: differing(self.now[name], each) for name, each in now.items()}
+        found = {name: differing(self.read[name].now, each.now) for name, each in now.items()}
         is_code = any(each is not None and each.is_code for each in found.values())
         if is_code or (any(found.values()) and self._data_taken < DATA_MAX):
             self._data_taken += not is_code
             self._take_up({name for name, each in found.items() if each is not None}, now)
         for name, each in now.items():
-            self._tell(name, differing(self.began[name], each))
+            self._tell(name, differing(each.began, each.now))
         self._not_before = monotonic() + (monotonic() - began) * PAUSE
 
     def _tell(self, name: str, there: Difference | None) -> None:
@@ -190,11 +189,11 @@ class SourceDefinitions:
         )
         self.evaluator.incidents.report(REDEFINED, name, message, level=logging.WARNING, once=True)
 
-    def _take_up(self, sources: Collection[str], now: dict[str, Fingerprint]) -> None:
+    def _take_up(self, sources: Collection[str], now: dict[str, Reading]) -> None:
         """Have one definition before a checkpoint, and another one behind it; what was read ahead is read again."""
         evaluator = self.evaluator
         evaluator._close_group()
-        self.now, self.is_told = now, False
+        self.read, self.is_told = now, False
         with suppress(StoreUnavailable):  # then no turn is taken until there is one
             evaluator.checkpointer.now(full=False)
         partitions = evaluator.intake.partitions.items()
@@ -214,18 +213,17 @@ class SourceDefinitions:
 
     def _versions(self) -> dict[str, Any]:
         found = dict[str, Any]()
-        for name, each in self.now.items():
-            began = self.began[name]
-            found[name] = (tuple(each),) if began == each else (tuple(began), tuple(each))
+        for name, each in self.read.items():
+            found[name] = (tuple(each.now),) if each.began == each.now else (tuple(each.began), tuple(each.now))
         return found
 
 
-def _difference(stored: Versions, now: Fingerprint) -> Difference | None:
-    """Say what differs from what has read last; an app that defines code anew at each start is not edited."""
-    there = differing(stored[-1], now)
+def _difference(stored: Versions, read: Reading) -> Difference | None:
+    """Say what differs from what has read last; an app that comes by code late in each process is not edited."""
+    there = differing(stored[-1], read.now)
     if there is None or not there.is_code:
         return there
-    at_start = differing(stored[0], now)
+    at_start = differing(stored[0], read.began)
     return there._replace(is_late=at_start is None or not at_start.is_code)
 
 

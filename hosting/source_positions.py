@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 from hosting.interpreters import shown
 from hosting.sources.definition import CLASS, definition_of, numbering_of
-from hosting.sources.fingerprint import Fingerprint, Versions, fingerprint_of
-from hosting.sources.numbering import data_differing, numbering_digests, renumbered
+from hosting.sources.fingerprint import Fingerprint
+from hosting.sources.numbering import data_differing, renumbered_since
 from reliable_rx.class_of import path_of
 from reliable_rx.errors import NondeterminismDetected
 from reliable_rx.reach import plain_function
@@ -37,15 +37,15 @@ class SourcePositions:
 
     def check(self, definitions: SourceDefinitions, read: Collection[str]) -> None:
         """*Raises* `NondeterminismDetected` if a source that has been *read* counts otherwise, unless that is taken."""
-        for name, now in definitions.now.items():
+        for name, reading in definitions.read.items():
             stored = definitions.stored.get(name)
             if stored is None or name not in read:
                 continue
-            parts = renumbered_since(stored, now, self.evaluator.intake.sources[name])
+            parts = renumbered_since(stored, reading, self.evaluator.intake.sources[name])
             if parts:
                 self._refuse(name, parts)
             else:
-                self._warn(name, stored[-1], now)
+                self._warn(name, stored[-1], reading.now)
 
     def settle(self) -> None:
         """Have what the positions mean from now on stored before the first turn."""
@@ -61,19 +61,19 @@ class SourcePositions:
         self.evaluator.warnings.append(error.message)
 
     def _warn(self, name: str, stored: Fingerprint, now: Fingerprint) -> None:
-        """Tell of what may count otherwise: data that functions hold, and a class that does not say what counts."""
+        """Tell of what may count otherwise: what functions hold, and a class that does not say what counts."""
         source, parts = self.evaluator.intake.sources[name], data_differing(stored, now)
         if parts:
-            names = sorted(each for each in stored.data.keys() | now.data.keys()
-                           if stored.data.get(each) != now.data.get(each))  # fmt: skip
+            before, after = {**stored.data, **stored.code}, {**now.data, **now.code}
+            names = sorted(each for each in before.keys() | after.keys() if before.get(each) != after.get(each))
             self._tell(
                 f"source {name!r}: its {shown_parts(source, parts)} holds or names {shown(names)}, which differs from "
                 f"when its positions were stored: if that decides of which partition a record is, or its place, some "
                 f"records are never read and others come twice, so put the old value back; a time or the id of a run "
                 f"decides nothing"
             )
-        before, after = stored.parts.get(CLASS), now.parts.get(CLASS)
-        if stored.made_by == now.made_by and before and after and before[0] != after[0]:
+        was, is_now = stored.parts.get(CLASS), now.parts.get(CLASS)
+        if stored.made_by == now.made_by and was and is_now and was[0] != is_now[0]:
             self._tell(
                 f"source {name!r}: its {shown_parts(source, [CLASS])} was edited behind its positions: each event must "
                 f"have the id that it had; if it has another one, put it back, or declare the source under another name"
@@ -84,18 +84,6 @@ class SourcePositions:
         LOG.warning("%s", self.evaluator.incidents.placed(message))
         self.evaluator.warnings.append(message)
         self.evaluator.harmless.add(message)
-
-
-def renumbered_since(stored: Versions, now: Fingerprint, source: Source) -> tuple[str, ...]:
-    """Name what differs from the last meaning and, as code may be set late at each start, from the first one."""
-    found = [renumbered(each, now, source) for each in stored]
-    return found[-1] if all(found) else ()
-
-
-def read_otherwise(stored: Versions, source: Source) -> tuple[str, ...]:
-    """Name what differs of *source* as it is declared now."""
-    fingerprint, _ = fingerprint_of(source)
-    return renumbered_since(stored, fingerprint._replace(numbering=numbering_digests(source)), source)
 
 
 def refusal(name: str, source: Source, parts: Collection[str], *, strict: bool) -> NondeterminismDetected:

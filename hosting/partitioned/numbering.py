@@ -10,16 +10,26 @@ from collections.abc import Iterable
 
 from hosting.partitioned.past import Past
 from hosting.partitioned.sections import Section
-from hosting.source_positions import read_otherwise, refusal
+from hosting.source_positions import refusal
+from hosting.sources.numbering import reading_of, renumbered_since
+from reliable_rx.reliable import Source
 
 
 def check_numbering(sections: Iterable[Section], past: Past) -> None:
-    """*Raises* `NondeterminismDetected` if a strict app counts records otherwise than those that were read."""
+    """*Raises* `NondeterminismDetected` if a strict app counts records otherwise than those that were read.
+
+    Each source is looked at before a partition of it is opened, so that all have what it was then.
+    """
     for section in sections:
-        if section.whole or not section.options.get("strict", True):
-            continue
         for name, source in section.sources.items():
-            stored = past.definitions(section.name, name)
-            parts = read_otherwise(stored, source) if stored else ()
-            if parts and past.is_used(section.name):
-                raise refusal(name, source, parts, strict=True)
+            _check(section, name, source, past)
+
+
+def _check(section: Section, name: str, source: Source, past: Past) -> None:
+    reading = reading_of(source, anew=True)
+    if section.whole or not section.options.get("strict", True):
+        return
+    stored = past.definitions(section.name, name)
+    parts = renumbered_since(stored, reading, source) if stored else ()
+    if parts and past.is_used(section.name):
+        raise refusal(name, source, parts, strict=True)

@@ -5,16 +5,20 @@ function (columns, a format). *Data* is what functions and objects hold or name 
 defaults, attributes. Code says what the app is; data may be another at each start of an app that nobody has edited: the
 id of a run, a time. Code is a set, by name: how much data there are, and in which order, leaves it as it is.
 
+A function is compared as this process read it first, too: it may reach more once records were read (a registry that a
+plugin fills), and a partition that is opened late has the same source as the first one.
+
 Rejected: one hash of both (an unchanged app with ``RUN = uuid4().hex`` in a line of its log was refused behind a kill).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
-from types import BuiltinFunctionType, FunctionType, MappingProxyType
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from types import BuiltinFunctionType, FunctionType, MappingProxyType, MethodType
 from typing import Any, NamedTuple
 
 from checkpoint.code import makers
+from hosting.sources.constants import constants_of
 from hosting.sources.definition import definition_of
 from reliable_rx.changing import Changes
 from reliable_rx.class_of import bases_of, is_a, module_of, path_of, qualname_of, space_of
@@ -56,6 +60,8 @@ class Part(NamedTuple):
     """What is known of one part of a definition, and the names that it was found under."""
 
     digests: tuple[str, str]
+    made_with: str
+    """A digest of its code and of the constants that this is made with."""
     code: Mapping[str, str]
     data: Mapping[str, str]
     content: Content | None
@@ -76,21 +82,42 @@ class Difference(NamedTuple):
         return self.is_code and not self.is_late
 
 
-KNOWN: dict[int, tuple[Any, Writing, Part]] = {}
-"""What was read, and holds for as long as all names mean the same."""
+class Known(NamedTuple):
+    """A part of a definition as it was read first in this process, and last."""
+
+    value: Any
+    """Kept alive, so that no other one has its address."""
+    first: Part
+    last: Part
+    writing: Writing | None
+    """None if it may change while all names mean the same."""
+
+    @property
+    def holds(self) -> bool:
+        """Whether it is known without reading it again that it is what it was last."""
+        of_classes = self.writing.parts_of_classes if self.writing is not None else ()
+        return (
+            self.writing is not None
+            and is_bound_by_itself(self.last.content)
+            and all(space_of(kind).get(name) is value for kind, name, value in of_classes)
+        )
 
 
-def fingerprint_of(source: Source) -> tuple[Fingerprint, list[Content]]:
-    """Read what the events of *source* come from, and the names that this was found under.
+KNOWN: dict[Any, Known] = {}
+"""Each partition of a node has its own evaluator, and all have one source."""
+
+
+def fingerprint_of(source: Source, read: Callable[[Any], Part] | None = None) -> tuple[Fingerprint, list[Content]]:
+    """*Read* what the events of *source* come from, and the names that this was found under.
 
     What cannot be read is left out.
     """
-    made = makers()
+    made, read = makers(), read or part_of
     parts, code, data = dict[str, tuple[str, str]](), dict[str, str](), dict[str, str]()
     watched = list[Content]()
-    for name, value in _definition(source).items():
+    for name, value in parts_of(source).items():
         try:
-            found = part_of(value)
+            found = read(value)
         except BaseException as raised:  # what it reaches may be of any size, or raise when it is looked at
             let_through(raised)
             continue
@@ -103,7 +130,8 @@ def fingerprint_of(source: Source) -> tuple[Fingerprint, list[Content]]:
     return Fingerprint(by, parts, _first(code), _first(data)), watched
 
 
-def _definition(source: Source) -> dict[str, Any]:
+def parts_of(source: Source) -> dict[str, Any]:
+    """Return what *source* is defined by, as far as it can be asked."""
     try:
         return {name: value for name, value in definition_of(source).items() if value is not None}
     except BaseException as raised:  # a source is somebody else's code
@@ -120,9 +148,43 @@ def part_of(value: Any) -> Part:
 
     *Raises* `QueryRefused` for what reaches a million objects.
     """
-    known = KNOWN.get(id(value))
-    if known is not None and known[0] is value and (known[1].holds or is_bound_by_itself(known[2].content)):
-        return known[2]
+    known = KNOWN.get(_key(value))
+    if known is not None and known.holds:
+        return known.last
+    writing, found = _read(value)
+    if writing.fixed or callable(value):
+        if len(KNOWN) >= KNOWN_MAX:
+            oldest, *_ = KNOWN
+            KNOWN.pop(oldest, None)
+        writing.forget()
+        first = found if known is None else known.first
+        KNOWN[_key(value)] = Known(value, first, found, writing if writing.fixed else None)
+    return found
+
+
+def first_of(value: Any) -> Part:
+    """Return what *value* was when this process read it first. *Raises* as `part_of`."""
+    known = KNOWN.get(_key(value))
+    return part_of(value) if known is None else known.first
+
+
+def begin_anew(values: Iterable[Any]) -> None:
+    """Have an edit count while nothing is read: what reaches a name that was bound anew meanwhile is read as if first.
+
+    What changes in place meanwhile may be what was read that has changed it.
+    """
+    for value in values:
+        known = KNOWN.get(_key(value))
+        if known is not None and not is_bound_by_itself(known.last.content):
+            del KNOWN[_key(value)]
+
+
+def _key(value: Any) -> Any:
+    """Return what tells *value* from others while it is alive; a method is made anew each time it is asked for."""
+    return (id(value.__func__), id(value.__self__)) if is_a(value, MethodType) else id(value)
+
+
+def _read(value: Any) -> tuple[Writing, Part]:
     changes = Changes()
     while True:
         writing = Writing(inline=True, changes=changes)
@@ -131,18 +193,13 @@ def part_of(value: Any) -> Part:
         if writing.is_settled(changes):
             break
     if not callable(value):  # it is given as it is, and named by nothing
-        return Part((whole, whole), {}, {}, None)
+        return writing, Part((whole, whole), whole, {}, {}, None)
     code = dict(_digests(_code_in(writing.kept)))
     bound = {(id(space), name): (space, name) for space, name in changes.binds()}
     content = Content(whole, tuple(writing.resolved), tuple(bound.values()), (), False)
     digest = joined(f"{name}={each}" for name, each in code.items())
-    found = Part((digest, whole), code, dict(_digests(_data_in(writing))), content)
-    if writing.fixed:  # each partition of a node has its own evaluator, and all have one source
-        writing.forget()
-        if len(KNOWN) >= KNOWN_MAX:
-            KNOWN.clear()
-        KNOWN[id(value)] = value, writing, found
-    return found
+    made_with = joined((digest, *sorted(set(constants_of(value, writing.kept)))))
+    return writing, Part((digest, whole), made_with, code, dict(_digests(_data_in(writing))), content)
 
 
 def is_bound_by_itself(content: Content | None) -> bool:

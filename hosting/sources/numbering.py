@@ -12,34 +12,52 @@ the id of its run would start once).
 
 from __future__ import annotations
 
-import ast
-import dis
-import linecache
-from collections.abc import Iterator
-from contextlib import suppress
-from functools import lru_cache, partial
-from types import FunctionType
-from typing import Any
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
 from hosting.sources.definition import Extending, numbering_of
-from hosting.sources.fingerprint import PLACES_MAX, Fingerprint, part_of
-from hosting.sources.ring import HashRing
-from reliable_rx.class_of import is_a
+from hosting.sources.fingerprint import (
+    Fingerprint,
+    Part,
+    Versions,
+    begin_anew,
+    fingerprint_of,
+    first_of,
+    part_of,
+    parts_of,
+)
 from reliable_rx.code_digest import joined
-from reliable_rx.identity import Writing
+from reliable_rx.contents import Content
 from reliable_rx.interrupts import let_through
-from reliable_rx.reach import contents, is_own, may_change
 from reliable_rx.reliable import Source
-from reliable_rx.text import NAMED
 
-CONSTANTS = (int, float, str, bytes, bool, tuple, frozenset, HashRing)
 GIVEN, CODE, MORE, UNKNOWN = "given", "code", "more", "unknown"
 """How a digest compares: always, with one of the same interpreter, with as many names as there were, never."""
 
 
-def numbering_digests(source: Source) -> dict[str, str]:
+class Reading(NamedTuple):
+    """What a source is defined by."""
+
+    began: Fingerprint
+    """As this process read it first, before a record was: what it reaches now may have come since."""
+    now: Fingerprint
+    names: list[Content]
+    """The names that what is now was found under."""
+
+
+def reading_of(source: Source, *, anew: bool = False) -> Reading:
+    """Read what *source* is defined by; *anew*: nothing reads it, so a name that was bound since is an edit."""
+    if anew:
+        begin_anew([*parts_of(source).values(), *_numbering(source).values()])
+    now, names = fingerprint_of(source)
+    began, _ = fingerprint_of(source, first_of)
+    began = began._replace(numbering=numbering_digests(source, first_of))
+    return Reading(began, now._replace(numbering=numbering_digests(source)), names)
+
+
+def numbering_digests(source: Source, read: Callable[[Any], Part] = part_of) -> dict[str, str]:
     """Return a digest of each part that decides which event of *source* has which id."""
-    return {name: _digest(value) for name, value in _numbering(source).items() if value is not None}
+    return {name: _digest(value, read) for name, value in _numbering(source).items() if value is not None}
 
 
 def _numbering(source: Source) -> dict[str, Any]:
@@ -50,11 +68,11 @@ def _numbering(source: Source) -> dict[str, Any]:
         return {}
 
 
-def _digest(value: Any) -> str:
+def _digest(value: Any, read: Callable[[Any], Part]) -> str:
     if isinstance(value, Extending):
         return _more(value, len(value))
     try:
-        return f"{CODE}:{_of_function(value)}" if callable(value) else f"{GIVEN}:{_of(value)}"
+        return f"{CODE if callable(value) else GIVEN}:{read(value).made_with}"
     except BaseException as raised:  # what it reaches may be of any size, or raise when it is looked at
         let_through(raised)
         return f"{UNKNOWN}:"
@@ -64,92 +82,10 @@ def _more(names: Extending, count: int) -> str:
     return f"{MORE}:{count}:{joined(names[:count])}"
 
 
-def _of(value: Any) -> str:
-    return part_of(value).digests[0]
-
-
-def _of_function(value: Any) -> str:
-    """Return a digest of the code of a function, and of the constants that it and what it reaches are made with."""
-    writing = Writing(inline=True, places_max=PLACES_MAX)
-    writing.put(value, NAMED)
-    found = {f"{name}={_text(each)}" for name, each in _arguments(value) if _is_constant(each)}
-    functions = [each for each in writing.kept if is_a(each, FunctionType) and is_own(each)]
-    changed = {(id(each.__globals__), name) for each in functions for name in _changed_by(each)}
-    for each in functions:
-        held = [(name, there) for name, there in _held_by(each) if _is_constant(there)]
-        held += [(name, there) for name, there in _written(each) if (id(each.__globals__), name) not in changed]
-        found |= {f"{each.__qualname__}.{name}={_text(there)}" for name, there in held}
-    return joined((_of(value), *sorted(found)))
-
-
-def _is_constant(value: Any) -> bool:
-    return type(value) in CONSTANTS
-
-
-def _text(value: Any) -> str:
-    return repr(value) if is_a(value, HashRing) else _of(value)
-
-
-def _arguments(value: Any) -> Iterator[tuple[str, Any]]:
-    while is_a(value, partial):
-        yield from ((str(place), each) for place, each in enumerate(value.args))
-        yield from value.keywords.items()
-        value = value.func
-    yield "self", getattr(value, "__self__", None)
-
-
-def _held_by(function: FunctionType) -> Iterator[tuple[str, Any]]:
-    """Yield what a function closes over, unless it sets that itself, and its defaults."""
-    code, defaults = function.__code__, function.__defaults__ or ()
-    if all(each.opname != "STORE_DEREF" for each in dis.get_instructions(code)):
-        yield from zip(code.co_freevars, contents(function), strict=False)
-    yield from zip(code.co_varnames[code.co_argcount - len(defaults) : code.co_argcount], defaults, strict=True)
-    yield from (function.__kwdefaults__ or {}).items()
-
-
-def _changed_by(function: FunctionType) -> Iterator[str]:
-    """Yield the globals that *function* sets, or may change: counts and caches."""
-    for each in dis.get_instructions(function.__code__):
-        if each.opname == "STORE_GLOBAL":
-            yield str(each.argval)
-    space = function.__globals__
-    yield from (
-        name for name in function.__code__.co_names if name in space and may_change(function, name, space[name])
-    )
-
-
-def _written(function: FunctionType) -> Iterator[tuple[str, Any]]:
-    """Yield the globals that *function* names and its file sets once, to what is written there, and rings."""
-    path = function.__code__.co_filename
-    linecache.checkcache(path)
-    written = _written_in("".join(linecache.getlines(path, function.__globals__)))
-    for name in function.__code__.co_names:
-        value = function.__globals__.get(name)
-        is_written = name in written and type(value) is type(written[name]) and value == written[name]
-        if is_a(value, HashRing) or is_written:
-            yield name, value
-
-
-@lru_cache(maxsize=64)
-def _written_in(text: str) -> dict[str, Any]:
-    """Return the constants of a file; none of one that cannot be read, as a cell of a notebook that is gone cannot."""
-    found, often = dict[str, Any](), set[str]()
-    try:
-        body = ast.parse(text).body
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return found
-    for each in body:
-        if isinstance(each, ast.Assign):
-            targets, value = each.targets, each.value
-        elif isinstance(each, ast.AnnAssign) and each.value is not None:
-            targets, value = [each.target], each.value
-        else:
-            continue
-        for name in (target.id for target in targets if isinstance(target, ast.Name)):
-            often |= {name} & found.keys()
-            with suppress(ValueError, TypeError, SyntaxError, MemoryError, RecursionError):
-                found[name] = ast.literal_eval(value)
-    return {name: value for name, value in found.items() if name not in often}
+def renumbered_since(stored: Versions, read: Reading, source: Source) -> tuple[str, ...]:
+    """Name what differs from the last meaning and, as code may come late in each process, from the first one."""
+    found = renumbered(stored[-1], read.now, source)
+    return found if found and renumbered(stored[0], read.began, source) else ()
 
 
 def renumbered(stored: Fingerprint, now: Fingerprint, source: Source) -> tuple[str, ...]:
