@@ -16,7 +16,7 @@ table) is not looked for: it would have to be hashed for each round.
 from __future__ import annotations
 
 import logging
-from time import monotonic, thread_time
+from time import thread_time
 from typing import TYPE_CHECKING
 
 from hosting.interpreters import shown
@@ -29,10 +29,6 @@ if TYPE_CHECKING:
     from hosting.evaluator import QueryEvaluator
 
 REDEFINED = "redefined"
-NAMES_A_ROUND = 200
-"""Where more names are watched, rounds are left out, so that a round costs the same."""
-PAUSE = 20.0
-"""What takes long to compare is compared again after so many times as long."""
 COMPARED_S = 0.1
 """After that, plans that reach another object are told of without a look at what it holds: events wait meanwhile."""
 
@@ -42,35 +38,25 @@ class Redefinitions:
 
     def __init__(self, evaluator: QueryEvaluator) -> None:
         self.evaluator, self.watched = evaluator, evaluator.engine.plans.watched
-        self._left_out = 0
-        self._is_due, self._not_before = False, 0.0
         self._compares_until = 0.0
         self._told: dict[str, str] = {}
 
     def look(self) -> bool:
         """Tell of the queries and sources that reach what was defined anew; return whether turns may be taken."""
         self.evaluator.definitions.look()
-        if self._left_out:
-            self._left_out -= 1
-        else:
-            self._look()
-        return self.evaluator.checkpointer.trouble is None
-
-    def _look(self) -> None:
-        self._left_out = len(self.watched) // NAMES_A_ROUND
-        self._is_due = self.watched.differ() or self._is_due or not all(map(self._runs, self._told))
-        if self._is_due and (began := monotonic()) >= self._not_before:
-            self._is_due = False
+        if not all(map(self._runs, self._told)):
+            self.watched.is_due = True
+        if self.watched.are_due():
             with self.evaluator.inside:
                 found = self._found()
             self._tell(found)
-            now = monotonic()
-            self._not_before = now + (now - began) * PAUSE
+            self.watched.compared()
+        return self.evaluator.checkpointer.trouble is None
 
     def settle(self, name: str) -> None:
         """Close the incident of the query *name*: it was created again, with what its functions reach now."""
         if self._told.pop(name, None) is not None:
-            self._is_due = True  # others may share its plan
+            self.watched.is_due = True  # others may share its plan
             self.evaluator.incidents.resolve(REDEFINED, name)
 
     def _runs(self, name: str) -> bool:

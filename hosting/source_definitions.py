@@ -19,11 +19,10 @@ from __future__ import annotations
 import logging
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
-from time import monotonic
 from typing import TYPE_CHECKING, Any
 
 from hosting.interpreters import shown
-from hosting.redefinitions import PAUSE, REDEFINED
+from hosting.redefinitions import REDEFINED
 from hosting.source_positions import SourcePositions, named
 from hosting.sources.definition import definition_of
 from hosting.sources.fingerprint import Difference, Fingerprint, Versions, differing
@@ -51,7 +50,7 @@ class SourceDefinitions:
         """Whether nothing of this process reads the sources yet, as another partition of a node may."""
         self.read: dict[str, Reading] = {}
         self.watched = WatchedNames()
-        self._is_due, self._not_before, self._data_taken = False, 0.0, 0
+        self._data_taken = 0
         self.stored: dict[str, Versions] = {}
         self.is_told = False
         self.changed: dict[str, Difference] = {}
@@ -164,10 +163,8 @@ class SourceDefinitions:
 
     def look(self) -> None:
         """Tell of the sources that reach what was defined anew, and have what follows be read by that."""
-        self._is_due = self.watched.differ() or self._is_due
-        if not self._is_due or (began := monotonic()) < self._not_before:
+        if not self.watched.are_due():
             return
-        self._is_due = False
         with self.evaluator.inside:
             now = self._read()
         found = {name: differing(self.read[name].now, each.now) for name, each in now.items()}
@@ -177,7 +174,7 @@ class SourceDefinitions:
             self._take_up({name for name, each in found.items() if each is not None}, now)
         for name, each in now.items():
             self._tell(name, differing(each.began, each.now))
-        self._not_before = monotonic() + (monotonic() - began) * PAUSE
+        self.watched.compared()
 
     def _tell(self, name: str, there: Difference | None) -> None:
         if there is None:

@@ -1,12 +1,14 @@
-"""Globals that running queries reach, and what stood under them: one quick comparison tells whether all still hold.
+"""Globals that queries or sources reach, and what stood under them: one quick comparison tells whether all still hold.
 
-They are looked at between rounds of turns, so the loop is in C: namespaces, names and values lie in three lists.
+They are looked at between rounds of turns, so the loop is in C: namespaces, names and values lie in three lists. Where
+they are many, rounds are left out; where it takes long to see what a change means, that is put off.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from operator import is_
+from time import monotonic
 from types import FunctionType
 from typing import Any
 
@@ -15,6 +17,10 @@ from reliable_rx.contents import Bound, Content, Named
 
 Space = dict[str, Any]
 CODE = (FunctionType, type)
+NAMES_A_ROUND = 200
+"""Where more names are watched, rounds are left out, so that a round costs the same."""
+PAUSE = 20.0
+"""What takes long to compare is compared again after so many times as long."""
 
 
 class WatchedNames:
@@ -31,6 +37,9 @@ class WatchedNames:
         self._found: dict[tuple[int, str], Named] = {}
         self._rebound: dict[tuple[int, str], Bound] = {}
         self._are_two = self._is_new = False
+        self.is_due = False
+        """Whether what reaches these names is to be compared."""
+        self._left_out, self._began, self._not_before = 0, 0.0, 0.0
         self._spaces, self._names, self._values = list[Space](), list[str](), list[Any]()
 
     def __len__(self) -> int:
@@ -57,6 +66,21 @@ class WatchedNames:
         self._is_new = True
         for each in contents:
             self.add(each)
+
+    def are_due(self) -> bool:
+        """Whether what reaches these names is to be compared now."""
+        self._left_out -= 1
+        if self._left_out < 0:
+            self._left_out = len(self) // NAMES_A_ROUND
+            self.is_due = self.differ() or self.is_due
+        if self.is_due:
+            self._began = monotonic()
+        return self.is_due and self._began >= self._not_before
+
+    def compared(self) -> None:
+        """Note that it was compared, which took since `are_due`."""
+        self.is_due, now = False, monotonic()
+        self._not_before = now + (now - self._began) * PAUSE
 
     def differ(self) -> bool:
         """Whether some name means something else than it did, or than when this was asked last."""

@@ -21,7 +21,7 @@ from lanes import crossed, every
 import reliable_rx as rx
 from checkpoint import MemoryStore
 from hosting import CallbackSink, FileSource, ListSource, QueryEvaluator
-from hosting.redefinitions import NAMES_A_ROUND
+from hosting.watched_names import NAMES_A_ROUND
 from reliable_rx.contents import Content, content
 from reliable_rx.imports import is_own_module
 
@@ -393,7 +393,7 @@ def test_what_is_defined_anew_is_told_and_edits_nothing(
 @pytest.mark.parametrize("kind", [*KINDS, "class"])
 def test_what_means_again_what_it_meant_is_told_no_more(monkeypatch: pytest.MonkeyPatch, kind: str) -> None:
     """Also by another object that is the same; of a class with `create`: its values are none of the one before."""
-    monkeypatch.setattr("hosting.redefinitions.PAUSE", 0.0)
+    monkeypatch.setattr("hosting.watched_names.PAUSE", 0.0)
     notebook = Notebook(monkeypatch, kind)
     notebook.event()
     notebook.mend()
@@ -528,7 +528,7 @@ def test_queries_that_share_their_functions_are_told_of_once(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     """By the first that runs; one that was created again, or disposed of, gives its place to the next."""
-    monkeypatch.setattr("hosting.redefinitions.PAUSE", 0.0)
+    monkeypatch.setattr("hosting.watched_names.PAUSE", 0.0)
     notebook = Notebook(monkeypatch, "function")
     notebook.evaluator.create_many({f"q{number}": vars(notebook.main)["q"] for number in range(50)})
     notebook.event()
@@ -572,7 +572,7 @@ def test_what_changes_all_the_time_is_told_once(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     """And edits nothing: such a number is to come as an event."""
-    monkeypatch.setattr("hosting.redefinitions.PAUSE", 0.0)
+    monkeypatch.setattr("hosting.watched_names.PAUSE", 0.0)
     notebook = Notebook(monkeypatch, "number")
     for number in range(25):
         notebook.cell(f"RATE = {number + 10}")
@@ -586,7 +586,7 @@ def test_what_changes_all_the_time_is_told_once(
 
 def test_of_many_names_one_is_told_of_within_some_rounds(monkeypatch: pytest.MonkeyPatch) -> None:
     """Where more names are watched than a round can, rounds are left out; all of them are watched."""
-    monkeypatch.setattr("hosting.redefinitions.PAUSE", 0.0)
+    monkeypatch.setattr("hosting.watched_names.PAUSE", 0.0)
     notebook = Notebook(monkeypatch, "function")
     names = [f"h{number}" for number in range(3 * NAMES_A_ROUND)]
     for each in names:
@@ -647,7 +647,7 @@ def test_an_app_whose_globals_are_set_late_is_no_edited_one(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, is_killed: bool, is_early: bool
 ) -> None:
     """By a setup (behind the start, or before), a parse, a sink or lazily: no start edits it."""
-    monkeypatch.setattr("hosting.redefinitions.PAUSE", 0.0)
+    monkeypatch.setattr("hosting.watched_names.PAUSE", 0.0)
     store, rows = MemoryStore(), tmp_path / "rows.jsonl"
     rows.touch()
     for start in range(4):

@@ -40,7 +40,7 @@ class Notebook:
     """Cells as they stand, the kernel that has run them, and what follows a file."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, folder: Path, kind: str, **options: Any) -> None:
-        monkeypatch.setattr("hosting.source_definitions.PAUSE", 0.0)
+        monkeypatch.setattr("hosting.watched_names.PAUSE", 0.0)
         self.monkeypatch, self.options, self.store = monkeypatch, options, MemoryStore()
         self.helper, self.parse, self.rate = *CELLS[kind], 2
         self.path, self.expected, self.rows = folder / "rows.csv", list[int](), 0

@@ -28,7 +28,7 @@ def constants_of(value: Any, reached: Iterable[Any]) -> Iterator[str]:
     changed = {(id(each.__globals__), name) for each in functions for name in _changed_by(each)}
     yield from (f"{name}={_text(each)}" for name, each in _arguments(value) if _is_constant(each))
     for each in functions:
-        held = [(name, there) for name, there in _held_by(each) if _is_constant(there)]
+        held = [(name, there) for name, there in held_by(each) if _is_constant(there)]
         held += [(name, there) for name, there in _written(each) if (id(each.__globals__), name) not in changed]
         yield from (f"{each.__qualname__}.{name}={_text(there)}" for name, there in held)
 
@@ -49,7 +49,7 @@ def _arguments(value: Any) -> Iterator[tuple[str, Any]]:
     yield "self", getattr(value, "__self__", None)
 
 
-def _held_by(function: FunctionType) -> Iterator[tuple[str, Any]]:
+def held_by(function: FunctionType) -> Iterator[tuple[str, Any]]:
     """Yield what a function closes over, unless it sets that itself, and its defaults."""
     code, defaults = function.__code__, function.__defaults__ or ()
     if all(each.opname != "STORE_DEREF" for each in dis.get_instructions(code)):

@@ -18,7 +18,7 @@ from types import BuiltinFunctionType, FunctionType, MappingProxyType, MethodTyp
 from typing import Any, NamedTuple
 
 from checkpoint.code import makers
-from hosting.sources.constants import constants_of
+from hosting.sources.constants import constants_of, held_by
 from hosting.sources.definition import definition_of
 from reliable_rx.changing import Changes
 from reliable_rx.class_of import bases_of, is_a, module_of, path_of, qualname_of, space_of
@@ -26,7 +26,7 @@ from reliable_rx.code_digest import code_digest, joined
 from reliable_rx.contents import Content
 from reliable_rx.identity import Writing, hash_of
 from reliable_rx.interrupts import let_through
-from reliable_rx.reach import GETTERS, contents, is_own, is_own_code, methods, plain_function
+from reliable_rx.reach import GETTERS, is_own, is_own_code, methods, plain_function
 from reliable_rx.reliable import Source
 from reliable_rx.text import NAMED
 
@@ -250,16 +250,9 @@ def _data_in(writing: Writing) -> Iterator[tuple[str, str]]:
             yield path or f".{key}", _shortly(value)
     for each in writing.kept:
         if is_a(each, FunctionType) and is_own(each):
-            for name, value in _held_by(each):
+            for name, value in held_by(each):
                 if not is_a(plain_function(value), CODE):
                     yield f"{name} of {each.__qualname__}()", _shortly(value)
-
-
-def _held_by(function: FunctionType) -> Iterator[tuple[str, Any]]:
-    code, defaults = function.__code__, function.__defaults__ or ()
-    yield from zip(code.co_freevars, contents(function), strict=False)
-    yield from zip(code.co_varnames[code.co_argcount - len(defaults) :], defaults, strict=False)
-    yield from (function.__kwdefaults__ or {}).items()
 
 
 def _shortly(value: Any) -> str:
