@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING
 
 from hosting.interpreters import shown
 from hosting.standing import RUNNING, Standing
+from reliable_rx.class_of import is_a
 from reliable_rx.errors import described
 from reliable_rx.interrupts import let_through
 from reliable_rx.plan import Plan
@@ -76,7 +77,8 @@ class Redefinitions:
             for plan, running in by_plan.items():
                 names = list(dict.fromkeys(self.watched.changed(plans.contents[plan])))
                 if names and (why := self._differs(plan)) is not None:
-                    found[running[0].name] = sentence(names, len(running) - 1, why)
+                    are_classes = any(is_a(each[2], type) for each in plans.contents[plan].lost())
+                    found[running[0].name] = sentence(names, len(running) - 1, why, are_classes=are_classes)
         return found
 
     def _differs(self, plan: Plan) -> str | None:
@@ -99,11 +101,12 @@ class Redefinitions:
         self._told = found
 
 
-def sentence(names: list[str], others: int, more: str) -> str:
+def sentence(names: list[str], others: int, more: str, *, are_classes: bool) -> str:
     """Say which names were bound anew, what that means, and the remedy."""
     shared = f", as do {others:,} more that share its functions" if others else ""
+    kept = " while this process runs, or its state keeps values of the old class for good" if are_classes else ""
     return (
         f"{shown(names)} was defined anew while it ran{more}: the query uses the new meaning from now on{shared}, and "
         f"the store has the one of its create, so a start behind a kill may find other outputs and end it; create the "
-        f"query again (in a notebook: run the cell with create again), and set what is set once before its create"
+        f"query again (in a notebook: run the cell with create again){kept}, and set what is set once before its create"
     )

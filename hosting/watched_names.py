@@ -96,9 +96,8 @@ class WatchedNames:
 
     def changed(self, content: Content) -> Iterator[str]:
         """Name what a plan reaches and what means something else than when it was compiled."""
-        for space, name, value in filter(self._is_watched, content.names):
-            if space.get(name) is not value:
-                yield f"{space['__name__']}.{name}" if "__name__" in space else name  # of `sys.modules` it is a module
+        for space, name, _ in filter(self._is_watched, content.lost()):
+            yield f"{space['__name__']}.{name}" if "__name__" in space else name  # of `sys.modules` it is a module
 
     def _is_watched(self, named: Named) -> bool:
         return (id(named[0]), named[1]) not in self._rebound or is_a(named[2], CODE)

@@ -9,6 +9,7 @@ namespaces (Python does not show them).
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 from reliable_rx.class_of import is_a
@@ -41,7 +42,11 @@ class Content(NamedTuple):
     @property
     def names_hold(self) -> bool:
         """Whether the globals mean what they meant."""
-        return all(space.get(name) is value for space, name, value in self.names)
+        return next(self.lost(), None) is None
+
+    def lost(self) -> Iterator[Named]:
+        """Yield the globals that mean something else than they did."""
+        return (each for each in self.names if each[0].get(each[1]) is not each[2])
 
     def classes_gone(self, now: Content) -> list[type]:
         """Return the classes that names led to which lead to others *now*: values of the one are none of the other."""

@@ -224,6 +224,37 @@ def test_values_in_a_state_go_over_to_a_class_whose_cell_was_run_again(
         notebook.evaluator.close()
 
 
+@pytest.mark.parametrize("ends", [False, True], ids=["in its kernel", "behind its end"])
+@pytest.mark.parametrize("kind", RECORDS)
+def test_what_is_told_of_a_class_whose_cell_alone_was_run_again_is_so(
+    monkeypatch: pytest.MonkeyPatch, kind: str, ends: bool
+) -> None:
+    """`create` takes the value that a state keeps over while the kernel runs; behind that only `restart` helps."""
+    monkeypatch.setattr("hosting.watched_names.PAUSE", 0.0)
+    monkeypatch.setitem(ALL, "class again", (RECORDS[kind], RECORDS[kind], ""))
+    monkeypatch.setitem(globals(), "HEAD", f"{HEAD}, dataclasses, enum, typing")
+    keeps = "q = rx.source('n').scan(lambda c, n: c or C(1), None).map(lambda c: type(c) is C)"
+    monkeypatch.setitem(globals(), "COMPOSE", keeps)
+    notebook = Notebook(monkeypatch, "class again")
+    notebook.event()
+    notebook.cell(notebook.mended)
+    notebook.event()
+    (told,) = redefined(notebook)
+    assert "while this process runs, or its state keeps values of the old class for good" in told.message
+    assert notebook.outputs == [True, False]
+    if ends:
+        notebook.kill()
+    notebook.create()
+    notebook.event()
+    assert notebook.outputs == [True, False, not ends] and not redefined(notebook)
+    notebook.evaluator.restart("q")
+    notebook.event()
+    notebook.kill()
+    notebook.event()
+    assert notebook.outputs == [True, False, not ends, True, True] and not notebook.evaluator.warnings
+    notebook.evaluator.close()
+
+
 def test_a_main_that_takes_the_place_of_an_installed_one_is_the_users(monkeypatch: pytest.MonkeyPatch) -> None:
     """What starts a kernel or a script (``python -m``) is the first ``__main__``, and may have been asked about."""
     starter = ModuleType("__main__")
