@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from hypothesis import given
-from hypothesis.strategies import DataObject, booleans, data, integers
+from hypothesis.strategies import DataObject, booleans, data, integers, sampled_from
 from hypothesis.strategies import permutations as permutations_of
 from lanes import examples
 
@@ -29,10 +29,21 @@ class Observer:
     def on_completed(self, n: int, /) -> None: ...
 
 
+class Module:
+    """Functions that the app still has, whether it declares them or not."""
+
+    a = b = c = staticmethod(print)
+
+
+PATHS = {"local": "World.sink.<locals>.{}", "of the module": "Module.{}", "gone where it is not declared": "{}"}
+"""What functions are called: whether one that is not declared is there can be told of those of a module alone."""
+
+
 class World:
     """Functions of sinks, some of which are down, and what they were given."""
 
-    def __init__(self) -> None:
+    def __init__(self, path: str = "local") -> None:
+        self.path = PATHS[path]
         self.got: dict[str, list[int]] = {name: [] for name in NAMES}
         self.down: dict[str, int] = {}
         """From which id on a function raises."""
@@ -44,7 +55,7 @@ class World:
                 raise RuntimeError("down")
             self.got[name].append(n)
 
-        take.__qualname__ = f"World.sink.<locals>.{name}"
+        take.__qualname__ = self.path.format(name)
         return CallbackSink(take)
 
     def run(
@@ -85,11 +96,12 @@ class World:
 NOW = [names for count in (1, 2, 3) for names in permutations(NAMES, count)]
 
 
+@pytest.mark.parametrize("path", PATHS)
 @pytest.mark.parametrize("down", [{"b": 2}, {"a": 0, "b": 2}, {"a": 3, "b": 2, "c": 5}, {}], ids=str)
-def test_a_sink_goes_on_from_its_own_position(down: dict[str, int]) -> None:
+def test_a_sink_goes_on_from_its_own_position(down: dict[str, int], path: str) -> None:
     """Sinks fail, and are mended in an app that has some of them, in any order: each gets what it lacks, once."""
     for now in NOW:
-        world = World()
+        world = World(path)
         world.down = down
         world.run(NAMES, VALUES)
         world.down = {}
@@ -101,10 +113,11 @@ def test_a_sink_goes_on_from_its_own_position(down: dict[str, int]) -> None:
         assert all(world.got[name] == list(range(VALUES + 2)) for name in NAMES), now
 
 
+@pytest.mark.parametrize("path", PATHS)
 @pytest.mark.parametrize("renamed", [True, False])
-def test_what_cannot_be_told_apart_loses_nothing(renamed: bool) -> None:
+def test_what_cannot_be_told_apart_loses_nothing(renamed: bool, path: str) -> None:
     """A sink that nobody knows goes on where the furthest behind was: it may get again what it had, as promised."""
-    world = World()
+    world = World(path)
     world.down = {"b": 2}
     world.run(("a", "b"), VALUES)
     world.down = {}
@@ -141,8 +154,11 @@ def hold_to_its_word(known: list[Known], now: tuple[str, ...], found: list[Known
 @examples(400)
 @given(data())
 def test_no_sink_lacks_anything_whatever_is_declared_beside_it(draw: DataObject) -> None:
-    """Sinks come, go, fail, are mended and declared late, between stops and kills: none has a gap in what it gets."""
-    world, total = World(), 0
+    """Sinks come, go, fail, are mended and declared late, between stops and kills: none has a gap in what it gets.
+
+    A function that is gone and another one that is new are one that was renamed (`test_moved_sinks.py`).
+    """
+    world, total = World(draw.draw(sampled_from(["local", "of the module"]))), 0
     for _ in range(draw.draw(integers(2, 5))):
         here = draw.draw(permutations_of(NAMES))[: draw.draw(integers(0, len(NAMES)))]
         world.down = {name: total + draw.draw(integers(0, 6)) for name in here if draw.draw(integers(0, 2)) == 0}
@@ -155,9 +171,10 @@ def test_no_sink_lacks_anything_whatever_is_declared_beside_it(draw: DataObject)
         assert ids == list(range(ids[0], ids[0] + len(ids))) if ids else True, (name, world.got[name])
 
 
-def test_a_sink_declared_after_the_start_is_known() -> None:
+@pytest.mark.parametrize("path", PATHS)
+def test_a_sink_declared_after_the_start_is_known(path: str) -> None:
     """It goes on from its own position, not from that of another which is not declared."""
-    world = World()
+    world = World(path)
     world.down = {"b": 2, "c": 5}
     world.run(NAMES, VALUES)
     world.down = {}
