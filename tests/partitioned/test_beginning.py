@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 from conditions import until
-from node_world import ENDS, Logs, World, sums
+from node_world import ENDS, Logs, World, group_in, sums
 
 import reliable_rx as rx
 from checkpoint.offsets import MemoryOffsets
@@ -104,12 +104,14 @@ def test_the_first_node_decides(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("ends", ENDS)
 def test_a_group_that_has_opened_a_partition_has_begun(ends: str, tmp_path: Path) -> None:
-    """Another starting point moves none of it, also where nothing is committed yet."""
+    """Another starting point moves none of it, also where nothing is committed yet and no lease is left."""
     logs = Logs("a")
     logs.add("a", 1)
     world = World(tmp_path, sums(logs), app=ENDS[ends])
     with world.node(ends=ends):
         until(lambda: world.values("sums", "a") == [1])
+    with world.then(lambda app, _: app.query("others", app.source("other", Logs("a")).map(str))).node(ends=ends):
+        until(lambda: {each.source for each in group_in(tmp_path).holds} == {"other"}, "nobody to have the partition")
     logs.add("a", 2)
     with world.node(start="latest"):
         logs.add("a", 3)
