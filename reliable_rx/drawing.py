@@ -9,7 +9,7 @@ from typing import Any
 from reliable_rx.operator import state_fields
 from reliable_rx.plan import Plan, PlanNode
 from reliable_rx.query import ForeignLeaf, HubLeaf, InnerLeaf, Node, Query, SourceLeaf, SymbolLeaf, parameters
-from reliable_rx.shown import bounded_repr, cut_end
+from reliable_rx.shown import placed_repr
 from reliable_rx.size import check_size
 
 
@@ -53,7 +53,7 @@ def show(value: Any) -> str:
         return value.__qualname__.replace("<locals>.", "").split(".")[-1].replace("<lambda>", "λ")
     if isinstance(value, Query):
         return repr(value)
-    return cut_end(bounded_repr(value, 40), 40)
+    return placed_repr(value, 40)
 
 
 def draw(query: Node) -> str:

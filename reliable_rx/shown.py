@@ -12,7 +12,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import fields, is_dataclass
 from functools import partial
-from itertools import chain
+from itertools import chain, islice
 from types import FunctionType, MappingProxyType, MethodType, SimpleNamespace
 from typing import Any
 
@@ -20,7 +20,7 @@ from reliable_rx.class_of import attribute_of, bases_of, is_a, path_of, qualname
 
 LIGHT_MAX = 100_000
 """Of how many characters, about, a text may be that is made at once."""
-PIECE_MAX, DEPTH_MAX = 200, 6
+PIECE_MAX, DEPTH_MAX, PLACED_MAX = 200, 6, 1000
 _VIEWS: tuple[Any, ...] = (type({}.keys()), type({}.values()), type({}.items()))
 _ROWS: tuple[tuple[type, str, str], ...] = (
     (list, "[", "]"), (tuple, "(", ")"), (set, "{", "}"), (frozenset, "frozenset({", "})"), (deque, "deque([", "])"),
@@ -43,6 +43,23 @@ def bounded_repr(value: Any, characters_max: int) -> str:
     room = _Room(characters_max)
     _write(value, room, 0)
     return room.text()
+
+
+def placed_repr(value: Any, characters_max: int) -> str:
+    """Return the first *characters_max* characters of the `repr` of *value*, with functions by module and line.
+
+    >>> placed_repr({"a": [1, cut_end]}, 80).split(":")[:2]
+    ["{'a'", ' [1, <reliable_rx.shown']
+    """
+    text, waiting, met = bounded_repr(value, characters_max), [value], 0
+    while waiting and met < PLACED_MAX:
+        held, met = waiting.pop(), met + 1
+        if type(held) is FunctionType:
+            place = f"<{held.__module__}:{held.__code__.co_firstlineno} {held.__qualname__.split('.')[-1]}>"
+            text = text.replace(repr(held), place)
+        else:
+            waiting.extend(islice(parts(held) or (), PLACED_MAX))
+    return cut_end(text, characters_max)
 
 
 def cut_end(text: str, characters_max: int) -> str:

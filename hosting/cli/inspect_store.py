@@ -28,7 +28,7 @@ from reliable_rx.errors import described
 from reliable_rx.plan_keys import lower_keys
 from reliable_rx.query import Inner
 from reliable_rx.rows import Loader
-from reliable_rx.shown import bounded_repr, cut_end
+from reliable_rx.shown import placed_repr
 
 SHOWN_MAX = 20
 VALUE_CHARACTERS_MAX = 160
@@ -228,5 +228,4 @@ def state_of(signature: Any, row: Any, indent: str) -> Iterator[str]:
 
 
 def shown(value: Any) -> str:
-    text = bounded_repr(value, VALUE_CHARACTERS_MAX) if not isinstance(value, Inner) else "<inner>"
-    return cut_end(text, VALUE_CHARACTERS_MAX)
+    return "<inner>" if isinstance(value, Inner) else placed_repr(value, VALUE_CHARACTERS_MAX)
