@@ -182,7 +182,7 @@ class Checkpointer:
         retired, expired = evaluator.streams.retired.begin(evaluator.engine)
         evaluator.reporter.tell_queries()  # what is known of their failures is stored with them
         with evaluator.inside:
-            snapshot = Snapshot(evaluator.engine, full=full)
+            snapshot = Snapshot(evaluator.engine, full=full, look=evaluator.reporter.identity_keys.begin())
         if full:
             evaluator.durable_plans &= set(snapshot.plans)  # no store has the others from now on
         meta = meta_of(evaluator, snapshot)

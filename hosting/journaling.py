@@ -17,6 +17,7 @@ from checkpoint.code import OtherCode
 from checkpoint.codec import decode, digest, encode
 from checkpoint.journal import Journal
 from checkpoint.salvage import salvage
+from hosting.identity_keys import REMEDY
 from hosting.turn import Answer, Appear, Create, Dispose, Events, Fail, Output, Rejects, Resume, Tick, Turn
 from reliable_rx.errors import CheckpointRefused, NondeterminismDetected, type_of
 from reliable_rx.interrupts import let_through
@@ -118,11 +119,12 @@ def nondeterminism(
     changed: Sequence[str] = (),
     sources: Sequence[str] = (),
     data: Mapping[str, str] = MappingProxyType({}),
+    compared: Mapping[str, str] = MappingProxyType({}),
 ) -> NondeterminismDetected:
     """Say which queries did not repeat themselves.
 
     *changed* names code that they reach and that is not what it was, *sources* those that are read by other code,
-    *data* says what differs of those that are read with other data.
+    *data* says what differs of those that are read with other data, *compared* what queries compare by identity.
     """
     names = ", ".join(repr(name) for name in queries)
     if changed:
@@ -138,6 +140,9 @@ def nondeterminism(
         why = (
             f"source {', '.join(map(repr, sources))} is read with another function than it was, so it goes on with that"
         )
+    elif by_identity := next((compared[each] for each in queries if each in compared), ""):
+        what = "it has ended" if strict else "it goes on with what the replay gave"
+        why = f"{by_identity}, which a checkpoint does not keep, so {what}; {REMEDY}, and create it again"
     else:
         what = "it has ended" if strict else "it goes on with what the replay gave"
         why = (

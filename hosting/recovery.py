@@ -22,7 +22,7 @@ from hosting.creations import declare_again
 from hosting.partition_store import RESTORE_GROUP
 from hosting.renamed import renamed
 from hosting.sinks_ahead import had_by
-from hosting.snapshot import load
+from hosting.snapshot import everything, load
 from hosting.statistics import RecoveryFigures
 from hosting.store_commands import command_on, is_partition
 from hosting.turn import Appear, Create, Turn
@@ -79,7 +79,7 @@ def _recover(evaluator: QueryEvaluator) -> RecoveryFigures:
         (journal.give_up if evaluator.passes_over else journal.truncate)(turn)
     evaluator.engine.replaying = True
     if journal.last_turn > turn:
-        spoilt.spread(evaluator.engine)
+        before_replay(evaluator)
     turns, events = replay_all(evaluator, turn)
     evaluator.checkpointer.replayed(events)
     evaluator.reporter.replayed()
@@ -95,6 +95,12 @@ def _recover(evaluator: QueryEvaluator) -> RecoveryFigures:
     for appeared in evaluator.intake.appeared():
         evaluator._take(appeared)
     return RecoveryFigures(generation, turns, events, wall.perf_counter() - began, fallbacks)
+
+
+def before_replay(evaluator: QueryEvaluator) -> None:
+    """Look at what came out of the checkpoint for what makes a replay give something else."""
+    spoilt.spread(evaluator.engine)
+    evaluator.reporter.identity_keys.look_at_all(everything(evaluator.engine))
 
 
 def newest(evaluator: QueryEvaluator) -> Recovered | None:
@@ -185,12 +191,13 @@ def compare(
     differing = [each for each in journaling.compare(written, outputs) if not spoilt.is_silent(engine, each)]
     if differing:
         changed = changed_code(evaluator, differing)
-        data = evaluator.definitions.read_by(differing)
+        data, told = evaluator.definitions.read_by(differing), evaluator.reporter.identity_keys.told
         how: dict[str, Any] = {
             "strict": evaluator.strict,
             "changed": changed,
             "sources": list(evaluator.definitions.passed_over),
             "data": data,
+            "compared": {each: told[query_of(each)] for each in differing if query_of(each) in told},
         }
         if (changed or data) and evaluator.strict:  # nothing is written yet: with what was there nothing is lost
             raise journaling.nondeterminism(differing, first, last, **how)

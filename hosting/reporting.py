@@ -19,6 +19,7 @@ from hosting.causes import name_some, readers_of, sentence, upstream_of
 from hosting.emitted import STREAMS_MAX, EarlyLooks, look
 from hosting.failure_summary import INCIDENTS_MAX, count_of, in_checkpoint, of_incidents, of_queries, own, shortened
 from hosting.held_back import HeldBackWatch
+from hosting.identity_keys import IdentityKeys
 from hosting.interpreters import with_text
 from hosting.lasting import LastingTroubles
 from hosting.loop_reports import LoopReports
@@ -57,6 +58,7 @@ class Reporter:
         """Of each query that has skipped events the last one, in words, and the traceback."""
         evaluator.journal_worker.told = self.told_journal
         self._early, self.mutations = EarlyLooks(self.incidents), Mutations(self.incidents)
+        self.identity_keys = IdentityKeys(self.incidents, evaluator.engine.standing)
         self._held_back, self._unknown = HeldBackWatch(self.incidents), UnknownSources(self.incidents)
         self.failed: dict[str, dict[str, Any]] = {}
         self._ended: set[str] = set()
@@ -250,6 +252,7 @@ class Reporter:
                 self._told_failed(standing)
             self._tell_dropped(name, standing)
             self.mutations.look(name, standing)
+            self.identity_keys.settle(name, standing)
 
     def _told_failed(self, standing: Standing, *, when: str = "") -> None:
         engine, error = self.evaluator.engine, standing.error

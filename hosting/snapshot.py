@@ -8,7 +8,7 @@ engine, and the next one has it.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from itertools import chain, islice
 from operator import attrgetter, itemgetter
 from typing import Any
@@ -44,8 +44,10 @@ class Snapshot:
     after it was taken, carry its number. So nothing is copied or counted while the engine waits.
     """
 
-    def __init__(self, engine: QueryEngine, *, full: bool) -> None:
-        self.engine = engine
+    def __init__(
+        self, engine: QueryEngine, *, full: bool, look: Callable[[str, Any], None] = lambda name, unit: None
+    ) -> None:
+        self.engine, self._look = engine, look
         self.taken = engine.dirty
         self.gone = engine.gone
         self.full = full
@@ -79,7 +81,7 @@ class Snapshot:
         engine = self.engine
         if unit.epoch != engine.epoch and (self.full or unit in self.taken):
             unit.epoch = engine.epoch
-            one = record(engine, unit)
+            one = self._record(unit)
             self.rows += 1
             if is_fixed(one[1]):
                 self.loose.append(one)
@@ -106,9 +108,15 @@ class Snapshot:
         records = []
         for unit in batch:
             unit.epoch = epoch
-            records.append(record(self.engine, unit))
+            records.append(self._record(unit))
         self.rows += len(records)
         self._encode(records)
+
+    def _record(self, unit: Any) -> Record:
+        """Return the row of *unit*, which somebody else looks at too."""
+        one = record(self.engine, unit)
+        self._look(query_of(one[0]), unit)
+        return one
 
     def _encode_loose(self) -> None:
         if self.loose:

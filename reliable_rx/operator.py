@@ -52,6 +52,8 @@ class Operator:
     State: ClassVar[type[Any] | None] = None
     grows: ClassVar[Mapping[str, str]] = {}
     """Which field of the state grows under which field of `Limits`."""
+    compares: ClassVar[Mapping[str, str]] = {}
+    """Which field of the state, or parameter, is compared with elements: a ``value``, ``items``, or hashed ``keys``."""
     keeps_inner: ClassVar[bool] = False
     """Passes inner sequences on unchanged (filter, take…)."""
     adds_others: ClassVar[bool] = False
@@ -128,12 +130,11 @@ class Operator:
 
         *Raises* `CheckpointRefused` with both sets of names.
         """
-        raise CheckpointRefused(
+        message = (
             f"the state of {cls.name} was saved by version {version} with fields {sorted(old)}; this is version "
-            f"{cls.version} with fields {sorted(state_fields(cls))} and it does not migrate",
-            what="operator state",
-            where=cls.name,
+            f"{cls.version} with fields {sorted(state_fields(cls))} and it does not migrate"
         )
+        raise CheckpointRefused(message, what="operator state", where=cls.name)
 
 
 class Linear(Operator):

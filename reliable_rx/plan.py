@@ -209,6 +209,11 @@ class Plan:
         return [state_saver(node.op) for node in self.slots]
 
     @cached_property
+    def comparing(self) -> list[PlanNode]:
+        """Nodes that hold values which they compare with others."""
+        return [node for node in self.nodes if node.op.compares]
+
+    @cached_property
     def source_leaves(self) -> list[str]:
         return [node.op.source for node in self.walk() if isinstance(node.op, SourceLeaf)]
 

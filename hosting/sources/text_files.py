@@ -217,7 +217,8 @@ class TextFile:
 class JsonLinesFile(TextFile):
     """One JSON value per line; blank lines are no records."""
 
-    _decode = json.JSONDecoder().decode
+    _decode = json.JSONDecoder(parse_constant=float).decode
+    """Makes each NaN an object of its own, as behind a restart: tuples with the same NaN object are equal."""
 
     def _parse(self, data: bytes) -> list[Any] | None:
         decode = type(self)._decode

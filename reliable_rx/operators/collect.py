@@ -21,6 +21,7 @@ K = TypeVar("K")
 @frozen
 class ToDict(Linear, name="to_dict"):
     grows: ClassVar = {"items": "list_items_max"}
+    compares: ClassVar = {"items": "keys"}
     key_mapper: Callable[[Any], Hashable]
     element_mapper: Callable[[Any], Any] | None = None
 
@@ -66,6 +67,7 @@ def to_dict(
 class ToSet(Linear, name="to_set"):
     raises = True
     grows: ClassVar = {"items": "list_items_max"}
+    compares: ClassVar = {"items": "keys"}
 
     @dataclass(slots=True)
     class State:

@@ -9,7 +9,7 @@ from collections import deque
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from operator import eq
-from typing import Any, TypeVar, overload
+from typing import Any, ClassVar, TypeVar, overload
 
 from reactivex import Observable
 
@@ -84,6 +84,7 @@ def some(predicate: Callable[[Any], Any] | None = None) -> Callable[[Observable[
 @frozen
 class Contains(Linear, name="contains"):
     raises = True
+    compares: ClassVar = {"value": "value"}
     value: Any
     comparer: Callable[[Any, Any], Any] = eq
 
@@ -138,6 +139,7 @@ class SequenceEqual(Stage, name="sequence_equal"):
     ends_with_any = True
     locks = False
     by_position = raises = True
+    compares: ClassVar = {"waiting": "items"}
     comparer: Callable[[Any, Any], Any] = eq
 
     @dataclass(slots=True)

@@ -23,6 +23,7 @@ K = TypeVar("K")
 class Distinct(Linear, name="distinct"):
     keeps_inner = raises = True
     grows: ClassVar = {"seen": "distinct_keys_max", "compared": "distinct_keys_max"}
+    compares: ClassVar = {"seen": "keys", "compared": "items"}
     key_mapper: Callable[[Any], Any] | None = None
     comparer: Callable[[Any, Any], Any] | None = None
 
@@ -141,6 +142,7 @@ def distinct(
 @frozen
 class DistinctUntilChanged(Linear, name="distinct_until_changed"):
     keeps_inner = raises = True
+    compares: ClassVar = {"key": "value"}
     key_mapper: Callable[[Any], Any] | None = None
     comparer: Callable[[Any, Any], Any] | None = None
 

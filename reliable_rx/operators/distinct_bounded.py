@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, ClassVar
 
 from reliable_rx.errors import LimitExceeded
 from reliable_rx.operator import Context, Stage, frozen
@@ -14,6 +14,7 @@ from reliable_rx.operators.evict import Evict, too_many
 @frozen
 class DistinctBounded(Stage, name="distinct_bounded"):
     keeps_inner = raises = True
+    compares: ClassVar = {"passed_s": "keys"}
     key_mapper: Callable[[Any], Any] | None
     ttl_s: float
     keys_max: int | None

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any, TypeVar
+from itertools import chain
+from typing import Any, ClassVar, TypeVar
 
 from reactivex import Observable
 
@@ -206,12 +207,18 @@ class Side:
 
 @frozen
 class JoinWithin(Stage, name="join_within"):
+    compares: ClassVar = {"waiting_keys": "keys"}
     keys: tuple[Callable[[Any], Hashable], Callable[[Any], Hashable]]
     within_s: float
 
     @dataclass(slots=True)
     class State:
         sides: tuple[Side, Side] = field(default_factory=lambda: (Side(), Side()))
+
+        @property
+        def waiting_keys(self) -> Iterator[Any]:
+            """The keys of what may still be joined."""
+            return chain.from_iterable(reversed(side.by_key) for side in self.sides)
 
     def on_batch(self, cx: Context, port: int, values: Sequence[Any]) -> None:
         now, sides, key_of = cx.now, cx.state.sides, self.keys[port]

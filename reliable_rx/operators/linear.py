@@ -13,7 +13,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeVar, overload
+from typing import Any, ClassVar, TypeVar, overload
 
 from reactivex import Observable
 from reactivex.internal.utils import NotSet
@@ -129,6 +129,7 @@ def ignore_elements() -> Callable[[Observable[A]], Query[A]]:
 @frozen
 class WhereKey(Linear, name="where_key"):
     keeps_inner = True
+    compares: ClassVar = {"key": "value"}
     key_mapper: Callable[[Any], Any]
     key: Any
 

@@ -1,0 +1,209 @@
+"""What is equal by identity only is told where operators compare it, since no checkpoint gives it back equal."""
+
+from __future__ import annotations
+
+import enum
+import json
+import math
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from datetime import date
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import reliable_rx as rx
+from checkpoint import MemoryStore
+from hosting import FileSource, ListSource, QueryEvaluator
+from reliable_rx import operators as ops
+from reliable_rx.operator import Operator
+
+n = rx.source("n")
+
+
+class Color(enum.Enum):
+    """Goes by its name."""
+
+    RED = 1
+
+
+class Card:
+    """Compares by identity."""
+
+
+@dataclass(frozen=True)
+class Point:
+    """Compares by value."""
+
+    x: float
+    kind: Any = None
+
+
+def function(value: Any) -> Any:
+    return value
+
+
+BY_VALUE: dict[str, Any] = {
+    "text": "a", "number": 1.5, "pair": ("a", 1), "pair of pairs": (("a", 1.5), None), "date": date(2024, 1, 1),
+    "decimal": Decimal("1.5"), "frozen dataclass": Point(1.5), "enum": Color.RED, "pair with an enum": (Color.RED, 1),
+    "class": Card, "class of the language": int, "function of the language": len, "frozenset": frozenset("ab"),
+    "none": None, "bytes": b"a", "long number": 10**30,
+    "function": function,
+}  # fmt: skip
+BY_IDENTITY: dict[str, Any] = {
+    "nan": math.nan, "pair with nan": ("a", math.nan), "deep nan": ("a", (1, (2, math.nan))), "object": Card(),
+    "pair with an object": ("a", Card()), "error": ValueError("x"), "frozen dataclass with nan": Point(math.nan, "a"),
+    "frozen dataclass with an object": Point(1.0, Card()), "frozenset with nan": frozenset((math.nan,)),
+    "lambda": lambda: 1, "decimal nan": ("a", Decimal("nan")),
+}  # fmt: skip
+
+
+def key(value: Any) -> Any:
+    return value[0]
+
+
+def count(query: Any) -> Any:
+    return query.scan(lambda total, _: total + 1, 0)
+
+
+QUERIES: dict[str, Callable[[Any], Any]] = {
+    "distinct": lambda value: count(n.distinct(key)),
+    "distinct by a comparer": lambda value: count(n.distinct(key, lambda a, b: a == b)),
+    "distinct_bounded": lambda value: count(n.distinct(key, keys_max=10)),
+    "distinct_until_changed": lambda value: count(n.distinct_until_changed(key)),
+    "group_by": lambda value: count(n.group_by(key)),
+    "group_by_until": lambda value: count(n.group_by_until(key, None, lambda group: rx.never())),
+    "inner distinct": lambda value: count(n.group_by(lambda row: 1).flat_map(lambda group: group.distinct(key))),
+    "to_set": lambda value: n.map(key).to_set().map(len),
+    "to_dict": lambda value: n.to_dict(key).map(len),
+    "join_within": lambda value: count(n.join_within(n, key, within_s=1e9)),
+    "sequence_equal": lambda value: n.map(key).sequence_equal(n.skip(2).map(key)),
+    "contains": lambda value: n.skip(3).map(key).contains(value),
+    "where_key": lambda value: count(n.pipe(ops.where_key(key, value))),
+}
+ROWS = 4
+
+
+def declare(evaluator: QueryEvaluator, value: Any, rows: int, *, follow: bool) -> None:
+    evaluator.source("n", ListSource([[value] for _ in range(rows)], follow=follow))
+    for name, query in QUERIES.items():
+        evaluator.create(name, query(value))
+
+
+def outcome(evaluator: QueryEvaluator) -> tuple[dict[str, list[Any]], set[str]]:
+    out = {name: [each for part in evaluator.stream(name).read(0, 99) for each in part.values] for name in QUERIES}
+    return out, {each.subject for each in evaluator.statistics().incidents if each.kind == "identity"}
+
+
+def stopped(value: Any, at: int) -> tuple[dict[str, list[Any]], set[str]]:
+    """Return what comes out, and who was told of, with a clean stop behind so many events; none at all in peace."""
+    store, told = MemoryStore(), set[str]()
+    if at:
+        with QueryEvaluator(store) as evaluator:
+            declare(evaluator, value, at, follow=True)
+            evaluator.run(until=lambda: evaluator.events_in == at)
+            evaluator.checkpoint()
+            told = outcome(evaluator)[1]
+        store = store.reopen()
+    with QueryEvaluator(store) as evaluator:
+        declare(evaluator, value, ROWS, follow=False)
+        evaluator.run()
+        evaluator.checkpoint()
+        out, more = outcome(evaluator)
+    return out, told | more
+
+
+@pytest.mark.parametrize("name", BY_VALUE)
+def test_what_compares_by_value_means_the_same_behind_each_stop_and_is_not_told(name: str) -> None:
+    """Every operator that compares, stopped at every boundary: the same outputs as in peace, and no incident."""
+    peace, told = stopped(BY_VALUE[name], 0)
+    assert told == set()
+    for at in range(1, ROWS):
+        assert stopped(BY_VALUE[name], at) == (peace, set())
+
+
+@pytest.mark.parametrize("name", BY_IDENTITY)
+def test_what_compares_by_identity_means_the_same_behind_each_stop_or_is_told(name: str) -> None:
+    """Every operator that compares, stopped at every boundary: it gives what it gives in peace, or was named."""
+    value = BY_IDENTITY[name]
+    peace, _ = stopped(value, 0)
+    ever = set[str]()
+    for at in range(1, ROWS):
+        out, told = stopped(value, at)
+        assert {each for each in QUERIES if out[each] != peace[each]} <= told
+        ever |= told
+    assert "group_by" in ever
+    assert "distinct_until_changed" in ever or value != value  # what is equal to nothing is so for ever
+
+
+def kinds(kind: type[Operator] = Operator) -> Iterator[Any]:
+    for each in kind.__subclasses__():
+        yield each
+        yield from kinds(each)
+
+
+def test_every_operator_that_declares_what_it_compares_is_in_the_table() -> None:
+    """And what it declares is a field of its state or a parameter."""
+    declared = {each.name for each in kinds() if each.compares and each.__module__.startswith("reliable_rx.")}
+    assert declared <= set(QUERIES), declared - set(QUERIES)
+    for each in kinds():
+        for name, how in each.compares.items():
+            assert name in dir(each.State) or name in each.__dataclass_fields__
+            assert how in ("keys", "items", "value")
+
+
+def test_the_incident_names_query_operator_value_and_remedy_and_ends_with_an_edit() -> None:
+    """One warning, told once; an edit resolves it."""
+    with QueryEvaluator(MemoryStore()) as evaluator:
+        evaluator.source("n", ListSource([("a", math.nan)] * 2, follow=True))
+        evaluator.create("q", n.distinct_until_changed())
+        evaluator.run(until=lambda: evaluator.events_in == 2)
+        evaluator.checkpoint()
+        (found,) = [each for each in evaluator.statistics().incidents if each.kind == "identity"]
+        assert (found.subject, found.level, found.count) == ("q", "warning", 1)
+        assert all(each in found.message for each in ("/distinct_until_changed", "('a', nan)", "None for a NaN"))
+        evaluator.create("q", n.map(str))
+        evaluator.checkpoint()
+        assert not [each for each in evaluator.statistics().incidents if each.kind == "identity"]
+
+
+def test_a_query_that_does_not_repeat_itself_is_told_that_this_is_why() -> None:
+    """Behind a kill the error of the query names what it compares, not clocks."""
+    store, rows = MemoryStore(), [(0, 1.0), *((at, math.nan) for at in range(1, 3))]
+    evaluator = QueryEvaluator(store)
+    evaluator.source("n", ListSource(rows, follow=True))
+    evaluator.create("q", n.distinct_until_changed(lambda row: ("gap", row[1])))
+    evaluator.run(until=lambda: evaluator.events_in == 3)
+    evaluator.checkpoint()
+    rows.append((3, math.nan))
+    evaluator.run(until=lambda: evaluator.events_in == 4)
+    evaluator.flush()
+    evaluator.close()
+    with QueryEvaluator(store.reopen()) as again:
+        again.source("n", ListSource([*rows, (4, 2.0)]))
+        again.run()
+        error = str(again.query("q").error)
+        assert "/distinct_until_changed compares" in error and "('gap', nan)" in error and "clock" not in error
+
+
+@pytest.mark.parametrize("at", range(1, 6))
+def test_a_nan_of_a_line_of_json_means_the_same_behind_a_stop(tmp_path: Path, at: int) -> None:
+    """Each is an object of its own in peace too: pairs with one are equal to no other, as a NaN is."""
+    path = tmp_path / "n.jsonl"
+
+    def run(store: Any, count: int | None) -> list[Any]:
+        with QueryEvaluator(store) as evaluator:
+            evaluator.source("n", FileSource(path, follow=count is not None))
+            evaluator.create("q", n.map(lambda row: ("a", row)).distinct_until_changed().map(lambda pair: str(pair[1])))
+            evaluator.run(until=None if count is None else lambda: evaluator.events_in >= count)
+            evaluator.checkpoint()
+            return [each for part in evaluator.stream("q").read(0, 99) for each in part.values]
+
+    lines = [f"{json.dumps(each)}\n" for each in [1.0, math.nan, math.nan, 2.0, 2.0, math.inf, -math.inf]]
+    path.write_text("".join(lines[:at]))
+    store = MemoryStore()
+    run(store, at)
+    path.write_text("".join(lines))
+    assert run(store.reopen(), None) == run(MemoryStore(), None) == ["1.0", "nan", "nan", "2.0", "inf", "-inf"]
