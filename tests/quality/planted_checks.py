@@ -129,7 +129,7 @@ def code_changes() -> None:
     for change in ("a helper of a lambda", "a named function", "a table", "a helper of another module"):
         assert change in CHANGES
         with TemporaryDirectory() as folder, modules(Path(folder)) as load:
-            test_the_change_comes_behind_what_was_done(load, change, cleanly=False)
+            test_the_change_comes_behind_what_was_done(load, change, end="killed")
 
 
 def notebook() -> None:
