@@ -36,7 +36,7 @@ from checkpoint.held_objects import bare
 from checkpoint.named_fields import reducer_of
 from checkpoint.plain import shown
 from checkpoint.salvage import Unreadable, salvage
-from checkpoint.shared_parts import CONTAINERS, NotPlain, Shape, digest_of_parts, shape_of
+from checkpoint.shared_parts import CONTAINERS, MANY, PLAIN, NotPlain, digest_of_parts, shape_of
 from reliable_rx.interrupts import let_through
 
 _MARSHAL_VERSION = 2
@@ -127,9 +127,9 @@ def digest(values: list[Any]) -> bytes:
     """
     try:
         shape = shape_of(values)
-        if shape is Shape.MANY:
+        if shape is MANY:
             return blake2b(b"s" + digest_of_parts(values), digest_size=8).digest()
-        if shape is Shape.PLAIN:
+        if shape is PLAIN:
             return _streamed(values)
         if "numpy" not in sys.modules or not _holds_array(values):
             return blake2b(b"m" + marshal.dumps(values, _MARSHAL_VERSION), digest_size=8).digest()

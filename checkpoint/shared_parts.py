@@ -47,6 +47,9 @@ class Shape(Enum):
     MANY = "more parts than can be written out"
 
 
+PLAIN, FEW, MANY = Shape  # a member costs ten times as much when it is asked of its class, as for each output
+
+
 def shape_of(values: Sequence[Any]) -> Shape:
     """Look at what builtin containers in *values* hold, level by level, as far as it may be.
 
@@ -58,9 +61,9 @@ def shape_of(values: Sequence[Any]) -> Shape:
     """
     level, count, plain = values, 0, len(values) >= STREAMED_MIN
     if not _hold_something(values):  # `marshal` writes numbers faster, a pickler texts
-        return Shape.PLAIN if plain and values and type(values[-1]) is str else Shape.FEW
+        return PLAIN if plain and values and type(values[-1]) is str else FEW
     if is_flat(values):
-        return Shape.PLAIN if plain else Shape.FEW
+        return PLAIN if plain else FEW
     for depth in range(_LEVELS_MAX):
         below: list[Any] = []
         for start in range(0, len(level), _SLICE):
@@ -71,11 +74,11 @@ def shape_of(values: Sequence[Any]) -> Shape:
                     held, plain = get_referents(*[each for each in some if type(each) in CONTAINERS]), False
                 below += held
                 if count + len(below) > PARTS_MAX:
-                    return Shape.MANY
+                    return MANY
         if not below:
-            return Shape.PLAIN if plain and depth <= _PLAIN_LEVELS_MAX else Shape.FEW
+            return PLAIN if plain and depth <= _PLAIN_LEVELS_MAX else FEW
         level, count = below, count + len(below)
-    return Shape.FEW
+    return FEW
 
 
 def is_flat(values: Sequence[Any]) -> bool:
@@ -96,6 +99,8 @@ def is_flat(values: Sequence[Any]) -> bool:
 
 
 def _hold_something(values: Sequence[Any]) -> bool:
+    if len(values) <= _SLICE:  # as most are
+        return bool(get_referents(*values))
     return any(get_referents(*values[start : start + _SLICE]) for start in range(0, len(values), _SLICE))
 
 

@@ -16,11 +16,12 @@ from collections.abc import Hashable
 from typing import Any, NamedTuple
 
 from hosting.letters import NEVER
+from reliable_rx.class_of import is_a
 from reliable_rx.errors import CheckpointRefused
 from reliable_rx.giving_up import give_up
 from reliable_rx.instance import Instance
 from reliable_rx.plan import Plan, PlanNode
-from reliable_rx.rows import Loader, Row, Signature
+from reliable_rx.rows import Loader, Signature
 from reliable_rx.stage import absorb, finish_node
 
 
@@ -41,20 +42,10 @@ class Reopening(Loader):
         super().__init__(signatures)
         self.refused: list[Refused] = []
 
-    def _loaded_child(
-        self, owner: Instance, node: PlanNode, key: Hashable, outer: Any, signature_id: int, row: Row
-    ) -> Instance:
-        try:
-            return super()._loaded_child(owner, node, key, outer, signature_id, row)
-        except CheckpointRefused:
-            raise
-        except BaseException as raised:
-            if not self.goes_over:
-                raise
-            error = owner.world.blame(raised)
-        return self._stand_in(owner, node, key, outer, error)
-
-    def _stand_in(self, owner: Instance, node: PlanNode, key: Hashable, outer: Any, error: Exception) -> Instance:
+    def _stand_in(self, owner: Instance, node: PlanNode, key: Hashable, outer: Any, raised: BaseException) -> Instance:
+        if is_a(raised, CheckpointRefused) or not self.goes_over:
+            raise raised
+        error = owner.world.blame(raised)
         opened = owner.opened(node)
         half = opened.pop(key, None)
         if half is not None:

@@ -12,8 +12,8 @@ from hosting.cycles import there_are
 from hosting.failure import FailedAt
 from hosting.held_back import HeldBack, held_back
 from hosting.incidents import Incident
+from hosting.no_query import not_a_query
 from reliable_rx import operators
-from reliable_rx.arguments import not_a_query
 from reliable_rx.errors import described
 from reliable_rx.names import ENDINGS
 

@@ -12,7 +12,7 @@ import itertools
 from bisect import bisect_right
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import Any, NoReturn
 
 import reactivex
 from reactivex.disposable import Disposable
@@ -20,13 +20,14 @@ from reactivex.disposable import Disposable
 from checkpoint.store import StoreReader
 from hosting.consumers import ONCE, Delivering, Record, check_observer
 from hosting.holders import Absence, Patience, StreamHolders
+from hosting.no_query import refuse_operators
 from hosting.store_commands import with_repair
 from hosting.stored_outputs import LostValues, cut, stored_segments
 from hosting.subscription import Subscription
 from hosting.turn import Output
 from hosting.window import FIRST, Window
 from reliable_rx import operators
-from reliable_rx.arguments import check_count, not_a_query
+from reliable_rx.arguments import check_count
 from reliable_rx.choices import names_keywords
 from reliable_rx.errors import CheckpointRefused
 from reliable_rx.names import check_name
@@ -197,10 +198,8 @@ class Stream(Window):
         with self.lock:
             super().acknowledge(holder, n)
 
-    if not TYPE_CHECKING:
-
-        def __getattr__(self, name: str) -> NoReturn:
-            raise not_a_query(self, "the stream", name, operators.__all__)
+    def __dir__(self) -> list[str]:
+        return sorted({*super().__dir__()} - NO_OPERATORS)
 
     def __iter__(self) -> NoReturn:
         raise TypeError(
@@ -271,6 +270,9 @@ class Stream(Window):
             return Disposable(subscription.dispose)
 
         return reactivex.Observable(subscribe)
+
+
+NO_OPERATORS = refuse_operators(Stream, "the stream", operators.__all__)
 
 
 class Observing:

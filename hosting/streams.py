@@ -23,6 +23,7 @@ class Streams(dict[str, Stream]):
         self.retired = RetiredStreams(self, retention or Retention())
         self.unloaded: WeakValueDictionary[str, Stream] = WeakValueDictionary()
         """Those of queries that are gone, as far as somebody still has them."""
+        self._has_unloaded = False
         self.store, self.holders, self.retain_events = store, holders, retain_events
         self.changed: dict[str, None] = {}
         self.events_out = 0
@@ -31,10 +32,10 @@ class Streams(dict[str, Stream]):
 
     def open(self, name: str, next_id: int) -> Stream:
         """Return the stream *name*, made if nobody has asked for it; then its next id is *next_id*."""
-        found = self.get(name)
-        if found is not None:
-            return found
-        found = self.unloaded.pop(name, None)
+        return self.get(name) or self._make(name, next_id)
+
+    def _make(self, name: str, next_id: int) -> Stream:
+        found = self.unloaded.pop(name, None) if self._has_unloaded else None
         if found is not None:
             self[name] = found
             return found
@@ -51,7 +52,7 @@ class Streams(dict[str, Stream]):
         changed = self.changed
         for out in outputs:
             name = out.name
-            stream = self.get(name) or self.open(name, out.first)
+            stream = self.get(name) or self._make(name, out.first)
             stream.append(out)
             changed[name] = None
             self.events_out += len(out.values)
@@ -72,7 +73,7 @@ class Streams(dict[str, Stream]):
         if stream is None or stream.holders or stream.wakers or name in self.changed:
             return
         stream.unload(self.store)
-        self.unloaded[name] = self.pop(name)
+        self.unloaded[name], self._has_unloaded = self.pop(name), True
 
     def drop(self, name: str) -> None:
         """A stream has been deleted from the store: nothing of it can be read any more."""
@@ -82,7 +83,7 @@ class Streams(dict[str, Stream]):
                 stream.release(holder)
             stream.unload(None)
             self.pop(name, None)
-            self.unloaded[name] = stream
+            self.unloaded[name], self._has_unloaded = stream, True
 
     def take_changed(self) -> dict[str, None]:
         """Return the names of those that have changed since the last time; a checkpoint has them now."""

@@ -318,14 +318,6 @@ def no_operator(query: Any, name: str) -> AttributeError:
     return AttributeError(f"a query has no operator {name!r}{guess}", name=name)  # Python would guess, given the query
 
 
-def not_a_query(what: Any, shown: str, name: str, operators: Iterable[str]) -> AttributeError:
-    """Return the error for an attribute that *what*, which is what a query gives, has not; an operator has a remedy."""
-    if name != "pipe" and name not in operators:
-        return AttributeError(f"{type(what).__name__!r} object has no attribute {name!r}", name=name, obj=what)
-    way = f"reliable_rx.source({what.name!r}).{name}(...) is a query that reads it"
-    return AttributeError(f"{shown} {what.name!r} is no query and has no operators: {way}, to be created", name=name)
-
-
 def no_attribute(module: str, name: str, names: Iterable[str]) -> AttributeError:
     """Return the error for a *name* that a *module* of this library does not have, with the nearest of its *names*."""
     guess = known_elsewhere(name) or nearest(name, names)

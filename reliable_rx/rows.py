@@ -207,13 +207,20 @@ class Loader:
     def _loaded_child(
         self, owner: Instance, node: PlanNode, key: Hashable, outer: Any, signature_id: int, row: Row
     ) -> Instance:
-        child = owner.opened(node)[key] = owner.make_child(node, key, outer)
-        if child.plan.symbol is None:
-            self.add(child, row, self.signatures[signature_id])
-        else:
-            with child.at_work():
+        try:
+            child = owner.opened(node)[key] = owner.make_child(node, key, outer)
+            if child.plan.symbol is None:
                 self.add(child, row, self.signatures[signature_id])
+            else:
+                with child.at_work():
+                    self.add(child, row, self.signatures[signature_id])
+        except BaseException as raised:
+            return self._stand_in(owner, node, key, outer, raised)
         return child
+
+    def _stand_in(self, owner: Instance, node: PlanNode, key: Hashable, outer: Any, raised: BaseException) -> Instance:
+        """Return what stands for an inner sequence that cannot be opened again. *Raises* what was raised."""
+        raise raised
 
     def load_muted(self, instance: Instance, row: Row, saved: Signature) -> None:
         """Add *instance* while what it emits goes nowhere: a fresh start may emit what was emitted before."""
