@@ -92,19 +92,18 @@ class Ownership:
             return
         self._settled = None
         for name, known in self._files.items():
-            self._check_file(name, known)
+            self._check_file(name, f"{self._path}{os.sep}{name}", known)
         if time.time_ns() - now.st_ctime_ns > SETTLED_NS:
             self._settled = seen
 
-    def _check_file(self, name: str, known: tuple[int, int]) -> None:
-        path = self._directory / name
+    def _check_file(self, name: str, path: str, known: tuple[int, int]) -> None:
         try:
             found = os.stat(path)
         except OSError as error:
-            raise self._gone(str(path)) from error
+            raise self._gone(path) from error
         if (found.st_dev, found.st_ino) == known:
             return
-        pid = _pid_in(path) if name == "lock" else ""
+        pid = _pid_in(Path(path)) if name == "lock" else ""
         who = f"it is owned by process {pid}" if pid else "it may be owned by another process"
         message = (
             f"the store {self._directory} is no longer that of this process ({os.getpid()}): its {name} has been "

@@ -60,6 +60,8 @@ def shape_of(values: Sequence[Any]) -> Shape:
     ['MANY', 'PLAIN', 'FEW']
     """
     level, count, plain = values, 0, len(values) >= STREAMED_MIN
+    if not plain and not get_referents(*values):  # as most of what one event brings
+        return FEW
     if not _hold_something(values):  # `marshal` writes numbers faster, a pickler texts
         return PLAIN if plain and values and type(values[-1]) is str else FEW
     if is_flat(values):
@@ -99,8 +101,6 @@ def is_flat(values: Sequence[Any]) -> bool:
 
 
 def _hold_something(values: Sequence[Any]) -> bool:
-    if len(values) <= _SLICE:  # as most are
-        return bool(get_referents(*values))
     return any(get_referents(*values[start : start + _SLICE]) for start in range(0, len(values), _SLICE))
 
 

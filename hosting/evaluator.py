@@ -280,7 +280,7 @@ class QueryEvaluator(Looking):
         """Do some work: move what is durable on, then take a few turns; return whether anything moved."""
         self.inside.check("step")
         with self.lock, self.guard, self.working:
-            self.start()
+            self._raise_failures() if self.started and not self.closed else self.start()
             moved = self._show_committed()
             moved = self.checkpointer.advance() or moved
             moved = self.calls.make_due() or moved

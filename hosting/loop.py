@@ -128,10 +128,11 @@ def failure_of(evaluator: QueryEvaluator) -> BaseException | None:
 def raise_failures(evaluator: QueryEvaluator) -> None:
     """*Raises* what has failed half way, which has left an engine that must neither go on nor be saved."""
     failure = failure_of(evaluator)
+    if failure is None:  # as for each step
+        return
     if is_a(failure, ReliableRxError):
         raise failure
-    if failure is not None:
-        raise TooLate(f"this evaluator has failed with {described(failure)}: {AFRESH}") from failure
+    raise TooLate(f"this evaluator has failed with {described(failure)}: {AFRESH}") from failure
 
 
 def check_taken(evaluator: QueryEvaluator, name: str) -> None:

@@ -162,10 +162,13 @@ class Loader:
         node = owner.plan.by_path.get(address[-2])
         if node is None or not (node.op.yields_inner if row[0] == "subject" else opens(node)):
             self._drop(address[-2], row[1] if row[0] == "inner" else None)
-        elif row[0] == "subject":
-            self._load_subject(owner, node, address, row)
         else:
-            self._load_inner(owner, node, address, row)
+            load = self._load_subject if row[0] == "subject" else self._load_inner
+            if owner.plan.under_symbol:
+                with owner.at_work():  # a selector may ask for the key of a group around its own while it builds
+                    load(owner, node, address, row)
+            else:
+                load(owner, node, address, row)
         return True
 
     def _load_subject(self, owner: Instance, node: PlanNode, address: Address, row: Row) -> None:
@@ -197,14 +200,6 @@ class Loader:
             self.unread.append(outer.subject)
 
     def _load_child(
-        self, owner: Instance, node: PlanNode, key: Hashable, outer: Any, signature_id: int, row: Row
-    ) -> Instance:
-        if not owner.plan.under_symbol:
-            return self._loaded_child(owner, node, key, outer, signature_id, row)
-        with owner.at_work():  # a selector may ask for the key of a group around its own while it builds
-            return self._loaded_child(owner, node, key, outer, signature_id, row)
-
-    def _loaded_child(
         self, owner: Instance, node: PlanNode, key: Hashable, outer: Any, signature_id: int, row: Row
     ) -> Instance:
         try:
