@@ -26,12 +26,16 @@ class _NoOperator:
         raise not_a_query(what, self._shown, self._name, (self._name,))
 
 
-def refuse_operators(kind: type, shown: str, operators: Iterable[str]) -> frozenset[str]:
-    """Have instances of *kind* say of each operator that they are no queries; return the names of these.
+def refuse_operators(kind: type, shown: str, operators: Iterable[str]) -> None:
+    """Have instances of *kind* say of each operator that they are no queries, and list none of them.
 
     For classes that are read for each event: a `__getattr__` makes each access to any of their attributes slower.
     """
     names = frozenset({"pipe", *operators} - {*dir(kind)})
-    for name in names:
-        setattr(kind, name, _NoOperator(shown, name))
-    return names
+
+    def listed(what: object) -> list[str]:
+        return sorted({*object.__dir__(what)} - names)
+
+    added = {name: _NoOperator(shown, name) for name in names}
+    for name, value in {**added, "__dir__": listed}.items():
+        setattr(kind, name, value)

@@ -198,9 +198,6 @@ class Stream(Window):
         with self.lock:
             super().acknowledge(holder, n)
 
-    def __dir__(self) -> list[str]:
-        return sorted({*super().__dir__()} - NO_OPERATORS)
-
     def __iter__(self) -> NoReturn:
         raise TypeError(
             f"{self.kind} {self.name!r} cannot be iterated over, as it goes on: read(start, count_max) yields what "
@@ -272,7 +269,7 @@ class Stream(Window):
         return reactivex.Observable(subscribe)
 
 
-NO_OPERATORS = refuse_operators(Stream, "the stream", operators.__all__)
+refuse_operators(Stream, "the stream", operators.__all__)
 
 
 class Observing:
