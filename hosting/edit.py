@@ -13,10 +13,10 @@ from hosting.differing import note_of
 from hosting.plan_names import are_comparable, do_the_same
 from hosting.reopening import Reopening
 from hosting.standing import RUNNING, Standing
-from reliable_rx import replaced
 from reliable_rx.errors import described
 from reliable_rx.event_time import clock_id
 from reliable_rx.interrupts import let_through
+from reliable_rx.replaced import take_over
 from reliable_rx.rows import Report, save_instance, save_unit, signature, units
 
 if TYPE_CHECKING:
@@ -38,10 +38,8 @@ def edit(engine: QueryEngine, before: Standing, after: Standing) -> Report:
     """
     loader = Editor({})
     loader.report.note = note_of(engine, before, after)
-    known = engine.plans.contents
-    if before.plan in known and after.plan in known:
-        for each in known[before.plan].classes_gone(known[after.plan]):
-            replaced.note(each)  # what is of these is read as of those that have come
+    if after.plan in engine.plans.contents:
+        take_over(name for name, _ in engine.plans.contents[after.plan].modules)
     inside = [(unit.address(), save_unit(unit, engine.plans.number)) for unit in units(before)]
     loader.signatures = dict(enumerate(engine.plans.signatures, 1))
     try:

@@ -74,7 +74,7 @@ class Plans:
             code, there = code_of(plan), content(shared)
             name = name_of(content_of(there.digest, limits), code)
             before = self.contents.get(self.by_id.get(name, plan))
-            if before is not None and before.classes_gone(there):
+            if before is not None and before.has_other_classes(there):
                 self.renewed.add(plan)
             self._know(plan, (found, limits), name)
             self._keep(plan, code)
@@ -87,11 +87,13 @@ class Plans:
         if plan in self.looked_at:
             return True
         there = self.contents[plan]
+        if not there.classes_hold:
+            return False
         if not there.holds and not (self.dear.get(plan, 0.0) > (began := monotonic()) and there.names_hold):
             busy = thread_time()
             now = content(plan.query)
             took_s = thread_time() - busy  # a machine that is busy with something else must not count
-            if now.digest != there.digest or there.classes_gone(now):
+            if now.digest != there.digest or there.has_other_classes(now):
                 return False
             self.contents[plan] = now
             self.watched.add(now)

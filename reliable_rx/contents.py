@@ -9,12 +9,14 @@ namespaces (Python does not show them).
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from types import FunctionType
 from typing import Any, NamedTuple
 
 from reliable_rx.class_of import is_a
 from reliable_rx.identity import Writing
 from reliable_rx.query import Node
+from reliable_rx.replaced import generation_of
 
 Named = tuple[dict[str, Any], str, Any]
 """A namespace, a name in it, and what stood there."""
@@ -30,6 +32,8 @@ class Content(NamedTuple):
     """The globals that it reaches."""
     rebound: tuple[Bound, ...]
     """The globals to which its code gives other values."""
+    modules: tuple[tuple[str, int], ...]
+    """The modules of its functions, and how often classes of these had been replaced."""
     writings: tuple[Any, ...]
     is_fixed: bool
     """Whether it is what it was for as long as all names mean what they meant."""
@@ -48,14 +52,15 @@ class Content(NamedTuple):
         """Yield the globals that mean something else than they did."""
         return (each for each in self.names if each[0].get(each[1]) is not each[2])
 
-    def classes_gone(self, now: Content) -> list[type]:
-        """Return the classes that names led to which lead to others *now*: values of the one are none of the other."""
-        there = {(id(space), name): value for space, name, value in now.names if is_a(value, type)}
-        return [
-            value
-            for space, name, value in self.names
-            if is_a(value, type) and there.get((id(space), name), value) is not value
-        ]
+    def has_other_classes(self, now: Content) -> bool:
+        """Whether other classes are in the place of some that there were: values of the one are none of the other."""
+        there = dict(now.modules)
+        return any(there.get(name, generation) != generation for name, generation in self.modules)
+
+    @property
+    def classes_hold(self) -> bool:
+        """Whether the classes of its modules are those that there were."""
+        return all(generation_of(name) == generation for name, generation in self.modules)
 
 
 def content(node: Node) -> Content:
@@ -75,4 +80,11 @@ def content(node: Node) -> Content:
     )
     names = tuple([each for one in within for each in one.resolved])
     is_fixed = writing.fixed and all(each.fixed for each in within)
-    return Content(digest, names, rebound, within if is_fixed else (), is_fixed)
+    modules = tuple([(name, generation_of(name)) for name in sorted(_modules((writing, *within)))])
+    return Content(digest, names, rebound, modules, within if is_fixed else (), is_fixed)
+
+
+def _modules(writings: Iterable[Writing]) -> set[str]:
+    """Return the modules that functions are of, and the main one, where elements may be of classes that none names."""
+    functions = (each for one in writings for each in one.kept if is_a(each, FunctionType))
+    return {name for each in functions if type(name := each.__globals__.get("__name__")) is str} | {"__main__"}

@@ -2,39 +2,114 @@
 
 Where a query is created again behind that, what its state holds of them goes over to the new ones: from then on they go
 by name, as any class does. Before, they are stored by their code: a replay then has two classes as the first run had.
-Known is what was seen under its name before, and has lost it. Rejected: asking only whether the name leads to another
-class (two classes of one name, of which neither ever had the place of the other, are ordinary: a class below its
-namesake, records made from a header, a plugin, a mock).
+Known is what a module had in its place when it was looked at before, also within classes: a function may come to a
+class by a table, a default or an attribute, and an element is of one that no function names. Rejected: asking only
+whether the name leads to another class (two classes of one name, of which neither ever had the place of the other, are
+ordinary: a class below its namesake, records made from a header, a plugin, a mock), and knowing only the classes that
+functions name.
 """
 
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterable, Iterator
+from functools import partial
 from operator import attrgetter
+from types import ModuleType
 from typing import Any
 from weakref import ref
 
-from reliable_rx.class_of import is_a, module_of, qualname_of
+from reliable_rx.class_of import is_a, module_of, qualname_of, space_of
+from reliable_rx.reach import is_own
 
+CLASSES_MAX = 2000
+"""How many classes of a module are known."""
 _REPLACED: dict[int, Any] = {}
+_PLACES: dict[str, _Places] = {}
 
 
-def note(kind: type) -> None:
-    """Know *kind*, which a name has led to, as replaced, if its own name leads to another class now."""
-    found = _called(kind)
-    if found is None or found is kind or qualname_of(found) != qualname_of(kind):
-        return
-    space = vars(sys.modules[module_of(kind)])
-    if any(each is kind for each in list(space.values())):
-        return  # it is there under another name
-    number = id(kind)
-    _REPLACED[number] = ref(kind, lambda _: _REPLACED.pop(number, None))
+class _Places:
+    """Which classes a module had where, and how often some were replaced."""
+
+    __slots__ = ("generation", "gone", "kinds", "shape")
+
+    def __init__(self) -> None:
+        self.kinds: dict[tuple[str, ...], ref[type]] = {}
+        self.gone: list[ref[type]] = []
+        """Those in whose place others are."""
+        self.generation = 0
+        self.shape: Any = None
+        """Of what namespace, with how many names, and which was the last that came."""
+
+
+def generation_of(module: str) -> int:
+    """Return how often classes of *module* have been seen to have others in their place.
+
+    While it is the same, values that a query has of these classes are of those that its functions come to.
+    """
+    found = sys.modules.get(module)
+    if not is_a(found, ModuleType):
+        return 0
+    space = vars(found)
+    places = _PLACES.setdefault(module, _Places())
+    if places.shape is not None and places.shape[0]() is not found:  # another module of this name, as a new kernel has
+        places.kinds = {}
+    gone = [kind for path, kept in places.kinds.items() if (kind := kept()) and _at(space, path) is not kind]
+    shape = (ref(found), len(space), next(reversed(space), ""))
+    if gone or shape != places.shape:
+        others = [ref(kind) for kind in gone if _has_another(kind)]
+        places.gone += others
+        places.generation += bool(others)
+        places.kinds = {path: ref(kind) for (path, kind), _ in zip(_kinds(space), range(CLASSES_MAX), strict=False)}
+        places.shape = shape
+    return places.generation
+
+
+def take_over(modules: Iterable[str]) -> None:
+    """Know as replaced the classes of *modules* that have others in their place: values are of these from now on."""
+    for places in filter(None, map(_PLACES.get, modules)):
+        for kind in (each for kept in places.gone if (each := kept()) is not None):
+            _REPLACED[id(kind)] = ref(kind, partial(_forget, id(kind)))
+        places.gone = []
+
+
+def _forget(number: int, _: ref[type]) -> None:
+    _REPLACED.pop(number, None)
 
 
 def was_replaced(kind: type) -> bool:
     """Whether another class has come in the place of this one."""
     there = _REPLACED.get(id(kind))
     return there is not None and there() is kind and _called(kind) not in (None, kind)
+
+
+def _has_another(kind: type) -> bool:
+    """Whether the name of *kind*, which had a place, leads to another class now, and no other name to it."""
+    found = _called(kind)
+    if found is None or found is kind or qualname_of(found) != qualname_of(kind):
+        return False
+    return all(each is not kind for each in list(vars(sys.modules[module_of(kind)]).values()))
+
+
+def _kinds(space: dict[str, Any]) -> Iterator[tuple[tuple[str, ...], type]]:
+    waiting: list[tuple[tuple[str, ...], type]]
+    waiting = [((name,), each) for name, each in list(space.items()) if is_a(each, type) and is_own(each)]
+    while waiting:
+        path, kind = waiting.pop()
+        yield path, kind
+        within = f"{qualname_of(kind)}."
+        waiting += [
+            ((*path, name), each)
+            for name, each in list(space_of(kind).items())
+            if is_a(each, type) and qualname_of(each) == within + name
+        ]
+
+
+def _at(space: dict[str, Any], path: tuple[str, ...]) -> Any:
+    found = space.get(path[0])
+    for name in path[1:]:
+        found = space_of(found).get(name) if is_a(found, type) else None
+    return found
 
 
 def _called(kind: type) -> type | None:

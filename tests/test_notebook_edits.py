@@ -255,6 +255,46 @@ def test_what_is_told_of_a_class_whose_cell_alone_was_run_again_is_so(
     notebook.evaluator.close()
 
 
+RECORD = (
+    "@dataclasses.dataclass(frozen=True)\nclass C:\n    n: int\n    @classmethod\n    def of(cls, n): return cls(n)\n"
+)
+WAYS = {
+    "within a class": ("class O:\n    @dataclasses.dataclass(frozen=True)\n    class C:\n        n: int\n", "O.C"),
+    "an enumeration within a class": ("class O:\n    class C(enum.Enum):\n        ONE, TWO = 0, 1\n", "O.C"),
+    "a table": (RECORD + "KINDS = {'c': C}\n", "KINDS['c']"),
+    "a default": (RECORD + "def make(n, kind=C): return kind(n)\n", "make"),
+    "an attribute": (RECORD + "class O:\n    kind = C\n", "O.kind"),
+    "a bound method": (RECORD + "make = C.of\n", "make"),
+}
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_a_class_that_no_function_names_is_replaced_too(monkeypatch: pytest.MonkeyPatch, way: str) -> None:
+    """However a function comes to a class of a cell that is run again: with `create` behind it there is one class."""
+    cell, makes = WAYS[way]
+    monkeypatch.setitem(ALL, "class again", (cell, cell, ""))
+    monkeypatch.setitem(globals(), "HEAD", f"{HEAD}, dataclasses, enum")
+    seen = f"q = rx.source('n').map(lambda n: {makes}(n % 2)).scan(lambda s, c: s | {{c}}, frozenset()).map(len)"
+
+    class Records(Notebook):
+        def kernel(self) -> None:
+            self.compose = seen
+            super().kernel()
+
+    for kill_at in range(2, len(AGAIN)):
+        notebook = Records(monkeypatch, "class again")
+        for number, name in enumerate(AGAIN):
+            if name == "class":
+                notebook.cell(notebook.mended)
+            else:
+                notebook.step(name, again=True)
+            if number == kill_at:
+                notebook.kill()
+        assert notebook.outputs == [1, 2, 2, 2, 2, 2], f"killed behind step {kill_at}: {AGAIN[kill_at]}"
+        assert notebook.evaluator.query("q").status == "running" and not notebook.evaluator.warnings
+        notebook.evaluator.close()
+
+
 def test_a_main_that_takes_the_place_of_an_installed_one_is_the_users(monkeypatch: pytest.MonkeyPatch) -> None:
     """What starts a kernel or a script (``python -m``) is the first ``__main__``, and may have been asked about."""
     starter = ModuleType("__main__")

@@ -196,7 +196,7 @@ def _read(value: Any) -> tuple[Writing, Part]:
         return writing, Part((whole, whole), whole, {}, {}, None)
     code = dict(_digests(_code_in(writing.kept)))
     bound = {(id(space), name): (space, name) for space, name in changes.binds()}
-    content = Content(whole, tuple(writing.resolved), tuple(bound.values()), (), False)
+    content = Content(whole, tuple(writing.resolved), tuple(bound.values()), (), (), False)
     digest = joined(f"{name}={each}" for name, each in code.items())
     made_with = joined((digest, *sorted(set(constants_of(value, writing.kept)))))
     return writing, Part((digest, whole), made_with, code, dict(_digests(_data_in(writing))), content)
