@@ -12,6 +12,7 @@ Rejected: a list of all classes in each checkpoint (which values hold one is not
 from __future__ import annotations
 
 import dataclasses
+import sys
 from collections import namedtuple
 from collections.abc import Callable, Container, Mapping
 from copyreg import __newobj__  # type: ignore[attr-defined]
@@ -21,7 +22,7 @@ from operator import attrgetter
 from typing import Any, NamedTuple
 
 from checkpoint.named_members import FieldsDiffer, member_reducer
-from reliable_rx.class_of import name_of
+from reliable_rx.class_of import module_of, name_of
 
 RENAMED = "__renamed_fields__"
 """What a class has to say which fields were stored under other names: ``{"old": "new"}``."""
@@ -47,7 +48,8 @@ def reducer_of(kind: Any) -> Callable[[Any], Any] | None:
     (('price', 'qty'), (9.5, 3))
     """
     if issubclass(kind, Enum):
-        return member_reducer(kind) if _plain(kind, "__reduce_ex__", Enum) else None
+        is_pythons = module_of(kind).partition(".")[0] in sys.stdlib_module_names  # values stay, names do not
+        return member_reducer(kind) if _plain(kind, "__reduce_ex__", Enum) and not is_pythons else None
     if not (_plain(kind, "__reduce_ex__", object) and _plain(kind, "__reduce__", object)):
         return None
     if is_named_tuple(kind):
@@ -148,10 +150,12 @@ def set_state(value: Any, state: tuple[tuple[str, ...], Any]) -> None:
     attributes, slots = ({**(each or {})} for each in (stored if type(stored) is tuple else (stored, None)))
     known = fields_of(kind)
     if known.names and known.names != names:
-        attributes, slots = (
-            dict(zip(renamed(kind, tuple(each)), each.values(), strict=True)) for each in (attributes, slots)
+        now = dict(zip(names, renamed(kind, names), strict=True))
+        attributes, slots = (  # what was no field is none now, whatever it is called
+            {now.get(name, name): it for name, it in each.items() if name in now or name not in known.names}
+            for each in (attributes, slots)
         )
-        names = renamed(kind, names)
+        names = tuple(now.values())
         slots |= come_to(kind, names, {**attributes, **slots}, known)
         for name in set(names).difference(known.names):
             attributes.pop(name, None)
@@ -174,8 +178,8 @@ def renamed(kind: Any, names: tuple[str, ...]) -> tuple[str, ...]:
     >>> named(Trade, ("qty", "price"), (3, 9.5))
     Trade(price=9.5, quantity=3)
     """
-    said = getattr(kind, RENAMED, None)
-    if not isinstance(said, Mapping):
+    said = _said(kind)
+    if not said:
         return names
     now = fields_of(kind).names
     if again := sorted(set(map(str, said.values())) & set(map(str, said))):
@@ -190,6 +194,15 @@ def renamed(kind: Any, names: tuple[str, ...]) -> tuple[str, ...]:
             f"{name_of(kind)} says {RENAMED} = {dict(said)!r}, and stored values of it have the fields "
             f"{', '.join(names)}: which of them are meant cannot be told; take out what was said of earlier versions"
         )
+    return found
+
+
+def _said(kind: Any) -> dict[Any, Any]:
+    """Return what a class and its bases say of their own fields; the class has the last word."""
+    found: dict[Any, Any] = {}
+    for each in reversed(type.mro(kind)):
+        there = vars(each).get(RENAMED)
+        found |= there if isinstance(there, Mapping) else {}
     return found
 
 

@@ -4,6 +4,10 @@ from __future__ import annotations
 
 import dataclasses
 import enum
+import http
+import inspect
+import signal
+import socket
 import sys
 from abc import ABC
 from collections import defaultdict, namedtuple
@@ -123,6 +127,11 @@ def put(module: Any, kind: str, fields: list[Field]) -> Any:
     made.__module__ = MODULE
     module.Item = made
     return made
+
+
+def placed(module: Any, kind: Any) -> Any:
+    kind.__module__, module.Item = MODULE, kind
+    return kind
 
 
 def held(value: Any) -> dict[str, Any]:
@@ -592,3 +601,34 @@ def test_any_flag_is_stored(value: Any) -> None:
     """Bits without a name, masks of several, none, and all of them."""
     found = decode(encode(value))
     assert found == value and type(found) is type(value)
+
+
+@pytest.mark.parametrize(
+    "value", [http.HTTPStatus(413), socket.AddressFamily(2), signal.SIGTERM, inspect.Parameter.VAR_POSITIONAL]
+)
+def test_members_of_pythons_own_enumerations_go_by_value(value: Any) -> None:
+    """Another release of Python may call them otherwise (413 was renamed in 3.13), and has the same values."""
+    assert decode(encode(value)) is value
+    assert value.name.encode() not in encode(value)
+
+
+def test_what_is_no_field_keeps_its_name(module: Any) -> None:
+    """A property that was computed and is called as a field is called by now is not taken for that."""
+    before = dataclasses.make_dataclass("Item", ["a", "b"], namespace={"x": cached_property(lambda self: 77)})
+    placed(module, before)
+    value = before(1, 2)
+    assert value.x == 77  # type: ignore[attr-defined]
+    stored = encode(value)
+    after = dataclasses.make_dataclass("Item", ["x", "b"], namespace={"__renamed_fields__": {"a": "x"}})
+    placed(module, after)
+    assert decode(stored) == after(1, 2)
+
+
+def test_a_class_and_its_base_both_say_what_was_renamed(module: Any) -> None:
+    """Neither hides what the other says."""
+    stored = encode(placed(module, dataclasses.make_dataclass("Item", ["a", "b"]))(1, 2))
+    base = dataclasses.make_dataclass("Base", ["x"], namespace={"__renamed_fields__": {"a": "x"}})
+    after = placed(
+        module, dataclasses.make_dataclass("Item", ["y"], bases=(base,), namespace={"__renamed_fields__": {"b": "y"}})
+    )
+    assert decode(stored) == after(1, 2)
