@@ -7,15 +7,22 @@ handler is there. Rejected: a part of one of the packages (to import it imports 
 
 from __future__ import annotations
 
+import faulthandler
 import os
 import signal
 import sys
+from contextlib import suppress
 
 INTERRUPTED = 130
 
 
 def main() -> int:
-    """Run the command line; return the exit code, 130 if it was interrupted before it could begin."""
+    """Run the command line; return the exit code, 130 if it was interrupted before it could begin.
+
+    Where native code of an app ends the process, stderr says which line of Python was at work.
+    """
+    with suppress(AttributeError, OSError, RuntimeError, ValueError):  # there may be no stderr
+        faulthandler.enable()
     is_default = signal.getsignal(signal.SIGINT) is signal.default_int_handler
     if is_default:
         signal.signal(signal.SIGINT, lambda *_: os._exit(INTERRUPTED))  # nothing is open yet

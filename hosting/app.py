@@ -32,7 +32,7 @@ from reliable_rx.choices import (
     names_keywords,
     unknown_keyword,
 )
-from reliable_rx.errors import QueryRefused
+from reliable_rx.errors import QueryRefused, ReliableRxError, SourceFailed, described
 from reliable_rx.event_time import EventTime
 from reliable_rx.limits import Limits
 from reliable_rx.names import check_name, query_of
@@ -279,7 +279,7 @@ class App:
         options: Options = {**self.options, **overruling}
         evaluator = QueryEvaluator(store, **options)
         for name, source in self.sources.items():
-            evaluator.source(name, made(source, "partitions"))
+            evaluator.source(name, made_source(name, source))
         for name, pushed in self.pushed.items():
             evaluator.push(name, on_bad_record=pushed.on_bad_record)
         return evaluator
@@ -317,17 +317,32 @@ def sink_at(place: object, sink: Sink | Callable[..., Sink]) -> Sink:
 
 
 def sink_nowhere(stream: str, sink: Sink | Callable[..., Sink]) -> Sink:
-    """Return the sink where there are no places. *Raises* `QueryRefused` for one that needs a place."""
+    """Return the sink where there are no places. *Raises* `QueryRefused` for one that needs a place or is not made."""
     try:
         return sink_at(None, sink)
-    except AttributeError as error:
-        if error.obj is not None or hasattr(sink, "flush"):
+    except BaseException as raised:  # a sink is somebody else's code
+        error = blamed(raised)
+        if isinstance(error, ReliableRxError) and error is raised:
             raise
-        raise QueryRefused(
-            f"the sink of {stream!r} needs the place of a partition, which only a node has ({error}): host this app "
-            f"with `reliable-rx node`, or let the function do with None",
-            path="/",
-        ) from error
+        what = f"the sink of {stream!r} cannot be made: {described(error)}; mend what makes it"
+        if isinstance(error, AttributeError) and error.obj is None and not hasattr(sink, "flush"):
+            what = (
+                f"the sink of {stream!r} needs the place of a partition, which only a node has ({error}): host this "
+                f"app with `reliable-rx node`, or let the function do with None"
+            )
+        raise QueryRefused(what, path="/") from error
+
+
+def made_source(name: str, source: Any) -> Any:
+    """Return the *source* called *name*, made if it is given as a function. *Raises* `SourceFailed` if that raises."""
+    try:
+        return made(source, "partitions")
+    except BaseException as raised:  # so is a source
+        error = blamed(raised)
+        if isinstance(error, ReliableRxError) and error is raised:
+            raise
+        what = f"the source {name!r} cannot be made: {described(error)}; mend what makes it"
+        raise SourceFailed(what, source=name) from error
 
 
 def made(what: Any, method: str) -> Any:

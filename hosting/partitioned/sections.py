@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 from checkpoint.offsets.store import Committed
 from checkpoint.store import Store
-from hosting.app import App, Declared, DeclaredSink, made, sink_at
+from hosting.app import App, Declared, DeclaredSink, made_source, sink_at
 from hosting.background import Lend
 from hosting.blame import blamed
 from hosting.cycles import made_of, refuse_cycle
@@ -241,7 +241,7 @@ def sections_of(app: App) -> list[Section]:
             path=f"/{without}",
         )
     _check_scopes(app, reads)
-    sources = {name: made(source, "partitions") for name, source in app.sources.items()}
+    sources = {name: made_source(name, source) for name, source in app.sources.items()}
     return [_section(app, names, roots, sources) for names in _together(app, roots)]
 
 
@@ -277,16 +277,16 @@ def sources_of(query: object, name: str) -> frozenset[str]:
 
 
 def _roots(name: str, reads: Mapping[str, frozenset[str]]) -> frozenset[str]:
-    """The sources behind a query, also those behind the queries it reads (which were declared before it)."""
+    """The sources behind a query, also those behind the queries that it reads, or that set aside what it reads."""
     found: set[str] = set()
-    for each in reads[name]:
+    for each in map(query_of, reads[name]):
         found |= _roots(each, reads) if each in reads and each != name else {each}
     return frozenset(found)
 
 
 def _check_scopes(app: App, reads: Mapping[str, frozenset[str]]) -> None:
     for name, sources in reads.items():
-        for other in sources & app.queries.keys():
+        for other in {*map(query_of, sources)} & app.queries.keys():
             if app.queries[other].scope != app.queries[name].scope:
                 raise QueryRefused(
                     f"query {name!r} of scope {app.queries[name].scope!r} reads {other!r} of scope "

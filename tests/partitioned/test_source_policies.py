@@ -1,7 +1,9 @@
-"""What a source does with records that it cannot read is the same on nodes as in one process."""
+"""What a source sets aside or cannot do is the same on nodes as in one process."""
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -9,9 +11,11 @@ import pytest
 from conditions import until
 from node_world import World
 
+import reliable_rx as rx
 from checkpoint import MemoryStore
-from hosting import App, CallbackSink, FileSource
-from reliable_rx.errors import SourceFailed
+from hosting import App, CallbackSink, FileSource, ListSource
+from hosting.partitioned.sections import sections_of
+from reliable_rx.errors import QueryRefused, SourceFailed
 
 POLICIES = ["fail", "skip", "dead_letter"]
 FILES = {
@@ -65,3 +69,74 @@ def test_a_policy_holds_on_nodes(tmp_path: Path, policy: Any, what: str) -> None
         if policy == "fail":
             until(lambda: came() == expected, "what comes before it")
     assert came() == expected
+
+
+def test_queries_over_dead_letters_run_within_a_partition(tmp_path: Path) -> None:
+    """A query over the dead letters of a source, or of a query, gives on a node what it gives in one process."""
+    path = tmp_path / "rows.csv"
+    path.write_text("v\n1\nx\n0\n4\n")
+
+    def declare(app: App) -> None:
+        rows = app.source("rows", FileSource(path, types={"v": int}, on_bad_record="dead_letter"))
+        app.query("inverse", rows.map(lambda row: 1 / row["v"]), policy="dead_letter")
+        app.query("unread", rx.source("rows.dead_letters").map(lambda letter: letter.position))
+        app.query("undone", rx.source("inverse.dead_letters").map(lambda letter: letter.position))
+        app.query("both", rx.source("undone").merge(rx.source("unread")).map(str))
+
+    streams = ("inverse", "unread", "undone", "both")
+    alone: dict[str, list[Any]] = {name: [] for name in streams}
+    app = App()
+    declare(app)
+    for name in streams:
+        app.sink(name, CallbackSink(lambda _, value, took=alone[name].append: took(value)))  # type: ignore[misc]
+    with app.evaluator(MemoryStore()) as evaluator:
+        evaluator.run()
+    assert alone == {"inverse": [1.0, 0.25], "unread": [1], "undone": [2], "both": ["1", "2"]}
+
+    def on_node(app: App, world: World) -> None:
+        declare(app)
+        for name in streams:
+            app.sink(name, world.sink(name, "a"))
+
+    world = World(tmp_path / "group", on_node)
+    with world.node() as node:
+        until(lambda: {name: world.values(name, "rows.csv") for name in streams} == alone, "it is all there")
+        assert not node.failing
+
+
+def test_scopes_count_for_dead_letters_too(tmp_path: Path) -> None:
+    """A query of another scope is refused by name where it reads what a query sets aside, as where it reads that."""
+    app = App()
+    app.query("a", app.source("rows", ListSource([1])), policy="dead_letter")
+    app.query("b", rx.source("a.dead_letters"), scope="all")
+    with pytest.raises(QueryRefused, match="'b' of scope 'all' reads 'a' of scope 'partition'"):
+        sections_of(app)
+
+
+@pytest.mark.parametrize("raised", [ValueError("no"), OSError("no"), SystemExit("no")], ids=repr)
+def test_what_makes_a_source_or_a_sink_and_raises_is_named(raised: BaseException) -> None:
+    """The error says which source or sink it was, and has the one that was raised as its cause."""
+
+    def bad() -> Any:
+        raise raised
+
+    app = App()
+    app.query("q", app.source("rows", bad))
+    for build in (lambda: app.evaluator(MemoryStore()), lambda: sections_of(app)):
+        with pytest.raises(SourceFailed, match=r"source 'rows' cannot be made: .*no") as caught:
+            build()
+        assert caught.value.__cause__ is not None
+    app = App()
+    app.query("q", app.source("rows", ListSource([1])))
+    app.sink("q", bad)
+    with pytest.raises(QueryRefused, match=r"sink of 'q' cannot be made: .*no") as refused:
+        app.evaluator(MemoryStore())
+    assert refused.value.__cause__ is not None
+
+
+def test_a_crash_of_native_code_says_where() -> None:
+    """Where native code ends a process of the command line, stderr says which line of Python was at work."""
+    code = "import os, sys, reliable_rx_cli; sys.argv = ['x', '--version']\ntry: reliable_rx_cli.main()\n"
+    code += "except SystemExit: os.abort()"
+    ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=False)
+    assert ended.returncode < 0 and "Fatal Python error: Aborted" in ended.stderr
