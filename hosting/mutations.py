@@ -13,41 +13,49 @@ from typing import TYPE_CHECKING
 from weakref import WeakKeyDictionary
 
 from hosting.incidents import Incidents
+from reliable_rx.memories import Memory, memories
 from reliable_rx.plan import Plan
 from reliable_rx.shared_elements import ChangedElement, changed_elements
 
 if TYPE_CHECKING:
     from hosting.standing import Standing
 
-KIND = "mutation"
+
+KINDS = {"mutation": "changes no element any more", "memory": "remembers nothing outside of its state any more"}
+"""What is told, and what is said when it is no more."""
 
 
 class Mutations:
-    """What one evaluator knows of queries that change their elements."""
+    """What one evaluator knows of queries that change their elements, or remember something by themselves."""
 
     def __init__(self, incidents: Incidents) -> None:
         self._incidents = incidents
-        self._by_plan = WeakKeyDictionary[Plan, str]()
-        self._told: dict[str, str] = {}
+        self._by_plan = WeakKeyDictionary[Plan, dict[str, str]]()
+        self._told: dict[tuple[str, str], str] = {}
 
     def look(self, name: str, standing: Standing | None) -> None:
-        """Tell of the query *name* if it changes its elements and that is not told yet; or that it does no more."""
-        message = "" if standing is None else self._message(standing.plan)
-        if message == self._told.get(name, ""):
-            return
-        if message:
-            self._told[name] = message
-            self._incidents.report(KIND, name, message, level=logging.WARNING, once=True)
-        else:
-            del self._told[name]
-            self._incidents.resolve(KIND, name, now="changes no element any more")
+        """Tell of the query *name* if it changes what it should not, unless that is told; or that it does no more."""
+        messages = {} if standing is None else self._messages(standing.plan)
+        for kind in KINDS:
+            message = messages.get(kind, "")
+            if message == self._told.get((kind, name), ""):
+                continue
+            if message:
+                self._told[kind, name] = message
+                self._incidents.report(kind, name, message, level=logging.WARNING, once=True)
+            else:
+                del self._told[kind, name]
+                self._incidents.resolve(kind, name, now=KINDS[kind])
 
-    def _message(self, plan: Plan) -> str:
-        message = self._by_plan.get(plan)
-        if message is None:
-            found = changed_elements(plan)
-            message = self._by_plan[plan] = sentence(found[0]) if found else ""
-        return message
+    def _messages(self, plan: Plan) -> dict[str, str]:
+        messages = self._by_plan.get(plan)
+        if messages is None:
+            messages = self._by_plan[plan] = {}
+            if changed := changed_elements(plan):
+                messages["mutation"] = sentence(changed[0])
+            if remembered := memories(plan):
+                messages["memory"] = remembering(remembered[0])
+        return messages
 
 
 def sentence(found: ChangedElement) -> str:
@@ -57,4 +65,14 @@ def sentence(found: ChangedElement) -> str:
         f"the {found.parameter} of {found.path} changes the element that it is given ({at.how} in {at.file}, line "
         f"{at.line}), which other queries, sinks and states may hold, so that they may see it changed: let it return a "
         f"new one, such as {{**row, key: value}} or dataclasses.replace(row, name=value), or change a copy"
+    )
+
+
+def remembering(found: Memory) -> str:
+    """Say which function remembers what, and where to keep it."""
+    at = found.change
+    return (
+        f"the {found.parameter} of {found.path} keeps something from one call to the next ({at.how} in {at.file}, line "
+        f"{at.line}), which no checkpoint has: behind a restart it begins anew, and outputs may come again or differ; "
+        f"keep it in scan, distinct or the like (a cache of a pure function is harmless)"
     )

@@ -47,7 +47,7 @@ def changes_of(function: Any, places: Iterable[int] = (0,), *, is_unused: bool =
 def _changes(
     value: Any, given: Sequence[tuple[Place, int]], spread: int | None, *, is_unused: bool, depth: int
 ) -> Iterator[Change]:
-    function, before = _function(value)
+    function, before = function_of(value)
     if function is None or depth > DEPTH_MAX:
         return
     names = _parameters(function.__code__, given, spread, before)
@@ -57,11 +57,11 @@ def _changes(
         called = _named(function, each.path)
         if id(called) in FIRST and (0 in [place for place, _ in each.given]):
             yield each.change
-        elif is_a(own := _function(called)[0], FunctionType) and is_own(own):
+        elif is_a(own := function_of(called)[0], FunctionType) and is_own(own):
             yield from _changes(called, each.given, each.spread, is_unused=False, depth=depth + 1)
 
 
-def _function(value: Any) -> tuple[FunctionType | None, int]:
+def function_of(value: Any) -> tuple[FunctionType | None, int]:
     """Return the function of Python's that a call of *value* runs, and how many arguments it is given before others."""
     before = 0
     for _ in range(DEPTH_MAX):

@@ -228,7 +228,7 @@ class Reader:
     def name(self, step: Instruction) -> None:
         is_null = step.opname == "LOAD_GLOBAL" and (step.arg or 0) & 1
         self.stack += [UNKNOWN] * is_null
-        self.stack.append(Item("named", (step.argval,)))
+        self._load(step.argval) if step.argval in self.elements else self.stack.append(Item("named", (step.argval,)))
 
     def cell(self, step: Instruction) -> None:
         if step.opname == "STORE_DEREF":
