@@ -28,7 +28,7 @@ class WatchedNames:
 
     >>> space = {"rate": 2}
     >>> watched = WatchedNames()
-    >>> watched.add(Content("", ((space, "rate", 2),), (), (), True))
+    >>> watched.add(Content("", ((space, "rate", 2),), (), (), (), True))
     >>> watched.differ(), space.update(rate=3), watched.differ(), watched.differ()
     (False, None, True, False)
     """
