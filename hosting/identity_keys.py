@@ -111,8 +111,11 @@ def compared(unit: Any) -> Iterator[tuple[str, Same, Any]]:
         for node in unit.plan.comparing:
             state = unit.states[node.slot] if node.slot >= 0 else None
             for name, how in node.op.compares.items():
+                holder = next((each for each in (state, node.op) if hasattr(each, name)), None)
+                if holder is None:  # a state that could not be read, or a parameter that every plan has of its own
+                    continue
                 same = by_hash if how == "keys" else getattr(node.op, "comparer", None) or eq
-                for value in values_of(getattr(state if hasattr(state, name) else node.op, name), how):
+                for value in values_of(getattr(holder, name), how):
                     yield node.path, same, value
 
 

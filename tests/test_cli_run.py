@@ -96,7 +96,7 @@ def test_a_finite_app_runs_to_its_end_and_stays_there(tmp_path: Path) -> None:
 
 def test_an_app_is_hosted_in_a_database(tmp_path: Path, postgres: PostgresServer) -> None:
     """With the address of a database the store is there, under the app's name, and no folder is made of the address."""
-    name = f"finite_{tmp_path.name}"
+    name = f"finite_{tmp_path.name}".replace("-", "_")
     write(tmp_path, f"{name}.py", FINITE)
     first, second = (cli("run", f"{name}.py:app", "--store", postgres.dsn, cwd=tmp_path) for _ in range(2))
     assert "in the database" in first.stdout

@@ -191,6 +191,7 @@ PUSHED: Calls = {
     "end": lambda w: w.pushed.end,
     "log": lambda w: w.pushed.log,
     "bounds": lambda w: w.pushed.bounds("0"),
+    "end_of": lambda w: w.pushed.end_of("0"),
     "open": lambda w: w.pushed.open("0", 0).close(),
     "partitions": lambda w: w.pushed.partitions(),
 }
