@@ -37,6 +37,8 @@ LOOKED_AT = 256
 NEWEST = 4096
 """How many values of one state are looked at, plain ones among them."""
 SHOWN_MAX = 80
+ROWS, EACH = 256, 64
+"""How many rows of a query are looked at in a checkpoint, and which of the others: a row costs less than a look."""
 ATOMS = frozenset((int, str, bytes, bool, type(None)))
 REMEDY = "map it to what compares by value: None for a NaN, an id or a frozen dataclass for an object"
 Same = Callable[[Any, Any], Any]
@@ -48,6 +50,7 @@ class IdentityKeys:
     def __init__(self, incidents: Incidents, standing: Mapping[str, Standing]) -> None:
         self._incidents, self._standing = incidents, standing
         self._looked = Counter[tuple[str, str]]()
+        self._rows = dict[str, int]()
         self._plans: dict[str, Plan] = {}
         self.told: dict[str, str] = {}
         """Of each such query, what it compares."""
@@ -55,11 +58,13 @@ class IdentityKeys:
     def begin(self) -> Callable[[str, Any], None]:
         """Return `look` for another checkpoint, which looks at as many values again."""
         self._looked.clear()
+        self._rows.clear()
         return self.look
 
     def look(self, name: str, unit: Any) -> None:
-        """Look at what is compared in the row of *unit*, which is part of the query *name*."""
-        if name in self.told:
+        """Look at what is compared in the row of *unit*, which is part of the query *name*, or pass it by."""
+        count = self._rows[name] = self._rows.get(name, -1) + 1
+        if (count >= ROWS and count % EACH) or name in self.told:
             return
         for path, same, value in chain(compared(unit), self._routed(name, unit)):
             if is_plain(value) or self._looked[name, path] >= LOOKED_AT:
@@ -70,8 +75,9 @@ class IdentityKeys:
                 return
 
     def look_at_all(self, units: Iterable[Any]) -> None:
-        """Look at *units* that come out of a checkpoint: they may be why a replay gives something else."""
-        for unit in units:
+        """Look at some *units* that come out of a checkpoint: they may be why a replay gives something else."""
+        self.begin()
+        for unit in islice(units, NEWEST):
             self.look(query_of(unit.row_key), unit)
 
     def settle(self, name: str, standing: Standing | None) -> None:
