@@ -147,6 +147,8 @@ def set_state(value: Any, state: tuple[tuple[str, ...], Any]) -> None:
     """Do as pickle does with the state of a *value* whose attributes go by name, and give it what it lacks."""
     names, stored = state
     kind: Any = type(value)
+    attributes: dict[str, Any]
+    slots: dict[str, Any]
     attributes, slots = ({**(each or {})} for each in (stored if type(stored) is tuple else (stored, None)))
     known = fields_of(kind)
     if known.names and known.names != names:
