@@ -34,6 +34,8 @@ if TYPE_CHECKING:
 KIND = "identity"
 LOOKED_AT = 256
 """How many values that are not plain are looked at of each operator and checkpoint."""
+PLACES_MAX = 200
+"""A tuple with more places, those of the tuples within counted, is not looked at: to compare it may take for ever."""
 NEWEST = 4096
 """How many values of one state are looked at, plain ones among them."""
 SHOWN_MAX = 80
@@ -133,15 +135,26 @@ def values_of(held: Any, how: str) -> Iterable[Any]:
 
 
 def is_plain(value: Any) -> bool:
-    """Whether *value* is compared by what it is, as its type says at once.
+    """Whether *value* is compared by what it is, as its type and those of the items of a tuple say at once.
 
     >>> is_plain(("a", 1.5)), is_plain(float("nan")), is_plain(object())
     (True, False, False)
     """
-    kind = type(value)
-    if kind is float:
-        return bool(value == value)
-    return kind in ATOMS or (kind is tuple and all(map(is_plain, value)))
+    return all(type(each) in ATOMS or (type(each) is float and each == each) for each in parts(value))
+
+
+def parts(value: Any) -> Iterator[Any]:
+    """Yield *value*, or what lies in a tuple and the tuples within: nothing of one that has very many places."""
+    found, waiting = [], [value]
+    while waiting:
+        each = waiting.pop()
+        if type(each) is not tuple:
+            found.append(each)
+        elif len(found) + len(waiting) + len(each) > PLACES_MAX:
+            return
+        else:
+            waiting += each
+    yield from found
 
 
 def by_hash(one: Any, other: Any) -> bool:

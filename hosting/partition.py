@@ -146,12 +146,16 @@ class Partition:
         return Events(self.source, self.name, first, values, time, True, self.finished.error, singly, times)
 
     def acknowledge(self, n: int, incidents: Incidents) -> None:
-        """Let the source forget up to *n*; if it cannot now, it is told again after the next checkpoint."""
+        """Let the source forget up to *n*; if it cannot now, it is told again after the next checkpoint.
+
+        Nothing that is promised depends on it, so whatever a source raises is told of, and stops nothing.
+        """
         invariant(self.reader is not None, "who is acknowledged to is open")
         try:
             self.reader.acknowledge(n)  # type: ignore[union-attr]
-        except StoreUnavailable as error:
-            message = f"it does not forget what is in a checkpoint: {error}; it is told again after the next"
+        except BaseException as raised:
+            why = raised if isinstance(raised, StoreUnavailable) else reason_of(blamed(raised))
+            message = f"it does not forget what is in a checkpoint: {why}; it is told again after the next"
             incidents.report("source keeps", f"{self.source}/{self.name}", message, level=logging.WARNING)
         else:
             self.acknowledged = n

@@ -54,7 +54,9 @@ def generation_of(module: str) -> int:
     places = _PLACES.setdefault(module, _Places())
     if places.shape is not None and places.shape[0]() is not found:  # another module of this name, as a new kernel has
         places.kinds = {}
-    gone = [kind for path, kept in places.kinds.items() if (kind := kept()) and _at(space, path) is not kind]
+    gone = [
+        kind for path, kept in places.kinds.items() if (kind := kept()) is not None and _at(space, path) is not kind
+    ]
     shape = (ref(found), len(space), next(reversed(space), ""))
     if gone or shape != places.shape:
         others = [ref(kind) for kind in gone if _has_another(kind)]

@@ -226,3 +226,38 @@ def test_what_a_source_cannot_forget_at_the_start_it_is_told_with_the_next_check
     second.checkpoint()
     assert told == {("s", "0"): COUNT - 1} and not second.statistics().incidents
     second.close()
+
+
+class Forgetful(ListSource):
+    """Its readers take no id that they have not fetched themselves."""
+
+    def open(self, partition: str, position: int) -> Any:
+        reader = super().open(partition, position)
+
+        class Own:
+            def __getattr__(self, name: str) -> Any:
+                return getattr(reader, name)
+
+            def acknowledge(self, n: int) -> None:
+                if n < position:
+                    raise KeyError(n)
+
+        return Own()
+
+
+def test_a_source_that_cannot_be_told_stops_nothing() -> None:
+    """Whatever it raises: an incident names it until it can be told."""
+    store = MemoryStore()
+    for count in (3, 4):
+        evaluator = QueryEvaluator(store, background=False)
+        evaluator.source("n", Forgetful(range(count), follow=True))
+        evaluator.create("q", rx.source("n"))
+        evaluator.start()
+        told = [each.message for each in evaluator.incidents.open()]
+        assert [("KeyError" in each and "does not forget" in each) for each in told] == [True] * (count - 3)
+        while evaluator.step():
+            pass
+        evaluator.checkpoint()
+        assert evaluator.stream("q").visible == count and not evaluator.incidents.open()
+        evaluator.close()
+        store = store.reopen()

@@ -17,6 +17,7 @@ import pytest
 import reliable_rx as rx
 from checkpoint import MemoryStore
 from hosting import FileSource, ListSource, QueryEvaluator
+from hosting.identity_keys import is_plain
 from reliable_rx import operators as ops
 from reliable_rx.operator import Operator
 
@@ -207,3 +208,27 @@ def test_a_nan_of_a_line_of_json_means_the_same_behind_a_stop(tmp_path: Path, at
     run(store, at)
     path.write_text("".join(lines))
     assert run(store.reopen(), None) == run(MemoryStore(), None) == ["1.0", "nan", "nan", "2.0", "inf", "-inf"]
+
+
+def nested(depth: int, width: int) -> Any:
+    made: Any = (1,)
+    for _ in range(depth):
+        made = (made,) * width
+    return made
+
+
+@pytest.mark.parametrize("value", [nested(600, 1), nested(40, 2), (1,) * 100_000], ids=["deep", "shared", "wide"])
+def test_a_value_that_is_too_large_to_compare_is_passed_by(value: Any) -> None:
+    """No checkpoint ends or waits for it, which stores it; and a start behind a kill goes on."""
+    made = [value]
+    store = MemoryStore()
+    with QueryEvaluator(store, background=False) as evaluator:
+        evaluator.source("n", ListSource([1, 2, 3]))
+        evaluator.create("q", n.map(lambda x: made[0] if x == 2 else x).distinct_until_changed().map(lambda x: 1))
+        evaluator.run()
+        assert evaluator.query("q").status == "completed" and not evaluator.statistics().incidents
+
+
+def test_whatever_a_state_is_made_of_is_looked_at_without_harm() -> None:
+    """A walk over the places of tuples ends at a bound, and is not one of calls."""
+    assert is_plain(nested(100_000, 1)) and is_plain(nested(64, 2)) and not is_plain(((1, math.nan), "a"))

@@ -265,6 +265,11 @@ WAYS = {
     "a default": (RECORD + "def make(n, kind=C): return kind(n)\n", "make"),
     "an attribute": (RECORD + "class O:\n    kind = C\n", "O.kind"),
     "a bound method": (RECORD + "make = C.of\n", "make"),
+    "a class of no length": (
+        "class Kind(type):\n    def __len__(cls): return 0\n"
+        "@dataclasses.dataclass(frozen=True)\nclass C(metaclass=Kind):\n    n: int\n",
+        "C",
+    ),
 }
 
 

@@ -77,15 +77,17 @@ def renamed_partitions(
                 yield source, renamed.partition(source, gone, new)
 
 
-def check_sections(past: Past, sections: Iterable[Section], group: str) -> None:
+def check_sections(past: Past, sections: Collection[Section], group: str) -> None:
     """*Raises* `QueryRefused` if a source that *group* has read in one section is to be read in another one.
 
-    Its partitions have other stores there: all queries of the section would begin anew, under the ids of before.
+    Its partitions have other stores there: all queries of the section would begin anew, under the ids of before. Where
+    this app reads it in that section too, beside queries over all partitions, nothing of it begins anew.
     """
+    mine = {(each.name, source) for each in sections for source in each.sources}
     for section in sections:
         for other in past.sections():
             for source in sorted(section.sources.keys() & past.sources(other)):
-                if other != section.name and past.is_used(other) and not _goes_on(past, section.name, source):
+                if (other, source) not in mine and past.is_used(other) and not _goes_on(past, section.name, source):
                     raise QueryRefused(
                         f"source {source!r} is read in section {section.name!r} by this app, and group {group!r} has "
                         f"read it in {other!r}: queries that read several sources are hosted with all that read one "

@@ -172,6 +172,35 @@ def test_a_source_that_nothing_reads_any_more_is_told(ends: str, tmp_path: Path)
         until(lambda: again.values("km", "a") == [10, 15])
 
 
+def over(n: Logs, *names: str) -> Callable[[App, World], None]:
+    def declare(app: App, world: World) -> None:
+        source = app.source("n", n)
+        for name in names:
+            app.query(
+                name, source.scan(lambda total, each: total + each, 0), scope="all" if name == "whole" else "partition"
+            )
+            app.sink(name, world.sink(name, world.name))
+
+    return declare
+
+
+@pytest.mark.parametrize("ends", ENDS)
+@pytest.mark.parametrize("first, place", [("each", "a"), ("whole", "all")])
+def test_a_query_over_all_partitions_is_added_beside_the_others(
+    ends: str, first: str, place: str, tmp_path: Path
+) -> None:
+    """And the other way round: both have stores of their own, and neither begins anew for the other."""
+    n = Logs("a")
+    n.add("a", 1, 2)
+    world = World(tmp_path, over(n, first), app=ENDS[ends])
+    with world.node(ends=ends):
+        until(lambda: world.values(first, place) == [1, 3])
+    n.add("a", 3)
+    again = world.then(over(n, "each", "whole"))
+    with again.node():
+        until(lambda: again.values("each", "a")[-1:] == again.values("whole", "all")[-1:] == [6])
+
+
 @pytest.mark.parametrize("ends", ENDS)
 def test_a_source_that_is_renamed_is_told_with_what_comes_again(ends: str, tmp_path: Path) -> None:
     """Its queries begin anew at its beginning, under the ids of before, which is said; a source more, or one of which
