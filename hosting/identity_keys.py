@@ -21,6 +21,7 @@ from reactivex.internal.utils import NotSet
 from checkpoint.codec import decode, encode
 from hosting.incidents import Incidents
 from hosting.records import query_of
+from reliable_rx.class_of import ids_of
 from reliable_rx.errors import printable
 from reliable_rx.instance import Instance
 from reliable_rx.interrupts import let_through
@@ -41,7 +42,7 @@ NEWEST = 4096
 SHOWN_MAX = 80
 ROWS, EACH = 256, 64
 """How many rows of a query are looked at in a checkpoint, and which of the others: a row costs less than a look."""
-ATOMS = frozenset((int, str, bytes, bool, type(None)))
+ATOMS = ids_of((int, str, bytes, bool, type(None)))
 REMEDY = "map it to what compares by value: None for a NaN, an id or a frozen dataclass for an object"
 Same = Callable[[Any, Any], Any]
 
@@ -140,7 +141,7 @@ def is_plain(value: Any) -> bool:
     >>> is_plain(("a", 1.5)), is_plain(float("nan")), is_plain(object())
     (True, False, False)
     """
-    return all(type(each) in ATOMS or (type(each) is float and each == each) for each in parts(value))
+    return all(id(type(each)) in ATOMS or (type(each) is float and each == each) for each in parts(value))
 
 
 def parts(value: Any) -> Iterator[Any]:
