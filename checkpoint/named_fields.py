@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import dataclasses
 import sys
+import sysconfig
 from collections import namedtuple
 from collections.abc import Callable, Container, Mapping
 from copyreg import __newobj__  # type: ignore[attr-defined]
@@ -23,9 +24,11 @@ from typing import Any, NamedTuple
 
 from checkpoint.named_members import FieldsDiffer, member_reducer
 from reliable_rx.class_of import module_of, name_of
+from reliable_rx.imports import INSTALLED
 
 RENAMED = "__renamed_fields__"
 """What a class has to say which fields were stored under other names: ``{"old": "new"}``."""
+STDLIB = sysconfig.get_path("stdlib")
 _NAMED = namedtuple("_NAMED", "a")
 _OPEN = dataclasses.make_dataclass("_OPEN", ["a"])
 _SLOTS = dataclasses.make_dataclass("_SLOTS", ["a"], slots=True, frozen=True)
@@ -48,8 +51,8 @@ def reducer_of(kind: Any) -> Callable[[Any], Any] | None:
     (('price', 'qty'), (9.5, 3))
     """
     if issubclass(kind, Enum):
-        is_pythons = module_of(kind).partition(".")[0] in sys.stdlib_module_names  # values stay, names do not
-        return member_reducer(kind) if _plain(kind, "__reduce_ex__", Enum) and not is_pythons else None
+        by_name = _plain(kind, "__reduce_ex__", Enum) and not _is_pythons(kind)
+        return member_reducer(kind) if by_name else None
     if not (_plain(kind, "__reduce_ex__", object) and _plain(kind, "__reduce__", object)):
         return None
     if is_named_tuple(kind):
@@ -65,6 +68,17 @@ def reducer_of(kind: Any) -> Callable[[Any], Any] | None:
     if _plain(kind, "__getstate__", _OPEN) and _plain(kind, "__setstate__", _OPEN):
         return partial(_opened, names)
     return None
+
+
+def _is_pythons(kind: Any) -> bool:
+    """Whether *kind* is an enumeration of Python itself: values of its members stay, while names may be others."""
+    file = getattr(sys.modules.get(module_of(kind)), "__file__", None)
+    return (
+        type(file) is str
+        and file.startswith(STDLIB)
+        and not any(each in file for each in INSTALLED)
+        and all(isinstance(each._value_, (int, str)) for each in kind.__members__.values())
+    )
 
 
 def is_named_tuple(kind: Any) -> bool:

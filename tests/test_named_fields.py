@@ -8,6 +8,7 @@ import http
 import inspect
 import signal
 import socket
+import ssl
 import sys
 from abc import ABC
 from collections import defaultdict, namedtuple
@@ -610,6 +611,20 @@ def test_members_of_pythons_own_enumerations_go_by_value(value: Any) -> None:
     """Another release of Python may call them otherwise (413 was renamed in 3.13), and has the same values."""
     assert decode(encode(value)) is value
     assert value.name.encode() not in encode(value)
+
+
+def test_a_module_of_ones_own_may_be_called_as_one_of_pythons(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its enumerations go by the names of their members, and Python's own that has other values than plain ones too."""
+    before = "class Tier(enum.Enum):\n    SILVER = enum.auto()"
+    after = "class Tier(enum.Enum):\n    BRONZE = enum.auto()\n    SILVER = enum.auto()"
+    own = ModuleType("profile")
+    own.__file__ = "/home/me/profile.py"
+    monkeypatch.setitem(sys.modules, "profile", own)
+    exec(f"import enum\n{before}", vars(own))
+    data = encode(own.Tier.SILVER)
+    exec(after, vars(own))
+    assert decode(data) is own.Tier.SILVER
+    assert decode(encode(ssl.Purpose.SERVER_AUTH)) is ssl.Purpose.SERVER_AUTH
 
 
 def test_what_is_no_field_keeps_its_name(module: Any) -> None:
