@@ -618,7 +618,7 @@ def test_a_module_of_ones_own_may_be_called_as_one_of_pythons(monkeypatch: pytes
     before = "class Tier(enum.Enum):\n    SILVER = enum.auto()"
     after = "class Tier(enum.Enum):\n    BRONZE = enum.auto()\n    SILVER = enum.auto()"
     own = ModuleType("profile")
-    own.__file__ = "/home/me/profile.py"
+    own.__file__ = "/srv/profile.py"
     monkeypatch.setitem(sys.modules, "profile", own)
     exec(f"import enum\n{before}", vars(own))
     data = encode(own.Tier.SILVER)
