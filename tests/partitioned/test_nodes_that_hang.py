@@ -181,7 +181,7 @@ def test_whatever_of_a_partition_does_not_return_is_seen(
     with world.node(writers=4) as node:
         until(lambda: gate.held, "it hangs")
         until(lambda: "stall" in row(tmp_path, "s").error, "it is seen")
-        assert any("stall" in each.message for each in caplog.records)
+        until(lambda: any("stall" in each.message for each in caplog.records))
         fine.add("a", 1)
         until(lambda: world.came.get(("q_fine", "a")) == [(0, 1)], "the other one goes on")
         gate.open()
@@ -230,7 +230,7 @@ def test_a_node_whose_group_does_not_answer_says_so(
         monkeypatch.setattr("hosting.cli.node.GIVE_UP_S", 0.02)
         found = until(lambda: next((each for each in node.incidents.open() if each.kind == "stall"), None))
         assert found.subject == "node" and "does not answer" in found.message and "swapped" in found.trace
-        assert any(each.levelno == logging.WARNING and "stall 'node'" in each.message for each in caplog.records)
+        until(lambda: (logging.WARNING, True) in ((r.levelno, "stall 'node'" in r.message) for r in caplog.records))
         assert not hand_over(node, thread_of_the_node()) and end_unheard(node) == 1
         said = capsys.readouterr().err
         assert "still waiting for fine/a, slow/s" in said and "without handing everything over (a round has" in said
