@@ -14,7 +14,7 @@ from contextlib import suppress
 
 from checkpoint.offsets.store import OffsetStore
 from hosting import renamed
-from hosting.partitioned.keys import key_of
+from hosting.partitioned.keys import WHOLE, key_of
 from hosting.partitioned.numbering import check_numbering
 from hosting.partitioned.past import Past
 from hosting.partitioned.places import PartitionStores
@@ -78,10 +78,10 @@ def renamed_partitions(
 
 
 def check_sections(past: Past, sections: Collection[Section], group: str) -> None:
-    """*Raises* `QueryRefused` if a source that *group* has read in one section is to be read in another one.
+    """*Raises* `QueryRefused` if a source or a query that *group* has had in one section is to be in another one.
 
     Its partitions have other stores there: all queries of the section would begin anew, under the ids of before. Where
-    this app reads it in that section too, beside queries over all partitions, nothing of it begins anew.
+    this app reads it in that section too, beside queries over all partitions, only a query that was moved begins anew.
     """
     mine = {(each.name, source) for each in sections for source in each.sources}
     for section in sections:
@@ -96,6 +96,24 @@ def check_sections(past: Past, sections: Collection[Section], group: str) -> Non
                         f"another group",
                         path=f"/{section.name}",
                     )
+        check_scopes(past, section, [each.name for each in sections], group)
+
+
+def check_scopes(past: Past, section: Section, mine: Collection[str], group: str) -> None:
+    """*Raises* `QueryRefused` if a query of *section* has its state and its ids in the stores of another one.
+
+    A section that is not among *mine* any more had sources that were renamed, which is told.
+    """
+    begun = section.queries.keys() - past.queries(section.name)
+    for other in past.sections():
+        moved = sorted(past.queries(other) & begun) if other in (*mine, WHOLE) else []
+        if moved:
+            raise QueryRefused(
+                f"query {moved[0]!r} is hosted in section {section.name!r} by this app, and group {group!r} has had it "
+                f"in {other!r}: it would begin anew there and use its ids again; declare the queries over {other!r} as "
+                f"they were, or give it another name",
+                path=f"/{section.name}",
+            )
 
 
 def _goes_on(past: Past, section: str, source: str) -> bool:

@@ -22,6 +22,7 @@ from hosting.partitioned.words import Partition
 from hosting.source_definitions import READ
 from hosting.sources.fingerprint import Fingerprint, Versions
 from reliable_rx.errors import CheckpointRefused
+from reliable_rx.names import query_of
 
 LOOKED_AT_MAX = 4
 TRIES_MAX = 3
@@ -29,13 +30,14 @@ TRIES_MAX = 3
 
 @dataclass(frozen=True, slots=True)
 class Trace:
-    """What the store of a partition says: what its *sources* are read with, and whether it is *used*.
+    """What the store of a partition says: what its *sources* are read with, whether it is *used*, and its *queries*.
 
-    It is used if anything was read into it, or has come out of it.
+    It is used if anything was read into it, or has come out of it. *queries* are those that it has had since.
     """
 
     sources: Mapping[str, Versions]
     used: bool
+    queries: frozenset[str] = frozenset()
 
 
 class Past:
@@ -71,6 +73,11 @@ class Past:
         committed = {source for of, source in map(section_of, self._keys) if of == WHOLE}
         traces = [self._trace(each) for each in self.opened if each.source == WHOLE]
         return frozenset(committed).union(*(each.sources for each in traces if each is not None))
+
+    def queries(self, section: str) -> frozenset[str]:
+        """Name the queries of *section* that have read anything, or may have."""
+        traces = [self._trace(each) for each in self.opened if each.source == section]
+        return frozenset[str]().union(*(each.queries for each in traces if each is not None))
 
     def definitions(self, section: str, source: str) -> Versions:
         """Return what *source* was read with last in *section*, as far as the partitions say that committed last."""
@@ -111,10 +118,13 @@ def trace_of(store: StoreReader) -> Trace:
     meta: Mapping[str, Any] = {} if recovered is None else decode(recovered.meta)
     definitions = dict(meta.get("definitions", {}))
     used = bool(meta.get("ended")) or any(meta.get("positions", {}).values()) or _has_emitted(store, meta)
+    queries = set(map(query_of, {*store.streams(), *meta.get("holders", {})}))
     for _, _, entries, digests, told in journaling.read(store.journal, 0 if recovered is None else recovered.turn):
         definitions |= told
+        queries |= {*map(query_of, digests), *(entry[1] for entry in entries if entry[0] == "create")}
         used = used or bool(digests) or any(entry[0] in READ for entry in entries)
-    return Trace({name: tuple(Fingerprint(*each) for each in found) for name, found in definitions.items()}, used)
+    sources = {name: tuple(Fingerprint(*each) for each in found) for name, found in definitions.items()}
+    return Trace(sources, used, frozenset(queries if used else ()))
 
 
 def _has_emitted(store: StoreReader, meta: Mapping[str, Any]) -> bool:

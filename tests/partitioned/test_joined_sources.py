@@ -172,12 +172,12 @@ def test_a_source_that_nothing_reads_any_more_is_told(ends: str, tmp_path: Path)
         until(lambda: again.values("km", "a") == [10, 15])
 
 
-def over(n: Logs, *names: str) -> Callable[[App, World], None]:
+def over(n: Logs, *names: str, whole: str = "whole") -> Callable[[App, World], None]:
     def declare(app: App, world: World) -> None:
         source = app.source("n", n)
         for name in names:
             app.query(
-                name, source.scan(lambda total, each: total + each, 0), scope="all" if name == "whole" else "partition"
+                name, source.scan(lambda total, each: total + each, 0), scope="all" if name == whole else "partition"
             )
             app.sink(name, world.sink(name, world.name))
 
@@ -199,6 +199,24 @@ def test_a_query_over_all_partitions_is_added_beside_the_others(
     again = world.then(over(n, "each", "whole"))
     with again.node():
         until(lambda: again.values("each", "a")[-1:] == again.values("whole", "all")[-1:] == [6])
+
+
+@pytest.mark.parametrize("ends", ENDS)
+@pytest.mark.parametrize("before, after", [("", "q"), ("q", ""), ("r", "q")])
+def test_a_query_that_is_moved_alone_is_refused(ends: str, before: str, after: str, tmp_path: Path) -> None:
+    """While another one stays: it does not begin anew under its ids, and with the old scope all goes on."""
+    n = Logs("a")
+    n.add("a", 1, 2)
+    world = World(tmp_path, over(n, "q", "r", whole=before), app=ENDS[ends])
+    places = {name: "all" if name == before else "a" for name in ("q", "r")}
+    with world.node(ends=ends):
+        until(lambda: all(world.values(name, place) == [1, 3] for name, place in places.items()))
+    with world.then(over(n, "q", "r", whole=after)).node() as node:
+        until(lambda: any("it would begin anew there" in str(each) for each in node.incidents.open()))
+    n.add("a", 3)
+    again = world.then(over(n, "q", "r", whole=before))
+    with again.node():
+        until(lambda: all(again.values(name, place)[-1:] == [6] for name, place in places.items()))
 
 
 @pytest.mark.parametrize("ends", ENDS)
