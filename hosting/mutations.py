@@ -71,8 +71,9 @@ def sentence(found: ChangedElement) -> str:
 def remembering(found: Memory) -> str:
     """Say which function remembers what, and where to keep it."""
     at = found.change
+    place = f"{at.how} in {at.file}, line {at.line}" if at.file else at.how
     return (
-        f"the {found.parameter} of {found.path} keeps something from one call to the next ({at.how} in {at.file}, line "
-        f"{at.line}), which no checkpoint has: behind a restart it begins anew, and outputs may come again or differ; "
-        f"keep it in scan, distinct or the like (a cache of a pure function is harmless)"
+        f"the {found.parameter} of {found.path} keeps something from one call to the next ({place}), which no "
+        f"checkpoint has: behind a restart it begins anew, and outputs may come again or differ; keep it in scan, "
+        f"distinct or the like (a cache of a pure function is harmless)"
     )

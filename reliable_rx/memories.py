@@ -2,23 +2,25 @@
 
 A set at the top of a module, a default that is a dict, an attribute of a callable object: no checkpoint has them, and a
 replay finds them empty, or filled already. `element_reader` follows such an object through the byte code as it follows
-an element. What `functools.lru_cache` keeps, a library, or a method of the object's own class, is not looked at.
+an element. What is loaded once, by code that asks first whether it is there, is no memory. What `functools.lru_cache`
+keeps, a library, or a method of the object's own class, is not looked at.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dis import get_instructions
-from functools import _lru_cache_wrapper
+import re
+from collections.abc import Iterable, Iterator
+from dis import Instruction, get_instructions
+from functools import _lru_cache_wrapper, partial
 from itertools import pairwise
-from types import CodeType, FunctionType, MethodType
+from types import BuiltinFunctionType, CodeType, FunctionType, MethodType
 from typing import Any, NamedTuple
 
-from reliable_rx.class_of import is_a
-from reliable_rx.code_names import empty
+from reliable_rx.class_of import attribute_of, is_a
+from reliable_rx.code_names import assigned_in, empty
 from reliable_rx.element_changes import function_of
-from reliable_rx.element_items import Change
-from reliable_rx.element_reader import read
+from reliable_rx.element_items import PARTS, Change, stored_in
+from reliable_rx.element_reader import ENDS, read
 from reliable_rx.plan import Plan
 from reliable_rx.query import SourceLeaf
 from reliable_rx.reach import MUTATORS, READERS_MAX, globals_of, is_mutable, is_own, reached
@@ -26,8 +28,16 @@ from reliable_rx.shared_elements import functions_of
 
 FOR_EFFECTS = frozenset(("next_action", "coroutine"))
 """Parameters whose functions are there for effects: what they remember decides no output."""
-LOADS = frozenset(("LOAD_GLOBAL", "LOAD_DEREF", "LOAD_FAST"))
+LOADS = frozenset((
+    "LOAD_GLOBAL", "LOAD_DEREF", "LOAD_FAST", "LOAD_FAST_CHECK", "LOAD_FAST_LOAD_FAST", "STORE_FAST_LOAD_FAST",
+))  # fmt: skip
+ATTRIBUTES = frozenset(("LOAD_ATTR", "LOAD_METHOD"))
 KEPT = {"STORE_GLOBAL": "global", "STORE_DEREF": "nonlocal"}
+STILL = frozenset(("EXTENDED_ARG", "PRECALL", "TO_BOOL", "COPY"))
+"""Instructions between what is loaded and what is done with it."""
+IF_THERE, IF_MISSING = ("IF_NOT_NONE", "IF_TRUE", "IF_TRUE_OR_POP"), ("IF_NONE", "IF_FALSE")
+"""How jumps end that are taken where something is there already, or is not."""
+Names = dict[str, Any]
 
 
 class Memory(NamedTuple):
@@ -43,70 +53,149 @@ def memories(plan: Plan) -> list[Memory]:
     found = []
     for node in plan.walk():
         for name, function, _, places in () if isinstance(node.op, SourceLeaf) else functions_of(node.op):
-            change = None if name in FOR_EFFECTS else next(_changes(function, len(places), set()), None)
+            change = None if name in FOR_EFFECTS else next(_given(function, len(places)), None)
             if change is not None:
                 found.append(Memory(node.path, name, change))
     return found
 
 
-def _changes(value: Any, given: int, seen: set[int]) -> Iterator[Change]:
-    """Yield the places in which *value*, called with so many arguments, changes what outlives the call."""
+def _given(value: Any, count: int) -> Iterator[Change]:
+    """Yield the places in which *value*, called with *count* arguments, changes what outlives the call."""
+    first, by_name = _arguments(value)
+    method = value
+    while is_a(method, partial):
+        method = method.func
+    if is_a(method, (BuiltinFunctionType, MethodType)) and is_mutable(method.__self__) and method.__name__ in MUTATORS:
+        yield Change("", 0, f"{type(method.__self__).__name__}.{method.__name__}", 0)
     function, before = (None, 0) if is_a(value, _lru_cache_wrapper) else function_of(value)
-    if function is None or id(function) in seen or len(seen) >= READERS_MAX or not is_own(function):
+    if function is not None:
+        bound = dict(zip(function.__code__.co_varnames[:before], first, strict=False))
+        yield from _changes(function, {**_defaults(function, before + count), **bound, **by_name}, set())
+
+
+def _changes(function: FunctionType, held: Names, seen: set[int]) -> Iterator[Change]:
+    """Yield the places in which *function*, whose parameters hold *held* at each call, changes what outlives it."""
+    if id(function) in seen or len(seen) >= READERS_MAX or not is_own(function):
         return
     seen.add(id(function))
-    yield from _bound_anew(function)
-    held = {**dict(_named(function)), **dict(_defaults(function, before + given))}
-    yield from _called_on(function.__code__, {name for name, value in held.items() if is_mutable(value)})
-    names = set(held)
-    if before and function.__code__.co_argcount and _is_kept(value.__self__ if is_a(value, MethodType) else value):
-        names.add(function.__code__.co_varnames[0])
-    if names:
-        yield from read(function.__code__, tuple((name, 0) for name in sorted(names)))[0]
+    code = function.__code__
+    module = {name: function.__globals__.get(name) for name in globals_of(code)}
+    cells = zip(code.co_freevars, function.__closure__ or (), strict=True)
+    closed = {name: cell.cell_contents for name, cell in cells if not empty(cell)}
+    bound = _bound_anew(code, frozenset(code.co_freevars))
+    yield from _but_loaded(code, [*bound, *_in_code(code, _kept(module), _kept({**held, **closed}))])
     for path, each in reached(function):
         if is_a(each, FunctionType) and not is_a(function.__globals__.get(path), _lru_cache_wrapper):
-            yield from _changes(each, each.__code__.co_argcount, seen)
+            yield from _changes(each, {}, seen)
 
 
-def _bound_anew(function: FunctionType) -> Iterator[Change]:
-    """Yield where *function* binds a name of its module, or of a function around it; a global None is set lazily."""
-    code = function.__code__
+def _arguments(value: Any) -> tuple[tuple[Any, ...], Names]:
+    """Return the arguments that a call of *value* begins with, and those that it gives by name."""
+    if is_a(value, partial):
+        first, by_name = _arguments(value.func)
+        return (*first, *value.args), {**by_name, **value.keywords}
+    if is_a(value, FunctionType):
+        return (), {}
+    return (value.__self__ if is_a(value, MethodType) else value,), {}
+
+
+def _defaults(function: FunctionType, given: int) -> Names:
+    """Return the parameters behind those *given*, with their defaults."""
+    names, defaults = function.__code__.co_varnames[: function.__code__.co_argcount], function.__defaults__ or ()
+    by_place = dict(zip(names[len(names) - len(defaults) :], defaults, strict=True))
+    return {name: by_place[name] for name in names[given:] if name in by_place} | (function.__kwdefaults__ or {})
+
+
+def _kept(names: Names) -> Names:
+    """Return those *names* that hold data which can be changed: a container, or an object of a class of the user's."""
+    return {name: value for name, value in names.items() if is_mutable(value) or _is_object(value)}
+
+
+def _is_object(value: Any) -> bool:
+    kind = type(value)
+    if not is_own(kind) or is_a(value, (type, FunctionType, CodeType)):
+        return False
+    return not any(is_a(attribute_of(kind, name), FunctionType) for name in PARTS)  # they may make what they return
+
+
+def _within(code: CodeType) -> list[CodeType]:
+    return [each for each in code.co_consts if is_a(each, CodeType)]
+
+
+def _steps(code: CodeType) -> list[Instruction]:
+    return [each for each in get_instructions(code) if each.opname not in STILL]
+
+
+def _line(step: Instruction) -> int:
+    return (step.positions.lineno if step.positions is not None else None) or 0
+
+
+def _in_code(code: CodeType, module: Names, own: Names) -> Iterator[Change]:
+    """Yield where *code*, or a function in it, changes what the globals *module* hold, or its variables *own*."""
+    assigned = stored_in(code).union(*map(assigned_in, _within(code)))
+    own = {name: value for name, value in own.items() if name not in assigned}
+    local = {*code.co_varnames, *code.co_cellvars, *code.co_freevars}
+    names = {**{name: value for name, value in module.items() if name not in local}, **own}
+    yield from _called_on(code, {name for name, value in names.items() if is_mutable(value)})
+    if names:
+        yield from read(code, tuple((name, 0) for name in sorted(names)))[0]
+    for each in _within(code):
+        yield from _in_code(each, module, {name: own[name] for name in each.co_freevars if name in own})
+
+
+def _bound_anew(code: CodeType, free: frozenset[str]) -> Iterator[Change]:
+    """Yield where *code*, or a function in it, binds a name of its module, or a *free* one of a function around it."""
     for step in get_instructions(code):
-        if step.opname not in KEPT:
-            continue
-        if step.argval in code.co_freevars or function.__globals__.get(step.argval) is not None:
-            line = step.positions.lineno if step.positions is not None else None
-            yield Change(code.co_filename, line or code.co_firstlineno, f"{KEPT[step.opname]} {step.argval}", 0)
+        if step.opname == "STORE_GLOBAL" or (step.opname == "STORE_DEREF" and step.argval in free):
+            yield Change(code.co_filename, _line(step), f"{KEPT[step.opname]} {step.argval}", 0)
+    for each in _within(code):
+        yield from _bound_anew(each, free & frozenset(each.co_freevars))
 
 
 def _called_on(code: CodeType, containers: set[str]) -> Iterator[Change]:
     """Yield where a method of *containers*, by name, is called that changes them, whatever its result is used for."""
-    for step, after in pairwise(get_instructions(code)):
-        if step.opname in LOADS and step.argval in containers and after.argval in MUTATORS:
-            line = after.positions.lineno if after.positions is not None else None
-            yield Change(code.co_filename, line or code.co_firstlineno, f"{step.argval}.{after.argval}(...)", 0)
+    for step, after in pairwise(_steps(code)):
+        if step.opname in LOADS and after.opname in ATTRIBUTES and after.argval in MUTATORS:
+            name = step.argval[-1] if is_a(step.argval, tuple) else step.argval
+            if name in containers:
+                yield Change(code.co_filename, _line(after), f"{name}.{after.argval}(...)", 0)
 
 
-def _named(function: FunctionType) -> Iterator[tuple[str, Any]]:
-    """Yield the names under which *function* finds data that can be changed: globals, and what it closes over."""
-    for name in globals_of(function.__code__):
-        if _is_kept(function.__globals__.get(name)):
-            yield name, function.__globals__[name]
-    for name, cell in zip(function.__code__.co_freevars, function.__closure__ or (), strict=True):
-        if not empty(cell) and _is_kept(cell.cell_contents):
-            yield name, cell.cell_contents
+def _but_loaded(code: CodeType, changes: list[Change]) -> list[Change]:
+    """Return *changes* but for those where something is loaded once, if *code* finds that it is not there yet."""
+    for name, lines in _asked_first(code):
+        if any(each.line in lines and name in re.findall(r"\w+", each.how) for each in changes):
+            changes = [each for each in changes if each.line not in lines]
+    return changes
 
 
-def _defaults(function: FunctionType, given: int) -> Iterator[tuple[str, Any]]:
-    """Yield the parameters behind those *given* whose defaults can be changed."""
-    code, defaults = function.__code__, function.__defaults__ or ()
-    first = code.co_argcount - len(defaults)
-    for at, default in enumerate(defaults, first):
-        if at >= given and _is_kept(default):
-            yield code.co_varnames[at], default
-    yield from ((name, default) for name, default in (function.__kwdefaults__ or {}).items() if _is_kept(default))
+def _asked_first(code: CodeType) -> Iterator[tuple[str, frozenset[int]]]:
+    """Yield what *code*, or a function in it, asks for whether it is there, and the lines that run only if not."""
+    steps = _steps(code)
+    for at, step in enumerate(steps[1:], 1):
+        name = _asked(steps[max(0, at - 4) : at])
+        if name is not None and step.opname.endswith(IF_THERE):
+            yield name, _lines(each for each in steps if step.offset < each.offset < step.argval)
+        elif name is not None and step.opname.endswith(IF_MISSING) and _is_way(steps, step.argval):
+            yield name, _lines(each for each in steps if each.offset >= step.argval)
+    for each in _within(code):
+        yield from _asked_first(each)
 
 
-def _is_kept(value: Any) -> bool:
-    """Whether *value* is data that can be changed: a container, or an object of a class of the user's."""
-    return is_mutable(value) or (is_own(type(value)) and not is_a(value, (type, FunctionType, CodeType)))
+def _asked(before: list[Instruction]) -> str | None:
+    """Return the name that a jump behind these steps asks for, itself or by ``hasattr``."""
+    step = before[-1]
+    if step.opname == "CALL" and "hasattr" in (each.argval for each in before[:-2]):
+        return str(before[-2].argval)
+    return step.argval if step.opname in (LOADS | ATTRIBUTES) and is_a(step.argval, str) else None
+
+
+def _is_way(steps: list[Instruction], offset: int) -> bool:
+    """Whether one jump alone leads to *offset*: what stands before it has returned."""
+    before = [each for each in steps if each.offset < offset]
+    jumps = [each for each in steps if "JUMP" in each.opname and each.argval == offset]
+    return len(jumps) == 1 and before[-1].opname in ENDS
+
+
+def _lines(steps: Iterable[Instruction]) -> frozenset[int]:
+    return frozenset(map(_line, steps))
