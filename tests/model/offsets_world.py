@@ -220,7 +220,7 @@ class World:
     def delete(self) -> None:
         if self.holder is not None:
             raise NotNow
-        self.unanswered |= set(range(self.promised))
+        self.unanswered |= set(range(self.promised + 1))
         self.loose = True
         self.both.delete(GROUP)
         self.promised, self.unanswered = 0, frozenset()

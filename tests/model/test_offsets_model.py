@@ -76,7 +76,7 @@ def test_every_state_near_the_way_keeps_its_promises() -> None:
     """Whoever claims, commits, resets, deletes, restarts, moves, compacts or dies at a write, two steps off the way."""
     found = explore(2)
     assert (found.broken, found.way) == ("", ())
-    assert found.states == 1_556, "the steps have changed, or what they lead to; is that meant?"
+    assert found.states == 1_554, "the steps have changed, or what they lead to; is that meant?"
 
 
 @left_to_commits
