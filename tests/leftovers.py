@@ -2,7 +2,8 @@
 
 Whoever comes next would pay for it, or fail in its place. Looked at before and after every test, cheaply: only where
 something is left the cycles are collected, and threads that are ending are waited for, with the files that those of
-a library still read ahead.
+a library still read ahead. What a collection between two tests has left over is frozen: it stays until the run ends,
+and each later one would go over all of it again.
 """
 
 from __future__ import annotations
@@ -30,6 +31,8 @@ KEPT = set[str]()
 """Processes that a whole run has in common."""
 LIBRARIES = (sys.prefix, sys.base_prefix, "/usr/", "/dev/", "/proc/", "/sys/")
 """Files below these are read once and kept by whoever has read them: time zones, fonts, shared objects."""
+IN_MEMORY = "/dev/shm/"
+"""Where tests may write, although it is below one of those."""
 
 
 class State(NamedTuple):
@@ -81,7 +84,8 @@ def path_of(descriptor: str) -> str:
         path = os.readlink(f"{FILES}/{descriptor}")
     except OSError:  # the one that listed them
         return ""
-    return path if path.startswith("/") and not path.startswith(LIBRARIES) else ""
+    is_ours = path.startswith(IN_MEMORY) or (path.startswith("/") and not path.startswith(LIBRARIES))
+    return path if is_ours else ""
 
 
 def children() -> frozenset[str]:
@@ -108,6 +112,7 @@ def left(before: State) -> list[str]:
         deadline = time.monotonic() + ENDING_S
         while _more(before, now()) and time.monotonic() < deadline:
             time.sleep(0.01)
+        gc.freeze()
     return found + _more(before, now())
 
 
@@ -117,6 +122,7 @@ def drop(before: State) -> list[str]:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ResourceWarning)
         gc.collect()
+        gc.freeze()
     return found
 
 

@@ -21,6 +21,7 @@ import psycopg
 
 WAIT_S = 60.0
 USERS = ("postgres", "nobody")
+OPEN_TO_ALL = ("/tmp", "/dev/shm")
 FAST = ("fsync=off", "full_page_writes=off")
 SMALL = ("shared_buffers=16MB", "max_connections=100", "autovacuum=off")
 
@@ -38,7 +39,8 @@ class PostgresServer:
 
     def __init__(self, binaries: Path, *, durable: bool) -> None:
         self._binaries, self._settings = binaries, (*SMALL, *(() if durable else FAST))
-        self.folder = Path(tempfile.mkdtemp(prefix="rrx-pg-", dir="/tmp"))
+        usual = tempfile.gettempdir()
+        self.folder = Path(tempfile.mkdtemp(prefix="rrx-pg-", dir=usual if usual in OPEN_TO_ALL else "/tmp"))
         self._user = None if os.getuid() else next(pwd.getpwnam(each) for each in USERS if _exists(each))
         if self._user is not None:
             os.chown(self.folder, self._user.pw_uid, self._user.pw_gid)

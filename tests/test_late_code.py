@@ -10,11 +10,13 @@ import importlib
 import json
 import sys
 from collections.abc import Iterator
+from itertools import product
 from pathlib import Path
 from types import ModuleType
 from typing import Any, cast
 
 import pytest
+from lanes import every_of
 
 from checkpoint import MemoryStore
 from checkpoint.offsets.memory import MemoryOffsets
@@ -58,6 +60,7 @@ LATE: dict[str, tuple[str, str]] = {
 LOAD = "\ndef load(): importlib.import_module('plugin_late')\n"
 APP = "\ndef parse(row): return {**row, 'n': decode(row)}\ndef key(row): return 'ab'[decode(row) % 2]\n"
 USES: dict[str, list[str]] = {"parse": ["parse"], "key": ["partition_by"], "both": ["parse", "partition_by"]}
+KINDS = [f"{kind}, {use}" for kind in LATE for use in USES]
 
 
 class Processes:
@@ -90,12 +93,12 @@ class Processes:
         return FileSource([self.folder / "a", self.folder / "b"], format="jsonl", **given)
 
 
-@pytest.fixture(params=[(kind, use) for kind in LATE for use in USES], ids=lambda each: " ".join(each))
+@pytest.fixture
 def processes(request: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Processes]:
     monkeypatch.syspath_prepend(str(tmp_path))
     monkeypatch.setattr(sys, "dont_write_bytecode", True)
     importlib.invalidate_caches()
-    yield Processes(tmp_path, *request.param)
+    yield Processes(tmp_path, *request.param.split(", "))
     for name in ("app_late", "plugin_late"):
         sys.modules.pop(name, None)
 
@@ -138,8 +141,11 @@ class Group:
         return section.evaluator(Place("g", lease), store, [], starts={}, lend=lend)
 
 
-@pytest.mark.parametrize("cleanly", [True, False])
-@pytest.mark.parametrize("orders", ["abba", "abab", "baab"])
+@pytest.mark.parametrize(
+    ("processes", "orders", "cleanly"),
+    every_of(5, product(KINDS, ["abba", "abab", "baab"], [True, False])),
+    indirect=["processes"],
+)
 def test_a_partition_that_is_opened_late_is_read_on(processes: Processes, orders: str, cleanly: bool) -> None:
     """Whichever is opened first in each of three processes, behind a stop and a kill, all comes and comes once."""
     group, upto = Group(), 0
@@ -156,8 +162,11 @@ def test_a_partition_that_is_opened_late_is_read_on(processes: Processes, orders
             end(evaluator, cleanly=cleanly)
 
 
-@pytest.mark.parametrize("is_made_anew", [True, False], ids=["made anew", "kept"])
-@pytest.mark.parametrize("ends", ["ss", "sk", "ks", "kk"])
+@pytest.mark.parametrize(
+    ("processes", "ends", "is_made_anew"),
+    every_of(5, product(KINDS, ["ss", "sk", "ks", "kk"], [True, False])),
+    indirect=["processes"],
+)
 def test_an_app_that_starts_again_in_its_process_is_read_on(
     processes: Processes, ends: str, is_made_anew: bool
 ) -> None:
