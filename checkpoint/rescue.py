@@ -192,9 +192,15 @@ def _owner(directory: Path, keys: KeyRing, others: Mapping[Path, str]) -> str:
         with suppress(sqlite3.Error):
             if any(is_genuine(table, row, keys, owner) for table, row in rows_in(file, part)):
                 return owner
-    what = "none of its files says which store it is"
-    message = f"{directory}: {what}; restore it from a copy, or give the key it was made with"
-    raise CheckpointRefused(message, what=what, where=str(directory))
+    what, way = "none of its files says which store it is", "or give the key it was made with"
+    databases = [directory / f"{part}.sqlite" for part in SCHEMAS]
+    if all(map(is_lost, databases)):
+        left = ", ".join(log_beside(each).name for each in databases if not is_lost(log_beside(each)))
+        what = (
+            f"{', '.join(each.name for each in databases)} are lost, without which nothing in {left} can be told apart"
+        )
+        way = "or move the folder away to begin anew: all that it had is lost then"
+    raise CheckpointRefused(f"{directory}: {what}; restore it from a copy, {way}", what=what, where=str(directory))
 
 
 def _looked_into(file: Path) -> sqlite3.Connection:

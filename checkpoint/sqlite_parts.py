@@ -72,7 +72,7 @@ def open_parts(
 
     *Raises* `CheckpointRefused` if a file is missing, foreign, of another format, or sealed with another key.
     """
-    if not read_only and not any((directory / f"{part}.sqlite").exists() for part in SCHEMAS):
+    if not read_only and not is_store(directory):
         make_files(RealDisk(directory), keys)
     check_logs(directory, read_only=read_only)
     check_there(directory)
@@ -102,9 +102,10 @@ def is_whole(directory: Path) -> bool:
 
 
 def is_store(directory: Path) -> bool:
-    """Whether *directory* is the folder of a store, of which one file may be lost."""
-    there = [(directory / f"{part}.sqlite").is_file() for part in SCHEMAS]
-    return there[0] or all(there[1:])
+    """Whether *directory* is the folder of a store, of which a file or a log beside a lost one is left."""
+    databases = [directory / f"{part}.sqlite" for part in SCHEMAS]
+    logs = [each for each in map(log_beside, databases) if each.is_file()]
+    return any(each.is_file() for each in databases) or not all(map(is_lost, logs))
 
 
 def check_there(directory: Path) -> None:

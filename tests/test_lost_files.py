@@ -9,7 +9,7 @@ import shutil
 import sqlite3
 from collections.abc import Callable
 from contextlib import closing, suppress
-from itertools import product
+from itertools import combinations, product
 from pathlib import Path
 
 import damaged_world
@@ -19,6 +19,7 @@ from lanes import every, every_of
 
 from checkpoint import SqliteStore
 from checkpoint.write_ahead import log_beside
+from hosting.cli.command import main
 from reliable_rx.errors import CheckpointRefused, StoreUnavailable
 
 APP = f"{damaged_world.__name__}:app"
@@ -108,6 +109,56 @@ def test_a_file_that_is_lost(
     folder = world.copy(tmp_path / "copy")
     LOSSES[loss](folder / "store" / f"{part}.sqlite")
     check(world.delivered, in_files(folder), capsys)
+
+
+LOST = [loss for loss in LOSSES if loss != "brought_back"]
+TOGETHER = [(parts, loss, end) for parts in combinations(PARTS, 2) for loss in LOST for end in ENDS]
+
+
+@pytest.mark.parametrize("parts, loss, end", every_of(len(TOGETHER), TOGETHER, nightly=7))
+def test_files_that_are_lost_together(
+    tmp_path: Path,
+    worlds: Callable[[str, str], World],
+    parts: tuple[str, ...],
+    loss: str,
+    end: str,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """Two of the three databases: the third one says which store it is."""
+    world = worlds("some", end)
+    folder = world.copy(tmp_path / "copy")
+    for part in parts:
+        LOSSES[loss](folder / "store" / f"{part}.sqlite")
+    check(world.delivered, in_files(folder), capsys)
+
+
+@pytest.mark.parametrize("loss", ["gone_beside_its_log", "emptied_beside_its_log"])
+def test_a_store_of_which_only_logs_are_left_is_refused_as_it_is(
+    tmp_path: Path, worlds: Callable[[str, str], World], loss: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """No start makes a new one beside them; the repair, which is named, says what is there and what is lost."""
+    folder = worlds("some", "killed").copy(tmp_path / "copy") / "store"
+    for part in PARTS:
+        LOSSES[loss](folder / f"{part}.sqlite")
+    before = {each.name: each.read_bytes() for each in folder.iterdir() if each.suffix.startswith(".sqlite")}
+    with pytest.raises(CheckpointRefused, match=r"missing or empty.* store repair"):
+        SqliteStore(folder)
+    assert main(["store", "repair", str(folder), "--app", APP, "--yes"]) == 1
+    told = "".join(capsys.readouterr())
+    assert all(f"{part}.sqlite" in told for part in PARTS), told
+    assert "are lost" in told and "journal.sqlite-wal" in told and "restore it from a copy" in told
+    assert before == {each.name: each.read_bytes() for each in folder.iterdir() if each.suffix.startswith(".sqlite")}
+
+
+@pytest.mark.parametrize("left", ["seal.key", "journal.sqlite-shm"])
+def test_what_has_lost_all_is_no_store_and_says_so(
+    tmp_path: Path, left: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A key, or the index of a log, has nothing of what was stored."""
+    (tmp_path / left).write_bytes(b"x" * 32)
+    assert main(["store", "repair", str(tmp_path)]) != 0
+    told = "".join(capsys.readouterr())
+    assert left in told and "no database of a store is there: they are lost, or not made yet" in told
 
 
 @pytest.mark.parametrize("end", every(len(ENDS), ENDS, commits=1))

@@ -37,7 +37,13 @@ def what_is_there(directory: Path) -> str:
     if not names:
         return "it is an empty folder"
     more = ", …" if len(names) > NAMED_MAX else ""
-    return f"that folder has {', '.join(names[:NAMED_MAX])}{more}" + near("", directory)
+    lost = "; no database of a store is there: they are lost, or not made yet" if any(map(is_beside, names)) else ""
+    return f"that folder has {', '.join(names[:NAMED_MAX])}{more}{lost}" + near("", directory)
+
+
+def is_beside(name: str) -> bool:
+    """Whether a file lies beside the databases of a store, and has nothing of what was in it."""
+    return name == "seal.key" or name.endswith((".sqlite-shm", ".sqlite-wal"))
 
 
 def near(wanted: str, folder: Path) -> str:
