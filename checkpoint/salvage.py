@@ -174,6 +174,11 @@ def _new(kind: Any, arguments: tuple[Any, ...]) -> Any:
     return kind.__new__(kind, *arguments)
 
 
+def is_lost(value: Any) -> bool:
+    """Whether *value* stands for what cannot be read, and is not one that was stored and is being read."""
+    return is_a(value, Unreadable) and hasattr(value, "kind")
+
+
 def _named(thing: Any) -> str:
     return thing.kind if is_a(thing, Unreadable) else str(getattr(thing, "__qualname__", qualname_of(type(thing))))
 
@@ -243,7 +248,7 @@ class _Salvager(_Base):  # type: ignore[misc]
     def load_fields(self, function: Any, arguments: Any) -> None:
         """Fill an object with the fields that it was stored with, or have in its place what stands for it."""
         first = arguments[0]
-        if is_a(first, Unreadable):
+        if is_lost(first):
             made = Unreadable(first.kind, first.reason) if function in _BY_NAME else first
             made.content = arguments[1:]
             self.stack[-1] = made
@@ -288,7 +293,7 @@ def _filling(usual: _Step, parts: int) -> _Step:
 
     def load(reader: _Salvager) -> None:
         target = reader.stack[-1 - parts] if parts else reader.metastack[-1][-1]
-        if is_a(target, Unreadable):
+        if is_lost(target):
             content = reader.stack[-parts:] if parts else reader.pop_mark()
             del reader.stack[len(reader.stack) - parts :]
             target.content = (target.content, *content)

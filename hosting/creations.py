@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, TypedDict, TypeVar
 
 from hosting.given import check_new
+from hosting.interpreters import check_kept
 from hosting.turn import Create
 from reliable_rx.choices import Policy
 from reliable_rx.event_time import EventTime
@@ -51,7 +52,9 @@ def create_now(evaluator: QueryEvaluator, queries: Mapping[str, Any], how: How) 
     """Create or edit *queries* while the evaluator runs; a declaration from before the start counts no more."""
     declared = evaluator.declared
     standing = evaluator.engine.standing
-    for turn, query in zip(creations(evaluator, queries, how), queries.values(), strict=True):
+    turns = creations(evaluator, queries, how)
+    check_kept(evaluator, [turn.name for turn in turns])
+    for turn, query in zip(turns, queries.values(), strict=True):
         before = standing.get(turn.name)
         plan = None if before is None else before.plan
         evaluator._create(turn)

@@ -8,7 +8,7 @@ behind a checkpoint can be taken again by the functions that took them only.
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
@@ -16,9 +16,10 @@ from checkpoint.code import OtherCode, makers
 from hosting.afresh import afresh_told
 from hosting.code_text import text_of, was_mended
 from hosting.plan_names import are_comparable, why_untold
+from hosting.spoilt import check_name, first_misfit, needed
 from hosting.standing import COMPLETED, FAILED, RUNNING
 from hosting.store_commands import or_repair_it
-from hosting.suspended import rename
+from hosting.suspended import Taking, rename
 from reliable_rx.arguments import plural
 from reliable_rx.errors import CheckpointRefused
 
@@ -83,6 +84,9 @@ def settle(evaluator: QueryEvaluator) -> None:
     """Report what was taken over and what is suspended, and have it stored before the first turn."""
     engine = evaluator.engine
     check_left(evaluator)
+    for name, error in engine.suspended.misfits.items():
+        check_name(evaluator, name, error)
+    check_kept(evaluator, engine.suspended.declared)
     wake(evaluator)
     for name, kept in engine.suspended.items():
         if kept.status == COMPLETED:
@@ -102,10 +106,13 @@ def settle(evaluator: QueryEvaluator) -> None:
 def report_taken_over(evaluator: QueryEvaluator, what: str) -> None:
     """Say which queries went on from what another interpreter has stored; it lasts only if something was given up."""
     names, reports = evaluator.engine.suspended.taken_over, evaluator.engine.reports
+    misfits = evaluator.engine.suspended.misfits
     lost = [name for name in names if name in reports and (reports[name].dropped or reports[name].fresh)]
+    lost += [name for name in misfits if name not in lost]
     message = f"the store holds {what}: {shown(names) or 'no query'} of the app went on from what was stored"
     if lost:
         message += f"; the state of operators in {shown(lost)} was given up (statistics().reports)"
+        message += "".join(f"; that of {name!r} {needed(error.fields['gone'])}" for name, error in misfits.items())
     else:
         LOG.warning("%s", evaluator.incidents.placed(message))
         evaluator.harmless.add(message)
@@ -130,15 +137,24 @@ def check_left(evaluator: QueryEvaluator) -> None:
         )
 
 
+def check_kept(evaluator: QueryEvaluator, names: Iterable[str]) -> None:
+    """*Raises* `CheckpointRefused` if one of *names* is suspended, and its state does not fit the classes of today."""
+    suspended = evaluator.engine.suspended
+    for kept in [suspended[name] for name in names if name in suspended]:
+        check_name(evaluator, kept.name, first_misfit(kept.read(Taking({}))[1]))
+
+
 def wake(evaluator: QueryEvaluator) -> None:
     """Let those go on whose own code can be loaded again: the Python that made it is back."""
     suspended = evaluator.engine.suspended
-    woken = []
-    for name, kept in sorted(suspended.items(), key=lambda each: each[1].top.born):
-        turn = None if name in suspended.anew else suspended.creation_of(kept, evaluator._now())
-        if turn is not None:
+    kept = sorted(suspended.values(), key=lambda each: each.top.born)
+    able = [each for each in kept if each.name not in suspended.anew]
+    turns = [turn for each in able if (turn := suspended.creation_of(each, evaluator._now())) is not None]
+    woken = [turn.name for turn in turns if suspended[turn.name].status == RUNNING]
+    check_kept(evaluator, woken)
+    for turn in turns:
+        with afresh_told(evaluator, turn.name, "goes on"):
             evaluator._take(turn)
-            woken += [name] if kept.status == RUNNING else []
     if woken:
         evaluator.warnings.append(
             f"no longer suspended: {shown(woken)}; they go on from their state, and have missed what came meanwhile"

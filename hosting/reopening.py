@@ -4,7 +4,8 @@ The selector is asked again for each, and what it did for the functions before i
 returns no sequence, or what it returns cannot begin. That is an error of the query, as at an event, and counts when all
 rows are back: the query fails with it, or its policy gives up that one inner sequence. What was read by nobody but
 that, or by a part that is in another place now, would have its events lost without a word: a group so begins again
-with the next event of its key.
+with the next event of its key. Where a part of a state cannot be read its operator begins afresh, and the report says
+which one, and why.
 
 Rejected: to drop the row and go on (a group that nobody reads takes events for ever), and to deal with each where it
 is found (the operators that hear of it may not have their rows yet).
@@ -13,16 +14,22 @@ is found (the operators that hear of it may not have their rows yet).
 from __future__ import annotations
 
 from collections.abc import Hashable
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
+from checkpoint.salvage import Unreadable
 from hosting.letters import NEVER
+from hosting.spoilt import first_lost
 from reliable_rx.class_of import is_a
 from reliable_rx.errors import CheckpointRefused
 from reliable_rx.giving_up import give_up
 from reliable_rx.instance import Instance
 from reliable_rx.plan import Plan, PlanNode
-from reliable_rx.rows import Loader, Signature
+from reliable_rx.rows import Loader, Row, Signature
 from reliable_rx.stage import absorb, finish_node
+from reliable_rx.subject import Address
+
+WAITED = "what waited for its clock"
+T = TypeVar("T")
 
 
 class Refused(NamedTuple):
@@ -41,6 +48,54 @@ class Reopening(Loader):
     def __init__(self, signatures: dict[int, Signature]) -> None:
         super().__init__(signatures)
         self.refused: list[Refused] = []
+
+    def _load(self, address: Address, row: Row) -> bool:
+        if not (self.lenient and self.goes_over):
+            return super()._load(address, row)
+        outer = row[1] if row[0] == "inner" else None
+        if (lost := first_lost((address[-1], outer))) is not None:
+            self._tell(f"what {address[-2]} had", lost)
+            self._drop(address[-2], outer)
+            return True
+        if row[0] == "inner":
+            return super()._load(address, (*row[:2], self._numbered(row[2], row[3]), row[3]))
+        attached = [(path, key, self._numbered(number, inner), inner) for path, key, number, inner in row[2]]
+        return super()._load(address, (*row[:2], attached))
+
+    def _numbered(self, number: int, row: Row) -> int:
+        shape = self.readable(self.signatures[number], row)
+        if shape == self.signatures[number]:
+            return number
+        changed = -1 - len(self.signatures)
+        self.signatures[changed] = shape
+        return changed
+
+    def readable(self, known: Signature, row: Row) -> Signature:
+        """Return the signature under which of *row* only those states are taken that are whole."""
+        if not self.lenient:
+            return known
+        found, states = list(known), iter(row[2])
+        for place, (path, name, version, fields) in enumerate(known):
+            if fields and (lost := first_lost(next(states))) is not None:
+                self._tell(f"what {path} had", lost)
+                found[place] = (path, f"unreadable {name}", version, fields)
+        return tuple(found)
+
+    def whole(self, entries: list[T]) -> list[T]:
+        """Return of *entries*, which waited for the clock of a query, those that can be read; the report tells."""
+        found = [(each, first_lost(each)) for each in entries] if self.lenient else []
+        lost = [why for _, why in found if why is not None]
+        if not lost:
+            return entries
+        self.report.dropped.append(WAITED)
+        self._tell(WAITED, lost[0])
+        return [each for each, why in found if why is None]
+
+    def _tell(self, what: str, lost: Unreadable) -> None:
+        """Have the report say, once, that of *what* something is given up, and why."""
+        told = f"{what} is given up: "
+        if told not in self.report.note:
+            self.report.note += f"{'; ' if self.report.note else ''}{told}{lost.kind}: {lost.reason}"
 
     def _stand_in(self, owner: Instance, node: PlanNode, key: Hashable, outer: Any, raised: BaseException) -> Instance:
         if is_a(raised, CheckpointRefused) or not self.goes_over:

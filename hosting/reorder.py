@@ -144,7 +144,9 @@ class Reorder:
         self._drop(INFINITE)
 
     def load(self, number: int, entries: list[Entry], since: float) -> None:
-        """Put a stored row back; what is older than *since* has been handed over."""
+        """Put a stored row back, if it has *entries*; what is older than *since* has been handed over."""
+        if not entries:
+            return
         chunk = self.chunks[number] = Chunk(self.clock, number)
         chunk.saved = True
         chunk.entries = entries

@@ -278,6 +278,7 @@ def given_up(evaluator: QueryEvaluator) -> list[Finding]:
         *redefined(evaluator),
         *differing(evaluator),
         *ended(evaluator),
+        *misfits(evaluator),
         *suspended(evaluator),
         *unmade(evaluator),
     ]
@@ -327,6 +328,14 @@ def ended(evaluator: QueryEvaluator) -> list[Finding]:
             remedies[isinstance(error, NondeterminismDetected)] + readers_told(evaluator, name),
         )
         for name, error in evaluator.engine.suspended.ended.items()
+    ]
+
+
+def misfits(evaluator: QueryEvaluator) -> list[Finding]:
+    gives_up = "what its operators had of that is given up, and they begin afresh"
+    return [
+        Finding(f"query {name!r}", described(error), gives_up)
+        for name, error in evaluator.engine.suspended.misfits.items()
     ]
 
 

@@ -23,7 +23,7 @@ from hosting.failure import stored_mishaps
 from hosting.records import INSIDE, Record, by_kind, packed, portions, query_of, read_records
 from hosting.reorder import WAITING, Chunk
 from hosting.retired import RETIRED, RETIRED_IDS, Bucket, Ended
-from hosting.spoilt import blank, silence, unloadable, unreadable_rows
+from hosting.spoilt import blank, is_misfit, silence, unloadable, unreadable_rows
 from hosting.standing import Standing, TopRow
 from hosting.suspended import SUSPENDED, Suspended, Taking, is_of_others, load_suspended, suspend, take_over
 from reliable_rx.errors import CheckpointRefused
@@ -296,7 +296,7 @@ def load(engine: QueryEngine, chunks: Sequence[bytes], head: dict[str, Any]) -> 
     load_suspended(engine, rows[SUSPENDED].items())
     for top in sorted((TopRow(key[1], *row) for key, row in rows["top"].items()), key=attrgetter("born")):
         load_top(engine, loader, top, rows)
-    load_waiting(engine, rows[WAITING])
+    load_waiting(engine, loader, rows[WAITING])
     engine.retired.load(rows[RETIRED], rows[RETIRED_IDS])
     loader.load_all(list(rows[INSIDE].items()))
     loader.finish()
@@ -331,7 +331,9 @@ def _load_top(engine: QueryEngine, loader: Taking, top: TopRow, rows: dict[str, 
     is_here = other is not None and other.makers.fits(makers())
     if other is not None and not (is_here and top.name in loader.spoilt):
         engine.suspended.other_code = other
-        loader.spoilt.pop(top.name, None)  # what of it can be read is taken over, or kept
+        lost = loader.spoilt.pop(top.name, None)  # what of it can be read is taken over, or kept
+        if lost is not None and is_misfit(lost):
+            engine.suspended.misfits[top.name] = lost
         if not take_over(engine, loader, top):
             suspend(engine, loader, top, rows, other.what)
         return
@@ -347,11 +349,14 @@ def _load_top(engine: QueryEngine, loader: Taking, top: TopRow, rows: dict[str, 
     loader.add(standing, top.row, loader.signatures[top.signature])
 
 
-def load_waiting(engine: QueryEngine, rows: dict[Any, Any]) -> None:
+def load_waiting(engine: QueryEngine, loader: Taking, rows: dict[Any, Any]) -> None:
     """Put back what waited for the clocks of queries."""
     clocks: dict[EventClock, None] = {}
     for (_, name, number), (_, entries) in sorted(rows.items(), key=itemgetter(0)):
         clock = engine.standing[name].clock
+        if name in loader.forgiving:
+            loader.report = loader.forgiving[name]
+            entries = loader.whole(entries)
         if clock is not None:
             clock.waiting.load(number, entries, clock.clock)
             clocks[clock] = None

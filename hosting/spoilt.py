@@ -14,8 +14,8 @@ Rejected: refusing to open the store (one query would hold all others up), going
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any, TypeGuard
 
 from checkpoint.named_members import FieldsDiffer
 from checkpoint.salvage import Unreadable, unreadable_in
@@ -47,18 +47,35 @@ def unreadable_rows(rows: Mapping[str, Mapping[Any, Any]]) -> dict[str, Exceptio
     found: dict[str, Exception] = {}
     for kind, place in (("top", 1), (WAITING, 1), (INSIDE, 0)):
         for key, row in rows[kind].items():
-            lost = None if key[place] in found else first_lost((key, row))
-            if lost is not None:
-                found[key[place]] = unreadable(lost)
+            name = key[place]
+            if name in found and is_misfit(found[name]):
+                continue
+            for each in map(unreadable, lost_in((key, row))):
+                if name not in found or is_misfit(each):
+                    found[name] = each
     return found
 
 
-def first_lost(value: Any) -> Unreadable | None:
+def lost_in(value: Any) -> Iterator[Unreadable]:
+    """Yield what is unreadable in *value*."""
     try:
-        return next(unreadable_in(value), None)
+        yield from unreadable_in(value)
     except BaseException as raised:  # a value that was read may still refuse to be looked into
         let_through(raised)
-        return None
+
+
+def first_lost(value: Any) -> Unreadable | None:
+    return next(lost_in(value), None)
+
+
+def is_misfit(error: Exception) -> TypeGuard[CheckpointRefused]:
+    """Whether *error* says that a state does not fit the classes of today, which can be mended."""
+    return "gone" in getattr(error, "fields", {})
+
+
+def first_misfit(lost: Iterable[Unreadable]) -> CheckpointRefused | None:
+    """Return what of *lost* does not fit the classes of today."""
+    return next(filter(is_misfit, map(unreadable, lost)), None)
 
 
 def unreadable(lost: Unreadable) -> CheckpointRefused:
@@ -101,17 +118,23 @@ def lose_answers(evaluator: QueryEvaluator) -> None:
 
 def check_names(evaluator: QueryEvaluator) -> None:
     """*Raises* `CheckpointRefused` if a strict evaluator would give up a state because today's code does not fit it."""
-    for name, error in evaluator.engine.suspended.spoilt.items() if evaluator.strict else ():
-        what = getattr(error, "fields", {}).get("gone")
-        if what and error.__dict__.get("fields", {}).get("where") != "state":
-            raise error
-        if what:
-            raise CheckpointRefused(
-                f"the state of {name!r} {needed(what)}, or give up the state of this query with strict=False "
-                f"(App(strict=False)){or_repair_it(evaluator.store)}",
-                what=what,
-                where=name,
-            ) from error
+    for name, error in evaluator.engine.suspended.spoilt.items():
+        check_name(evaluator, name, error)
+
+
+def check_name(evaluator: QueryEvaluator, name: str, error: Exception | None) -> None:
+    """*Raises* the same if the state of the query *name* is given up for such an *error*."""
+    what = getattr(error, "fields", {}).get("gone") if evaluator.strict else None
+    if error is None or not what:
+        return
+    if error.__dict__.get("fields", {}).get("where") != "state":
+        raise error
+    raise CheckpointRefused(
+        f"the state of {name!r} {needed(what)}, or give up the state of this query with strict=False "
+        f"(App(strict=False)){or_repair_it(evaluator.store)}",
+        what=what,
+        where=name,
+    ) from error
 
 
 def needed(what: str) -> str:

@@ -14,8 +14,8 @@ from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
 from checkpoint.code import OtherCode, makers
-from checkpoint.codec import decode, encode
-from checkpoint.salvage import holds_unreadable
+from checkpoint.codec import decode, decode_data, encode
+from checkpoint.salvage import Unreadable, holds_unreadable
 from hosting import stored_clocks
 from hosting.edit import begun_afresh
 from hosting.failure import stored_mishaps
@@ -29,12 +29,12 @@ from hosting.spoilt import unloadable
 from hosting.standing import RUNNING, Standing, TopRow
 from hosting.turn import Create
 from reliable_rx.class_of import is_a
-from reliable_rx.errors import QueryDisposed, described
+from reliable_rx.errors import CheckpointRefused, QueryDisposed, described
 from reliable_rx.event_time import EventTime
 from reliable_rx.interrupts import let_through
 from reliable_rx.limits import Limits
 from reliable_rx.plan import Plan
-from reliable_rx.rows import Report, Row, Signature, units
+from reliable_rx.rows import Loader, Report, Row, Signature, units
 from reliable_rx.subject import Address
 
 if TYPE_CHECKING:
@@ -66,6 +66,10 @@ class Suspended:
     def row(self) -> tuple[Any, ...]:
         """What is stored: the top row without its state, everything in bytes of its own, and why it is here."""
         return (tuple(self.top._replace(row=None)), self.content, self.why)
+
+    def read(self, loader: Loader) -> tuple[Any, tuple[Unreadable, ...]]:
+        """Return what is stored, as far as it can be read here, and what of it cannot."""
+        return loader.reading(lambda: decode_data(self.content))  # type: ignore[no-any-return]
 
     @property
     def status(self) -> str:
@@ -105,6 +109,8 @@ class SuspendedQueries(dict[str, Suspended]):
         self.watermarks: dict[str, Any] = {}
         self.spoilt: dict[str, Exception] = {}
         """The queries that cannot be had again, while a store is opened (`hosting.spoilt`)."""
+        self.misfits: dict[str, CheckpointRefused] = {}
+        """Those of another interpreter that go on, or are kept, without what does not fit the classes of today."""
         self.ended: dict[str, Exception] = {}
         """Those of both kinds that have ended when the store was opened."""
         self.differing: dict[str, Exception] = {}
@@ -174,8 +180,7 @@ class SuspendedQueries(dict[str, Suspended]):
             return None
         if kept.clock is not None and kept.status == RUNNING:
             try:
-                watermark = Taking({}).reading(lambda: decode(kept.content))[-1]
-                clock = decode(watermark[0])
+                clock = decode(kept.read(Taking({}))[0][-1][0])
             except BaseException as error:  # as above
                 let_through(error)
                 return None
@@ -214,7 +219,9 @@ class Taking(Reopening):
     def _load(self, address: Address, row: Row) -> bool:
         name = address[0]
         if name in self.forgiving:
-            return self._load_what_fits(address, row)
+            self.tells = self.goes_over = True
+            self.report = self.forgiving[name]
+            return super()._load(address, row)
         self.tells = self.goes_over = False
         if name in self.spoilt:
             return True
@@ -231,36 +238,6 @@ class Taking(Reopening):
             self.spoilt.setdefault(child.address()[0], unloadable(error))
         self.refused.clear()
         self.settle()
-
-    def _load_what_fits(self, address: Address, row: Row) -> bool:
-        self.tells = self.goes_over = True
-        self.report = self.forgiving[address[0]]
-        if self.lenient and (holds_unreadable(address[-1]) or (row[0] == "inner" and holds_unreadable(row[1]))):
-            self._drop(address[-2], row[1] if row[0] == "inner" else None)
-            return True
-        return super()._load(address, self._readable_row(row))
-
-    def _readable_row(self, row: Row) -> Row:
-        if not self.lenient:
-            return row
-        if row[0] == "inner":
-            return (*row[:2], self.readable_under(row[2], row[3]), row[3])
-        attached = [(path, key, self.readable_under(number, inner), inner) for path, key, number, inner in row[2]]
-        return (*row[:2], attached)
-
-    def readable_under(self, number: int, row: Row) -> int:
-        """Return the number of the signature under which of *row* only those states are taken that are whole."""
-        known = self.signatures[number]
-        places = [place for place, each in enumerate(known) if each[3]]
-        bad = {place for place, values in zip(places, row[2], strict=True) if holds_unreadable(values)}
-        if not bad:
-            return number
-        changed = -1 - len(self.signatures)
-        self.signatures[changed] = tuple(
-            (path, f"unreadable {name}" if place in bad else name, version, fields)
-            for place, (path, name, version, fields) in enumerate(known)
-        )
-        return changed
 
 
 def is_of_others(engine: QueryEngine, top: TopRow) -> OtherCode | None:
@@ -327,10 +304,8 @@ def fill(loader: Taking, standing: Standing, top: TopRow) -> None:
     """Give *standing* the state that *top* has."""
     shape, clock = loader.signatures[top.signature], standing.clock
     if top.status == RUNNING and (clock is None or clock.begun):
-        if loader.lenient:
-            shape = loader.signatures[loader.readable_under(top.signature, top.row)]
         loader.tells = True
-        loader.load_muted(standing, top.row, shape)
+        loader.load_muted(standing, top.row, loader.readable(shape, top.row))
         loader.tells = False
 
 
@@ -360,10 +335,10 @@ def load_suspended(engine: QueryEngine, rows: Iterable[tuple[Any, Any]]) -> None
 def resume(engine: QueryEngine, kept: Suspended, standing: Standing, turn: Create) -> None:
     """Give *standing* the state that was kept."""
     loader = Taking({})
-    state, inside, waiting, signatures, watermark = loader.reading(lambda: decode(kept.content))
+    (state, inside, waiting, signatures, watermark), _ = kept.read(loader)
     loader.signatures.update(signatures)
     loader.forgiving[turn.name] = loader.report
-    loader.lenient = holds_unreadable((state, inside))
+    loader.lenient = holds_unreadable((state, inside, waiting))
     top = kept.top._replace(row=state)
     standing.restore(top)
     engine.standing[turn.name] = standing
@@ -386,7 +361,8 @@ def resume(engine: QueryEngine, kept: Suspended, standing: Standing, turn: Creat
     if standing.clock is None and standing.status == RUNNING:
         end_leaves(engine, standing)
     elif standing.clock is not None and standing.status == RUNNING:
-        stored_clocks.go_on(standing.clock, [(key[2], entries) for key, (_, entries) in waiting])
+        whole = [(key[2], loader.whole(entries)) for key, (_, entries) in waiting]
+        stored_clocks.go_on(standing.clock, whole)
 
 
 def end_leaves(engine: QueryEngine, standing: Standing) -> None:

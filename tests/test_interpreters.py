@@ -257,9 +257,12 @@ def test_looking_needs_no_code(app: App) -> None:
 
 @left_to_commits
 def test_a_repair_passes_over_what_another_interpreter_did(app: App, capsys: pytest.CaptureFixture[str]) -> None:
-    """Turns of another interpreter are passed over once the app is named and that is agreed to."""
-    app.run(others()[0], 5)
-    app.run(others()[0], 10, "kill")
+    """Turns of another interpreter are passed over once the app is named and that is agreed to.
+
+    No state is given up for a class that is not here, as that of `rules` would be.
+    """
+    app.run(others()[0], 5, "stop", "without=rules")
+    app.run(others()[0], 10, "kill", "without=rules")
     assert main(["store", "repair", str(app.store), "--yes"]) == 2
     assert "--app" in capsys.readouterr().err
     declared = app.store.with_name("declared_sources.py")

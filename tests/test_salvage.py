@@ -181,3 +181,12 @@ def test_found_among_others_wherever_it_lies(hold: Callable[[Any], Any]) -> None
         for place in range(count):
             values = [hold(lost if each == place else f"v{each}") for each in range(count)]
             assert holds_unreadable(values), (count, place)
+
+
+def test_what_stood_for_a_part_is_read_again() -> None:
+    """It was stored with what is read leniently now, as a suspended query's state is, and lies beside what is lost."""
+    first = salvage(pickle.dumps([Trade(1.0), 7], 5).replace(b"Trade", b"Trape"), code=True).value
+    again = salvage(encode([*first, Trade(2.0)]).replace(b"Trade", b"Trape"), code=True)
+    old, seven, new = again.value
+    assert (old.kind, old.reason, seven) == (first[0].kind, first[0].reason, 7)
+    assert [each.reason for each in again.unreadable] == [new.reason]

@@ -1,0 +1,203 @@
+"""A state whose class does not fit any more is refused by the same sentence, whatever else has changed meanwhile.
+
+Its class is edited while the store lies still: alone, or in the step to another interpreter (played by other `Makers`),
+where queries are taken over by what the app declares, suspended, or taken up again. Or its cell is run again while the
+query runs, and `create` behind that.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import enum
+import sys
+from collections.abc import Callable, Iterator
+from itertools import product
+from types import ModuleType
+from typing import Any
+
+import pytest
+from lanes import every_of
+from test_taken_over import Interpreters
+
+import reliable_rx as rx
+from checkpoint import MemoryStore
+from hosting import ListSource, QueryEvaluator, event_time
+from reliable_rx.errors import CheckpointRefused
+
+MODULE = "classes_that_do_not_fit"
+FIELDS = ["qty", "price"]
+
+
+def made(n: int) -> Any:
+    """Return a value of the class as it is by now."""
+    kind: Any = sys.modules[MODULE].Item  # type: ignore[attr-defined]
+    return kind(n, -n) if dataclasses.is_dataclass(kind) else kind.A
+
+
+def price(item: Any) -> Any:
+    return str(getattr(item, "price", item))
+
+
+PLACES: dict[str, Callable[[Any], Any]] = {
+    "a state": lambda n: n.map(made).scan(lambda least, each: min(least, each, key=price)).map(price),
+    "a state within one": lambda n: n.map(made).buffer_with_count(100).map(len),
+    "a group": lambda n: n.group_by(lambda x: x % 2).flat_map(
+        lambda group: group.map(made).scan(lambda least, each: min(least, each, key=price)).map(price)
+    ),
+    "a key": lambda n: n.group_by(made).flat_map(lambda group: group.count()),
+    "beside a function": lambda n: n.scan(lambda _, x: lambda: x, None).map(lambda f: made(f())).pairwise().map(len),
+    "with a function": lambda n: n.scan(lambda _, x: (lambda: x, made(x)), None).map(lambda pair: pair[0]()),
+    "behind a clock": lambda n: n.map(price),
+}
+"""Where the state of a query has a value of the class."""
+Change = Callable[[Any], None]
+
+
+def data(*fields: str, **space: Any) -> Any:
+    found = dataclasses.make_dataclass("Item", fields, frozen=True, namespace=space)
+    found.__module__ = MODULE
+    return found
+
+
+def members(*names: str) -> Any:
+    return enum.Enum("Item", list(names), module=MODULE)
+
+
+def gone(module: Any) -> None:
+    del module.Item
+
+
+CHANGES: dict[str, tuple[Any, Change, str]] = {
+    "renamed": (
+        data(*FIELDS),
+        lambda module: setattr(module, "Item", data("qty", "cost")),
+        "stored values of Item have a field 'price' and no 'cost', which looks renamed",
+    ),
+    "one more": (
+        data(*FIELDS),
+        lambda module: setattr(module, "Item", data(*FIELDS, "more")),
+        "stored values of Item have no field 'more': give it a default",
+    ),
+    "another member": (
+        members("A", "B"),
+        lambda module: setattr(module, "Item", members("B", "C")),
+        "stored values of Item have a member 'A', which it has no more",
+    ),
+    "gone": (data(*FIELDS), gone, f"{MODULE}.Item"),
+}
+
+
+class World:
+    """A store, the class of its values, and the interpreter."""
+
+    def __init__(self, module: Any, interpreters: Interpreters, place: str, change: str) -> None:
+        self.module, self.interpreters, self.place = module, interpreters, place
+        self.before, self.change, self.reason = CHANGES[change]
+        self.store = MemoryStore()
+        self.module.Item = self.before
+        self.run(3)
+
+    def evaluator(self, count: int, *, declared: bool = True, strict: bool = True) -> QueryEvaluator:
+        self.store = self.store.reopen()
+        evaluator = QueryEvaluator(self.store, background=False, clock=lambda: 0.0, strict=strict)
+        evaluator.source("n", ListSource(range(count), follow=True))
+        if declared:
+            evaluator.create("items", rx.source("n").map(made))
+            clock = event_time(lambda item: 1.0, lateness_s=1e6) if self.place == "behind a clock" else None
+            source: Any = rx.source("n" if clock is None else "items")
+            evaluator.create("q", PLACES[self.place](source), clock=clock)
+        return evaluator
+
+    def run(self, count: int, **how: Any) -> list[Any]:
+        """Take the first *count* events, stop cleanly, and return what the query has emitted."""
+        with self.evaluator(count, **how) as evaluator:
+            evaluator.start()
+            while evaluator.step():
+                pass
+            evaluator.checkpoint()
+            found = [] if "q" not in evaluator.queries() else list(evaluator.stream("q").read(0, 100))
+        return [value for part in found for value in part.values]
+
+    def refusal(self, **how: Any) -> str:
+        """Return why a start is refused, which changes nothing."""
+        evaluator = self.evaluator(3, **how)
+        with pytest.raises(CheckpointRefused) as refused:
+            evaluator.start()
+        evaluator.abandon()
+        return refused.value.message
+
+
+STEPS: dict[str, tuple[str, ...]] = {
+    "alone": (),
+    "to another interpreter": ("next",),
+    "to another one that does not declare it": ("next", "undeclared"),
+    "when it is taken up again": ("next", "suspended"),
+    "when it is taken up again by another one": ("next", "suspended", "next"),
+    "when it is woken by its own": ("next", "suspended", "home", "undeclared"),
+}
+"""What happens between the last clean stop and the start with the class as it is now."""
+
+
+@pytest.fixture
+def module() -> Iterator[Any]:
+    sys.modules[MODULE] = found = ModuleType(MODULE)
+    yield found
+    del sys.modules[MODULE]
+
+
+@pytest.fixture
+def interpreters(monkeypatch: pytest.MonkeyPatch) -> Interpreters:
+    return Interpreters(monkeypatch)
+
+
+def stepped(world: World, step: str) -> dict[str, Any]:
+    """Do what *step* says, and return how the next start declares the query."""
+    how: dict[str, Any] = {}
+    for each in STEPS[step]:
+        if each == "next":
+            world.interpreters.change()
+        elif each == "home":
+            world.interpreters.number = 0
+        elif each == "suspended":
+            world.run(3, declared=False)
+        else:
+            how["declared"] = False
+    return how
+
+
+@pytest.mark.parametrize("place, change, step", every_of(5, product(PLACES, CHANGES, STEPS)))
+def test_it_is_refused_by_name(place: str, change: str, step: str, module: Any, interpreters: Interpreters) -> None:
+    """The start says whose state, which class and the remedy, and changes nothing: put back, the state is there."""
+    world = World(module, interpreters, place, change)
+    how = stepped(world, step)
+    world.change(module)
+    message = world.refusal(**how)
+    needs = "needs" if change == "gone" else "is of an earlier class:"
+    assert f"the state of 'q' {needs} {world.reason}" in message and "strict=False" in message
+    assert message == world.refusal(**how)
+    module.Item = world.before
+    with world.evaluator(3, **how) as evaluator:
+        evaluator.start()
+        report = str(evaluator.statistics().reports.get("q", ""))
+        gives_up = "function" in place and ("q" in evaluator.queries()) and "next" in STEPS[step]
+        assert ("fresh" in report) == gives_up
+        assert not gives_up or "it holds code that is not loaded" in report
+
+
+@pytest.mark.parametrize("place, change, step", every_of(5, product(PLACES, CHANGES, list(STEPS)[1:])))
+def test_without_strictness_it_is_told(
+    place: str, change: str, step: str, module: Any, interpreters: Interpreters
+) -> None:
+    """The query goes on without what does not fit; the report says what of which operator is given up, and why."""
+    world = World(module, interpreters, place, change)
+    how = stepped(world, step)
+    world.change(module)
+    with world.evaluator(3, strict=False, **how) as evaluator:
+        evaluator.start()
+        if "declared" in how and "suspended" not in STEPS[step]:
+            (told,) = [each for each in evaluator.warnings if "was given up" in each]
+            assert world.reason in told
+        else:
+            told = evaluator.statistics().reports["q"]
+            assert " is given up: " in told and ("fresh: " in told or "dropped: " in told)
+            assert place == "with a function" or world.reason in told  # that is given up for its function already
