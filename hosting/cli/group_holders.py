@@ -2,8 +2,9 @@
 
 Looking needs no lease, and disturbs no node. Letting go is done in each partition, while no node runs, as in
 `hosting.cli.mend_group`. A sink is known to a partition by a number, and partitions that began under different apps may
-number theirs differently: so a sink that was declared when the partition ran last is not let go here. Rejected: to ask
-for the app (it would have to make the sinks of each partition to see which of them it declares).
+number theirs differently: so a sink that was declared when the partition ran last is not let go here, unless the
+partition is over: no node opens it again, and its sinks have all. Rejected: to ask for the app (it would have to make
+the sinks of each partition to see which of them it declares).
 """
 
 from __future__ import annotations
@@ -55,14 +56,14 @@ def release(where: str, stream: str, holder: str | None, *, group: str | None) -
         if holder is None:
             raise BadUsage(not_held(stream, holder, rows_of(found)))
         check_stopped(found)
-        for partition in sorted(found.document().holds):
+        for partition, hold in sorted(found.document().holds.items()):
             try:
                 with lent(found, partition) as lease:
                     if lease is None:
                         continue
                     store = lease.store
                     known += holder_rows(store)
-                    if not may_let_go(store, stream, holder):
+                    if not hold.is_over and not may_let_go(store, stream, holder):
                         kept.append(str(partition))
                         continue
                     position = let_go(store, stream, holder)

@@ -81,6 +81,11 @@ class Hold:
         """Whether it has been read to its end, so that what follows it may be opened."""
         return self.status is Status.TERMINATED or self.unwritten
 
+    @property
+    def is_over(self) -> bool:
+        """Whether it has been read to its end and its sinks have all, so that no node opens it again."""
+        return self.status is Status.TERMINATED and not self.unwritten
+
 
 @dataclass(slots=True)
 class Group:

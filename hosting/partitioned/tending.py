@@ -93,7 +93,7 @@ def tell(
         before = known[0] = hold.failure
         hold.failure = failure_now(before, failing, unwritten=hold.unwritten)
         is_news = hold.failure != before
-        if hold.status is Status.TERMINATED and not hold.unwritten and owes(is_news):
+        if hold.is_over and owes(is_news):
             hold.unwritten = is_news = True
         return [partition] if is_news else []
 

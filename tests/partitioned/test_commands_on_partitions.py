@@ -310,6 +310,24 @@ def test_a_sink_that_is_declared_is_not_let_go_in_a_group(hosted: Any) -> None:
     assert group.ledger() == (0, 0, 0)
 
 
+def test_of_partitions_that_have_ended_a_holder_is_let_go(hosted: Any) -> None:
+    """No node opens them again, so that no app which declares the sink no more is ever the last one there."""
+    group = hosted(KINDS[1])
+    (group.folder / "with_old").touch()
+    group.end()
+    (group.folder / "with_old").unlink()
+    cli(*group.command, "--until-ended", cwd=group.folder)
+    (old,) = set(re.findall(r"  old +(sink \d)", cli("holders", "s", cwd=group.folder).stdout))
+    said = cli("release", "s", "old", old, "--group", "g", cwd=group.folder).stdout
+    assert f"{old} of old was let go in 2 partitions" in said
+    assert "old-" not in cli("holders", "s", cwd=group.folder).stdout
+    cli("release", "s", "seen", "sink 1", "--group", "g", cwd=group.folder)
+    assert group.ledger() == (0, 0, 0)
+    cli("offsets", "reset", "--store", "s", "--app", "app.py", "--to", "n/a=59", "--yes", cwd=group.folder)
+    cli(*group.command, "--until-ended", cwd=group.folder)
+    assert group.ledger() == (0, 1, 1), "what was read again comes once more, under the ids that follow"
+
+
 def test_a_disposal_lets_go_what_is_not_declared_any_more(hosted: Any) -> None:
     """In a store of one program: it says so, and the next start has nothing to warn of; what is declared stays."""
     app = hosted(KINDS[0])
