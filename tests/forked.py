@@ -18,7 +18,7 @@ from pathlib import Path
 from types import TracebackType
 
 PROCESSES = multiprocessing.get_context("forkserver")
-PROCESSES.set_forkserver_preload(["hosting.cli.node"])  # by name: there is one such server, for all who fork
+PROCESSES.set_forkserver_preload(["hosting.cli.node", "psycopg"])  # by name: there is one such server, for all who fork
 WAIT_S = 120.0
 
 

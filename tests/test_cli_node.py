@@ -8,6 +8,7 @@ import time
 from itertools import accumulate
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import psycopg
 import pytest
@@ -178,9 +179,24 @@ def test_a_query_that_fails_in_one_partition_is_seen(tmp_path: Path) -> None:
 
 def test_a_node_at_work_keeps_no_process_alive() -> None:
     """A command that fails beside it ends, and with it the node."""
-    running = Running(SimpleNamespace(run=lambda until_ended: None), until_ended=True)  # type: ignore[arg-type]
+    node: Any = SimpleNamespace(run=lambda until_ended: None)
+    running = Running(node, until_ended=True, ended=lambda: None)
     running.join()
     assert running.daemon and running.error is None
+
+
+def test_a_node_that_has_ended_says_so_however_it_ended() -> None:
+    """Its command waits for nothing else: before, it looked twice a second, and ended half a second later."""
+
+    def failing(until_ended: bool) -> None:
+        raise OSError("the disk is gone")
+
+    said: list[bool] = []
+    for run in (failing, lambda until_ended: None):
+        node: Any = SimpleNamespace(run=run)
+        running = Running(node, until_ended=True, ended=lambda: said.append(True))
+        running.join()
+    assert said == [True, True]
 
 
 def set_read_only(dsn: str, *, is_on: bool) -> None:

@@ -32,7 +32,7 @@ def found(folder: Path) -> list[str]:
 def test_an_evaluator_goes_on(tmp_path: Path, moved: Callable[[], None]) -> None:
     """Store, files that are followed, sinks and what is pushed: all go on, and nothing is written elsewhere."""
     (tmp_path / "here/in.jsonl").write_text("1\n2\n")
-    with SqliteStore("store") as store, QueryEvaluator(store, checkpoint_interval_s=0.01) as evaluator:
+    with SqliteStore("store") as store, QueryEvaluator(store, checkpoint_interval_s=0.01, idle_s=0.1) as evaluator:
         evaluator.source("file", FileSource("in.jsonl", follow=True))
         evaluator.source("all", FileSource("*.jsonl", follow=True, timestamp=float))
         pushed = evaluator.push("n")

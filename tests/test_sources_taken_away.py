@@ -35,9 +35,10 @@ def seen(evaluator: QueryEvaluator) -> list[object]:
 
 @pytest.mark.parametrize("wrap", [lambda source: source, lambda source: PolledSource(source, Want())])
 def test_a_followed_file_that_is_moved_is_waited_for_in_public(
-    tmp_path: Path, wrap: Callable[[Source], Source]
+    tmp_path: Path, wrap: Callable[[Source], Source], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It is an incident that names the file, until it is back and is read on."""
+    monkeypatch.setattr("hosting.sources.paths.LOOK_S", 0.05)
     path, away = tmp_path / "g.jsonl", tmp_path / "g.old"
     path.write_text("1\n2\n")
     with evaluator_of(wrap(FileSource(path, follow=True))) as evaluator:

@@ -84,7 +84,7 @@ def run_node(where: str, settings: Settings) -> int:
         )  # fmt: skip
         told_timing(timing, opened, group)
         say(f"node {profile.instance or profile.tag} of group {group} in {settings.store}")
-        running = Running(node, until_ended=settings.until_ended)
+        running = Running(node, until_ended=settings.until_ended, ended=stop.wake)
         try:
             with drawing(plain=settings.plain) as draw:
                 while running.is_alive():
@@ -164,12 +164,12 @@ def hand_over(node: Node, running: threading.Thread) -> bool:
 
 
 class Running(threading.Thread):
-    """A node at work; *error* is what ended it, if that was not as asked."""
+    """A node at work, which says when it has *ended*; *error* is what ended it, if that was not as asked."""
 
-    def __init__(self, node: Node, *, until_ended: bool) -> None:
+    def __init__(self, node: Node, *, until_ended: bool, ended: Callable[[], None]) -> None:
         super().__init__(name="node", daemon=True)
         self.error: Exception | None = None
-        self._node, self._until_ended = node, until_ended
+        self._node, self._until_ended, self._ended = node, until_ended, ended
         self.start()
 
     def run(self) -> None:
@@ -177,6 +177,8 @@ class Running(threading.Thread):
             self._node.run(until_ended=self._until_ended)
         except Exception as error:
             self.error = error
+        finally:
+            self._ended()
 
 
 # ---- what the command line says

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import multiprocessing
 import multiprocessing.process
 import os
 import signal
@@ -17,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import reactivex
+from forked import PROCESSES
 from node_app import BATCH, CHECKPOINT_EVENTS, QUERIES, lines_path, source, table_path, told_path
 
 from hosting.cli import main
@@ -38,8 +38,6 @@ Record = tuple[int, Any]
 """An epoch, and what was written under it."""
 
 
-PROCESSES = multiprocessing.get_context("forkserver")
-PROCESSES.set_forkserver_preload(["hosting.cli.node"])  # so that a node costs a fork, not all imports
 Node = multiprocessing.process.BaseProcess
 
 

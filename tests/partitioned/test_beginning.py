@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 from conditions import until
-from node_world import ENDS, Logs, World, group_in, sums
+from node_world import ENDS, QUICK, Logs, World, group_in, sums
 
 import reliable_rx as rx
 from checkpoint.offsets import MemoryOffsets
@@ -21,7 +21,6 @@ from hosting.partitioned.folder_stores import FolderStores
 from hosting.partitioned.node import Node
 from hosting.partitioned.opening import open_group
 from hosting.partitioned.sections import sections_of
-from hosting.partitioned.timing import Timing
 from reliable_rx.errors import StoreOwned
 from reliable_rx.testing.faults import arm, raise_
 
@@ -37,7 +36,7 @@ def app_over(sources: dict[str, ListSource], got: list[Any], *, scope: str = "pa
 @contextmanager
 def running(app: App, where: Path, **options: Any) -> Iterator[Node]:
     opened = open_group(where, "g")
-    node = Node(app, *opened, group="g", timing=Timing(gather_s=0.0), period_s=0.1, commit_interval_s=0.05, **options)
+    node = Node(app, *opened, group="g", timing=QUICK, period_s=0.1, commit_interval_s=0.05, **options)
     thread = threading.Thread(target=node.run)
     thread.start()
     try:

@@ -6,7 +6,6 @@ No node has to start for it, and a command that was killed in between is made up
 from __future__ import annotations
 
 import json
-import os
 import signal
 import sqlite3
 from contextlib import closing
@@ -14,13 +13,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from cli_process import be, cli, running, stop, write
+from cli_process import cli, running, stop, write
 from conditions import until
+from cut_process import be_cut
 from forked import Forked
 from lanes import every, every_of
 
 from hosting.cli.wording import FAILED
-from hosting.partitioned.sqlite_registry import SqliteRegistry
 
 APP = """
 import pathlib
@@ -92,20 +91,6 @@ def test_a_disposal_names_who_it_ends_for_and_status_knows_who_has_failed(
         process.communicate(timeout=60)
     assert names <= FAIL_WITH[query] and bool(names) == bool(FAIL_WITH[query]), names
     assert seen(tmp_path) == (code, names)
-
-
-def be_cut(command: list[str]) -> None:
-    """Be a command that is killed when it is about to change the group's document for the n-th time."""
-    left, swap = [int(command[0])], SqliteRegistry.swap
-
-    def cut(registry: SqliteRegistry, version: int, document: bytes, *, notice: bool) -> bool:
-        left[0] -= 1
-        if left[0] < 0:
-            os._exit(9)
-        return swap(registry, version, document, notice=notice)
-
-    SqliteRegistry.swap = cut  # type: ignore[assignment,method-assign]
-    be(command[1:])
 
 
 def after(folder: Path, *command: str, cut: int | None) -> tuple[bool, Any, list[list[str]]]:

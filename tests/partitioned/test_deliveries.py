@@ -367,8 +367,9 @@ def test_three_consumers_do_not_change_each_other(picks: list[int], bad: set[int
 
 
 @pytest.mark.parametrize("lag", [at_each_commit("slow"), "detach"])
-def test_a_stuck_consumer_costs_the_others_nothing(lag: Any) -> None:
+def test_a_stuck_consumer_costs_the_others_nothing(lag: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """S10: two of four consumers never return, on a crew of one thread; the others get everything all the same."""
+    monkeypatch.setattr("hosting.deliveries.STUCK_S", 0.1)
     release = threading.Event()
 
     class Stuck(Taker):
