@@ -10,8 +10,10 @@ import logging
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, TypedDict, TypeVar
 
+from hosting.edit import check_fits
 from hosting.given import check_new
 from hosting.interpreters import check_kept
+from hosting.store_commands import way_to_restart
 from hosting.turn import Create
 from reliable_rx.choices import Policy
 from reliable_rx.event_time import EventTime
@@ -54,6 +56,8 @@ def create_now(evaluator: QueryEvaluator, queries: Mapping[str, Any], how: How) 
     standing = evaluator.engine.standing
     turns = creations(evaluator, queries, how)
     check_kept(evaluator, [turn.name for turn in turns])
+    for turn in turns if evaluator.strict else ():
+        check_fits(evaluator.engine, turn, way_to_restart(evaluator.store, turn.name))
     for turn, query in zip(turns, queries.values(), strict=True):
         before = standing.get(turn.name)
         plan = None if before is None else before.plan

@@ -8,15 +8,18 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from checkpoint.codec import decode, digest, encode
+from checkpoint.codec import decode_data, digest, encode
+from checkpoint.salvage import Unreadable
 from hosting.differing import note_of
 from hosting.plan_names import are_comparable, do_the_same
 from hosting.reopening import Reopening
+from hosting.spoilt import first_misfit, needed
 from hosting.standing import RUNNING, Standing
-from reliable_rx.errors import described
+from reliable_rx.errors import QueryRefused, described
 from reliable_rx.event_time import clock_id
 from reliable_rx.interrupts import let_through
-from reliable_rx.replaced import take_over
+from reliable_rx.plan import Plan
+from reliable_rx.replaced import are_any, as_if_taken_over, take_over
 from reliable_rx.rows import Report, save_instance, save_unit, signature, units
 
 if TYPE_CHECKING:
@@ -34,20 +37,18 @@ class Editor(Reopening):
 def edit(engine: QueryEngine, before: Standing, after: Standing) -> Report:
     """Put *after* in the place of *before*, with the state that still fits.
 
-    State that does not survive its way through bytes is dropped: no checkpoint could have kept it either.
+    State that does not survive its way through bytes is given up, and the report says why: no checkpoint could have
+    kept it either.
     """
     loader = Editor({})
     loader.report.note = note_of(engine, before, after)
-    if after.plan in engine.plans.contents:
-        take_over(name for name, _ in engine.plans.contents[after.plan].modules)
-    inside = [(unit.address(), save_unit(unit, engine.plans.number)) for unit in units(before)]
-    loader.signatures = dict(enumerate(engine.plans.signatures, 1))
-    try:
-        state = loader.reading(lambda: decode(encode((save_instance(before), inside))))
-    except BaseException as raised:  # values are the user's, and so is what they raise
-        let_through(raised)
-        state = None
-        loader.report.dropped += [node.path for node in before.plan.nodes if node.slot >= 0]
+    take_over(modules_of(engine, after.plan))
+    state, lost = through_bytes(engine, before, loader)
+    loader.lenient = bool(lost)
+    if state is None:
+        paths = [node.path for node in before.plan.nodes if node.slot >= 0]
+        loader.report.dropped += paths
+        loader.tell(f"what {', '.join(paths)} had", lost[0])
     engine.moving = True
     engine.skips.goes_over(engine, after.name)
     try:
@@ -62,6 +63,45 @@ def edit(engine: QueryEngine, before: Standing, after: Standing) -> Report:
     return loader.report
 
 
+def through_bytes(engine: QueryEngine, before: Standing, loader: Editor) -> tuple[Any, tuple[Unreadable, ...]]:
+    """Return the state of *before* as it comes out of bytes, and what of it does not; None if it goes into none."""
+    inside = [(unit.address(), save_unit(unit, engine.plans.number)) for unit in units(before)]
+    loader.signatures = dict(enumerate(engine.plans.signatures, 1))
+    row = save_instance(before)
+    try:
+        data = encode((row, inside))
+    except BaseException as raised:  # values are the user's, and so is what they raise
+        let_through(raised)
+        return None, (Unreadable("state", described(raised)),)
+    return loader.reading(lambda: decode_data(data))  # type: ignore[no-any-return]
+
+
+def modules_of(engine: QueryEngine, plan: Plan) -> list[str]:
+    """Return the modules of which classes go over where a query goes over to *plan*."""
+    content = engine.plans.contents.get(plan)
+    return [] if content is None else [name for name, _ in content.modules]
+
+
+def check_fits(engine: QueryEngine, turn: Create, anew: str) -> None:
+    """*Raises* `QueryRefused` if a running query would lose state, as classes have come that it does not fit.
+
+    To begin *anew* is the other remedy.
+    """
+    there = engine.standing.get(turn.name)
+    if there is None or there.status != RUNNING or not are_any() or is_same(engine, there, turn):
+        return
+    with as_if_taken_over(modules_of(engine, turn.code)):
+        _, lost = through_bytes(engine, there, Editor({}))
+    misfit = first_misfit(lost)
+    if misfit is not None:
+        what = needed(misfit.fields["gone"])
+        raise QueryRefused(
+            f"the query {turn.name!r} goes on as it was, since its state {what}; or begin it anew first with {anew}, "
+            f"or give up what does not fit with strict=False",
+            path="/",
+        )
+
+
 def _move(engine: QueryEngine, before: Standing, after: Standing, loader: Editor, state: Any) -> None:
     shape = signature(before.plan)
     before.dispose()
@@ -70,7 +110,7 @@ def _move(engine: QueryEngine, before: Standing, after: Standing, loader: Editor
     engine.standing[after.name] = after
     if state is not None and (after.clock is None or after.clock.begun):
         row, rows = state
-        loader.load_muted(after, row, shape)
+        loader.load_muted(after, row, loader.readable(shape, row))
         loader.load_all(rows)
         loader.finish()
     for unit in (after, *units(after)):

@@ -54,7 +54,7 @@ class Reopening(Loader):
             return super()._load(address, row)
         outer = row[1] if row[0] == "inner" else None
         if (lost := first_lost((address[-1], outer))) is not None:
-            self._tell(f"what {address[-2]} had", lost)
+            self.tell(f"what {address[-2]} had", lost)
             self._drop(address[-2], outer)
             return True
         if row[0] == "inner":
@@ -77,7 +77,7 @@ class Reopening(Loader):
         found, states = list(known), iter(row[2])
         for place, (path, name, version, fields) in enumerate(known):
             if fields and (lost := first_lost(next(states))) is not None:
-                self._tell(f"what {path} had", lost)
+                self.tell(f"what {path} had", lost)
                 found[place] = (path, f"unreadable {name}", version, fields)
         return tuple(found)
 
@@ -88,10 +88,10 @@ class Reopening(Loader):
         if not lost:
             return entries
         self.report.dropped.append(WAITED)
-        self._tell(WAITED, lost[0])
+        self.tell(WAITED, lost[0])
         return [each for each, why in found if why is None]
 
-    def _tell(self, what: str, lost: Unreadable) -> None:
+    def tell(self, what: str, lost: Unreadable) -> None:
         """Have the report say, once, that of *what* something is given up, and why."""
         told = f"{what} is given up: "
         if told not in self.report.note:

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from functools import partial
 from operator import attrgetter
 from types import ModuleType
@@ -73,6 +74,25 @@ def take_over(modules: Iterable[str]) -> None:
         for kind in (each for kept in places.gone if (each := kept()) is not None):
             _REPLACED[id(kind)] = ref(kind, partial(_forget, id(kind)))
         places.gone = []
+
+
+def are_any() -> bool:
+    """Whether any class is known in whose place another one has come."""
+    return bool(_REPLACED) or any(places.gone for places in _PLACES.values())
+
+
+@contextmanager
+def as_if_taken_over(modules: Iterable[str]) -> Iterator[None]:
+    """Have values of the classes of *modules* go over as with `take_over`, and not behind it."""
+    known, gone = dict(_REPLACED), {module: places.gone for module, places in _PLACES.items()}
+    take_over(modules)
+    try:
+        yield
+    finally:
+        _REPLACED.clear()
+        _REPLACED.update(known)
+        for module, kept in gone.items():
+            _PLACES[module].gone = kept
 
 
 def _forget(number: int, _: ref[type]) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 import enum
+import re
 import sys
 from collections.abc import Callable, Iterator
 from itertools import product
@@ -16,13 +17,15 @@ from types import ModuleType
 from typing import Any
 
 import pytest
+import test_notebook_edits
 from lanes import every_of
+from test_notebook_edits import ALL, Notebook
 from test_taken_over import Interpreters
 
 import reliable_rx as rx
 from checkpoint import MemoryStore
 from hosting import ListSource, QueryEvaluator, event_time
-from reliable_rx.errors import CheckpointRefused
+from reliable_rx.errors import CheckpointRefused, QueryRefused
 
 MODULE = "classes_that_do_not_fit"
 FIELDS = ["qty", "price"]
@@ -201,3 +204,129 @@ def test_without_strictness_it_is_told(
             told = evaluator.statistics().reports["q"]
             assert " is given up: " in told and ("fresh: " in told or "dropped: " in told)
             assert place == "with a function" or world.reason in told  # that is given up for its function already
+
+
+RECORD = "@dataclasses.dataclass(frozen=True)\nclass C:\n    n: int\n    "
+ENUM = "class C(enum.Enum):\n    A = 1\n    "
+CELLS: dict[str, tuple[str, str, str, str]] = {
+    "renamed": (
+        f"{RECORD}price: int = 0",
+        f"{RECORD}cost: int = 0",
+        "values of C have a field 'price' and no 'cost'.*__renamed_fields__",
+        f"{RECORD}cost: int = 0\n    __renamed_fields__ = {{'price': 'cost'}}",
+    ),
+    "one more": (
+        f"{RECORD}price: int = 0",
+        f"{RECORD}price: int\n    more: int",
+        "values of C have no field 'more': give it a default",
+        f"{RECORD}price: int\n    more: int = 7",
+    ),
+    "another member": (
+        f"{ENUM}B = 2",
+        "class C(enum.Enum):\n    B = 2",
+        "values of C have a member 'A', which it has no more: take it back",
+        "class C(enum.Enum):\n    B = 2\n    A = B",
+    ),
+}
+"""A cell of a class, the same as it is run again, why that does not fit, and a third one that does."""
+KEEPS = (
+    "make = lambda n: [*C][0] if issubclass(C, enum.Enum) else C(*[n] * len(dataclasses.fields(C)))\n"
+    "q = rx.source('n').map(lambda n: n).scan(lambda seen, n: seen or [make(n)], [])"
+    ".map(lambda seen: type(seen[0]) is C)\n"
+    "stateless = rx.source('n').map(lambda n: issubclass(C, enum.Enum))"
+)
+
+
+class Cells(Notebook):
+    """A notebook whose state keeps one value of the class of a cell."""
+
+    def __init__(self, patch: pytest.MonkeyPatch, change: str, *, strict: bool = True) -> None:
+        first, self.second, self.reason, self.third = CELLS[change]
+        patch.setitem(ALL, "class", (first, first, ""))
+        patch.setattr(test_notebook_edits, "HEAD", "import dataclasses, enum, reliable_rx as rx")
+        patch.setattr(test_notebook_edits, "COMPOSE", KEEPS)
+        self.strict = strict
+        super().__init__(patch, "class")
+
+    def create(self) -> None:
+        self.evaluator.strict = self.strict
+        self.evaluator.create_many({name: vars(self.main)[name] for name in ("stateless", "q")})
+
+
+@pytest.mark.parametrize("remedy", ["mended", "begun anew"])
+@pytest.mark.parametrize("change", CELLS)
+def test_a_create_while_it_runs_is_refused_by_name(monkeypatch: pytest.MonkeyPatch, change: str, remedy: str) -> None:
+    """A class whose cell was run again does not fit: `create` says so and changes nothing, and each remedy helps."""
+    notebook = Cells(monkeypatch, change)
+    notebook.event()
+    notebook.cell(notebook.second)
+    before = {name: each.plan for name, each in notebook.evaluator.engine.standing.items()}
+    for _ in range(2):
+        with pytest.raises(QueryRefused, match=f"the query 'q' goes on as it was.*{notebook.reason}.*restart\\('q'\\)"):
+            notebook.create()
+        assert {name: each.plan for name, each in notebook.evaluator.engine.standing.items()} == before
+        notebook.event()
+    assert notebook.outputs == [True, False, False] and notebook.evaluator.query("q").status == "running"
+    notebook.helper = notebook.third if remedy == "mended" else notebook.second
+    if remedy == "mended":
+        notebook.cell(notebook.third)
+    else:
+        notebook.evaluator.restart("q")
+    notebook.create()
+    notebook.event()
+    assert notebook.outputs == [True, False, False, True]
+    notebook.kill()
+    notebook.event()
+    assert notebook.outputs == [True, False, False, True, True] and not notebook.evaluator.warnings
+    notebook.evaluator.close()
+
+
+@pytest.mark.parametrize("change", CELLS)
+def test_without_strictness_an_edit_says_what_is_given_up(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, change: str
+) -> None:
+    """The operator begins afresh; the report and a warning in the log say which one, and why."""
+    notebook = Cells(monkeypatch, change, strict=False)
+    notebook.event()
+    notebook.cell(notebook.second)
+    caplog.clear()
+    notebook.create()
+    (told,) = [each.getMessage() for each in caplog.records if each.levelname == "WARNING"]
+    for each in (told, notebook.report):
+        assert re.search(f"what /scan had is given up: C: FieldsDiffer: stored {notebook.reason}", each), each
+    assert "fresh: /scan" in notebook.report
+    notebook.event()
+    assert notebook.outputs == [True, True]
+    notebook.evaluator.close()
+
+
+class Unstorable:
+    """A value that no pickler takes."""
+
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        raise TypeError("not to be stored")
+
+
+class Unloadable:
+    """A value that goes into bytes and does not come out of them."""
+
+    def __reduce__(self) -> Any:
+        return int, ("no number",)
+
+
+@pytest.mark.parametrize("kind, told", [(Unstorable, "not to be stored"), (Unloadable, "invalid literal for int")])
+def test_what_an_edit_cannot_take_over_is_told(
+    kind: Callable[[], Any], told: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Of a value that does not survive its way through bytes the operator and the cause are named, with a warning."""
+    store = MemoryStore()
+    with QueryEvaluator(store, background=False, checkpoint_interval_s=1e9) as evaluator:
+        evaluator.source("n", ListSource([1], follow=True))
+        evaluator.create("q", rx.source("n").scan(lambda _, n: kind(), None).map(lambda _: 1))
+        while evaluator.step():
+            pass
+        evaluator.create("q", rx.source("n").scan(lambda _, n: kind(), None).map(lambda _: 2))
+        report = evaluator.statistics().reports["q"]
+        (line,) = [each.getMessage() for each in caplog.records if "was edited" in each.getMessage()]
+        assert told in report and told in line and "/scan" in line and "/scan" in report.partition("; ")[2]
+        evaluator.dispose("q")
