@@ -44,6 +44,12 @@ def sums(folder: Path, name: str) -> list[int]:
     return [each["value"] for each in lines if "value" in each]
 
 
+def has_sums(folder: Path, name: str) -> bool:
+    """Return whether anything has come out of a partition that is being worked on."""
+    path = folder / f"{name}.jsonl"
+    return path.exists() and b'"value"' in path.read_bytes()
+
+
 def test_to_the_end_and_again_after_a_reset(tmp_path: Path) -> None:
     """A node reads its partitions to their ends; once they are reset it reads them again, from there, anew."""
     write(tmp_path, "app.py", APP.format(each="", count=30))
@@ -75,6 +81,7 @@ def test_a_node_that_is_stopped_hands_over(tmp_path: Path) -> None:
             wait_for(first, "everything has been handed over")
             assert first.wait(timeout=60) == 0
             wait_for(second, "4 partitions here")
+            until(lambda: all(has_sums(tmp_path, name) for name in "0123"), "a sum of each partition")
             second.send_signal(signal.SIGINT)
             wait_for(second, "everything has been handed over")
             _, complaint = second.communicate(timeout=60)
