@@ -36,7 +36,7 @@ from hosting.watermark import Watermarks
 from reliable_rx.alike import MADE_MAX, let_others_use
 from reliable_rx.errors import described
 from reliable_rx.event_time import EventTime
-from reliable_rx.hub import Trampoline
+from reliable_rx.hub import Trampoline, runs_queries
 from reliable_rx.instance import Instance
 from reliable_rx.limits import Limits
 from reliable_rx.names import ENDINGS
@@ -158,6 +158,7 @@ class QueryEngine(Delivery, TimeMoves):
             self.touch(standing)
             standing.emitted = next_id
 
+    @runs_queries
     def take(self, turn: Turn) -> list[Output]:
         """Take one turn and return what the queries emitted, in the order in which they first did."""
         self.outputs, self.turn = {}, turn

@@ -17,6 +17,7 @@ from hosting.storable import check_storable, code_of
 from hosting.watched_names import WatchedNames
 from reliable_rx.contents import Content, content
 from reliable_rx.event_time import EventTime
+from reliable_rx.hub import reads_queries
 from reliable_rx.identity import content_hash
 from reliable_rx.limits import Limits
 from reliable_rx.plan import Plan
@@ -128,6 +129,7 @@ class Plans:
         self._know(plan, ("stored", identity), identity)
         return plan
 
+    @reads_queries
     def find(self, identity: str) -> Plan | None:
         """Return a plan that is known, or that a store has.
 

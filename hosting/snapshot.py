@@ -27,6 +27,7 @@ from hosting.spoilt import blank, is_misfit, silence, unloadable, unreadable_row
 from hosting.standing import Standing, TopRow
 from hosting.suspended import SUSPENDED, Suspended, Taking, is_of_others, load_suspended, suspend, take_over
 from reliable_rx.errors import CheckpointRefused
+from reliable_rx.hub import runs_queries
 from reliable_rx.interrupts import let_through
 from reliable_rx.plan import Plan
 from reliable_rx.rows import Loader, save_instance, save_unit, units
@@ -276,6 +277,7 @@ def record(engine: QueryEngine, unit: Any) -> Record:
     return unit.saved, save_unit(unit, engine.plans.number)
 
 
+@runs_queries
 def load(engine: QueryEngine, chunks: Sequence[bytes], head: dict[str, Any]) -> Loader:
     """Put the stored rows into a fresh *engine* whose sources are declared."""
     loader = Taking({})

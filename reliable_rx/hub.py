@@ -15,7 +15,9 @@ from collections import deque
 from collections.abc import Callable
 from functools import partial
 from secrets import token_hex
-from typing import TYPE_CHECKING, Any
+from sys import _getframe
+from types import CodeType, FrameType
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from reactivex.scheduler.currentthreadscheduler import CurrentThreadScheduler
 
@@ -26,6 +28,7 @@ if TYPE_CHECKING:
     from reliable_rx.instance import Instance
     from reliable_rx.plan import PlanNode
 
+Function = TypeVar("Function", bound=Callable[..., Any])
 NEXT, END = 0, 1
 current_thread_scheduler = CurrentThreadScheduler.singleton()
 
@@ -50,6 +53,35 @@ def fresh_number() -> int:
 def hubs_made() -> int:
     """Return the number of the hub that was made last."""
     return MADE[0]
+
+
+BY_QUERY: dict[CodeType, bool] = {}
+
+
+def runs_queries(function: Function) -> Function:
+    """Declare that a shared part which is made while *function* runs is made by a query, for one of its elements."""
+    BY_QUERY[function.__code__] = True
+    return function
+
+
+def reads_queries(function: Function) -> Function:
+    """Declare that a shared part which is made while *function* runs is made for a query as a whole."""
+    BY_QUERY[function.__code__] = False
+    return function
+
+
+def is_made_by_query() -> bool:
+    """Whether a query at work on this thread makes what is made now; what an import makes is the module's.
+
+    The stack is looked through where a part is made, which is rare, so that a turn need not mark itself.
+    """
+    frame: FrameType | None = _getframe(1) if BY_QUERY else None
+    while frame is not None and frame.f_code.co_name != "<module>":
+        found = BY_QUERY.get(frame.f_code)
+        if found is not None:
+            return found
+        frame = frame.f_back
+    return False
 
 
 class Trampoline:

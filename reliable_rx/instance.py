@@ -68,6 +68,9 @@ class Instance:
         self.hubs: dict[int, HubSubject] | None = None
 
     def start(self) -> None:
+        for node in self.plan.hub_nodes:
+            if node.op.counts_readers:  # elements may wait that read it: its state has the token by which they know it
+                self.states[node.slot] = node.op.initial()
         symbol = self.plan.starts_under
         if symbol is None:
             self.world.trampoline.subscribe(self, self.plan.root)

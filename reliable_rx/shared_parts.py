@@ -3,23 +3,32 @@
 Where a selector is called at planning, what it returns says which shared parts it reads, and their numbers which of
 these it has made itself. Others are looked for: in closures, defaults, globals, partials and containers, and for what
 is not called at planning also in all else that a function may name. What is found by neither belongs to one inner
-sequence, and is refused to a second one (`Claims`). Rejected: to look for all of them in all that is held (an app
-holds every stream, and a query would subscribe to each), to refuse at once what a value's selector returns and has
-not made (it may have come with the value), and to share it from then on (it would be placed at an event, and by
-another one after a kill).
+sequence if a query at work has made it, and is refused if not (`Claims`): another process has another one in its place
+and does not know who has read it. Rejected: to look for all of them in all that is held (an app holds every stream, and
+a query would subscribe to each), to let pass what comes with an event (two may bring one), and to share it from then on
+(it would be placed at an event, and by another one after a kill).
 """
 
 from __future__ import annotations
 
-from collections import deque
+from collections import ChainMap, UserDict, UserList, deque
 from collections.abc import Iterator, Sequence
 from functools import _lru_cache_wrapper, cached_property, lru_cache, partial
 from gc import get_referents
-from types import CodeType, FunctionType, MemberDescriptorType, MethodType, ModuleType
+from types import (
+    BuiltinMethodType,
+    CodeType,
+    FunctionType,
+    MappingProxyType,
+    MemberDescriptorType,
+    MethodType,
+    MethodWrapperType,
+    ModuleType,
+)
 from typing import TYPE_CHECKING, Any
-from weakref import WeakSet
+from weakref import WeakValueDictionary
 
-from reliable_rx.class_of import derives_from, is_a, space_of
+from reliable_rx.class_of import derives_from, ids_of, is_a, space_of
 from reliable_rx.code_names import empty, named
 from reliable_rx.errors import QueryRefused
 from reliable_rx.hub import hubs_made
@@ -34,11 +43,26 @@ DEPTH_MAX, LOOKED_MAX, ITEMS_MAX, SPACES_MAX = 8, 3000, 1000, 300
 """How deep closures are followed at each inner query.
 
 At planning: how much is looked at, in containers of how many, and in how many objects by names."""
-ITEMS: tuple[type[Any], ...] = (tuple, list, set, frozenset)
+SIZED: dict[type[Any], int] = {
+    **dict.fromkeys((dict, tuple, list, deque), ITEMS_MAX),
+    **dict.fromkeys((set, frozenset), 1),
+}
+"""Containers with how much they may hold; a set has its parts in another order in each process."""
+VIEWS: tuple[type[Any], ...] = (MappingProxyType, *map(type, ({}.keys(), {}.values(), {}.items())))
+AROUND = (*VIEWS, BuiltinMethodType, MethodWrapperType)
+"""Views of a container, and its methods."""
+WRAPPERS = (UserDict, UserList, ChainMap)
+"""What holds containers under names of its own."""
+ATOMS = ids_of((int, float, str, bytes, bool, type(None)))
 CALLED = ("__call__", "__getattr__", "__getitem__")
 """What is run of an object's class though no code names it."""
+MADE_OUTSIDE = (
+    "{} was made outside of the query, and is not found in what its functions hold: hold it in a variable, a list, a "
+    f"deque or a dict of at most {ITEMS_MAX:,}, or in an attribute that one of them names, or make it anew at each "
+    "call; an event cannot bring it"
+)
 READ_BY_OTHERS = (
-    "{} was made when a function was called with an element, or came with one, and other elements read it, too: make "
+    "{} was made when a function was called with an element, and other elements read it, too: make "
     "it before create() and outside of all functions, or anew at each call"
 )
 
@@ -84,26 +108,29 @@ def shared_anywhere(op: Operator) -> list[Node]:
 class Claims:
     """The shared parts that inner sequences of one query have to themselves, each of them one sequence alone.
 
-    They were made, or came, when the plans around were placed already. A part that two read is to be one for both, so
-    that the query is refused: at the first sequence if a function around has come to hold the part, and at the second
-    one in any case.
+    They were made at events, when the plans around were placed already. A part that two read is to be one for both, so
+    that the query is refused: at the first sequence if a function around has come to hold the part or the program
+    around has made it, and at the second one in any case.
     """
 
     def __init__(self) -> None:
-        self.claimed = WeakSet[Operator]()
+        self.claimed = WeakValueDictionary[str, Operator]()
         self.looked = set[str]()
         """The places where it was looked for what functions hold."""
 
     def add(self, plan: Plan, *, is_restored: bool) -> None:
         """Claim the parts of *plan* for one sequence. *Raises* `QueryRefused` if others read them, or will."""
         parts = {node.op.token: node for node in plan.parts}  # type: ignore[attr-defined]
-        read = [node for node in plan.parts if node.op in self.claimed]
+        for node in plan.parts if not is_restored else ():
+            if not node.op.is_by_query:  # type: ignore[attr-defined]
+                raise QueryRefused(MADE_OUTSIDE.format(node.path), path=node.path)
+        read = [parts[each] for each in parts if each in self.claimed]
         looks = not is_restored and plan.prefix not in self.looked
         read += [parts[each] for each in held_around(plan) if each in parts] if looks else []
         if read:
             raise QueryRefused(READ_BY_OTHERS.format(read[0].path), path=read[0].path)
         self.looked.update([plan.prefix] if looks else [])
-        self.claimed.update(node.op for node in plan.parts)
+        self.claimed.update((token, node.op) for token, node in parts.items())
 
 
 def held_around(plan: Plan) -> Iterator[str]:
@@ -135,7 +162,7 @@ class Search:
         """Return what is found, by where it is met first."""
         while self.waiting or self._look_at_names():
             value = self.waiting.popleft()
-            if id(value) in self.seen or len(self.seen) > LOOKED_MAX:
+            if id(type(value)) in ATOMS or id(value) in self.seen or len(self.seen) > LOOKED_MAX:
                 continue
             self.seen[id(value)] = value
             self._follow(value)
@@ -168,10 +195,16 @@ class Search:
             self.waiting.append(value.fget if is_a(value, property) else value.func)
         else:
             self.waiting += items_of(value)
-        is_space = len(self.spaces) < SPACES_MAX and not is_a(value, (Query, FunctionType, MethodType))
-        if is_space and is_own(value if is_a(value, (type, ModuleType)) else type(value)):
+        if len(self.spaces) < SPACES_MAX and not is_a(value, (Query, FunctionType, MethodType)):
+            self._add_space(value)
+
+    def _add_space(self, value: Any) -> None:
+        kind = value if is_a(value, (type, ModuleType)) else type(value)
+        if is_own(kind):
             self.spaces.append(value)
             self.waiting += [each for name in CALLED for each in values_of(type(value), name)]
+        elif kind is not value and held_by_name(value):
+            self.spaces.append(value)
 
     def _follow_function(self, function: FunctionType) -> None:
         self.waiting += [cell.cell_contents for cell in function.__closure__ or () if not empty(cell)]
@@ -192,11 +225,12 @@ def names_in(code: CodeType) -> tuple[str, ...]:
 
 
 def items_of(value: Any) -> list[Any]:
-    """Return what a container holds, if that is not too much."""
-    if is_a(value, dict):
-        return [*dict.values(value)] if dict.__len__(value) <= ITEMS_MAX else []
-    kind = next((each for each in ITEMS if is_a(value, each)), None)
-    return [*kind.__iter__(value)] if kind is not None and kind.__len__(value) <= ITEMS_MAX else []
+    """Return what a container or a view of one holds, if that is not too much."""
+    if is_a(value, WRAPPERS):
+        return [*held_by_name(value).values()]
+    kind = next((each for each in SIZED if is_a(value, each)), None)
+    follows = is_a(value, AROUND) if kind is None else kind.__len__(value) <= SIZED[kind]
+    return get_referents(value) if follows else []
 
 
 def values_of(space: Any, name: str) -> list[Any]:

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from lanes import every_of
 from test_shared_outside import MAKERS as OUTSIDE
-from test_shared_outside import STREAMS
+from test_shared_outside import QUEUEING, STREAMS
 
 import reliable_rx as rx
 from hosting.snapshot import copy_of
@@ -186,7 +186,7 @@ def late(form: str, maker: str, read: str, before: str) -> Any:
 
     def build(ops: Any, rx: Any, m: Any, n: Any) -> Any:
         selector = FORMS[form](lambda: n.pipe(ops.scan(lambda total, x: total + x, 0), ops.share()))
-        query = MAKERS[maker](ops, rx, m, lambda value: READS[read](ops, selector(value)))
+        query = {**MAKERS, **QUEUEING}[maker](ops, rx, m, lambda value: READS[read](ops, selector(value)))
         BEFORE[before](query, selector)
         if before == "called at first" and not built:
             selector(0)
@@ -196,9 +196,10 @@ def late(form: str, maker: str, read: str, before: str) -> Any:
     return build
 
 
-@pytest.mark.parametrize(
-    ("form", "maker", "run", "read", "before"), every_of(47, product(FORMS, MAKERS, RUNS, READS, BEFORE), nightly=20)
-)
+WAYS = [*product(FORMS, MAKERS, RUNS, READS, BEFORE), *product(FRESH, QUEUEING, RUNS, READS, BEFORE)]
+
+
+@pytest.mark.parametrize(("form", "maker", "run", "read", "before"), every_of(47, WAYS, nightly=20))
 def test_what_was_called_before_changes_nothing(form: str, maker: str, run: str, read: str, before: str) -> None:
     """What comes is what `reactivex` gives, or the query ends and says why: no value is another one."""
     start_afresh()

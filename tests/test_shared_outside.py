@@ -12,6 +12,7 @@ from lanes import crossed, every_of
 
 import reliable_rx as rx
 from reliable_rx import operators as ops
+from reliable_rx.errors import QueryRefused
 from reliable_rx.testing.hosted import HostedRun, run_hosted, run_recovered
 from reliable_rx.testing.marbles import COMPLETED, NEXT, Timed
 from reliable_rx.testing.virtual_time import run_plain
@@ -114,6 +115,17 @@ MAKERS: dict[str, Callable[..., Any]] = {
     ),
     "flat_map in flat_map": lambda ops, rx, m, f: m.pipe(ops.flat_map(lambda x: m.pipe(ops.take(1), ops.flat_map(f)))),
 }
+QUEUEING: dict[str, Callable[..., Any]] = {
+    "concat_all": lambda ops, rx, m, f: m.pipe(ops.map(lambda x: f(x).pipe(ops.take(3))), ops.concat_all()),
+    "delayed": lambda ops, rx, m, f: m.pipe(ops.map(f), ops.delay(3.0), ops.merge_all()),
+    "in a list": lambda ops, rx, m, f: m.pipe(
+        ops.map(f), ops.buffer_with_count(3), ops.flat_map(lambda each: rx.merge(*each))
+    ),
+    "in a pair": lambda ops, rx, m, f: m.pipe(
+        ops.map(lambda x: (x, f(x))), ops.delay(3.0), ops.flat_map(lambda pair: pair[1])
+    ),
+}
+"""Makers whose sequences wait in a state before they are read."""
 STREAMS = [
     [*(Timed(t, NEXT, n) for n, t in enumerate((1.0, 3.0, 5.0))), Timed(7.5, COMPLETED, None)],
     [*(Timed(t + 0.5, NEXT, 10**n) for n, t in enumerate(range(1, 8))), Timed(9.0, COMPLETED, None)],
@@ -214,15 +226,17 @@ def test_what_a_selector_makes_is_its_own(maker: str, run: str) -> None:
     assert ANY[run](build, STREAMS, 20.0) == run_plain(build, STREAMS, 20.0)
 
 
-@pytest.mark.parametrize("run", RUNS)
+@pytest.mark.parametrize("run", ANY)
 @pytest.mark.parametrize("read", ["merge_all", "flat_map", "concat_map"])
-def test_an_event_that_is_a_query_brings_its_own(read: str, run: str) -> None:
-    """A shared part that was made before the query is created, and comes with an event, is read as any other."""
+def test_an_event_that_brings_a_shared_part_is_refused(read: str, run: str) -> None:
+    """A part that the program around has made and handed in with an event may come with another one, too.
+
+    Behind a restart nobody could tell, so that the query ends at the first event that brings one.
+    """
     n = rx.source("s1")
     given = [Timed(1.0, NEXT, twice(ops, n)), Timed(3.0, NEXT, twice(ops, n)), Timed(7.5, COMPLETED, None)]
     how = {"merge_all": (), "flat_map": (lambda each: each,), "concat_map": (lambda each: each.pipe(ops.take(3)),)}
     build = lambda ops, rx, m, _: m.pipe(getattr(ops, read)(*how[read]))  # noqa: E731
-    made = lambda ops, rx, m, n: m.pipe(  # noqa: E731
-        ops.map(lambda each: twice(ops, n)), getattr(ops, read)(*how[read])
-    )
-    assert RUNS[run](build, [given, STREAMS[1]], 20.0) == run_plain(made, [given, STREAMS[1]], 20.0)
+    (found,) = ANY[run](build, [given, STREAMS[1]], 20.0)
+    assert found.time_s == 1.0
+    assert isinstance(found.value, QueryRefused)

@@ -14,7 +14,7 @@ from reactivex.scheduler import CurrentThreadScheduler, VirtualTimeScheduler
 from reactivex.subject import BehaviorSubject, ReplaySubject, Subject
 from reactivex.typing import RelativeTime
 
-from reliable_rx.hub import fresh_number, fresh_token
+from reliable_rx.hub import fresh_number, fresh_token, is_made_by_query
 from reliable_rx.operator import Context, Operator, Stage, frozen, relative_seconds
 from reliable_rx.operators.combine import check_queue
 from reliable_rx.query import ForeignLeaf, HubLeaf, Node, PlainOperator, Query, as_query
@@ -43,6 +43,8 @@ class Hub(Stage):
     """
 
     is_hub = runs_plain = resubscribes = True
+    is_by_query: ClassVar[bool] = False
+    """Whether it was made for an element: by a function of a query at work, and not by the program around."""
     memory: Memory = "nothing"
     initial_value: Any = None
     buffer_size: int | None = None
@@ -60,6 +62,8 @@ class Hub(Stage):
 
     def __post_init__(self) -> None:
         self.__dict__["number"] = fresh_number()
+        if is_made_by_query():
+            self.__dict__["is_by_query"] = True  # stored with it, too
 
     def __getstate__(self) -> dict[str, Any]:
         return {name: value for name, value in self.__dict__.items() if name not in ("live", "number")}
