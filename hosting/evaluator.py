@@ -203,8 +203,9 @@ class QueryEvaluator(Looking):
 
         Its clock is the computer's, or follows its events with *clock* `event_time(...)`. Editing keeps the state of
         the parts whose path and type did not change; `statistics().reports` says what became of the rest. Before the
-        start the last query of a name counts. While running it returns when the creation is durable. A stored query
-        that is declared no more goes on: `dispose` of it.
+        start the last query of a name counts, and `start` creates it: durable with the first turns that are, or when
+        `flush` returns. While running `create` returns when it is durable. A stored query that is declared no more goes
+        on: `dispose` of it.
         *Raises* `QueryRefused`, `ValueError` for the name of a source.
         """
         self.inside.check("create")
@@ -219,7 +220,7 @@ class QueryEvaluator(Looking):
         limits: Limits = NO_LIMITS,
         clock: EventTime | None = None,
     ) -> None:
-        """Host many queries, or none if one is refused; durable when this returns. Far cheaper than one by one."""
+        """Host many queries, or none if one is refused; durable as with `create`. Far cheaper than one by one."""
         with self.inside.change("create_many"), self.working, self.inside, no_collections():
             how = How(policy=policy, limits=limits, clock=clock)
             (create_now if self.started else declare)(self, queries, how)
@@ -257,7 +258,7 @@ class QueryEvaluator(Looking):
     # -- running
 
     def start(self) -> None:
-        """Recover what the store has, then create what was declared and is not there yet."""
+        """Recover what the store has, then create what was declared and is not there yet; durable with `flush`."""
         with self.lock, self.working:
             check_open(closed=self.closed)
             if self.started:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import threading
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 import reliable_rx as rx
-from checkpoint import MemoryStore
+from checkpoint import MemoryStore, SqliteStore
 from hosting import ListSource, QueryEvaluator
 
 LOCK = threading.Lock()
@@ -113,3 +114,23 @@ def test_side_streams_of_the_same_call() -> None:
         )
         evaluator.run()
         assert [value for part in evaluator.stream("letters").read(0, 10) for value in part.values] == [1]
+
+
+@pytest.mark.parametrize("way", ["declared", "flush", "turns", "running"])
+def test_when_a_creation_is_durable(way: str, tmp_path: Path) -> None:
+    """One that `start` has made with the first turns behind it, or `flush`; while it runs when `create` returns."""
+    with SqliteStore(tmp_path) as store:
+        evaluator = QueryEvaluator(store, background=False)
+        evaluator.source("n", ListSource([1, 2]))
+        if way != "running":
+            evaluator.create("q", n.map(abs))
+        evaluator.start()
+        if way == "running":
+            evaluator.create("q", n.map(abs))
+        elif way != "declared":
+            (evaluator.flush if way == "flush" else evaluator.run)()
+        evaluator.abandon()
+    with SqliteStore(tmp_path) as store, QueryEvaluator(store) as after:
+        after.source("n", ListSource([1, 2]))
+        after.start()
+        assert after.queries() == ([] if way == "declared" else ["q"])
