@@ -197,29 +197,39 @@ def renamed(kind: Any, names: tuple[str, ...]) -> tuple[str, ...]:
     said = _said(kind)
     if not said:
         return names
-    now = fields_of(kind).names
-    if again := sorted(set(map(str, said.values())) & set(map(str, said))):
+    known, pairs = fields_of(kind).names, {pair for each in said for pair in each.items() if pair[0] in names}
+    for each in said:
+        if again := sorted(set(map(str, each.values())) & set(map(str, each))):
+            raise FieldsDiffer(
+                f"{name_of(kind)} says {RENAMED} = {dict(each)!r}, by which {again[0]!r} is an old name and a new one: "
+                f"say for each old name what the field is called today"
+            )
+    while stored := {pair for pair in pairs if pair[1] in names and pair[1] not in dict(pairs)}:
+        pairs -= stored  # it is called so already: the old name is another field's by now
+    now = dict(pairs)
+    found = tuple(now.get(name, name) for name in names)
+    unclear = any(new not in known and old in known for old, new in pairs) or len(now) < len(pairs)
+    if unclear or len(set(found)) < len(found) or _is_circular(now):
         raise FieldsDiffer(
-            f"{name_of(kind)} says {RENAMED} = {dict(said)!r}, by which {again[0]!r} is an old name and a new one: say "
-            f"for each old name what the field is called today"
-        )
-    found = tuple(name if said.get(name, name) in names else said.get(name, name) for name in names)
-    unclear = [old for old, new in zip(names, found, strict=True) if old != new and new not in now and old in now]
-    if unclear or len(set(found)) < len(found):
-        raise FieldsDiffer(
-            f"{name_of(kind)} says {RENAMED} = {dict(said)!r}, and stored values of it have the fields "
-            f"{', '.join(names)}: which of them are meant cannot be told; take out what was said of earlier versions"
+            f"{name_of(kind)} says {', '.join(f'{RENAMED} = {dict(each)!r}' for each in said)}, and stored values of "
+            f"it have the fields {', '.join(names)}: which of them are meant cannot be told; take out what was said of "
+            f"earlier versions"
         )
     return found
 
 
-def _said(kind: Any) -> dict[Any, Any]:
-    """Return what a class and its bases say of their own fields; the class has the last word."""
-    found: dict[Any, Any] = {}
-    for each in reversed(type.mro(kind)):
-        there = vars(each).get(RENAMED)
-        found |= there if isinstance(there, Mapping) else {}
-    return found
+def _is_circular(now: dict[Any, Any]) -> bool:
+    """Whether names have been exchanged: values from before and from behind that have the same ones."""
+    ends = now
+    for _ in now:
+        ends = {old: now.get(new, new) for old, new in ends.items()}
+    return any(new in now for new in ends.values())
+
+
+def _said(kind: Any) -> list[Mapping[Any, Any]]:
+    """Return what a class and its bases say, each of its own fields."""
+    found = (vars(each).get(RENAMED) for each in type.mro(kind))
+    return [each for each in found if isinstance(each, Mapping) and each]
 
 
 def come_to(kind: Any, names: tuple[str, ...], found: Container[str], known: Fields) -> dict[str, Any]:

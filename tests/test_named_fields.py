@@ -647,3 +647,99 @@ def test_a_class_and_its_base_both_say_what_was_renamed(module: Any) -> None:
         module, dataclasses.make_dataclass("Item", ["y"], bases=(base,), namespace={"__renamed_fields__": {"b": "y"}})
     )
     assert decode(stored) == after(1, 2)
+
+
+Version = tuple[dict[str, int], dict[str, str]]
+"""The fields of a class, each with a number of its own, and what it says of their names."""
+
+
+@pytest.mark.parametrize("options", [{}, {"frozen": True, "slots": True}], ids=str)
+def test_a_class_and_its_base_are_edited_again_and_again(options: dict[str, Any], module: Any) -> None:
+    """Each says what its own fields were called, and may use a name that the other's had: none gets another's value.
+
+    What its forerunner stored each version reads, unless an old name stands for two fields, or for one that has gone.
+    """
+
+    @hypothesis.given(edits_of_a_class_and_its_base())
+    @examples(600)
+    def play(versions: list[tuple[Version, Version]]) -> None:
+        stored: list[tuple[bytes, dict[str, int]]] = []
+        for (below, said_below), (own, said) in versions:
+            base = data(**options)([(name, partial(int, -each)) for name, each in below.items()])
+            made = [(name, Any, field(default_factory=partial(int, -each))) for name, each in own.items()]
+            base.__renamed_fields__ = said_below  # type: ignore[attr-defined]
+            item = placed(module, dataclasses.make_dataclass("Item", made, bases=(base,), **options))
+            item.__renamed_fields__ = said
+            fields = below | own
+            for data_then, then in stored:
+                if then.keys() == fields.keys() and then != fields:
+                    continue  # all names again, and of other fields: nobody can tell
+                try:
+                    found = held(decode(data_then))
+                except FieldsDiffer:
+                    assert data_then is not stored[-1][0] or not are_clear(fields, said_below, said)
+                else:
+                    had = set(then.values())
+                    assert found == {name: each if each in had else -each for name, each in fields.items()}
+            stored.append((encode(item(**fields)), fields))
+
+    play()
+
+
+def are_clear(fields: Collection[str], *said: dict[str, str]) -> bool:
+    """Whether what two classes say is clear, of each and of both together."""
+    pairs = [(old, new) for each in said for old, new in each.items()]
+    olds, news = [old for old, _ in pairs], [new for _, new in pairs]
+    gone = any((old in fields or olds.count(old) > 1) and new not in fields for old, new in pairs)
+    return not gone and len(set(news)) == len(news) and not any(old in news and new in olds for old, new in pairs)
+
+
+@st.composite
+def edits_of_a_class_and_its_base(draw: st.DrawFn) -> list[tuple[Version, Version]]:
+    """Draw versions of a class and its base; no name is given again that a field had which has gone."""
+    now: list[Version] = [({"a": 1, "b": 2}, {}), ({"c": 3, "d": 4}, {})]
+    versions, gone = [(now[0], now[1])], set[str]()
+    for number in range(draw(st.integers(1, 6))):
+        of = draw(st.integers(0, 1))
+        fields, said = dict(now[of][0]), dict(now[of][1])
+        free = [each for each in "abcdefgh" if each not in now[0][0] | now[1][0] and each not in gone]
+        fresh = [name for name in free if name not in said]
+        edit = draw(st.sampled_from(["rename", "rename", "come", "go"]))
+        if edit == "rename" and fresh and (able := [name for name in fields if name not in said]):
+            old, new = draw(st.sampled_from(able)), draw(st.sampled_from(fresh))
+            fields = {new if name == old else name: each for name, each in fields.items()}
+            said = {each: new if then == old else then for each, then in said.items()} | {old: new}
+        elif edit == "come" and free:
+            fields[draw(st.sampled_from(free))] = 10 + number
+        elif edit == "go" and len(fields) > 1:
+            name = draw(st.sampled_from(sorted(fields)))
+            gone |= {
+                each for version in versions for there, _ in version for each in there if there[each] == fields[name]
+            }
+            del fields[name]
+        now[of] = (fields, said)
+        versions.append((now[0], now[1]))
+    return versions
+
+
+def test_a_name_that_a_base_has_given_up_is_free(module: Any) -> None:
+    """What the base says of it is about its own field: that of the subclass may have been renamed to it."""
+    base = {"namespace": {"__renamed_fields__": {"a": "b"}}}
+    values = [
+        encode(
+            placed(module, dataclasses.make_dataclass("Item", ["c"], bases=(dataclasses.make_dataclass("B", ["a"]),)))(
+                1, 2
+            )
+        ),
+        encode(
+            placed(
+                module,
+                dataclasses.make_dataclass("Item", ["c"], bases=(dataclasses.make_dataclass("B", ["b"], **base),)),
+            )(1, 2)
+        ),
+    ]
+    below = dataclasses.make_dataclass("B", ["b"], **base)
+    after = placed(
+        module, dataclasses.make_dataclass("Item", ["a"], bases=(below,), namespace={"__renamed_fields__": {"c": "a"}})
+    )
+    assert [decode(each) for each in (*values, encode(after(1, 2)))] == [after(1, 2)] * 3
