@@ -91,7 +91,8 @@ def path_of(descriptor: str) -> str:
 def children() -> frozenset[str]:
     """Return the ids of child processes of the thread that runs the tests."""
     try:
-        return frozenset((TASKS / str(os.getpid()) / "children").read_text().split())
+        with open(f"{TASKS}/{os.getpid()}/children") as file:
+            return frozenset(file.read().split())
     except OSError:
         return frozenset()
 
@@ -107,13 +108,14 @@ def left(before: State) -> list[str]:
     if before.log_level != LOG.level:
         found.append(f"the level of the log, which is {LOG.level}")
         LOG.setLevel(before.log_level)
-    if _more(before, now()):
+    more = _more(before, now())
+    if more:
         gc.collect()
         deadline = time.monotonic() + ENDING_S
-        while _more(before, now()) and time.monotonic() < deadline:
+        while (more := _more(before, now())) and time.monotonic() < deadline:
             time.sleep(0.01)
         gc.freeze()
-    return found + _more(before, now())
+    return found + more
 
 
 def drop(before: State) -> list[str]:
