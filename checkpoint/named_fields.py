@@ -11,6 +11,7 @@ Rejected: a list of all classes in each checkpoint (which values hold one is not
 
 from __future__ import annotations
 
+import copyreg
 import dataclasses
 import sys
 import sysconfig
@@ -50,6 +51,8 @@ def reducer_of(kind: Any) -> Callable[[Any], Any] | None:
     >>> reducer_of(Trade)(Trade(9.5, 3))[1][1:]
     (('price', 'qty'), (9.5, 3))
     """
+    if kind in copyreg.dispatch_table:
+        return None
     if issubclass(kind, Enum):
         by_name = _plain(kind, "__reduce_ex__", Enum) and not _is_pythons(kind)
         return member_reducer(kind) if by_name else None

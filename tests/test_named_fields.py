@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copyreg
 import dataclasses
 import enum
 import http
@@ -743,3 +744,14 @@ def test_a_name_that_a_base_has_given_up_is_free(module: Any) -> None:
         module, dataclasses.make_dataclass("Item", ["a"], bases=(below,), namespace={"__renamed_fields__": {"c": "a"}})
     )
     assert [decode(each) for each in (*values, encode(after(1, 2)))] == [after(1, 2)] * 3
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_class_that_is_registered_goes_as_that_says(kind: str, module: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever lies beside it: alone, with a function, and in an error."""
+    item = put(module, kind, BEFORE)
+    monkeypatch.setitem(copyreg.dispatch_table, item, lambda value: (Make(), ({"qty": 0, "price": 0, "name": "0"},)))
+    value, one = item(qty=1, price=1, name="1"), item(qty=0, price=0, name="0")
+    assert decode(encode([value])) == [one]
+    assert decode(encode([value, lambda: 1]))[0] == one
+    assert decode(encode(ValueError(value))).args == (one,)
