@@ -29,6 +29,7 @@ SPARK = Path(__file__).parent / "spark"
 LEAVING = {"partitioned", "kafka", "kill", "test_docs.py"}
 """Looked at in the fast lane only: in long tests of these calls fail that have opened something, and processes die."""
 SHRINKING_S = 20
+NIGHT_S = 1800
 FOLDERS = itertools.count()
 PHASES = [phase for phase in Phase if phase is not Phase.explain]
 settings.register_profile(
@@ -77,6 +78,14 @@ def pytest_collection() -> Generator[None, object, object]:
         gc.freeze()
         gc.set_threshold(10_000)
         gc.enable()
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Give half an hour to each test that only a night plays: thousands of draws take longer than others may."""
+    for item in items:
+        marks = {mark.name for mark in item.iter_markers()}
+        if "slow" in marks and ("night" in marks or "commit" not in marks) and "timeout" not in marks:
+            item.add_marker(pytest.mark.timeout(NIGHT_S))
 
 
 @pytest.fixture(autouse=True)

@@ -21,7 +21,6 @@ def test_made_up_queries_survive_anything() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(1800)
 @pytest.mark.parametrize("sources", [1, 2, 3])
 def test_many_made_up_queries_survive_anything(sources: int) -> None:
     """The same, many times over."""

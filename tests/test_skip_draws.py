@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import pytest
 from hypothesis import HealthCheck, given
-from lanes import NIGHT, at_each_commit, examples
+from lanes import at_each_commit, at_night, examples
 from skip_draws import Part, check_skips, parts, spines, streams
 
 from reliable_rx.testing.marbles import COMPLETED, NEXT, Timed
@@ -15,8 +15,7 @@ from reliable_rx.testing.queries import Script, scripts
 DRAWN = {"anything": parts(), "what is paired deep within": spines()}
 
 
-LONG = (*NIGHT, pytest.mark.timeout(1800))
-ROWS = [row for each in DRAWN for row in ((each, 120), at_each_commit(each, 360), pytest.param(each, 4000, marks=LONG))]
+ROWS = [row for each in DRAWN for row in ((each, 120), at_each_commit(each, 360), at_night(each, 4000))]
 
 
 @pytest.mark.parametrize(("drawn", "count"), ROWS)
