@@ -17,11 +17,15 @@ from typing import Any
 from weakref import WeakSet, WeakValueDictionary
 
 import pytest
+from conditions import until
 from lanes import every_of
 from test_shared_late import READS, RUNS
 from test_shared_outside import MAKERS as SELECTING
 from test_shared_outside import QUEUEING, STREAMS
 
+import reliable_rx as rx
+from checkpoint import MemoryStore
+from hosting import ListSource, QueryEvaluator
 from reliable_rx import operators as ops
 from reliable_rx.class_of import is_a
 from reliable_rx.errors import QueryRefused
@@ -186,3 +190,29 @@ def test_what_holds_a_part_changes_no_value(holder: str, maker: str, read: str) 
             assert is_a(each[0].value, QueryRefused)
             assert "was made outside of the query" in str(each[0].value)
         assert len({each[0].time_s for each in found.values()}) == 1
+
+
+SOURCE = rx.source("n")
+MANY = {number: SOURCE.pipe(ops.share()) for number in range(2000)}
+
+
+async def made_anew(number: int) -> Any:
+    return SOURCE.pipe(ops.share())
+
+
+async def made_before(number: int) -> Any:
+    return MANY[number]
+
+
+@pytest.mark.parametrize(("coroutine", "status"), [(made_anew, "running"), (made_before, "failed")])
+def test_what_a_coroutine_makes_is_its_own(coroutine: Any, status: str) -> None:
+    """An answer that is a query is read with the parts that the coroutine has made, and refused with others."""
+    evaluator = QueryEvaluator(MemoryStore(), background=False)
+    evaluator.source("m", ListSource([1], follow=True))
+    evaluator.source("n", ListSource([], follow=True))
+    evaluator.create("query", rx.source("m").pipe(ops.map_async(coroutine), ops.merge_all()))
+    evaluator.start()
+    query = evaluator.engine.standing["query"]
+    until(lambda: not evaluator.step() and ("n" in evaluator.engine.routes or query.status == "failed"))
+    evaluator.close()
+    assert query.status == status
