@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 import sqlite3
 from collections.abc import Callable, Iterator
-from contextlib import suppress
+from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any
 
@@ -107,7 +107,7 @@ def test_any_cell_as_anything(whole: Path, tmp_path: Path, value: str) -> None:
     for number, (part, table, column) in enumerate(cells(whole)):
         folder = tmp_path / str(number)
         shutil.copytree(whole, folder)
-        with sqlite3.connect(folder / f"{part}.sqlite") as connection:
+        with closing(sqlite3.connect(folder / f"{part}.sqlite")) as connection:
             try:
                 connection.execute(
                     f"UPDATE {table} SET {column} = ? WHERE rowid = (SELECT max(rowid) FROM {table})", (CELLS[value],)
@@ -116,7 +116,6 @@ def test_any_cell_as_anything(whole: Path, tmp_path: Path, value: str) -> None:
                 continue
             finally:
                 connection.commit()
-        connection.close()
         try:
             refused(look, folder)
             refused(use, folder)

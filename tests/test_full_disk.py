@@ -121,7 +121,7 @@ MAKERS: dict[str, Callable[[Path], Callable[[], Any]]] = {
     "a partition's store": partition_store,
     "a partition's store that is held": store_that_is_held,
     "offsets": lambda folder: lambda: SqliteOffsets(folder / "offsets", lambda group, partition: None).close(),
-    "a registry": lambda folder: lambda: SqliteRegistry(folder / "r.sqlite", "g").load(),
+    "a registry": lambda folder: lambda: SqliteRegistry(folder / "r.sqlite", "g").close(),
     "a log of micro-batches": log_file,
 }
 

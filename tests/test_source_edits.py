@@ -13,7 +13,7 @@ import sys
 from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
-from types import ModuleType
+from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import pytest
@@ -78,7 +78,7 @@ class Feed:
         return ["0"]
 
     def open(self, partition: str, at: int, /) -> Any:
-        return type("Reader", (), {"fetch": partial(self.fetch, [at]), "acknowledge": print, "close": lambda _: None})()
+        return SimpleNamespace(fetch=partial(self.fetch, [at]), acknowledge=print, close=lambda: None)
 
     def fetch(self, at: list[int], count_max: int) -> Batch:
         values = [self.read(n) for n in range(at[0], min(len(ROWS), at[0] + count_max))]

@@ -89,7 +89,8 @@ VALUES = {
     "own state": Own(9.5),
     "error": ValueError("bad"),
     "object": object(),
-    "containers": [(1, 2.5), {"a": b"x"}, frozenset([1]), deque([1]), OrderedDict(a=None)],
+    "containers": [(1, 2.5), {"a": b"x"}, frozenset([1]), deque([1])],
+    "ordered": OrderedDict(a=None),
 }
 
 

@@ -87,6 +87,7 @@ class World:
 
     def crash(self) -> None:
         self.own = self.own.reopen()
+        self.reader.intake.close()
         self.reader = self.make_reader()
 
     def close(self) -> None:
