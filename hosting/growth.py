@@ -36,7 +36,7 @@ class Growth:
     def begin(self, extents: Mapping[Key, Any], partitions: Iterable[Partition]) -> None:
         """Look at what a checkpoint knows, and at what has ended in the replay behind it."""
         self._extents = dict(extents)
-        self._look(list(self._extents))
+        self.look_at(extents)
         for each in partitions:
             source = self._sources[each.source]
             if each.ended and isinstance(source, PushedStream):
@@ -58,17 +58,18 @@ class Growth:
 
     def look(self) -> None:
         """Look at some partitions, and the next time at the next ones."""
-        some = list(islice(self._extents, LOOKED_AT_MAX))
-        self._look(some)
+        some = dict(islice(self._extents.items(), LOOKED_AT_MAX))
+        self.look_at(some)
         for key in some:
             self._extents[key] = self._extents.pop(key)
 
-    def _look(self, keys: Iterable[Key]) -> None:
-        for source, partition in keys:
+    def look_at(self, extents: Mapping[Key, Any]) -> None:
+        """Look at partitions that had *extents* when they ended."""
+        for (source, partition), extent in extents.items():
             growing: Any = self._sources.get(source)
             if source in self._told or not isinstance(growing, Growing):
                 continue
-            found = growing.growth(partition, self._extents[source, partition])
+            found = growing.growth(partition, extent)
             if found is not None:
                 self._tell(source, found)
 

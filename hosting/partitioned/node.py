@@ -28,6 +28,7 @@ from hosting.partitioned.beats import Catalog, Profile
 from hosting.partitioned.beginning import begin, renamed_partitions
 from hosting.partitioned.coordinator import Coordinator
 from hosting.partitioned.crew import Crew
+from hosting.partitioned.ended import Ended
 from hosting.partitioned.failures import TOLD_MAX
 from hosting.partitioned.leases import Leases
 from hosting.partitioned.listing import Lister
@@ -51,7 +52,7 @@ LEAVE_S = 60.0
 STUCK_S = 5.0
 LIST_AGAIN_S = 1.0
 PATIENCE_S = 5.0
-"""How long a round waits until it is known where the group begins; what asks that goes on beyond."""
+"""How long the first round waits for where the group begins, and what has grown; who asks that goes on beyond."""
 
 
 class Node:
@@ -124,6 +125,7 @@ class Node:
         self._period_s = period_s
         self._lister = Lister(self.sections, self.incidents)
         sections = self.sections.values()
+        self._ended = Ended(sections, stores, self.incidents)
         self._beginning = Asker("beginning", lambda: begin(offsets, stores, group, sections, start))
         self._catalog: Catalog | None = None
         self._unsaid, self._catalogs = False, 0
@@ -200,6 +202,7 @@ class Node:
         self._crew.close()
         self._lister.close()
         self._beginning.close()
+        self._ended.close()
         self._writers.shutdown()
         self.incidents.tell_owed(at_end=True)
 
@@ -265,6 +268,7 @@ class Node:
         if before is None:
             for source, message in (*gone, *renamed_partitions(self.sections.values(), past, self._catalog.shards)):
                 self.incidents.report("recovery", source, message, level=logging.WARNING)
+        self._ended.look(self._shared.group().holds, PATIENCE_S if before is None else 0.0)
 
     def _begin_group(self) -> tuple[Past, Sequence[tuple[str, str]]]:
         """Write down where the group begins. *Raises* `TimeoutError` while a source that is asked does not return."""

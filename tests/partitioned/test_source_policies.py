@@ -9,11 +9,13 @@ from typing import Any
 
 import pytest
 from conditions import until
-from node_world import World
+from node_world import GROUP, QUICK, World
 
 import reliable_rx as rx
 from checkpoint import MemoryStore
 from hosting import App, CallbackSink, FileSource, ListSource
+from hosting.partitioned.node import Node
+from hosting.partitioned.opening import open_group
 from hosting.partitioned.sections import sections_of
 from reliable_rx.errors import QueryRefused, SourceFailed
 
@@ -69,6 +71,86 @@ def test_a_policy_holds_on_nodes(tmp_path: Path, policy: Any, what: str) -> None
         if policy == "fail":
             until(lambda: came() == expected, "what comes before it")
     assert came() == expected
+
+
+ODD = {
+    "in UTF-16": "v\n7\n".encode("utf-16"),
+    "with another header": b"x\n7\n",
+    "without a header": b"\xff,v\n7\n",
+    "in JSON": b'{"v": 7}\n',
+}
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+@pytest.mark.parametrize("odd", ODD)
+def test_an_odd_file_of_a_pattern_is_refused_by_name(tmp_path: Path, odd: str, policy: Any) -> None:
+    """It is no record that could be passed over: a run ends, a node has the other files; mended, all is read once."""
+    folder = tmp_path / "rows"
+    folder.mkdir()
+    (folder / "a.csv").write_text("v\n1\n2\n")
+    (folder / "b.csv").write_bytes(ODD[odd])
+    (folder / "c.csv").write_text("v\n3\n")
+
+    def declare(app: App, world: World | None = None) -> App:
+        source = FileSource(f"{folder}/*.csv", columns=["v"], on_bad_record=policy)
+        app.query("values", app.source("rows", source).map(lambda row: int(row["v"])))
+        if world is not None:
+            app.sink("values", world.sink("values", "a"))
+        return app
+
+    def came() -> list[Any]:
+        return [world.values("values", f"{name}.csv") for name in "abc"]
+
+    store, world = MemoryStore(), World(tmp_path / "group", lambda app, world: (declare(app, world), None)[1])
+    with declare(App()).evaluator(store) as evaluator, pytest.raises(SourceFailed, match=r"b\.csv.*; \w+") as refused:
+        evaluator.run()
+    with world.node() as node:
+        until(lambda: came() == [[1, 2], [], [3]] and node.failing, "what can be read, and what cannot")
+        assert {each.name: str(refused.value) in said for each, said in node.failing.items()} == {"b.csv": True}
+    (folder / "b.csv").write_text("v\n7\n")
+    with declare(App()).evaluator(store) as evaluator:
+        evaluator.run()
+        assert sorted(v for part in evaluator.stream("values").read(0, 10) for v in part.values) == [1, 2, 3, 7]
+    with world.node():
+        until(lambda: came() == [[1, 2], [7], [3]], "all of it")
+
+
+def test_a_file_that_has_grown_behind_its_end_is_told_on_nodes(tmp_path: Path) -> None:
+    """In the words of one process: by the node that has read it while it runs, and by each that starts later."""
+    folder = tmp_path / "rows"
+    folder.mkdir()
+    (folder / "a.csv").write_text("v\n1\n")
+    (folder / "b.csv").write_text("v\n2\n")
+
+    def declare(app: App, world: World | None) -> None:
+        app.query("values", app.source("rows", FileSource(f"{folder}/*.csv")).map(lambda row: row["v"]))
+
+    def told(incidents: Any) -> list[str]:
+        return [each.message for each in incidents if each.kind == "growth" and each.subject == "rows"]
+
+    app, store = App(), MemoryStore()
+    declare(app, None)
+    with app.evaluator(store) as evaluator:
+        evaluator.run()
+    world = World(tmp_path / "group", declare)
+    with world.node(period_s=0.1) as node:
+        until(node._all_ended, "all is read")
+        assert not told(node.incidents.open())
+        (folder / "a.csv").write_text("v\n1\n3\n")
+        (first,) = until(lambda: told(node.incidents.open()))
+    app = App()
+    declare(app, None)
+    with app.evaluator(store) as evaluator:
+        evaluator.run()
+        assert told(evaluator.statistics().incidents) == [first]
+    assert "a.csv has grown from 4 to 6 bytes" in first
+    shared = open_group(tmp_path / "group", GROUP)
+    app = App()
+    declare(app, None)
+    node = Node(app, *shared, group=GROUP, timing=QUICK)
+    node.run(until_ended=True)
+    shared.close()
+    assert told(node.incidents.open()) == [first]
 
 
 def test_queries_over_dead_letters_run_within_a_partition(tmp_path: Path) -> None:
