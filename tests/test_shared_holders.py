@@ -7,9 +7,11 @@ from array import array
 from collections import ChainMap, Counter, OrderedDict, UserDict, UserList, defaultdict, deque
 from collections.abc import Callable
 from functools import lru_cache
+from importlib import import_module
 from itertools import cycle, product
 from logging import LoggerAdapter, getLogger
 from operator import itemgetter
+from pathlib import Path
 from queue import SimpleQueue
 from threading import local
 from types import MappingProxyType, ModuleType, SimpleNamespace
@@ -94,7 +96,7 @@ def in_a_module(part: Any) -> Selector:
 PLACE: Any = None
 
 
-def globally(holder: Any, read: Selector) -> Selector:
+def globally(holder: Any, read: Any) -> Any:
     """Return what reads a global *holder*, which is stored by its name."""
     global PLACE
     PLACE = holder
@@ -190,6 +192,44 @@ def test_what_holds_a_part_changes_no_value(holder: str, maker: str, read: str) 
             assert is_a(each[0].value, QueryRefused)
             assert "was made outside of the query" in str(each[0].value)
         assert len({each[0].time_s for each in found.values()}) == 1
+
+
+def kept_while_planned(ops: Any, rx: Any, m: Any, n: Any) -> Any:
+    """Return a query whose outer selector puts a part where nothing looks, and whose inner one reads it."""
+    globally(SimpleQueue[Any](), None)
+
+    def outer(group: Any) -> Any:
+        if PLACE.empty():
+            PLACE.put(n.pipe(ops.share()))
+        return group.pipe(ops.flat_map(lambda value: put_back(PLACE.get())))
+
+    return m.pipe(ops.group_by(lambda x: x), ops.flat_map(outer))
+
+
+def imported_late(ops: Any, rx: Any, m: Any, n: Any) -> Any:
+    """Return a query whose selector imports what has the part."""
+    sys.modules.pop("parts_of_a_module", None)
+    return m.pipe(ops.flat_map(lambda value: import_module("parts_of_a_module").MANY[0]))
+
+
+MODULE = """
+import reliable_rx as rx
+from reliable_rx import operators as ops
+MANY = {number: rx.source("s1").pipe(ops.share()) for number in range(2000)}
+"""
+
+
+@pytest.mark.parametrize("run", RUNS)
+@pytest.mark.parametrize("build", [kept_while_planned, imported_late])
+def test_what_no_event_has_made_is_refused_at_the_first(
+    build: Any, run: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A part that planning has made, here or when a store is opened, or an import, is not the element's own."""
+    (tmp_path / "parts_of_a_module.py").write_text(MODULE)
+    monkeypatch.syspath_prepend(tmp_path)
+    (found,) = played(run, build)
+    assert (found.time_s, found.kind) == (1.0, ERROR)
+    assert "was made outside of the query" in str(found.value)
 
 
 SOURCE = rx.source("n")
