@@ -122,13 +122,16 @@ def test_the_event_that_comes_as_a_reader_runs_dry() -> None:
     logs, count = Logs("a"), 3_000
     shared = SharedSource(logs, events_max=16)
     reader, woken, got = shared.open("a", 0), threading.Event(), list[int]()
+    moved = threading.Condition()
     assert isinstance(reader, Waking)
     reader.on_available(woken.set)
 
     def take() -> None:
         while len(got) < count:
             batch = reader.fetch(4)
-            got.extend(batch.values)
+            with moved:
+                got.extend(batch.values)
+                moved.notify()
             reader.acknowledge(len(got) - 1)
             if not batch.values:
                 assert woken.wait(60.0), f"nobody said that event {len(got)} is there"
@@ -139,7 +142,8 @@ def test_the_event_that_comes_as_a_reader_runs_dry() -> None:
     for n in range(count):
         logs.add("a", n)
         if n % 7 == 0:
-            until(partial(more_than, got, n))
+            with moved:
+                assert moved.wait_for(partial(more_than, got, n), 60.0), f"event {n} has not come"
     taker.join()
     reader.close()
     assert got == list(range(count))
