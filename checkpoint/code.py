@@ -27,7 +27,7 @@ from checkpoint.named_fields import reducer_of
 from reliable_rx.class_of import is_a, module_of, qualname_of
 from reliable_rx.errors import CheckpointRefused
 from reliable_rx.interrupts import let_through
-from reliable_rx.replaced import was_replaced
+from reliable_rx.replaced import goes_over
 
 FORMAT = 2
 """Of our own parts of stored code: another one is never loaded."""
@@ -138,7 +138,7 @@ class CodePickler(cloudpickle.Pickler):  # type: ignore[misc]
             return unlocked(obj)
         if is_a(obj, type) and _is_of_script(obj):
             return NotImplemented  # by name, as plain pickle writes its instances: a copy would be another class
-        if is_a(obj, type) and was_replaced(obj):
+        if is_a(obj, type) and goes_over(obj):
             return class_called, (module_of(obj), qualname_of(obj))
         if (reducer := by_names(type(obj))) is not None:
             return reducer(obj)

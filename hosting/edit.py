@@ -19,7 +19,7 @@ from reliable_rx.errors import QueryRefused, described
 from reliable_rx.event_time import clock_id
 from reliable_rx.interrupts import let_through
 from reliable_rx.plan import Plan
-from reliable_rx.replaced import are_any, as_if_taken_over, take_over
+from reliable_rx.replaced import are_any, going_over
 from reliable_rx.rows import Report, save_instance, save_unit, signature, units
 
 if TYPE_CHECKING:
@@ -42,8 +42,8 @@ def edit(engine: QueryEngine, before: Standing, after: Standing) -> Report:
     """
     loader = Editor({})
     loader.report.note = note_of(engine, before, after)
-    take_over(modules_of(engine, after.plan))
-    state, lost = through_bytes(engine, before, loader)
+    with going_over(modules_of(engine, after.plan)):
+        state, lost = through_bytes(engine, before, loader)
     loader.lenient = bool(lost)
     if state is None:
         paths = [node.path for node in before.plan.nodes if node.slot >= 0]
@@ -90,7 +90,7 @@ def check_fits(engine: QueryEngine, turn: Create, anew: str) -> None:
     there = engine.standing.get(turn.name)
     if there is None or there.status != RUNNING or not are_any() or is_same(engine, there, turn):
         return
-    with as_if_taken_over(modules_of(engine, turn.code)):
+    with going_over(modules_of(engine, turn.code)):
         _, lost = through_bytes(engine, there, Editor({}))
     misfit = first_misfit(lost)
     if misfit is not None:

@@ -1,7 +1,8 @@
 """Classes in whose place another one has come: their cell was run again, or their module was reloaded.
 
-Where a query is created again behind that, what its state holds of them goes over to the new ones: from then on they go
-by name, as any class does. Before, they are stored by their code: a replay then has two classes as the first run had.
+Where a query is created again behind that, what its state holds of them goes over to the new ones: its values go by
+name then, to be read as of these. All others, also in queries that are not created again, are stored by their code: a
+replay then has two classes as the first run had.
 Known is what a module had in its place when it was looked at before, also within classes: a function may come to a
 class by a table, a default or an attribute, and an element is of one that no function names. Rejected: asking only
 whether the name leads to another class (two classes of one name, of which neither ever had the place of the other, are
@@ -14,7 +15,6 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from functools import partial
 from operator import attrgetter
 from types import ModuleType
 from typing import Any
@@ -25,7 +25,8 @@ from reliable_rx.reach import is_own
 
 CLASSES_MAX = 2000
 """How many classes of a module are known."""
-_REPLACED: dict[int, Any] = {}
+_GOING_OVER: dict[int, type] = {}
+"""Classes whose values go over now, by id; a class may have no hash."""
 _PLACES: dict[str, _Places] = {}
 
 
@@ -68,41 +69,26 @@ def generation_of(module: str) -> int:
     return places.generation
 
 
-def take_over(modules: Iterable[str]) -> None:
-    """Know as replaced the classes of *modules* that have others in their place: values are of these from now on."""
-    for places in filter(None, map(_PLACES.get, modules)):
-        for kind in (each for kept in places.gone if (each := kept()) is not None):
-            _REPLACED[id(kind)] = ref(kind, partial(_forget, id(kind)))
-        places.gone = []
-
-
 def are_any() -> bool:
     """Whether any class is known in whose place another one has come."""
-    return bool(_REPLACED) or any(places.gone for places in _PLACES.values())
+    return any(places.gone for places in _PLACES.values())
 
 
 @contextmanager
-def as_if_taken_over(modules: Iterable[str]) -> Iterator[None]:
-    """Have values of the classes of *modules* go over as with `take_over`, and not behind it."""
-    known, gone = dict(_REPLACED), {module: places.gone for module, places in _PLACES.items()}
-    take_over(modules)
+def going_over(modules: Iterable[str]) -> Iterator[None]:
+    """Have values of classes of *modules* that have others in their place go by name, to be read as of these."""
+    for places in filter(None, map(_PLACES.get, modules)):
+        places.gone = [kept for kept in places.gone if kept() is not None]
+        _GOING_OVER.update((id(kind), kind) for kept in places.gone if (kind := kept()) is not None)
     try:
         yield
     finally:
-        _REPLACED.clear()
-        _REPLACED.update(known)
-        for module, kept in gone.items():
-            _PLACES[module].gone = kept
+        _GOING_OVER.clear()
 
 
-def _forget(number: int, _: ref[type]) -> None:
-    _REPLACED.pop(number, None)
-
-
-def was_replaced(kind: type) -> bool:
-    """Whether another class has come in the place of this one."""
-    there = _REPLACED.get(id(kind))
-    return there is not None and there() is kind and _called(kind) not in (None, kind)
+def goes_over(kind: type) -> bool:
+    """Whether values of this class are to be read as of the one that has come in its place."""
+    return id(kind) in _GOING_OVER and _called(kind) not in (None, kind)
 
 
 def _has_another(kind: type) -> bool:

@@ -224,6 +224,44 @@ def test_values_in_a_state_go_over_to_a_class_whose_cell_was_run_again(
         notebook.evaluator.close()
 
 
+@pytest.mark.parametrize("kind", RECORDS)
+def test_a_create_takes_over_the_values_of_its_query_alone(monkeypatch: pytest.MonkeyPatch, kind: str) -> None:
+    """Another query keeps those of the class as it was until its own create, wherever the kernel is killed."""
+    monkeypatch.setitem(ALL, "class again", (RECORDS[kind], RECORDS[kind], ""))
+    monkeypatch.setitem(globals(), "HEAD", f"{HEAD}, dataclasses, enum, typing")
+    keeps = "rx.source('n').map(int).scan(lambda kept, n: kept or [C(n % 2)], []).map(lambda kept: type(kept[0]) is C)"
+    monkeypatch.setitem(globals(), "COMPOSE", f"q = {keeps}\nother = {keeps}.map(bool)")
+
+    class Records(Notebook):
+        def create(self) -> None:
+            super().create()
+            if len(self.evaluator.queries()) == 1 or not self.evaluator.started:
+                self.evaluator.create("other", vars(self.main)["other"])
+
+    steps = ("event", "checkpoint", "class", "create", "event", "checkpoint", "event", "event")
+    for kill_at in (*range(steps.index("checkpoint", 2), len(steps)), len(steps)):
+        notebook = Records(monkeypatch, "class again")
+        for number, name in enumerate(steps):
+            if name == "class":
+                notebook.cell(notebook.mended)
+            else:
+                notebook.step(name, again=False)
+            if number == kill_at:
+                notebook.kill()
+        assert notebook.outputs == [True] * 4, f"killed behind step {kill_at}"
+        assert outputs_of(notebook.evaluator, "other") == [True, False, False, False], f"killed behind step {kill_at}"
+        assert notebook.evaluator.query("other").status == "running" and not notebook.evaluator.warnings
+        notebook.evaluator.close()
+    notebook = Records(monkeypatch, "class again")
+    notebook.event()
+    notebook.cell(notebook.mended)
+    for name in ("q", "other"):
+        notebook.evaluator.create(name, vars(notebook.main)[name])
+        notebook.event()
+    assert outputs_of(notebook.evaluator, "other") == [True, False, True]
+    notebook.evaluator.close()
+
+
 @pytest.mark.parametrize("ends", [False, True], ids=["in its kernel", "behind its end"])
 @pytest.mark.parametrize("kind", RECORDS)
 def test_what_is_told_of_a_class_whose_cell_alone_was_run_again_is_so(
