@@ -182,7 +182,7 @@ class Checkpointer:
         retired, expired = evaluator.streams.retired.begin(evaluator.engine)
         evaluator.reporter.tell_queries()  # what is known of their failures is stored with them
         with evaluator.inside:
-            snapshot = Snapshot(evaluator.engine, full=full, look=evaluator.reporter.identity_keys.begin())
+            snapshot = Snapshot(evaluator.engine, full=full)
         if full:
             evaluator.durable_plans &= set(snapshot.plans)  # no store has the others from now on
         meta = meta_of(evaluator, snapshot)
@@ -218,6 +218,8 @@ class Checkpointer:
                 if attempt.snapshot.spoilt:
                     self._drop(attempt)
                     return True
+                with self.evaluator.inside:
+                    self.evaluator.reporter.identity_keys.look(attempt.snapshot.taken)
                 attempt.meta |= self.evaluator.reporter.for_checkpoint()  # here, as turns do not wait for it
                 attempt.submitted = True
                 self.worker.submit(lambda: self._commit(attempt))

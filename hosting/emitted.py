@@ -18,7 +18,7 @@ from reactivex import Observable
 
 from hosting.incidents import Incidents
 from hosting.turn import Output
-from reliable_rx.class_of import defines, is_a, name_of
+from reliable_rx.class_of import defines, ids_of, is_a, name_of
 from reliable_rx.query import Inner, Query
 
 if TYPE_CHECKING:
@@ -29,6 +29,7 @@ STREAMS_MAX = 1000
 """How many streams are looked at when a run ends."""
 CHANGEABLE = (list, dict, set, bytearray, deque)
 CONTAINERS = (tuple, list, dict)
+ATOMS = ids_of((int, float, str, bytes, bool, type(None)))
 ONCE_ONLY = (("__await__",), ("__iter__", "__next__"), ("__aiter__", "__anext__"))
 """What the class of a value defines that can be used only once."""
 KIND = "emitted"
@@ -80,6 +81,8 @@ def fault_of(values: Sequence[Any]) -> str | None:
             "change: let the function return a new one, such as acc + [x] or {**acc, key: value}"
         )
     for value in values:
+        if id(type(value)) in ATOMS:
+            continue
         if is_once_only(value):
             return unusable(value, "")
         odd = next((each for each in inside(value) if is_once_only(each)), None)

@@ -2,25 +2,30 @@
 
 What is equal to itself only because it is the same object (a tuple with a NaN, an object without ``__eq__``, a
 function) is another one behind each load of a checkpoint: it is new to `distinct`, and begins a group of its own.
-Pickling cannot keep that. So some of what a row holds for comparison is looked at when the row is written: plain values
-pass by their type, another is encoded, decoded and compared as the operator compares, which is the question itself.
-Rejected: a look at each event (the hottest path), and rules by class (a NaN lies anywhere, and classes lie).
+Pickling cannot keep that. So each checkpoint looks at some of what the rows that changed hold for comparison: plain
+values pass by their type, of each other class a few are encoded, decoded and compared as the operator compares, which
+is the question itself. Rejected: a look at each event (the hottest path) or row (a third of a checkpoint), rules by
+class (a NaN lies anywhere, and classes lie), and as many values again at each checkpoint (to compare may be slow).
 """
 
 from __future__ import annotations
 
 import logging
-from collections import Counter, deque
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from itertools import chain, islice
+from collections import Counter, defaultdict, deque
+from collections.abc import Callable, Collection, Iterable, Iterator
+from itertools import islice
 from operator import eq
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from reactivex.internal.utils import NotSet
 
 from checkpoint.codec import decode, encode
+from hosting.engine import QueryEngine
 from hosting.incidents import Incidents
+from hosting.journaling import BY_VALUE
 from hosting.records import query_of
+from hosting.snapshot import is_live
+from hosting.standing import Standing
 from reliable_rx.class_of import ids_of
 from reliable_rx.errors import printable
 from reliable_rx.instance import Instance
@@ -29,80 +34,69 @@ from reliable_rx.plan import Plan
 from reliable_rx.shown import bounded_repr, cut_end
 from reliable_rx.subject import Subject
 
-if TYPE_CHECKING:
-    from hosting.standing import Standing
-
 KIND = "identity"
-LOOKED_AT = 256
-"""How many values that are not plain are looked at of each operator and checkpoint."""
+LOOKED_AT = 8
+"""How many values of a class that is not plain are looked at of each operator; behind them, one in a checkpoint."""
 PLACES_MAX = 200
 """A tuple with more places, those of the tuples within counted, is not looked at: to compare it may take for ever."""
 NEWEST = 4096
 """How many values of one state are looked at, plain ones among them."""
 SHOWN_MAX = 80
-ROWS, EACH = 256, 64
-"""How many rows of a query are looked at in a checkpoint, and which of the others: a row costs less than a look."""
+ROWS, ROWS_IN_ALL = 32, 4096
+"""How many rows are looked at of a query, and of all together."""
 ATOMS = ids_of((int, str, bytes, bool, type(None)))
-REMEDY = "map it to what compares by value: None for a NaN, an id or a frozen dataclass for an object"
 Same = Callable[[Any, Any], Any]
 
 
 class IdentityKeys:
     """What one evaluator knows of queries that compare by identity."""
 
-    def __init__(self, incidents: Incidents, standing: Mapping[str, Standing]) -> None:
-        self._incidents, self._standing = incidents, standing
-        self._looked = Counter[tuple[str, str]]()
-        self._rows = dict[str, int]()
+    def __init__(self, incidents: Incidents, engine: QueryEngine) -> None:
+        self._incidents, self._engine = incidents, engine
+        self._looked = defaultdict[str, Counter[tuple[str, str, int]]](Counter)
         self._plans: dict[str, Plan] = {}
         self.told: dict[str, str] = {}
         """Of each such query, what it compares."""
 
-    def begin(self) -> Callable[[str, Any], None]:
-        """Return `look` for another checkpoint, which looks at as many values again."""
-        self._looked.clear()
-        self._rows.clear()
-        return self.look
+    def look(self, units: Collection[Any]) -> None:
+        """Look at some of *units*, whose rows have been written or read: of each query, and all over them."""
+        rows, now = dict[str, int](), set[tuple[str, str, int]]()
+        for unit in islice(units, 0, None, 1 + len(units) // ROWS_IN_ALL):
+            name = query_of(unit.row_key)
+            count = rows[name] = rows.get(name, 0) + 1
+            if count <= ROWS and name not in self.told:
+                self._look_at(name, unit, now)
 
-    def look(self, name: str, unit: Any) -> None:
-        """Look at what is compared in the row of *unit*, which is part of the query *name*, or pass it by."""
-        count = self._rows[name] = self._rows.get(name, -1) + 1
-        if (count >= ROWS and count % EACH) or name in self.told:
-            return
-        for path, same, value in chain(compared(unit), self._routed(name, unit)):
-            if is_plain(value) or self._looked[name, path] >= LOOKED_AT:
+    def _look_at(self, name: str, unit: Any, now: set[tuple[str, str, int]]) -> None:
+        """Look at *unit*; *now* is what has been looked at since this look began."""
+        for path, same, value in compared(unit):
+            if (what := odd(value)) is None:
                 continue
-            self._looked[name, path] += 1
-            if differs(value, same):
+            kind = name, path, id(type(what))
+            if kind in now and self._looked[name][kind] >= LOOKED_AT:
+                continue
+            now.add(kind)
+            self._looked[name][kind] += 1
+            if differs(value, same) and is_live(self._engine, unit):
                 self._tell(name, path, value)
                 return
 
-    def look_at_all(self, units: Iterable[Any]) -> None:
-        """Look at some *units* that come out of a checkpoint: they may be why a replay gives something else."""
-        self.begin()
-        for unit in islice(units, NEWEST):
-            self.look(query_of(unit.row_key), unit)
-
     def settle(self, name: str, standing: Standing | None) -> None:
         """Forget the query *name* if it is gone or was edited."""
+        if standing is None:
+            self._looked.pop(name, None)
         if name in self.told and (standing is None or standing.plan is not self._plans[name]):
             del self.told[name], self._plans[name]
             self._incidents.resolve(KIND, name, now="was edited, or is gone")
 
-    def _routed(self, name: str, unit: Any) -> Iterator[tuple[str, Same, Any]]:
-        """Yield the key by which events are routed to the query *name*, if *unit* is its own row."""
-        standing = self._standing.get(name)
-        if standing is not None and unit is standing:
-            yield from (("/where_key", by_hash, key) for key in standing.keys)
-
     def _tell(self, name: str, path: str, value: Any) -> None:
         what = f"{path} compares values that are equal only to themselves ({short(value)})"
-        self.told[name], self._plans[name] = what, self._standing[name].plan
+        self.told[name], self._plans[name] = what, self._engine.standing[name].plan
         self._incidents.report(
             KIND,
             name,
             f"{what}, and to no copy: behind a restart it takes the same one for a new one, and outputs may come "
-            f"again; {REMEDY}",
+            f"again; {BY_VALUE}",
             level=logging.WARNING,
             once=True,
         )
@@ -116,7 +110,9 @@ def compared(unit: Any) -> Iterator[tuple[str, Same, Any]]:
         readers = dict.fromkeys(each for _, each, _ in unit.subscribers if each is not None and each.unit is unit)
         for each in readers:
             yield from compared(each)
-    elif isinstance(unit, Instance) and unit.plan.comparing:
+    elif isinstance(unit, Instance):
+        if isinstance(unit, Standing):
+            yield from (("/where_key", by_hash, key) for key in unit.keys)
         for node in unit.plan.comparing:
             state = unit.states[node.slot] if node.slot >= 0 else None
             for name, how in node.op.compares.items():
@@ -135,13 +131,18 @@ def values_of(held: Any, how: str) -> Iterable[Any]:
     return islice(reversed(held) if type(held) in (dict, list, deque) else held, NEWEST)
 
 
-def is_plain(value: Any) -> bool:
-    """Whether *value* is compared by what it is, as its type and those of the items of a tuple say at once.
+def odd(value: Any) -> Any:
+    """Return what of *value* is not compared by what it is, as far as types say: the first such place; None if all is.
 
-    >>> is_plain(("a", 1.5)), is_plain(float("nan")), is_plain(object())
-    (True, False, False)
+    >>> odd(("a", 1.5)), odd(("a", float("nan"))), odd(Exception)
+    (None, nan, <class 'Exception'>)
     """
-    return all(id(type(each)) in ATOMS or (type(each) is float and each == each) for each in parts(value))
+    return None if is_plain(value) else next((each for each in parts(value) if not is_plain(each)), None)
+
+
+def is_plain(value: Any) -> bool:
+    """Whether *value*, which is no tuple, is compared by what it is."""
+    return id(type(value)) in ATOMS or (type(value) is float and value == value)
 
 
 def parts(value: Any) -> Iterator[Any]:

@@ -17,7 +17,6 @@ from checkpoint.code import OtherCode
 from checkpoint.codec import decode, digest, encode
 from checkpoint.journal import Journal
 from checkpoint.salvage import salvage
-from hosting.identity_keys import REMEDY
 from hosting.turn import Answer, Appear, Create, Dispose, Events, Fail, Output, Rejects, Resume, Tick, Turn
 from reliable_rx.errors import CheckpointRefused, NondeterminismDetected, type_of
 from reliable_rx.interrupts import let_through
@@ -25,6 +24,8 @@ from reliable_rx.interrupts import let_through
 Entry = tuple[Any, ...]
 PassesOver = Literal["", "gap", "all"]
 """Which turns behind a checkpoint a repair does not take again: none, those behind the first that is lost, or all."""
+BY_VALUE = "map it to what compares by value: None for a NaN, an id or a frozen dataclass for an object"
+"""The remedy for values that are equal by identity only."""
 Digests = dict[str, tuple[bytes, int]]
 """By stream: the digest of what it emitted in a group, and its next id behind that."""
 
@@ -142,7 +143,7 @@ def nondeterminism(
         )
     elif by_identity := next((compared[each] for each in queries if each in compared), ""):
         what = "it has ended" if strict else "it goes on with what the replay gave"
-        why = f"{by_identity}, which a checkpoint does not keep, so {what}; {REMEDY}, and create it again"
+        why = f"{by_identity}, which a checkpoint does not keep, so {what}; {BY_VALUE}, and create it again"
     else:
         what = "it has ended" if strict else "it goes on with what the replay gave"
         why = (

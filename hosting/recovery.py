@@ -100,7 +100,7 @@ def _recover(evaluator: QueryEvaluator) -> RecoveryFigures:
 def before_replay(evaluator: QueryEvaluator) -> None:
     """Look at what came out of the checkpoint for what makes a replay give something else."""
     spoilt.spread(evaluator.engine)
-    evaluator.reporter.identity_keys.look_at_all(everything(evaluator.engine))
+    evaluator.reporter.identity_keys.look(list(everything(evaluator.engine)))
 
 
 def newest(evaluator: QueryEvaluator) -> Recovered | None:

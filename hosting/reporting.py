@@ -58,7 +58,7 @@ class Reporter:
         """Of each query that has skipped events the last one, in words, and the traceback."""
         evaluator.journal_worker.told = self.told_journal
         self._early, self.mutations = EarlyLooks(self.incidents), Mutations(self.incidents)
-        self.identity_keys = IdentityKeys(self.incidents, evaluator.engine.standing)
+        self.identity_keys = IdentityKeys(self.incidents, evaluator.engine)
         self._held_back, self._unknown = HeldBackWatch(self.incidents), UnknownSources(self.incidents)
         self.failed: dict[str, dict[str, Any]] = {}
         self._ended: set[str] = set()

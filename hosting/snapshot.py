@@ -8,7 +8,7 @@ engine, and the next one has it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from itertools import chain, islice
 from operator import attrgetter, itemgetter
 from typing import Any
@@ -45,10 +45,8 @@ class Snapshot:
     after it was taken, carry its number. So nothing is copied or counted while the engine waits.
     """
 
-    def __init__(
-        self, engine: QueryEngine, *, full: bool, look: Callable[[str, Any], None] = lambda name, unit: None
-    ) -> None:
-        self.engine, self._look = engine, look
+    def __init__(self, engine: QueryEngine, *, full: bool) -> None:
+        self.engine = engine
         self.taken = engine.dirty
         self.gone = engine.gone
         self.full = full
@@ -82,7 +80,7 @@ class Snapshot:
         engine = self.engine
         if unit.epoch != engine.epoch and (self.full or unit in self.taken):
             unit.epoch = engine.epoch
-            one = self._record(unit)
+            one = record(engine, unit)
             self.rows += 1
             if is_fixed(one[1]):
                 self.loose.append(one)
@@ -109,15 +107,9 @@ class Snapshot:
         records = []
         for unit in batch:
             unit.epoch = epoch
-            records.append(self._record(unit))
+            records.append(record(self.engine, unit))
         self.rows += len(records)
         self._encode(records)
-
-    def _record(self, unit: Any) -> Record:
-        """Return the row of *unit*, which somebody else looks at too."""
-        one = record(self.engine, unit)
-        self._look(query_of(one[0]), unit)
-        return one
 
     def _encode_loose(self) -> None:
         if self.loose:
@@ -259,6 +251,8 @@ def header(engine: QueryEngine) -> dict[str, Any]:
 
 def record(engine: QueryEngine, unit: Any) -> Record:
     """Return what is stored for one row, and note under which key."""
+    if type(unit.saved) is tuple:  # the address of a row within a query, which was written or read before
+        return unit.saved, save_unit(unit, engine.plans.number)
     if isinstance(unit, Standing):
         unit.saved = True
         return unit.row_key, (

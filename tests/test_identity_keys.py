@@ -17,7 +17,7 @@ import pytest
 import reliable_rx as rx
 from checkpoint import MemoryStore
 from hosting import FileSource, ListSource, QueryEvaluator
-from hosting.identity_keys import is_plain
+from hosting.identity_keys import LOOKED_AT, odd
 from reliable_rx import operators as ops
 from reliable_rx.operator import Operator
 
@@ -231,4 +231,55 @@ def test_a_value_that_is_too_large_to_compare_is_passed_by(value: Any) -> None:
 
 def test_whatever_a_state_is_made_of_is_looked_at_without_harm() -> None:
     """A walk over the places of tuples ends at a bound, and is not one of calls."""
-    assert is_plain(nested(100_000, 1)) and is_plain(nested(64, 2)) and not is_plain(((1, math.nan), "a"))
+    assert odd(nested(100_000, 1)) is odd(nested(64, 2)) is None and odd(((1, math.nan), "a")) is math.nan
+
+
+class Slow:
+    """Compares by value, and counts how often; a user's may take long."""
+
+    compared = 0
+
+    def __init__(self, number: int) -> None:
+        self.number = number
+
+    def __eq__(self, other: Any) -> bool:
+        Slow.compared += 1
+        return isinstance(other, Slow) and self.number == other.number
+
+    def __hash__(self) -> int:
+        return hash(self.number)
+
+
+def slowly(evaluator: QueryEvaluator, events: list[Any], count: int) -> int:
+    """Take *count* more events and a checkpoint; return how often that compared."""
+    events += map(Slow, range(len(events), len(events) + count))
+    evaluator.run(until=lambda: evaluator.events_in == len(events))
+    Slow.compared = 0
+    evaluator.checkpoint()
+    return Slow.compared
+
+
+@pytest.mark.parametrize("query", [n.distinct(), n.group_by(lambda x: x).flat_map(lambda g: g.count())])
+def test_to_compare_may_be_slow_and_is_done_for_a_few_values_of_a_class(query: Any) -> None:
+    """A few of each class and operator, be they in one row or many, and one at each later checkpoint."""
+    events: list[Any] = []
+    with QueryEvaluator(MemoryStore()) as evaluator:
+        evaluator.source("n", ListSource(events, follow=True))
+        evaluator.create("q", query)
+        first, *later = (slowly(evaluator, events, 300) for _ in range(3))
+    per_value = 2  # with itself and with its copy
+    assert 0 < first <= LOOKED_AT * per_value
+    assert all(0 < each <= per_value for each in later)
+
+
+def test_a_query_is_looked_at_beside_one_with_many_rows() -> None:
+    """And of the many rows some are, whichever of them is compared by identity."""
+    with QueryEvaluator(MemoryStore()) as evaluator:
+        evaluator.source("n", ListSource([*range(1000), ("a", math.nan)], follow=True))
+        evaluator.create("many", n.group_by(lambda x: x).flat_map(lambda group: group.count()))
+        evaluator.create("last", n.distinct_until_changed())
+        evaluator.create("class", n.filter(lambda x: x == 7).map(lambda x: Card()).distinct())
+        evaluator.run(until=lambda: evaluator.events_in == 1001)
+        evaluator.checkpoint()
+        told = {each.subject for each in evaluator.statistics().incidents if each.kind == "identity"}
+        assert {"last", "class"} <= told
