@@ -24,7 +24,7 @@ from hosting.engine import QueryEngine
 from hosting.incidents import Incidents
 from hosting.journaling import BY_VALUE
 from hosting.records import query_of
-from hosting.snapshot import is_live
+from hosting.snapshot import each_row, is_live
 from hosting.standing import Standing
 from reliable_rx.class_of import ids_of
 from reliable_rx.errors import printable
@@ -42,7 +42,7 @@ PLACES_MAX = 200
 NEWEST = 4096
 """How many values of one state are looked at, plain ones among them."""
 SHOWN_MAX = 80
-ROWS, ROWS_IN_ALL = 32, 4096
+ROWS, ROWS_IN_ALL = 256, 4096
 """How many rows are looked at of a query, and of all together."""
 ATOMS = ids_of((int, str, bytes, bool, type(None)))
 Same = Callable[[Any, Any], Any]
@@ -66,6 +66,10 @@ class IdentityKeys:
             count = rows[name] = rows.get(name, 0) + 1
             if count <= ROWS and name not in self.told:
                 self._look_at(name, unit, now)
+
+    def look_at_first(self, queries: Iterable[Standing]) -> None:
+        """Look at the first rows of *queries* that come out of a checkpoint: they may be why a replay differs."""
+        self.look([unit for each in queries for unit in islice(each_row([each]), ROWS)])
 
     def _look_at(self, name: str, unit: Any, now: set[tuple[str, str, int]]) -> None:
         """Look at *unit*; *now* is what has been looked at since this look began."""

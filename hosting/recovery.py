@@ -22,7 +22,7 @@ from hosting.creations import declare_again
 from hosting.partition_store import RESTORE_GROUP
 from hosting.renamed import renamed
 from hosting.sinks_ahead import had_by
-from hosting.snapshot import everything, load
+from hosting.snapshot import load
 from hosting.statistics import RecoveryFigures
 from hosting.store_commands import command_on, is_partition
 from hosting.turn import Appear, Create, Turn
@@ -100,7 +100,7 @@ def _recover(evaluator: QueryEvaluator) -> RecoveryFigures:
 def before_replay(evaluator: QueryEvaluator) -> None:
     """Look at what came out of the checkpoint for what makes a replay give something else."""
     spoilt.spread(evaluator.engine)
-    evaluator.reporter.identity_keys.look(list(everything(evaluator.engine)))
+    evaluator.reporter.identity_keys.look_at_first(evaluator.engine.standing.values())
 
 
 def newest(evaluator: QueryEvaluator) -> Recovered | None:

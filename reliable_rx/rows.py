@@ -312,7 +312,8 @@ def restore(instance: Instance, row: Row) -> None:
     for node, values in zip(plan.slots, states, strict=True):
         if values is not None:
             instance.states[node.slot] = node.op.State(*values)  # type: ignore[misc]
-    know_hubs(instance)
+    if plan.hub_nodes:
+        know_hubs(instance)
     for index, tag, due, order in timers:
         restore_timer(instance, plan.nodes[index], tag, due, order)
     known = dict(orders)
@@ -326,7 +327,8 @@ def restore(instance: Instance, row: Row) -> None:
         else:
             world.resume(instance, leaf, order)
     for node in plan.slots:
-        resume_calls(instance, node)
+        if node.calls_out:
+            resume_calls(instance, node)
 
 
 def resume_calls(instance: Instance, node: PlanNode) -> None:

@@ -159,9 +159,9 @@ def an_ended_query_that_runs_again(patch: pytest.MonkeyPatch) -> None:
 def tombstones_not_written(patch: pytest.MonkeyPatch) -> None:
     begin = Snapshot.__init__
 
-    def without(self: Snapshot, engine: Any, *, full: bool, look: Any = lambda name, unit: None) -> None:
+    def without(self: Snapshot, engine: Any, *, full: bool) -> None:
         engine.gone = {}
-        begin(self, engine, full=full, look=look)
+        begin(self, engine, full=full)
 
     patch.setattr(Snapshot, "__init__", without)
 
