@@ -24,6 +24,7 @@ import marshal
 import pickle
 import sys
 from collections.abc import Callable
+from gc import get_referents
 from hashlib import blake2b
 from itertools import chain
 from operator import methodcaller
@@ -36,7 +37,7 @@ from checkpoint.held_objects import bare
 from checkpoint.named_fields import reducer_of
 from checkpoint.plain import shown
 from checkpoint.salvage import Unreadable, salvage
-from checkpoint.shared_parts import CONTAINERS, MANY, PLAIN, NotPlain, digest_of_parts, shape_of
+from checkpoint.shared_parts import CONTAINERS, MANY, PLAIN, STREAMED_MIN, NotPlain, digest_of_parts, shape_of
 from reliable_rx.interrupts import let_through
 
 _MARSHAL_VERSION = 2
@@ -126,11 +127,12 @@ def digest(values: list[Any]) -> bytes:
     True
     """
     try:
-        shape = shape_of(values)
-        if shape is MANY:
-            return blake2b(b"s" + digest_of_parts(values), digest_size=8).digest()
-        if shape is PLAIN:
-            return _streamed(values)
+        if len(values) >= STREAMED_MIN or get_referents(*values):  # not what most events bring: one number or text
+            shape = shape_of(values)
+            if shape is MANY:
+                return blake2b(b"s" + digest_of_parts(values), digest_size=8).digest()
+            if shape is PLAIN:
+                return _streamed(values)
         if "numpy" not in sys.modules or not _holds_array(values):
             return blake2b(b"m" + marshal.dumps(values, _MARSHAL_VERSION), digest_size=8).digest()
     except Exception:  # no plain values; or the class of one cannot be hashed

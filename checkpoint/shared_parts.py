@@ -60,8 +60,6 @@ def shape_of(values: Sequence[Any]) -> Shape:
     ['MANY', 'PLAIN', 'FEW']
     """
     level, count, plain = values, 0, len(values) >= STREAMED_MIN
-    if not plain and not get_referents(*values):  # as most of what one event brings
-        return FEW
     if not _hold_something(values):  # `marshal` writes numbers faster, a pickler texts
         return PLAIN if plain and values and type(values[-1]) is str else FEW
     if is_flat(values):

@@ -43,9 +43,8 @@ class Group:
 
     def weigh(self, entry: Entry) -> bool:
         """Add what *entry* holds in bytes, an answer or code; return whether more would be too long for one record."""
-        for part in entry:
-            if type(part) is bytes:
-                self.weight += len(part)
+        if bytes in map(type, entry):
+            self.weight += sum([len(part) for part in entry if type(part) is bytes])
         return self.weight > failures.JOINED_BYTES_MAX
 
     def digests(self) -> Digests:

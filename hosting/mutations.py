@@ -36,6 +36,8 @@ class Mutations:
     def look(self, name: str, standing: Standing | None) -> None:
         """Tell of the query *name* if it changes what it should not, unless that is told; or that it does no more."""
         messages = {} if standing is None else self._messages(standing.plan)
+        if not (messages or self._told):
+            return
         for kind in KINDS:
             message = messages.get(kind, "")
             if message == self._told.get((kind, name), ""):
