@@ -26,7 +26,7 @@ from checkpoint.generations import Seals
 from checkpoint.log import LogBook
 from checkpoint.ownership import Ownership
 from checkpoint.sealed import SealedReader, SealedStore, Write
-from checkpoint.sqlite_parts import SCHEMAS, Parts, SqliteJournal, SqliteLogRows, is_store, is_whole, open_parts
+from checkpoint.sqlite_parts import Parts, SqliteJournal, SqliteLogRows, is_store, is_whole, open_parts
 from checkpoint.store import Segment
 from reliable_rx.errors import CheckpointRefused, StoreUnavailable
 from reliable_rx.probes import probe
@@ -194,7 +194,7 @@ class SqliteReader(_SqliteReading):
 def key_from_file(directory: Path) -> KeyRing:
     """Read the key file, or make one; never beside data, which only the lost key could read."""
     disk = RealDisk(directory)
-    if any((directory / f"{part}.sqlite").exists() for part in SCHEMAS):
+    if is_store(directory):
         return KeyRing(_checked_key(directory, disk.read(_KEY_FILE)), older=_older_keys(directory, disk))
     key = read_or_create(disk, _KEY_FILE, lambda: secrets.token_bytes(_KEY_BYTES))
     return KeyRing(_checked_key(directory, key))

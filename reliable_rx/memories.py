@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 from dis import Instruction, get_instructions
-from functools import _lru_cache_wrapper, partial
+from functools import _lru_cache_wrapper, lru_cache, partial
 from itertools import pairwise
 from types import BuiltinFunctionType, CodeType, FunctionType, MethodType
 from typing import Any, NamedTuple
@@ -136,20 +136,24 @@ def _in_code(code: CodeType, module: Names, own: Names) -> Iterator[Change]:
     own = {name: value for name, value in own.items() if name not in assigned}
     local = {*code.co_varnames, *code.co_cellvars, *code.co_freevars}
     names = {**{name: value for name, value in module.items() if name not in local}, **own}
-    yield from _called_on(code, {name for name, value in names.items() if is_mutable(value)})
     if names:
+        yield from _called_on(code, {name for name, value in names.items() if is_mutable(value)})
         yield from read(code, tuple((name, 0) for name in sorted(names)))[0]
     for each in _within(code):
         yield from _in_code(each, module, {name: own[name] for name in each.co_freevars if name in own})
 
 
-def _bound_anew(code: CodeType, free: frozenset[str]) -> Iterator[Change]:
-    """Yield where *code*, or a function in it, binds a name of its module, or a *free* one of a function around it."""
-    for step in get_instructions(code):
-        if step.opname == "STORE_GLOBAL" or (step.opname == "STORE_DEREF" and step.argval in free):
-            yield Change(code.co_filename, _line(step), f"{KEPT[step.opname]} {step.argval}", 0)
+@lru_cache(maxsize=4096)
+def _bound_anew(code: CodeType, free: frozenset[str]) -> tuple[Change, ...]:
+    """Return where *code*, or a function in it, binds a name of its module, or a *free* one of a function around it."""
+    found = [
+        Change(code.co_filename, _line(step), f"{KEPT[step.opname]} {step.argval}", 0)
+        for step in get_instructions(code)
+        if step.opname == "STORE_GLOBAL" or (step.opname == "STORE_DEREF" and step.argval in free)
+    ]
     for each in _within(code):
-        yield from _bound_anew(each, free & frozenset(each.co_freevars))
+        found += _bound_anew(each, free & frozenset(each.co_freevars))
+    return tuple(found)
 
 
 def _called_on(code: CodeType, containers: set[str]) -> Iterator[Change]:
@@ -163,7 +167,7 @@ def _called_on(code: CodeType, containers: set[str]) -> Iterator[Change]:
 
 def _but_loaded(code: CodeType, changes: list[Change]) -> list[Change]:
     """Return *changes* but for those where something is loaded once, if *code* finds that it is not there yet."""
-    for name, lines in _asked_first(code):
+    for name, lines in _asked_first(code) if changes else ():
         if any(each.line in lines and name in re.findall(r"\w+", each.how) for each in changes):
             changes = [each for each in changes if each.line not in lines]
     return changes

@@ -148,6 +148,10 @@ def test_a_store_of_which_only_logs_are_left_is_refused_as_it_is(
     assert all(f"{part}.sqlite" in told for part in PARTS), told
     assert "are lost" in told and "journal.sqlite-wal" in told and "restore it from a copy" in told
     assert before == {each.name: each.read_bytes() for each in folder.iterdir() if each.suffix.startswith(".sqlite")}
+    (folder / "seal.key").unlink()
+    with pytest.raises(CheckpointRefused, match="the key file is missing"):
+        SqliteStore(folder)
+    assert not (folder / "seal.key").exists()
 
 
 @pytest.mark.parametrize("left", ["seal.key", "journal.sqlite-shm"])
