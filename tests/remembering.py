@@ -172,6 +172,27 @@ def changed(value: Any) -> Any:
     return found
 
 
+def limited(value: Any) -> bool:
+    global previous
+    if previous is None or value - previous > 5:
+        previous = value
+        return True
+    return False
+
+
+def by_turns(value: Any) -> bool:
+    global is_ready
+    is_ready = not is_ready
+    return is_ready
+
+
+def highest(value: Any) -> Any:
+    for _ in range(2):
+        if not count or count[-1] < value:
+            count.append(value)
+    return count[-1]
+
+
 def by_default(value: Any, known: Any = {}) -> Any:
     known[value] = 1
     return len(known)
@@ -378,6 +399,7 @@ REMEMBER: dict[str, Any] = {
     "lambda within": lambda value: sorted(value, key=lambda each: seen.add(each)),  # type: ignore[func-returns-value]
     "function within": in_a_function, "item within": item_in_a_function, "global within": global_in_a_function,
     "generator": in_a_generator, "default in a generator": default_in_a_generator,
+    "limited": limited, "by turns": by_turns, "highest": highest,
     "closed over, in a comprehension": closed_over(within=True), "own set in a comprehension": Detector().within,
     "two locals": two_locals, "bound": seen.add, "bound append": count.append, "bound of a deque": last.appendleft,
     "bound setdefault": table.setdefault, "bound update": counter.update, "bound, partial": partial(table.pop, 1),
