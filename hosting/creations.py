@@ -56,7 +56,7 @@ def create_now(evaluator: QueryEvaluator, queries: Mapping[str, Any], how: How) 
     standing = evaluator.engine.standing
     turns = creations(evaluator, queries, how)
     check_kept(evaluator, [turn.name for turn in turns])
-    for turn in turns if evaluator.strict else ():
+    for turn in [each for each in turns if each.name in standing] if evaluator.strict else ():
         check_fits(evaluator.engine, turn, way_to_restart(evaluator.store, turn.name))
     for turn, query in zip(turns, queries.values(), strict=True):
         before = standing.get(turn.name)
