@@ -15,6 +15,7 @@ from hosting.given import check_new
 from hosting.interpreters import check_kept
 from hosting.store_commands import way_to_restart
 from hosting.turn import Create
+from hosting.undeclared import check_never_read
 from reliable_rx.choices import Policy
 from reliable_rx.event_time import EventTime
 from reliable_rx.limits import Limits
@@ -55,6 +56,7 @@ def create_now(evaluator: QueryEvaluator, queries: Mapping[str, Any], how: How) 
     declared = evaluator.declared
     standing = evaluator.engine.standing
     turns = creations(evaluator, queries, how)
+    check_never_read(evaluator, [turn.name for turn in turns])
     check_kept(evaluator, [turn.name for turn in turns])
     for turn in [each for each in turns if each.name in standing] if evaluator.strict else ():
         check_fits(evaluator.engine, turn, way_to_restart(evaluator.store, turn.name))

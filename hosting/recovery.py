@@ -26,7 +26,7 @@ from hosting.snapshot import load
 from hosting.statistics import RecoveryFigures
 from hosting.store_commands import command_on, is_partition
 from hosting.turn import Appear, Create, Turn
-from hosting.undeclared import tell_undeclared
+from hosting.undeclared import check_stored_names, tell_undeclared
 from reliable_rx.by_name import by_name
 from reliable_rx.errors import CheckpointRefused, PositionUnavailable, invariant
 from reliable_rx.interrupts import let_through
@@ -151,6 +151,7 @@ def replay_all(evaluator: QueryEvaluator, after_turn: int) -> tuple[int, int]:
             turns, events = replay(evaluator, after_turn, upto)
     if evaluator.passes_over:
         evaluator.warnings.extend(lost.pass_over(evaluator, after_turn + turns))
+    check_stored_names(evaluator)  # not sooner: one of these turns may have freed a name
     return turns, events
 
 
