@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from hosting.failure import failure_of
 from hosting.standing import FAILED, RUNNING, Standing
 from hosting.turn import Fail
+from reliable_rx.class_of import is_a
 from reliable_rx.errors import QueryRefused, described
 
 if TYPE_CHECKING:
@@ -63,6 +64,8 @@ def forget_state(engine: QueryEngine, standing: Standing) -> None:
 
 def unstorable_state(error: BaseException) -> QueryRefused:
     """Say that the state of a query does not go into bytes."""
+    if is_a(error, QueryRefused):
+        return error
     return QueryRefused(
         f"its state cannot be stored ({described(error)}): keep what pickles in it, or the data to make it from",
         path="/",

@@ -8,7 +8,7 @@ engine, and the next one has it.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Container, Iterator, Sequence
 from itertools import chain, islice
 from operator import attrgetter, itemgetter
 from typing import Any
@@ -27,10 +27,11 @@ from hosting.spoilt import blank, is_misfit, silence, unloadable, unreadable_row
 from hosting.standing import Standing, TopRow
 from hosting.suspended import SUSPENDED, Suspended, Taking, is_of_others, load_suspended, suspend, take_over
 from reliable_rx.errors import CheckpointRefused
-from reliable_rx.hub import runs_queries
+from reliable_rx.hub import STORED, runs_queries
 from reliable_rx.interrupts import let_through
 from reliable_rx.plan import Plan
 from reliable_rx.rows import Loader, save_instance, save_unit, units
+from reliable_rx.shared_parts import check_waiting
 from reliable_rx.subject import SNAPSHOT, Subject
 
 LOOSE_ROWS_MAX = 256  # more would live long enough to set off full garbage collections
@@ -117,9 +118,12 @@ class Snapshot:
             self.loose = []
 
     def _encode(self, records: list[Record]) -> None:
-        token = SNAPSHOT.set(self.engine.epoch)
+        token, parts = SNAPSHOT.set(self.engine.epoch), set[str]()
+        noted = STORED.set(parts)
         try:
             blob = encode(records)
+            if parts:
+                self._check_parts(records, parts)
             if len(blob) > failures.JOINED_BYTES_MAX:
                 self._divide(records, blob)
             else:
@@ -133,6 +137,13 @@ class Snapshot:
                     self._encode([each])
         finally:
             SNAPSHOT.reset(token)
+            STORED.reset(noted)
+
+    def _check_parts(self, records: Sequence[Record], parts: Container[str]) -> None:
+        """*Raises* `QueryRefused` if elements of *records* read *parts* that functions of their queries hold."""
+        for name in dict.fromkeys(query_of(key) for key, _ in records):
+            if name in self.engine.standing:
+                check_waiting(self.engine.standing[name].plan, parts)
 
     def _divide(self, records: list[Record], blob: bytes) -> None:
         """Write in halves what is too long; a row that fits nowhere by itself is its query's fault."""

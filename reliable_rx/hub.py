@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
+from contextvars import ContextVar
 from functools import partial
 from secrets import token_hex
 from sys import _getframe
@@ -38,6 +39,8 @@ def fresh_token() -> str:
     return token_hex(8)
 
 
+STORED: ContextVar[set[str] | None] = ContextVar("STORED", default=None)
+"""The tokens of the hubs that were made for elements and are in what is being written, if somebody asks."""
 MADE = [0]
 
 

@@ -12,7 +12,7 @@ a query would subscribe to each), to let pass what comes with an event (two may 
 from __future__ import annotations
 
 from collections import ChainMap, UserDict, UserList, deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Container, Iterator, Sequence
 from functools import _lru_cache_wrapper, cached_property, lru_cache, partial
 from gc import get_referents
 from types import (
@@ -140,6 +140,19 @@ def held_around(plan: Plan) -> Iterator[str]:
         values += [value for each in walk(around.query) for value in parameters(each.op).values()]
         around = around.around
     return (each.op.token for each in Search(values, cached=True).shared())  # type: ignore[attr-defined]
+
+
+def check_waiting(plan: Plan, tokens: Container[str]) -> None:
+    """*Raises* `QueryRefused` if the functions of *plan* hold a part of *tokens*, which elements in its state read.
+
+    Each process makes one of its own for the elements that come behind a start, unless the part is placed.
+    """
+    nodes = [*plan.walk()]
+    values = [value for node in nodes for value in parameters(node.op).values()]
+    for each in Search(values, cached=True).shared():
+        token = each.op.token  # type: ignore[attr-defined]
+        if token in tokens and not any(node.plan.has_hub(token) for node in nodes):
+            raise QueryRefused(READ_BY_OTHERS.format("a shared part that elements wait for"), path=nodes[0].path)
 
 
 class Search:

@@ -14,7 +14,7 @@ from reactivex.scheduler import CurrentThreadScheduler, VirtualTimeScheduler
 from reactivex.subject import BehaviorSubject, ReplaySubject, Subject
 from reactivex.typing import RelativeTime
 
-from reliable_rx.hub import fresh_number, fresh_token, is_made_by_query
+from reliable_rx.hub import STORED, fresh_number, fresh_token, is_made_by_query
 from reliable_rx.operator import Context, Operator, Stage, frozen, relative_seconds
 from reliable_rx.operators.combine import check_queue
 from reliable_rx.query import ForeignLeaf, HubLeaf, Node, PlainOperator, Query, as_query
@@ -66,6 +66,8 @@ class Hub(Stage):
             self.__dict__["is_by_query"] = True  # stored with it, too
 
     def __getstate__(self) -> dict[str, Any]:
+        if self.is_by_query and (stored := STORED.get()) is not None:
+            stored.add(self._token)
         return {name: value for name, value in self.__dict__.items() if name not in ("live", "number")}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
