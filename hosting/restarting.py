@@ -12,13 +12,14 @@ from typing import TYPE_CHECKING
 
 from hosting.afresh import afresh_told
 from hosting.cycles import there_are
-from hosting.standing import FAILED
+from hosting.standing import FAILED, Standing
 from hosting.suspended import disposed
 from hosting.turn import Create, Dispose
 from reliable_rx.errors import QueryRefused, described
 from reliable_rx.names import check_query
 
 if TYPE_CHECKING:
+    from hosting.engine import QueryEngine
     from hosting.evaluator import QueryEvaluator
 
 
@@ -48,7 +49,7 @@ def follow(evaluator: QueryEvaluator) -> None:
             for name, standing in evaluator.engine.standing.items()
             if standing.status == FAILED
             and standing.error is not None
-            and described(standing.error) in [revived[each] for each in standing.plan.sources if each in revived]
+            and described(standing.error) in _left_behind(evaluator.engine, revived, standing)
         ]
         for name in found:
             with (
@@ -57,6 +58,15 @@ def follow(evaluator: QueryEvaluator) -> None:
             ):  # it needs a clock that only its app has
                 evaluator._take(_creation(evaluator, name))
         revived, evaluator.engine.revived = evaluator.engine.revived, {}
+
+
+def _left_behind(engine: QueryEngine, revived: dict[str, str], standing: Standing) -> list[str]:
+    """Return the errors of what *standing* reads and was there before, when that began anew.
+
+    What was created behind it has failed since, however alike: a start that takes these turns again leaves it.
+    """
+    sources = [each for each in standing.plan.sources if each in revived and each in engine.standing]
+    return [revived[each] for each in sources if standing.born < engine.standing[each].born]
 
 
 def _creation(evaluator: QueryEvaluator, name: str) -> Create:

@@ -170,3 +170,55 @@ def test_what_begins_afresh_is_in_the_log(
     assert sorted(each.split("'")[1] for each in found) == sorted(["q", *reader]), found
     end(hosted(store, {"q": EDITED[how], **reader}, 3), cleanly=cleanly)
     assert lines() == []
+
+
+def still_failing(n: Any) -> Any:
+    return n.map(lambda x: x // (x != 5)).scan(lambda a, x: a + x, 0)
+
+
+def mended_at_start(store: MemoryStore, queries: dict[str, Any]) -> QueryEvaluator:
+    return hosted(store, queries, 7)
+
+
+def mended_while_running(store: MemoryStore, queries: dict[str, Any]) -> QueryEvaluator:
+    evaluator = hosted(store, {**queries, "q": failing(rx.source("n"))}, 4)
+    evaluator.create("q", queries["q"])
+    end(evaluator, cleanly=False)
+    return hosted(store, queries, 7)
+
+
+def restarted(store: MemoryStore, queries: dict[str, Any]) -> QueryEvaluator:
+    evaluator = mended_while_running(store, queries)
+    evaluator.restart("q")
+    return evaluator
+
+
+BEHIND = {"doubled": rx.source("q").map(lambda x: x * 2), "counted": rx.source("doubled").scan(lambda a, x: a + 1, 0)}
+
+
+@pytest.mark.parametrize("cleanly", [True, False], ids=["stopped", "killed"])
+@pytest.mark.parametrize("revived", [mended_at_start, mended_while_running, restarted])
+def test_unchanged_it_stays_as_it_ended(revived: Any, cleanly: bool) -> None:
+    """Mended, but not enough, it fails again as before, with its readers: a start behind that runs none of them."""
+    store, queries = MemoryStore(), {"q": still_failing(rx.source("n")), **BEHIND}
+    end(hosted(store, {"q": failing(rx.source("n")), **BEHIND}, 4), cleanly=False)
+    evaluator = revived(store, queries)
+    found = {name: notifications(evaluator, name) for name in queries}
+    assert [value for _, value in found["counted"]].count(None) == 2
+    for _ in range(3):
+        end(evaluator, cleanly=cleanly)
+        evaluator = hosted(store, queries, 7)
+        assert {name: notifications(evaluator, name) for name in queries} == found
+    evaluator.close()
+
+
+def test_a_kill_between_a_query_and_its_readers_leaves_none_behind(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The next start runs the readers again that the one that was killed had not come to."""
+    store, queries = MemoryStore(), {"q": mended(rx.source("n")), **BEHIND}
+    end(hosted(store, {"q": failing(rx.source("n")), **BEHIND}, 4), cleanly=False)
+    with monkeypatch.context() as patch:
+        patch.setattr("hosting.evaluator.follow", lambda evaluator: None)
+        end(hosted(store, queries, 4), cleanly=False)
+    evaluator = hosted(store, queries, 6)
+    assert notifications(evaluator, "counted") == [(0, 1), (1, 2), (2, None), (3, 1), (4, 2)]
+    evaluator.close()
