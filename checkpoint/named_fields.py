@@ -135,8 +135,9 @@ def named(kind: Any, names: tuple[str, ...], values: tuple[Any, ...]) -> Any:
     now = getattr(kind, "_fields", None)
     if now is None:
         raise FieldsDiffer(f"stored values of {name_of(kind)} are named tuples: make it one again")
+    known = fields_of(kind)
     if now != names:
-        known, names = fields_of(kind), renamed(kind, names)
+        names = renamed(kind, names)
         found = dict(zip(names, values, strict=True)) | come_to(kind, names, names, known)
         values = tuple(found[name] for name in now)
     try:
@@ -203,10 +204,7 @@ def renamed(kind: Any, names: tuple[str, ...]) -> tuple[str, ...]:
     known, pairs = fields_of(kind).names, {pair for each in said for pair in each.items() if pair[0] in names}
     for each in said:
         if again := sorted(set(map(str, each.values())) & set(map(str, each))):
-            raise FieldsDiffer(
-                f"{name_of(kind)} says {RENAMED} = {dict(each)!r}, by which {again[0]!r} is an old name and a new one: "
-                f"say for each old name what the field is called today"
-            )
+            raise _said_twice(kind, each, again[0])
     while stored := {pair for pair in pairs if pair[1] in names and pair[1] not in dict(pairs)}:
         pairs -= stored  # it is called so already: the old name is another field's by now
     now = dict(pairs)
@@ -219,6 +217,24 @@ def renamed(kind: Any, names: tuple[str, ...]) -> tuple[str, ...]:
             f"earlier versions"
         )
     return found
+
+
+def _said_twice(kind: Any, said: Mapping[Any, Any], name: str) -> FieldsDiffer:
+    return FieldsDiffer(
+        f"{name_of(kind)} says {RENAMED} = {dict(said)!r}, by which {name!r} is an old name and a new one: say for "
+        f"each old name what the field is called today; where fields have exchanged names, call one of them otherwise"
+    )
+
+
+def _check_not_exchanged(kind: Any, names: tuple[str, ...]) -> None:
+    """*Raises* `FieldsDiffer` if *kind* says that its fields, called *names*, have those of each other.
+
+    Values from before and from behind have the same ones then, so that none tells whose they are.
+    """
+    for each in _said(kind):
+        now = {old: new for old, new in each.items() if old in names and old != new}
+        if _is_circular(now):
+            raise _said_twice(kind, each, min(map(str, now)))
 
 
 def _is_circular(now: dict[Any, Any]) -> bool:
@@ -259,9 +275,13 @@ def come_to(kind: Any, names: tuple[str, ...], found: Container[str], known: Fie
 
 @lru_cache(maxsize=1000)
 def fields_of(kind: Any) -> Fields:
-    """Return the fields of a named tuple or a dataclass; none of another class, which takes what comes."""
+    """Return the fields of a named tuple or a dataclass; none of another class, which takes what comes.
+
+    *Raises* `FieldsDiffer` if it says that they have exchanged their names.
+    """
     if issubclass(kind, tuple):
         named: Any = kind
+        _check_not_exchanged(kind, named._fields)
         return Fields(named._fields, {name: _always(each) for name, each in named._field_defaults.items()})
     if not dataclasses.is_dataclass(kind):
         return Fields((), {})
@@ -270,7 +290,9 @@ def fields_of(kind: Any) -> Fields:
         for each in dataclasses.fields(kind)
         if each.default is not dataclasses.MISSING or each.default_factory is not dataclasses.MISSING
     }
-    return Fields(tuple(each.name for each in dataclasses.fields(kind)), made)
+    names = tuple(each.name for each in dataclasses.fields(kind))
+    _check_not_exchanged(kind, names)
+    return Fields(names, made)
 
 
 def _always(value: Any) -> Callable[[], Any]:

@@ -185,6 +185,23 @@ def test_a_class_may_say_what_its_fields_were_called(kind: str, module: Any) -> 
     assert held(decode(stored)) == {"name": "x", "cost": 2.5, "qty": 1, "more": 7}
 
 
+EXCHANGED = {
+    "two": {"qty": "price", "price": "qty"},
+    "three": {"qty": "price", "price": "name", "name": "qty"},
+}
+
+
+@pytest.mark.parametrize("moved", [False, True], ids=["as they stood", "moved"])
+@pytest.mark.parametrize("said", EXCHANGED)
+@pytest.mark.parametrize("kind", KINDS)
+def test_names_that_fields_have_exchanged_are_refused(kind: str, said: str, moved: bool, module: Any) -> None:
+    """Values of before and of behind have the same names, so none is guessed, and the error says what to do."""
+    stored = encode(put(module, kind, BEFORE)(qty=1, price=2.5, name="x"))
+    put(module, kind, BEFORE[::-1] if moved else BEFORE).__renamed_fields__ = EXCHANGED[said]
+    with pytest.raises(FieldsDiffer, match=r"is an old name and a new one: .*call one of them otherwise"):
+        decode(stored)
+
+
 @pytest.mark.parametrize("kind, change", crossed(KINDS, REFUSED, nightly=1))
 def test_what_may_be_another_field_is_refused(kind: str, change: str, module: Any) -> None:
     """No value is guessed: the error names the class and the field, and what to do."""
