@@ -126,6 +126,7 @@ class Checkpointer:
     def recovered(self, generation: int, turn: int, meta: dict[str, Any]) -> None:
         """Go on behind a checkpoint that was read."""
         self.generation, self.turn, self.covered = generation, turn, (meta["positions"], meta["ended"])
+        self.evaluator.redefinitions.classes.recovered(meta.get("classes", {}))
 
     def replayed(self, events: int) -> None:
         """Count the *events* that a recovery took again: no checkpoint has them yet."""
@@ -352,6 +353,7 @@ def meta_of(evaluator: QueryEvaluator, snapshot: Snapshot) -> dict[str, Any]:
         "positions": evaluator.intake.positions(),
         "ended": ended,
         "definitions": evaluator.definitions.for_checkpoint(),
+        "classes": evaluator.redefinitions.classes.for_checkpoint(),
         "extents": evaluator.growth.note(ended),
         "holders": evaluator.holders.positions(),
         "sinks": evaluator.outlets.labels(),

@@ -466,7 +466,8 @@ class QueryEvaluator(Looking):
             return
         with self.inside:
             digested = group.digests()
-        journal, told = self.store.journal, self.definitions.to_tell()
+        told = journaling.Told(self.definitions.to_tell(), self.redefinitions.classes.to_tell())
+        journal = self.store.journal
         self.committed.append(group)
         self.journal_worker.submit(lambda: journaling.write(journal, group, digested, told))
 

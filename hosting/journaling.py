@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 from checkpoint import failures
 from checkpoint.by_value import encode_query
@@ -68,18 +68,29 @@ def digests(outputs: Mapping[str, list[Any]]) -> Digests:
     return {name: (digest(values), values[0] + len(values) - 1) for name, values in outputs.items()}
 
 
-def write(journal: Journal, group: Group, digested: Digests, definitions: Mapping[str, Any]) -> None:
-    """Make a group durable; the first of a run with the *definitions* of its sources."""
-    told = (group.entries, digested, definitions) if definitions else (group.entries, digested)
-    journal.append(group.first_turn, group.last_turn - group.first_turn + 1, encode(told))
+class Told(NamedTuple):
+    """What a group says besides its turns, where that is not what the store has."""
+
+    definitions: Mapping[str, Any] = MappingProxyType({})
+    """Of sources: what reads them."""
+    classes: Mapping[str, str] = MappingProxyType({})
+    """Fingerprints of classes of values, by name."""
+
+
+def write(journal: Journal, group: Group, digested: Digests, told: Told) -> None:
+    """Make a group durable, with what it says besides."""
+    said = [*map(dict, told)]
+    while said and not said[-1]:
+        said.pop()
+    journal.append(group.first_turn, group.last_turn - group.first_turn + 1, encode((group.entries, digested, *said)))
 
 
 def read(
     journal: Journal, after_turn: int, upto: int | None = None
-) -> Iterator[tuple[int, int, list[Entry], Digests, Mapping[str, Any]]]:
+) -> Iterator[tuple[int, int, list[Entry], Digests, Told]]:
     """Yield the groups behind *after_turn*, at most *upto* that one.
 
-    Of each: its first turn, its last turn, entries, digests, and the definitions of sources if a run began with it.
+    Of each: its first turn, its last turn, entries, digests, and what it says besides.
     """
     if upto is not None and upto <= after_turn:
         return
@@ -88,7 +99,7 @@ def read(
         if first <= after_turn:
             what = f"turns {first:,} to {first + count - 1:,} overlap the checkpoint of turn {after_turn:,}"
             raise CheckpointRefused(f"the journal does not fit: {what}", what=what, where="journal")
-        yield first, first + count - 1, entries, digested, told[0] if told else {}
+        yield first, first + count - 1, entries, digested, Told(*told)
         if first + count - 1 == upto:
             return
 

@@ -159,7 +159,8 @@ def replay(evaluator: QueryEvaluator, after_turn: int, upto: int | None = None) 
     """Take the turns of the journal behind *after_turn* again; return how many, and how many events they held."""
     turns = events = 0
     for first, last, entries, digested, told in journaling.read(evaluator.store.journal, after_turn, upto):
-        evaluator.definitions.check(told, entries, first, last)
+        evaluator.definitions.check(told.definitions, entries, first, last)
+        evaluator.redefinitions.classes.recovered(told.classes)
         outputs: dict[str, list[Any]] = {}
         for entry in entries:
             events += entry[4] if entry[0] == "events" else 0
@@ -175,13 +176,14 @@ def replay(evaluator: QueryEvaluator, after_turn: int, upto: int | None = None) 
 
 
 def changed_code(evaluator: QueryEvaluator, queries: Sequence[str]) -> list[str]:
-    """Name what *queries* reach by name only, if their code is not what it was when they were created."""
+    """Name what *queries* reach by name only, if their code is not what it was, and classes of values that are not."""
     engine, found = evaluator.engine, set[str]()
     for name in queries:
         standing = engine.standing.get(query_of(name))
         if standing is not None and engine.plans.has_changed(standing.plan):
             found |= by_name(standing.plan.query)
-    return sorted(found)
+    with evaluator.inside:
+        return sorted(found.union(evaluator.redefinitions.classes.changed()))
 
 
 def compare(

@@ -19,6 +19,7 @@ import logging
 from time import thread_time
 from typing import TYPE_CHECKING
 
+from hosting.class_versions import ClassVersions
 from hosting.interpreters import shown
 from hosting.standing import RUNNING, Standing
 from reliable_rx.class_of import is_a
@@ -39,12 +40,14 @@ class Redefinitions:
 
     def __init__(self, evaluator: QueryEvaluator) -> None:
         self.evaluator, self.watched = evaluator, evaluator.engine.plans.watched
+        self.classes = ClassVersions(evaluator)
         self._compares_until = 0.0
         self._told: dict[str, str] = {}
 
     def look(self) -> bool:
         """Tell of the queries and sources that reach what was defined anew; return whether turns may be taken."""
         self.evaluator.definitions.look()
+        self.classes.look()
         if not all(map(self._runs, self._told)):
             self.watched.is_due = True
         if self.watched.are_due():

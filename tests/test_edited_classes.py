@@ -8,10 +8,14 @@ from types import ModuleType
 from typing import Any
 
 import pytest
+from lanes import crossed
 
 import reliable_rx as rx
 from checkpoint import MemoryStore
+from checkpoint.codec import digest, encode
 from hosting import ListSource, QueryEvaluator
+from hosting.class_versions import ClassVersions
+from reliable_rx.errors import NondeterminismDetected, ReliableRxError
 
 MODULE = "cells_of_test_edited_classes"
 CELLS = {
@@ -85,3 +89,167 @@ def test_an_edit_of_a_class_is_behind_a_checkpoint(change: str, events_after: in
     steps(again)
     assert len(outputs(again)) == len(found) + 1
     again.close()
+
+
+ORDERS = """
+from dataclasses import astuple, dataclass, fields
+from operator import methodcaller
+from uuid import uuid4
+import reliable_rx as rx
+
+RATE = 2
+def times(n): return n * 2
+class Base:
+    def more(self): return 2
+@dataclass(frozen=True)
+class Order(Base):
+    a: int
+    b: int = 1
+    by = 2
+    def total(self):
+        n, *rest = astuple(self)
+        return times(n) * 2 * RATE + self.by + self.more() + sum(rest[1:]) + ord(fields(self)[0].name[-1])
+
+n = rx.source("n")
+def summed(query): return query.scan(lambda total, each: total + each, 0)
+def plain(value): return value
+def named(value): return Order(value["n"]).total()
+def gives(value): return Order(value["n"])
+def gives_many(value): return [value["n"], {"k": Order(value["n"])}]
+def total(value): return value.total()
+def total_within(value): return value[1]["k"].total()
+def unlike(value): return (value.total(), uuid4().hex)
+
+NAMED = {"q": summed(n.map(named))}
+CHAIN = {"made": n.map(gives), "q": summed(rx.source("made").map(total))}
+LONG_CHAIN = {"made": n.map(gives), "same": rx.source("made").filter(lambda each: True),
+              "q": summed(rx.source("same").map(total))}
+CALLED = {"made": n.map(gives), "q": summed(rx.source("made").map(methodcaller("total")))}
+WITHIN = {"made": n.map(gives_many), "q": summed(rx.source("made").map(total_within))}
+PUSHED = {"q": summed(n.map(total))}
+PUSHED_CALLED = {"q": summed(n.map(methodcaller("total")))}
+PUSHED_WITHIN = {"q": summed(n.map(total_within))}
+UNLIKE = {"q": summed(n.map(total)), "unlike": n.map(unlike)}
+"""
+EDITS = {
+    "a method": ("* 2 * RATE", "* 3 * RATE"),
+    "an attribute": ("by = 2", "by = 3"),
+    "a base": ("def more(self): return 2", "def more(self): return 3"),
+    "a helper": ("return n * 2", "return n * 3"),
+    "a constant": ("RATE = 2", "RATE = 3"),
+    "fields that are moved": ("    a: int\n    b: int = 1", "    b: int = 1\n    a: int = 1"),
+    "a field that comes": ("b: int = 1", "b: int = 1\n    c: int = 5"),
+    "a field that goes": ("    a: int\n    b: int = 1", "    b: int = 1"),
+    "a field that is renamed": ("    a: int\n", "    amount: int\n"),
+}
+PUSHES = {"PUSHED": "gives", "PUSHED_CALLED": "gives", "PUSHED_WITHIN": "gives_many", "UNLIKE": "gives"}
+WAYS = ["NAMED", "CHAIN", "LONG_CHAIN", "CALLED", "WITHIN", *(each for each in PUSHES if each != "UNLIKE")]
+
+
+def life(store: MemoryStore, module: Any, way: str, numbers: list[int], *, edit: Any = ("", ""), end: str) -> Any:
+    """Have another process, whose code has the *edit*, take *numbers* by the queries of *way*; return its evaluator."""
+    assert edit[0] in ORDERS
+    exec(ORDERS.replace(*edit) if edit[0] else ORDERS, module.__dict__)
+    evaluator = QueryEvaluator(store, background=False, checkpoint_interval_s=1e9)
+    pushed = evaluator.push("n")
+    for name, query in getattr(module, way).items():
+        evaluator.create(name, query)
+    try:
+        evaluator.start()
+        pushed.push([getattr(module, PUSHES.get(way, "plain"))({"n": n}) for n in numbers])
+        steps(evaluator)
+        if end == "stopped":
+            evaluator.checkpoint()
+    finally:
+        evaluator.abandon()
+        if end == "killed":
+            store.crash()
+    return evaluator
+
+
+def totals(numbers: list[int]) -> list[int]:
+    return [sum(n * 8 + 101 for n in numbers[: count + 1]) for count in range(len(numbers))]
+
+
+@pytest.mark.parametrize("way, edit, began", crossed(WAYS, EDITS, ["at once", "behind a stop"], nightly=2))
+def test_an_edit_behind_a_kill_is_refused_by_name_and_nothing_is_lost(
+    way: str, edit: str, began: str, module: Any
+) -> None:
+    """However a query meets a class, an edit of it is named; put back, every query goes on, and no output is another.
+
+    Behind a stop then, the edit is one like others.
+    """
+    store = MemoryStore()
+    if began == "behind a stop":
+        life(store, module, way, [1], end="stopped")
+        store = store.reopen()
+    life(store, module, way, [2, 3], end="killed")
+    store = store.reopen()
+    with pytest.raises(ReliableRxError, match="Order"):
+        life(store, module, way, [4], edit=EDITS[edit], end="killed")
+    store = store.reopen()
+    again = life(store, module, way, [4], end="stopped")
+    first = [1] if began == "behind a stop" else []
+    assert outputs(again) == totals([*first, 2, 3, 4])
+    assert {again.query(name).status for name in again.queries()} == {"running"}
+
+
+def test_a_query_over_values_of_an_unchanged_class_ends_alone(module: Any) -> None:
+    """What does not repeat itself is its own fault, whatever classes its values have."""
+    store = MemoryStore()
+    life(store, module, "UNLIKE", [1, 2], end="killed")
+    again = life(store.reopen(), module, "UNLIKE", [3], end="stopped")
+    assert outputs(again) == totals([1, 2, 3])
+    assert again.query("q").status == "running" and again.query("unlike").status == "failed"
+    assert "Order" not in str(again.query("unlike").error)
+
+
+def test_an_edit_behind_a_stop_is_what_the_next_kill_is_compared_with(module: Any) -> None:
+    """The class of the run that took the turns counts, not that of the first run which had it."""
+    store, edit = MemoryStore(), EDITS["a method"]
+    life(store, module, "UNLIKE", [1], end="stopped")
+    life(store.reopen(), module, "UNLIKE", [2], edit=edit, end="killed")
+    store = store.reopen()
+    with pytest.raises(NondeterminismDetected, match="Order"):
+        life(store, module, "UNLIKE", [3], end="killed")
+    again = life(store.reopen(), module, "UNLIKE", [3], edit=edit, end="stopped")
+    assert again.query("q").status == "running" and again.query("unlike").status == "failed"
+
+
+@pytest.mark.parametrize("created_again", [True, False])
+@pytest.mark.parametrize("way", ["CHAIN", "PUSHED", "PUSHED_WITHIN"])
+def test_a_class_of_values_is_defined_anew_while_it_runs(way: str, created_again: bool, module: Any) -> None:
+    """Killed behind that, the store goes on with the new class: no replay has the old one and the new one."""
+    exec(ORDERS, module.__dict__)
+    store, edit = MemoryStore(), EDITS["a method"]
+    evaluator = QueryEvaluator(store, background=False, checkpoint_interval_s=1e9)
+    pushed = evaluator.push("n")
+    for cell in (ORDERS, ORDERS.replace(*edit)):
+        exec(cell, module.__dict__)
+        for name, query in getattr(module, way).items() if created_again or cell is ORDERS else ():
+            evaluator.create(name, query)
+        pushed.push([getattr(module, PUSHES.get(way, "plain"))({"n": 1})])
+        steps(evaluator)
+    evaluator.flush()
+    found = outputs(evaluator)
+    evaluator.abandon()
+    store.crash()
+    again = life(store.reopen(), module, way, [1], edit=edit, end="stopped")
+    assert outputs(again)[: len(found)] == found and len(outputs(again)) == len(found) + 1
+    assert {again.query(name).status for name in again.queries()} == {"running"}
+
+
+@pytest.mark.parametrize("take", [encode, digest])
+def test_a_class_is_met_where_a_value_is_stored_or_digested(take: Any, module: Any) -> None:
+    """However deep it lies, and once for each class: the store of whoever asks gets it."""
+    exec(ORDERS, module.__dict__)
+    take([{"k": (module.Order(1),)}])
+    for _ in range(2):
+        evaluator = QueryEvaluator(MemoryStore(), background=False)
+        versions = ClassVersions(evaluator)
+        assert f"{MODULE}:Order" in versions.to_tell()
+        assert versions.to_tell() == {} and versions.changed() == []
+        exec(ORDERS.replace(*EDITS["a method"]), module.__dict__)
+        assert versions.changed() == [f"{MODULE}.Order"]
+        exec(ORDERS, module.__dict__)
+        take([module.Order(1)])

@@ -120,7 +120,7 @@ def trace_of(store: StoreReader) -> Trace:
     used = bool(meta.get("ended")) or any(meta.get("positions", {}).values()) or _has_emitted(store, meta)
     queries = set(map(query_of, {*store.streams(), *meta.get("holders", {})}))
     for _, _, entries, digests, told in journaling.read(store.journal, 0 if recovered is None else recovered.turn):
-        definitions |= told
+        definitions |= told.definitions
         queries |= {*map(query_of, digests), *(entry[1] for entry in entries if entry[0] == "create")}
         used = used or bool(digests) or any(entry[0] in READ for entry in entries)
     sources = {name: tuple(Fingerprint(*each) for each in found) for name, found in definitions.items()}

@@ -1,0 +1,43 @@
+"""The user's classes of which this process has stored or digested values: in a store they go by name.
+
+So a store may say what their code was (`hosting.class_versions`). A class is noted when its values are first taken
+apart, where a table by class is filled anyway: nothing is done for each value.
+"""
+
+from __future__ import annotations
+
+import sys
+from types import ModuleType
+from typing import Any
+
+from reliable_rx.class_of import is_a, module_of, qualname_of, space_of
+from reliable_rx.reach import attribute, is_own
+
+CLASSES_MAX = 1000
+"""So many are noted in a process; of others nothing is said."""
+MET: dict[int, Any] = {}
+"""The classes by their ids, in the order in which they were met."""
+
+
+def meet(kind: Any) -> None:
+    """Note *kind* if it is the user's, and a module has it by its name."""
+    if len(MET) < CLASSES_MAX and is_own(kind) and named(name_in(kind)) is kind:
+        MET.setdefault(id(kind), kind)
+
+
+def name_in(kind: Any) -> str:
+    """Return the name of a class as ``module:name``."""
+    return f"{module_of(kind)}:{qualname_of(kind)}"
+
+
+def named(name: str) -> Any:
+    """Return what goes by the name ``module:name`` in this process, and call nothing; None if nothing does.
+
+    >>> named("reliable_rx.errors:Missing"), named(name_in(int))
+    (None, <class 'int'>)
+    """
+    module, _, path = name.partition(":")
+    at: Any = sys.modules.get(module)
+    for each in path.split("."):
+        at = attribute(at, each) if is_a(at, ModuleType) else space_of(at).get(each) if is_a(at, type) else None
+    return at
