@@ -28,14 +28,7 @@ from hosting.creations import How, create_declared, create_now, declare
 from hosting.disposing import dispose
 from hosting.edit import is_same
 from hosting.engine import QueryEngine
-from hosting.given import (
-    check_before_start,
-    check_new,
-    check_open,
-    check_options,
-    check_sink,
-    check_source,
-)
+from hosting.given import check_before_start, check_new, check_open, check_options, check_sink, check_source
 from hosting.growth import Growth
 from hosting.holders import StreamHolders
 from hosting.host_clock import HostClock
@@ -275,6 +268,7 @@ class QueryEvaluator(Looking):
                 self.reporter.begin()
             except BaseException as error:
                 self.broken = error
+                self.outlets.close()  # whoever starts another one may write to the same places
                 raise
 
     def step(self) -> bool:

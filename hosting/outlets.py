@@ -328,5 +328,5 @@ class Outlets:
     @noted()
     def close(self) -> None:
         for writer in self.all:
-            if writer.failure is None:
+            if writer.failure is None and not writer.is_closed:
                 writer.close()

@@ -19,7 +19,7 @@ import reliable_rx as rx
 from checkpoint import MemoryStore
 from hosting import CallbackSink, JsonLinesSink, ListSource, QueryEvaluator, SqliteTableSink
 from hosting.sinks import places
-from reliable_rx.errors import CheckpointRefused, LeaseLost, StoreUnavailable
+from reliable_rx.errors import CheckpointRefused, LeaseLost, PositionUnavailable, StoreUnavailable
 
 RETAINED = 5
 
@@ -334,3 +334,24 @@ def test_a_file_that_is_gone_at_a_start_is_told(tmp_path: Path, suffix: str, cap
     second.evaluator.close()
     assert ids_in(path) == [0, 1, 2]
     assert "has 0 of the 3 ids that were durable in it" in caplog.text
+
+
+@pytest.mark.parametrize("name", ["q.jsonl", "q.sqlite"])
+def test_a_start_that_is_refused_leaves_no_sink_open(name: str, tmp_path: Path) -> None:
+    """Those that were open by then are closed, so that another evaluator may write there while the first is kept."""
+    foreign, taken = JsonLinesSink(tmp_path / "foreign.jsonl"), tmp_path / name
+    foreign.open("other")
+    foreign.write(0, [7])
+    foreign.flush()
+    foreign.close()
+    with QueryEvaluator(MemoryStore(), background=False) as refused:
+        refused.source("n", ListSource([1, 2], follow=True))
+        for query, sink in {"q": sink_at(taken), "other": JsonLinesSink(tmp_path / "foreign.jsonl")}.items():
+            refused.create(query, rx.source("n"))
+            refused.sink(query, sink)
+        with pytest.raises(PositionUnavailable):
+            refused.start()
+        world = World(sink_at(taken), count=2)
+        world.settle()
+        world.evaluator.close()
+    assert ids_in(taken) == [0, 1]
