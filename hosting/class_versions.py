@@ -20,8 +20,8 @@ from typing import TYPE_CHECKING, Any
 
 from checkpoint.code import makers
 from checkpoint.met_classes import MET, name_in, named
+from hosting.sources.fingerprint import class_digest
 from reliable_rx.errors import StoreUnavailable
-from reliable_rx.identity import hash_of
 from reliable_rx.interrupts import let_through
 
 if TYPE_CHECKING:
@@ -90,7 +90,7 @@ def fingerprint_of(kind: Any) -> str:
     """Return what tells one version of a class from another one, made by this interpreter and release."""
     made = makers()
     try:
-        return f"{made.reliable_rx}/{made.bytecode}/{hash_of(kind)}"
+        return f"{made.reliable_rx}/{made.bytecode}/{class_digest(kind)}"
     except BaseException as raised:  # it reaches too much, or raises when it is looked at
         let_through(raised)
         return "unknown"

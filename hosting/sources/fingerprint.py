@@ -14,11 +14,12 @@ Rejected: one hash of both (an unchanged app with ``RUN = uuid4().hex`` in a lin
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from enum import Enum
 from types import BuiltinFunctionType, FunctionType, MappingProxyType, MethodType
 from typing import Any, NamedTuple
 
 from checkpoint.code import makers
-from hosting.sources.constants import constants_of, held_by
+from hosting.sources.constants import CONSTANTS, constants_of, held_by
 from hosting.sources.definition import definition_of
 from reliable_rx.changing import Changes
 from reliable_rx.class_of import bases_of, is_a, module_of, path_of, qualname_of, space_of
@@ -26,7 +27,7 @@ from reliable_rx.code_digest import code_digest, joined
 from reliable_rx.contents import Content
 from reliable_rx.identity import Writing, hash_of
 from reliable_rx.interrupts import let_through
-from reliable_rx.reach import GETTERS, is_own, is_own_code, methods, plain_function
+from reliable_rx.reach import GETTERS, assigned, is_own, is_own_code, methods, plain_function
 from reliable_rx.reliable import Source
 from reliable_rx.text import NAMED
 
@@ -200,6 +201,24 @@ def _read(value: Any) -> tuple[Writing, Part]:
     digest = joined(f"{name}={each}" for name, each in code.items())
     made_with = joined((digest, *sorted(set(constants_of(value, writing.kept)))))
     return writing, Part((digest, whole), made_with, code, dict(_digests(_data_in(writing))), content)
+
+
+def class_digest(kind: type) -> str:
+    """Return a digest of a class: its code, what this is made with, and constants of classes that no code of it sets.
+
+    What a class counts, caches and registers is left out: it is another one in each process. *Raises* as `part_of`.
+    """
+    writing, found = _read(kind)
+    own = [each for each in writing.kept if is_a(each, (FunctionType, type)) and is_own(each)]
+    varying = frozenset[str]().union(*(assigned(each.__code__) for each in own if is_a(each, FunctionType)))
+    held = {
+        f"{path_of(each)}.{name}={hash_of(value)}"
+        for each in own
+        if is_a(each, type)
+        for name, value in methods(each)
+        if name not in varying and (type(value) in CONSTANTS or is_a(value, Enum))
+    }
+    return joined((found.made_with, *sorted(held)))
 
 
 def is_bound_by_itself(content: Content | None) -> bool:
