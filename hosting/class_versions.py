@@ -19,7 +19,7 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 from checkpoint.code import makers
-from checkpoint.met_classes import MET, name_in, named
+from checkpoint.met_classes import CLASSES_MAX, MET, name_in, named
 from hosting.sources.fingerprint import class_digest
 from reliable_rx.errors import StoreUnavailable
 from reliable_rx.interrupts import let_through
@@ -28,6 +28,8 @@ if TYPE_CHECKING:
     from hosting.evaluator import QueryEvaluator
 
 GONE = "gone"
+KNOWN: dict[int, tuple[Any, str]] = {}
+"""The fingerprints of classes by their ids; each class is kept, so that no other one has its id."""
 
 
 class ClassVersions:
@@ -87,7 +89,16 @@ class ClassVersions:
 
 
 def fingerprint_of(kind: Any) -> str:
-    """Return what tells one version of a class from another one, made by this interpreter and release."""
+    """Return what tells versions of a class apart; a class is read once, for all stores of the process."""
+    known = KNOWN.get(id(kind))
+    if known is None:
+        if len(KNOWN) >= CLASSES_MAX:
+            KNOWN.clear()
+        known = KNOWN[id(kind)] = kind, _read(kind)
+    return known[1]
+
+
+def _read(kind: Any) -> str:
     made = makers()
     try:
         return f"{made.reliable_rx}/{made.bytecode}/{class_digest(kind)}"

@@ -14,7 +14,7 @@ from lanes import crossed
 import reliable_rx as rx
 from checkpoint import MemoryStore
 from checkpoint.codec import digest, encode
-from hosting import ListSource, QueryEvaluator
+from hosting import ListSource, QueryEvaluator, class_versions
 from hosting.class_versions import ClassVersions
 from reliable_rx.errors import NondeterminismDetected, ReliableRxError
 
@@ -277,3 +277,16 @@ def test_a_class_is_met_where_a_value_is_stored_or_digested(take: Any, module: A
         assert versions.changed() == [f"{MODULE}.Order"]
         load(module, ORDERS)
         take([module.Order(1)])
+
+
+def test_a_class_is_read_once_for_all_stores_of_a_process(module: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each partition of a node has a store: to read a class takes milliseconds, and so does each turn that differs."""
+    load(module, ORDERS)
+    encode(module.Order(1))
+    read, digested = list[Any](), class_versions.class_digest
+    monkeypatch.setattr(class_versions, "class_digest", lambda kind: read.append(kind) or digested(kind))
+    for _ in range(3):
+        versions = ClassVersions(QueryEvaluator(MemoryStore(), background=False))
+        assert f"{MODULE}:Order" in versions.to_tell()
+        assert versions.changed() == []
+    assert [each for each in read if each is module.Order] == [module.Order]
