@@ -23,14 +23,12 @@ from hosting.journaling import Group
 from hosting.turn import Answer
 from reliable_rx.class_of import name_of
 from reliable_rx.errors import AnswerRefused, described
-from reliable_rx.hub import runs_queries
-from reliable_rx.loop import LoopThread, answered
+from reliable_rx.loop import LoopThread
 from reliable_rx.probes import probe
 
 if TYPE_CHECKING:
     from hosting.evaluator import QueryEvaluator
 
-runs_queries(answered)
 GRACE_S = 5.0
 """How long a stopping evaluator waits for the answers to calls that are in flight."""
 CANCEL_S = 2.0

@@ -59,6 +59,10 @@ def hubs_made() -> int:
 
 
 BY_QUERY: dict[CodeType, bool] = {}
+ANSWERS_QUERY: ContextVar[bool] = ContextVar("ANSWERS_QUERY", default=False)
+"""Whether this is the task of a call that a query has made, or what that task has begun and waits for."""
+IMPORTING = "<frozen importlib"
+"""How the file names of the functions begin that run the body of a module."""
 
 
 def runs_queries(function: Function) -> Function:
@@ -74,17 +78,19 @@ def reads_queries(function: Function) -> Function:
 
 
 def is_made_by_query() -> bool:
-    """Whether a query at work on this thread makes what is made now; what an import makes is the module's.
+    """Whether a query at work makes what is made now, on its thread or in a task; what an import makes is the module's.
 
     The stack is looked through where a part is made, which is rare, so that a turn need not mark itself.
     """
-    frame: FrameType | None = _getframe(1) if BY_QUERY else None
-    while frame is not None and frame.f_code.co_name != "<module>":
+    frame: FrameType | None = _getframe(1)
+    while frame is not None:
         found = BY_QUERY.get(frame.f_code)
         if found is not None:
             return found
+        if frame.f_code.co_filename.startswith(IMPORTING):
+            return False
         frame = frame.f_back
-    return False
+    return ANSWERS_QUERY.get()
 
 
 class Trampoline:

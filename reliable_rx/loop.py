@@ -15,6 +15,7 @@ from collections.abc import Awaitable, Callable, Hashable
 from typing import Any
 
 from reliable_rx.errors import AnswerRefused
+from reliable_rx.hub import ANSWERS_QUERY
 
 Done = Callable[[Any, Exception | None], None]
 
@@ -54,7 +55,11 @@ class Tasks:
 
 
 async def answered(make: Callable[[], Awaitable[Any]], timeout_s: float | None) -> tuple[Any, Exception | None]:
-    """Wait for a call and return its value and error; only our own cancelling comes out of here as an exception."""
+    """Wait for a call and return its value and error; only our own cancelling comes out of here as an exception.
+
+    It is the outermost frame of its task, whose context is its own and goes on into the tasks and threads it waits for.
+    """
+    ANSWERS_QUERY.set(True)
     try:
         async with asyncio.timeout(timeout_s) as limit:
             return await awaitable(make()), None

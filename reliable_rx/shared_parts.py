@@ -59,7 +59,7 @@ CALLED = ("__call__", "__getattr__", "__getitem__")
 MADE_OUTSIDE = (
     "{} was made outside of the query, and is not found in what its functions hold: hold it in a variable, a list, a "
     f"deque or a dict of at most {ITEMS_MAX:,}, or in an attribute that one of them names, or make it anew at each "
-    "call; an event cannot bring it"
+    "call, in its thread or its tasks; an event cannot bring it, nor can a pool of threads"
 )
 READ_BY_OTHERS = (
     "{} was made when a function was called with an element, and other elements read it, too: make "

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import sys
 from array import array
 from collections import ChainMap, Counter, OrderedDict, UserDict, UserList, defaultdict, deque
@@ -244,13 +245,47 @@ async def made_before(number: int) -> Any:
     return MANY[number]
 
 
+async def in_a_group(make: Any) -> Any:
+    async with asyncio.TaskGroup() as group:
+        task = group.create_task(make)
+    return task.result()
+
+
+async def in_a_gathering(make: Any) -> Any:
+    return (await asyncio.gather(make))[0]
+
+
+async def in_a_thread(make: Any) -> Any:
+    return await asyncio.to_thread(asyncio.run, make)
+
+
+ASKED: dict[str, Callable[[Any], Any]] = {
+    "itself": lambda make: make,
+    "in a task": lambda make: asyncio.create_task(make),
+    "in a group": in_a_group,
+    "gathered": in_a_gathering,
+    "with a limit": lambda make: asyncio.wait_for(make, 60),
+    "shielded": asyncio.shield,
+    "in a thread": in_a_thread,
+}
+"""Ordinary ways in which a coroutine waits for another."""
+
+
+def asking(way: str, coroutine: Any) -> Any:
+    async def call(number: int) -> Any:
+        return await ASKED[way](coroutine(number))
+
+    return call
+
+
+@pytest.mark.parametrize("way", ASKED)
 @pytest.mark.parametrize(("coroutine", "status"), [(made_anew, "running"), (made_before, "failed")])
-def test_what_a_coroutine_makes_is_its_own(coroutine: Any, status: str) -> None:
+def test_what_a_coroutine_makes_is_its_own(coroutine: Any, status: str, way: str) -> None:
     """An answer that is a query is read with the parts that the coroutine has made, and refused with others."""
     evaluator = QueryEvaluator(MemoryStore(), background=False)
     evaluator.source("m", ListSource([1], follow=True))
     evaluator.source("n", ListSource([], follow=True))
-    evaluator.create("query", rx.source("m").pipe(ops.map_async(coroutine), ops.merge_all()))
+    evaluator.create("query", rx.source("m").pipe(ops.map_async(asking(way, coroutine)), ops.merge_all()))
     evaluator.start()
     query = evaluator.engine.standing["query"]
     until(lambda: not evaluator.step() and ("n" in evaluator.engine.routes or query.status == "failed"))

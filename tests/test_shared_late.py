@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextvars import copy_context
+from copy import copy
 from functools import cached_property, lru_cache, partial
 from itertools import product
 from typing import Any
@@ -124,6 +126,11 @@ FRESH: dict[str, Callable[[Make], Selector]] = {
     "fresh, read twice": lambda make: lambda value: (lambda part: part.merge(part.map(lambda x: -x)))(make()),
     "cached for each": lambda make: lru_cache(maxsize=None)(lambda value: make()),
     "early": lambda make: (lambda part: lambda value: part)(make()),
+    "evaluated": lambda make: lambda value: eval("make()", {"make": make}),
+    "executed": lambda make: lambda value: (lambda held: exec("part = make()", held) or held["part"])({"make": make}),
+    "body of a class": lambda make: lambda value: type("Made", (), {"part": make()}).part,
+    "copied": lambda make: lambda value: copy(make()),
+    "in a context": lambda make: lambda value: copy_context().run(make),
 }
 FORMS = {**LATE, **FRESH}
 MAKERS: dict[str, Callable[..., Any]] = {
@@ -135,7 +142,6 @@ MAKERS: dict[str, Callable[..., Any]] = {
 }
 ONCE = ("groups", "groups that ask for their key", "groups in groups")
 """Makers whose selectors are called at planning, so that what these keep can be known then: no such query fails."""
-NEVER_KEPT = ("fresh", "fresh, read twice", "early")
 READS: dict[str, Callable[[Any, Any], Any]] = {
     "itself": lambda ops, part: part,
     "mapped": lambda ops, part: part.pipe(ops.map(lambda y: (y,))),
