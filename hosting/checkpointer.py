@@ -346,7 +346,10 @@ class Checkpointer:
 
 
 def meta_of(evaluator: QueryEvaluator, snapshot: Snapshot) -> dict[str, Any]:
-    """Return what a checkpoint remembers besides rows and outputs."""
+    """Return what a checkpoint remembers besides rows and outputs; in a partition also which queries there are.
+
+    A node asks for these at its start, of all partitions (`hosting.partitioned.past`).
+    """
     ended = evaluator.intake.ended()
     return {
         "engine": snapshot.header,
@@ -360,4 +363,5 @@ def meta_of(evaluator: QueryEvaluator, snapshot: Snapshot) -> dict[str, Any]:
         "delivery": evaluator.delivery,
         "ahead_s": evaluator.time.ahead_s,
         "makers": tuple(makers()),
+        **({"queries": [*evaluator.engine.standing, *evaluator.engine.suspended]} if evaluator.incidents.place else {}),
     }

@@ -14,6 +14,7 @@ from contextlib import suppress
 
 from checkpoint.offsets.store import OffsetStore
 from hosting import renamed
+from hosting.partition_store import RESTORE_GROUP
 from hosting.partitioned.keys import WHOLE, key_of
 from hosting.partitioned.numbering import check_numbering
 from hosting.partitioned.past import Past
@@ -100,18 +101,26 @@ def check_sections(past: Past, sections: Collection[Section], group: str) -> Non
 
 
 def check_scopes(past: Past, section: Section, mine: Collection[str], group: str) -> None:
-    """*Raises* `QueryRefused` if a query of *section* has its state and its ids in the stores of another one.
+    """*Raises* `QueryRefused` if a query of *section* has its state and its ids in the stores of another one, or may.
 
-    A section that is not among *mine* any more had sources that were renamed, which is told.
+    A section that is not among *mine* any more had sources that were renamed, which is told. What the stores of
+    *section* itself do not say, since they cannot be read, is not taken for new: their own start tells.
     """
     begun = section.queries.keys() - past.queries(section.name)
-    for other in past.sections():
-        moved = sorted(past.queries(other) & begun) if other in (*mine, WHOLE) else []
-        if moved:
+    for other in sorted({*mine, WHOLE} - {section.name}) if begun else ():
+        if moved := sorted(past.queries(other) & begun):
             raise QueryRefused(
                 f"query {moved[0]!r} is hosted in section {section.name!r} by this app, and group {group!r} has had it "
                 f"in {other!r}: it would begin anew there and use its ids again; declare the queries over {other!r} as "
                 f"they were, or give it another name",
+                path=f"/{section.name}",
+            )
+        refused = past.refused(other)
+        if refused is not None and past.refused(section.name) is None:
+            raise QueryRefused(
+                f"whether group {group!r} has had query {min(begun)!r} in section {other!r} cannot be told, since a "
+                f"store there cannot be read, and in {section.name!r} it would begin anew: {refused.message}; declare "
+                f"the queries as they were, or {RESTORE_GROUP}",
                 path=f"/{section.name}",
             )
 

@@ -32,12 +32,14 @@ TRIES_MAX = 3
 class Trace:
     """What the store of a partition says: what its *sources* are read with, whether it is *used*, and its *queries*.
 
-    It is used if anything was read into it, or has come out of it. *queries* are those that it has had since.
+    It is used if anything was read into it, or has come out of it. *queries* are those that it has had since. One that
+    cannot be read, for the reason *refused*, is taken to be used.
     """
 
     sources: Mapping[str, Versions]
     used: bool
     queries: frozenset[str] = frozenset()
+    refused: CheckpointRefused | None = None
 
 
 class Past:
@@ -47,7 +49,7 @@ class Past:
     """
 
     def __init__(self, stores: PartitionStores, committed: Mapping[Key, Committed]) -> None:
-        self._stores, self._traces = stores, dict[Partition, Trace | None]()
+        self._stores, self._traces = stores, dict[Partition, Trace]()
         self._keys = committed.keys()
         self._moved = {lease_over(key) for key, found in committed.items() if found.position}
         self._committed_at = {lease_over(key): found.time for key, found in committed.items()}
@@ -64,20 +66,22 @@ class Past:
     def is_used(self, section: str) -> bool:
         """Whether anything was read in *section*, or has come out of it."""
         found = [each for each in self.opened if each.source == section]
-        return not self._moved.isdisjoint(found) or any(self._is_used(each) for each in found)
+        return not self._moved.isdisjoint(found) or any(self._trace(each).used for each in found)
 
     def sources(self, section: str) -> frozenset[str]:
         """Name the sources of *section*."""
         if section != WHOLE:
             return sources_in(section)
         committed = {source for of, source in map(section_of, self._keys) if of == WHOLE}
-        traces = [self._trace(each) for each in self.opened if each.source == WHOLE]
-        return frozenset(committed).union(*(each.sources for each in traces if each is not None))
+        return frozenset(committed).union(*(each.sources for each in self._traces_of(WHOLE)))
 
     def queries(self, section: str) -> frozenset[str]:
-        """Name the queries of *section* that have read anything, or may have."""
-        traces = [self._trace(each) for each in self.opened if each.source == section]
-        return frozenset[str]().union(*(each.queries for each in traces if each is not None))
+        """Name the queries of *section* that have read anything, or may have, as far as its stores can be read."""
+        return frozenset[str]().union(*(each.queries for each in self._traces_of(section)))
+
+    def refused(self, section: str) -> CheckpointRefused | None:
+        """Return why a store of *section* cannot be read, None if all can."""
+        return next((each.refused for each in self._traces_of(section) if each.refused is not None), None)
 
     def definitions(self, section: str, source: str) -> Versions:
         """Return what *source* was read with last in *section*, as far as the partitions say that committed last."""
@@ -85,21 +89,21 @@ class Past:
         opened.sort(key=lambda each: self._committed_at.get(each, 0.0), reverse=True)
         for partition in opened[:LOOKED_AT_MAX]:
             trace = self._trace(partition)
-            if trace is not None and source in trace.sources:
+            if source in trace.sources:
                 return trace.sources[source]
         return ()
 
-    def _is_used(self, partition: Partition) -> bool:
-        trace = self._trace(partition)
-        return trace is None or trace.used  # of one that cannot be read the worst is taken
+    def _traces_of(self, section: str) -> list[Trace]:
+        return [self._trace(each) for each in sorted(self.opened) if each.source == section]
 
-    def _trace(self, partition: Partition) -> Trace | None:
-        """Return what its store says, None if that cannot be read, which its own start tells."""
+    def _trace(self, partition: Partition) -> Trace:
+        """Return what its store says."""
         if partition not in self._traces:
             self._traces[partition] = self._look(partition)
         return self._traces[partition]
 
-    def _look(self, partition: Partition) -> Trace | None:
+    def _look(self, partition: Partition) -> Trace:
+        refused = None
         for _ in range(TRIES_MAX):  # its owner may take a checkpoint, and cut the journal, meanwhile
             try:
                 reader = self._stores.look(partition, claimed=True)
@@ -107,9 +111,9 @@ class Past:
                     return Trace({}, used=False)
                 with reader as store:
                     return trace_of(store)
-            except CheckpointRefused:
-                continue
-        return None
+            except CheckpointRefused as error:
+                refused = error
+        return Trace({}, used=True, refused=refused)
 
 
 def trace_of(store: StoreReader) -> Trace:
@@ -118,7 +122,7 @@ def trace_of(store: StoreReader) -> Trace:
     meta: Mapping[str, Any] = {} if recovered is None else decode(recovered.meta)
     definitions = dict(meta.get("definitions", {}))
     used = bool(meta.get("ended")) or any(meta.get("positions", {}).values()) or _has_emitted(store, meta)
-    queries = set(map(query_of, {*store.streams(), *meta.get("holders", {})}))
+    queries = {*map(query_of, {*store.streams(), *meta.get("holders", {})}), *meta.get("queries", ())}
     for _, _, entries, digests, told in journaling.read(store.journal, 0 if recovered is None else recovered.turn):
         definitions |= told.definitions
         queries |= {*map(query_of, digests), *(entry[1] for entry in entries if entry[0] == "create")}

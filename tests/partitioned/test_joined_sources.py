@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import re
+import sqlite3
 from collections.abc import Callable, Sequence
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import pytest
 from conditions import until
-from node_world import ENDS, Logs, World, group_in
+from node_world import ENDS, GROUP, Logs, World, group_in
 
+import reliable_rx as rx
 from hosting import App
 from hosting.partitioned.sections import sections_of
 from reliable_rx.errors import QueryRefused
@@ -217,6 +220,87 @@ def test_a_query_that_is_moved_alone_is_refused(ends: str, before: str, after: s
     again = world.then(over(n, "q", "r", whole=before))
     with again.node():
         until(lambda: all(again.values(name, place)[-1:] == [6] for name, place in places.items()))
+
+
+def quietly(n: Logs, reached: Path, *, whole: str, loud: bool = False) -> Callable[[App, World], None]:
+    """Return an app in which *q* has a state, and neither a sink, unless it is *loud*, nor an output up to 3."""
+
+    def declare(app: App, world: World) -> None:
+        over(n, "r", whole=whole)(app, world)
+        summed = rx.source("n").scan(lambda total, each: total + each, 0)
+        noted = summed.do_action(lambda total: (reached / str(total)).touch())
+        app.query("q", noted.filter(lambda total: total > 3), scope="all" if whole == "q" else "partition")
+        if loud:
+            app.sink("q", world.sink("q", world.name))
+
+    return declare
+
+
+@pytest.mark.parametrize("ends", ENDS)
+@pytest.mark.parametrize("before, after", [("", "q"), ("q", "")])
+def test_a_query_is_moved_that_nobody_has_heard_of(ends: str, before: str, after: str, tmp_path: Path) -> None:
+    """It has no sink and no output, but a state, which would begin anew: refused, and with the old scope it goes on."""
+    n, reached, place = Logs("a"), tmp_path / "reached", "all" if before == "q" else "a"
+    reached.mkdir()
+    n.add("a", 1, 2)
+    world = World(tmp_path / "group", quietly(n, reached, whole=before), app=ENDS[ends])
+    with world.node(ends=ends):
+        until(lambda: (reached / "3").exists() and any(each[0] == "r" for each in world.came))
+    with world.then(quietly(n, reached, whole=after)).node() as node:
+        until(lambda: any("query 'q'" in str(each) and "begin anew" in str(each) for each in node.incidents.open()))
+        assert not node.agents
+    n.add("a", 3)
+    again = world.then(quietly(n, reached, whole=before, loud=True))
+    with again.node():
+        until(lambda: again.values("q", place) == [6])
+
+
+def spoil(store: Path, part: str) -> None:
+    file, table, column = {
+        "checkpoints": ("checkpoint.sqlite", "generations", "manifest"), "journal": ("journal.sqlite", "turns", "blob"),
+    }[part]  # fmt: skip
+    with closing(sqlite3.connect(store / file)) as there, there:
+        assert there.execute(f"UPDATE {table} SET {column} = zeroblob(length({column}))").rowcount
+
+
+@pytest.mark.parametrize("ends, part", [("stopped", "checkpoints"), ("killed", "journal")])
+@pytest.mark.parametrize("before, after", [("q", ""), ("", "q")])
+def test_a_query_is_moved_whose_store_cannot_be_read(
+    before: str, after: str, ends: str, part: str, tmp_path: Path
+) -> None:
+    """Whether it was there is not known, so it is refused, by query, store and remedy; with the old scope the other
+    partitions go on."""
+    n, where = Logs("a"), "all" if before == "q" else "a"
+    n.add("a", 1, 2)
+    world = World(tmp_path, over(n, "q", "r", whole=before), app=ENDS[ends])
+    places = {name: "all" if name == before else "a" for name in ("q", "r")}
+    with world.node(ends=ends):
+        until(lambda: all(world.values(name, place) == [1, 3] for name, place in places.items()))
+    (store,) = tmp_path.glob(f"partitions/{GROUP}/*/{where}/*")
+    spoil(store, part)
+    with world.then(over(n, "q", "r", whole=after)).node() as node:
+        until(lambda: [each for each in node.incidents.open() if "query 'q'" in str(each) and str(store) in str(each)])
+        (told,) = [str(each) for each in node.incidents.open() if each.kind == "start"]
+        assert "cannot be read" in told and "restore" in told and not node.agents
+    if places["q"] != places["r"]:
+        n.add("a", 3)
+        again = world.then(over(n, "q", "r", whole=before))
+        with again.node():
+            until(lambda: again.values("r", places["r"])[-1:] == [6])
+
+
+def test_no_query_is_taken_for_moved_whose_own_store_cannot_be_read(tmp_path: Path) -> None:
+    """Where stores of several sections are damaged, each is told by its own start: an app that moves none runs."""
+    n = Logs("a")
+    n.add("a", 1, 2)
+    world = World(tmp_path, over(n, "q", "r", whole="q"))
+    with world.node():
+        until(lambda: world.values("q", "all") == world.values("r", "a") == [1, 3])
+    for store in tmp_path.glob(f"partitions/{GROUP}/*/*/*"):
+        spoil(store, "checkpoints")
+    with world.node() as node:
+        until(lambda: {each.subject for each in node.incidents.open() if each.kind == "partition"} >= {"*/all", "n/a"})
+        assert "start" not in {each.kind for each in node.incidents.open()}
 
 
 @pytest.mark.parametrize("ends", ENDS)
