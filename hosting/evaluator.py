@@ -1,9 +1,9 @@
 """`QueryEvaluator`: an engine with edges, journal and store around it; the unit of failure.
 
-Its loop takes one turn after the other: fetch, take, give ids, journal. Two workers write behind it: one the
-journal (group commit), one the checkpoints. All that is visible outside is durable first (`exactly_once`), or at
-once (`at_least_once`). After a crash it loads the newest checkpoint, takes the journalled turns again and goes on;
-outputs come out under the same ids.
+Its loop takes one turn after the other: fetch, take, give ids, journal. Behind it two workers write the journal (group
+commit) and the checkpoints. All that is visible outside is durable first (`exactly_once`), or at once
+(`at_least_once`). After a crash it loads the newest checkpoint, takes the journalled turns again and goes on; outputs
+come out under the same ids.
 """
 
 from __future__ import annotations
@@ -79,11 +79,10 @@ class QueryEvaluator(Looking):
 
     *delivery* says when outputs are visible: after the journal is durable, or at once. A checkpoint is taken every
     *checkpoint_interval_s* seconds and every *checkpoint_events* events. Streams without a holder retain
-    *retain_events*, those of queries that are gone stay for as long as *retention* says; one whose holder lags by
-    *buffer_events_max* stops the turns. With *strict* a replay that
-    differs and a damaged newest checkpoint are errors, not reports. *clock* gives processing time in seconds.
-    Writing is done in two threads behind the loop, or in those that *lend* lends it (many evaluators may share a pool);
-    *background* False does it in the loop, for deterministic tests.
+    *retain_events*, those of queries that are gone as long as *retention* says; one whose holder lags by
+    *buffer_events_max* stops the turns. With *strict* a replay that differs and a damaged newest checkpoint are errors,
+    not reports. *clock* gives processing time in seconds. Two threads write behind the loop, or those that *lend* lends
+    (many evaluators may share a pool); *background* False writes in the loop, for deterministic tests.
     """
 
     recovery: RecoveryFigures | None = None
