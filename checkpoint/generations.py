@@ -44,7 +44,7 @@ class Manifest:
     chunk_seals: tuple[bytes, ...]
 
     def info(self) -> GenerationInfo:
-        return GenerationInfo(self.generation, self.kind, self.turn, self.rows, self.size, self.committed_at)
+        return GenerationInfo(self.generation, self.kind, self.turn, self.meta, self.rows, self.size, self.committed_at)
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ key-value store (no transaction).
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal, Protocol, Self
 
 from checkpoint.envelope import KeyRing
@@ -36,11 +36,15 @@ class Checkpoint:
 
 @dataclass(frozen=True, slots=True)
 class GenerationInfo:
-    """What is known of a stored generation without reading its state. *committed_at* is Unix time in seconds."""
+    """What is known of a stored generation without reading its state. *committed_at* is Unix time in seconds.
+
+    *meta* is that of its `Checkpoint`.
+    """
 
     generation: int
     kind: Kind
     turn: int
+    meta: bytes = field(repr=False)
     rows: int
     bytes: int
     committed_at: float

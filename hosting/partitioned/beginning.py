@@ -106,8 +106,9 @@ def check_scopes(past: Past, section: Section, mine: Collection[str], group: str
     A section that is not among *mine* any more had sources that were renamed, which is told. What the stores of
     *section* itself do not say, since they cannot be read, is not taken for new: their own start tells.
     """
-    begun = section.queries.keys() - past.queries(section.name)
-    for other in sorted({*mine, WHOLE} - {section.name}) if begun else ():
+    others = sorted(({*mine, WHOLE} - {section.name}).intersection(past.sections()))
+    begun = section.queries.keys() - past.queries(section.name) if others else set[str]()
+    for other in others if begun else ():
         if moved := sorted(past.queries(other) & begun):
             raise QueryRefused(
                 f"query {moved[0]!r} is hosted in section {section.name!r} by this app, and group {group!r} has had it "

@@ -117,13 +117,16 @@ class Past:
 
 
 def trace_of(store: StoreReader) -> Trace:
-    """Return what *store* says, by its newest checkpoint and the turns behind. *Raises* `CheckpointRefused`."""
-    recovered = store.recover()
-    meta: Mapping[str, Any] = {} if recovered is None else decode(recovered.meta)
+    """Return what *store* says, by the turns behind its newest checkpoint and what that says besides rows.
+
+    *Raises* `CheckpointRefused`.
+    """
+    newest = next(reversed(store.generations()), None) or store.recover()  # which tells if some are there
+    meta: Mapping[str, Any] = {} if newest is None else decode(newest.meta)
     definitions = dict(meta.get("definitions", {}))
     used = bool(meta.get("ended")) or any(meta.get("positions", {}).values()) or _has_emitted(store, meta)
     queries = {*map(query_of, {*store.streams(), *meta.get("holders", {})}), *meta.get("queries", ())}
-    for _, _, entries, digests, told in journaling.read(store.journal, 0 if recovered is None else recovered.turn):
+    for _, _, entries, digests, told in journaling.read(store.journal, 0 if newest is None else newest.turn):
         definitions |= told.definitions
         queries |= {*map(query_of, digests), *(entry[1] for entry in entries if entry[0] == "create")}
         used = used or bool(digests) or any(entry[0] in READ for entry in entries)

@@ -15,7 +15,11 @@ from node_world import ENDS, GROUP, Logs, World, group_in
 
 import reliable_rx as rx
 from hosting import App
+from hosting.partitioned.beginning import check_sections
+from hosting.partitioned.folder_stores import FolderStores
+from hosting.partitioned.past import Past
 from hosting.partitioned.sections import sections_of
+from hosting.partitioned.words import Partition
 from reliable_rx.errors import QueryRefused
 
 
@@ -257,8 +261,10 @@ def test_a_query_is_moved_that_nobody_has_heard_of(ends: str, before: str, after
 
 def spoil(store: Path, part: str) -> None:
     file, table, column = {
-        "checkpoints": ("checkpoint.sqlite", "generations", "manifest"), "journal": ("journal.sqlite", "turns", "blob"),
-    }[part]  # fmt: skip
+        "checkpoints": ("checkpoint.sqlite", "generations", "manifest"),
+        "rows": ("checkpoint.sqlite", "chunks", "blob"),
+        "journal": ("journal.sqlite", "turns", "blob"),
+    }[part]
     with closing(sqlite3.connect(store / file)) as there, there:
         assert there.execute(f"UPDATE {table} SET {column} = zeroblob(length({column}))").rowcount
 
@@ -287,6 +293,38 @@ def test_a_query_is_moved_whose_store_cannot_be_read(
         again = world.then(over(n, "q", "r", whole=before))
         with again.node():
             until(lambda: again.values("r", places["r"])[-1:] == [6])
+
+
+def test_a_moved_query_is_found_without_a_look_at_rows(tmp_path: Path) -> None:
+    """What a checkpoint says besides them is enough, however much they are; of one section alone nothing is read."""
+    n = Logs("a")
+    n.add("a", 1, 2)
+    world = World(tmp_path, over(n, "q", "r", whole="q"))
+    with world.node():
+        until(lambda: world.values("q", "all") == world.values("r", "a") == [1, 3])
+    for store in tmp_path.glob(f"partitions/{GROUP}/*/*/*"):
+        spoil(store, "rows")
+    with world.then(over(n, "q", "r")).node() as node:
+        until(
+            lambda: any("query 'q'" in str(each) and "has had it in '*'" in str(each) for each in node.incidents.open())
+        )
+    app = App()
+    over(n, "q", "r")(app, world)
+    alone = Past(Unread(Partition("n", "a")), {})
+    check_sections(alone, sections_of(app), GROUP)
+
+
+class Unread(FolderStores):
+    """Stores of *partitions*, of which none is to be looked into."""
+
+    def __init__(self, *partitions: Partition) -> None:
+        self._partitions = partitions
+
+    def opened(self) -> list[Partition]:
+        return list(self._partitions)
+
+    def look(self, partition: Partition, /, *, claimed: bool = False) -> Any:
+        raise AssertionError(partition)
 
 
 def test_no_query_is_taken_for_moved_whose_own_store_cannot_be_read(tmp_path: Path) -> None:
