@@ -41,3 +41,12 @@ def named(name: str) -> Any:
     for each in path.split("."):
         at = attribute(at, each) if is_a(at, ModuleType) else space_of(at).get(each) if is_a(at, type) else None
     return at
+
+
+def place_of(kind: Any) -> list[tuple[dict[str, Any], str, Any]]:
+    """Return the names by which *kind* is found, with what is there now: that of its module, and the first within."""
+    module, _, path = name_in(kind).partition(":")
+    found, name = sys.modules.get(module), path.partition(".")[0]
+    if not is_a(found, ModuleType):
+        return []
+    return [(sys.modules, module, found), (vars(found), name, vars(found).get(name))]

@@ -109,7 +109,7 @@ class Checkpointer:
             return False
         return (
             self.is_overdue
-            or self.turn < self.wanted_at
+            or self.is_wanted
             or self.evaluator.events_in - self.events_before >= self.events_max
             or wall.monotonic() - self.last_at >= self.interval_s
         )
@@ -117,6 +117,11 @@ class Checkpointer:
     def soon(self) -> None:
         """Take a checkpoint as soon as may be: a class has changed, of which no replay has the old and the new one."""
         self.wanted_at = self.evaluator.engine.number
+
+    @property
+    def is_wanted(self) -> bool:
+        """Whether there is none yet of those that are to be taken as soon as may be."""
+        return self.turn < self.wanted_at
 
     @property
     def events_to(self) -> int:
@@ -151,8 +156,10 @@ class Checkpointer:
             raise too_late("to take a checkpoint")
         self._finish()
         before = self.generation
+        if full:
+            self.since_full = None  # also where it has to be tried again
         while self.generation == before:  # an attempt may find a query that must end first
-            if not self._begin(full=full or self._wants_full()):
+            if not self._begin(full=self._wants_full()):
                 raise self.trouble or StoreUnavailable("the sinks could not be flushed")
             self._finish()
             if self.trouble is not None:

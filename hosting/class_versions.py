@@ -3,26 +3,33 @@
 A query may reach a class only by values: those that another query gives, that were pushed, that a call answered. It
 runs the class of today then, also in a replay. So a store has a fingerprint of each class that was met when values were
 stored or digested: in each checkpoint, and in the journalled groups where one is not what the store has. If the outputs
-of a replay differ, and a class is not what it was, it is that which is named. One that is defined anew while turns are
-taken gets a checkpoint between, since no replay has both.
+of a replay differ, and a class is not what it was, it is that which is named.
 
-Rejected: a fingerprint beside each value (most of a store would be that), and only the classes that the values of the
-query at hand have (what its state has held is not known without a look at all of it).
+Where another class comes in the place of one while turns are taken, also one of the same code, values that rows have of
+the old one would come back as values of the other, which equal no old ones. So all rows are written before the next
+turn: the codec stores a value by the code of its class where the name leads to another one. No replay has both.
+
+Rejected: a fingerprint beside each value (most of a store would be that), only the classes that the values of the
+query at hand have (what its state has held is not known without a look at all of it), and writing only the rows of
+queries that are created again (the others have values of the class too, and may not name it).
 """
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 from checkpoint.code import makers
-from checkpoint.met_classes import CLASSES_MAX, MET, name_in, named
+from checkpoint.met_classes import CLASSES_MAX, MET, name_in, named, place_of
 from hosting.sources.fingerprint import class_digest
+from hosting.watched_names import WatchedNames
+from reliable_rx.contents import Content
 from reliable_rx.errors import StoreUnavailable
 from reliable_rx.interrupts import let_through
+from reliable_rx.replaced import are_any
 
 if TYPE_CHECKING:
     from hosting.evaluator import QueryEvaluator
@@ -39,32 +46,44 @@ class ClassVersions:
         self.evaluator = evaluator
         self.stored: dict[str, str] = {}
         """As the store has it behind the turns at hand, by ``module:name``."""
+        self._kinds: dict[int, Any] = {}
+        """The classes of which rows have values by their names, by id."""
+        self._watched = WatchedNames()
         self._fresh: dict[str, str] = {}
-        self._is_told = self._is_edited = False
+        self._is_told = self._is_due = False
         self._looked = 0
 
     def recovered(self, stored: Mapping[str, str]) -> None:
         """Take what a checkpoint says, or a group of the journal."""
         self.stored.update(stored)
+        self._note([found for found in map(named, stored) if found is not None])
 
     def changed(self) -> list[str]:
         """Name the classes that are not what they were when the turns at hand were taken."""
         return sorted(name.replace(":", ".") for name, was in self.stored.items() if is_edited(name, was))
 
     def look(self) -> None:
-        """Take a checkpoint before the next turn if a class was defined anew, and the store has the old one."""
-        if len(MET) > self._looked:
-            self._meet()
-        if self._is_edited:
-            self._is_edited = False
+        """Have all rows written before the next turn if other classes have come in the place of some.
+
+        Also wait for a checkpoint that has the values of an edited query as of the new classes.
+        """
+        self._meet()
+        checkpointer = self.evaluator.checkpointer
+        goes_over = checkpointer.is_wanted and are_any()
+        if not (goes_over or self._is_due or self._watched.differ()):
+            return
+        gone = [each for each in self._kinds.values() if named(name_in(each)) is not each]
+        for each in gone:
+            del self._kinds[id(each)]
+        self._is_due = False
+        if gone or goes_over:
             with suppress(StoreUnavailable):  # then no turn is taken until there is one
-                self.evaluator.checkpointer.now(full=False)
+                checkpointer.now(full=bool(gone))
             self._is_told = False
 
     def to_tell(self) -> dict[str, str]:
         """Return what the store is to have with the next group; with the first one of a run also what was edited."""
-        if len(MET) > self._looked:
-            self._meet()
+        self._meet()
         if not self._is_told:
             self._is_told = True
             with self.evaluator.inside:
@@ -78,14 +97,23 @@ class ClassVersions:
 
     def _meet(self) -> None:
         """Look at the classes that this process has met since."""
+        if len(MET) == self._looked:  # as for each round of turns
+            return
         kinds = [*MET.values()][self._looked :]
+        here = [each for each in kinds if named(name_in(each)) is each]
+        self._note(kinds if self._looked else here)  # the first are those of other evaluators too
         self._looked += len(kinds)
         with self.evaluator.inside:  # what they reach is the user's
-            found = {name_in(each): fingerprint_of(each) for each in kinds if named(name_in(each)) is each}
-        known = found.keys() & self.stored.keys()
-        self._is_edited |= self._is_told and any(self.stored[name] != found[name] for name in known)
-        self._fresh |= {name: each for name, each in found.items() if name not in known}
+            found = {name_in(each): fingerprint_of(each) for each in here}
+        self._fresh |= {name: each for name, each in found.items() if self.stored.get(name) != each}
         self.stored |= self._fresh
+
+    def _note(self, kinds: Iterable[Any]) -> None:
+        """Watch the names of *kinds*, by which rows have their values."""
+        for each in kinds:
+            self._kinds[id(each)] = each
+            self._watched.add(Content("", tuple(place_of(each)), (), (), (), is_fixed=True))
+            self._is_due = True
 
 
 def fingerprint_of(kind: Any) -> str:

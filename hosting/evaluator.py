@@ -218,6 +218,8 @@ class QueryEvaluator(Looking):
             (create_now if self.started else declare)(self, queries, how)
             follow(self)
         if self.started:
+            with self.lock, self.guard, self.working:
+                self.redefinitions.classes.look()
             self.flush()
 
     def _create(self, turn: Create) -> None:

@@ -47,7 +47,6 @@ class Redefinitions:
     def look(self) -> bool:
         """Tell of the queries and sources that reach what was defined anew; return whether turns may be taken."""
         self.evaluator.definitions.look()
-        self.classes.look()
         if not all(map(self._runs, self._told)):
             self.watched.is_due = True
         if self.watched.are_due():
@@ -55,6 +54,7 @@ class Redefinitions:
                 found = self._found()
             self._tell(found)
             self.watched.compared()
+        self.classes.look()
         return self.evaluator.checkpointer.trouble is None
 
     def settle(self, name: str) -> None:

@@ -7,6 +7,7 @@ import sys
 from collections.abc import Iterator
 from types import ModuleType
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 from lanes import crossed
@@ -16,7 +17,7 @@ from checkpoint import MemoryStore
 from checkpoint.codec import digest, encode
 from hosting import ListSource, QueryEvaluator, class_versions
 from hosting.class_versions import ClassVersions
-from reliable_rx.errors import NondeterminismDetected, ReliableRxError
+from reliable_rx.errors import NondeterminismDetected, ReliableRxError, StoreUnavailable
 
 MODULE = "cells_of_test_edited_classes"
 CELLS = {
@@ -261,6 +262,31 @@ def test_a_class_of_values_is_defined_anew_while_it_runs(way: str, created_again
     again = life(store.reopen(), module, way, [1], edit=edit, end="stopped")
     assert outputs(again)[: len(found)] == found and len(outputs(again)) == len(found) + 1
     assert {again.query(name).status for name in again.queries()} == {"running"}
+
+
+def test_no_turn_is_taken_before_a_store_that_is_down_has_all_rows(
+    module: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Behind a cell of a class that is run again, also where the checkpoint has to be tried again."""
+    load(module, ORDERS)
+    store = MemoryStore()
+    evaluator = QueryEvaluator(store, background=False, checkpoint_interval_s=1e9)
+    pushed = evaluator.push("n")
+    evaluator.create("q", rx.source("n").map(lambda order: order.a))
+    for n in range(2):
+        pushed.push([module.Order(n)])
+        steps(evaluator)
+        evaluator.checkpoint()
+    assert store.generations()[-1].kind == "differential"
+    load(module, ORDERS)
+    pushed.push([module.Order(2)])
+    with monkeypatch.context() as down:
+        down.setattr(store, "commit", Mock(side_effect=StoreUnavailable("down")))
+        steps(evaluator, 10)
+        assert outputs(evaluator) == [0, 1] and store.commit.called
+    steps(evaluator)
+    assert outputs(evaluator) == [0, 1, 2] and store.generations()[-1].kind == "full"
+    evaluator.close()
 
 
 @pytest.mark.parametrize("take", [encode, digest])
