@@ -50,7 +50,7 @@ def _changes(
     function, before = function_of(value)
     if function is None or depth > DEPTH_MAX:
         return
-    names = _parameters(function.__code__, given, spread, before)
+    names = parameters(function.__code__, given, spread, before)
     found = read(function.__code__, names, is_unused) if names else ((), ())
     yield from found[0]
     for each in found[1]:
@@ -81,7 +81,7 @@ def function_of(value: Any) -> tuple[FunctionType | None, int]:
     return None, 0
 
 
-def _parameters(code: CodeType, given: Sequence[tuple[Place, int]], spread: int | None, before: int) -> Given:
+def parameters(code: CodeType, given: Sequence[tuple[Place, int]], spread: int | None, before: int) -> Given:
     """Return the names under which *code* knows what it is given."""
     names = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
     places = [(place + before if isinstance(place, int) else place, depth) for place, depth in given]

@@ -2,14 +2,15 @@
 
 A set at the top of a module, a default that is a dict, an attribute of a callable object: no checkpoint has them, and a
 replay finds them empty, or filled already. `element_reader` follows such an object through the byte code as it follows
-an element. What is loaded once, by code that asks first whether it is there, is no memory. What `functools.lru_cache`
-keeps, a library, or a method of the object's own class, is not looked at.
+an element. What is loaded once, by code that asks first whether it is there, is no memory, unless it is made of the
+element of that call, as the first of all is. What `functools.lru_cache` keeps, a library, or a method of the object's
+own class, is not looked at.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dis import Instruction, get_instructions
 from functools import _lru_cache_wrapper, lru_cache, partial
 from itertools import pairwise
@@ -18,8 +19,8 @@ from typing import Any, NamedTuple
 
 from reliable_rx.class_of import attribute_of, is_a
 from reliable_rx.code_names import assigned_in, empty
-from reliable_rx.element_changes import function_of
-from reliable_rx.element_items import PARTS, Change, stored_in
+from reliable_rx.element_changes import function_of, parameters
+from reliable_rx.element_items import PARTS, Change, stored_in, stores
 from reliable_rx.element_reader import ENDS, read
 from reliable_rx.plan import Plan
 from reliable_rx.query import SourceLeaf
@@ -37,6 +38,9 @@ STILL = frozenset(("EXTENDED_ARG", "PRECALL", "TO_BOOL", "COPY"))
 """Instructions between what is loaded and what is done with it."""
 IF_THERE, IF_MISSING = ("IF_NOT_NONE", "IF_TRUE", "IF_TRUE_OR_POP"), ("IF_NONE", "IF_FALSE")
 """How jumps end that are taken where something is there already, or is not."""
+PUTS = frozenset(("STORE_ATTR", "STORE_SUBSCR", "STORE_SLICE", *KEPT))
+SEVERAL = frozenset(("COPY", "SWAP", "UNPACK_SEQUENCE", "UNPACK_EX"))
+"""Instructions behind which more than one store takes something of what was loaded."""
 Names = dict[str, Any]
 
 
@@ -48,19 +52,27 @@ class Memory(NamedTuple):
     change: Change
 
 
+class Move(NamedTuple):
+    """A step of byte code: an instruction, what it names, and the line."""
+
+    kind: str
+    name: Any
+    line: int
+
+
 def memories(plan: Plan) -> list[Memory]:
     """Return the functions of *plan*, the user's own, that change what they find again at their next call."""
     found = []
     for node in plan.walk():
         for name, function, _, places in () if isinstance(node.op, SourceLeaf) else functions_of(node.op):
-            change = None if name in FOR_EFFECTS else next(_given(function, len(places)), None)
+            change = None if name in FOR_EFFECTS else next(_given(function, places), None)
             if change is not None:
                 found.append(Memory(node.path, name, change))
     return found
 
 
-def _given(value: Any, count: int) -> Iterator[Change]:
-    """Yield the places in which *value*, called with *count* arguments, changes what outlives the call."""
+def _given(value: Any, places: Sequence[int]) -> Iterator[Change]:
+    """Yield where *value*, called with arguments at *places*, changes what outlives the call."""
     first, by_name = _arguments(value)
     method = value
     while is_a(method, partial):
@@ -70,11 +82,18 @@ def _given(value: Any, count: int) -> Iterator[Change]:
     function, before = (None, 0) if is_a(value, _lru_cache_wrapper) else function_of(value)
     if function is not None:
         bound = dict(zip(function.__code__.co_varnames[:before], first, strict=False))
-        yield from _changes(function, {**_defaults(function, before + count), **bound, **by_name}, set())
+        given = dict(parameters(function.__code__, [(place, 0) for place in places], None, before))
+        held = {**_defaults(function, before + len(places)), **bound, **by_name}
+        yield from _changes(function, held, set(), frozenset(given.keys() - held.keys()))
 
 
-def _changes(function: FunctionType, held: Names, seen: set[int]) -> Iterator[Change]:
-    """Yield the places in which *function*, whose parameters hold *held* at each call, changes what outlives it."""
+def _changes(
+    function: FunctionType, held: Names, seen: set[int], given: frozenset[str] = frozenset()
+) -> Iterator[Change]:
+    """Yield where *function*, whose parameters hold *held* at each call, changes what outlives it.
+
+    *given* are the parameters that hold something else at each call.
+    """
     if id(function) in seen or len(seen) >= READERS_MAX or not is_own(function):
         return
     seen.add(id(function))
@@ -83,7 +102,8 @@ def _changes(function: FunctionType, held: Names, seen: set[int]) -> Iterator[Ch
     cells = zip(code.co_freevars, function.__closure__ or (), strict=True)
     closed = {name: cell.cell_contents for name, cell in cells if not empty(cell)}
     bound = _bound_anew(code, frozenset(code.co_freevars))
-    yield from _but_loaded(code, [*bound, *_in_code(code, _kept(module), _kept({**held, **closed}))])
+    changes = [*bound, *_in_code(code, _kept(module), _kept({**held, **closed}))]
+    yield from _but_loaded(code, changes, _puts_given(code, given) if changes else frozenset())
     for path, each in reached(function):
         if is_a(each, FunctionType) and not is_a(function.__globals__.get(path), _lru_cache_wrapper):
             yield from _changes(each, {}, seen)
@@ -165,12 +185,49 @@ def _called_on(code: CodeType, containers: set[str]) -> Iterator[Change]:
                 yield Change(code.co_filename, _line(after), f"{name}.{after.argval}(...)", 0)
 
 
-def _but_loaded(code: CodeType, changes: list[Change]) -> list[Change]:
-    """Return *changes* but for those where something is loaded once, if *code* finds that it is not there yet."""
+def _but_loaded(code: CodeType, changes: list[Change], made_of_given: frozenset[int]) -> list[Change]:
+    """Return *changes* but for those where something is loaded once, if *code* finds that it is not there yet.
+
+    What is *made_of_given*, by lines, is not loaded.
+    """
     for name, lines in _asked_first(code) if changes else ():
         if any(each.line in lines and name in re.findall(r"\w+", each.how) for each in changes):
-            changes = [each for each in changes if each.line not in lines]
+            changes = [each for each in changes if each.line not in lines or each.line in made_of_given]
     return changes
+
+
+@lru_cache(maxsize=4096)
+def _puts_given(code: CodeType, given: frozenset[str]) -> frozenset[int]:
+    """Return the lines on which *code*, or a function in it, puts what was *given*, or is made of it, somewhere."""
+    names, lines = set(given), set[int]()
+    for part in _parts(_moves(code)) if given else ():
+        if any(each.kind in (*LOADS, "LOAD_CLOSURE") and each.name in names for each in part):
+            names |= {each.name for each in part if each.kind in ("STORE_FAST", "STORE_DEREF")}
+            if any(each.kind in PUTS or (each.kind in ATTRIBUTES and each.name in MUTATORS) for each in part):
+                lines |= {each.line for each in part}
+    inner = [_puts_given(each, frozenset(names.intersection(each.co_freevars))) for each in _within(code)]
+    return frozenset(lines.union(*inner))
+
+
+def _moves(code: CodeType) -> list[Move]:
+    """Return the steps of *code*, two in one as two."""
+    found = []
+    for step in get_instructions(code):
+        is_double = "FAST" in step.opname and is_a(step.argval, tuple)
+        kinds = [f"{each}_FAST" for each in stores(step)] if is_double else [step.opname]
+        names = step.argval if is_double else [step.argval]
+        found += [Move(kind, name, _line(step)) for kind, name in zip(kinds, names, strict=True)]
+    return found
+
+
+def _parts(moves: list[Move]) -> Iterator[list[Move]]:
+    """Yield *moves* in parts that each put away what they load, or jump."""
+    begin = 0
+    for at, (kind, _, _) in enumerate(moves):
+        is_last = kind.startswith("STORE_") and at > 0 and moves[at - 1].kind not in SEVERAL
+        if kind.startswith(("POP_", "JUMP_", "RETURN_")) or (is_last and not moves[at + 1].kind.startswith("STORE_")):
+            yield moves[begin : at + 1]
+            begin = at + 1
 
 
 def _asked_first(code: CodeType) -> Iterator[tuple[str, frozenset[int]]]:

@@ -63,6 +63,43 @@ class Detector:
         found, self.last = value != self.last, value
         return bool(found)
 
+    def first(self, value: Any) -> Any:
+        if self.last is None:
+            self.last = value
+        return value - self.last
+
+    def first_of_all(self, value: Any) -> Any:
+        if self.last is not None:
+            return value - self.last
+        self.last = value
+        return 0
+
+    def first_made(self, value: Any) -> Any:
+        row = {"value": value}
+        found = float(row["value"])
+        if not hasattr(self, "known_first"):
+            self.known_first = (
+                1,
+                found,
+            )
+        return value - self.known_first[1]
+
+    def first_of_two(self, value: Any) -> Any:
+        if self.last is None:
+            known, self.last = 1, value
+            return known
+        return value - self.last
+
+    def first_twice(self, value: Any) -> Any:
+        if self.last is None:
+            found = self.last = value
+            return found
+        return value - self.last
+
+    def first_or(self, value: Any) -> Any:
+        self.last = self.last or value
+        return value - self.last
+
     def within(self, value: Any) -> list[Any]:
         return [self.seen.add(each) or len(self.seen) for each in value]  # type: ignore[func-returns-value]
 
@@ -112,6 +149,23 @@ class Model:
     def with_or(self, value: Any) -> Any:
         self._weights = self._weights or [1, 2]
         return self._weights[0] * value
+
+    def showing(self, value: Any) -> Any:
+        if self._weights is None:
+            json.dumps({"loads for": value})
+            self._weights = [1, 2]
+        return self._weights[0] * value
+
+    def by_default(self, value: Any, path: Any = "weights") -> Any:
+        name = path + ".json"
+        if self._weights is None:
+            self._weights = [name, 2]
+        return self._weights[1] * value
+
+    def from_path(self, path: Any, value: Any) -> Any:
+        if self._weights is None:
+            self._weights = [path, 2]
+        return self._weights[1] * value
 
 
 class Rows:
@@ -172,6 +226,25 @@ def changed(value: Any) -> Any:
     return found
 
 
+def first_global(value: Any) -> Any:
+    global previous
+    if previous is None:
+        previous = value
+    return value - previous
+
+
+def first_in_a_list(value: Any) -> Any:
+    if not last:
+        last.append(value)
+    return value - last[0]
+
+
+def first_in_a_dict(value: Any) -> Any:
+    if not table:
+        table["first"] = value
+    return value - table["first"]
+
+
 def limited(value: Any) -> bool:
     global previous
     if previous is None or value - previous > 5:
@@ -217,6 +290,27 @@ def nonlocal_counter() -> Callable[[Any], Any]:
         return k
 
     return step
+
+
+def first_around(within: bool = False) -> Callable[[Any], Any]:
+    first: Any = None
+
+    def step(value: Any) -> Any:
+        nonlocal first
+        if first is None:
+            first = value
+        return value - first
+
+    def around(value: Any) -> Any:
+        def inner() -> None:
+            nonlocal first
+            if first is None:
+                first = value
+
+        inner()
+        return value - first
+
+    return around if within else step
 
 
 def closed_over(within: bool = False) -> Callable[[Any], Any]:
@@ -331,6 +425,17 @@ def loads_when_empty(value: Any) -> Any:
     return table["a"] * value
 
 
+def weights_of(path: Any) -> Any:
+    global lazy
+    if lazy is None:
+        lazy = [path, 2]
+    return lazy
+
+
+def loads_by_a_helper(value: Any) -> Any:
+    return weights_of("weights.json")[1] * value
+
+
 def loaded_around() -> Callable[[Any], Any]:
     got: Any = None
 
@@ -402,6 +507,11 @@ REMEMBER: dict[str, Any] = {
     "limited": limited, "by turns": by_turns, "highest": highest,
     "closed over, in a comprehension": closed_over(within=True), "own set in a comprehension": Detector().within,
     "two locals": two_locals, "bound": seen.add, "bound append": count.append, "bound of a deque": last.appendleft,
+    "first": Detector().first, "first, returning": Detector().first_of_all, "first, made": Detector().first_made,
+    "first of two": Detector().first_of_two, "first twice": Detector().first_twice, "first or": Detector().first_or,
+    "first, global": first_global, "first in a list": first_in_a_list, "first in a dict": first_in_a_dict,
+    "first around": first_around(), "first around, within": first_around(within=True),
+    "first in a lambda": lambda value: value - (last or last.extend([value]) or last)[0],
     "bound setdefault": table.setdefault, "bound update": counter.update, "bound, partial": partial(table.pop, 1),
 }  # fmt: skip
 KEEP: dict[str, Any] = {
@@ -417,6 +527,9 @@ KEEP: dict[str, Any] = {
     "lazy attribute, returning": Model().returning, "lazy by a flag": Model().by_flag,
     "lazy by its name": Model().by_name, "lazy with or": Model().with_or,
     "of another object": lambda value: model.returning(value), "local set": lambda value: set(value).pop(),
+    "loaded by a helper": loads_by_a_helper, "lazy attribute, shown": Model().showing,
+    "lazy attribute, default": Model().by_default, "lazy attribute, path": partial(Model().from_path, "weights"),
+    "loaded in a lambda": lambda value: (last or last.extend([2]) or last)[0] * value,
     "bound get": RATES.get, "bound of a text": "abc".count, "bound contains": seen.__contains__,
     "local comprehension": lambda value: [seen.add(1) for seen in value],
 }  # fmt: skip
