@@ -106,7 +106,14 @@ def _changes(
     yield from _but_loaded(code, changes, _puts_given(code, given) if changes else frozenset())
     for path, each in reached(function):
         if is_a(each, FunctionType) and not is_a(function.__globals__.get(path), _lru_cache_wrapper):
-            yield from _changes(each, {}, seen)
+            yield from _changes(each, {}, seen, _handed(code, given, path, each.__code__))
+
+
+def _handed(code: CodeType, given: frozenset[str], path: str, called: CodeType) -> frozenset[str]:
+    """Return the parameters of *called*, at *path*, under which *code* hands on what was *given*, or a part of it."""
+    calls = read(code, tuple((name, 0) for name in sorted(given)))[1] if given else ()
+    mine = [each for each in calls if ".".join(each.path) == path]
+    return frozenset(name for each in mine for name, _ in parameters(called, each.given, each.spread, 0))
 
 
 def _arguments(value: Any) -> tuple[tuple[Any, ...], Names]:

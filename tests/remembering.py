@@ -511,6 +511,8 @@ REMEMBER: dict[str, Any] = {
     "first of two": Detector().first_of_two, "first twice": Detector().first_twice, "first or": Detector().first_or,
     "first, global": first_global, "first in a list": first_in_a_list, "first in a dict": first_in_a_dict,
     "first around": first_around(), "first around, within": first_around(within=True),
+    "first, by a helper": lambda value: first_global(value),
+    "first of a part": lambda row: (first_in_a_list(row["n"]), first_in_a_list(1)),
     "first in a lambda": lambda value: value - (last or last.extend([value]) or last)[0],
     "bound setdefault": table.setdefault, "bound update": counter.update, "bound, partial": partial(table.pop, 1),
 }  # fmt: skip
