@@ -229,6 +229,8 @@ class Checkpointer:
                 with self.evaluator.inside:
                     self.evaluator.reporter.identity_keys.look(attempt.snapshot.taken)
                 attempt.meta |= self.evaluator.reporter.for_checkpoint()  # here, as turns do not wait for it
+                met = self.evaluator.redefinitions.classes.for_checkpoint()  # also while these rows were written
+                attempt.meta["classes"] = {**met, **attempt.meta["classes"]}
                 attempt.submitted = True
                 self.worker.submit(lambda: self._commit(attempt))
             return True

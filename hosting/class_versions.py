@@ -29,7 +29,7 @@ from hosting.watched_names import WatchedNames
 from reliable_rx.contents import Content
 from reliable_rx.errors import StoreUnavailable
 from reliable_rx.interrupts import let_through
-from reliable_rx.replaced import are_any
+from reliable_rx.replaced import are_any, times_replaced
 
 if TYPE_CHECKING:
     from hosting.evaluator import QueryEvaluator
@@ -51,7 +51,7 @@ class ClassVersions:
         self._watched = WatchedNames()
         self._fresh: dict[str, str] = {}
         self._is_told = self._is_due = False
-        self._looked = 0
+        self._looked, self._times = 0, times_replaced()
 
     def recovered(self, stored: Mapping[str, str]) -> None:
         """Take what a checkpoint says, or a group of the journal."""
@@ -68,17 +68,17 @@ class ClassVersions:
         Also wait for a checkpoint that has the values of an edited query as of the new classes.
         """
         self._meet()
-        checkpointer = self.evaluator.checkpointer
-        goes_over = checkpointer.is_wanted and are_any()
-        if not (goes_over or self._is_due or self._watched.differ()):
+        checkpointer, times = self.evaluator.checkpointer, times_replaced()
+        is_new, goes_over = times != self._times, checkpointer.is_wanted and are_any()
+        if not (is_new or goes_over or self._is_due or self._watched.differ()):
             return
         gone = [each for each in self._kinds.values() if named(name_in(each)) is not each]
         for each in gone:
             del self._kinds[id(each)]
-        self._is_due = False
-        if gone or goes_over:
+        self._is_due, self._times = False, times
+        if gone or is_new or goes_over:
             with suppress(StoreUnavailable):  # then no turn is taken until there is one
-                checkpointer.now(full=bool(gone))
+                checkpointer.now(full=bool(gone) or is_new)
             self._is_told = False
 
     def to_tell(self) -> dict[str, str]:
@@ -93,6 +93,7 @@ class ClassVersions:
         return told
 
     def for_checkpoint(self) -> dict[str, str]:
+        self._meet()
         return {name: each for name, each in self.stored.items() if each != GONE}
 
     def _meet(self) -> None:

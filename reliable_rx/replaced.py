@@ -34,6 +34,8 @@ class _Places:
     """Which classes a module had where, and how often some were replaced."""
 
     __slots__ = ("generation", "gone", "kinds", "shape")
+    times = 0
+    """How often classes of any module were replaced."""
 
     def __init__(self) -> None:
         self.kinds: dict[tuple[str, ...], ref[type]] = {}
@@ -64,6 +66,7 @@ def generation_of(module: str) -> int:
         others = [ref(kind) for kind in gone if _has_another(kind)]
         places.gone += others
         places.generation += bool(others)
+        _Places.times += bool(others)
         places.kinds = {path: ref(kind) for (path, kind), _ in zip(_kinds(space), range(CLASSES_MAX), strict=False)}
         places.shape = shape
     return places.generation
@@ -72,6 +75,11 @@ def generation_of(module: str) -> int:
 def are_any() -> bool:
     """Whether any class is known in whose place another one has come."""
     return any(places.gone for places in _PLACES.values())
+
+
+def times_replaced() -> int:
+    """Return how often classes have been seen to have others in their place, in all modules."""
+    return _Places.times
 
 
 @contextmanager
