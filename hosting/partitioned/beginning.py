@@ -15,7 +15,7 @@ from contextlib import suppress
 from checkpoint.offsets.store import OffsetStore
 from hosting import renamed
 from hosting.partition_store import RESTORE_GROUP
-from hosting.partitioned.keys import WHOLE, key_of
+from hosting.partitioned.keys import WHOLE, key_of, sources_in
 from hosting.partitioned.numbering import check_numbering
 from hosting.partitioned.past import Past
 from hosting.partitioned.places import PartitionStores
@@ -61,7 +61,7 @@ def gone_sources(sections: Iterable[Section], past: Past) -> Iterator[tuple[str,
     begun = sorted({name for source in new for name in read[source].queries})
     gone = [(source, where) for where, sources in known.items() for source in sources - read.keys()]
     for source, where in sorted(gone):
-        if past.is_used(where):
+        if past.is_at_work(where):
             yield source, renamed.source_of_group(source, new, begun) if new else renamed.source_unread(source)
 
 
@@ -88,7 +88,7 @@ def check_sections(past: Past, sections: Collection[Section], group: str) -> Non
     for section in sections:
         for other in past.sections():
             for source in sorted(section.sources.keys() & past.sources(other)):
-                if (other, source) not in mine and past.is_used(other) and not _goes_on(past, section.name, source):
+                if (other, source) not in mine and past.is_at_work(other) and not _goes_on(past, section.name, source):
                     raise QueryRefused(
                         f"source {source!r} is read in section {section.name!r} by this app, and group {group!r} has "
                         f"read it in {other!r}: queries that read several sources are hosted with all that read one "
@@ -97,16 +97,17 @@ def check_sections(past: Past, sections: Collection[Section], group: str) -> Non
                         f"another group",
                         path=f"/{section.name}",
                     )
-        check_scopes(past, section, [each.name for each in sections], group)
+        check_scopes(past, section, {source for _, source in mine}, group)
 
 
-def check_scopes(past: Past, section: Section, mine: Collection[str], group: str) -> None:
+def check_scopes(past: Past, section: Section, read: Collection[str], group: str) -> None:
     """*Raises* `QueryRefused` if a query of *section* has its state and its ids in the stores of another one, or may.
 
-    A section that is not among *mine* any more had sources that were renamed, which is told. What the stores of
+    One of whose sources none is *read* any more had sources that were renamed, which is told. What the stores of
     *section* itself do not say, since they cannot be read, is not taken for new: their own start tells.
     """
-    others = sorted(({*mine, WHOLE} - {section.name}).intersection(past.sections()))
+    known = [each for each in past.sections() if each == WHOLE or not sources_in(each).isdisjoint(read)]
+    others = [each for each in known if each != section.name]
     begun = section.queries.keys() - past.queries(section.name) if others else set[str]()
     for other in others if begun else ():
         if moved := sorted(past.queries(other) & begun):
@@ -127,4 +128,4 @@ def check_scopes(past: Past, section: Section, mine: Collection[str], group: str
 
 
 def _goes_on(past: Past, section: str, source: str) -> bool:
-    return source in past.sources(section) and past.is_used(section)
+    return source in past.sources(section) and past.is_at_work(section)

@@ -22,7 +22,6 @@ from hosting.partitioned.words import Partition
 from hosting.source_definitions import READ
 from hosting.sources.fingerprint import Fingerprint, Versions
 from reliable_rx.errors import CheckpointRefused
-from reliable_rx.names import query_of
 
 LOOKED_AT_MAX = 4
 TRIES_MAX = 3
@@ -32,8 +31,8 @@ TRIES_MAX = 3
 class Trace:
     """What the store of a partition says: what its *sources* are read with, whether it is *used*, and its *queries*.
 
-    It is used if anything was read into it, or has come out of it. *queries* are those that it has had since. One that
-    cannot be read, for the reason *refused*, is taken to be used.
+    It is used if anything was read into it, or has come out of it. *queries* are those that it has had since and
+    that were not disposed of. One that cannot be read, for the reason *refused*, is taken to be used.
     """
 
     sources: Mapping[str, Versions]
@@ -67,6 +66,11 @@ class Past:
         """Whether anything was read in *section*, or has come out of it."""
         found = [each for each in self.opened if each.source == section]
         return not self._moved.isdisjoint(found) or any(self._trace(each).used for each in found)
+
+    def is_at_work(self, section: str) -> bool:
+        """Whether *section* has a query that has read anything, or may have, as a store cannot be read or is gone."""
+        found = [(self._trace(each), each in self._moved) for each in self.opened if each.source == section]
+        return any(each.queries or each.refused or (moved and not each.used) for each, moved in found)
 
     def sources(self, section: str) -> frozenset[str]:
         """Name the sources of *section*."""
@@ -125,10 +129,14 @@ def trace_of(store: StoreReader) -> Trace:
     meta: Mapping[str, Any] = {} if newest is None else decode(newest.meta)
     definitions = dict(meta.get("definitions", {}))
     used = bool(meta.get("ended")) or any(meta.get("positions", {}).values()) or _has_emitted(store, meta)
-    queries = {*map(query_of, {*store.streams(), *meta.get("holders", {})}), *meta.get("queries", ())}
+    queries = set[str](meta.get("queries", ()))
     for _, _, entries, digests, told in journaling.read(store.journal, 0 if newest is None else newest.turn):
         definitions |= told.definitions
-        queries |= {*map(query_of, digests), *(entry[1] for entry in entries if entry[0] == "create")}
+        for entry in entries:
+            if entry[0] == "create":
+                queries.add(entry[1])
+            elif entry[0] == "dispose":
+                queries.discard(entry[1])
         used = used or bool(digests) or any(entry[0] in READ for entry in entries)
     sources = {name: tuple(Fingerprint(*each) for each in found) for name, found in definitions.items()}
     return Trace(sources, used, frozenset(queries if used else ()))
