@@ -130,7 +130,8 @@ def fingerprint_of(kind: Any) -> str:
 def _read(kind: Any) -> str:
     made = makers()
     try:
-        return f"{made.reliable_rx}/{made.bytecode}/{class_digest(kind)}"
+        digest, texts = class_digest(kind)
+        return " ".join((f"{made.reliable_rx}/{made.bytecode}/{digest}", *sorted(texts)))
     except BaseException as raised:  # it reaches too much, or raises when it is looked at
         let_through(raised)
         return "unknown"
@@ -143,11 +144,18 @@ def today(name: str) -> str:
 
 
 def is_edited(name: str, was: str) -> bool:
-    """Whether what goes by a name is not what it *was*; of a module that is not loaded nothing is known."""
+    """Whether what goes by a name is not what it *was*; of a module that is not loaded nothing is known.
+
+    It is no edit if all texts are the same but some that are reached once a process has set what it sets late.
+    """
     now = today(name)
     if now == GONE and was != GONE and name.partition(":")[0] not in sys.modules:
         return not _can_be_loaded(name.partition(":")[0])
-    return now != was and (GONE in (now, was) or now.rpartition("/")[0] == was.rpartition("/")[0])
+    if now == was or GONE in (now, was):
+        return now != was
+    (code, *texts), (code_was, *texts_were) = now.split(), was.split()
+    is_late = set(texts) <= set(texts_were) or set(texts_were) <= set(texts)
+    return code != code_was and not is_late and code.rpartition("/")[0] == code_was.rpartition("/")[0]
 
 
 def _can_be_loaded(module: str) -> bool:

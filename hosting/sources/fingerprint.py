@@ -19,6 +19,7 @@ from types import BuiltinFunctionType, FunctionType, MappingProxyType, MethodTyp
 from typing import Any, NamedTuple
 
 from checkpoint.code import makers
+from hosting.sources.code_texts import texts_of
 from hosting.sources.constants import CONSTANTS, constants_of, held_by
 from hosting.sources.definition import definition_of
 from reliable_rx.changing import Changes
@@ -35,6 +36,8 @@ FORMAT = 3
 KNOWN_MAX = 1000
 NAMES_MAX = 100
 PLACES_MAX = 10_000
+TEXTS_MAX = 100
+"""Of a class whose code stands in more, its digest alone says whether it was edited."""
 SHORT = 12
 """Of a digest by which only a name is told, so many digits."""
 CODE = (FunctionType, type, BuiltinFunctionType)
@@ -203,14 +206,16 @@ def _read(value: Any) -> tuple[Writing, Part]:
     return writing, Part((digest, whole), made_with, code, dict(_digests(_data_in(writing))), content)
 
 
-def class_digest(kind: type) -> str:
+def class_digest(kind: type) -> tuple[str, frozenset[str]]:
     """Return a digest of a class: its code, what this is made with, and constants of classes that no code of it sets.
 
-    What a class counts, caches and registers is left out: it is another one in each process. *Raises* as `part_of`.
+    Also return short digests of the texts that this code stands in, and of constants that may come from elsewhere. What
+    a class counts, caches and registers is left out: it is another one in each process. *Raises* as `part_of`.
     """
     writing, found = _read(kind)
     own = [each for each in writing.kept if is_a(each, (FunctionType, type)) and is_own(each)]
-    varying = frozenset[str]().union(*(assigned(each.__code__) for each in own if is_a(each, FunctionType)))
+    functions = [each for each in own if is_a(each, FunctionType)]
+    varying = frozenset[str]().union(*(assigned(each.__code__) for each in functions))
     held = {
         f"{path_of(each)}.{name}={hash_of(value)}"
         for each in own
@@ -218,7 +223,9 @@ def class_digest(kind: type) -> str:
         for name, value in methods(each)
         if name not in varying and (type(value) in CONSTANTS or is_a(value, Enum))
     }
-    return joined((found.made_with, *sorted(held)))
+    digest = joined((found.made_with, *sorted(held)))
+    texts = {joined((each,))[:SHORT] for each in held.union(texts_of(filter(is_own_code, functions)))}
+    return digest, frozenset(texts if len(texts) <= TEXTS_MAX else (digest,))
 
 
 def is_bound_by_itself(content: Content | None) -> bool:
