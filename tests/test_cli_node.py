@@ -174,6 +174,35 @@ app.query("inverse", numbers.map(lambda n: 1 / n))
 """
 
 
+LISTED_APP = """
+from pathlib import Path
+from hosting import App, ListSource
+
+class Listed(ListSource):
+    def partitions(self):
+        return Path("names").read_text().split()
+
+app = App(checkpoint_interval_s=0.1)
+numbers = app.source("numbers", lambda: Listed({{"a": [1], "b": [2]}}))
+app.query("all", numbers, scope={scope!r})
+"""
+
+
+@pytest.mark.parametrize("names, scope, why", [("a b", "all", "start"), (None, "partition", "source")])
+def test_what_could_not_be_looked_for_has_not_ended(names: str | None, scope: str, why: str, tmp_path: Path) -> None:
+    """A start that is refused, or a source that lists nothing, is told as what it is, beside what the group knows."""
+    write(tmp_path, "app.py", LISTED_APP.format(scope="partition"))
+    write(tmp_path, "names", "a")
+    assert "all partitions have ended" in cli(*NODE, "--until-ended", cwd=tmp_path).stdout
+    (tmp_path / "names").unlink()
+    if names is not None:
+        write(tmp_path, "names", names)
+    write(tmp_path, "app.py", LISTED_APP.format(scope=scope))
+    said = cli(*NODE, "--until-ended", cwd=tmp_path, code=3)
+    assert "others could not be looked for" in said.stdout and f"{why} '" in said.stderr
+    assert "all partitions have ended" not in said.stdout
+
+
 def test_a_query_that_fails_in_one_partition_is_seen(tmp_path: Path) -> None:
     """The node says where and in which query, with the traceback in its log, and ends with exit code 3."""
     write(tmp_path, "app.py", FAILING_APP)

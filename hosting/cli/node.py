@@ -35,6 +35,8 @@ LOOK_S = 0.5
 SHOWN_MAX = 32
 HANDING_OVER_S = 10.0
 """How long it is handed over before it is told what is not."""
+UNLISTED = ("start", "source")
+"""Incidents of a node that cannot tell which partitions there are."""
 GIVE_UP_S = LEAVE_S + HANDING_OVER_S
 """How long the node is waited for, which by itself gives up before that."""
 
@@ -112,10 +114,22 @@ def last_words(node: Node, *, stopped: bool) -> int:
     if not has_left:
         complain_of_rest(why_not(node))
     else:
-        say("stopped: everything has been handed over" if stopped else "all partitions have ended")
+        say("stopped: everything has been handed over" if stopped else why_ended(node))
     for line in (*failing(node), *own_troubles(node)):
         complain(line)
     return exit_code(node) if has_left else 1
+
+
+def why_ended(node: Node) -> str:
+    """Say why a node has ended by itself.
+
+    >>> from types import SimpleNamespace
+    >>> why_ended(SimpleNamespace(incidents=SimpleNamespace(open=lambda: [])))
+    'all partitions have ended'
+    """
+    if any(each.kind in UNLISTED for each in node.incidents.open()):
+        return "stopped: the partitions that the group knows have ended, and others could not be looked for"
+    return "all partitions have ended"
 
 
 def complain_of_rest(why: str) -> None:
