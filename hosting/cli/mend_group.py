@@ -86,6 +86,12 @@ def dispose(where: str, query: str, *, group: str | None, app: str, yes: bool) -
                 forget_holder(found.opened.registry, found.name, partition, subject)
     count = done.changed + done.mended
     if not count and not done.left_out:
+        section = next((each.name for each in sections_of(loaded) if query in each.queries), None)
+        if section is not None:
+            raise BadUsage(
+                f"no partition has a query {query!r} in section {section!r}, where {app} hosts it; to dispose of it in "
+                f"another section, give an app that does not declare it"
+            )
         raise BadUsage(f"no partition has a query {query!r}; {there_are(sorted(known), query)}")
     if not count:
         return done.told(f"no other partition has a query {query!r}")

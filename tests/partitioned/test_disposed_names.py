@@ -13,6 +13,7 @@ from node_world import ENDS, GROUP, Logs, World
 
 from hosting import App
 from hosting.cli import mend_group
+from hosting.cli.wording import BadUsage
 from hosting.evaluator import QueryEvaluator
 from reliable_rx.errors import StoreUnavailable
 
@@ -96,6 +97,19 @@ def test_the_name_of_a_query_at_work_is_not_free(before: str, after: str, ends: 
     n.add("a", 3)
     with world.then(over(n, "q", "r", whole=before)).node():
         until(lambda: all(world.values(name, place) == [1, 3, 6] for name, place in was.items()))
+
+
+def test_the_command_says_where_it_has_looked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An app that has the query in another section already is no guide to it: the way that works is named."""
+    n = Logs("a")
+    n.add("a", 1, 2)
+    world = World(tmp_path, over(n, "q", "r"))
+    with world.node():
+        until(lambda: world.values("q", "a") == world.values("r", "a") == [1, 3])
+    with pytest.raises(BadUsage, match=r"has a query 'q' in section '\*'.*give an app that does not declare it"):
+        dispose(world.then(over(n, "q", "r", whole="q")), "q", monkeypatch)
+    with pytest.raises(BadUsage, match="no partition has a query 'other'; "):
+        dispose(world, "other", monkeypatch)
 
 
 def test_a_query_that_is_created_again_is_at_work(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
