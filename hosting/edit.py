@@ -64,12 +64,16 @@ def edit(engine: QueryEngine, before: Standing, after: Standing) -> Report:
 
 
 def through_bytes(engine: QueryEngine, before: Standing, loader: Editor) -> tuple[Any, tuple[Unreadable, ...]]:
-    """Return the state of *before* as it comes out of bytes, and what of it does not; None if it goes into none."""
+    """Return the state of *before* as it comes out of bytes, and what of it does not; None if it goes into none.
+
+    With it comes what waits for its clock, where classes may go over: without these it is what it was.
+    """
+    waiting = before.clock.waiting.left if before.clock is not None and are_any() else []
     inside = [(unit.address(), save_unit(unit, engine.plans.number)) for unit in units(before)]
     loader.signatures = dict(enumerate(engine.plans.signatures, 1))
     row = save_instance(before)
     try:
-        data = encode((row, inside))
+        data = encode((row, inside, waiting))
     except BaseException as raised:  # values are the user's, and so is what they raise
         let_through(raised)
         return None, (Unreadable("state", described(raised)),)
@@ -108,8 +112,10 @@ def _move(engine: QueryEngine, before: Standing, after: Standing, loader: Editor
     engine.forget(before)
     before.world.timers.sweep()
     engine.standing[after.name] = after
+    row, rows, waiting = state or ((), (), ())
+    if after.clock is not None and waiting:
+        after.clock.waiting.replace(loader.whole(waiting))
     if state is not None and (after.clock is None or after.clock.begun):
-        row, rows = state
         loader.load_muted(after, row, loader.readable(shape, row))
         loader.load_all(rows)
         loader.finish()

@@ -143,6 +143,17 @@ class Reorder:
         self.entries, self.start, self.fresh = [], 0, []
         self._drop(INFINITE)
 
+    @property
+    def left(self) -> list[Entry]:
+        """What waits, in order."""
+        return self.entries[self.start :]
+
+    def replace(self, entries: list[Entry]) -> None:
+        """Let *entries* wait instead of what does, in rows of their own."""
+        self.clear()
+        self.add(entries)
+        self.keep(self.clock.clock)
+
     def load(self, number: int, entries: list[Entry], since: float) -> None:
         """Put a stored row back, if it has *entries*; what is older than *since* has been handed over."""
         if not entries:

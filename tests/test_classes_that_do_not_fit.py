@@ -25,6 +25,7 @@ from test_taken_over import Interpreters
 import reliable_rx as rx
 from checkpoint import MemoryStore
 from hosting import ListSource, QueryEvaluator, event_time
+from hosting.reopening import WAITED
 from reliable_rx.errors import CheckpointRefused, QueryRefused
 
 MODULE = "classes_that_do_not_fit"
@@ -229,35 +230,59 @@ CELLS: dict[str, tuple[str, str, str, str]] = {
     ),
 }
 """A cell of a class, the same as it is run again, why that does not fit, and a third one that does."""
-KEEPS = (
-    "make = lambda n: [*C][0] if issubclass(C, enum.Enum) else C(*[n] * len(dataclasses.fields(C)))\n"
-    "q = rx.source('n').map(lambda n: n).scan(lambda seen, n: seen or [make(n)], [])"
+MAKE = "make = lambda n: [*C][0] if issubclass(C, enum.Enum) else C(*[n] * len(dataclasses.fields(C)))\n"
+KEEPS = {
+    "a state": f"{MAKE}q = rx.source('n').map(lambda n: n).scan(lambda seen, n: seen or [make(n)], [])"
     ".map(lambda seen: type(seen[0]) is C)\n"
-    "stateless = rx.source('n').map(lambda n: issubclass(C, enum.Enum))"
-)
+    "stateless = rx.source('n').map(lambda n: issubclass(C, enum.Enum))",
+    "a clock": f"{MAKE}made = rx.source('n').map(lambda n: (n, make(n)))\n"
+    "q = rx.source('made').map(lambda pair: type(pair[1]) is C)\n"
+    "stateless = rx.source('n').map(lambda n: issubclass(C, enum.Enum))",
+}
+"""Queries that keep the value of their first event, or that of each until three more have come."""
+OLD = [True, False, False]
+SEEN: dict[tuple[str, str], tuple[list[bool], ...]] = {
+    ("a state", "mended"): (OLD, [*OLD, True], [*OLD, True, True, True, True]),
+    ("a state", "begun anew"): (OLD, [*OLD, True], [*OLD, True, True, True, True]),
+    ("a clock", "mended"): ([], [True], [True, True, True, True]),
+    ("a clock", "begun anew"): ([], [], [True]),
+}
+"""What they have emitted before the remedy, behind it and an event, and behind a kill and three more."""
 
 
 class Cells(Notebook):
-    """A notebook whose state keeps one value of the class of a cell."""
+    """A notebook of which a query keeps values of the class of a cell."""
 
-    def __init__(self, patch: pytest.MonkeyPatch, change: str, *, strict: bool = True) -> None:
+    def __init__(self, patch: pytest.MonkeyPatch, change: str, holder: str, *, strict: bool = True) -> None:
         first, self.second, self.reason, self.third = CELLS[change]
         patch.setitem(ALL, "class", (first, first, ""))
         patch.setattr(test_notebook_edits, "HEAD", "import dataclasses, enum, reliable_rx as rx")
-        patch.setattr(test_notebook_edits, "COMPOSE", KEEPS)
+        patch.setattr(test_notebook_edits, "COMPOSE", KEEPS[holder])
         self.strict = strict
+        self.clock = event_time(lambda pair: float(pair[0]), lateness_s=2.5) if holder == "a clock" else None
         super().__init__(patch, "class")
 
     def create(self) -> None:
         self.evaluator.strict = self.strict
-        self.evaluator.create_many({name: vars(self.main)[name] for name in ("stateless", "q")})
+        cells = vars(self.main)
+        if self.clock is None:
+            self.evaluator.create_many({name: cells[name] for name in ("stateless", "q")})
+            return
+        if not self.evaluator.started:
+            self.evaluator.create_many({name: cells[name] for name in ("stateless", "made")})
+        self.evaluator.create("q", cells["q"], clock=self.clock)
 
 
-@pytest.mark.parametrize("remedy", ["mended", "begun anew"])
+@pytest.mark.parametrize("holder, remedy", SEEN)
 @pytest.mark.parametrize("change", CELLS)
-def test_a_create_while_it_runs_is_refused_by_name(monkeypatch: pytest.MonkeyPatch, change: str, remedy: str) -> None:
-    """A class whose cell was run again does not fit: `create` says so and changes nothing, and each remedy helps."""
-    notebook = Cells(monkeypatch, change)
+def test_a_create_while_it_runs_is_refused_by_name(
+    monkeypatch: pytest.MonkeyPatch, change: str, holder: str, remedy: str
+) -> None:
+    """A class whose cell was run again does not fit: `create` says so and changes nothing, and each remedy helps.
+
+    Whether a state has values of it, or events that wait for the query's clock.
+    """
+    notebook, (seen, then, last) = Cells(monkeypatch, change, holder), SEEN[holder, remedy]
     notebook.event()
     notebook.cell(notebook.second)
     before = {name: each.plan for name, each in notebook.evaluator.engine.standing.items()}
@@ -266,7 +291,7 @@ def test_a_create_while_it_runs_is_refused_by_name(monkeypatch: pytest.MonkeyPat
             notebook.create()
         assert {name: each.plan for name, each in notebook.evaluator.engine.standing.items()} == before
         notebook.event()
-    assert notebook.outputs == [True, False, False] and notebook.evaluator.query("q").status == "running"
+    assert notebook.outputs == seen and notebook.evaluator.query("q").status == "running"
     notebook.helper = notebook.third if remedy == "mended" else notebook.second
     if remedy == "mended":
         notebook.cell(notebook.third)
@@ -274,29 +299,33 @@ def test_a_create_while_it_runs_is_refused_by_name(monkeypatch: pytest.MonkeyPat
         notebook.evaluator.restart("q")
     notebook.create()
     notebook.event()
-    assert notebook.outputs == [True, False, False, True]
+    assert notebook.outputs == then
     notebook.kill()
-    notebook.event()
-    assert notebook.outputs == [True, False, False, True, True] and not notebook.evaluator.warnings
+    for _ in range(3):
+        notebook.event()
+    assert notebook.outputs == last and not notebook.evaluator.warnings
     notebook.evaluator.close()
 
 
+@pytest.mark.parametrize("holder, what", [("a state", "/scan"), ("a clock", WAITED)])
 @pytest.mark.parametrize("change", CELLS)
 def test_without_strictness_an_edit_says_what_is_given_up(
-    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, change: str
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, change: str, holder: str, what: str
 ) -> None:
-    """The operator begins afresh; the report and a warning in the log say which one, and why."""
-    notebook = Cells(monkeypatch, change, strict=False)
+    """The operator begins afresh, or goes on without the event; the report and a warning say which one, and why."""
+    notebook = Cells(monkeypatch, change, holder, strict=False)
     notebook.event()
     notebook.cell(notebook.second)
     caplog.clear()
     notebook.create()
     (told,) = [each.getMessage() for each in caplog.records if each.levelname == "WARNING"]
+    had = f"what {what} had" if holder == "a state" else what
     for each in (told, notebook.report):
-        assert re.search(f"what /scan had is given up: C: FieldsDiffer: stored {notebook.reason}", each), each
-    assert "fresh: /scan" in notebook.report
-    notebook.event()
-    assert notebook.outputs == [True, True]
+        assert re.search(f"{had} is given up: C: FieldsDiffer: stored {notebook.reason}", each), each
+    assert ("fresh: " if holder == "a state" else "dropped: ") + what in notebook.report
+    for _ in range(1 if holder == "a state" else 4):
+        notebook.event()
+    assert notebook.outputs == ([True, True] if holder == "a state" else [True])
     notebook.evaluator.close()
 
 

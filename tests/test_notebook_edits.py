@@ -20,7 +20,7 @@ from lanes import crossed, every
 
 import reliable_rx as rx
 from checkpoint import MemoryStore
-from hosting import CallbackSink, FileSource, ListSource, QueryEvaluator
+from hosting import CallbackSink, FileSource, ListSource, QueryEvaluator, event_time
 from hosting.watched_names import NAMES_A_ROUND
 from reliable_rx.contents import Content, content
 from reliable_rx.imports import is_own_module
@@ -187,17 +187,26 @@ LATER = {
 AGAIN = ("event", "event", "checkpoint", "event", "class", "create", "event", "event", "checkpoint", "event")
 
 
-@pytest.mark.parametrize("kind, later", crossed(RECORDS, LATER, nth=2, nightly=1))
-def test_values_in_a_state_go_over_to_a_class_whose_cell_was_run_again(
-    monkeypatch: pytest.MonkeyPatch, kind: str, later: str
+@pytest.mark.parametrize("kind, later, end", crossed(RECORDS, LATER, ["killed", "stopped"], nth=2, nightly=1))
+def test_values_that_a_query_holds_go_over_to_a_class_whose_cell_was_run_again(
+    monkeypatch: pytest.MonkeyPatch, kind: str, later: str, end: str
 ) -> None:
-    """With `create` behind it what a state holds is of the class as it is now; wherever the kernel is killed."""
+    """With `create` behind it what a state holds, and what waits for the clock, is of the class as it is now.
+
+    Wherever the kernel ends; only a stop between the two stores the old class with its code.
+    """
     if later == "a field more" and kind in ("Enum", "plain"):
         return
     monkeypatch.setitem(ALL, "class again", (RECORDS[kind], RECORDS[kind] + LATER[later], ""))
     monkeypatch.setitem(globals(), "HEAD", f"{HEAD}, dataclasses, enum, typing")
     compose = "q = rx.source('n').map(lambda n: C(n % 2)).pairwise().map(lambda p: (type(p[0]) is C, type(p[1]) is C))"
-    seen = "seen = rx.source('n').map(lambda n: C(n % 2)).distinct().map(lambda c: c == C(1))"
+    others = "\n".join(
+        [
+            "seen = rx.source('n').map(lambda n: C(n % 2)).distinct().map(lambda c: c == C(1))",
+            "timed = rx.source('n').map(lambda n: (n, C(n % 2)))",
+            "waits = rx.source('timed').map(lambda pair: (pair[0], type(pair[1]) is C, pair[1] == C(pair[0] % 2)))",
+        ]
+    )
 
     class Records(Notebook):
         def kernel(self) -> None:
@@ -205,10 +214,14 @@ def test_values_in_a_state_go_over_to_a_class_whose_cell_was_run_again(
             super().kernel()
 
         def create(self) -> None:
-            self.cell(seen)
-            self.evaluator.create_many({name: vars(self.main)[name] for name in ("q", "seen")})
+            self.cell(others)
+            self.evaluator.create_many({name: vars(self.main)[name] for name in ("q", "seen", "timed")})
+            clock = event_time(lambda pair: float(pair[0]), lateness_s=2.5)
+            self.evaluator.create("waits", vars(self.main)["waits"], clock=clock)
 
-    for kill_at in range(2, len(AGAIN)):
+    for end_at in range(2, len(AGAIN)):
+        if (end, AGAIN[end_at]) == ("stopped", "class"):
+            continue
         notebook = Records(monkeypatch, "class again")
         for number, name in enumerate(AGAIN):
             if name == "class":
@@ -216,10 +229,14 @@ def test_values_in_a_state_go_over_to_a_class_whose_cell_was_run_again(
                 notebook.helper = notebook.mended
             else:
                 notebook.step(name, again=True)
-            if number == kill_at:
+            if number == end_at:
+                if end == "stopped":
+                    notebook.evaluator.checkpoint()
                 notebook.kill()
-        assert notebook.outputs == [(True, True)] * 5, f"killed behind step {kill_at}: {AGAIN[kill_at]}"
+        assert notebook.outputs == [(True, True)] * 5, f"{end} behind step {end_at}: {AGAIN[end_at]}"
         assert outputs_of(notebook.evaluator, "seen") == [True, False]
+        waited = [(number, True, True) for number in (1, 2, 3)]
+        assert outputs_of(notebook.evaluator, "waits") == waited, f"{end} behind step {end_at}: {AGAIN[end_at]}"
         assert not notebook.evaluator.warnings
         notebook.evaluator.close()
 
