@@ -10,6 +10,7 @@ import importlib
 import linecache
 import sys
 from collections.abc import Iterator
+from itertools import product
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -86,7 +87,7 @@ class Life:
             if edits is not None:
                 self.edit(*edits)
             for place, number in enumerate(numbers):
-                if (place == 0) == (sets == "before the first event"):
+                if sets == ("before the first event", "behind it")[place > 0]:
                     app.load()
                 pushed.push([app.E(number)])
                 while evaluator.step():
@@ -130,29 +131,33 @@ def test_an_app_that_sets_code_late_starts_behind_each_kill(
 
 
 WITH = [each for each in SETS if SETS[each][0] is not BARE]
+COMES = ("as_of = 1", "as_of = 1\n    def __str__(self): return 'one'")
 EDITS = [
     ("    n: int", "    n: int\n    m: int = 1"),
-    ("return 2 * self", "return 3 * self"),
     ("as_of = 1", "as_of = 2"),
+    COMES,
 ]
+OF_METHODS = ("return 2 * self", "return 3 * self")
+ALL = [*product(SETS, EDITS), *((what, OF_METHODS) for what in WITH)]
 
 
-@pytest.mark.parametrize("edit", EDITS)
-@pytest.mark.parametrize("what", WITH)
-def test_an_edit_of_a_class_with_late_code_is_refused_by_name(what: str, edit: tuple[str, str], tmp_path: Path) -> None:
+@pytest.mark.parametrize("sets", ["before the first event", "never"])
+@pytest.mark.parametrize("what, edit", ALL)
+def test_an_edit_of_a_class_with_late_code_is_refused_by_name(
+    what: str, edit: tuple[str, str], sets: str, tmp_path: Path
+) -> None:
     """With the old code back, the store goes on."""
     life = Life(tmp_path, what)
-    life.run([1, 2], sets="before the first event")
+    life.run([1, 2], sets=sets)
     life.edit(*edit)
     with pytest.raises(NondeterminismDetected, match=r"app_late\.E may have changed"):
-        life.run([3], sets="before the first event")
+        life.run([3], sets=sets)
     life.edit(edit[1], edit[0])
-    again = life.run([3], sets="before the first event")
+    again = life.run([3], sets=sets)
     assert again.query("q").status == "running" and again.query("unlike").status == "failed"
 
 
-@pytest.mark.parametrize("edit", EDITS)
-@pytest.mark.parametrize("what", WITH)
+@pytest.mark.parametrize("what, edit", [each for each in ALL if each[1] is not COMES])
 def test_a_file_that_is_edited_while_it_runs_is_not_taken_for_what_runs(
     what: str, edit: tuple[str, str], tmp_path: Path
 ) -> None:

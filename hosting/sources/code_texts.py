@@ -12,23 +12,27 @@ set in the place of another would be an edit, and most of a checkpoint would be 
 from __future__ import annotations
 
 import linecache
+import sys
 from ast import PyCF_ALLOW_TOP_LEVEL_AWAIT
 from collections.abc import Iterable, Iterator
 from functools import lru_cache
 from types import CodeType, FunctionType
 
+from reliable_rx.class_of import module_of
 from reliable_rx.code_digest import code_digest, digest_of
 
 Codes = list[tuple[str, str]]
 """Names and digests of functions."""
 
 
-def texts_of(functions: Iterable[FunctionType]) -> Iterator[str]:
-    """Yield a digest of each text in which *functions* stand, and what else tells those that stand in none."""
+def texts_of(functions: Iterable[FunctionType], kinds: Iterable[type]) -> Iterator[str]:
+    """Yield a digest of each text in which code stands, and what else tells functions that stand in none."""
     by_path: dict[str, Codes] = {}
     for each in functions:
         code = each.__code__
         by_path.setdefault(code.co_filename, []).append((each.__qualname__, code_digest(code)))
+    for path in filter(None, map(file_of, kinds)):
+        by_path.setdefault(path, [])  # it may have no function
     for path, codes in by_path.items():
         linecache.checkcache(path)
         text = "".join(linecache.getlines(path))
@@ -36,6 +40,12 @@ def texts_of(functions: Iterable[FunctionType]) -> Iterator[str]:
             yield digest_of(text.encode(errors="backslashreplace"))
         else:
             yield from (f"{name}={code}" for name, code in codes)
+
+
+def file_of(kind: type) -> str:
+    """Return the file of the module of a class; nothing if it has none, as cells have none."""
+    found = getattr(sys.modules.get(str(module_of(kind))), "__file__", None)
+    return found if isinstance(found, str) else ""
 
 
 @lru_cache(maxsize=64)

@@ -215,16 +215,16 @@ def class_digest(kind: type) -> tuple[str, frozenset[str]]:
     writing, found = _read(kind)
     own = [each for each in writing.kept if is_a(each, (FunctionType, type)) and is_own(each)]
     functions = [each for each in own if is_a(each, FunctionType)]
+    kinds = [each for each in own if is_a(each, type)]
     varying = frozenset[str]().union(*(assigned(each.__code__) for each in functions))
     held = {
         f"{path_of(each)}.{name}={hash_of(value)}"
-        for each in own
-        if is_a(each, type)
+        for each in kinds
         for name, value in methods(each)
         if name not in varying and (type(value) in CONSTANTS or is_a(value, Enum))
     }
     digest = joined((found.made_with, *sorted(held)))
-    texts = {joined((each,))[:SHORT] for each in held.union(texts_of(filter(is_own_code, functions)))}
+    texts = {joined((each,))[:SHORT] for each in held.union(texts_of(filter(is_own_code, functions), kinds))}
     return digest, frozenset(texts if len(texts) <= TEXTS_MAX else (digest,))
 
 
