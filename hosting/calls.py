@@ -23,7 +23,7 @@ from hosting.journaling import Group
 from hosting.turn import Answer
 from reliable_rx.class_of import name_of
 from reliable_rx.errors import AnswerRefused, described
-from reliable_rx.loop import LoopThread
+from reliable_rx.loop import CANCEL_S, LoopThread
 from reliable_rx.probes import probe
 
 if TYPE_CHECKING:
@@ -31,8 +31,6 @@ if TYPE_CHECKING:
 
 GRACE_S = 5.0
 """How long a stopping evaluator waits for the answers to calls that are in flight."""
-CANCEL_S = 2.0
-"""How long a closing one waits for cancelled calls to clean up."""
 
 
 class Calls:
