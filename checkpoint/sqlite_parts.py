@@ -9,7 +9,7 @@ and lacks another file has lost that file, and says so.
 from __future__ import annotations
 
 import secrets
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -44,6 +44,8 @@ _LOG_SCHEMA = (
 )
 LOST = "it is missing or empty, though this store has been used"
 SCHEMAS = {"checkpoint": _CHECKPOINT_SCHEMA, "journal": _JOURNAL_SCHEMA, "log": _LOG_SCHEMA}
+USED = {"journal": ("turns", "base"), "log": ("entries", "bases")}
+"""The tables of which one has a row in a store that has been used."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,11 +79,14 @@ def open_parts(
     check_logs(directory, read_only=read_only)
     check_there(directory)
     with ExitStack() as undo:
-        files = []
-        for part in ("checkpoint", "journal", "log"):
-            files.append(Database(directory / f"{part}.sqlite", part, read_only=read_only, fence=fence))
-            undo.callback(files[-1].close)
-        checkpoint, journal, log = files
+        files = dict[str, Database]()
+        for part in sorted(SCHEMAS, key=lambda part: is_lost(directory / f"{part}.sqlite")):
+            path = directory / f"{part}.sqlite"
+            if is_lost(path):  # and would be made by opening it
+                _check_unused(path, files, keys)
+            files[part] = Database(path, part, read_only=read_only, fence=fence)
+            undo.callback(files[part].close)
+        checkpoint, journal, log = (files[part] for part in SCHEMAS)
         owner = checkpoint.open_identity((), keys=keys, owner=None)
         if owner is None:
             if read_only:
@@ -144,15 +149,21 @@ def make_files(disk: Disk, keys: KeyRing) -> None:
 
 def _finish(checkpoint: Database, journal: Database, log: Database, keys: KeyRing) -> str:
     """Finish the making of a store that was interrupted; return the owner."""
+    _check_unused(checkpoint.path, {"journal": journal, "log": log}, keys)
     found = [file.open_identity((), keys=keys, owner=None) for file in (journal, log)]
-    for file, owner, tables in zip((journal, log), found, (("turns", "base"), ("entries", "bases")), strict=True):
-        if owner is not None and any(file.read(f"SELECT 1 FROM {table} LIMIT 1") for table in tables):
-            raise store_damaged(checkpoint.path, checkpoint.path.parent, LOST)
     owner = found[0] or found[1] or secrets.token_hex(8)
     journal.open_identity(_JOURNAL_SCHEMA, keys=keys, owner=owner)
     log.open_identity(_LOG_SCHEMA, keys=keys, owner=owner)
     checkpoint.open_identity(_CHECKPOINT_SCHEMA, keys=keys, owner=owner)
     return owner
+
+
+def _check_unused(lost: Path, files: Mapping[str, Database], keys: KeyRing) -> None:
+    """*Raises* `CheckpointRefused` if one of *files* has anything in it, as then *lost* has been there."""
+    for part, file in files.items():
+        is_made = file.open_identity((), keys=keys, owner=None) is not None
+        if is_made and any(file.read(f"SELECT 1 FROM {table} LIMIT 1") for table in USED[part]):
+            raise store_damaged(lost, lost.parent, LOST)
 
 
 class SqliteJournal(ChainedJournal):

@@ -18,6 +18,7 @@ from damaged_world import WORLDS, World, check, hosting, in_files
 from lanes import every, every_of
 
 from checkpoint import SqliteStore
+from checkpoint.database import is_lost
 from checkpoint.write_ahead import log_beside
 from hosting.cli.command import main
 from reliable_rx.errors import CheckpointRefused, StoreUnavailable
@@ -130,6 +131,23 @@ def test_files_that_are_lost_together(
     for part in parts:
         LOSSES[loss](folder / "store" / f"{part}.sqlite")
     check(world.delivered, in_files(folder), capsys)
+
+
+@pytest.mark.parametrize("end", ENDS)
+@pytest.mark.parametrize("loss", ["gone", "emptied"])
+@pytest.mark.parametrize("parts", [(part,) for part in PARTS] + list(combinations(PARTS, 2)), ids="-".join)
+def test_a_start_that_is_refused_makes_no_database(
+    tmp_path: Path, worlds: Callable[[str, str], World], parts: tuple[str, ...], loss: str, end: str
+) -> None:
+    """However many are lost, it looks before it makes: what was lost stays so, and none is taken for an empty one."""
+    folder = worlds("some", end).copy(tmp_path / "copy") / "store"
+    files = [folder / f"{part}.sqlite" for part in parts]
+    for file in files:
+        LOSSES[loss](file)
+    for _ in range(2):
+        with pytest.raises(CheckpointRefused, match=r"missing or empty.* store repair"):
+            SqliteStore(folder)
+        assert all(map(is_lost, files)) and {each.exists() for each in files} == {loss == "emptied"}
 
 
 @pytest.mark.parametrize("loss", ["gone_beside_its_log", "emptied_beside_its_log"])
