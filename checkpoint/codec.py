@@ -34,7 +34,7 @@ from typing import Any
 from checkpoint import stored_errors
 from checkpoint.code import encode_code
 from checkpoint.held_objects import bare
-from checkpoint.met_classes import meet
+from checkpoint.met_classes import MET
 from checkpoint.named_fields import reducer_of
 from checkpoint.plain import shown
 from checkpoint.salvage import Unreadable, salvage
@@ -70,7 +70,7 @@ class _Reducers(dict[type, Reducer]):
             raise KeyError(kind)  # a class goes by its name
         elif reducer is None:
             reducer = reducer_of(kind)
-        meet(kind)
+        MET.meet(kind)
         if len(self) > _CLASSES_MAX:  # classes that are made at run time must go some day
             self.clear()
         self[kind] = reducer or _USUALLY

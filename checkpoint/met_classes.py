@@ -7,6 +7,7 @@ apart, where a table by class is filled anyway: nothing is done for each value.
 from __future__ import annotations
 
 import sys
+import threading
 from types import ModuleType
 from typing import Any
 
@@ -15,14 +16,41 @@ from reliable_rx.reach import attribute, is_own
 
 CLASSES_MAX = 1000
 """So many are noted in a process; of others nothing is said."""
-MET: dict[int, Any] = {}
-"""The classes by their ids, in the order in which they were met."""
 
 
-def meet(kind: Any) -> None:
-    """Note *kind* if it is the user's, and a module has it by its name."""
-    if len(MET) < CLASSES_MAX and is_own(kind) and named(name_in(kind)) is kind:
-        MET.setdefault(id(kind), kind)
+class MetClasses:
+    """The classes that were met, in that order. Those whose names lead to others make room."""
+
+    def __init__(self) -> None:
+        self.count = 0
+        """How many were noted so far."""
+        self.left_out = ""
+        """The first that found no room."""
+        self._lock = threading.Lock()
+        self._kinds: dict[int, tuple[int, Any]] = {}
+
+    def meet(self, kind: Any) -> None:
+        """Note *kind* if it is the user's, and a module has it by its name."""
+        if not is_own(kind) or named(name_in(kind)) is not kind:
+            return
+        with self._lock:
+            if id(kind) in self._kinds:
+                return
+            if len(self._kinds) >= CLASSES_MAX:
+                self._kinds = {key: each for key, each in self._kinds.items() if named(name_in(each[1])) is each[1]}
+            if len(self._kinds) < CLASSES_MAX:
+                self.count += 1
+                self._kinds[id(kind)] = (self.count, kind)
+            else:
+                self.left_out = self.left_out or name_in(kind)
+
+    def behind(self, count: int) -> list[Any]:
+        """Return those that were noted since there were *count*."""
+        with self._lock:
+            return [kind for number, kind in self._kinds.values() if number > count]
+
+
+MET = MetClasses()
 
 
 def name_in(kind: Any) -> str:

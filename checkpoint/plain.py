@@ -25,7 +25,7 @@ from types import BuiltinFunctionType, CodeType, FunctionType, MethodType, Modul
 from typing import Any
 from uuid import UUID
 
-from checkpoint.met_classes import meet
+from checkpoint.met_classes import MET
 from reliable_rx.class_of import is_a, module_of, path_of, qualname_of
 from reliable_rx.errors import LimitExceeded, type_of
 from reliable_rx.interrupts import let_through
@@ -141,7 +141,7 @@ Road = Callable[[_Walk, Any], Iterable[Any]]
 
 @lru_cache(maxsize=4096)
 def _named_road(kind: type) -> tuple[str, Road]:
-    meet(kind)
+    MET.meet(kind)
     return "error" if issubclass(kind, BaseException) else _name(kind), _road(kind)
 
 

@@ -16,6 +16,7 @@ queries that are created again (the others have values of the class too, and may
 
 from __future__ import annotations
 
+import logging
 import sys
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
@@ -34,6 +35,7 @@ from reliable_rx.replaced import are_any, times_replaced
 if TYPE_CHECKING:
     from hosting.evaluator import QueryEvaluator
 
+CLASSES = "classes"
 GONE = "gone"
 KNOWN: dict[int, tuple[Any, str]] = {}
 """The fingerprints of classes by their ids; each class is kept, so that no other one has its id."""
@@ -50,7 +52,7 @@ class ClassVersions:
         """The classes of which rows have values by their names, by id."""
         self._watched = WatchedNames()
         self._fresh: dict[str, str] = {}
-        self._is_told = self._is_due = False
+        self._is_told = self._is_due = self._is_full_told = False
         self._looked, self._times = 0, times_replaced()
 
     def recovered(self, stored: Mapping[str, str]) -> None:
@@ -98,16 +100,28 @@ class ClassVersions:
 
     def _meet(self) -> None:
         """Look at the classes that this process has met since."""
-        if len(MET) == self._looked:  # as for each round of turns
+        if MET.left_out and not self._is_full_told:
+            self._tell_full()
+        count = MET.count
+        if count == self._looked:  # as for each round of turns
             return
-        kinds = [*MET.values()][self._looked :]
+        kinds = MET.behind(self._looked)
         here = [each for each in kinds if named(name_in(each)) is each]
         self._note(kinds if self._looked else here)  # the first are those of other evaluators too
-        self._looked += len(kinds)
+        self._looked = count
         with self.evaluator.inside:  # what they reach is the user's
             found = {name_in(each): fingerprint_of(each) for each in here}
         self._fresh |= {name: each for name, each in found.items() if self.stored.get(name) != each}
         self.stored |= self._fresh
+
+    def _tell_full(self) -> None:
+        self._is_full_told = True
+        message = (
+            f"this process has values of more than {CLASSES_MAX:,} classes, and does not watch this one and others: "
+            f"stop cleanly before you edit them, since an edit behind a kill is not named, and one in a cell has no "
+            f"checkpoint of its own"
+        )
+        self.evaluator.incidents.report(CLASSES, MET.left_out, message, level=logging.WARNING, once=True)
 
     def _note(self, kinds: Iterable[Any]) -> None:
         """Watch the names of *kinds*, by which rows have their values."""

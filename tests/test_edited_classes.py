@@ -13,8 +13,9 @@ import pytest
 from lanes import crossed
 
 import reliable_rx as rx
-from checkpoint import MemoryStore
+from checkpoint import MemoryStore, codec, met_classes, plain
 from checkpoint.codec import digest, encode
+from checkpoint.met_classes import MetClasses
 from hosting import ListSource, QueryEvaluator, class_versions
 from hosting.class_versions import ClassVersions
 from reliable_rx.errors import NondeterminismDetected, ReliableRxError, StoreUnavailable
@@ -316,3 +317,51 @@ def test_a_class_is_read_once_for_all_stores_of_a_process(module: Any, monkeypat
         assert f"{MODULE}:Order" in versions.to_tell()
         assert versions.changed() == []
     assert [each for each in read if each is module.Order] == [module.Order]
+
+
+@pytest.fixture
+def met(monkeypatch: pytest.MonkeyPatch) -> MetClasses:
+    """Return a register of classes that has met none, in the place of the one of the process."""
+    found = MetClasses()
+    for module in (class_versions, codec, plain):
+        monkeypatch.setattr(module, "MET", found)
+    for module in (class_versions, met_classes):
+        monkeypatch.setattr(module, "CLASSES_MAX", 4)
+    return found
+
+
+def test_a_class_gives_its_place_to_its_successor(module: Any, met: MetClasses) -> None:
+    """However often its cell is run again, an edit has a checkpoint before the next turn: no replay has both."""
+    load(module, ORDERS)
+    store, edit = MemoryStore(), EDITS["a method"]
+    evaluator = QueryEvaluator(store, background=False, checkpoint_interval_s=1e9)
+    pushed = evaluator.push("n")
+    evaluator.create("q", module.PUSHED["q"])
+    for cell in (*[ORDERS] * 10, ORDERS.replace(*edit)):
+        load(module, cell)
+        pushed.push([module.Order(1)])
+        steps(evaluator)
+    evaluator.flush()
+    found = outputs(evaluator)
+    assert not met.left_out
+    evaluator.abandon()
+    store.crash()
+    again = life(store.reopen(), module, "PUSHED", [1], edit=edit, end="stopped")
+    assert outputs(again)[: len(found)] == found and len(outputs(again)) == len(found) + 1
+    assert again.query("q").status == "running"
+
+
+def test_classes_beyond_the_most_are_told_once(module: Any, met: MetClasses) -> None:
+    """As an incident of each host, which names the first of them and the limit."""
+    load(module, ORDERS + "".join(f"class C{n}: pass\n" for n in range(6)))
+    evaluator = QueryEvaluator(MemoryStore(), background=False, checkpoint_interval_s=1e9)
+    pushed = evaluator.push("n")
+    evaluator.create("q", rx.source("n").map(module.plain))
+    evaluator.start()
+    for n in range(6):
+        pushed.push([getattr(module, f"C{n}")()])
+        steps(evaluator)
+    (told,) = evaluator.incidents.open()
+    assert (told.kind, told.subject, told.count) == ("classes", met.left_out, 1)
+    assert met.left_out.endswith(":C4") and "more than 4 classes" in told.message
+    evaluator.close()
