@@ -13,6 +13,7 @@ import threading
 import time as wall
 from collections import deque
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from functools import partial
 from typing import Any
 
@@ -269,7 +270,8 @@ class QueryEvaluator(Looking):
                 self.reporter.begin()
             except BaseException as error:
                 self.broken = error
-                self.outlets.close()  # whoever starts another one may write to the same places
+                with suppress(Exception):  # whoever starts another one may use the same places
+                    close_all(self.outlets.close, self.intake.close)
                 raise
 
     def step(self) -> bool:

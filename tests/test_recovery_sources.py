@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 import reliable_rx as rx
 from checkpoint import MemoryStore
-from hosting import ListSource, QueryEvaluator
+from hosting import JsonLinesSink, ListSource, QueryEvaluator
 from reliable_rx import SourceFailed
+from reliable_rx.errors import CheckpointRefused, PositionUnavailable
+from reliable_rx.reliable import Reader
 
 
 def evaluator(store: MemoryStore, **sources: Any) -> QueryEvaluator:
@@ -69,3 +72,48 @@ def test_a_source_that_is_left_out_keeps_none_from_forgetting() -> None:
         run(without)
         without.checkpoint()
         assert log.bounds("0")[0] > 1
+
+
+class Counted(ListSource):
+    """Values of which it is known how many readers are *open*, which *fail* when they are closed."""
+
+    def __init__(self, *, fail: bool) -> None:
+        super().__init__({"a": [1], "b": [2]})
+        self.fail, self.open_now, self.opened = fail, 0, 0
+
+    def open(self, partition: str, at: int, /) -> Reader:
+        reader = super().open(partition, at)
+        self.open_now, self.opened = self.open_now + 1, self.opened + 1
+        reader.close = self.close_one  # type: ignore[method-assign]
+        return reader
+
+    def close_one(self) -> None:
+        self.open_now -= 1
+        if self.fail:
+            raise OSError("it does not close")
+
+
+@pytest.mark.parametrize("fail", [False, True])
+@pytest.mark.parametrize("why", ["a sink that is ahead", "a name that is taken"])
+def test_a_start_that_is_refused_leaves_no_reader_open(why: str, fail: bool, tmp_path: Path) -> None:
+    """Its files and connections are free while the evaluator is kept, and what is told is why it was refused."""
+    source, path, store = Counted(fail=fail), tmp_path / "ahead.jsonl", MemoryStore()
+    with evaluator(store, n=[1]) as before:
+        before.create("taken", rx.source("n"))
+        run(before)
+    ahead = JsonLinesSink(path)
+    ahead.open("q")
+    ahead.write(0, [7])
+    ahead.flush()
+    ahead.close()
+    refused = evaluator(store.reopen(), n=[1])
+    refused.source("counted", source)
+    if why == "a name that is taken":
+        refused.source("taken", ListSource([1]))
+    refused.create("q", rx.source("counted"))
+    refused.sink("q", JsonLinesSink(path))
+    with pytest.raises((PositionUnavailable, CheckpointRefused)):
+        refused.start()
+    assert source.opened == 2 and source.open_now == 0
+    refused.close()
+    assert source.open_now == 0
