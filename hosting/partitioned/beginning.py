@@ -114,7 +114,7 @@ def check_scopes(past: Past, section: Section, read: Collection[str], group: str
             raise QueryRefused(
                 f"query {moved[0]!r} is hosted in section {section.name!r} by this app, and group {group!r} has had it "
                 f"in {other!r}: it would begin anew there and use its ids again; declare the queries over {other!r} as "
-                f"they were, or give it another name",
+                f"they were, give it another name, or dispose of it there first, by an app that does not declare it",
                 path=f"/{section.name}",
             )
         refused = past.refused(other)

@@ -17,7 +17,7 @@ from hosting.cli.wording import BadUsage
 from hosting.evaluator import QueryEvaluator
 from reliable_rx.errors import StoreUnavailable
 
-MOVED = re.compile("query '[qr]' is hosted in")
+MOVED = re.compile("query '[qr]' is hosted in .* dispose of it there first")
 Declare = Callable[[App, World], None]
 
 
