@@ -20,6 +20,7 @@ from hosting.cycles import there_are
 from hosting.evaluator import QueryEvaluator
 from hosting.given import check_new, check_options, check_sink, check_source
 from hosting.retention import Retention
+from hosting.sink_writer import checked_policy
 from hosting.sources.pushed import PushedStream
 from reliable_rx.arguments import check_function
 from reliable_rx.choices import (
@@ -215,16 +216,18 @@ class App:
         *on_error* says what is done with what the sink cannot write: ``"fail"`` stops this sink and nothing else,
         ``"skip"`` leaves it out, ``"dead_letter"`` sets it aside in the sink.
 
-        *Raises* `KeyError` for an unknown stream, `ValueError` for an unknown policy.
+        *Raises* `KeyError` for an unknown stream, `ValueError` for a policy that is unknown or that *sink* cannot keep.
         """
         query = query_of(check_name("stream", stream))
         is_source = stream.endswith(".dead_letters") and (query in self.sources or query in self.pushed)
         if query not in self.queries and not is_source:
             there = there_are(self.queries, stream)
             raise KeyError(f"no query is called {stream!r}, so there is no such stream; {there}")
-        check_choice(f"on_error of the sink of {stream!r}", on_error, OnError)
-        if not callable(sink):
+        if callable(sink):
+            check_choice(f"on_error of the sink of {stream!r}", on_error, OnError)
+        else:
             check_sink(stream, sink)
+            checked_policy(stream, sink, on_error)
         self.sinks.append(DeclaredSink(stream, sink, on_error))
 
     def feed(self, function: Feed) -> Feed:

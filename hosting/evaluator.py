@@ -170,7 +170,7 @@ class QueryEvaluator(Looking):
         """Send *stream* to *sink*, from the first id that it wants on. Several sinks may share a stream.
 
         *on_error* says what is done with what it cannot write: ``"fail"`` stops this sink, ``"skip"`` leaves it out,
-        ``"dead_letter"`` sets it aside in the sink. *Raises* `ValueError` for a sink that cannot leave ids out.
+        ``"dead_letter"`` sets it aside in the sink. *Raises* `ValueError` for a sink that cannot do that.
         """
         self.inside.check("sink")
         check_open(closed=self.closed)

@@ -379,12 +379,17 @@ def told(error: BaseException) -> str:
 
 
 def checked_policy(stream: str, sink: Any, on_error: OnError) -> OnError:
-    """Return *on_error*. *Raises* `ValueError` if there is no such policy, or if the sink cannot leave ids out."""
+    """Return *on_error*. *Raises* `ValueError` if there is no such policy, or if the sink cannot do what it says."""
     check_choice(f"on_error of the sink of {stream!r}", on_error, OnError)
     if on_error != "fail" and not isinstance(sink, Skipping):
         kind = type(sink).__name__
         raise ValueError(
             f"a {kind} cannot leave ids out, so the sink of {stream!r} cannot have on_error={on_error!r}: use 'fail', "
             f"or give it a method skip (see reliable_rx.reliable.Skipping)"
+        )
+    if on_error == "dead_letter" and getattr(sink, "keeps_letters", True) is False:
+        raise ValueError(
+            f"a {type(sink).__name__} has no place for dead letters, so the sink of {stream!r} cannot have "
+            f"on_error='dead_letter': give it on_dead_letter=, or use 'skip'"
         )
     return on_error

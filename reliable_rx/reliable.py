@@ -228,7 +228,10 @@ class Sink(Protocol):
 
 @runtime_checkable
 class Skipping(Protocol):
-    """A sink that can go on behind ids that it does not have; only such a one may leave out what it cannot write."""
+    """A sink that can go on behind ids that it does not have; only such a one may leave out what it cannot write.
+
+    An attribute ``keeps_letters = False`` says that it has no place for dead letters: it may be told to skip only.
+    """
 
     def skip(self, n: int, until: int, why: str, letter: DeadLetter | None, /) -> None:
         """Step over the ids from *n* on to below *until*; keep the *letter*, if there is one, beside the values.

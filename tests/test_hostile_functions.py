@@ -40,8 +40,8 @@ def of_value(function: Any) -> Any:
 SINKS: dict[str, Callable[[Path, Any], Any]] = {
     "encode": lambda folder, f: JsonLinesSink(folder / "odd.jsonl", encode=f),
     "columns": lambda folder, f: SqliteTableSink(folder / "odd.db", "odd", columns={"value": f}),
-    "on_next": lambda folder, f: CallbackSink(of_value(f)),
-    "on_end": lambda folder, f: CallbackSink(lambda n, value: None, of_value(f)),
+    "on_next": lambda folder, f: CallbackSink(of_value(f), on_dead_letter=lambda letter: None),
+    "on_end": lambda folder, f: CallbackSink(lambda n, value: None, of_value(f), on_dead_letter=lambda letter: None),
     "on_dead_letter": lambda folder, f: CallbackSink(refuses, on_dead_letter=of_value(f)),
 }
 

@@ -15,6 +15,7 @@ import pytest
 from lanes import at_each_commit, every
 from sinks_world import SinkWorld
 
+import hosting
 import reliable_rx as rx
 from checkpoint import MemoryStore
 from hosting import App, CallbackSink, JsonLinesSink, ListSource, QueryEvaluator, SqliteTableSink
@@ -143,6 +144,43 @@ def test_dead_letters_of_a_callback() -> None:
     assert [(each.source, each.position, each.value) for each in letters] == [("same", 1, "bad"), ("same", 3, "bad")]
     assert "no such customer" in letters[0].error and "Traceback" in letters[0].traceback
     assert [n for n in calls if n not in (1, 3)] == [0, 2]
+
+
+def refuses(n: int, value: Any) -> None:
+    if isinstance(value, bytes):
+        raise TypeError("no bytes")
+
+
+KEPT: list[Any] = []
+PLACES: dict[str, tuple[Callable[[Path], Any], bool]] = {
+    "JsonLinesSink": (lambda folder: JsonLinesSink(folder / "out.jsonl"), True),
+    "SqliteTableSink": (lambda folder: SqliteTableSink(folder / "out.db", "t", columns={"a": str.upper}), True),
+    "CallbackSink": (lambda folder: CallbackSink(refuses), False),
+    "CallbackSink(on_dead_letter)": (
+        lambda folder: CallbackSink(refuses, on_dead_letter=lambda letter: KEPT.append(letter.value)),
+        True,
+    ),
+}
+"""Every sink, and whether it has a place for dead letters."""
+
+
+@pytest.mark.parametrize("name", PLACES)
+def test_a_dead_letter_is_kept_or_refused(name: str, tmp_path: Path) -> None:
+    """What is set aside is found in the sink; one that has no place for it is refused where it is declared."""
+    make, keeps = PLACES[name]
+    KEPT.clear()
+    if keeps:
+        World(["a", b"set aside", "c"]).run(make(tmp_path), "dead_letter")
+        assert b"set aside" in KEPT or any(b"set aside" in each.read_bytes() for each in tmp_path.iterdir())
+    else:
+        with pytest.raises(ValueError, match=r"^a CallbackSink has no place for dead letters.*on_dead_letter="):
+            World(["a"]).run(make(tmp_path), "dead_letter")
+        World(["a", b"left out", "c"]).run(make(tmp_path), "skip")
+
+
+def test_each_sink_is_known_by_its_place() -> None:
+    """The table above has them all."""
+    assert {each.partition("(")[0] for each in PLACES} == {each for each in hosting.__all__ if each.endswith("Sink")}
 
 
 def test_a_dead_letter_has_a_bound() -> None:
@@ -411,6 +449,10 @@ def test_declarations_that_cannot_be_kept(tmp_path: Path) -> None:
     app.query("same", app.source("n", ListSource([b"a", 1])))
     with pytest.raises(ValueError, match="one of fail, skip, dead_letter"):
         app.sink("same", Plain, on_error="ignore")
+    with pytest.raises(ValueError, match="a Plain cannot leave ids out"):
+        app.sink("same", Plain(), on_error="skip")
+    with pytest.raises(ValueError, match="has no place for dead letters"):
+        app.sink("same", CallbackSink(refuses), on_error="dead_letter")
     app.sink("same", lambda: JsonLinesSink(tmp_path / "y"), on_error="skip")
     with app.evaluator(MemoryStore()) as hosted:
         hosted.run()

@@ -17,7 +17,8 @@ class CallbackSink:
     It does not know what it has had, so after a crash it is called again with ids that it had before: at least once.
     Whoever remembers the highest id, and ignores what is not above it, has exactly once. A function that raises has not
     taken its value: an `OSError` is tried again, from that value on; other errors are dealt with as the sink's
-    ``on_error`` says. ``on_dead_letter(letter)`` takes the values set aside, which may be repeated likewise.
+    ``on_error`` says. ``on_dead_letter(letter)`` takes the values set aside, which may be repeated likewise; without it
+    ``on_error="dead_letter"`` is refused.
 
     It cannot be fenced either: only the function's own books can refuse a former owner of a partition that was stopped
     before the call and goes on after it. Give the function the epoch of its `hosting.partitioned.places.Place`, keep
@@ -46,6 +47,11 @@ class CallbackSink:
         self._on_end = on_end
         self._on_dead_letter = on_dead_letter
         self._next = 0
+
+    @property
+    def keeps_letters(self) -> bool:
+        """Whether there is a function that takes dead letters."""
+        return self._on_dead_letter is not None
 
     @property
     def label(self) -> str:
