@@ -36,7 +36,7 @@ def texts_of(functions: Iterable[FunctionType], kinds: Iterable[type]) -> Iterat
     for path, codes in by_path.items():
         linecache.checkcache(path)
         text = "".join(linecache.getlines(path))
-        if {code for _, code in codes} <= _codes_in(text):
+        if {code for _, code in codes} <= _codes_in(text, path):
             yield digest_of(text.encode(errors="backslashreplace"))
         else:
             yield from (f"{name}={code}" for name, code in codes)
@@ -49,10 +49,10 @@ def file_of(kind: type) -> str:
 
 
 @lru_cache(maxsize=64)
-def _codes_in(text: str) -> frozenset[str]:
+def _codes_in(text: str, path: str) -> frozenset[str]:
     """Return the digests of all code of a text; none if it cannot be compiled."""
     try:
-        waiting = [compile(text, "text", "exec", PyCF_ALLOW_TOP_LEVEL_AWAIT, dont_inherit=True)]
+        waiting = [compile(text, path, "exec", PyCF_ALLOW_TOP_LEVEL_AWAIT, dont_inherit=True)]
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return frozenset()
     found = set[str]()
