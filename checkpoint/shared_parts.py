@@ -28,6 +28,9 @@ STREAMED_MIN = 32
 _LEVELS_MAX = 2_000
 """`marshal` writes nothing deeper."""
 _PLAIN_LEVELS_MAX = 10
+_SETS_LEVELS_MAX = 10
+"""So deep a set may lie: `marshal` writes all in it twice to have it in order, a set of sets in it four times…"""
+_SETS = frozenset((set, frozenset))
 _SLICE = 128
 """So many values are taken apart at once: what they hold is met again for each, and may be long."""
 
@@ -70,6 +73,8 @@ def shape_of(values: Sequence[Any]) -> Shape:
             some = level[start : start + _SLICE]
             held = get_referents(*some)
             if held:
+                if depth > _SETS_LEVELS_MAX and not _SETS.isdisjoint(map(type, some)):
+                    return MANY
                 if not _FLAT.issuperset(map(type, some)):  # an object holds its class, and that holds everything
                     held, plain = get_referents(*[each for each in some if type(each) in CONTAINERS]), False
                 below += held

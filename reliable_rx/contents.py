@@ -14,6 +14,7 @@ from types import FunctionType
 from typing import Any, NamedTuple
 
 from reliable_rx.class_of import is_a
+from reliable_rx.errors import QueryRefused
 from reliable_rx.identity import Writing
 from reliable_rx.query import Node
 from reliable_rx.replaced import generation_of
@@ -64,7 +65,7 @@ class Content(NamedTuple):
 
 
 def content(node: Node) -> Content:
-    """Read what the plan does. *Raises* `QueryRefused` for what reaches a million objects.
+    """Read what the plan does. *Raises* `QueryRefused` for what reaches a million objects, or sets within many sets.
 
     >>> import reliable_rx as rx
     >>> found = content(rx.source("n").map(lambda n: n + 1).node)
@@ -73,7 +74,14 @@ def content(node: Node) -> Content:
     """
     writing = Writing()
     writing.plan(node)
-    digest = writing.digest()
+    try:
+        digest = writing.digest()
+    except RecursionError as error:
+        raise QueryRefused(
+            "a set that the query holds is nested too deeply to be told from another one: put a tuple, a list or a "
+            "dict into its place, or have it made inside the function",
+            path="/",
+        ) from error
     within = tuple([each.writing for each in writing.reaches])
     rebound = tuple(
         {(id(space), name): (space, name) for one in within for space, name in one.changes.binds()}.values()

@@ -53,6 +53,7 @@ from reliable_rx.text import FIRST, NAMED, WITHIN
 __all__ = ["content_hash", "contents", "given", "hash_of"]
 REACHES_MAX = 10_000
 WITHIN_MAX = 100_000
+SETS_MAX = 10
 """How many objects a library's object that a function names may reach, so that it is known by what it holds."""
 RECORDS = (SimpleNamespace, Namespace)
 """Of the standard library, what is nothing but its attributes."""
@@ -85,6 +86,7 @@ class Writing(Reaching):
     ) -> None:
         super().__init__(changes or Changes(), places_max)
         self.inline, self.shallow = inline, shallow
+        self.sets = 0
         self.met_unknown = False
         self.own: list[Any] = []
         """The code of the user's that was met, where it is not followed."""
@@ -198,7 +200,7 @@ class Writing(Reaching):
             self._all(value.values(), met, within=value)
         else:
             is_set = is_a(value, (set, frozenset))
-            self._all(sorted(value, key=_apart) if is_set else value, met, within=value)
+            self._all(sorted(value, key=self._apart) if is_set else value, met, within=value)
 
     def _kept_items(self, value: Any) -> bool:
         """Write the items of a long container as a digest that is kept; False if it is short."""
@@ -318,6 +320,18 @@ class Writing(Reaching):
         elif not self.shallow:
             self._root(function)
 
+    def _apart(self, value: Any) -> str:
+        """Return by what the elements of a set are put in order: another process has them in another.
+
+        *Raises* `RecursionError` for sets in too many sets, each of which has all in it written once more.
+        """
+        if self.sets >= SETS_MAX:
+            raise RecursionError(f"more than {SETS_MAX} sets stand in one another")
+        writing = Writing(shallow=True)
+        writing.sets = self.sets + 1
+        writing.put_made(value)
+        return writing.digest()
+
     def _class(self, kind: type) -> None:
         self.parts.append(path_of(kind))
         if is_own(kind):
@@ -325,13 +339,6 @@ class Writing(Reaching):
 
     def _root(self, root: FunctionType | type) -> None:
         self.reach(root) if self.inline else self._roots.append(root)
-
-
-def _apart(value: Any) -> str:
-    """Return by what the elements of a set are put in order: another process has them in another."""
-    writing = Writing(shallow=True)
-    writing.put_made(value)
-    return writing.digest()
 
 
 class Reach(NamedTuple):

@@ -118,28 +118,35 @@ def lower_keys(node: Node, keys: tuple[Any, ...]) -> Node:
     return rebuilt(node, lower)
 
 
-def parameter(value: Any, inside: tuple[int, ...] = ()) -> Hashable:
-    """Return a key for one parameter: functions made by the same code over the same values are the same."""
+def parameter(value: Any, inside: tuple[int, ...] = (), left: list[int] | None = None) -> Hashable:
+    """Return a key for one parameter: functions made by the same code over the same values are the same.
+
+    What has more than `PARTS_MAX` parts, or parts within `DEPTH_MAX` others, has some that are compared by identity.
+    """
     kind = type(value)
-    if kind is FunctionType:
-        if id(value) in inside:  # it calls for itself by a variable of the function around it
-            return (Same, id(value))
-        if value.__dict__:  # its attributes are its own
-            return (Same, id(value))
-        within = (*inside, id(value))
-        cells = tuple([parameter(each, within) for each in contents(value)]) if value.__closure__ else ()
-        return (id(value.__code__), id(value.__globals__), cells, id(value.__defaults__), id(value.__kwdefaults__))
     if id(kind) in PLAIN:
         return (kind, value)
     if kind is float:
         return (kind, value, copysign(1.0, value))  # the two zeros are equal and not the same
+    if kind is not FunctionType and kind is not tuple:
+        return (Same, id(value))
+    if kind is FunctionType and (value.__dict__ or id(value) in inside):
+        return (Same, id(value))  # its attributes are its own, or it calls for itself by a variable of the one around
+    parts: Any = value if kind is tuple else contents(value) if value.__closure__ else ()
+    if parts:
+        left, inside = left or [PARTS_MAX], (*inside, id(value))
+        left[0] -= len(parts)
+        if left[0] < 0 or len(inside) > DEPTH_MAX:
+            return (Same, id(value))
+        parts = tuple([parameter(each, inside, left) for each in parts])
     if kind is tuple:
-        return tuple([parameter(each, inside) for each in value])
-    return (Same, id(value))
+        return parts  # type: ignore[no-any-return]
+    return (id(value.__code__), id(value.__globals__), parts, id(value.__defaults__), id(value.__kwdefaults__))
 
 
 class Same:
     """Marks a parameter that is compared by identity."""
 
 
+PARTS_MAX, DEPTH_MAX = 10_000, 50
 PLAIN = ids_of((int, str, bytes, bool, type(None)))

@@ -325,12 +325,18 @@ MUTABLE = (list, dict, set, bytearray, MutableSequence, MutableMapping, MutableS
 
 def is_mutable(value: Any) -> bool:
     """Whether a constant may be another one later although it is the same object."""
-    try:
-        if isinstance(value, MUTABLE):
-            return True
-    except Exception:  # its class raises when it is asked, or cannot be hashed: it is registered nowhere
-        return False
-    return is_a(value, tuple) and any(is_mutable(each) for each in value)
+    waiting, seen = [value], set[int]()
+    while waiting:
+        at = waiting.pop()
+        try:
+            if isinstance(at, MUTABLE):
+                return True
+        except Exception:  # its class raises when it is asked, or cannot be hashed: it is registered nowhere
+            return False
+        if is_a(at, tuple) and id(at) not in seen:
+            seen.add(id(at))
+            waiting += tuple.__iter__(at)
+    return False
 
 
 def plain_function(value: Any) -> Any:

@@ -28,15 +28,41 @@ CONSTANTS = ids_of(
     (int, float, complex, bool, str, bytes, date, datetime, time, timedelta, Decimal, Fraction, range)
 )  # no None: it mostly stands for a state that is still to come
 
+PARTS_MAX = 1000
+"""So many parts of a tuple are looked at for each list of events: of larger ones nothing is known."""
 _DICT_OFFSET: Any = type.__dict__["__dictoffset__"]
 
 
 def is_constant(value: Any) -> bool:
     """Whether nobody can change *value*, nor anything in it; what is not known may be changed."""
     kind = type(value)
-    return id(kind) in CONSTANTS or (
-        issubclass(kind, tuple) and not _DICT_OFFSET.__get__(kind) and all(map(is_constant, tuple.__iter__(value)))
-    )
+    if id(kind) in CONSTANTS:
+        return True
+    if not issubclass(kind, tuple) or _DICT_OFFSET.__get__(kind):
+        return False
+    for each in tuple.__iter__(value):
+        if id(type(each)) not in CONSTANTS:
+            return issubclass(type(each), tuple) and _has_constants(value)
+    return True
+
+
+def _has_constants(value: tuple[Any, ...]) -> bool:
+    """Whether all parts of a tuple are constant, at any depth."""
+    waiting, seen, left = [value], set[int](), PARTS_MAX
+    while waiting:
+        at = waiting.pop()
+        left -= tuple.__len__(at)
+        if left < 0 or _DICT_OFFSET.__get__(type(at)):
+            return False
+        for each in tuple.__iter__(at):
+            kind = type(each)
+            if id(kind) in CONSTANTS or id(each) in seen:
+                continue
+            if not issubclass(kind, tuple):
+                return False
+            seen.add(id(each))
+            waiting.append(each)
+    return True
 
 
 def stays(value: Any, usual: list[type | None]) -> bool:

@@ -174,14 +174,20 @@ def may_remember(value: Any, outside: Container[int]) -> bool:
 
 def may_change(value: Any, outside: Container[int]) -> bool:
     """Whether *value* was made by a selector, and could be changed; what is not known could be."""
-    kind = type(value)
-    if id(value) in outside or id(kind) in ATOMS or id(kind) in LASTING or is_constant(value) or derives(Query, kind):
-        return False
-    if kind is tuple or kind is frozenset:
-        return any(may_change(each, outside) for each in value)
-    if derives(type, kind):
-        return not is_global(value)
-    return not (id(kind) in BOUND and not may_change(value.__self__, outside))
+    waiting, seen = [value], set[int]()
+    while waiting:
+        at = waiting.pop()
+        kind = type(at)
+        if id(at) in outside or id(at) in seen or id(kind) in ATOMS or id(kind) in LASTING:
+            continue
+        seen.add(id(at))
+        if kind is tuple or kind is frozenset:
+            waiting += at
+        elif id(kind) in BOUND:
+            waiting.append(at.__self__)
+        elif not (is_global(at) if derives(type, kind) else is_constant(at) or derives(Query, kind)):
+            return True
+    return False
 
 
 def is_global(kind: type) -> bool:
