@@ -241,7 +241,7 @@ SINK: Calls = {
     "target": lambda w: w.lines.target,
     "stored_position": lambda w: w.lines.stored_position("q"),
 }
-SINK_INSIDE = {"label", "open", "write", "end", "skip", "forget_in_child"}
+SINK_INSIDE = {"label", "keeps_letters", "open", "write", "end", "skip", "forget_in_child"}
 """What the evaluator's writer calls."""
 
 TABLES: dict[str, tuple[list[type], Calls, set[str]]] = {

@@ -361,6 +361,7 @@ LETTER = DeadLetter("s", "", 0, {"n": 0}, "why", "trace")
 SINK: Calls = {
     "target": lambda w: getattr(w.sink, "target", None),
     "label": lambda w: getattr(w.sink, "label", None),
+    "keeps_letters": lambda w: getattr(w.sink, "keeps_letters", True),
     "fence": lambda w: asked(w.sink, "fence", 3),
     "open": lambda w: w.sink.open("s"),
     "stored_position": lambda w: w.sink.stored_position("s"),
