@@ -1,9 +1,8 @@
 """`QueryEvaluator`: an engine with edges, journal and store around it; the unit of failure.
 
 Its loop takes one turn after the other: fetch, take, give ids, journal. Behind it two workers write the journal (group
-commit) and the checkpoints. All that is visible outside is durable first (`exactly_once`), or at once
-(`at_least_once`). After a crash it loads the newest checkpoint, takes the journalled turns again and goes on; outputs
-come out under the same ids.
+commit) and the checkpoints. All that is visible outside is durable first, or with `at_least_once` at once. After a
+crash it loads the newest checkpoint, takes the journalled turns again and goes on; outputs come under the same ids.
 """
 
 from __future__ import annotations
@@ -60,9 +59,7 @@ from reliable_rx.names import check_name
 from reliable_rx.plan import NO_LIMITS
 from reliable_rx.reliable import Sink, Source
 
-PENDING_GROUPS_MAX = 16
-ROUND_TURNS_MAX = 256
-GROUP_TURNS_MAX = 8192
+PENDING_GROUPS_MAX, ROUND_TURNS_MAX, GROUP_TURNS_MAX = 16, 256, 8192
 
 
 class QueryEvaluator(Looking):
@@ -493,5 +490,4 @@ class QueryEvaluator(Looking):
             shown = True
         return shown
 
-    def _raise_failures(self) -> None:
-        raise_failures(self)
+    _raise_failures = raise_failures
