@@ -477,8 +477,7 @@ class QueryEvaluator(Looking):
 
     def _show_committed(self) -> bool:
         """Make visible what the journal has made durable, and write it to the sinks."""
-        shown = self._show_durable()
-        return self.outlets.pump() or shown
+        return any([self._show_durable(), self.outlets.pump()])
 
     def _show_durable(self) -> bool:
         self.journal_worker.retry()

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from conditions import until
+from lanes import at_each_commit
 from node_world import ENDS, GROUP, Logs, World
 
 from hosting import App
@@ -54,10 +55,10 @@ def dispose(world: World, query: str, monkeypatch: pytest.MonkeyPatch, *, cut_of
         assert mend_group.dispose(str(world.folder), query, group=GROUP, app="app", yes=True) == cut_off
 
 
-@pytest.mark.parametrize("cut_off", [False, True], ids=["whole", "cut off"])
+@pytest.mark.parametrize("cut_off", [at_each_commit(False), True], ids=["whole", "cut off"])
 @pytest.mark.parametrize("ends", ENDS)
 @pytest.mark.parametrize("before, after", [("", "q"), ("q", "")])
-@pytest.mark.parametrize("others", [("r",), ()], ids=["beside another", "alone"])
+@pytest.mark.parametrize("others", [("r",), at_each_commit(())], ids=["beside another", "alone"])
 def test_the_name_of_a_disposed_query_is_free_in_another_section(
     others: tuple[str, ...],
     before: str,
