@@ -17,9 +17,9 @@ apart), and a step that returns tuples (measured 1.4 times slower than appending
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from operator import attrgetter
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypeVar, dataclass_transform
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 from reliable_rx.errors import CheckpointRefused
 
@@ -31,17 +31,6 @@ if TYPE_CHECKING:
 TICK = "tick"
 """The tag of the timer of what ticks."""
 Fields = dict[str, Any]
-Kind = TypeVar("Kind")
-
-
-@dataclass_transform(eq_default=False, frozen_default=True)
-def frozen(kind: type[Kind]) -> type[Kind]:
-    """Make the annotated names of an operator its parameters, which nobody may set again; it equals itself only.
-
-    Type checkers refuse to set one, and so does a test. At run time nothing does: a selector may make an operator for
-    each element, and one with ``dataclass(frozen=True)``, which serves as well, takes twice as long to make.
-    """
-    return dataclass(eq=False)(kind)
 
 
 class Operator:
@@ -143,6 +132,7 @@ class Linear(Operator):
     A step returns True when it has completed the sequence. It must call user functions before it changes its
     state, so that an error leaves the state as it was.
 
+    >>> from reliable_rx.parameters import frozen
     >>> @frozen
     ... class Double(Linear, name="double"):
     ...     def on_next(self, state, value, out):

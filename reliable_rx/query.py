@@ -22,7 +22,8 @@ from reactivex.internal.utils import is_future
 
 from reliable_rx.arguments import described, no_operator, no_text, place_in
 from reliable_rx.names import check_name, only_name
-from reliable_rx.operator import Operator, Stage, frozen
+from reliable_rx.operator import Operator, Stage
+from reliable_rx.parameters import frozen
 from reliable_rx.shown import bounded_repr
 
 if TYPE_CHECKING:

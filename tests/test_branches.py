@@ -17,7 +17,8 @@ from hosting.skipping import calls_function, may_raise
 from reliable_rx import operators as ops
 from reliable_rx.errors import QueryRefused
 from reliable_rx.limits import Limits
-from reliable_rx.operator import Linear, Operator, frozen
+from reliable_rx.operator import Linear, Operator
+from reliable_rx.parameters import frozen
 from reliable_rx.plan import Plan
 from reliable_rx.query import apply, parameters
 from reliable_rx.testing import hostile

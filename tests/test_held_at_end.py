@@ -19,7 +19,8 @@ from checkpoint import MemoryStore
 from hosting import ListSource, QueryEvaluator, endless, event_time
 from reliable_rx import operators as our_ops
 from reliable_rx.instance import Instance
-from reliable_rx.operator import Context, Stage, frozen
+from reliable_rx.operator import Context, Stage
+from reliable_rx.parameters import frozen
 from reliable_rx.query import apply
 
 Step = Callable[[Any, Any], Any]

@@ -17,7 +17,8 @@ from reactivex.typing import AnyFuture
 
 from reliable_rx.creation.values import empty
 from reliable_rx.interrupts import let_through
-from reliable_rx.operator import Context, Stage, frozen
+from reliable_rx.operator import Context, Stage
+from reliable_rx.parameters import frozen
 from reliable_rx.query import Query, apply, as_query
 
 A = TypeVar("A")

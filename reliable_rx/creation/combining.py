@@ -11,11 +11,12 @@ from reactivex import Observable
 from reactivex.typing import AnyFuture
 
 from reliable_rx.creation.values import empty, never
-from reliable_rx.operator import Context, Stage, frozen
+from reliable_rx.operator import Context, Stage
 from reliable_rx.operators.combine import Concat, Merge
 from reliable_rx.operators.recover import CatchNext, resuming
 from reliable_rx.operators.tuples import CombineLatest, ForkJoin, WithLatestFrom, Zip, ZipLatest
 from reliable_rx.operators.until import Amb
+from reliable_rx.parameters import frozen
 from reliable_rx.query import Node, PlainOperator, Query, apply, as_query
 
 A = TypeVar("A")

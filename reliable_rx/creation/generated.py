@@ -9,8 +9,9 @@ from typing import Any, TypeVar
 from reactivex.abc import SchedulerBase
 
 from reliable_rx.creation.pacing import PORTION, goes_on_later
-from reliable_rx.operator import Context, Stage, frozen
+from reliable_rx.operator import Context, Stage
 from reliable_rx.operators.linear import fresh
+from reliable_rx.parameters import frozen
 from reliable_rx.query import Query, apply
 
 S = TypeVar("S")

@@ -20,7 +20,7 @@ from typing import Any, Literal, TypeVar, get_args
 from reactivex.abc import SchedulerBase
 from reactivex.internal.utils import NotSet
 
-from reliable_rx.operator import TICK, Context, Stage, frozen, relative_seconds
+from reliable_rx.operator import TICK, Context, Stage, relative_seconds
 from reliable_rx.operators.linear import fresh
 from reliable_rx.operators.time import (
     NEAR_S,
@@ -32,6 +32,7 @@ from reliable_rx.operators.time import (
     in_microseconds,
     microseconds,
 )
+from reliable_rx.parameters import frozen
 from reliable_rx.query import Query, apply
 
 S = TypeVar("S")

@@ -11,7 +11,8 @@ from typing import Any, TypeVar
 
 from reactivex import Observable
 
-from reliable_rx.operator import Context, Stage, frozen
+from reliable_rx.operator import Context, Stage
+from reliable_rx.parameters import frozen
 from reliable_rx.query import Query, apply, as_query
 
 A = TypeVar("A", bound=Any)

@@ -13,8 +13,9 @@ from reactivex import Observable
 from reactivex.internal import SequenceContainsNoElementsError
 from reactivex.internal.utils import NotSet
 
-from reliable_rx.operator import Linear, frozen
+from reliable_rx.operator import Linear
 from reliable_rx.operators.linear import fresh
+from reliable_rx.parameters import frozen
 from reliable_rx.query import Query
 
 A = TypeVar("A", bound=Any)

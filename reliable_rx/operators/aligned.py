@@ -13,8 +13,9 @@ from typing import Any, TypeVar
 
 from reactivex import Observable
 
-from reliable_rx.operator import Context, Stage, frozen, relative_seconds
+from reliable_rx.operator import Context, Stage, relative_seconds
 from reliable_rx.operators.window import feed_windows
+from reliable_rx.parameters import frozen
 from reliable_rx.query import Inner, Query
 
 A = TypeVar("A", bound=Any)

@@ -13,9 +13,10 @@ from typing import Any, ClassVar, TypeVar
 from reactivex import Observable
 
 from reliable_rx.arguments import check_boundaries, check_count
-from reliable_rx.operator import Context, Linear, Stage, frozen
+from reliable_rx.operator import Context, Linear, Stage
 from reliable_rx.operators.time_spans import check_list
 from reliable_rx.operators.window import Closed, check_gap
+from reliable_rx.parameters import frozen
 from reliable_rx.query import Query, apply, as_query
 
 A = TypeVar("A", bound=Any)

@@ -12,7 +12,8 @@ from typing import Any, TypeVar, overload
 from reactivex import Observable
 
 from reliable_rx.errors import LimitExceeded
-from reliable_rx.operator import Context, Stage, frozen
+from reliable_rx.operator import Context, Stage
+from reliable_rx.parameters import frozen
 from reliable_rx.query import Query, apply
 
 A = TypeVar("A", bound=Any)

@@ -13,8 +13,9 @@ from typing import Any, ClassVar, TypeVar, overload
 
 from reactivex import Observable
 
-from reliable_rx.operator import Context, Linear, Stage, frozen
+from reliable_rx.operator import Context, Linear, Stage
 from reliable_rx.operators.combine import check_queue
+from reliable_rx.parameters import frozen
 from reliable_rx.query import Query, apply, as_query
 
 A = TypeVar("A", bound=Any)

@@ -7,8 +7,9 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 from reliable_rx.errors import LimitExceeded
-from reliable_rx.operator import Context, Stage, frozen
+from reliable_rx.operator import Context, Stage
 from reliable_rx.operators.evict import Evict, too_many
+from reliable_rx.parameters import frozen
 
 
 @frozen

@@ -14,7 +14,8 @@ from reactivex import Observable
 from reactivex.abc import ObserverBase
 
 from reliable_rx.choices import Effects, check_choice
-from reliable_rx.operator import Context, Stage, frozen
+from reliable_rx.operator import Context, Stage
+from reliable_rx.parameters import frozen
 from reliable_rx.query import Query
 
 A = TypeVar("A", bound=Any)

@@ -13,8 +13,9 @@ from typing import Any, TypeVar
 
 from reactivex import Observable, compose
 
-from reliable_rx.operator import Linear, frozen
+from reliable_rx.operator import Linear
 from reliable_rx.operators.front import skip, take
+from reliable_rx.parameters import frozen
 from reliable_rx.query import Query
 
 A = TypeVar("A", bound=Any)

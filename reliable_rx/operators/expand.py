@@ -9,9 +9,10 @@ from typing import Any, TypeVar
 
 from reactivex import Observable
 
-from reliable_rx.operator import Context, frozen
+from reliable_rx.operator import Context
 from reliable_rx.operators.combine import check_queue
 from reliable_rx.operators.inner import Reads, Waiting
+from reliable_rx.parameters import frozen
 from reliable_rx.query import Query
 
 A = TypeVar("A", bound=Any)

@@ -13,7 +13,8 @@ from typing import Any, TypeVar
 from reactivex import Observable
 
 from reliable_rx.arguments import check_count
-from reliable_rx.operator import Linear, frozen
+from reliable_rx.operator import Linear
+from reliable_rx.parameters import frozen
 from reliable_rx.query import Query
 
 A = TypeVar("A", bound=Any)

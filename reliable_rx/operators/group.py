@@ -17,8 +17,9 @@ from reactivex import operators as plain
 from reactivex.observable.groupedobservable import GroupedObservable
 
 from reliable_rx.arguments import check_key
-from reliable_rx.operator import Context, Operator, Stage, frozen
+from reliable_rx.operator import Context, Operator, Stage
 from reliable_rx.operators.evict import Evict, check_eviction, too_many
+from reliable_rx.parameters import frozen
 from reliable_rx.query import Inner, PlainOperator, Query, as_query
 
 A = TypeVar("A", bound=Any)

@@ -15,8 +15,9 @@ from reactivex.subject import BehaviorSubject, ReplaySubject, Subject
 from reactivex.typing import RelativeTime
 
 from reliable_rx.hub import STORED, fresh_number, fresh_token, is_made_by_query
-from reliable_rx.operator import Context, Operator, Stage, frozen, relative_seconds
+from reliable_rx.operator import Context, Operator, Stage, relative_seconds
 from reliable_rx.operators.combine import check_queue
+from reliable_rx.parameters import frozen
 from reliable_rx.query import ForeignLeaf, HubLeaf, Node, PlainOperator, Query, as_query
 
 A = TypeVar("A", bound=Any)

@@ -15,9 +15,10 @@ from typing import Any, TypeVar, overload
 from reactivex import Observable
 from reactivex.internal.utils import NotSet
 
-from reliable_rx.operator import Context, Linear, Stage, frozen
+from reliable_rx.operator import Context, Linear, Stage
 from reliable_rx.operators.combine import check_queue
 from reliable_rx.operators.project import identity
+from reliable_rx.parameters import frozen
 from reliable_rx.query import ITERABLES, Node, Query
 from reliable_rx.shared_state import is_constant
 

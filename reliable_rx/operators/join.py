@@ -11,8 +11,9 @@ from typing import Any, ClassVar, TypeVar
 from reactivex import Observable
 
 from reliable_rx.arguments import check_number
-from reliable_rx.operator import Context, Stage, frozen
+from reliable_rx.operator import Context, Stage
 from reliable_rx.operators.combine import check_queue
+from reliable_rx.parameters import frozen
 from reliable_rx.query import Query, apply, as_query
 
 A = TypeVar("A", bound=Any)

@@ -19,7 +19,8 @@ from reactivex import Observable
 from reactivex.internal.utils import NotSet
 
 from reliable_rx.arguments import check_key
-from reliable_rx.operator import Linear, frozen
+from reliable_rx.operator import Linear
+from reliable_rx.parameters import frozen
 from reliable_rx.query import Query
 from reliable_rx.shared_state import is_constant
 

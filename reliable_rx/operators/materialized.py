@@ -12,7 +12,8 @@ from typing import Any, TypeVar
 from reactivex import Notification, Observable
 from reactivex.notification import OnCompleted, OnError, OnNext
 
-from reliable_rx.operator import Context, Stage, frozen
+from reliable_rx.operator import Context, Stage
+from reliable_rx.parameters import frozen
 from reliable_rx.query import Query, as_query
 
 A = TypeVar("A", bound=Any)

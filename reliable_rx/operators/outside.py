@@ -14,8 +14,9 @@ from typing import Any, TypeVar
 
 from reactivex import Observable
 
-from reliable_rx.operator import Context, Stage, frozen
+from reliable_rx.operator import Context, Stage
 from reliable_rx.operators.combine import check_queue
+from reliable_rx.parameters import frozen
 from reliable_rx.query import Query
 
 A = TypeVar("A", bound=Any)

@@ -14,7 +14,8 @@ from reactivex import Observable
 from reactivex.internal import ArgumentOutOfRangeException, SequenceContainsNoElementsError
 
 from reliable_rx.arguments import check_count
-from reliable_rx.operator import Linear, frozen
+from reliable_rx.operator import Linear
+from reliable_rx.parameters import frozen
 from reliable_rx.query import Query, apply
 
 A = TypeVar("A", bound=Any)

@@ -18,8 +18,9 @@ from reactivex.abc import SchedulerBase
 from reactivex.internal.utils import NotSet
 from reactivex.scheduler.scheduler import Scheduler
 
-from reliable_rx.operator import Context, Operator, Stage, frozen, relative_seconds
+from reliable_rx.operator import Context, Operator, Stage, relative_seconds
 from reliable_rx.operators.combine import check_queue
+from reliable_rx.parameters import frozen
 from reliable_rx.query import Query, apply
 
 A = TypeVar("A", bound=Any)

@@ -15,9 +15,10 @@ from reactivex import Observable
 from reactivex.abc import SchedulerBase
 
 from reliable_rx.errors import LimitExceeded
-from reliable_rx.operator import Context, Stage, frozen, relative_seconds
+from reliable_rx.operator import Context, Stage, relative_seconds
 from reliable_rx.operators.time import Relative, due_from, microseconds
 from reliable_rx.operators.window import open_window
+from reliable_rx.parameters import frozen
 from reliable_rx.query import Query
 
 A = TypeVar("A", bound=Any)

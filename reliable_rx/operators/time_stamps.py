@@ -16,8 +16,9 @@ from reactivex.abc import SchedulerBase
 from reactivex.operators._timeinterval import TimeInterval
 from reactivex.operators._timestamp import Timestamp
 
-from reliable_rx.operator import Context, Stage, frozen
+from reliable_rx.operator import Context, Stage
 from reliable_rx.operators.time import Relative, microseconds
+from reliable_rx.parameters import frozen
 from reliable_rx.query import Query
 
 __all__ = ["TimeInterval", "Timestamp", "throttle_first", "time_interval", "timestamp"]

@@ -9,7 +9,8 @@ from typing import Any, TypeVar
 from reactivex import Observable
 from reactivex.typing import AnyFuture
 
-from reliable_rx.operator import Context, Stage, frozen
+from reliable_rx.operator import Context, Stage
+from reliable_rx.parameters import frozen
 from reliable_rx.query import Query, apply
 
 A = TypeVar("A", bound=Any)

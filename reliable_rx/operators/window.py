@@ -9,7 +9,8 @@ from typing import Any, TypeVar
 from reactivex import Observable
 
 from reliable_rx.arguments import check_boundaries, check_count, check_number
-from reliable_rx.operator import Context, Stage, frozen
+from reliable_rx.operator import Context, Stage
+from reliable_rx.parameters import frozen
 from reliable_rx.query import Inner, Query, apply, as_query
 
 A = TypeVar("A", bound=Any)
