@@ -11,6 +11,8 @@ from pathlib import Path
 import pytest
 from lanes import at_each_commit, left_to_commits
 
+from hosting.cli.scripts import is_script
+
 ROOT = str(Path(__file__).parent.parent)
 DEFINED = """
 import dataclasses, os, sys
@@ -191,3 +193,16 @@ def test_a_script_is_found_as_what_it_was_started_as(tmp_path: Path, layout: tup
         done = command(tmp_path, *arguments, "--app", app)
         assert (done.returncode, said in done.stdout) == (0, True), (arguments, done.stdout, done.stderr)
         assert "it runs\n" not in done.stdout
+
+
+@pytest.mark.parametrize(
+    "text, is_one",
+    [("app = 1", False), ("a, app = 1, 2", False), ("app: int = 1", False), ("def app(): ...", False),
+     ("class app: ...", False), ("from x import app", False), ("from x import y as app", False),
+     ("other = 1", True), ("from x import app as y", True), ("", True)],
+)  # fmt: skip
+def test_what_declares_no_app_is_a_script(tmp_path: Path, text: str, is_one: bool) -> None:
+    """A module hosts an app by whatever gives it that name at its top."""
+    file = tmp_path / "module.py"
+    file.write_text(text)
+    assert is_script(file) is is_one

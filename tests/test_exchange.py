@@ -18,6 +18,7 @@ from lanes import every_of, left_to_commits
 import reliable_rx as rx
 from checkpoint import Checkpoint, SqliteStore
 from checkpoint.exchange import begin, commit, is_unfinished
+from checkpoint.files import RealDisk
 from checkpoint.leaf_pages import leaf_rows
 from checkpoint.mended_log import corrected
 from checkpoint.rescue import mend
@@ -165,3 +166,26 @@ def test_rows_are_read_from_leaf_pages(tmp_path: Path) -> None:
     found = [(number, *values[1:]) for number, values in leaf_rows(folder / "journal.sqlite") if len(values) == 4]
     assert set(found) >= set(rows)  # one that runs over several pages may be given as it was not, too
     assert len(rows) == 199
+
+
+def test_what_is_kept_is_durable_before_its_place_is_taken(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The folder of the old files is synced ahead of each new file's renaming: a power cut loses neither."""
+    with SqliteStore(tmp_path / "store") as store:
+        store.journal.append(1, 1, b"turn")
+    begin(tmp_path / "store")
+    steps: list[str] = []
+    sync, replace = RealDisk.sync_directory, os.replace
+
+    def synced(disk: RealDisk) -> None:
+        steps.append("kept" if "damaged-" in str(vars(disk)) else "store")
+        sync(disk)
+
+    def replaced(source: str | Path, target: str | Path) -> None:
+        steps.extend(["new"] * ("repaired.ready-" in str(source)))
+        replace(source, target)
+
+    monkeypatch.setattr(RealDisk, "sync_directory", synced)
+    monkeypatch.setattr(os, "replace", replaced)
+    commit(tmp_path / "store")
+    assert steps.count("new") == 3
+    assert all(steps[at - 1] == "kept" and steps[at + 1] == "store" for at, step in enumerate(steps) if step == "new")

@@ -20,7 +20,7 @@ from checkpoint import MemoryStore
 from checkpoint.by_value import encode_query
 from checkpoint.codec import decode
 from hosting import ListSource, QueryEvaluator
-from reliable_rx import plain_tables, text
+from reliable_rx import held, plain_tables, text
 from reliable_rx.errors import QueryRefused
 
 
@@ -339,3 +339,18 @@ def test_what_holds_itself_or_one_thing_often_is_no_plain_table(monkeypatch: pyt
     for each in (ring, shared):
         assert plain_tables.table_of(each) is None
         assert query(closing(each)).content_hash != query(closing(each[:-1])).content_hash
+
+
+class Named:
+    """What pickle knows by a name only."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def __reduce__(self) -> str:
+        return self.name
+
+
+def test_what_pickles_by_name_is_told_apart_by_it() -> None:
+    """The name is what pickle would keep of it, not its text, which has an address."""
+    assert held.pieces(Named("NAMED")) == "NAMED"

@@ -32,7 +32,7 @@ from hosting.sources.decoding import shown as decoding_shown
 from reliable_rx.arguments import check_function, check_number, cut
 from reliable_rx.errors import ValueRefused, described, text_of
 from reliable_rx.names import check_name
-from reliable_rx.shown import bounded_repr, is_light
+from reliable_rx.shown import LIGHT_MAX, bounded_repr, is_light
 from reliable_rx.testing.hostile import ERRORS, VALUES, Hostile
 
 SOURCE: Any = rx.source("n")
@@ -295,3 +295,25 @@ def test_a_query_that_fails_at_one_is_told(
     assert len(figures.error) < 10_000 and len(figures.trace) < 30_000
     assert all(len(each.getMessage()) < 50_000 for each in caplog.records if each.levelno >= logging.INFO)
     assert time.process_time() - began < SECONDS_MAX
+
+
+@dataclasses.dataclass
+class Wide:
+    """What is too large for its `repr`, by one of its fields."""
+
+    name: str
+    held: Any
+
+
+def test_a_dataclass_that_is_too_large_is_shown_by_its_fields() -> None:
+    """Its name and the names of its fields stand there, as in its `repr`."""
+    assert bounded_repr(Wide("here", "x" * LIGHT_MAX), 40).startswith("Wide(name='here', held='xxx")
+
+
+def test_what_just_fits_is_shown_whole() -> None:
+    """A text is cut only where it has no room, and the mark of the cut is one of its characters."""
+    deep: Any = "x" * LIGHT_MAX
+    for _ in range(8):
+        deep = [deep]
+    assert bounded_repr(deep, 14) == "[[[[[[…]]]]]]"
+    assert bounded_repr(deep, 13) == "[[[[[[…]]]]]…"

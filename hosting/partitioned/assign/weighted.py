@@ -33,7 +33,7 @@ def _step(board: Board) -> tuple[int, int, Stack] | None:
 
 def _too_much(board: Board, giver: int, taker: int) -> tuple[int, Stack] | None:
     """Return the best stack for *taker* if *giver* is more loaded than it would be with the heaviest of them."""
-    stacks = [stack for stack in board.held[giver] if taker in stack.takers] if giver != taker else []
+    stacks = [stack for stack in board.held[giver] if taker in stack.takers]
     if not stacks or not board.less_with(taker, max(stack.weight for stack in stacks), giver):
         return None
     return taker, min(stacks, key=lambda stack: (cost(stack, giver, taker), -stack.weight, stack))

@@ -1,0 +1,31 @@
+"""Listing of a node's sections: each by itself."""
+
+from __future__ import annotations
+
+import threading
+from types import SimpleNamespace
+from typing import Any
+
+from hosting.incidents import Incidents
+from hosting.partitioned import listing
+from hosting.partitioned.words import Partition, Shard
+
+
+def test_a_section_that_does_not_answer_keeps_no_other_from_being_listed(monkeypatch: Any) -> None:
+    """The others are asked although it was asked first, and what the group knows of it stays."""
+    monkeypatch.setattr(listing, "UNANSWERED_S", 0.0)
+    here, there = (Shard(Partition(name, "0")) for name in ("silent", "well"))
+    released = threading.Event()
+
+    def silent() -> list[Shard]:
+        released.wait()
+        return []
+
+    sections: Any = {"silent": SimpleNamespace(shards=silent), "well": SimpleNamespace(shards=lambda: [there])}
+    lister = listing.Lister(sections, Incidents())
+    while "well" not in lister._listed:
+        catalog = lister.look(lambda: [here])
+        assert lister.failed
+    assert set(catalog.shards) == {here.partition, there.partition}
+    released.set()
+    lister.close()
