@@ -237,3 +237,13 @@ def test_a_feed_that_raises(raised: Any) -> None:
         for thread in app.start_feeds(evaluator, failed.append):
             thread.join()
     assert len(failed) == 1 and isinstance(failed[0], Exception)
+
+
+def test_a_failure_at_the_own_failure_is_told(evaluator: QueryEvaluator, caplog: pytest.LogCaptureFixture) -> None:
+    """A consumer that raises while it is told that it has failed: both failures stand in the log."""
+    broken, failing = Reader("deliver", ValueError, times=1), Reader("failed", KeyError)
+    broken.failed = failing.failed  # type: ignore[method-assign]
+    deliveries, subscription = delivered(evaluator, broken, Delivering(retry=ONCE, verdict=Verdict.STOP, batch=1))
+    until(lambda: "failed while it was told that it had" in caplog.text, "the log")
+    assert subscription.status == "stopped" and "KeyError" in caplog.text
+    deliveries.close()

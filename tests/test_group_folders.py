@@ -11,6 +11,7 @@ from lanes import every
 from checkpoint import SqliteStore
 from hosting.cli.command import main
 from hosting.partition_store import group_of
+from hosting.partitioned import folder_stores
 from hosting.partitioned.opening import groups_with_stores, open_group
 from hosting.partitioned.words import Epoch, Lease, MemberId, Partition
 from reliable_rx.names import NAME_BYTES_MAX, check_name
@@ -49,3 +50,18 @@ def test_no_two_names_have_one_folder(tmp_path: Path) -> None:
         opened.close()
     assert all(one != other for one, other in pairwise(groups_with_stores(tmp_path)))
     assert set(groups_with_stores(tmp_path)) == {*NAMES, *long}
+
+
+def test_a_store_that_is_renamed_while_it_is_looked_for_is_found(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The newest store of a partition was 1 when the folder was listed and is 2 when it is looked into."""
+    (tmp_path / "1").mkdir()
+
+    def moved(store: Path) -> bool:
+        if store.name == "1":
+            store.rename(tmp_path / "2")
+        return store.name == "2"
+
+    monkeypatch.setattr(folder_stores, "is_whole", moved)
+    assert folder_stores._has_whole(tmp_path)

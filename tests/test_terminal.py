@@ -17,7 +17,7 @@ from cli_process import cli, write
 from lanes import every, left_to_commits
 
 from hosting.cli import main
-from hosting.cli.terminal import StdoutClosed, in_one_record, outlives, ready, say
+from hosting.cli.terminal import PLAINLY, StdoutClosed, in_one_record, outlives, ready, say
 from hosting.cli.wording import FAILED, columns_of, table
 from reliable_rx.errors import one_line
 
@@ -185,3 +185,9 @@ def test_a_table_is_straight_whatever_is_in_it(name: str) -> None:
     assert [columns_of(each.rpartition("here")[0]) for each in shown[1:]] == [
         columns_of(shown[0].rpartition("is")[0])
     ] * 2
+
+
+def test_each_sign_that_the_terminal_lacks_is_written_in_another_way() -> None:
+    """Two next to one another, too: ours by what looks like them, others by their numbers."""
+    with ready():
+        assert "–…é→".encode("ascii", PLAINLY) == b"-...\\xe9->"
