@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Callable
+from dataclasses import make_dataclass
 from signal import SIGINT, default_int_handler, raise_signal, signal
 from typing import Any
 
@@ -19,6 +20,7 @@ from checkpoint.salvage import Unreadable
 from hosting import ListSource, QueryEvaluator
 from reliable_rx import operators as ops
 from reliable_rx.errors import CheckpointRefused, QueryRefused, TooLate
+from reliable_rx.operators.aggregate import Average
 from reliable_rx.testing.hostile import STORABLE, VALUES, Emits, Hostile, Raises
 
 
@@ -266,6 +268,25 @@ def test_a_class_that_is_gone(strict: bool, monkeypatch: pytest.MonkeyPatch) -> 
     with opened() as evaluator:
         work(evaluator)
         assert evaluator.query("keeps").status == "running"
+
+
+def test_a_state_of_another_shape_is_refused_in_its_own_words(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Strictly the start is refused by what is to be done about the operator: there is nothing to be imported."""
+    store = MemoryStore()
+
+    def opened() -> QueryEvaluator:
+        evaluator = evaluator_on(store, [1, 2, 3])
+        evaluator.create("mean", rx.source("n").pipe(ops.average()))
+        return evaluator
+
+    with opened() as evaluator:
+        work(evaluator)
+    store = store.reopen()
+    monkeypatch.setattr(Average, "State", make_dataclass("State", [("sum", float, 0.0), ("count", int, 0)]))
+    evaluator = opened()
+    with pytest.raises(CheckpointRefused, match=r"^the state of /average was saved with fields .* a migrate\(\)"):
+        evaluator.start()
+    evaluator.abandon()
 
 
 def test_a_class_that_is_gone_behind_a_kill(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -197,6 +197,20 @@ def test_a_line_that_grows_for_ever(tmp_path: Path, kind: str) -> None:
             reader.fetch(9)
 
 
+@pytest.mark.parametrize("kind", ["csv", "jsonl"])
+def test_a_line_that_grows_is_waited_for(tmp_path: Path, kind: str) -> None:
+    """In a file that is followed one that is left out says that there is no more for now, until it has its end."""
+    path = write(tmp_path, kind, "", iter([b"1\n", b"a" * 2 * RECORD]))
+    with closing(FileSource(path, follow=True, on_bad_record="skip").open(path.name, 0)) as reader:
+        assert [number(value) for value in reader.fetch(9).values] == [1]
+        batches = [reader.fetch(9) for _ in range(3)]
+        assert [(each.coming, *each.values) for each in batches] == [(False,)] * 3
+        with path.open("ab") as file:
+            file.write(b"a\n2\n")
+        batches = [reader.fetch(9) for _ in range(3)]
+        assert [number(value) for each in batches for value in each.values] == [2]
+
+
 def run(store: MemoryStore, source: Any, steps_max: int | None) -> tuple[bool, list[int]]:
     """Take steps on *store* until there is nothing to do; return whether it came so far, and what is visible."""
     with QueryEvaluator(store, background=False) as evaluator:

@@ -54,6 +54,15 @@ def test_shards_of_different_weight_are_even_within_the_heaviest(scene: Scene) -
     assert not too_much(scene, assigned)
 
 
+def test_who_comes_takes_of_what_is_heavy_and_light() -> None:
+    """Of 3, 2 and 1 that were all with one member the second takes a half, in one move."""
+    scene = group(2, 3)
+    shards = [Shard(each.partition, weight=weight) for each, weight in zip(scene.shards, (3, 2, 1), strict=True)]
+    scene = Scene(scene.members, shards, {each.partition: scene.members[0].id for each in shards})
+    assigned = sticky(*scene.arguments)
+    assert (sorted(loads(scene, assigned).values()), moved(scene, assigned)) == ([3, 3], 1)
+
+
 @examples(150)
 @given(scenes(weights=5, **SMALL))
 def test_shards_of_different_weight_move_hardly_more_than_they_must(scene: Scene) -> None:
