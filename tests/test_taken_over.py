@@ -80,6 +80,20 @@ def test_whether_an_ended_query_was_edited_is_not_claimed(
         assert not evaluator.query("q").error
 
 
+def test_who_is_disposed_of_is_suspended_no_more(interpreters: Interpreters) -> None:
+    """What was told of a query that another interpreter has suspended is over with its disposal."""
+    store = MemoryStore()
+    with evaluator_on(store, rx.source("n").map(mildly)) as evaluator:
+        evaluator.run(until=lambda: evaluator.events_in == 3)
+    interpreters.change()
+    with QueryEvaluator(store, background=False) as evaluator:
+        evaluator.source("n", ListSource([1, 2, 3], follow=True))
+        evaluator.start()
+        assert [(each.kind, each.subject) for each in evaluator.incidents.open()] == [("suspended", "q")]
+        evaluator.dispose("q")
+        assert evaluator.incidents.open() == ()
+
+
 def strictly(n: int) -> float:
     return 10 / n
 
