@@ -118,11 +118,16 @@ class Delivery:
     ) -> None:
         """Hand each event to all readers in one query; what it makes subscribe, be it again, gets the next one."""
         source, partition, first = origin
+        ordering = self.ordering
         for offset, value in enumerate(values):
-            self.event, before = (source, partition, first + offset, value), self.ordering.newest
+            self.event, before = (source, partition, first + offset, value), ordering.newest
             for instance, leaf in readers:
-                if instance.active & leaf.bit and (route.fans is not None or not came_after(instance, leaf, before)):
-                    leaf.deliver(instance, (value,))
+                if not instance.active & leaf.bit:
+                    continue
+                if ordering.newest != before and route.fans is None and came_after(instance, leaf, before):
+                    continue
+                deliver = leaf.deliver
+                deliver(instance, (value,))
             if self.immediate:
                 self.settle_immediate()
             if route.fans is None:

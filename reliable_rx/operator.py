@@ -263,6 +263,10 @@ class Context(Protocol):
         """
 
     @property
+    def may_skip(self) -> bool:
+        """Whether the host may skip an event at which a function raises, so that `skipped` may grow."""
+
+    @property
     def skipped(self) -> int:
         """How many events the standing query has skipped since an error struck; 0 where nothing is skipped."""
 

@@ -56,8 +56,8 @@ def segment(head: PlanNode) -> Callable[..., None]:
     def run(instance: Instance, values: Sequence[Any], end: Any = None) -> None:
         if not instance.active & bit:
             return
-        states, ops, count = instance.states, instance.ops, len(values)
-        if count > 1 and hands_out and may_change(states, handed):
+        states, ops = instance.states, instance.ops
+        if hands_out and len(values) > 1 and may_change(states, handed):
             one_by_one(run, instance, values, handed, bit)
             return
         for on_list, on_next, slot, index, touches in steps:
@@ -67,14 +67,14 @@ def segment(head: PlanNode) -> Callable[..., None]:
                 touch(instance.unit)
             try:
                 state = states[slot]
-                if on_next(op, state, values[0], out) if count == 1 else on_list(instance, op, state, values, out):
+                one = len(values) == 1
+                if on_next(op, state, values[0], out) if one else on_list(instance, op, state, values, out):
                     end = DONE
                 elif end is DONE:
                     end = completed(instance, last, op, state, out)
             except BaseException as raised:
                 end = went_wrong(instance, last, op, state, out, end, raised)
-            count = len(out)
-            if count == 0 and end is None:
+            if not out and end is None:
                 return
             values = out
         if end is not None:

@@ -47,6 +47,10 @@ class Cx:
         return bool(self.instance.active & self.node.bit)
 
     @property
+    def may_skip(self) -> bool:
+        return self.instance.world.leaves_out
+
+    @property
     def skipped(self) -> int:
         """How many events the standing query has skipped since an error struck."""
         top = self.instance

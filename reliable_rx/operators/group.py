@@ -61,17 +61,24 @@ class GroupBy(Stage, name="group_by"):
 
     def begin(self, cx: Context, key: Hashable) -> Any:
         """Start the group of *key*, emit it, and return what feeds it."""
-        group, skipped = cx.begin(key), cx.skipped
-        cx.emit(group)
-        self.give_up_unread(cx, key, group, skipped)
+        group = cx.begin(key)
+        self.emit_group(cx, key, group)
         return group.subject  # type: ignore[attr-defined]
 
-    def give_up_unread(self, cx: Context, key: Hashable, group: Any, skipped: int) -> bool:
-        """Give up a group that nobody reads since the event was skipped: the next event of its key begins it again."""
+    def emit_group(self, cx: Context, key: Hashable, group: Any) -> bool:
+        """Emit a group; give it up and return False if its event was skipped and nothing reads it.
+
+        The next event of its key begins it again.
+        """
+        if not cx.may_skip:
+            cx.emit(group)
+            return True
+        skipped = cx.skipped
+        cx.emit(group)
         if cx.skipped == skipped or group.subject.subscribers:
-            return False
+            return True
         cx.end(key)
-        return True
+        return False
 
     def _make_room(self, cx: Context, most: int) -> None:
         while len(cx.groups()) >= most:
@@ -93,12 +100,10 @@ class GroupByUntil(GroupBy, name="group_by_until"):
     def begin(self, cx: Context, key: Hashable) -> Any:
         group = cx.begin(key)
         cx.prepare(key, group)
-        skipped = cx.skipped
-        cx.emit(group)
-        if self.give_up_unread(cx, key, group, skipped):
-            cx.close(key)
-        else:
+        if self.emit_group(cx, key, group):
             cx.start(key)
+        else:
+            cx.close(key)
         return group.subject  # type: ignore[attr-defined]
 
     def on_unopened(self, cx: Context, key: Hashable) -> None:
