@@ -240,16 +240,22 @@ class Database:
         return connection
 
     def close(self) -> None:
-        """Close both connections, the writing one last: it tidies the write-ahead log away."""
+        """Close both connections, once nobody uses them."""
+        for connection in self.given_up():
+            connection.close()
+
+    def given_up(self) -> list[sqlite3.Connection]:
+        """Take no more reads and commits, wait for those under way, and return the connections, for closing in order.
+
+        The writing one is the last: it tidies the write-ahead log away.
+        """
         if not self._process.is_this:
-            return
+            return []
         with self._read_lock:
             reading, self._reading = self._reading, None
         with self._write_lock:
             writing, self._writing = self._writing, None
-        for connection in (reading, writing):
-            if connection is not None:
-                connection.close()
+        return [each for each in (reading, writing) if each is not None]
 
     def forget_in_child(self) -> None:
         """Leave the connections to the parent: SQLite's may neither be used nor closed in a child."""

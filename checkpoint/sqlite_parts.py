@@ -63,8 +63,12 @@ class Parts:
         return [each for name in names for each in (name, f"{name}-wal")]
 
     def close(self) -> None:
-        for part in (self.checkpoint, self.journal, self.log):
-            part.close()
+        """Close all files, once nothing is being written into any: each commit looks whether all of them are there.
+
+        SQLite deletes the log of a file that it closes.
+        """
+        for connection in [each for part in (self.checkpoint, self.journal, self.log) for each in part.given_up()]:
+            connection.close()
 
 
 def open_parts(

@@ -7,6 +7,7 @@ probes that `checkpoint.sealed` names, so a store built on it is checked in the 
 
 from __future__ import annotations
 
+import itertools
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -16,10 +17,13 @@ from reliable_rx.errors import CheckpointRefused, InternalError, PositionUnavail
 from reliable_rx.testing.faults import arm, disk_full
 
 if TYPE_CHECKING:
+    from checkpoint.log import Log
     from checkpoint.store import Checkpoint, Segment, Store
 
 OpenStore = Callable[[], "Store"]
 CheckOfStore = Callable[[OpenStore], None]
+CLOSINGS, CLOSED_BEHIND = 5, 10
+"""So often a store is closed while threads push, each time behind so many pushes."""
 
 
 def check_store(open_store: OpenStore) -> None:
@@ -289,6 +293,46 @@ def check_failed_push(open_store: OpenStore) -> None:
         _same(store.log("failing").read(first, 9), (first, [b"a", b"b"]), "what is logged")
 
 
+def check_closed_while_pushing(open_store: OpenStore) -> None:
+    """What is pushed while the store is closed is in if the push has returned, and is not in if it has raised."""
+    for _ in range(CLOSINGS):
+        pushed: dict[int, bytes] = {}
+        many, is_closed = threading.Semaphore(0), threading.Event()
+        with open_store() as store:
+            log = store.log("closing")
+            first = log.end
+            args = [(log, b"%d" % name, pushed, many, is_closed) for name in range(2)]
+            threads = [threading.Thread(target=_push_until_closed, args=each) for each in args]
+            for thread in threads:
+                thread.start()
+            for _ in range(CLOSED_BEHIND):
+                many.acquire()
+        is_closed.set()
+        for thread in threads:
+            thread.join()
+        with open_store() as store:
+            log = store.log("closing")
+            at, values = log.read(first, log.end - first)
+            _same(dict(enumerate(values, at)), pushed, "the values by id, whose pushes have returned")
+
+
+def _push_until_closed(
+    log: Log, name: bytes, pushed: dict[int, bytes], many: threading.Semaphore, is_closed: threading.Event
+) -> None:
+    """Push until the store refuses, or is closed; note what was accepted."""
+    try:
+        for number in itertools.count():
+            if is_closed.is_set():
+                return
+            value = b"%s/%d" % (name, number)
+            pushed[log.append([value])] = value
+            many.release()
+    except StoreUnavailable:
+        pass
+    finally:
+        many.release(CLOSED_BEHIND)
+
+
 def check_subscribers(open_store: OpenStore) -> None:
     """A subscriber's position is kept, never goes back, and is forgotten when he is released."""
     with open_store() as store:
@@ -322,6 +366,7 @@ STORE_CHECKS: Mapping[str, CheckOfStore] = {
         check_log,
         check_log_threads,
         check_failed_push,
+        check_closed_while_pushing,
         check_subscribers,
     )
 }
