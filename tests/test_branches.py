@@ -195,7 +195,7 @@ def inverse(n: int) -> float:
     return 1 / (n - 4)
 
 
-@pytest.mark.parametrize("shape", every(3, IN_STEP))
+@pytest.mark.parametrize("shape", every(6, IN_STEP))
 def test_what_stays_in_step_is_taken(shape: str) -> None:
     """It emits what it would without the event, with a restart behind every event too."""
     status, values, skipped = played(IN_STEP[shape](N, inverse), restarts=False)
@@ -292,7 +292,7 @@ PAIRS: dict[str, Callable[[Any, Any], Any]] = {
 
 
 @pytest.mark.parametrize("pairs", PAIRS)
-@pytest.mark.parametrize("shape", every(4, MADE))
+@pytest.mark.parametrize("shape", every(9, MADE))
 def test_a_branch_that_is_made_at_run_time_fails_or_is_refused(shape: str, pairs: str) -> None:
     """No event is skipped in it that the other branch has: what is emitted is what is without a policy."""
     query = PAIRS[pairs](N, MADE[shape](N, inverse))
@@ -306,7 +306,7 @@ def test_a_branch_that_is_made_at_run_time_fails_or_is_refused(shape: str, pairs
 
 
 @pytest.mark.parametrize("pairs", ["zip", "zip, on the left"])
-@pytest.mark.parametrize("shape", every(4, MADE))
+@pytest.mark.parametrize("shape", every(9, MADE))
 def test_a_branch_that_reads_another_source_is_none_of_the_same_events(shape: str, pairs: str) -> None:
     """What is skipped of it is no event of the other branch."""
     if shape == "an observable for each":
@@ -339,7 +339,7 @@ BESIDE: dict[str, Callable[[Any, Function, Callable[[Any, Function], Any]], Any]
 
 
 @pytest.mark.parametrize("pairs", BESIDE)
-@pytest.mark.parametrize("shape", every(4, MADE))
+@pytest.mark.parametrize("shape", every(9, MADE))
 def test_beside_a_branch_that_is_made_at_run_time_it_fails_or_is_refused(shape: str, pairs: str) -> None:
     """It may have the event, whatever it is made by, so the event is not skipped."""
     query = BESIDE[pairs](N, inverse, MADE[shape])

@@ -198,7 +198,7 @@ def damage_some(
         check(world.delivered, place, capsys, subscribers=(table, kind) not in NOT_FOUND)
 
 
-@pytest.mark.parametrize("checkpoints, table, kind", every_of(131, CASES, nightly=7))
+@pytest.mark.parametrize("checkpoints, table, kind", every_of(211, CASES, nightly=7))
 def test_damage_of_any_row(
     tmp_path: Path,
     worlds: Callable[[str], World],
@@ -220,7 +220,7 @@ NUMBERED_CASES = [
 ]
 
 
-@pytest.mark.parametrize("checkpoints, table, name, how", every_of(61, NUMBERED_CASES, nightly=7))
+@pytest.mark.parametrize("checkpoints, table, name, how", every_of(109, NUMBERED_CASES, nightly=7))
 def test_another_number_in_the_oldest_and_newest_row(
     tmp_path: Path,
     worlds: Callable[[str], World],

@@ -120,7 +120,7 @@ def host(store: Any, query: Any, policy: Any, sink: Any) -> QueryEvaluator:
     return evaluator
 
 
-@pytest.mark.parametrize(("wrap", "depth", "place", "policy"), every_of(31, CASES, nightly=6))
+@pytest.mark.parametrize(("wrap", "depth", "place", "policy"), every_of(61, CASES, nightly=6))
 def test_a_deep_value_is_one_querys_problem(wrap: str, depth: int, place: str, policy: str, tmp_path: Path) -> None:
     """What cannot be held is refused or ends its query by one of our errors; the other query counts all, and the store
     opens again."""

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from lanes import every
 
 import reliable_rx as rx
 from checkpoint import MemoryStore
@@ -116,7 +117,7 @@ def stopped(value: Any, at: int) -> tuple[dict[str, list[Any]], set[str]]:
     return out, told | more
 
 
-@pytest.mark.parametrize("name", BY_VALUE)
+@pytest.mark.parametrize("name", every(3, BY_VALUE, commits=1))
 def test_what_compares_by_value_means_the_same_behind_each_stop_and_is_not_told(name: str) -> None:
     """Every operator that compares, stopped at every boundary: the same outputs as in peace, and no incident."""
     peace, told = stopped(BY_VALUE[name], 0)
@@ -125,7 +126,7 @@ def test_what_compares_by_value_means_the_same_behind_each_stop_and_is_not_told(
         assert stopped(BY_VALUE[name], at) == (peace, set())
 
 
-@pytest.mark.parametrize("name", BY_IDENTITY)
+@pytest.mark.parametrize("name", every(3, BY_IDENTITY, commits=1))
 def test_what_compares_by_identity_means_the_same_behind_each_stop_or_is_told(name: str) -> None:
     """Every operator that compares, stopped at every boundary: it gives what it gives in peace, or was named."""
     value = BY_IDENTITY[name]

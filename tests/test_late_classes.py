@@ -17,6 +17,7 @@ from typing import Any
 from uuid import uuid4
 
 import pytest
+from lanes import every_of
 from test_late_code import DECODE, LATE, LOAD
 
 import reliable_rx as rx
@@ -113,10 +114,10 @@ def modules(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     linecache.cache.pop(CELL, None)
 
 
-@pytest.mark.parametrize("in_cells", [True, False])
-@pytest.mark.parametrize("stores", [True, False])
-@pytest.mark.parametrize("sets", ["before the first event", "behind it"])
-@pytest.mark.parametrize("what", SETS)
+@pytest.mark.parametrize(
+    "what, sets, stores, in_cells",
+    every_of(5, product(SETS, ["before the first event", "behind it"], [True, False], [True, False]), commits=1),
+)
 def test_an_app_that_sets_code_late_starts_behind_each_kill(
     what: str, sets: str, stores: bool, in_cells: bool, tmp_path: Path
 ) -> None:
@@ -141,8 +142,10 @@ OF_METHODS = ("return 2 * self", "return 3 * self")
 ALL = [*product(SETS, EDITS), *((what, OF_METHODS) for what in WITH)]
 
 
-@pytest.mark.parametrize("sets", ["before the first event", "never"])
-@pytest.mark.parametrize("what, edit", ALL)
+@pytest.mark.parametrize(
+    "what, edit, sets",
+    every_of(3, ((*each, sets) for each in ALL for sets in ("before the first event", "never")), commits=1),
+)
 def test_an_edit_of_a_class_with_late_code_is_refused_by_name(
     what: str, edit: tuple[str, str], sets: str, tmp_path: Path
 ) -> None:
@@ -157,7 +160,7 @@ def test_an_edit_of_a_class_with_late_code_is_refused_by_name(
     assert again.query("q").status == "running" and again.query("unlike").status == "failed"
 
 
-@pytest.mark.parametrize("what, edit", [each for each in ALL if each[1] is not COMES])
+@pytest.mark.parametrize("what, edit", every_of(3, [each for each in ALL if each[1] is not COMES], commits=1))
 def test_a_file_that_is_edited_while_it_runs_is_not_taken_for_what_runs(
     what: str, edit: tuple[str, str], tmp_path: Path
 ) -> None:

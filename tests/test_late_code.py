@@ -143,7 +143,7 @@ class Group:
 
 @pytest.mark.parametrize(
     ("processes", "orders", "cleanly"),
-    every_of(5, product(KINDS, ["abba", "abab", "baab"], [True, False])),
+    every_of(11, product(KINDS, ["abba", "abab", "baab"], [True, False])),
     indirect=["processes"],
 )
 def test_a_partition_that_is_opened_late_is_read_on(processes: Processes, orders: str, cleanly: bool) -> None:
@@ -164,7 +164,7 @@ def test_a_partition_that_is_opened_late_is_read_on(processes: Processes, orders
 
 @pytest.mark.parametrize(
     ("processes", "ends", "is_made_anew"),
-    every_of(5, product(KINDS, ["ss", "sk", "ks", "kk"], [True, False])),
+    every_of(11, product(KINDS, ["ss", "sk", "ks", "kk"], [True, False])),
     indirect=["processes"],
 )
 def test_an_app_that_starts_again_in_its_process_is_read_on(

@@ -158,7 +158,7 @@ def played(monkeypatch: pytest.MonkeyPatch, kind: str, *, again: bool, kill_at: 
     return notebook
 
 
-@pytest.mark.parametrize("kind, again", crossed(ALL, [False, True], nth=3, nightly=1))
+@pytest.mark.parametrize("kind, again", crossed(ALL, [False, True], nth=6, nightly=1))
 def test_an_edit_is_told_by_what_is_reached_when_a_query_is_created(
     monkeypatch: pytest.MonkeyPatch, kind: str, again: bool
 ) -> None:
@@ -187,7 +187,7 @@ LATER = {
 AGAIN = ("event", "event", "checkpoint", "event", "class", "create", "event", "event", "checkpoint", "event")
 
 
-@pytest.mark.parametrize("kind, later, end", crossed(RECORDS, LATER, ["killed", "stopped"], nth=2, nightly=1))
+@pytest.mark.parametrize("kind, later, end", crossed(RECORDS, LATER, ["killed", "stopped"], nth=4, nightly=1))
 def test_values_that_a_query_holds_go_over_to_a_class_whose_cell_was_run_again(
     monkeypatch: pytest.MonkeyPatch, kind: str, later: str, end: str
 ) -> None:

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis.strategies import DataObject, booleans, data, integers, sampled_from
 from hypothesis.strategies import permutations as permutations_of
-from lanes import examples
+from lanes import crossed, examples
 
 import reliable_rx as rx
 from checkpoint import MemoryStore
@@ -96,8 +96,9 @@ class World:
 NOW = [names for count in (1, 2, 3) for names in permutations(NAMES, count)]
 
 
-@pytest.mark.parametrize("path", PATHS)
-@pytest.mark.parametrize("down", [{"b": 2}, {"a": 0, "b": 2}, {"a": 3, "b": 2, "c": 5}, {}], ids=str)
+@pytest.mark.parametrize(
+    "down, path", crossed([{"b": 2}, {"a": 0, "b": 2}, {"a": 3, "b": 2, "c": 5}, {}], PATHS, nightly=1), ids=str
+)
 def test_a_sink_goes_on_from_its_own_position(down: dict[str, int], path: str) -> None:
     """Sinks fail, and are mended in an app that has some of them, in any order: each gets what it lacks, once."""
     for now in NOW:
