@@ -376,6 +376,9 @@ class QueryEvaluator(Looking):
             return
         self.inside.check("close")
         self.closed = True
+        self._end()
+
+    def _end(self) -> None:
         if self.broken is not None:  # a turn may be in it half
             self.group = None
         threads = (each.close for each in self.threads)
@@ -391,11 +394,14 @@ class QueryEvaluator(Looking):
         return self
 
     def __exit__(self, kind: Any, error: Any, trace: Any) -> None:
+        ends = False
         try:
             if kind is None and self.started and not self.closed and self.trouble is None and self.broken is None:
-                self.checkpoint()
+                with self.lock:  # no other thread takes a turn behind the checkpoint
+                    self.checkpoint()
+                    ends, self.closed = not self.closed, True
         finally:
-            self.close()
+            self._end() if ends else self.close()
 
     # -- turns
 

@@ -23,7 +23,7 @@ from checkpoint import MemoryStore
 from hosting import Deliveries, QueryEvaluator, StreamSource
 from hosting.sources.pushed import PushedStream
 from hosting.stream import Stream
-from reliable_rx.errors import PositionUnavailable, ReliableRxError
+from reliable_rx.errors import PositionUnavailable, ReliableRxError, TooLate
 
 WAIT_S = 60.0
 
@@ -272,3 +272,26 @@ def fails_sometimes(pair: tuple[int, int]) -> int:
     if pair[1] % 7 == 3:
         raise ValueError("made by a test")
     return pair[1]
+
+
+def test_nobody_takes_a_turn_between_the_last_checkpoint_and_the_end() -> None:
+    """To leave ``with`` is a clean stop, whatever other threads create and dispose of: no turn is left to be replayed."""
+    for _ in range(40):
+        store, crowd, begun = MemoryStore(), Crowd(), threading.Event()
+
+        def change(evaluator: QueryEvaluator, begun: threading.Event) -> None:
+            with suppress(TooLate):
+                while True:
+                    evaluator.create("q", rx.source("n"))
+                    begun.set()
+                    evaluator.dispose("q")
+
+        with switching():
+            with QueryEvaluator(store) as evaluator:
+                evaluator.push("n")
+                evaluator.start()
+                crowd.start(partial(change, evaluator, begun))
+                until(begun.is_set, "a query")
+            crowd.wait()
+        found = store.reopen().recover()
+        assert found is not None and found.turn == store.journal.last_turn
