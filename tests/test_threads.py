@@ -275,7 +275,7 @@ def fails_sometimes(pair: tuple[int, int]) -> int:
 
 
 def test_nobody_takes_a_turn_between_the_last_checkpoint_and_the_end() -> None:
-    """To leave ``with`` is a clean stop, whatever other threads create and dispose of: no turn is left to be replayed."""
+    """To leave ``with`` is a clean stop, whatever other threads create and dispose of: no turn is left to replay."""
     for _ in range(40):
         store, crowd, begun = MemoryStore(), Crowd(), threading.Event()
 
