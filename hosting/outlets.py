@@ -219,7 +219,8 @@ class Outlets:
         stream = self._stream(writer.stream)
         writer.lacks_stream = not self._is_there(stream) and stream.name not in self.evaluator.store.streams()
         if writer.lacks_stream:
-            self._wait_for_stream(writer)
+            if query_of(stream.name) not in self.evaluator.declared:  # as it is before the start has created it
+                self._wait_for_stream(writer)
             return
         try:
             position = writer.open(self._known(writer))

@@ -28,6 +28,8 @@ def command_on(store: StoreReader, command: str, *more: str) -> str | None:
     "reliable-rx restart 'my store' q"
     >>> command_on(SimpleNamespace(address=("postgresql://me@here/db", "shop")), "restart", "q")
     'reliable-rx restart --name shop postgresql://me@here/db q'
+    >>> command_on(SimpleNamespace(directory=Path("store")), "status", "--json")
+    'reliable-rx status --store store --json'
     """
     group = getattr(store, "group", None)
     directory, address = getattr(store, "directory", None), getattr(store, "address", None)
@@ -41,6 +43,8 @@ def command_on(store: StoreReader, command: str, *more: str) -> str | None:
         where = ["--name", address[1], address[0]]
     else:
         return None
+    if command == "status":  # which is of groups as well
+        where.insert(-1, "--store")
     return shlex.join(["reliable-rx", *command.split(), *where, *more])
 
 

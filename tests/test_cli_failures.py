@@ -11,8 +11,9 @@ from cli_process import cli, kill, running, status_of, stop, wait_for, write
 from conditions import until
 from lanes import left_to_commits
 
+import reliable_rx as rx
 from checkpoint import MemoryStore, SqliteStore
-from hosting import QueryEvaluator
+from hosting import ListSource, QueryEvaluator
 from hosting.cli.run import farewell
 from hosting.cli.tail import Writer
 from hosting.cli.wording import FAILED
@@ -148,3 +149,18 @@ def test_the_last_words_name_everything_that_is_wrong(capsys: pytest.CaptureFixt
     said = capsys.readouterr()
     assert (said.out + said.err).count("sink 's': the disk is full") == 2
     assert (said.out + said.err).count("it stands still") == 1
+
+
+def test_the_last_words_say_how_many_they_leave_out(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Of many failed queries, and of many incidents, ten are named, the others are counted, with the way to all."""
+    with SqliteStore(tmp_path / "s") as store, QueryEvaluator(store, background=False) as evaluator:
+        evaluator.source("n", ListSource([1, 0]))
+        for number in range(12):
+            evaluator.create(f"q{number}", rx.source("n").map(lambda n: 1 // n))
+            evaluator.incidents.report("sink", f"s{number}", "the disk is full")
+        evaluator.run()
+        assert farewell(evaluator, stopped=False) == FAILED
+    said = capsys.readouterr().err.splitlines()
+    assert len(said) == 21 and said[-1].endswith(
+        f"… and 4 more; `reliable-rx status --store {tmp_path / 's'} --json` has all of them"
+    )

@@ -16,7 +16,7 @@ import checkpoint.code
 import reliable_rx as rx
 from checkpoint import MemoryStore
 from checkpoint.codec import decode, encode
-from hosting import ListSource, QueryEvaluator
+from hosting import CallbackSink, ListSource, QueryEvaluator
 from hosting.snapshot import Snapshot, load
 from reliable_rx import operators as ops
 from reliable_rx.errors import CheckpointRefused
@@ -209,3 +209,23 @@ def test_spark_is_told_too(interpreters: Interpreters) -> None:
     interpreters.change()
     with pytest.raises(CheckpointRefused, match=r"code of Python 3\.0 \(this is 3\.1\)"):
         recovered(store)
+
+
+def test_no_sink_is_said_to_lack_a_query_that_is_yet_to_be_created(
+    interpreters: Interpreters, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The checkpoint that takes over a store of another Python comes before new queries, and no sink lacks its own."""
+    store, got = MemoryStore(), list[tuple[str, int]]()
+    for names in (["q"], ["q", "new"]):
+        with QueryEvaluator(store, background=False) as evaluator:
+            pushed = evaluator.push("n")
+            for name in names:
+                evaluator.create(name, rx.source("n").map(lambda n: n + 1))
+                evaluator.sink(name, CallbackSink(lambda i, _, name=name: got.append((name, i))))
+            evaluator.start()
+            pushed.on_next(1)
+            while evaluator.step():
+                pass
+        interpreters.change()
+    assert not [each for each in caplog.records if each.levelname == "ERROR"]
+    assert got == [("q", 0), ("q", 1), ("new", 0)]

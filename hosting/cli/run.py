@@ -17,7 +17,7 @@ from checkpoint.store import Store
 from hosting.app import App
 from hosting.cli.display import Monitor, best_view, known_end
 from hosting.cli.loading import load_app
-from hosting.cli.stores import StoreAddress
+from hosting.cli.stores import NAMED_MAX, StoreAddress
 from hosting.cli.terminal import complain, outlives, say, say_all
 from hosting.cli.wording import FAILED, BadUsage, log_to_stderr, plural, span
 from hosting.companions import LOOK_S
@@ -26,6 +26,7 @@ from hosting.evaluator import QueryEvaluator
 from hosting.failure_summary import count_of
 from hosting.reporting import ENDS, LOG
 from hosting.status_file import StatusFile
+from hosting.store_commands import command_on
 from hosting.undeclared import told, undeclared
 from reliable_rx.errors import StoreOwned, described
 
@@ -247,12 +248,15 @@ def farewell(evaluator: QueryEvaluator, *, stopped: bool) -> int:
         f"checkpoint {generation:,} is durable" + ("; the same command goes on from here" if stopped else "")
     )
     failures = [figures for name in evaluator.queries() if (figures := evaluator.query(name)).error]
-    for figures in failures[:10]:
+    for figures in failures[:NAMED_MAX]:
         at = f" with {figures.upstream!r}" if figures.upstream else ""
         if figures.failed_at is not None and not at:
             at = f" at {figures.failed_at}"
         complain(f"query {figures.name!r} has failed{at}: {figures.error}")
     others = [each for each in statistics.incidents if each.kind != "query"]
-    for incident in others[:10]:
+    for incident in others[:NAMED_MAX]:
         complain(f"{incident}")
+    if left := max(0, len(failures) - NAMED_MAX) + max(0, len(others) - NAMED_MAX):
+        way = command_on(evaluator.store, "status", "--json")
+        complain(f"… and {left:,} more" + (f"; `{way}` has all of them" if way else ""))
     return FAILED if failures or any(each.level == "error" for each in others) else 0
