@@ -13,14 +13,14 @@ from typing import TYPE_CHECKING
 from hosting.cycles import there_are
 from hosting.moved_sinks import place_taken, tell_left, tell_taken
 from hosting.side_outputs import why_never_of_source
-from hosting.sink_positions import UNMADE, Known, holder_of, is_sink, label_of, matched, read_known
+from hosting.sink_positions import UNMADE, Known, holder_of, is_sink, label_of, matched, read_known, target_of
 from hosting.sink_writer import SinkWriter, checked_policy, tamed
 from hosting.sinks_ahead import AHEAD_MAX, ahead_of_store, check_had, passed_over
 from hosting.statistics import SinkFigures
 from hosting.stream import Stream
 from reliable_rx.choices import OnError
 from reliable_rx.class_of import is_a
-from reliable_rx.errors import PositionUnavailable, StoreUnavailable
+from reliable_rx.errors import CheckpointRefused, PositionUnavailable, StoreUnavailable
 from reliable_rx.handled import forget, note, noted
 from reliable_rx.names import query_of
 from reliable_rx.reliable import Sink
@@ -76,14 +76,14 @@ class Outlets:
         self.all.append(writer)
 
     def _check_target(self, stream: str, sink: Sink) -> None:
-        """*Raises* `ValueError` if a sink of *stream* that is written has the target of *sink*."""
-        target = getattr(sink, "target", None)
-        for each in self.all if isinstance(target, str) else ():
-            is_written = each.stream == stream and each.failure is None and not each.is_closed
-            if is_written and getattr(each.sink, "target", None) == target:
+        """*Raises* `ValueError` if a sink that is written has the target of *sink*."""
+        target = target_of(sink)
+        for each in self.all if target is not None else ():
+            if each.failure is None and not each.is_closed and target_of(each.sink) == target:
                 raise ValueError(
-                    f"{target} is that of another sink of stream {stream!r}, and one alone may write it: give this one "
-                    f"another; where a cell of a notebook was run again, the first one goes on"
+                    f"{target} is that of another sink of stream {each.stream!r}, and one alone may write it: give "
+                    f"this one another"
+                    + ("; where a cell of a notebook was run again, the first one goes on" * (each.stream == stream))
                 )
 
     def reopen(self, stream: str) -> None:
@@ -222,10 +222,13 @@ class Outlets:
             if query_of(stream.name) not in self.evaluator.declared:  # as it is before the start has created it
                 self._wait_for_stream(writer)
             return
+        owner = self._owner(writer)
         try:
             position = writer.open(self._known(writer))
             if position > stream.next_id:
-                self._skip_to(stream, position, starting=starting)
+                self._skip_to(stream, position, starting=starting and owner is None)
+            if owner is not None and writer.had:
+                raise anothers(writer, owner)
             writer.begin(stream, position)
             if not starting:
                 self._take_place(writer)
@@ -233,7 +236,15 @@ class Outlets:
         except BaseException as error:
             if starting and is_a(error, PositionUnavailable) and error.fields.get("wanted", 0) > stream.next_id:
                 raise
+            if owner is not None and is_a(error, CheckpointRefused):
+                writer.label = UNMADE  # in the next checkpoint the target is still the other's
             writer.take(tamed(error), stream)
+
+    def _owner(self, writer: SinkWriter) -> str | None:
+        """Return the stream whose sink the checkpoint knows the target of *writer* as, if that is another one."""
+        target = target_of(writer.sink)
+        owner = self.of_others.get(target or "")
+        return None if owner == writer.stream or writer.was_known or label_of(writer.sink) != target else owner
 
     def _is_there(self, stream: Stream) -> bool:
         """Whether somebody writes to *stream*, or something is in it."""
@@ -331,3 +342,10 @@ class Outlets:
         for writer in self.all:
             if writer.failure is None and not writer.is_closed:
                 writer.close()
+
+
+def anothers(writer: SinkWriter, owner: str) -> CheckpointRefused:
+    """Return the error for a sink with ids of the stream *owner*: what its own stream had before would be missing."""
+    target = str(target_of(writer.sink))
+    what = f"it is that of stream {owner!r}, whose ids it has up to {(writer.had or 1) - 1:,}"
+    return CheckpointRefused(f"{target}: {what}; give the sink of {writer.stream!r} another", what=what, where=target)

@@ -42,6 +42,12 @@ def label_of(sink: Any) -> str:
     return type(sink).__qualname__
 
 
+def target_of(sink: Any) -> str | None:
+    """Return what no other sink may write, if *sink* says what that is."""
+    found = getattr(sink, "target", None)
+    return found if isinstance(found, str) and found else None
+
+
 def kind_of(sink: Any) -> str:
     """Return the name of the class of *sink*, or of the one that it guards."""
     return qualname_of(type(getattr(sink, "guarded", sink)))

@@ -95,7 +95,7 @@ class SinkWriter:
         """Forget that it failed, so that it is opened again; return whether it had."""
         failed, self.failure = self.failure is not None, None
         if failed:
-            self.is_closed = False
+            self.is_closed, self.label = False, label_of(self.sink)
         return failed
 
     def open(self, known: int) -> int:

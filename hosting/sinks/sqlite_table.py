@@ -216,7 +216,10 @@ class SqliteTableSink:
             columns = self._columns_found(database)
             if not columns and forget_dropped(database, self._table):
                 self.remark = f"table {self._table} of {self._path} is gone: it is begun anew with the first id"
-            known = database.execute(f"SELECT next_id, epoch FROM reliable_rx_sinks {self._mine}", self._key).fetchone()
+            sql = f"SELECT next_id, epoch, stream FROM reliable_rx_sinks {self._mine}"
+            known = database.execute(sql, self._key).fetchone()
+            if known is not None and known[0] and stream and known[2] not in ("", stream):
+                raise self._refused(f"has the ids of stream {known[2]!r} up to {known[0] - 1:,}, not of {stream!r}")
             if known is None:
                 if columns and not self._is_registered(database):
                     raise self._refused("was not made by this sink")

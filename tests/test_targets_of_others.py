@@ -1,0 +1,106 @@
+"""Sinks that are pointed at what another stream's sink has written: refused by name, and nothing is lost or mixed."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import reliable_rx as rx
+from checkpoint import SqliteStore
+from hosting import JsonLinesSink, ListSource, QueryEvaluator, SqliteTableSink
+
+STREAMS = ("a", "b")
+
+
+def table(folder: Path, name: str) -> SqliteTableSink:
+    return SqliteTableSink(folder / "out.db", name)
+
+
+def rows(folder: Path, name: str) -> list[Any]:
+    with closing(sqlite3.connect(folder / "out.db")) as database:
+        return [[n, json.loads(value)] for n, value in database.execute(f"SELECT id, value FROM {name} ORDER BY id")]
+
+
+def file(folder: Path, name: str) -> JsonLinesSink:
+    return JsonLinesSink(folder / f"{name}.jsonl")
+
+
+def lines(folder: Path, name: str) -> list[Any]:
+    return [list(json.loads(line).values()) for line in (folder / f"{name}.jsonl").read_text().splitlines()]
+
+
+SINKS: dict[str, tuple[Callable[[Path, str], Any], Callable[[Path, str], list[Any]]]] = {
+    "tables": (table, rows),
+    "files": (file, lines),
+}
+
+
+@pytest.fixture(params=SINKS)
+def kind(request: pytest.FixtureRequest) -> Any:
+    return SINKS[request.param]
+
+
+def run(folder: Path, sinks: dict[str, Any], upto: int, *, kill: bool = False) -> dict[str, str]:
+    """Give queries *a* and *b* the numbers below *upto*; return which streams have a failed sink, and why."""
+    with SqliteStore(folder / "store") as store:
+        evaluator = QueryEvaluator(store, background=False)
+        evaluator.source("n", ListSource(list(range(upto)), follow=True))
+        for name in STREAMS:
+            evaluator.create(name, rx.source("n").map(lambda n, name=name: f"{name} {n}"))
+        for stream, sink in sinks.items():
+            evaluator.sink(stream, sink)
+        evaluator.run(until=lambda: sum(evaluator.statistics().positions.values()) >= upto)
+        evaluator.flush()
+        evaluator.abandon() if kill else evaluator.__exit__(None, None, None)
+        return {
+            each.subject.partition(",")[0]: each.message for each in evaluator.incidents.open() if each.kind == "sink"
+        }
+
+
+def expected(name: str, upto: int) -> list[Any]:
+    return [[n, f"{name} {n}"] for n in range(upto)]
+
+
+@pytest.mark.parametrize("kill", [False, True], ids=["stopped", "killed"])
+@pytest.mark.parametrize("times", [1, 3])
+def test_two_sinks_that_were_exchanged(kind: Any, tmp_path: Path, times: int, kill: bool) -> None:
+    """Both are refused, however often it is tried; put back, each target has all of its own stream and nothing else."""
+    make, read = kind
+    run(tmp_path, {name: make(tmp_path, name) for name in STREAMS}, 3)
+    for upto in range(4, 4 + times):
+        failed = run(tmp_path, {"a": make(tmp_path, "b"), "b": make(tmp_path, "a")}, upto, kill=kill)
+        assert "stream 'b'" in failed["a"] and "stream 'a'" in failed["b"]
+        assert [read(tmp_path, name) for name in STREAMS] == [expected(name, 3) for name in STREAMS]
+    assert run(tmp_path, {name: make(tmp_path, name) for name in STREAMS}, 9) == {}
+    assert [read(tmp_path, name) for name in STREAMS] == [expected(name, 9) for name in STREAMS]
+
+
+def test_a_target_that_is_given_to_another_query(kind: Any, tmp_path: Path) -> None:
+    """It is refused while the store knows whose it is; with a target of its own the query has all from then on."""
+    make, read = kind
+    run(tmp_path, {"a": make(tmp_path, "a")}, 3)
+    assert "stream 'a'" in run(tmp_path, {"b": make(tmp_path, "a")}, 4)["b"]
+    assert run(tmp_path, {"a": make(tmp_path, "a"), "b": make(tmp_path, "b")}, 6) == {}
+    assert read(tmp_path, "a") == expected("a", 6)
+    assert read(tmp_path, "b")[-1] == [5, "b 5"]
+
+
+def test_one_target_for_two_streams_is_refused_where_it_is_declared(kind: Any, tmp_path: Path) -> None:
+    """The sentence names the stream that has it."""
+    make, _ = kind
+    with pytest.raises(ValueError, match=r"is that of another sink of stream 'a', and one alone may write it"):
+        run(tmp_path, {name: make(tmp_path, "out") for name in STREAMS}, 3)
+
+
+def test_a_target_that_was_emptied_is_anybodys(tmp_path: Path) -> None:
+    """What has no ids has none of another stream."""
+    run(tmp_path, {name: file(tmp_path, name) for name in STREAMS}, 3)
+    for each in tmp_path.glob("*.jsonl*"):
+        each.unlink()
+    assert run(tmp_path, {"a": file(tmp_path, "b"), "b": file(tmp_path, "a")}, 6) == {}
