@@ -1,4 +1,4 @@
-"""Queries that change the elements they are given, told when they are created and at each start.
+"""Queries that change the elements they are given, remember or ask, told when they are created and at each start.
 
 An element belongs to all who read it: one that a function changes in place is another one for the queries beside, for
 their sinks and their states, which would be wrong in silence. The query that does it is named, not those that suffer.
@@ -12,6 +12,7 @@ import logging
 from typing import TYPE_CHECKING
 from weakref import WeakKeyDictionary
 
+from hosting.impurities import impurities
 from hosting.incidents import Incidents
 from reliable_rx.memories import Memory, memories
 from reliable_rx.plan import Plan
@@ -21,12 +22,16 @@ if TYPE_CHECKING:
     from hosting.standing import Standing
 
 
-KINDS = {"mutation": "changes no element any more", "memory": "remembers nothing outside of its state any more"}
+KINDS = {
+    "mutation": "changes no element any more",
+    "memory": "remembers nothing outside of its state any more",
+    "impurity": "asks nothing any more that a replay does not repeat",
+}
 """What is told, and what is said when it is no more."""
 
 
 class Mutations:
-    """What one evaluator knows of queries that change their elements, or remember something by themselves."""
+    """What one evaluator knows of queries that change elements, remember, or ask what no replay repeats."""
 
     def __init__(self, incidents: Incidents) -> None:
         self._incidents = incidents
@@ -57,6 +62,8 @@ class Mutations:
                 messages["mutation"] = sentence(changed[0])
             if remembered := memories(plan):
                 messages["memory"] = remembering(remembered[0])
+            if asked := impurities(plan):
+                messages["impurity"] = str(asked[0])
         return messages
 
 
