@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from checkpoint import failures
 from checkpoint.codec import decode, encode
-from hosting.asked import standing_of
+from hosting.asked import Asker, standing_of
 from hosting.journaling import Group
 from hosting.turn import Answer
 from reliable_rx.class_of import name_of
@@ -29,6 +29,8 @@ from reliable_rx.probes import probe
 if TYPE_CHECKING:
     from hosting.evaluator import QueryEvaluator
 
+LATE_S = 30.0
+"""How long a call, beyond its own limit, is out before that is told."""
 GRACE_S = 5.0
 """How long a stopping evaluator waits for the answers to calls that are in flight."""
 
@@ -41,7 +43,8 @@ class Calls:
         self.asked = evaluator.engine.calls
         self.loop = LoopThread("calls")
         self.due: deque[int] = deque()
-        self.made: set[int] = set()
+        self.made: dict[int, float] = {}
+        """The calls that are out, and since when, the oldest first."""
         self.answers: deque[tuple[int, bytes, str]] = deque()
         """Number, payload, and what the call failed with."""
         self.failing: set[str] = set()
@@ -52,7 +55,7 @@ class Calls:
         asked = self.asked
         for number in asked.dropped:
             if number not in asked.askers and number in self.made:  # an edit drops calls and takes them up again
-                self.made.discard(number)
+                del self.made[number]
                 self.cancel(number)
         (group.calls if self.evaluator.delivery == "exactly_once" else self.due).extend(asked.fresh)
         asked.fresh, asked.dropped = [], []
@@ -69,7 +72,7 @@ class Calls:
         while self.due:
             number = self.due.popleft()
             if number in self.asked.askers and number not in self.made:
-                self.made.add(number)
+                self.made[number] = wall.monotonic()
                 self.begin(number)
         return True
 
@@ -91,7 +94,7 @@ class Calls:
         """Return the next answer that somebody waits for."""
         while self.answers:
             number, payload, why = self.answers.popleft()
-            self.made.discard(number)
+            self.made.pop(number, None)
             if number in self.asked.askers:
                 if why or self.failing:
                     self.tell(standing_of(self.asked.askers[number][0]).name, why)
@@ -107,6 +110,15 @@ class Calls:
         elif query in self.failing:
             self.failing.discard(query)
             self.evaluator.incidents.resolve("call", query)
+
+    def late(self, now: float) -> tuple[Asker, float] | None:
+        """Return who waits for the oldest call that is out, and for how long, if that is longer than it should be."""
+        number, since = next(iter(self.made.items()), (-1, now))
+        asker = self.asked.askers.get(number)
+        if asker is None:
+            return None
+        timeout_s = asker[1].op.timeout_s  # type: ignore[attr-defined]
+        return (asker, now - since) if now - since >= LATE_S + (timeout_s or 0.0) else None
 
     def finish(self) -> None:
         """Take the answers that come within `GRACE_S` without calling for more: each is one call fewer to repeat."""

@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from hosting.evaluator import QueryEvaluator
 
 POLL_S = 0.02
+CALLS_S = 5.0
+"""How often it is looked whether a call that is out should have been answered."""
 STILL = "stands still"
 STANDS_STILL = (
     "all it reads has ended, and its time does not go on, since something in it may tick or repeat for ever: what was "
@@ -92,6 +94,8 @@ def next_look_s(evaluator: QueryEvaluator) -> float | None:
     waits = [timer_s(evaluator), checkpoint_s(evaluator)]
     if evaluator.trouble is not None or evaluator.holders.is_full:
         waits.append(RETRY_S)
+    if evaluator.calls.made:
+        waits.append(CALLS_S)
     waits.append(POLL_S if evaluator.intake.event_time else evaluator.intake.next_look_s())
     return min((each for each in waits if each is not None), default=None)
 

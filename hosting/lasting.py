@@ -6,12 +6,16 @@ import logging
 from time import monotonic
 from typing import TYPE_CHECKING
 
+from hosting.asked import standing_of
 from hosting.incidents import STOPPING, Incidents
 from hosting.loop_reports import LASTING_S
 
 if TYPE_CHECKING:
     from hosting.evaluator import QueryEvaluator
 
+BLOCKED = (
+    "its timeout_s is over: does it block its thread (time.sleep, no await)? Then write await asyncio.to_thread(...)"
+)
 JOURNAL_S, COMMIT_S = 5.0, 60.0
 """How long the journal makes no turn durable, and a checkpoint is being committed, before that is told."""
 
@@ -23,11 +27,14 @@ class LastingTroubles:
         self.evaluator, self.incidents = evaluator, incidents
         self._stages: dict[str, tuple[int, float]] = {}
         self._turn_at = -1, monotonic()
+        self._caller: str | None = None
 
     def look(self, now: float) -> None:
         """Tell what does not get on, and what sources wait for."""
         self._stall(now)
         self._waiting()
+        if self.evaluator.calls.made or self._caller is not None:
+            self._calls(now)
 
     def _stall(self, now: float) -> None:
         """Look whether what is written behind the loop gets on."""
@@ -46,6 +53,28 @@ class LastingTroubles:
                 self.incidents.report("source waits", name, f"{trouble}; it goes on by itself", level=logging.WARNING)
             else:
                 self.incidents.resolve("source waits", name)
+
+    def _calls(self, now: float) -> None:
+        """Tell of a call that has no answer, and of the sources that wait for it."""
+        calls = self.evaluator.calls
+        late, full = calls.late(now), calls.asked.full
+        caller = None if late is None else standing_of(late[0][0]).name
+        if late is not None and caller is not None:
+            (_, node), seconds = late
+            limit = "have it answer, or give it a timeout_s" if node.op.timeout_s is None else BLOCKED  # type: ignore[attr-defined]
+            message = f"a call of {node.path} has had no answer for {seconds:.0f} s; {limit}"
+            self.incidents.report("call waits", caller, message, level=logging.WARNING)
+        if self._caller is not None and self._caller != caller:
+            self.incidents.resolve("call waits", self._caller)
+        self._caller = caller
+        if caller is not None and full:
+            waits = ", ".join(sorted({repr(standing_of(instance).name) for instance, _ in full}))
+            message = f"no event is taken from any source, since {waits} can hold no more elements that wait for calls"
+            self.incidents.report(
+                "stall", "calls", f"{message}; a call of {caller!r} has no answer", level=logging.WARNING
+            )
+        else:
+            self.incidents.resolve("stall", "calls")
 
     def escalate(self, now: float) -> None:
         """Make errors of the warnings for which no turn has been taken for long."""
