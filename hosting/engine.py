@@ -273,6 +273,7 @@ class QueryEngine(Delivery, TimeMoves):
             standing.born, standing.emitted = before.born, before.emitted
             report = edit(self, before, standing)
             if before.policy == standing.policy:  # of another one it would be said that they are elsewhere
+                standing.mended = before.skipped if is_edit else before.mended
                 standing.skipped += before.skipped
             if is_edit or report.lost:
                 self.reports[turn.name] = report

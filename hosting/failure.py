@@ -116,7 +116,8 @@ def stored_mishaps(standing: Standing) -> tuple[Any, ...]:
     failure, skipped = standing.failure, standing.skipped
     if failure is None and not skipped:
         return ()
-    return None if failure is None else (tuple(failure.at), *failure[1:]), skipped
+    mended = (standing.mended,) if standing.mended else ()
+    return None if failure is None else (tuple(failure.at), *failure[1:]), skipped, *mended
 
 
 def read_failure(stored: Any) -> Failure | None:

@@ -61,7 +61,9 @@ def pass_over(evaluator: QueryEvaluator, after_turn: int) -> list[str]:
         fill(evaluator, written, written)
         seen |= written.keys()
         told += [
-            f"query {entry[1]!r} was {DONE[entry[0]]} in them, and is not" for entry in entries if entry[0] in DONE
+            f"query {entry[1]!r} was {DONE[entry[0]]} in turns that are passed over, and is not"
+            for entry in entries
+            if entry[0] in DONE
         ]
     if expected <= last:
         missing.append((expected, last + 1))

@@ -319,7 +319,7 @@ def differing(evaluator: QueryEvaluator) -> list[Finding]:
 def ended(evaluator: QueryEvaluator) -> list[Finding]:
     remedies = {
         True: "it ends with this error behind what it has emitted; create it again once it is mended",
-        False: "its state is given up, and it ends with this error; create it again to begin anew",
+        False: "its state is given up, and it ends with this error; restart it to begin anew",
     }
     return [
         Finding(

@@ -88,7 +88,9 @@ class Reporter:
             self.mutations.look(each.name, each)
             if each.status == FAILED:
                 self._told_failed(each, when=self._since(each.name))
-            if (each.skipped or (each.clock is not None and each.clock.late)) and each.name not in handed_on:
+            if (
+                each.skipped > each.mended or (each.clock is not None and each.clock.late)
+            ) and each.name not in handed_on:
                 self._tell_dropped(each.name, each, once=True)
         self.evaluator.engine.mishaps.clear()
         self.news.clear()
@@ -312,11 +314,12 @@ class Reporter:
                 self.incidents.report("left out", name, message, level=logging.WARNING)
 
     def _tell_dropped(self, name: str, standing: Standing | None, *, once: bool = False) -> None:
-        """Tell of events that a query has skipped, or that came too late, in all so far; *once*: log no repetition."""
-        skipped = 0 if standing is None else standing.skipped
+        """Tell of events that were skipped since the query was edited, or came too late; *once*: log no repetition."""
+        skipped = 0 if standing is None else standing.skipped - standing.mended
         if standing is not None and skipped:
             fate = f"put into the stream {name}.dead_letters" if standing.policy == "dead_letter" else "lost"
-            message = f"it raised at {plural(skipped, 'event')} so far, which {'is' if skipped == 1 else 'are'} {fate}"
+            since = "since it was edited" if standing.mended else "so far"
+            message = f"it raised at {plural(skipped, 'event')} {since}, which {'is' if skipped == 1 else 'are'} {fate}"
             if (mishap := self.evaluator.engine.mishaps.pop(name, None)) is not None:
                 self._skips[name] = f"; the last, {place_of(mishap[0])}: {described(mishap[1])}", trace_of(mishap[1])
             where, trace = self._skips.get(name, ("", ""))

@@ -35,14 +35,15 @@ class TopRow(NamedTuple):
     signature: int
     clock: Any
     row: Any
-    failure: Any = None  # the last two are only there where there is something to tell
+    failure: Any = None  # the last three are only there where there is something to tell
     skipped: int = 0
+    mended: int = 0
 
 
 class Standing(Instance):
     """A query that runs under a name: its row, its policy, and how much it has emitted."""
 
-    __slots__ = ("born", "claims", "emitted", "error", "failure", "policy", "route_key", "skipped", "status")
+    __slots__ = ("born", "claims", "emitted", "error", "failure", "mended", "policy", "route_key", "skipped", "status")
     world: QueryEngine
 
     def __init__(self, plan: Plan, engine: QueryEngine, name: str, *, policy: str, keys: tuple[Any, ...]) -> None:
@@ -55,13 +56,14 @@ class Standing(Instance):
         self.status = RUNNING
         self.error: Exception | None = None
         self.failure: Failure | None = None
-        self.skipped = 0
+        self.skipped = self.mended = 0
+        """How many events it has skipped, and how many of those before its newest edit."""
         self.claims: Claims | None = None
 
     def restore(self, top: TopRow) -> None:
         """Take over all that a store has of the query besides its state and clock."""
         self.emitted, self.status, self.error, self.born = top.emitted, top.status, top.error, top.born
-        self.failure, self.skipped = read_failure(top.failure), top.skipped
+        self.failure, self.skipped, self.mended = read_failure(top.failure), top.skipped, top.mended
 
     @property
     def name(self) -> str:

@@ -191,6 +191,41 @@ def test_skipped_events_are_counted_and_told_once(policy: str, caplog: pytest.Lo
         assert "skipped 'q': it raised at " in caplog.text
 
 
+@pytest.mark.parametrize("policy", ["skip", "dead_letter"])
+@pytest.mark.parametrize("restarts", [False, True])
+def test_what_was_skipped_before_an_edit_is_told_no_more(policy: Any, restarts: bool) -> None:
+    """The count goes on in the figures; what is skipped behind the edit is told by itself, in every later run."""
+
+    def said(evaluator: QueryEvaluator) -> list[str]:
+        return [each.message for each in evaluator.incidents.open() if each.kind == "skipped"]
+
+    store = MemoryStore()
+    evaluator = QueryEvaluator(store, background=False)
+    numbers = evaluator.push("n")
+    n = rx.source("n")
+    for query, skipped, told in (
+        (n.map(fails_on_seven), 1, "at 1 event so far"),
+        (n.map(abs), 1, ""),
+        (n.map(lambda x: 1 // (x - SEVEN)), 2, "at 1 event since it was edited"),
+        (n.map(lambda x: 1 // (x - SEVEN)), 3, "at 2 events since it was edited"),
+    ):
+        if restarts and evaluator.started:
+            evaluator.checkpoint()
+            evaluator.close()
+            evaluator = QueryEvaluator(store.reopen(), background=False)
+            numbers = evaluator.push("n")
+        evaluator.create("q", query, policy=policy)
+        evaluator.start()
+        assert skipped == 3 or said(evaluator) == []
+        numbers.push([SEVEN])
+        while evaluator.step():
+            pass
+        evaluator.flush()
+        assert [told in each for each in said(evaluator)] == [True] * bool(told)
+        assert evaluator.query("q").skipped == skipped
+    evaluator.close()
+
+
 def test_late_events_are_told_once(caplog: pytest.LogCaptureFixture) -> None:
     """Events that come behind a query's clock are counted in its figures, and leave one warning in each run."""
     store = MemoryStore()
