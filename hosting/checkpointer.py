@@ -227,7 +227,7 @@ class Checkpointer:
                     self._drop(attempt)
                     return True
                 with self.evaluator.inside:
-                    self.evaluator.reporter.identity_keys.look(attempt.snapshot.taken)
+                    self.evaluator.reporter.look_at_rows(attempt.snapshot.taken)
                 attempt.meta |= self.evaluator.reporter.for_checkpoint()  # here, as turns do not wait for it
                 met = self.evaluator.redefinitions.classes.for_checkpoint()  # also while these rows were written
                 attempt.meta["classes"] = {**met, **attempt.meta["classes"]}

@@ -67,7 +67,7 @@ def create_now(evaluator: QueryEvaluator, queries: Mapping[str, Any], how: How) 
         if plan is not None and standing[turn.name].plan is not plan:
             evaluator.checkpointer.soon()
         evaluator.redefinitions.settle(turn.name)
-        evaluator.reporter.mutations.look(turn.name, evaluator.engine.standing.get(turn.name))
+        evaluator.reporter.look_at_query(turn.name)
         if turn.name in declared:
             declared[turn.name] = (query, how["policy"], how["limits"], how["clock"])
 

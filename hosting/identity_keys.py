@@ -62,6 +62,8 @@ class IdentityKeys:
         """Look at some of *units*, whose rows have been written or read: of each query, and all over them."""
         rows, now = dict[str, int](), set[tuple[str, str, int]]()
         for unit in islice(units, 0, None, 1 + len(units) // ROWS_IN_ALL):
+            if unit.row_key is None:  # it lay in the row of a group, and was gone before it had its own
+                continue
             name = query_of(unit.row_key)
             count = rows[name] = rows.get(name, 0) + 1
             if count <= ROWS and name not in self.told:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from time import monotonic
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from hosting.asked import standing_of
 from hosting.incidents import STOPPING, Incidents
@@ -61,7 +61,8 @@ class LastingTroubles:
         caller = None if late is None else standing_of(late[0][0]).name
         if late is not None and caller is not None:
             (_, node), seconds = late
-            limit = "have it answer, or give it a timeout_s" if node.op.timeout_s is None else BLOCKED  # type: ignore[attr-defined]
+            op: Any = node.op
+            limit = "have it answer, or give it a timeout_s" if op.timeout_s is None else BLOCKED
             message = f"a call of {node.path} has had no answer for {seconds:.0f} s; {limit}"
             self.incidents.report("call waits", caller, message, level=logging.WARNING)
         if self._caller is not None and self._caller != caller:

@@ -100,7 +100,7 @@ def _recover(evaluator: QueryEvaluator) -> RecoveryFigures:
 def before_replay(evaluator: QueryEvaluator) -> None:
     """Look at what came out of the checkpoint for what makes a replay give something else."""
     spoilt.spread(evaluator.engine)
-    evaluator.reporter.identity_keys.look_at_first(evaluator.engine.standing.values())
+    evaluator.reporter.look_at_first()
 
 
 def newest(evaluator: QueryEvaluator) -> Recovered | None:

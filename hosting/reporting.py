@@ -8,7 +8,7 @@ that waits, a loop that takes no turns) is looked for a few times a second.
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from itertools import islice
 from pathlib import Path
 from time import monotonic
@@ -24,6 +24,7 @@ from hosting.interpreters import with_text
 from hosting.lasting import LastingTroubles
 from hosting.loop_reports import LoopReports
 from hosting.mutations import Mutations
+from hosting.observing import observe
 from hosting.skipping import place_of
 from hosting.standing import FAILED, Standing
 from hosting.status_file import StatusFile
@@ -85,7 +86,7 @@ class Reporter:
         self.evaluator.engine.effects.clear()
         handed_on = {each["subject"] for each in self._earlier if each["kind"] in DROPPED}
         for each in self.evaluator.engine.standing.values():
-            self.mutations.look(each.name, each)
+            self.look_at_query(each.name)
             if each.status == FAILED:
                 self._told_failed(each, when=self._since(each.name))
             if (
@@ -239,6 +240,20 @@ class Reporter:
             **({} if self.loop.error is None else {"ended": described(self.loop.error)}),
         }
 
+    # -- looks
+
+    def look_at_query(self, name: str) -> None:
+        """Look at the functions of the query *name*, if it is there."""
+        observe(self.incidents, "changes in place", self.mutations.look, name, self.evaluator.engine.standing.get(name))
+
+    def look_at_rows(self, units: Collection[Any]) -> None:
+        """Look at rows that have been written."""
+        observe(self.incidents, "identity", self.identity_keys.look, units)
+
+    def look_at_first(self) -> None:
+        """Look at rows that have been read."""
+        observe(self.incidents, "identity", self.identity_keys.look_at_first, self.evaluator.engine.standing.values())
+
     # -- queries
 
     def tell_queries(self) -> None:
@@ -253,7 +268,7 @@ class Reporter:
             else:
                 self._told_failed(standing)
             self._tell_dropped(name, standing)
-            self.mutations.look(name, standing)
+            self.look_at_query(name)
             self.identity_keys.settle(name, standing)
 
     def _told_failed(self, standing: Standing, *, when: str = "") -> None:

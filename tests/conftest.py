@@ -25,6 +25,8 @@ from hypothesis.internal.conjecture import engine
 from lanes import AT_EACH_COMMIT, SHARE, Lane
 from postgres_server import PostgresServer, find
 
+from hosting import observing
+
 SPARK = Path(__file__).parent / "spark"
 LEAVING = {"partitioned", "kafka", "kill", "test_docs.py"}
 """Looked at in the fast lane only: in long tests of these calls fail that have opened something, and processes die."""
@@ -42,6 +44,7 @@ settings.register_profile(
     suppress_health_check=[HealthCheck.too_slow],
 )
 settings.load_profile("ci")
+observing.RAISES = True
 engine.MAX_SHRINKING_SECONDS = SHRINKING_S  # there is no setting for it, and its warning always says five minutes
 
 

@@ -17,8 +17,9 @@ from lanes import every
 
 import reliable_rx as rx
 from checkpoint import MemoryStore
-from hosting import FileSource, ListSource, QueryEvaluator
-from hosting.identity_keys import LOOKED_AT, odd
+from hosting import FileSource, ListSource, QueryEvaluator, checkpointer, observing
+from hosting.identity_keys import LOOKED_AT, IdentityKeys, odd
+from hosting.mutations import Mutations
 from reliable_rx import operators as ops
 from reliable_rx.operator import Operator
 
@@ -138,6 +139,65 @@ def test_what_compares_by_identity_means_the_same_behind_each_stop_or_is_told(na
         ever |= told
     assert "group_by" in ever
     assert "distinct_until_changed" in ever or value != value  # what is equal to nothing is so for ever
+
+
+MAKERS: dict[str, Any] = {
+    "count": lambda n: n.window_with_count(2),
+    "skip": lambda n: n.window_with_count(2, 1),
+    "groups": lambda n: n.group_by_until(lambda x: x % 5, None, lambda g: rx.timer(1.0)),
+}
+READERS: dict[str, Any] = {
+    "later": lambda m: lambda w: m.take(1).concat(w),
+    "delayed": lambda m: lambda w: w.delay_subscription(1.0),
+    "beside": lambda m: lambda w: w.merge(m.take(3)),
+}
+
+
+@pytest.mark.parametrize("reader", READERS)
+@pytest.mark.parametrize("maker", MAKERS)
+def test_rows_that_move_while_a_snapshot_is_written_are_looked_at_without_harm(
+    monkeypatch: pytest.MonkeyPatch, maker: str, reader: str
+) -> None:
+    """What reads a group of its own may move into the row of that, and out of it, between any two slices."""
+    monkeypatch.setattr(checkpointer, "SLICE_ROWS", 1)
+    time = [0.0]
+    n, m = rx.source("n"), rx.source("m")
+    clock = {"background": False, "checkpoint_interval_s": 0.0, "batch_events_max": 1, "clock": lambda: time[0]}
+    with QueryEvaluator(MemoryStore(), **clock) as evaluator:
+        pushed = [evaluator.push(name) for name in "nm"]
+        evaluator.create("q", MAKERS[maker](n).flat_map(READERS[reader](m)))
+        evaluator.start()
+        for number in range(80):
+            pushed[number % 3 % 2].push([number])
+            time[0] += number % 2
+            for _ in range(number % 3):
+                evaluator.step()
+        while evaluator.step():
+            pass
+        assert evaluator.query("q").status == "running"
+
+
+def test_a_look_that_fails_ends_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Outside of tests it is told, once, and all goes on."""
+
+    def fails(*_: Any) -> None:
+        raise TypeError("nobody thought of that")
+
+    monkeypatch.setattr(observing, "RAISES", False)
+    for each in (IdentityKeys, Mutations):
+        monkeypatch.setattr(each, "look", fails)
+    store = MemoryStore()
+    for upto in (2, 4):
+        with QueryEvaluator(store) as evaluator:
+            evaluator.source("n", ListSource(list(range(upto)), follow=True))
+            evaluator.create("q", rx.source("n").distinct())
+            evaluator.run(until=lambda: sum(evaluator.statistics().positions.values()) >= upto)
+            evaluator.checkpoint()
+            found = [each for each in evaluator.incidents.open() if each.kind == "look"]
+            assert {each.subject for each in found} == {"identity", "changes in place"}
+            assert all("nobody thought of that" in each.message for each in found)
+        store = store.reopen()
+    assert evaluator.query("q").emitted == 4
 
 
 def kinds(kind: type[Operator] = Operator) -> Iterator[Any]:
