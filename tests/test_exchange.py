@@ -7,6 +7,7 @@ import random
 import signal
 import sqlite3
 import struct
+from contextlib import closing
 from pathlib import Path
 from sys import byteorder
 
@@ -20,10 +21,10 @@ from checkpoint import Checkpoint, SqliteStore
 from checkpoint.exchange import begin, commit, is_unfinished
 from checkpoint.files import RealDisk
 from checkpoint.leaf_pages import leaf_rows
-from checkpoint.mended_log import corrected
+from checkpoint.mended_log import MendedLog, corrected
 from checkpoint.rescue import mend
 from checkpoint.sqlite import key_from_file
-from checkpoint.write_ahead import Order, checksum
+from checkpoint.write_ahead import Order, checksum, log_beside
 from hosting import App
 from hosting.cli.command import main
 from reliable_rx.errors import CheckpointRefused, StoreUnavailable
@@ -31,6 +32,7 @@ from reliable_rx.probes import ARMED
 
 PARTS = ("checkpoint", "journal", "log")
 COMMITS = 12
+FRAME_BYTES = 24 + 4096
 APP = f"{__name__}:app"
 app = App()
 app.push("n")
@@ -189,3 +191,66 @@ def test_what_is_kept_is_durable_before_its_place_is_taken(tmp_path: Path, monke
     commit(tmp_path / "store")
     assert steps.count("new") == 3
     assert all(steps[at - 1] == "kept" and steps[at + 1] == "store" for at, step in enumerate(steps) if step == "new")
+
+
+def test_a_damaged_row_costs_no_generation(tmp_path: Path) -> None:
+    """Of a file that is made anew all checkpoints are kept whose own rows are as they were written."""
+    folder = tmp_path / "store"
+    with SqliteStore(folder) as store:
+        for number in (1, 2):
+            store.commit(Checkpoint(number, "full", number, b"meta", [b"chunk"], 1))
+    with closing(sqlite3.connect(folder / "checkpoint.sqlite")) as connection, connection:
+        connection.execute("UPDATE chunks SET number = 'odd' WHERE generation = 1")
+    assert set(mend(folder, key_from_file(folder))) == {"checkpoint"}
+    with SqliteStore(folder) as store:
+        recovered = store.recover(strict=True)
+    assert recovered is not None
+    assert recovered.generation == 2
+
+
+def test_a_journal_begins_behind_turns_that_are_damaged(tmp_path: Path) -> None:
+    """Where its first turns are missing, those that cannot be read do not keep the others from being read."""
+    folder = tmp_path / "store"
+    turns = [(number, 1, b"turn %d" % number) for number in range(1, 6)]
+    with SqliteStore(folder) as store:
+        for each in turns:
+            store.journal.append(*each)
+    with closing(sqlite3.connect(folder / "journal.sqlite")) as connection, connection:
+        connection.execute("DELETE FROM turns WHERE first = 1")
+        connection.execute("UPDATE turns SET blob = zeroblob(length(blob)) WHERE first = 2")
+    assert mend(folder, key_from_file(folder)) == {}
+    with SqliteStore(folder) as store:
+        assert list(store.journal.read(2)) == turns[2:]
+
+
+def log_of(folder: Path, *, damaged: bool) -> Path:
+    """Make a database with a whole transaction in its log, and behind it one of many pages: damaged, or still open."""
+    database = folder / "rows.sqlite"
+    with closing(sqlite3.connect(folder / "open.sqlite", isolation_level=None)) as connection:
+        for setting in ("journal_mode = WAL", "wal_autocheckpoint = 0", "cache_size = 1"):
+            connection.execute(f"PRAGMA {setting}")
+        connection.execute("CREATE TABLE rows (content BLOB)")
+        connection.execute("INSERT INTO rows VALUES (x'01')")
+        connection.execute("BEGIN")
+        whole = len(log_beside(folder / "open.sqlite").read_bytes())
+        connection.execute("WITH RECURSIVE n(i) AS (VALUES (0) UNION ALL SELECT i + 1 FROM n WHERE i < 30) "
+                           "INSERT INTO rows SELECT zeroblob(4000) FROM n")  # fmt: skip
+        if damaged:
+            connection.execute("COMMIT")
+        database.write_bytes((folder / "open.sqlite").read_bytes())
+        log = bytearray(log_beside(folder / "open.sqlite").read_bytes())
+    if damaged:
+        log[whole + 2 * FRAME_BYTES - 400 : whole + 2 * FRAME_BYTES] = b"damaged " * 50
+    assert len(log) > whole + 4 * FRAME_BYTES
+    log_beside(database).write_bytes(log)
+    return database
+
+
+@pytest.mark.parametrize("is_damaged", [True, False], ids=["damaged", "open"])
+def test_a_transaction_is_taken_whole_or_not_at_all(tmp_path: Path, is_damaged: bool) -> None:
+    """Of one that is damaged in its midst, or was not committed, nothing is among what was committed before it."""
+    log = MendedLog(log_of(tmp_path, damaged=is_damaged))
+    assert bool(log.missed()) is is_damaged
+    log.write(tmp_path / "before.sqlite", log.pages_before())
+    with closing(sqlite3.connect(tmp_path / "before.sqlite")) as connection:
+        assert connection.execute("SELECT content FROM rows").fetchall() == [(b"\1",)]

@@ -377,6 +377,47 @@ def test_the_same_data_are_the_same_query(holder: str) -> None:
     assert not [kind for kind, both in here.items() if [each[1] for each in both] != [e[1] for e in told[kind]]]
 
 
+COUNTED = """
+import counted_here
+def f(x):
+    counted_here.COUNT = counted_here.COUNT + x
+    return counted_here.COUNT
+"""
+NAMESAKE = """
+RATE = @
+class C:
+    def __init__(self): self.made = True
+    def set(self, x): self.RATE = x
+c = C()
+def f(x):
+    c.set(x)
+    return x * RATE
+"""
+
+
+def test_what_is_set_in_another_module_is_no_data(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A function that counts in a module is the same behind any count, though no code of that module sets it."""
+    counted, module = types.ModuleType("counted_here"), types.ModuleType(MODULE)
+    monkeypatch.setitem(sys.modules, "counted_here", counted)
+    sys.modules[MODULE] = module
+    exec("COUNT = 0", vars(counted))
+    exec(COUNTED, vars(module))
+    before = rx.source("n").map(vars(module)["f"]).content_hash
+    assert [vars(module)["f"](2), vars(counted)["COUNT"]] == [2, 2]
+    again: Any = rx.source("n").map(vars(module)["f"])
+    assert again.content_hash == before
+
+
+def test_an_attribute_that_is_set_is_not_the_global_of_its_name() -> None:
+    """Who edits the global edits the query, also where an object has something of that name, which changes."""
+    found = set()
+    for number in (2, 3):
+        sys.modules[MODULE] = module = types.ModuleType(MODULE)
+        exec(NAMESAKE.replace("@", str(number)), vars(module))
+        found.add(rx.source("n").map(vars(module)["f"]).content_hash)
+    assert len(found) == 2
+
+
 @left_to_commits
 def test_what_belongs_to_the_process_is_no_data() -> None:
     """The environment, what is imported, locks, pools and the process's own random numbers are the same in each."""

@@ -353,6 +353,26 @@ def test_a_recorded_answer_whose_class_is_gone(monkeypatch: pytest.MonkeyPatch) 
         assert "a recorded answer of map_async cannot be read" in evaluator.query("asks").error
 
 
+def test_what_reads_a_lost_answer_is_told_of_no_error_that_it_could_catch(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A count that goes on behind errors would be silently short: not strictly, it ends with what it reads."""
+    store = MemoryStore()
+
+    def opened() -> QueryEvaluator:
+        evaluator = asking(store, answers_gone, strict=False)
+        evaluator.create("catches", rx.source("asks").pipe(ops.count(), ops.catch(rx.of(-1))))
+        return evaluator
+
+    evaluator = opened()
+    evaluator.run(until=lambda: len(values(evaluator, "asks")) == 3)
+    evaluator.abandon()
+    store = store.reopen()
+    monkeypatch.delattr(f"{__name__}.Gone")
+    with opened() as evaluator:
+        work(evaluator)
+        assert (evaluator.query("catches").status, values(evaluator, "catches")) == ("failed", [])
+        assert "it reads 'asks', whose outputs before the crash cannot be had again" in evaluator.query("catches").error
+
+
 def test_a_query_that_names_a_class_that_is_gone_begins_afresh(monkeypatch: pytest.MonkeyPatch) -> None:
     """Not strictly, it is lost and edited at once: the report says with what it failed, also of what reads it."""
     store = killed_when_answered(names_gone, strict=False)

@@ -186,6 +186,21 @@ def test_without_the_app_nothing_is_given_up(
     assert content(folder) == before
 
 
+def test_turns_that_are_missing_need_no_app(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Where a journal begins behind its first turns, that is repaired whatever the app is: none is asked for."""
+    folder, numbers = tmp_path / "s", [1, 2]
+    hosting(numbers=numbers)
+    for number in (3, 4):
+        work(folder, clean=True)
+        numbers.append(number)
+    work(folder, clean=True)
+    with closing(sqlite3.connect(folder / "journal.sqlite")) as journal, journal:
+        assert journal.execute("DELETE FROM turns WHERE first = (SELECT min(first) FROM turns)").rowcount == 1
+    assert main(["store", "repair", str(folder), "--yes"]) == 0
+    assert "turns before that are missing" in capsys.readouterr().out
+    assert work(folder, clean=True)["sum"] == [1, 3, 6, 10]
+
+
 def test_a_store_of_a_script_is_not_judged_without_the_script(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -7,9 +7,11 @@ import importlib
 import os
 import pickle
 import pickletools
+import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -19,9 +21,9 @@ from stored_idioms import CODE, IDIOMS, SAME, USUAL, plant
 from test_interpreters import HERE, interpreters, links
 
 import reliable_rx as rx
-from checkpoint import MemoryStore, code
+from checkpoint import MemoryStore, code, held_objects
 from checkpoint.by_value import encode_query
-from checkpoint.codec import decode
+from checkpoint.codec import decode, encode
 from hosting import ListSource, QueryEvaluator
 
 __all__ = ["links"]
@@ -121,6 +123,32 @@ def test_an_object_that_was_edited_is_what_it_was(tmp_path: Path, monkeypatch: p
         sys.modules.pop("idiom_held", None)
 
 
+LOOKING = "RATE = 2\ndef f(x): return x * globals()['RATE']"
+INTERRUPTED = "import signal\nsignal.raise_signal(signal.SIGINT)"
+
+
+def test_an_interrupt_while_a_module_is_imported_is_none_of_its_errors(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Ctrl-C while the module of a stored function is imported goes through, as no error of that module does."""
+    monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.setattr(sys, "dont_write_bytecode", True)
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        (tmp_path / "idiom_looking.py").write_text(LOOKING)
+        query: Any = rx.source("n").map(importlib.import_module("idiom_looking").f)
+        data = encode_query(query.node)
+        for text in ("raise ValueError", INTERRUPTED):
+            (tmp_path / "idiom_looking.py").write_text(text)
+            sys.modules.pop("idiom_looking", None)
+            importlib.invalidate_caches()
+            with pytest.raises(KeyboardInterrupt) if text is INTERRUPTED else nullcontext():
+                decode(data)
+    finally:
+        signal.signal(signal.SIGINT, before)
+        sys.modules.pop("idiom_looking", None)
+
+
 UNSEEN = object()
 STATES: dict[str, tuple[Any, Callable[[Any, Any], Any], Callable[[Any], Any]]] = {
     "bare": (UNSEEN, lambda a, x: a if x < 5 else (x if a is UNSEEN else -x), str),
@@ -181,3 +209,14 @@ def test_other_interpreters_run_what_is_data_and_refuse_the_rest(
     refused = {idiom for idiom in found if found[idiom][0].startswith("OtherCode")}
     assert set(CODE) <= refused
     assert [idiom for idiom in found.keys() - refused if found[idiom][0] != stored[idiom][1]] == []
+
+
+def test_places_of_sentinels_are_not_remembered_without_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    """However many there are, each is itself, and at most so many places are kept."""
+    monkeypatch.setattr(held_objects, "HELD_MAX", 3)
+    monkeypatch.setattr(held_objects, "_BARE", {})
+    module = sys.modules[__name__]
+    for number in range(8):
+        monkeypatch.setattr(module, f"BARE_{number}", object(), raising=False)
+        assert decode(encode([vars(module)[f"BARE_{number}"]])) == [vars(module)[f"BARE_{number}"]]
+        assert len(held_objects._BARE) <= 3

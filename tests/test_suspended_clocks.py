@@ -182,3 +182,21 @@ def drawn(seed: int) -> list[Life]:
 def test_drawn_histories(seed: int, interpreters: Interpreters) -> None:
     """Longer ones of more queries: with kills on the way, edits of clocks and functions, and disposals meanwhile."""
     Lives(interpreters).play(drawn(seed))
+
+
+def test_a_query_that_has_ended_keeps_its_clock(interpreters: Interpreters) -> None:
+    """It is suspended, taken up and declared again: it stays ended, what was late is counted still, nothing is new."""
+    store, clock = MemoryStore(), event_time(lambda n: n, lateness_s=1.0)
+    for interpreter, declares in ((0, True), (1, False), (0, True), (0, True)):
+        interpreters.number = interpreter
+        with QueryEvaluator(store, background=False, clock=lambda: 1000.0) as evaluator:
+            evaluator.source("n", ListSource([1, 9, 2]))
+            if declares:
+                evaluator.create("q", rx.source("n").map(lambda n: n + 0.0), clock=clock)
+            evaluator.run()
+            evaluator.checkpoint()
+            assert emitted(evaluator, "q", 0) == [1.0, 9.0]
+            if declares:
+                assert (evaluator.query("q").status, evaluator.statistics().late) == ("completed", 1)
+                assert evaluator.stream("q").next_id == 3  # two values and the end
+        store = store.reopen()

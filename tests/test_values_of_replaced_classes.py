@@ -19,7 +19,7 @@ import pytest
 from killed_store import killed
 from lanes import crossed, sample_of
 
-from checkpoint import SqliteStore
+from checkpoint import MemoryStore, SqliteStore
 from hosting import QueryEvaluator, event_time, watched_names
 
 KINDS = {
@@ -83,6 +83,19 @@ OPERATIONS = (
     "idle", "cell", "push 3", "idle", "checkpoint", "push 1", "idle", "push 100", "idle",
 )  # fmt: skip
 EDITED = OPERATIONS.index("cell")
+CLASS = "class C:\n    def __init__(self, n): self.n = n"
+MINE = """
+import reliable_rx as rx
+from library_of_replaced import C
+
+
+def query(step):
+    def add(total, n):
+        return C((total.n if type(total) is C else -1000) + n * step)
+
+    return rx.source("n").scan(add, C(0)).map(lambda total: total.n)
+"""
+"""A module that does not follow the reload of another one."""
 
 
 class Kernel:
@@ -180,3 +193,24 @@ def test_values_of_an_old_class_stay_what_they_were_behind_a_kill(
     for number, kill in enumerate(sample_of(3, kills)):
         found = outputs(tmp_path / str(kill), [EDITED, kill] if number % 2 else [kill], *how)
         assert found == expected, f"killed before {kill}: {OPERATIONS[kill]}"
+
+
+def test_what_another_module_still_has_is_replaced_in_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A module that has imported a class makes the same values behind a reload of that class's module: a state goes on
+    with them when its query is created again."""
+    library, mine = ModuleType("library_of_replaced"), ModuleType("mine_of_replaced")
+    for module in (library, mine):
+        monkeypatch.setitem(sys.modules, module.__name__, module)
+    exec(CLASS, vars(library))
+    exec(MINE, vars(mine))
+    with QueryEvaluator(MemoryStore(), background=False) as evaluator:
+        numbers = evaluator.push("n")
+        for step in (1, 10):
+            evaluator.create("sums", mine.query(step))
+            evaluator.start()
+            for n in (1, 2):
+                numbers.on_next(n)
+                while evaluator.step():
+                    pass
+            exec(CLASS, vars(library))
+        assert [value for part in evaluator.stream("sums").read(0, 9) for value in part.values] == [1, 3, 13, 33]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing, contextmanager
 from functools import partial
 from pathlib import Path
@@ -42,7 +42,7 @@ def repair(address: StoreAddress, *, app: str | None, yes: bool) -> int:
     closed = [] if yes else unasked(declared)
     with log_nothing(), kept_for_us(address) as owned:
         files, diagnosis = looked_at(address, declared, may_open=yes)
-        check_app(address, app, diagnosis)
+        check_app(address, app, [*files, *diagnosis.findings, *diagnosis.notes])
         if closed and not hopeless(diagnosis) and may_be_opened(closed):
             closed = []
             files, diagnosis = looked_at(address, declared, may_open=True)
@@ -160,9 +160,9 @@ def is_inspectable(sink: Sink | Callable[..., Sink]) -> TypeGuard[Inspectable]:
     return isinstance(sink, Inspectable) and not isinstance(sink, type)
 
 
-def check_app(address: StoreAddress, app: str | None, diagnosis: Diagnosis) -> None:
+def check_app(address: StoreAddress, app: str | None, findings: Iterable[Finding]) -> None:
     """*Raises* `BadUsage` if what was found may only come from classes and sources that are not there."""
-    found = [each for each in (*diagnosis.findings, *diagnosis.notes) if each.depends_on_app]
+    found = [each for each in findings if each.depends_on_app]
     if found and (app is None or ("__main__" in str([each.wrong for each in found]) and not is_loaded())):
         way = "and the script (SCRIPT.py:__main__)" if app is not None else "MODULE:APP (or the script)"
         missed = f"{found[0].subject}: {found[0].wrong}"
