@@ -219,6 +219,8 @@ def take_again(evaluator: QueryEvaluator, entry: journaling.Entry, outputs: dict
     emitted = evaluator.engine.take(turn)
     if evaluator.engine.calls.unreadable:
         spoilt.lose_answers(evaluator)
+    if type(turn) is Create and evaluator.engine.suspended.spoilt:
+        spoilt.spread(evaluator.engine)
     evaluator.streams.append(emitted)
     for out in emitted:
         journaling.note(outputs, out)

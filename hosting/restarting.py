@@ -47,9 +47,7 @@ def follow(evaluator: QueryEvaluator) -> None:
         found = [
             name
             for name, standing in evaluator.engine.standing.items()
-            if standing.status == FAILED
-            and standing.error is not None
-            and described(standing.error) in _left_behind(evaluator.engine, revived, standing)
+            if standing.status == FAILED and _is_left_behind(evaluator.engine, revived, standing)
         ]
         for name in found:
             with (
@@ -60,13 +58,16 @@ def follow(evaluator: QueryEvaluator) -> None:
         revived, evaluator.engine.revived = evaluator.engine.revived, {}
 
 
-def _left_behind(engine: QueryEngine, revived: dict[str, str], standing: Standing) -> list[str]:
-    """Return the errors of what *standing* reads and was there before, when that began anew.
+def _is_left_behind(engine: QueryEngine, revived: dict[str, str], standing: Standing) -> bool:
+    """Whether *standing* has failed with what it reads, and was there before, when that began anew.
 
     What was created behind it has failed since, however alike: a start that takes these turns again leaves it.
     """
     sources = [each for each in standing.plan.sources if each in revived and each in engine.standing]
-    return [revived[each] for each in sources if standing.born < engine.standing[each].born]
+    before = [each for each in sources if standing.born < engine.standing[each].born]
+    if standing.failure is not None and standing.failure.origin in before:
+        return True
+    return standing.error is not None and described(standing.error) in [revived[each] for each in before]
 
 
 def _creation(evaluator: QueryEvaluator, name: str) -> Create:

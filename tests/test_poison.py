@@ -373,6 +373,28 @@ def test_what_reads_a_lost_answer_is_told_of_no_error_that_it_could_catch(monkey
         assert "it reads 'asks', whose outputs before the crash cannot be had again" in evaluator.query("catches").error
 
 
+def test_what_reads_a_query_that_cannot_be_read_is_told_of_no_error_that_it_could_catch(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The same where the turn that created the query is in the journal, and so is that of its reader, behind it."""
+    store = MemoryStore()
+
+    def opened() -> QueryEvaluator:
+        evaluator = asking(store, names_gone, strict=False)
+        evaluator.create("catches", rx.source("asks").pipe(ops.count(), ops.catch(rx.of(-1))))
+        return evaluator
+
+    evaluator = opened()
+    evaluator.run(until=lambda: len(values(evaluator, "asks")) == 3)
+    evaluator.abandon()
+    store = store.reopen()
+    monkeypatch.delattr(f"{__name__}.Gone")
+    with opened() as evaluator:
+        work(evaluator)
+        assert -1 not in values(evaluator, "catches")
+        assert "it had failed" in str(evaluator.statistics().reports["catches"])
+
+
 def test_a_query_that_names_a_class_that_is_gone_begins_afresh(monkeypatch: pytest.MonkeyPatch) -> None:
     """Not strictly, it is lost and edited at once: the report says with what it failed, also of what reads it."""
     store = killed_when_answered(names_gone, strict=False)
@@ -383,7 +405,8 @@ def test_a_query_that_names_a_class_that_is_gone_begins_afresh(monkeypatch: pyte
         assert values(evaluator, "sum") == [1, 3, 6]
         reports = evaluator.statistics().reports
         assert list(reports) == ["asks", "reads"]
-        assert all("it had failed" in each and "Gone" in each and "begins afresh" in each for each in reports.values())
+        assert all("it had failed" in each and "begins afresh" in each for each in reports.values())
+        assert "Gone" in str(reports["asks"]) and "it reads 'asks'" in str(reports["reads"])
 
 
 @pytest.mark.parametrize("damage", [b"", b"garbage", encode(7), encode((1, 2, 3))])
