@@ -96,7 +96,7 @@ def damage_some(
             raise
 
 
-@pytest.mark.parametrize("checkpoints, part, kind", every_of(131, product(WORLDS, PARTS, DAMAGE), nightly=7))
+@pytest.mark.parametrize("checkpoints, part, kind", every_of(197, product(WORLDS, PARTS, DAMAGE), nightly=7))
 def test_damage_anywhere(
     tmp_path: Path,
     worlds: dict[str, World],

@@ -73,7 +73,7 @@ def in_tables(query: Query[Any]) -> list[Operator]:
 
 
 @pytest.mark.skipif(sys.version_info >= (3, 13), reason="there the values stay in a row")
-@pytest.mark.parametrize("name", lanes([name for name, case in CASES.items() if case.hostable], fast=1))
+@pytest.mark.parametrize("name", lanes([name for name, case in CASES.items() if case.hostable], fast=1, every=2))
 def test_storing_a_query_asks_no_operator_for_its_dict(name: str) -> None:
     """Neither the query that is created nor the one that is read back from the store has a slow operator."""
     case, store = CASES[name], MemoryStore()

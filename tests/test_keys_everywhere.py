@@ -90,7 +90,7 @@ OF_ANOTHER = ("sum.key_mapper", "of another source", "window of a group", "ends"
 @example("defer.factory", "compared with it", "group", "fails")
 @example(*OF_ANOTHER)
 @example("window_when.closing_mapper", "of a failure", "group", "goes on")
-@examples(80)
+@examples(60)
 def test_the_key_is_known_wherever_it_is_read(called: str, when: str, within: str, played: str) -> None:
     """Hosted, recovered after every turn, and with a clock that leaps: what plain RxPY makes of it."""
     check(called, when, within, played)

@@ -95,7 +95,7 @@ def stop(world: World) -> None:
             evaluator.checkpoint(full=True)
 
 
-@pytest.mark.parametrize("checkpoints, end, part, loss", every_of(53, product(WORLDS, ENDS, PARTS, LOSSES), nightly=7))
+@pytest.mark.parametrize("checkpoints, end, part, loss", every_of(97, product(WORLDS, ENDS, PARTS, LOSSES), nightly=7))
 def test_a_file_that_is_lost(
     tmp_path: Path,
     worlds: Callable[[str, str], World],

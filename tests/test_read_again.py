@@ -37,7 +37,7 @@ WITHIN: dict[str, Callable[[Any, Any, Callable[[Any], Any]], Any]] = {
 }
 
 
-@pytest.mark.parametrize(("read", "shared", "within"), crossed(READ, SHARED, WITHIN, nth=3))
+@pytest.mark.parametrize(("read", "shared", "within"), crossed(READ, SHARED, WITHIN, nth=7))
 def test_what_is_read_again_gets_the_next_event(read: str, shared: str, within: str) -> None:
     """As in RxPY, whether it subscribes to the source anew or is one of the readers of a group or shared part."""
     check_operator(

@@ -176,7 +176,7 @@ def played(run: str, build: Any) -> list[Timed]:
     return RUNS[run](build, STREAMS, 20.0, crash=False).play()
 
 
-@pytest.mark.parametrize(("holder", "maker", "read"), every_of(31, product(HOLDERS, MAKERS, READS), nightly=10))
+@pytest.mark.parametrize(("holder", "maker", "read"), every_of(61, product(HOLDERS, MAKERS, READS), nightly=10))
 def test_what_holds_a_part_changes_no_value(holder: str, maker: str, read: str) -> None:
     """What comes is what `reactivex` gives, or nothing but an error that says why; the same behind kills and stops.
 
