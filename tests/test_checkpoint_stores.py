@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import threading
 import uuid
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from lanes import at_each_commit, every
@@ -17,7 +19,7 @@ from checkpoint.postgres_connections import Connections
 from checkpoint.postgres_owner import Presence
 from checkpoint.postgres_schema import make
 from checkpoint.sealed import Write
-from reliable_rx.errors import ReliableRxError
+from reliable_rx.errors import ReliableRxError, StoreUnavailable
 from reliable_rx.testing.stores import STORE_CHECKS, check_store
 
 OpenStore = Callable[[], Store]
@@ -168,7 +170,35 @@ class NoBase(MemoryStore):
         return super().reopen(keys=keys)
 
 
+class DeniesAtItsEnd(MemoryStore):
+    """Says of what is pushed while it closes that it is not in, though it is."""
+
+    is_closing = is_pushed = False
+
+    def log(self, name: str) -> Any:
+        log = super().log(name)
+        append = log.append
+
+        def denied(values: Sequence[bytes]) -> int:
+            first = append(values)
+            if self.is_closing:
+                self.denied.set()
+                raise StoreUnavailable("it is closing")
+            return first
+
+        self.denied, self.is_pushed = threading.Event(), name == "closing"
+        log.append = denied  # type: ignore[method-assign,assignment]
+        return log
+
+    def close(self) -> None:
+        self.is_closing = True
+        if self.is_pushed and threading.active_count() > 1:
+            self.denied.wait(5.0)
+        self.crash()
+
+
 PLANTED = [
+    DeniesAtItsEnd,
     NoRetention,
     ForgetsBase,
     HalfCommit,
