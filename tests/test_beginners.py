@@ -88,6 +88,7 @@ MISTAKES: list[tuple[str, str, str]] = [
     ('create(n.pipe(ops.buffer_with_count("2")))', "TypeError", "count whole number '2'"),
     ("create(n.pipe(ops.buffer_with_count(0)))", "ArgumentOutOfRangeException", "count 1 or more 0"),
     ('create(n.pipe(ops.retry("3")))', REFUSED, "/retry retry_count whole number '3'"),
+    ("create(n.catch(ZeroDivisionError))", "TypeError", "catch sequence ZeroDivisionError on=ZeroDivisionError"),
     ("create(n.pipe(ops.group_by(lambda x: x % 2)))", REFUSED, "/group_by emits groups flat_map"),
     ("create(n.pipe(ops.window_with_count(2), ops.take(1)))", REFUSED, "emits groups or windows flat_map"),
     ("n.pipe(5)", "TypeError", "pipe takes operators got 5"),

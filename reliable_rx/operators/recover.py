@@ -14,6 +14,7 @@ from zlib import crc32
 from reactivex import Observable
 
 from reliable_rx.arguments import check_number
+from reliable_rx.class_of import is_a, name_of
 from reliable_rx.operator import Context, Stage
 from reliable_rx.parameters import frozen
 from reliable_rx.query import Query, apply, as_query
@@ -101,6 +102,12 @@ def catch(
     """
     if isinstance(handler, Observable):
         return lambda source: apply(CatchNext(2, on), source, handler)
+    if is_a(handler, type) and issubclass(handler, BaseException):
+        name = name_of(handler)
+        raise TypeError(
+            f"catch takes the sequence to go on with, or a function that makes it, got the class {name}: write "
+            f"catch(other, on={name})"
+        )
 
     def applied(source: Observable[Any]) -> Query[Any]:
         query = as_query(source)
