@@ -225,26 +225,33 @@ class Outlets:
         owner = self._owner(writer)
         try:
             position = writer.open(self._known(writer))
-            if position > stream.next_id:
-                self._skip_to(stream, position, starting=starting and owner is None)
             if owner is not None and writer.had:
+                if starting and position > stream.next_id:  # of a query that was renamed the start is refused
+                    check_had(self.evaluator, stream.name, position, others={each.stream for each in self.all})
                 raise anothers(writer, owner)
+            if position > stream.next_id:
+                self._skip_to(stream, position, starting=starting)
             writer.begin(stream, position)
+            writer.label = label_of(writer.sink)
             if not starting:
                 self._take_place(writer)
             self._warn_if_never(writer, stream)
         except BaseException as error:
             if starting and is_a(error, PositionUnavailable) and error.fields.get("wanted", 0) > stream.next_id:
                 raise
-            if owner is not None and is_a(error, CheckpointRefused):
+            if owner is not None:
                 writer.label = UNMADE  # in the next checkpoint the target is still the other's
             writer.take(tamed(error), stream)
 
     def _owner(self, writer: SinkWriter) -> str | None:
-        """Return the stream whose sink the checkpoint knows the target of *writer* as, if that is another one."""
+        """Return the stream whose sink has the target of *writer*, or had by the checkpoint, if it is another one."""
         target = target_of(writer.sink)
-        owner = self.of_others.get(target or "")
-        return None if owner == writer.stream or writer.was_known or label_of(writer.sink) != target else owner
+        if target is None or writer.was_known or label_of(writer.sink) != target:
+            return None
+        before = self.all[: self.all.index(writer)]
+        here = next((each.stream for each in before if target_of(each.sink) == target), None)
+        owner = self.of_others.get(target, here)
+        return None if owner == writer.stream else owner
 
     def _is_there(self, stream: Stream) -> bool:
         """Whether somebody writes to *stream*, or something is in it."""

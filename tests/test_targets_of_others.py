@@ -46,13 +46,20 @@ def kind(request: pytest.FixtureRequest) -> Any:
     return SINKS[request.param]
 
 
-def run(folder: Path, sinks: dict[str, Any], upto: int, *, kill: bool = False) -> dict[str, str]:
+def run(
+    folder: Path, sinks: dict[str, Any], upto: int, *, kill: bool = False, late: bool = False, b: Any = None
+) -> dict[str, str]:
     """Give queries *a* and *b* the numbers below *upto*; return which streams have a failed sink, and why."""
     with SqliteStore(folder / "store") as store:
         evaluator = QueryEvaluator(store, background=False)
         evaluator.source("n", ListSource(list(range(upto)), follow=True))
         for name in STREAMS:
-            evaluator.create(name, rx.source("n").map(lambda n, name=name: f"{name} {n}"))
+            query: Any = rx.source("n").map(lambda n, name=name: f"{name} {n}")
+            if name == "b" and b is not None:
+                query = rx.source("n").map(b).filter(lambda each: each is not None)
+            evaluator.create(name, query)
+        if late:
+            evaluator.start()
         for stream, sink in sinks.items():
             evaluator.sink(stream, sink)
         evaluator.run(until=lambda: sum(evaluator.statistics().positions.values()) >= upto)
@@ -96,6 +103,42 @@ def test_one_target_for_two_streams_is_refused_where_it_is_declared(kind: Any, t
     make, _ = kind
     with pytest.raises(ValueError, match=r"is that of another sink of stream 'a', and one alone may write it"):
         run(tmp_path, {name: make(tmp_path, "out") for name in STREAMS}, 3)
+
+
+@pytest.mark.parametrize("late", [False, True], ids=["before the start", "while it runs"])
+@pytest.mark.parametrize("uptos", [(12, 14, 40, 50), (30, 40)], ids=["has more than was emitted", "has less"])
+def test_a_target_of_another_is_refused_in_every_run(kind: Any, tmp_path: Path, late: bool, uptos: Any) -> None:
+    """However much of its own the stream has emitted by then, and whenever the sink is declared."""
+    make, read = kind
+    run(tmp_path, {"a": make(tmp_path, "a")}, 10, b=lambda n: f"b {n}" if n % 2 == 0 else None)
+    for upto in uptos:
+        failed = run(
+            tmp_path, {"b": make(tmp_path, "a")}, upto, late=late, b=lambda n: f"b {n}" if n % 2 == 0 else None
+        )
+        assert "stream 'a'" in failed["b"], failed
+        assert read(tmp_path, "a") == expected("a", 10)
+
+
+def test_a_target_of_a_sink_that_failed_is_still_that_of_its_stream(kind: Any, tmp_path: Path) -> None:
+    """Also in the run in which it was first written, of which no checkpoint knows yet."""
+    make, read = kind
+    with SqliteStore(tmp_path / "store") as store, QueryEvaluator(store, background=False) as evaluator:
+        evaluator.source("n", ListSource(list(range(10)), follow=True))
+        for name in STREAMS:
+            evaluator.create(name, rx.source("n").map(lambda n, name=name: f"{name} {n}"))
+        sink = make(tmp_path, "a")
+        evaluator.sink("a", sink)
+        evaluator.start()
+        for _ in range(20):
+            evaluator.step()
+        evaluator.flush()
+        evaluator.checkpoint()
+        evaluator.outlets.all[0].take(ValueError("it is broken"), evaluator.streams["a"])
+        sink.close()
+        evaluator.sink("b", make(tmp_path, "a"))
+        evaluator.step()
+        assert "stream 'a'" in {each.subject: each.message for each in evaluator.incidents.open()}["b, sink 0"]
+    assert read(tmp_path, "a") == expected("a", 10)
 
 
 def test_a_target_that_was_emptied_is_anybodys(tmp_path: Path) -> None:
