@@ -10,15 +10,17 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator, Mapping
-from datetime import date
+from datetime import date, datetime
 from dis import get_instructions
 from functools import lru_cache
+from inspect import CO_COROUTINE
 from types import BuiltinFunctionType, CodeType, FunctionType, MethodType, ModuleType
 from typing import Any, NamedTuple
 
-from reliable_rx.class_of import bases_of, is_a
+from reliable_rx.class_of import attribute_of, bases_of, is_a
 from reliable_rx.code_names import empty
 from reliable_rx.element_changes import function_of
+from reliable_rx.operator import Stage
 from reliable_rx.plan import Plan
 from reliable_rx.reach import READERS_MAX, attribute, globals_of, is_own, reached
 
@@ -39,6 +41,8 @@ INSTEAD = {
     "a service": "ask in map_async, whose answers are recorded",
 }
 OF_DATES = ("now", "today", "utcnow")
+OF_VALUES = frozenset(("key_mapper", "element_mapper", "comparer", "predicate", "condition", "iterate", "time_mapper"))
+"""Parameters of stages whose functions return values; those of others return sequences, whose functions have nodes."""
 LOADS = frozenset(("LOAD_GLOBAL", "LOAD_NAME", "LOAD_DEREF", "LOAD_FAST", "LOAD_FAST_CHECK"))
 ATTRIBUTES = frozenset(("LOAD_ATTR", "LOAD_METHOD"))
 STILL = frozenset(("PRECALL", "EXTENDED_ARG", "CACHE", "PUSH_NULL"))
@@ -57,8 +61,9 @@ class Impurity(NamedTuple):
     line: int
 
     def __str__(self) -> str:
+        place = f" in {self.file}, line {self.line}" if self.file else ""
         return (
-            f"the {self.parameter} of {self.path} asks {self.asks} ({self.how} in {self.file}, line {self.line}), "
+            f"the {self.parameter} of {self.path} asks {self.asks} ({self.how}{place}), "
             f"which answers otherwise in a replay: if an output depends on it, the query ends with "
             f"NondeterminismDetected behind a crash; {INSTEAD[self.asks]}"
         )
@@ -80,21 +85,19 @@ def impurities(plan: Plan) -> list[Impurity]:
     """Return what the functions of *plan*, the user's own, ask: the first thing of each."""
     found, reader = list[Impurity](), Reader()
     for node in plan.walk():
-        for parameter, function in () if node.op.name in FOR_EFFECTS else _functions(node.op):
-            asked = next(reader.asked(function, set()), None)
+        for parameter, given in () if node.op.name in FOR_EFFECTS else _given(node.op):
+            is_selector = isinstance(node.op, Stage) and parameter not in OF_VALUES
+            asked = next(reader.given(given, is_selector=is_selector), None)
             if asked is not None:
                 found.append(Impurity(node.path, parameter, *asked))
     return found
 
 
-def _functions(op: Any) -> Iterator[tuple[str, FunctionType]]:
-    """Yield the functions that *op* is given, by its parameters."""
+def _given(op: Any) -> Iterator[tuple[str, Any]]:
+    """Yield what *op* is given that can be called, by its parameters."""
     for name in getattr(op, "__dataclass_fields__", ()):
         value = getattr(op, name, None)
-        for part in value if type(value) is tuple else (value,):
-            function = function_of(part)[0] if callable(part) else None
-            if function is not None:
-                yield name, function
+        yield from ((name, part) for part in (value if type(value) is tuple else (value,)) if callable(part))
 
 
 class Reader:
@@ -104,32 +107,45 @@ class Reader:
         self.asks: dict[int, str] = {}
         for asks, modules in ASKED.items():
             for module, names in modules.items():
-                there = vars(sys.modules[module]) if module in sys.modules else {}
+                there = _space(module)
                 self.asks |= {id(there[name]): asks for name in names if name in there}
-        chance = sys.modules.get("random")
-        self.chance = NOTHING if chance is None else vars(chance).get("_inst", NOTHING)
+        self.chance = _space("random").get("_inst", NOTHING)
+
+    def given(self, value: Any, *, is_selector: bool) -> Asked:
+        """Yield what a call of *value* asks; of what is a selector the functions are not its own that it hands on."""
+        if (asks := self.what_asks(value)) is not None:
+            yield asks, getattr(value, "__name__", "a function"), "", 0
+        function = function_of(value)[0]
+        if function is not None and is_selector and is_own(function):
+            yield from self.in_code(function.__code__, function.__globals__, _closed(function), within=False)
+        elif function is not None:
+            yield from self.asked(function, set())
 
     def asked(self, function: FunctionType, seen: set[int]) -> Asked:
         """Yield what *function* asks, and what functions of the user's ask that it calls by name."""
         if id(function) in seen or len(seen) >= READERS_MAX or not is_own(function):
             return
+        if function.__code__.co_flags & CO_COROUTINE:  # it is handed to what awaits it
+            return
         seen.add(id(function))
         code, space = function.__code__, function.__globals__
-        cells = zip(code.co_freevars, function.__closure__ or (), strict=True)
-        closed = {name: cell.cell_contents for name, cell in cells if not empty(cell)}
+        closed = _closed(function)
         named = [space.get(name, NOTHING) for name in globals_of(code)]
-        if _imports(code) or any(map(self.is_near, [*named, *closed.values()])):
+        if _has_imports(code) or any(map(self.is_near, [*named, *closed.values()])):
             yield from self.in_code(code, space, closed)
         for _, each in reached(function):
             if is_a(each, FunctionType):
                 yield from self.asked(each, seen)
 
-    def in_code(self, code: CodeType, space: Mapping[str, Any], closed: Mapping[str, Any]) -> Asked:
+    def in_code(
+        self, code: CodeType, space: Mapping[str, Any], closed: Mapping[str, Any], *, within: bool = True
+    ) -> Asked:
+        """Yield what *code* asks and, *within* it, functions that stand there."""
         known = {**closed, **{name: _found(*where) for name, where in _imports(code)}}
         value, path = NOTHING, ""
         for each in _loads(code):
             if each.is_attribute:
-                if is_date(value) and each.name in OF_DATES:
+                if each.name in OF_DATES and is_of_dates(value, each.name):
                     yield "a clock", f"{path}.{each.name}", code.co_filename, each.line
                 value, path = _part(value, each.name), f"{path}.{each.name}"
             else:
@@ -139,9 +155,8 @@ class Reader:
             asks = self.what_asks(value)
             if asks is not None:
                 yield asks, path, code.co_filename, each.line
-        for within in code.co_consts:
-            if is_a(within, CodeType):
-                yield from self.in_code(within, space, known)
+        for part in _parts(code) if within else ():
+            yield from self.in_code(part, space, known)
 
     def is_near(self, value: Any) -> bool:
         """Whether something that asks may be found at *value*."""
@@ -165,6 +180,11 @@ def is_date(value: Any) -> bool:
     return is_a(value, type) and any(base is date for base in bases_of(value))
 
 
+def is_of_dates(value: Any, name: str) -> bool:
+    """Whether *name* of the class *value* is what `date` or `datetime` has under it."""
+    return is_date(value) and any(attribute_of(value, name) is attribute_of(each, name) for each in (date, datetime))
+
+
 def _part(value: Any, name: str) -> Any:
     """Return what *name* is of a module; other objects are not asked, since they may answer by code of their own."""
     found = attribute(value, name) if is_a(value, ModuleType) else None
@@ -174,6 +194,26 @@ def _part(value: Any, name: str) -> Any:
 def _found(module: str, name: str | None) -> Any:
     there = sys.modules.get(module, NOTHING)
     return there if name is None else _part(there, name)
+
+
+def _space(module: str) -> Mapping[str, Any]:
+    """Return what the *module* has, if it is imported; in its place may stand whatever keeps it from that."""
+    there = sys.modules.get(module)
+    return vars(there) if is_a(there, ModuleType) else {}
+
+
+def _closed(function: FunctionType) -> Mapping[str, Any]:
+    """Return what *function* closes over, as far as it is there by now."""
+    cells = zip(function.__code__.co_freevars, function.__closure__ or (), strict=True)
+    return {name: cell.cell_contents for name, cell in cells if not empty(cell)}
+
+
+def _parts(code: CodeType) -> Iterator[CodeType]:
+    return (each for each in code.co_consts if is_a(each, CodeType) and not each.co_flags & CO_COROUTINE)
+
+
+def _has_imports(code: CodeType) -> bool:
+    return bool(_imports(code)) or any(map(_has_imports, _parts(code)))
 
 
 @lru_cache(maxsize=4096)
@@ -190,7 +230,7 @@ def _loads(code: CodeType) -> tuple[Load, ...]:
 
 @lru_cache(maxsize=4096)
 def _imports(code: CodeType) -> tuple[tuple[str, tuple[str, str | None]], ...]:
-    """Return what *code*, or a function in it, imports: name there, module, and what of the module."""
+    """Return what *code* imports: name there, module, and what of the module."""
     found, module, name = list[tuple[str, tuple[str, str | None]]](), "", None
     for step in get_instructions(code):
         if step.opname == "IMPORT_NAME":
@@ -198,6 +238,6 @@ def _imports(code: CodeType) -> tuple[tuple[str, tuple[str, str | None]], ...]:
         elif step.opname == "IMPORT_FROM":
             name = step.argval
         elif step.opname.startswith("STORE_") and is_a(step.argval, str) and module:
-            found.append((step.argval, (module, name)))
+            found.append((step.argval, (module if name else module.partition(".")[0], name)))
             module = module if name else ""
-    return (*found, *(each for within in code.co_consts if is_a(within, CodeType) for each in _imports(within)))
+    return tuple(found)

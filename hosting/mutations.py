@@ -9,11 +9,13 @@ queries share it. Rejected: to give each reader a copy (it would cost all who ch
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 from weakref import WeakKeyDictionary
 
 from hosting.impurities import impurities
 from hosting.incidents import Incidents
+from hosting.observing import observe
 from reliable_rx.memories import Memory, memories
 from reliable_rx.plan import Plan
 from reliable_rx.shared_elements import ChangedElement, changed_elements
@@ -58,13 +60,14 @@ class Mutations:
         messages = self._by_plan.get(plan)
         if messages is None:
             messages = self._by_plan[plan] = {}
-            if changed := changed_elements(plan):
-                messages["mutation"] = sentence(changed[0])
-            if remembered := memories(plan):
-                messages["memory"] = remembering(remembered[0])
-            if asked := impurities(plan):
-                messages["impurity"] = str(asked[0])
+            for kind, find in LOOKS.items():
+                observe(self._incidents, kind, _look, kind, find, plan, messages)
         return messages
+
+
+def _look(kind: str, find: Callable[[Plan], str], plan: Plan, messages: dict[str, str]) -> None:
+    if message := find(plan):
+        messages[kind] = message
 
 
 def sentence(found: ChangedElement) -> str:
@@ -86,3 +89,11 @@ def remembering(found: Memory) -> str:
         f"checkpoint has: behind a restart it begins anew, and outputs may come again or differ; keep it in scan, "
         f"distinct or the like (a cache of a pure function is harmless)"
     )
+
+
+LOOKS: dict[str, Callable[[Plan], str]] = {
+    "mutation": lambda plan: "".join(sentence(each) for each in changed_elements(plan)[:1]),
+    "memory": lambda plan: "".join(remembering(each) for each in memories(plan)[:1]),
+    "impurity": lambda plan: "".join(str(each) for each in impurities(plan)[:1]),
+}
+"""What is looked for in a plan, and what is said of the first that is found."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import random
 import secrets
+import sys
 import time
 import urllib.request
 import uuid
@@ -18,7 +19,7 @@ import pytest
 
 import reliable_rx as rx
 from checkpoint import MemoryStore
-from hosting import ListSource, QueryEvaluator
+from hosting import ListSource, QueryEvaluator, mutations, observing
 
 N: Any = rx.source("n")
 SEEDED = random.Random(7)
@@ -41,6 +42,12 @@ def by_import(n: int) -> Any:
     from uuid import uuid1 as mine
 
     return clock.time_ns(), mine, n
+
+
+def by_submodule(n: int) -> Any:
+    import urllib.request
+
+    return urllib.request.urlopen(str(n))
 
 
 def closing_over(ask: Any) -> Any:
@@ -76,6 +83,8 @@ ASK: dict[str, Any] = {
     "an accumulator": N.scan(lambda total, n: total + n * random.random(), 0),
     "a service": N.map(lambda n: urllib.request.urlopen(f"http://127.0.0.1/{n}").read()),
     "in a group": N.group_by(lambda n: n).flat_map(lambda g: g.map(lambda n: time.time())),
+    "given itself": N.to_list().map(choice),
+    "a submodule imported within": N.map(by_submodule),
     "made for each": N.flat_map(lambda n: rx.of(n) if random.random() < 2 else rx.empty()),
 }
 
@@ -84,7 +93,29 @@ async def called(n: int) -> float:
     return time.time()
 
 
+class Day(date):
+    @classmethod
+    def now(cls, n: int) -> Day:
+        return cls(2020, 1, n)
+
+
+def shadowed(n: int) -> Any:
+    def within() -> Any:
+        import time as clock
+
+        return clock
+
+    clock = Day
+    return within and clock.now(n)
+
+
 DO_NOT: dict[str, Any] = {
+    "a call in a group": N.group_by(lambda n: n).flat_map(lambda g: g.map_async(called)),
+    "a call for each": N.flat_map(lambda n: rx.of(n).map_async(called)),
+    "an effect in a group": N.group_by(lambda n: n).flat_map(lambda g: g.do_action(lambda n: time.time())),
+    "an effect for each": N.flat_map(lambda n: rx.of(n).do_action(lambda n: time.time())),
+    "a name of one's own": N.map(Day.now),
+    "the name of another's import": N.map(shadowed),
     "an effect": N.do_action(lambda n: time.time()),
     "an end": N.finally_action(lambda: time.time()),
     "a call": N.map_async(called),
@@ -111,7 +142,8 @@ def told(query: Any) -> list[str]:
 def test_what_asks_is_told(kind: str) -> None:
     """By operator, call, file, line and remedy."""
     (message,) = told(ASK[kind])
-    assert "test_impurities.py, line" in message and "; " in message and "replay" in message, message
+    assert "test_impurities.py, line" in message or kind == "given itself"
+    assert "; " in message and "replay" in message, message
 
 
 @pytest.mark.parametrize("kind", DO_NOT)
@@ -131,3 +163,23 @@ def test_an_edit_ends_it() -> None:
         assert "the mapper of /map asks a clock (time.time in " in found.message
         evaluator.create("q", N.timestamp())
         assert not [each for each in evaluator.statistics().incidents if each.kind == "impurity"]
+
+
+@pytest.mark.parametrize("stands", [None, object()])
+def test_a_module_that_cannot_be_imported_is_none(monkeypatch: pytest.MonkeyPatch, stands: Any) -> None:
+    """Whatever keeps one from being imported keeps nothing else from being told."""
+    for name in ("requests", "random"):
+        monkeypatch.setitem(sys.modules, name, stands)
+    (message,) = told(N.map(stamped))
+    assert "time.time" in message
+
+
+def test_a_look_that_fails_keeps_no_other_from_being_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What changes elements is told where what asks cannot be looked for."""
+    monkeypatch.setattr(observing, "RAISES", False)
+    monkeypatch.setattr(mutations, "impurities", lambda plan: 1 // 0)
+    with QueryEvaluator(MemoryStore(), background=False) as evaluator:
+        evaluator.source("n", ListSource([]))
+        evaluator.create("q", N.map(lambda row: row.update(a=1) or row))
+        evaluator.start()
+        assert {each.kind for each in evaluator.incidents.open()} == {"look", "mutation"}
