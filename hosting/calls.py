@@ -112,13 +112,15 @@ class Calls:
             self.evaluator.incidents.resolve("call", query)
 
     def late(self, now: float) -> tuple[Asker, float] | None:
-        """Return who waits for the oldest call that is out, and for how long, if that is longer than it should be."""
-        number, since = next(iter(self.made.items()), (-1, now))
-        asker = self.asked.askers.get(number)
-        if asker is None:
-            return None
-        timeout_s = asker[1].op.timeout_s  # type: ignore[attr-defined]
-        return (asker, now - since) if now - since >= LATE_S + (timeout_s or 0.0) else None
+        """Return who waits for the oldest call that is out for longer than it should be, and for how long."""
+        for number, since in self.made.items():
+            if now - since < LATE_S:
+                return None
+            asker = self.asked.askers.get(number)
+            timeout_s: float | None = 0.0 if asker is None else asker[1].op.timeout_s  # type: ignore[attr-defined]
+            if asker is not None and now - since >= LATE_S + (timeout_s or 0.0):
+                return asker, now - since
+        return None
 
     def finish(self) -> None:
         """Take the answers that come within `GRACE_S` without calling for more: each is one call fewer to repeat."""

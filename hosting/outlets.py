@@ -77,9 +77,10 @@ class Outlets:
 
     def _check_target(self, stream: str, sink: Sink) -> None:
         """*Raises* `ValueError` if a sink that is written has the target of *sink*."""
-        target = target_of(sink)
+        target, knows_position = target_of(sink), hasattr(sink, "stored_position")
         for each in self.all if target is not None else ():
-            if each.failure is None and not each.is_closed and target_of(each.sink) == target:
+            may_share = each.stream != stream and not knows_position  # it adds to what is there, as a service may
+            if each.failure is None and not each.is_closed and target_of(each.sink) == target and not may_share:
                 raise ValueError(
                     f"{target} is that of another sink of stream {each.stream!r}, and one alone may write it: give "
                     f"this one another"

@@ -69,6 +69,20 @@ def test_a_call_without_an_answer_is_told_of_and_so_is_what_waits(
         assert evaluator.query("q").emitted == count + 1
 
 
+def test_a_late_call_is_told_of_behind_one_that_may_take_longer(now: list[float]) -> None:
+    """Each call has a limit of its own, and the oldest need not be the one that is late."""
+    ANSWERED.clear()
+    with QueryEvaluator(MemoryStore(), background=False, clock=lambda: 1.0) as evaluator:
+        evaluator.source("n", ListSource(list(range(100))))
+        evaluator.create("patient", rx.source("n").take(1).map_async(hangs, timeout_s=LONG_S))
+        evaluator.create("q", rx.source("n").map_async(hangs, concurrency=1))
+        assert not told(evaluator, now)
+        now[0] += calls.LATE_S
+        assert told(evaluator, now).keys() == {("call waits", "q"), ("stall", "calls")}
+        ANSWERED.set()
+        until(lambda: not told(evaluator, now) and evaluator.finished, "all answers")
+
+
 def test_a_query_that_is_disposed_of_waits_no_longer(now: list[float]) -> None:
     """Its call is cancelled, and with it goes what was told."""
 

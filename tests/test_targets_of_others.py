@@ -147,3 +147,28 @@ def test_a_target_that_was_emptied_is_anybodys(tmp_path: Path) -> None:
     for each in tmp_path.glob("*.jsonl*"):
         each.unlink()
     assert run(tmp_path, {"a": file(tmp_path, "b"), "b": file(tmp_path, "a")}, 6) == {}
+
+
+class Posted:
+    """A sink into a service, which does not say what it has; `target` is its address."""
+
+    def __init__(self, got: list[Any]) -> None:
+        self.target, self.got = "http://127.0.0.1/events", got
+
+    def open(self, stream: str, /) -> int | None:
+        return None
+
+    def write(self, first: int, values: Any, /) -> None:
+        self.got += values
+
+    def end(self, n: int, error: Exception | None, /) -> None: ...
+    def flush(self) -> None: ...
+    def close(self) -> None: ...
+
+
+def test_a_service_may_serve_many_streams(tmp_path: Path) -> None:
+    """Nothing in it is anybody's place: only what says itself which ids it has is one stream's alone."""
+    got: list[Any] = []
+    for upto in (3, 5):
+        assert run(tmp_path, {name: Posted(got) for name in STREAMS}, upto) == {}
+    assert sorted(got) == [f"{name} {n}" for name in STREAMS for n in range(5)]
