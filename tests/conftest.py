@@ -22,7 +22,7 @@ import lines_said
 import pytest
 from hypothesis import HealthCheck, Phase, settings
 from hypothesis.internal.conjecture import engine
-from lanes import AT_EACH_COMMIT, SHARE, Lane
+from lanes import AT_EACH_COMMIT, COMMIT_SHARE, SHARE, Lane
 from postgres_server import PostgresServer, find
 
 from hosting import observing
@@ -61,6 +61,9 @@ def pytest_configure(config: pytest.Config) -> None:
     if Lane.fast_alone:
         settings.register_profile("fast", settings(), max_examples=100 // SHARE)
         settings.load_profile("fast")
+    if Lane.commit_alone:
+        settings.register_profile("commit", settings(), max_examples=100 // COMMIT_SHARE)
+        settings.load_profile("commit")
 
 
 def pytest_ignore_collect(collection_path: Path) -> bool | None:

@@ -37,7 +37,8 @@ CASES: dict[str, Case] = {}
 def lanes(names: Iterable[str], *, fast: int, every: int = 1, longer: bool = False) -> list[Any]:
     """Return parameters for tests: of each operator the *fast* lane has that many cases, the slow lane has the rest.
 
-    Of those for the fast lane it has each *every*-th, and each commit a third of the others; *longer*: it has them too.
+    Of those for the fast lane it has each *every*-th, and each commit one of `NIGHTLY` of the others; *longer*: it has
+    them too.
     """
     seen: Counter[str] = Counter()
     quick, params = 0, []
