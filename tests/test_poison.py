@@ -353,21 +353,26 @@ def test_a_recorded_answer_whose_class_is_gone(monkeypatch: pytest.MonkeyPatch) 
         assert "a recorded answer of map_async cannot be read" in evaluator.query("asks").error
 
 
-def test_what_reads_a_lost_answer_is_told_of_no_error_that_it_could_catch(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A count that goes on behind errors would be silently short: not strictly, it ends with what it reads."""
+def catching(store: MemoryStore, ask: Any) -> QueryEvaluator:
+    """Host, not strictly, what reads the answers and catches errors."""
+    evaluator = asking(store, ask, strict=False)
+    evaluator.create("catches", rx.source("asks").pipe(ops.count(), ops.catch(rx.of(-1))))
+    return evaluator
+
+
+def killed_catching(ask: Any) -> MemoryStore:
     store = MemoryStore()
-
-    def opened() -> QueryEvaluator:
-        evaluator = asking(store, answers_gone, strict=False)
-        evaluator.create("catches", rx.source("asks").pipe(ops.count(), ops.catch(rx.of(-1))))
-        return evaluator
-
-    evaluator = opened()
+    evaluator = catching(store, ask)
     evaluator.run(until=lambda: len(values(evaluator, "asks")) == 3)
     evaluator.abandon()
-    store = store.reopen()
+    return store.reopen()
+
+
+def test_what_reads_a_lost_answer_is_told_of_no_error_that_it_could_catch(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A count that goes on behind errors would be silently short: not strictly, it ends with what it reads."""
+    store = killed_catching(answers_gone)
     monkeypatch.delattr(f"{__name__}.Gone")
-    with opened() as evaluator:
+    with catching(store, answers_gone) as evaluator:
         work(evaluator)
         assert (evaluator.query("catches").status, values(evaluator, "catches")) == ("failed", [])
         assert "it reads 'asks', whose outputs before the crash cannot be had again" in evaluator.query("catches").error
@@ -377,19 +382,9 @@ def test_what_reads_a_query_that_cannot_be_read_is_told_of_no_error_that_it_coul
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """The same where the turn that created the query is in the journal, and so is that of its reader, behind it."""
-    store = MemoryStore()
-
-    def opened() -> QueryEvaluator:
-        evaluator = asking(store, names_gone, strict=False)
-        evaluator.create("catches", rx.source("asks").pipe(ops.count(), ops.catch(rx.of(-1))))
-        return evaluator
-
-    evaluator = opened()
-    evaluator.run(until=lambda: len(values(evaluator, "asks")) == 3)
-    evaluator.abandon()
-    store = store.reopen()
+    store = killed_catching(names_gone)
     monkeypatch.delattr(f"{__name__}.Gone")
-    with opened() as evaluator:
+    with catching(store, names_gone) as evaluator:
         work(evaluator)
         assert -1 not in values(evaluator, "catches")
         assert "it had failed" in str(evaluator.statistics().reports["catches"])
