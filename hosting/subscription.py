@@ -132,7 +132,7 @@ class Subscription:
 
     def refuse(self, error: Exception) -> None:
         """Stop because of *error*."""
-        self.status, self.error = "stopped", error
+        self._judged("stopped", error)
         self.wake()
 
     def acknowledge(self, n: int, /) -> None:
@@ -292,7 +292,8 @@ class Subscription:
             return self._failed(blamed(raised), None)
         self._well()
         self._confirm_to(end.next if isinstance(self._reader, SequencedEnd) else end.next - 1)
-        self.status = "ended"
+        if self.status == "live":
+            self.status = "ended"
         return None
 
     # -- when it does not work
@@ -347,12 +348,18 @@ class Subscription:
         partition = self._origin[1] if self._origin is not None else ""
         return DeadLetter(self.name, partition, record[0], record[1], described(error), trace_of(error))
 
-    def _stop(self, status: str, error: Exception) -> None:
-        self.status, self.error = status, error
-        self._close()
+    def _judged(self, status: str, error: Exception) -> None:
+        """Report *error*, then show *status*: who waits for the status finds the report, and may start it from there."""
+        self.error, was = error, self.status
         kept = "nothing is kept for it" if status == "faulted" else "what follows is kept for it until it is started"
         what = f"is {status} at id {self.position:,}, and {kept}: {described(error)}"
         self._trouble(f"{what}; mend it and call `start`, or unsubscribe it", error, level=logging.ERROR)
+        if self.error is error and self.status == was:
+            self.status = status
+
+    def _stop(self, status: str, error: Exception) -> None:
+        self._close()
+        self._judged(status, error)
         if isinstance(self.consumer, Failing):
             try:
                 self.consumer.failed(error)

@@ -115,6 +115,37 @@ def test_a_consumer_that_is_stopped(evaluator: QueryEvaluator, verdict: Verdict,
     deliveries.close()
 
 
+class Restarted:
+    """A report that comes back late: it notes the status at which it was told, and may start what has stopped."""
+
+    def __init__(self, starts: bool) -> None:
+        self.starts, self.seen = starts, list[str]()
+        self.subscription: Subscription | None = None
+
+    def __call__(self, kind: str, message: str | None, **more: Any) -> None:
+        assert self.subscription is not None
+        self.seen.append(f"{self.subscription.status}: {str(message).split(' at')[0]}")
+        if self.starts and message is not None:
+            self.subscription.start()
+
+
+@pytest.mark.parametrize("starts", [False, True])
+@pytest.mark.parametrize("verdict", [Verdict.STOP, Verdict.FAULT])
+def test_a_verdict_is_reported_before_it_is_seen(verdict: Verdict, starts: bool) -> None:
+    """Who waits for the status finds the report, however long that takes; and who starts it from there has done so."""
+    report, reader, woken = Restarted(starts), Reader("deliver", ValueError, times=1), list[bool]()
+    report.subscription = subscription = Subscription(
+        "me", reader, Delivering(retry=ONCE, verdict=verdict, batch=1), clock=float, draw=float, report=report,
+        wake=lambda: woken.append(True),
+    )  # fmt: skip
+    subscription.attach(ListSource([1, 2, 3]), "0", 0)
+    while subscription.step() == 0.0 or (woken and woken.pop()):
+        pass
+    word = "stopped" if verdict is Verdict.STOP else "faulted"
+    assert report.seen[0] == f"live: is {word}"
+    assert (subscription.status, reader.seen) == (("ended", ALL) if starts else (word, []))
+
+
 @pytest.mark.parametrize("raised, verdict", crossed(RAISED, [Verdict.SKIP, Verdict.PARK], nightly=1))
 def test_what_is_left_out_is_told(evaluator: QueryEvaluator, verdict: Verdict, raised: Any) -> None:
     """An event that is passed over is an incident of its own, which stays; the consumer is well."""

@@ -560,6 +560,7 @@ def test_a_stream_lives_in_one_partition() -> None:
     deliveries.follow(shared)
     hands.run(for_s=1.0)
     assert subscription.status == "stopped" and isinstance(subscription.error, SourceFailed)
+    assert [(each.level, each.subject) for each in deliveries.incidents.open()] == [("error", "a/me")]
     assert deliveries.subscriptions("b") == {}
 
 
