@@ -63,11 +63,11 @@ class SparkCompanion:
     def stop(self) -> None:
         """Stop every query behind its batch; return when all have. *Raises* what Spark says of one that does not."""
         deadline = time.monotonic() + self._batch_s
-        done = {query: self._batches(query) for query in self._queries}
+        done = {query: last_trigger(query) for query in self._queries}
         errors: list[Exception] = []
         while active := [query for query in done if query.isActive]:
             for query in active:
-                between = self._batches(query) > done[query] or not query.status["isTriggerActive"]
+                between = last_trigger(query) != done[query] or not query.status["isTriggerActive"]
                 if between or time.monotonic() > deadline:
                     try:
                         query.stop()
@@ -79,5 +79,8 @@ class SparkCompanion:
         if errors:
             raise errors[0]
 
-    def _batches(self, query: StreamingQuery) -> int:
-        return self._table.batches(str(query.runId))
+
+def last_trigger(query: StreamingQuery) -> str:
+    """Return when the last trigger began that *query* says is over: a listener may hear of it a batch too late."""
+    progress = query.lastProgress
+    return "" if progress is None else progress["timestamp"]

@@ -47,30 +47,23 @@ class QueryTable:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._figures: dict[str, CompanionFigures] = {}
-        self._batches: dict[str, int] = {}
 
     def add(self, run: str, name: str) -> None:
         """Keep figures of one more query."""
         with self._lock:
-            self._figures[run], self._batches[run] = CompanionFigures(name, STARTING), 0
+            self._figures[run] = CompanionFigures(name, STARTING)
 
     def progress(self, run: str, progress: Mapping[str, Any]) -> None:
         """A batch is done."""
         with self._lock:
             if run in self._figures:
                 self._figures[run] = after_batch(self._figures[run], progress)
-                self._batches[run] += 1
 
     def status(self, run: str, status: str) -> None:
         """A query has nothing to do, or has come to its end."""
         with self._lock:
             if run in self._figures:
                 self._figures[run] = replace(self._figures[run], status=status)
-
-    def batches(self, run: str) -> int:
-        """Return how many batches the run has done, as far as is known here."""
-        with self._lock:
-            return self._batches[run]
 
     def figures(self) -> tuple[CompanionFigures, ...]:
         """Return the figures of all queries, in the order in which they were given."""

@@ -34,7 +34,6 @@ def test_batches_become_figures() -> None:
     assert table.figures() == (CompanionFigures("rides", RUNNING, 3, 500, 2000.0, 0.25, 16),)
     table.progress("run", {"batchId": 4, "numInputRows": 0, "durationMs": {}, "stateOperators": []})
     assert table.figures() == (CompanionFigures("rides", RUNNING, 4, 500, 0.0, 0.0, 0),)
-    assert table.batches("run") == 2
 
 
 def test_what_has_nothing_to_do_says_so() -> None:

@@ -75,6 +75,51 @@ def test_a_query_that_fails_is_named(spark: Any, tmp_path: Path) -> None:
     assert not good.isActive
 
 
+@dataclass
+class Looks:
+    """The module `time` as a companion sees it, which counts how often it has looked."""
+
+    monotonic = staticmethod(time.monotonic)
+    count: int = 0
+
+    def sleep(self, duration_s: float) -> None:
+        self.count += 1
+        time.sleep(duration_s)
+
+
+def test_a_batch_is_finished_however_late_the_last_one_is_heard_of(
+    spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A busy driver hears of batch 0 when batch 1 is under way and is to be stopped: batch 1 is finished all the same."""
+    for file in range(2):
+        put(tmp_path / "in", file, range(file * 10, file * 10 + 10))
+    under_way, go_on, heard_late, looks = threading.Event(), threading.Event(), threading.Event(), Looks()
+
+    def write(rows: Any, batch: int) -> None:
+        if batch == 1:
+            under_way.set()
+            assert go_on.wait(WAIT_S)
+
+    writer = stream(spark, tmp_path / "in").writeStream.foreachBatch(write)
+    query = writer.option("checkpointLocation", str(tmp_path / "c")).trigger(processingTime="0 seconds").start()
+    monkeypatch.setattr("spark_bridge.companion.time", looks)
+    with closing(Stopped(SparkCompanion(spark, query))) as stopped:
+        companion = stopped.companion
+        progress = companion._table.progress
+        monkeypatch.setattr(companion._table, "progress", lambda *told: (heard_late.wait(WAIT_S), progress(*told)))
+        assert under_way.wait(WAIT_S)
+        stop = threading.Thread(target=companion.stop)
+        stop.start()
+        wait_until(lambda: looks.count >= 2)
+        heard_late.set()
+        wait_until(lambda: companion.figures()[0].batch == 0)
+        seen = looks.count
+        wait_until(lambda: looks.count >= seen + 3 or not stop.is_alive())
+        go_on.set()
+        stop.join(WAIT_S)
+    assert sorted(numbers(tmp_path / "c" / "commits")) == [0, 1] and not query.isActive
+
+
 class Run:
     """`reliable-rx run` of the example, as the leader of a group of processes, as a terminal starts it."""
 
