@@ -349,7 +349,7 @@ class Subscription:
         return DeadLetter(self.name, partition, record[0], record[1], described(error), trace_of(error))
 
     def _judged(self, status: str, error: Exception) -> None:
-        """Report *error*, then show *status*: who waits for the status finds the report, and may start it from there."""
+        """Report *error*, then show *status*: who waits for it finds the report, and may start it from there."""
         self.error, was = error, self.status
         kept = "nothing is kept for it" if status == "faulted" else "what follows is kept for it until it is started"
         what = f"is {status} at id {self.position:,}, and {kept}: {described(error)}"

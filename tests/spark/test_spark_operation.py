@@ -90,7 +90,7 @@ class Looks:
 def test_a_batch_is_finished_however_late_the_last_one_is_heard_of(
     spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A busy driver hears of batch 0 when batch 1 is under way and is to be stopped: batch 1 is finished all the same."""
+    """A busy driver hears of batch 0 while batch 1 is under way and is to be stopped: batch 1 is finished."""
     for file in range(2):
         put(tmp_path / "in", file, range(file * 10, file * 10 + 10))
     under_way, go_on, heard_late, looks = threading.Event(), threading.Event(), threading.Event(), Looks()
