@@ -98,6 +98,9 @@ class Closed(Stage):
         state = cx.state
         if not cx.goes_on(state):  # what was emitted has made somebody stop us
             return
+        if not cx.may_skip:
+            cx.open(*self.latest(cx))
+            return
         state.unclosed = cx.skipped + 1
         try:
             cx.open(*self.latest(cx))
