@@ -5,7 +5,7 @@ checkpoint has seen, and a renamed function gives a callback another name; the a
 sink takes the place of one that is not declared, of its stream and its class, where that loses nothing:
 
 * It says itself that it has all that was durable in the other one, by its position when it is opened, and is called as
-  the other one in another folder; and no checkpoint knows its path as that of another stream.
+  the other one in another folder. (If it has the ids of another stream, it is not opened.)
 * It does not know its position, goes on where the other one was, and nothing else can be meant: the last app declared
   the other one, whose name leads to no function any more, which is the only one of the stream that is not declared now,
   and it is the only new one. Declared after the start it takes nobody's place.

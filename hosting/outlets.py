@@ -20,7 +20,7 @@ from hosting.statistics import SinkFigures
 from hosting.stream import Stream
 from reliable_rx.choices import OnError
 from reliable_rx.class_of import is_a
-from reliable_rx.errors import CheckpointRefused, PositionUnavailable, StoreUnavailable
+from reliable_rx.errors import PositionUnavailable, StoreUnavailable
 from reliable_rx.handled import forget, note, noted
 from reliable_rx.names import query_of
 from reliable_rx.reliable import Sink
@@ -40,8 +40,6 @@ class Outlets:
         self.buffer_events_max = buffer_events_max
         self.all: list[SinkWriter] = []
         self.held: dict[str, dict[str, int]] = {}
-        self.of_others: dict[str, str] = {}
-        """The stream of each label that the checkpoint knows."""
         self.left: dict[str, dict[str, Known]] = {}
         """The sinks of each stream that the app had and has not declared."""
         self.are_told = True
@@ -101,7 +99,6 @@ class Outlets:
 
     def hold(self, known: dict[str, dict[str, int]], labels: dict[str, Labels]) -> None:
         """Before a replay: nothing of it may be forgotten that a holder or a sink may still want."""
-        self.of_others = {each[0]: stream for stream, some in labels.items() for each in some.values()}
         held = self.held = {name: self._matched(name, holders, labels.get(name, {})) for name, holders in known.items()}
         for name, holders in held.items():
             sinks = frozenset(writer.holder for writer in self.all if writer.stream == name)
@@ -208,8 +205,6 @@ class Outlets:
         if not left or not writer.is_open:
             return
         rivals = [each for each in self.all if starting and each.stream == writer.stream and not each.was_known]
-        if self.of_others.get(writer.label, writer.stream) != writer.stream:
-            return  # it was another stream's, which has given it away
         holder = place_taken(writer, left, rivals)
         if holder is not None:
             writer.was_known = True
@@ -223,13 +218,8 @@ class Outlets:
             if query_of(stream.name) not in self.evaluator.declared:  # as it is before the start has created it
                 self._wait_for_stream(writer)
             return
-        owner = self._owner(writer)
         try:
             position = writer.open(self._known(writer))
-            if owner is not None and writer.had:
-                if starting and position > stream.next_id:  # of a query that was renamed the start is refused
-                    check_had(self.evaluator, stream.name, position, others={each.stream for each in self.all})
-                raise anothers(writer, owner)
             if position > stream.next_id:
                 self._skip_to(stream, position, starting=starting)
             writer.begin(stream, position)
@@ -240,19 +230,9 @@ class Outlets:
         except BaseException as error:
             if starting and is_a(error, PositionUnavailable) and error.fields.get("wanted", 0) > stream.next_id:
                 raise
-            if owner is not None:
-                writer.label = UNMADE  # in the next checkpoint the target is still the other's
+            if not writer.was_known:
+                writer.label = UNMADE  # it has never been a sink of this stream, and may have been meant for another
             writer.take(tamed(error), stream)
-
-    def _owner(self, writer: SinkWriter) -> str | None:
-        """Return the stream whose sink has the target of *writer*, or had by the checkpoint, if it is another one."""
-        target = target_of(writer.sink)
-        if target is None or writer.was_known or label_of(writer.sink) != target:
-            return None
-        before = self.all[: self.all.index(writer)]
-        here = next((each.stream for each in before if target_of(each.sink) == target), None)
-        owner = self.of_others.get(target, here)
-        return None if owner == writer.stream else owner
 
     def _is_there(self, stream: Stream) -> bool:
         """Whether somebody writes to *stream*, or something is in it."""
@@ -350,10 +330,3 @@ class Outlets:
         for writer in self.all:
             if writer.failure is None and not writer.is_closed:
                 writer.close()
-
-
-def anothers(writer: SinkWriter, owner: str) -> CheckpointRefused:
-    """Return the error for a sink with ids of the stream *owner*: what its own stream had before would be missing."""
-    target = str(target_of(writer.sink))
-    what = f"it is that of stream {owner!r}, whose ids it has up to {(writer.had or 1) - 1:,}"
-    return CheckpointRefused(f"{target}: {what}; give the sink of {writer.stream!r} another", what=what, where=target)

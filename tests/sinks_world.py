@@ -11,7 +11,7 @@ from typing import Any
 import reliable_rx as rx
 from checkpoint import MemoryStore
 from hosting import CallbackSink, JsonLinesSink, ListSource, QueryEvaluator
-from hosting.sinks.flushed_mark import flushed_length
+from hosting.sinks.flushed_mark import read_mark
 from reliable_rx.testing.hostile import STORABLE, VALUES
 
 HOSTILE = [each for each in VALUES if each.kind == STORABLE and each.name != "long"]
@@ -107,7 +107,7 @@ class SinkWorld:
         """Do to what was not flushed what a power cut may do."""
         for policy in ("fail", "skip", "dead_letter"):
             path = self.folder / f"{policy}.jsonl"
-            flushed = flushed_length(path)
+            flushed = read_mark(path).length
             if flushed is not None and self.draw.random() < 0.5:
                 data = path.read_bytes()
                 end = self.draw.randrange(flushed, len(data) + 1)

@@ -22,6 +22,7 @@ from checkpoint import MemoryStore, SqliteStore
 from checkpoint.store import Store
 from hosting import CallbackSink, JsonLinesSink, QueryEvaluator, SqliteTableSink
 from hosting.partitioned.guarded import RefusedSink
+from reliable_rx.errors import CheckpointRefused
 from reliable_rx.reliable import Sink
 
 BUFFER = 50
@@ -269,15 +270,19 @@ class Content:
 
     path: str
     ids: list[int] = field(default_factory=list)
+    stream: str = ""
 
 
 class FileOf:
-    """A sink into a `Content`, which knows what it has."""
+    """A sink into a `Content`, which knows what it has, and of which stream."""
 
     def __init__(self, content: Content) -> None:
         self.content, self.target = content, content.path
 
     def open(self, stream: str, /) -> int | None:
+        if self.content.ids and self.content.stream != stream:
+            raise CheckpointRefused(f"it is of {self.content.stream}", what="another stream's", where=self.target)
+        self.content.stream = stream
         return len(self.content.ids)
 
     def write(self, first: int, values: Sequence[Any], /) -> None:

@@ -130,7 +130,14 @@ def test_the_suite_finds_planted_bugs(tmp_path: Path) -> None:
         def _line(self, n: int, value: Any) -> str:
             return super()._line(self._next, value)
 
-    for kind in (Doubling, Endless, Nosy, Raw, Half, Silent, Misnaming):
+    class Anybodys(JsonLinesSink):
+        def open(self, stream: str, /) -> int | None:
+            return super().open("")
+
+        def stored_position(self, stream: str, /) -> int | None:
+            return super().stored_position("")
+
+    for kind in (Doubling, Endless, Nosy, Raw, Half, Silent, Misnaming, Anybodys):
         path = tmp_path / f"{kind.__name__}.jsonl"
         with pytest.raises(AssertionError):
             check_sink(lambda path=path, kind=kind: kind(path), lambda path=path: values_of(path))

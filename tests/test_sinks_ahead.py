@@ -25,14 +25,32 @@ OTHERS = ["other 0", "other 1"]
 app = App()
 
 
-def declared(folder: Path, count: int, *, name: str = "sum", file: str = "sum", quiet: Iterable[str] = ()) -> App:
+class Anybodys(JsonLinesSink):
+    """A sink that knows which ids it has, and not whose they are."""
+
+    def open(self, stream: str, /) -> int | None:
+        return super().open("")
+
+    def stored_position(self, stream: str, /) -> int | None:
+        return super().stored_position("")
+
+
+def declared(
+    folder: Path,
+    count: int,
+    *,
+    name: str = "sum",
+    file: str = "sum",
+    quiet: Iterable[str] = (),
+    kind: type[JsonLinesSink] = JsonLinesSink,
+) -> App:
     """Declare a query called *name* with a sink in *file*, others with theirs, and *quiet* ones without a sink."""
     global app
     app = App(checkpoint_interval_s=1e9)
     numbers = app.source("n", ListSource(list(range(count)), follow=True))
     for each in (name, *OTHERS, *quiet):
         app.query(each, numbers.scan(lambda a, b: a + b) if each == name else numbers.map(lambda v: -v))
-    app.sink(name, lambda: JsonLinesSink(folder / f"{file}.jsonl"))
+    app.sink(name, lambda: kind(folder / f"{file}.jsonl"))
     for each in OTHERS:
         app.sink(each, lambda each=each: JsonLinesSink(folder / f"{each}.jsonl"))
     return app
@@ -66,29 +84,53 @@ def lines(folder: Path) -> dict[str, list[dict[str, Any]]]:
     return {each.stem: [json.loads(line) for line in each.read_text().splitlines()] for each in folder.glob("*.jsonl")}
 
 
+RENAMED = {"old name": {"name": "sum"}, "new file": {"name": "total", "file": "total"}}
+
+
 @pytest.mark.parametrize("clean", [True, False], ids=["stopped", "killed"])
-@pytest.mark.parametrize("remedy", [{"name": "sum"}, {"name": "total", "file": "total"}], ids=["old name", "new file"])
-def test_a_query_is_renamed_and_its_sink_is_not(
-    clean: bool, remedy: dict[str, str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+@pytest.mark.parametrize("remedy", RENAMED)
+def test_a_query_is_renamed_and_its_sink_is_not(remedy: str, clean: bool, tmp_path: Path) -> None:
+    """The sink fails by name, and changes nothing; each way that it names loses nothing of any stream."""
+    killed(lambda: work(tmp_path, clean=clean))
+    before = lines(tmp_path)["sum"]
+    hosted = declared(tmp_path, 40, name="total")
+    for _ in range(2):
+        with SqliteStore(tmp_path / "store") as store, closing(hosted.evaluator(store)) as evaluator:
+            take_all(evaluator)
+            (told,) = [each for each in evaluator.incidents.open() if each.kind == "sink"]
+            assert "has the ids of stream 'sum' up to 29, not of 'total'; give the sink of 'total' another" in str(told)
+        assert lines(tmp_path)["sum"] == before
+    run(declared(tmp_path, 40, **RENAMED[remedy]), tmp_path)
+    after = lines(tmp_path)
+    check_renamed(remedy, before, after)
+
+
+def check_renamed(remedy: str, before: list[dict[str, Any]], after: dict[str, list[dict[str, Any]]]) -> None:
+    for each in OTHERS:
+        assert after[each] == [{"id": n, "value": -n} for n in range(40)]
+    if remedy == "old name":
+        assert [each["value"] for each in after["sum"]] == [sum(range(n + 1)) for n in range(40)]
+    else:
+        assert after["sum"] == before and [row["id"] for row in after["total"]] == list(range(10))
+
+
+@pytest.mark.parametrize("clean", [True, False], ids=["stopped", "killed"])
+@pytest.mark.parametrize("remedy", RENAMED)
+def test_a_query_is_renamed_and_its_sink_does_not_know_its_stream(
+    remedy: str, clean: bool, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """The start and the repair say so, and change nothing; each way that they name loses nothing of any stream."""
-    killed(lambda: work(tmp_path, clean=clean))
+    killed(lambda: run(declared(tmp_path, 30, kind=Anybodys), tmp_path, clean=clean))
     before = lines(tmp_path)
-    hosted = declared(tmp_path, 40, name="total")
+    hosted = declared(tmp_path, 40, name="total", kind=Anybodys)
     for _ in range(2):
         with pytest.raises(PositionUnavailable, match=r"never had a query 'total'.*another file.*the old one, 'sum'"):
             run(hosted, tmp_path)
         assert main(["store", "repair", str(tmp_path / "store"), "--app", APP, "--yes"]) == 1
         assert "never had a query 'total': if one was renamed" in capsys.readouterr().err
     assert lines(tmp_path) == before
-    run(declared(tmp_path, 40, **remedy), tmp_path)
-    after = lines(tmp_path)
-    for each in OTHERS:
-        assert after[each] == [{"id": n, "value": -n} for n in range(40)]
-    if remedy["name"] == "sum":
-        assert [each["value"] for each in after["sum"]] == [sum(range(n + 1)) for n in range(40)]
-    else:
-        assert after["sum"] == before["sum"] and [row["id"] for row in after["total"]] == list(range(10))
+    run(declared(tmp_path, 40, kind=Anybodys, **RENAMED[remedy]), tmp_path)
+    check_renamed(remedy, before["sum"], lines(tmp_path))
 
 
 @pytest.mark.parametrize("ahead", [1, 7, 500])

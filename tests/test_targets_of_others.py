@@ -47,11 +47,17 @@ def kind(request: pytest.FixtureRequest) -> Any:
 
 
 def run(
-    folder: Path, sinks: dict[str, Any], upto: int, *, kill: bool = False, late: bool = False, b: Any = None
+    folder: Path,
+    sinks: dict[str, Any],
+    upto: int,
+    *,
+    kill: bool = False,
+    late: bool = False,
+    b: Any = None,
 ) -> dict[str, str]:
     """Give queries *a* and *b* the numbers below *upto*; return which streams have a failed sink, and why."""
     with SqliteStore(folder / "store") as store:
-        evaluator = QueryEvaluator(store, background=False)
+        evaluator = QueryEvaluator(store, background=False, checkpoint_interval_s=1e9)
         evaluator.source("n", ListSource(list(range(upto)), follow=True))
         for name in STREAMS:
             query: Any = rx.source("n").map(lambda n, name=name: f"{name} {n}")
@@ -64,6 +70,7 @@ def run(
             evaluator.sink(stream, sink)
         evaluator.run(until=lambda: sum(evaluator.statistics().positions.values()) >= upto)
         evaluator.flush()
+        evaluator.outlets.flush()
         evaluator.abandon() if kill else evaluator.__exit__(None, None, None)
         return {
             each.subject.partition(",")[0]: each.message for each in evaluator.incidents.open() if each.kind == "sink"
@@ -75,11 +82,14 @@ def expected(name: str, upto: int) -> list[Any]:
 
 
 @pytest.mark.parametrize("kill", [False, True], ids=["stopped", "killed"])
-@pytest.mark.parametrize("times", [1, 3])
-def test_two_sinks_that_were_exchanged(kind: Any, tmp_path: Path, times: int, kill: bool) -> None:
-    """Both are refused, however often it is tried; put back, each target has all of its own stream and nothing else."""
+@pytest.mark.parametrize("times, begun", [(1, "stopped"), (3, "stopped"), (1, "killed")])
+def test_two_sinks_that_were_exchanged(kind: Any, tmp_path: Path, times: int, begun: str, kill: bool) -> None:
+    """Both are refused, however often it is tried; put back, each target has all of its own stream and nothing else.
+
+    So they are behind a kill before the first checkpoint, which knows of no sink yet.
+    """
     make, read = kind
-    run(tmp_path, {name: make(tmp_path, name) for name in STREAMS}, 3)
+    run(tmp_path, {name: make(tmp_path, name) for name in STREAMS}, 3, kill=begun == "killed")
     for upto in range(4, 4 + times):
         failed = run(tmp_path, {"a": make(tmp_path, "b"), "b": make(tmp_path, "a")}, upto, kill=kill)
         assert "stream 'b'" in failed["a"] and "stream 'a'" in failed["b"]
@@ -139,6 +149,48 @@ def test_a_target_of_a_sink_that_failed_is_still_that_of_its_stream(kind: Any, t
         evaluator.step()
         assert "stream 'a'" in {each.subject: each.message for each in evaluator.incidents.open()}["b, sink 0"]
     assert read(tmp_path, "a") == expected("a", 10)
+
+
+@pytest.mark.parametrize("kill", [False, True], ids=["stopped", "killed"])
+def test_a_target_that_was_given_away_while_it_was_empty(kind: Any, tmp_path: Path, kill: bool) -> None:
+    """It is that of the stream whose ids it has; given back, it is refused in the name of that, and no start is."""
+    make, read = kind
+    none = {"b": lambda n: None}
+    assert run(tmp_path, {"b": make(tmp_path, "out")}, 3, **none, kill=kill) == {}  # nothing for it
+    assert run(tmp_path, {"a": make(tmp_path, "out")}, 9, **none, kill=kill) == {}
+    has = read(tmp_path, "out")
+    assert has and has[-1] == [has[-1][0], "a 8"]
+    for upto in (12, 15):
+        failed = run(tmp_path, {"b": make(tmp_path, "out")}, upto, b=lambda n: f"b {n}", kill=kill)
+        assert "stream 'a'" in failed["b"]
+    assert read(tmp_path, "out") == has
+
+
+@pytest.mark.parametrize("is_moved", [False, True], ids=["linked", "moved"])
+def test_a_target_that_is_called_otherwise(kind: Any, tmp_path: Path, is_moved: bool) -> None:
+    """A path is not whose a file is: it goes by links, and with its folder."""
+    make, read = kind
+    old, new = tmp_path / "old", tmp_path / "new"
+    old.mkdir()
+    run(tmp_path, {"b": make(old, "out")}, 9)
+    old.rename(new) if is_moved else new.symlink_to(old)
+    for upto in (11, 13):
+        assert "stream 'b'" in run(tmp_path, {"a": make(new, "out")}, upto)["a"]
+        assert read(new, "out") == expected("b", 9)
+    assert run(tmp_path, {"b": make(new, "out")}, 20) == {}
+    assert read(new, "out") == expected("b", 20)
+
+
+def test_a_file_whose_mark_is_damaged_is_gone_on_with(tmp_path: Path) -> None:
+    """What cannot be read of it says nothing: neither a stream that it is not, nor a refusal of its own."""
+    run(tmp_path, {"a": file(tmp_path, "a")}, 3)
+    mark = tmp_path / "a.jsonl.flushed"
+    whole = mark.read_bytes()
+    for place in range(21, len(whole)):
+        mark.write_bytes(whole[:place] + bytes([whole[place] ^ 1]) + whole[place + 1 :])
+        with closing(file(tmp_path, "a")) as sink:
+            assert sink.open("a") == 3
+        assert mark.read_bytes() == whole
 
 
 def test_a_target_that_was_emptied_is_anybodys(tmp_path: Path) -> None:

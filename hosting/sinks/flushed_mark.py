@@ -1,4 +1,4 @@
-"""How far a file is known to be durable, in a small file beside it: what tells a torn tail from damage.
+"""How far a file is known to be durable, and whose ids it has, in a small file beside it.
 
 What was never flushed may be torn anywhere after a power cut, and is cut off. What was flushed cannot be torn; if it
 does not read as it should, somebody has changed it, and nothing may be cut. ``out.jsonl.flushed`` holds one length. It
@@ -6,14 +6,29 @@ is written after each sync of the file and not synced itself, so that it may be 
 as possibly torn, and what is cut is kept in any case. Rejected: marks in the file itself (readers would stumble), the
 position that the evaluator's checkpoint knows (a sink would be safe only in an evaluator), a sync of its own (twice the
 cost of a flush).
+
+Behind the length stands the stream, with a checksum: a file goes by many paths, and moves, so that only what goes with
+it says whose it is. A line that is damaged says nothing. Rejected: paths in the evaluator's checkpoint (a kill before
+the first one, a link, a folder that was moved, and two streams were mixed).
 """
 
 from __future__ import annotations
 
+import json
 import os
 from pathlib import Path
+from typing import NamedTuple
+from zlib import crc32
 
 DIGITS = 20
+READ_BYTES_MAX = 1 << 16
+
+
+class Flushed(NamedTuple):
+    """What a mark says: the durable length, None if it is not known, and the stream, empty if it does not say."""
+
+    length: int | None
+    stream: str = ""
 
 
 class FlushedMark:
@@ -29,22 +44,37 @@ class FlushedMark:
         if sync:
             os.fsync(self._descriptor)
 
+    def name(self, stream: str) -> None:
+        """Have it say, durably, that the file is that of *stream*."""
+        line = json.dumps(stream).encode()
+        os.ftruncate(self._descriptor, DIGITS + 1)
+        os.pwrite(self._descriptor, b"%s %08x\n" % (line, crc32(line)), DIGITS + 1)
+        os.fsync(self._descriptor)
+
     def close(self) -> None:
         os.close(self._descriptor)
 
 
-def flushed_length(path: Path) -> int | None:
-    """Return how much of the file *path* is known to be durable; None if nothing is known.
+def read_mark(path: Path) -> Flushed:
+    """Return what is known of the file *path* by its mark.
 
     A mark without its content was made before a power cut, and never synced: nothing was flushed, as far as is known.
     """
     try:
-        text = _beside(path).read_bytes()
+        with open(_beside(path), "rb") as file:
+            text = file.read(READ_BYTES_MAX)
     except FileNotFoundError:
-        return None
-    if not text.strip(b"\0"):
-        return 0
-    return int(text) if len(text) == DIGITS + 1 and text[:-1].isdigit() else None
+        return Flushed(None)
+    length, stream = text[: DIGITS + 1], text[DIGITS + 1 :]
+    if not length.strip(b"\0"):
+        return Flushed(0, _stream_in(stream))
+    is_whole = len(length) == DIGITS + 1 and length.endswith(b"\n") and length[:-1].isdigit()
+    return Flushed(int(length) if is_whole else None, _stream_in(stream))
+
+
+def _stream_in(line: bytes) -> str:
+    name, _, checksum = line.rstrip(b"\n").rpartition(b" ")
+    return str(json.loads(name)) if name and checksum == b"%08x" % crc32(name) else ""
 
 
 def _beside(path: Path) -> Path:

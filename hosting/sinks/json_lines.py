@@ -32,8 +32,8 @@ from checkpoint.ownership import OwnProcess
 from hosting.blame import blamed
 from hosting.kinds import checks_kinds
 from hosting.sinks.fencing import EACH, EpochFile, fenced, lost
-from hosting.sinks.flushed_mark import FlushedMark, flushed_length
-from hosting.sinks.line_recovery import inspect, recover
+from hosting.sinks.flushed_mark import FlushedMark, read_mark
+from hosting.sinks.line_recovery import inspect, recover, refuse_others
 from hosting.sinks.places import Place, opening
 from hosting.sinks.plain import to_plain
 from hosting.sinks.text import JSON, bounded, error_text, shown, to_json
@@ -132,7 +132,7 @@ class JsonLinesSink:
                 self._file = _open(self._path)
                 self._epochs = None if self._epoch is None else EpochFile(self._path, self._epoch)
                 self._own()
-                self._recover()
+                self._recover(stream)
                 self._place = Place(self._path, self._file.fileno())
         except BaseException:
             self._release()
@@ -145,17 +145,23 @@ class JsonLinesSink:
             if not self._path.exists():
                 return 0
             with open(self._path, "rb", buffering=0) as file:
-                return inspect(file, self._path, flushed_length(self._path)).next_id
+                mark = read_mark(self._path)
+                refuse_others(file, self._path, mark, stream)
+                return inspect(file, self._path, mark.length).next_id
 
-    def _recover(self) -> None:
+    def _recover(self, stream: str) -> None:
         """Find where to go on. What is there then is made durable, so that nothing unsynced piles up over restarts."""
-        flushed = flushed_length(self._path)
+        mark = read_mark(self._path)
+        refuse_others(self._file, self._path, mark, stream)
+        flushed = mark.length
         found = recover(self._file, self._path, flushed)
         self._length, self._next, self.remark = found.length, found.next_id, found.remark
         self._mark = FlushedMark(self._path)
-        if found.length != (flushed or 0):
+        if found.length != (flushed or 0) or mark.stream != stream:
             os.fsync(self._file.fileno())
             self._mark.write(found.length, sync=flushed is None)
+        if stream and mark.stream != stream:
+            self._mark.name(stream)
         if flushed is None or not found.length:  # then the one or the other is new
             _sync_directory(self._path.parent)
 

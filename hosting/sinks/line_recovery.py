@@ -16,6 +16,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from hosting.sinks.flushed_mark import Flushed
 from reliable_rx.errors import CheckpointRefused
 
 CHECKED_BYTES = 8 << 20
@@ -49,6 +50,17 @@ def recover(file: Any, path: Path, flushed: int | None) -> Found:
     elif found.length < size:
         return replace(found, remark=_cut(file, path, found.length, size))
     return found
+
+
+def refuse_others(file: Any, path: Path, mark: Flushed, stream: str) -> None:
+    """*Raises* `CheckpointRefused` if *file* has ids, and its *mark* says that they are those of another stream."""
+    if not stream or mark.stream in ("", stream):
+        return
+    behind = inspect(file, path, mark.length).next_id
+    if behind:
+        what = f"has the ids of stream {mark.stream!r} up to {behind - 1:,}, not of {stream!r}"
+        message = f"{path} {what}; give the sink of {stream!r} another file, or move this one away"
+        raise CheckpointRefused(message, what=what, where=str(path))
 
 
 def inspect(file: Any, path: Path, flushed: int | None) -> Found:

@@ -42,8 +42,8 @@ def make_registry(database: sqlite3.Connection) -> None:
             database.execute(statement)
 
 
-def stored_position(path: str, key: tuple[str, str]) -> int:
-    """Return the position of the table and partition *key* in the database *path*, which is left as it is.
+def stored_position(path: str, key: tuple[str, str]) -> tuple[int, str]:
+    """Return position and stream of the table and partition *key* in the database *path*, which is left as it is.
 
     A log beside it is read too; without one SQLite is told that nobody writes, as it would make one.
     """
@@ -52,12 +52,12 @@ def stored_position(path: str, key: tuple[str, str]) -> int:
     with closing(sqlite3.connect(address, uri=True)) as database:
         names = {row[0] for row in database.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
         if "reliable_rx_sinks" not in names:
-            return 0
+            return 0, ""
         columns = {row[0] for row in database.execute("SELECT name FROM pragma_table_info('reliable_rx_sinks')")}
         made, partition = ("made" if "made" in columns else "0"), ("partition" if "partition" in columns else "''")
-        sql = f"SELECT next_id, {made} FROM reliable_rx_sinks WHERE name = ? AND {partition} = ?"
+        sql = f"SELECT next_id, {made}, stream FROM reliable_rx_sinks WHERE name = ? AND {partition} = ?"
         found = database.execute(sql, key).fetchone()
-    return 0 if found is None or (found[1] and key[0] not in names) else int(found[0])
+    return (0, "") if found is None or (found[1] and key[0] not in names) else (int(found[0]), str(found[2]))
 
 
 def forget_dropped(database: sqlite3.Connection, table: str) -> bool:

@@ -131,7 +131,16 @@ class SqliteTableSink:
     def stored_position(self, stream: str, /) -> int | None:
         """Return the next id wanted, and change nothing."""
         with opening(self._path), self._guard("looked at"):
-            return sqlite_positions.stored_position(self._path, self._key) if os.path.exists(self._path) else 0
+            if not os.path.exists(self._path):
+                return 0
+            position, owner = sqlite_positions.stored_position(self._path, self._key)
+            self._check_owner(position, owner, stream)
+            return position
+
+    def _check_owner(self, position: int, owner: str, stream: str) -> None:
+        """*Raises* `CheckpointRefused` if the table has ids, and those of another stream than *stream*."""
+        if position and stream and owner not in ("", stream):
+            raise self._refused(f"has the ids of stream {owner!r} up to {position - 1:,}, not of {stream!r}")
 
     def _connected(self, what: str, stream: str) -> int:
         """Connect if need be, and enter *stream* and the epoch in the registry; return the position."""
@@ -218,9 +227,9 @@ class SqliteTableSink:
                 self.remark = f"table {self._table} of {self._path} is gone: it is begun anew with the first id"
             sql = f"SELECT next_id, epoch, stream FROM reliable_rx_sinks {self._mine}"
             known = database.execute(sql, self._key).fetchone()
-            if known is not None and known[0] and stream and known[2] not in ("", stream):
-                raise self._refused(f"has the ids of stream {known[2]!r} up to {known[0] - 1:,}, not of {stream!r}")
-            if known is None:
+            if known is not None:
+                self._check_owner(known[0], known[2], stream)
+            else:
                 if columns and not self._is_registered(database):
                     raise self._refused("was not made by this sink")
                 database.execute(

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Sequence
 from contextlib import closing
 from typing import Any
 
-from reliable_rx.errors import ReliableRxError, ValueRefused
+from reliable_rx.errors import CheckpointRefused, ReliableRxError, ValueRefused
 from reliable_rx.interrupts import let_through
 from reliable_rx.reliable import DeadLetter, Inspectable, Sink, Skipping
 from reliable_rx.testing.hostile import VALUES
@@ -45,7 +45,8 @@ def check_sink(
 
     The *nasty* values (None: `nasty_values`) it may write or refuse: with `ValueRefused`, before anything of the call
     is written, and it goes on behind them, if it can leave ids out (`Skipping`), or with others in their place. An
-    `Inspectable` sink tells before `open` what that returns.
+    `Inspectable` sink tells before `open` what that returns. One that says its ``target`` refuses another stream where
+    it has ids, with `CheckpointRefused`, and leaves the place as it is.
 
     *Raises* `AssertionError` naming the broken promise.
     """
@@ -55,6 +56,7 @@ def check_sink(
         _claim(durable == list(range(len(durable))), f"ids are consecutive after a restart at {at}, not {durable}")
         _claim(len(durable) >= at + 1, f"what was flushed up to id {at} is there, not only {durable}")
     expected = list(enumerate(values))
+    _check_others(make, len(expected))
     skipped: set[int] = set()
     for value in nasty_values() if nasty is None else nasty:
         _check_nasty(make, value, values[0], expected, skipped)
@@ -148,6 +150,25 @@ def _check_restart(make: Callable[[], Sink], at: int, values: Sequence[Any], tea
     with closing(make()) as sink:
         wanted = _open_known(sink)
         _claim(wanted > at, f"a sink flushed up to id {at} wants {at + 1} or more, not {wanted}")
+
+
+def _check_others(make: Callable[[], Sink], next_id: int) -> None:
+    """Open the place of *next_id* ids for another stream."""
+    sink = make()
+    if isinstance(getattr(sink, "target", None), str):
+        for ask in (sink.stored_position, sink.open) if isinstance(sink, Inspectable) else (sink.open,):
+            _refuses_others(ask)
+        with closing(make()) as again:
+            wanted = _open_known(again)
+        _claim(wanted == next_id, f"a place that was refused to another stream wants {next_id} as before, not {wanted}")
+
+
+def _refuses_others(ask: Callable[[str], object]) -> None:
+    try:
+        found = ask("another stream")
+    except CheckpointRefused:
+        return
+    raise AssertionError(f"check_sink: a place with the ids of one stream is refused to another, not given: {found}")
 
 
 def _check_end(make: Callable[[], Sink], end: int) -> None:

@@ -25,6 +25,7 @@ from hosting.plans import Plans
 from hosting.redefinitions import Redefinitions
 from hosting.sink_writer import SinkWriter
 from hosting.sinks import JsonLinesSink, json_lines
+from hosting.sinks.flushed_mark import Flushed
 from hosting.snapshot import Snapshot
 from hosting.stream import Stream
 from hosting.streams import Streams
@@ -271,7 +272,7 @@ def the_rest_of_a_batch_forgotten(patch: pytest.MonkeyPatch) -> None:
 
 @planted("sinks")
 def all_taken_for_torn(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(json_lines, "flushed_length", lambda path: 0)
+    patch.setattr(json_lines, "read_mark", lambda path: Flushed(0))
 
 
 @planted("machine")
