@@ -20,6 +20,7 @@ from hosting import emitted
 from hosting.background import Lend, Worker, too_late
 from hosting.collector import hold
 from hosting.failing import unstorable_state
+from hosting.observing import observe
 from hosting.segments import joined, stored
 from hosting.snapshot import Snapshot
 from hosting.statistics import CheckpointFigures
@@ -87,6 +88,8 @@ class Checkpointer:
         self.turn = 0
         self.last_at = wall.monotonic()
         self.is_overdue, self.given_up = False, 0
+        self.has_ended_some = False
+        """Whether the last checkpoint has ended queries, whose ends no checkpoint has: one more is to be taken."""
         self.wanted_at = 0
         self.acknowledges = True
         """Whether sources are told what is durable: not by what runs on a copy."""
@@ -158,7 +161,7 @@ class Checkpointer:
         before = self.generation
         if full:
             self.since_full = None  # also where it has to be tried again
-        while self.generation == before:  # an attempt may find a query that must end first
+        while self.generation == before or self.has_ended_some:  # an attempt may find queries that must end
             if not self._begin(full=self._wants_full()):
                 raise self.trouble or StoreUnavailable("the sinks could not be flushed")
             self._finish()
@@ -275,7 +278,7 @@ class Checkpointer:
             attempt.generation, kind, attempt.turn, encode(attempt.meta), snapshot.chunks(), snapshot.rows
         )
         for name, segments in attempt.outputs.items():
-            emitted.look(evaluator.incidents, name, segments)
+            observe(evaluator.incidents, "odd values", emitted.look, evaluator.incidents, name, segments)
         outputs = {
             name: [each for segment in joined(segments) for each in stored(segment, attempt.spoilt)]
             for name, segments in attempt.outputs.items()
@@ -315,11 +318,13 @@ class Checkpointer:
         evaluator.streams.retired.stored(attempt.sizes, evaluator.engine)
         evaluator.streams.retired.forgotten(attempt.expired)
         evaluator.growth.look()
+        turn = evaluator.engine.number
         for name, error in attempt.spoilt.items():
             if name.endswith(SIDE_OUTPUTS):  # what it tells is of use without the event
                 evaluator.incidents.report("stream", name, str(error), error=error)
             else:
                 evaluator._fail(name, error)
+        self.has_ended_some = evaluator.engine.number > turn
 
     def acknowledge(self) -> None:
         """Tell the sources what is durable: behind a checkpoint, and at a start, since the last run may not have."""

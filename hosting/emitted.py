@@ -96,10 +96,13 @@ def is_once_only(value: Any) -> bool:
 
 
 def inside(value: Any) -> Iterator[Any]:
-    """Yield the first members of a container, by its own type's way: a class of the user's may do anything there."""
+    """Yield the first members of a container, by its own type's way: a class of the user's may do anything there.
+
+    They are taken at once, as the loop's thread may change it meanwhile.
+    """
     kind = next((each for each in CONTAINERS if is_a(value, each)), None)
     members = dict.values(value) if is_a(value, dict) else kind.__iter__(value) if kind is not None else ()
-    yield from islice(members, LOOKED_AT)
+    yield from list(islice(members, LOOKED_AT))
 
 
 def unusable(odd: Any, where: str) -> str:

@@ -42,28 +42,54 @@ def joined(segments: Sequence[Output]) -> Iterator[Output]:
 
 def stored(segment: Output, spoilt: dict[str, QueryRefused]) -> Iterator[Stored]:
     """Write a segment of a stream for the store; what cannot be is noted in *spoilt*, and its id is kept."""
-    rest = segment.ended, segment.error
     try:
-        payload = encode((list(segment.values), *rest))
+        payload = written(segment)
     except BaseException as raised:  # values are the user's, and so is what they raise
         let_through(raised)
         values = [storable(segment, n, value, spoilt) for n, value in enumerate(segment.values, segment.first)]
         segment = segment._replace(values=values)
-        payload = encode((values, *rest))
+        try:
+            payload = written(segment)
+        except BaseException as again:
+            let_through(again)
+            yield from unsteady(segment, again, spoilt)
+            return
     if len(payload) <= failures.JOINED_BYTES_MAX:
         yield segment.first, segment.next - segment.first, payload
     else:
         yield from divided(segment, payload, spoilt)
 
 
+def written(segment: Output) -> bytes:
+    return encode((list(segment.values), segment.ended, segment.error))
+
+
+def unsteady(segment: Output, raised: BaseException, spoilt: dict[str, QueryRefused]) -> Iterator[Stored]:
+    """Write what is refused though each value of it was not a moment ago: one changes meanwhile, or raises at times."""
+    _, first, values, ended, error = segment
+    if len(values) + ended > 1:
+        yield from halves(segment, spoilt)
+    elif values:
+        yield from stored(segment._replace(values=[substitute(segment, first, values[0], raised, spoilt)]), spoilt)
+    elif error is not None:
+        yield from stored(segment._replace(error=StoredError(described(raised), type=type_of(error))), spoilt)
+    else:
+        raise raised
+
+
+def halves(segment: Output, spoilt: dict[str, QueryRefused]) -> Iterator[Stored]:
+    name, first, values, ended, error = segment
+    half = (len(values) + 1) // 2
+    yield from stored(Output(name, first, values[:half]), spoilt)
+    yield from stored(Output(name, first + half, values[half:], ended, error), spoilt)
+
+
 def divided(segment: Output, payload: bytes, spoilt: dict[str, QueryRefused]) -> Iterator[Stored]:
     """Write what is too long in halves; one notification alone is written as it is, if a row takes it."""
     name, first, values, ended, error = segment
-    half = (len(values) + 1) // 2
     if len(values) + ended > 1:
         del payload  # two of them would be twice the memory
-        yield from stored(Output(name, first, values[:half]), spoilt)
-        yield from stored(Output(name, first + half, values[half:], ended, error), spoilt)
+        yield from halves(segment, spoilt)
     elif failures.fits(payload):
         yield first, 1, payload
     elif values:

@@ -82,6 +82,7 @@ class HostileWorld:
                 break
         if life.end in (CRASH, FULL):
             evaluator.checkpoint(full=life.end == FULL)
+            assert evaluator.checkpointer.has_all, "a checkpoint that was waited for has the ends of queries, too"
         self.look(evaluator)
         if self.is_pure:
             assert not [each for each in evaluator.warnings if "gave other outputs" in each], evaluator.warnings
@@ -98,6 +99,7 @@ class HostileWorld:
         evaluator.dispose("behind")
         evaluator.dispose("hostile")
         evaluator.checkpoint(full=True)
+        assert evaluator.checkpointer.has_all
         evaluator.close()
         self.store = self.store.reopen()
         self.live(Life(STEPS_MAX, CLOSE), with_hostile=False)
