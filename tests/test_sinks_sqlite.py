@@ -37,14 +37,14 @@ def change(path: Path, sql: str) -> None:
 
 def test_a_row_that_is_too_long(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """It is refused when it is written, by its cells or by all of them; the rows beside it go in."""
-    real = sqlite_table._connect
+    real = sqlite_table.connected
 
     def connect(path: str) -> sqlite3.Connection:
         database = real(path)
         database.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, 300_000)
         return database
 
-    monkeypatch.setattr(sqlite_table, "_connect", connect)
+    monkeypatch.setattr(sqlite_table, "connected", connect)
     sink = SqliteTableSink(tmp_path / "o.db", "t")
     sink.open("s")
     fits = {"a": "x" * 100_000, "b": b"y" * 100_000}

@@ -181,6 +181,27 @@ def test_a_target_that_is_called_otherwise(kind: Any, tmp_path: Path, is_moved: 
     assert read(new, "out") == expected("b", 20)
 
 
+@pytest.mark.parametrize("streams", [("a", "b"), ("a", "a")], ids=["two streams", "one stream"])
+def test_a_target_that_two_sinks_call_otherwise(kind: Any, tmp_path: Path, streams: tuple[str, str]) -> None:
+    """One of them has it, whole, in this run and in all later ones; the other one fails by name and leaves no trace."""
+    make, read = kind
+    old, new = tmp_path / "old", tmp_path / "new"
+    old.mkdir()
+    new.symlink_to(old)
+    with SqliteStore(tmp_path / "store") as store, QueryEvaluator(store, background=False) as evaluator:
+        evaluator.source("n", ListSource(list(range(10)), follow=True))
+        for name in STREAMS:
+            evaluator.create(name, rx.source("n").map(lambda n, name=name: f"{name} {n}"))
+        for name, folder in zip(streams, (old, new), strict=True):
+            evaluator.sink(name, make(folder, "out"))
+        evaluator.run(until=lambda: evaluator.events_in >= 10)
+        evaluator.checkpoint()
+        assert [each.subject[0] for each in evaluator.incidents.open() if each.kind == "sink"] == [streams[1]]
+    assert read(old, "out") == expected("a", 10)
+    assert run(tmp_path, {"a": make(old, "out")}, 20) == {}
+    assert read(old, "out") == expected("a", 20)
+
+
 def test_a_file_whose_mark_is_damaged_is_gone_on_with(tmp_path: Path) -> None:
     """What cannot be read of it says nothing: neither a stream that it is not, nor a refusal of its own."""
     run(tmp_path, {"a": file(tmp_path, "a")}, 3)

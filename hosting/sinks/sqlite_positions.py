@@ -32,6 +32,18 @@ _WITHOUT_EPOCH = (
 _WITHOUT_MADE = ("ALTER TABLE reliable_rx_sinks ADD COLUMN made INTEGER NOT NULL DEFAULT 0",)
 
 
+def connected(path: str) -> sqlite3.Connection:
+    """Open the database *path* to write."""
+    database = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
+    try:
+        database.execute("PRAGMA journal_mode=WAL")
+        database.execute("PRAGMA synchronous=FULL")
+    except BaseException:
+        database.close()
+        raise
+    return database
+
+
 def make_registry(database: sqlite3.Connection) -> None:
     """Make the table of positions, also out of an older one."""
     found = [row[0] for row in database.execute("SELECT name FROM pragma_table_info('reliable_rx_sinks')")]

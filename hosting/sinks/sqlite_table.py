@@ -28,7 +28,7 @@ from hosting.sinks.cells import Cells, Columns, Get, as_json, field, fields_of, 
 from hosting.sinks.fencing import lost
 from hosting.sinks.places import Place, opening
 from hosting.sinks.sqlite_errors import guard
-from hosting.sinks.sqlite_positions import INSERT_LETTER, LETTERS, forget_dropped, make_registry, transaction
+from hosting.sinks.sqlite_positions import INSERT_LETTER, LETTERS, connected, forget_dropped, make_registry, transaction
 from hosting.sinks.text import error_text, shown
 from reliable_rx.choices import names_keywords
 from reliable_rx.class_of import qualname_of
@@ -86,7 +86,7 @@ class SqliteTableSink:
         self._getters: Mapping[str, Get] | None = getters_of(columns, self._keys)
         self._cells = Cells(0)
         self._epoch = 0
-        self._open = False
+        self._open, self._stream = False, ""
         self._process = OwnProcess(f"the sink {self._path}")
         tell_of_forks(self)
         self._database: sqlite3.Connection | None = None
@@ -94,7 +94,8 @@ class SqliteTableSink:
         self._rows: list[tuple[Any, ...]] = []
         self._letters: list[tuple[Any, ...]] = []
         self._end: tuple[int, str | None] | None = None
-        self._doubtful = False
+        self._doubtful: int | None = None
+        """The next id behind a commit that seemed to fail, and may have been made."""
         self._made = False
         self._places: list[Place] = []
         self.remark = ""
@@ -125,7 +126,7 @@ class SqliteTableSink:
         """Return the next id wanted."""
         invariant(not self._open, f"the sink {self._path} is opened once")
         self._next = self._committed = self._connected("opened", stream)
-        self._open = True
+        self._open, self._stream = True, stream
         return self._next
 
     def stored_position(self, stream: str, /) -> int | None:
@@ -147,7 +148,7 @@ class SqliteTableSink:
         try:
             with opening(self._path), self._guard(what):
                 os.makedirs(os.path.dirname(os.path.abspath(self._path)), exist_ok=True)
-                self._database = self._database or _connect(self._path)
+                self._database = self._database or connected(self._path)
                 self._cells = Cells(self._database.getlimit(sqlite3.SQLITE_LIMIT_LENGTH))
                 position = self._register(stream)
                 self._places = [Place(name) for name in (self._path, f"{self._path}-wal") if os.path.exists(name)]
@@ -204,7 +205,7 @@ class SqliteTableSink:
         if self._database is not None:
             self._database.close()
             self._database = None
-        self._rows, self._letters, self._end, self._doubtful = [], [], None, False
+        self._rows, self._letters, self._end, self._doubtful = [], [], None, None
         self._open = False
 
     def _check_gap(self, first: int) -> None:
@@ -320,13 +321,13 @@ class SqliteTableSink:
                     self._stored()
             return
         with self._guard("written"):
-            if self._doubtful:
-                self._forget_committed()
-            self._doubtful = True
+            if self._doubtful is not None:
+                self._forget_committed(self._doubtful)
+            self._doubtful = self._next
             with transaction(self._database) as database:
                 self._insert(database)
             self._check_places()
-            self._doubtful = False
+            self._doubtful = None
         self._made = self._made or bool(self._rows)
         self._rows.clear()
         self._letters.clear()
@@ -338,9 +339,10 @@ class SqliteTableSink:
             place.check(_HEADER_BYTES if place is self._places[0] else 0)
 
     def _insert(self, database: sqlite3.Connection) -> None:
-        stored, _ = self._stored()
-        if stored < self._committed:
-            raise self._refused("was dropped, and begun anew by another sink; start this one again")
+        stored, wanted = self._stored()[0], self._committed
+        if stored != wanted:
+            self._doubtful = None
+            raise self._refused(f"is written by another sink, too: id {stored:,} is next there, not {wanted:,}")
         if self._rows and not self._made:
             self._make_table(database)
         if self._rows:
@@ -352,8 +354,9 @@ class SqliteTableSink:
             database.executemany(INSERT_LETTER, self._letters)
         ended, error = self._end or (None, None)
         made = self._made or bool(self._rows)
-        sql = f"UPDATE reliable_rx_sinks SET next_id = ?, ended_id = ?, error = ?, made = ? {self._mine}"
-        database.execute(sql, (self._next, ended, error, made, *self._key))
+        sql = "UPDATE reliable_rx_sinks SET stream = coalesce(nullif(?, ''), stream)"
+        sql = f"{sql}, next_id = ?, ended_id = ?, error = ?, made = ?"
+        database.execute(f"{sql} {self._mine}", (self._stream, self._next, ended, error, made, *self._key))
         probe("sink.mid_flush")
 
     def _make_table(self, database: sqlite3.Connection) -> None:
@@ -377,9 +380,12 @@ class SqliteTableSink:
         self._check_epoch(newest)
         return next_id, ended
 
-    def _forget_committed(self) -> None:
-        """Drop what a commit that seemed to fail has stored all the same."""
+    def _forget_committed(self, tried: int) -> None:
+        """Drop what a commit up to id *tried* that seemed to fail has stored all the same."""
         stored, ended = self._stored()
+        if stored != tried:
+            return
+        self._committed = stored
         self._rows = [row for row in self._rows if row[len(self._keys) - 1] >= stored]
         self._letters = [letter for letter in self._letters if letter[2] >= stored]
         if ended is not None:
@@ -387,14 +393,3 @@ class SqliteTableSink:
 
     def _guard(self, what: str) -> AbstractContextManager[None]:
         return guard(self._table, self._path, what)
-
-
-def _connect(path: str) -> sqlite3.Connection:
-    database = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
-    try:
-        database.execute("PRAGMA journal_mode=WAL")
-        database.execute("PRAGMA synchronous=FULL")
-    except BaseException:
-        database.close()
-        raise
-    return database
