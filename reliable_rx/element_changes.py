@@ -12,10 +12,11 @@ from __future__ import annotations
 import builtins
 import heapq
 import operator
-from collections.abc import Iterable, Iterator, Sequence
+from collections import deque
+from collections.abc import Iterable, Sequence
 from functools import partial
 from types import CodeType, FunctionType, MethodType, ModuleType
-from typing import Any
+from typing import Any, NamedTuple
 
 from reliable_rx.arguments import wrapped
 from reliable_rx.class_of import attribute_of, is_a
@@ -30,6 +31,8 @@ FIRST = frozenset(map(id, (
 )))  # fmt: skip
 """Functions that change their first argument."""
 DEPTH_MAX = 4
+CALLS_MAX = 1000
+"""So many calls are followed at most: a function may call itself in very many places."""
 
 
 def changes_of(function: Any, places: Iterable[int] = (0,), *, is_unused: bool = False) -> list[Change]:
@@ -40,25 +43,46 @@ def changes_of(function: Any, places: Iterable[int] = (0,), *, is_unused: bool =
     >>> [each.how for each in changes_of(gross)], changes_of(net)
     (["row['price'] = ..."], [])
     """
-    given: list[tuple[Place, int]] = [(place, 0) for place in places]
-    return list(dict.fromkeys(_changes(function, given, None, is_unused=is_unused, depth=0)))
+    first = Called(function, tuple((place, 0) for place in places))
+    waiting, seen, found = deque([(first, 0)]), {first.key}, dict[Change, None]()
+    while waiting and len(seen) <= CALLS_MAX:
+        called, depth = waiting.popleft()  # those that are called first: so each is read where it is nearest
+        changes, calls = _read(called, is_unused=is_unused and called is first)
+        found.update(dict.fromkeys(changes))
+        for each in calls if depth < DEPTH_MAX else ():
+            if each.key not in seen:
+                seen.add(each.key)
+                waiting.append((each, depth + 1))
+    return list(found)
 
 
-def _changes(
-    value: Any, given: Sequence[tuple[Place, int]], spread: int | None, *, is_unused: bool, depth: int
-) -> Iterator[Change]:
-    function, before = function_of(value)
-    if function is None or depth > DEPTH_MAX:
-        return
-    names = parameters(function.__code__, given, spread, before)
-    found = read(function.__code__, names, is_unused) if names else ((), ())
-    yield from found[0]
-    for each in found[1]:
-        called = _named(function, each.path)
-        if id(called) in FIRST and (0 in [place for place, _ in each.given]):
-            yield each.change
-        elif is_a(own := function_of(called)[0], FunctionType) and is_own(own):
-            yield from _changes(called, each.given, each.spread, is_unused=False, depth=depth + 1)
+class Called(NamedTuple):
+    """A function, and where it is given the element or a part of it."""
+
+    function: Any
+    given: tuple[tuple[Place, int], ...]
+    spread: int | None = None
+
+    @property
+    def key(self) -> tuple[Any, ...]:
+        return id(self.function), self.given, self.spread
+
+
+def _read(called: Called, *, is_unused: bool) -> tuple[Iterable[Change], list[Called]]:
+    """Return what a function changes itself, and what it hands the element to."""
+    function, before = function_of(called.function)
+    if function is None:
+        return (), []
+    names = parameters(function.__code__, called.given, called.spread, before)
+    changes, calls = read(function.__code__, names, is_unused) if names else ((), ())
+    found, further = list(changes), list[Called]()
+    for each in calls:
+        onward = _named(function, each.path)
+        if id(onward) in FIRST and (0 in [place for place, _ in each.given]):
+            found.append(each.change)
+        elif is_a(own := function_of(onward)[0], FunctionType) and is_own(own):
+            further.append(Called(onward, tuple(each.given), each.spread))
+    return found, further
 
 
 def function_of(value: Any) -> tuple[FunctionType | None, int]:
