@@ -296,7 +296,9 @@ class QueryEngine(Delivery, TimeMoves):
             standing.clock.close()
         if standing.status == RUNNING and not anew:
             self.touch(standing)
-            standing.emitted = self.end_stream(name, standing.emitted, disposed(name))
+            error = disposed(name)
+            self.origins.note(error, name)
+            standing.emitted = self.end_stream(name, standing.emitted, error)
         self.forget(standing)
         if standing.emitted:
             self.retired.put(name, standing.emitted)

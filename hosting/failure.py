@@ -104,11 +104,20 @@ def failure_of(engine: QueryEngine, standing: Standing, error: Exception) -> Fai
     """Describe what has just ended *standing*."""
     found = _place(engine, standing, error)
     source, partition, position, last = ("", "", -1, -1) if isinstance(found, str) else found
-    origin = engine.origins.of(error)
+    origin = engine.origins.of(error) or _had_by(engine, standing, error)
     if not origin and standing.error is not None:
         engine.origins.note(standing.error, standing.name)
     at = FailedAt(source, partition, position, last, engine.clock, found if isinstance(found, str) else "")
     return Failure(at, "" if origin else trace_of(error), origin)
+
+
+def _had_by(engine: QueryEngine, standing: Standing, error: Exception) -> str:
+    """Return who had *error* first, of those that *standing* reads, which may have ended in an earlier run."""
+    for source in sorted(standing.plan.sources):
+        other = engine.standing.get(source)
+        if other is not None and other is not standing and other.error is error:
+            return source if other.failure is None else other.failure.origin or source
+    return ""
 
 
 def stored_mishaps(standing: Standing) -> tuple[Any, ...]:

@@ -65,6 +65,8 @@ def _is_left_behind(engine: QueryEngine, revived: dict[str, str], standing: Stan
     """
     sources = [each for each in standing.plan.sources if each in revived and each in engine.standing]
     before = [each for each in sources if standing.born < engine.standing[each].born]
+    if standing.failure is not None and not standing.failure.origin:
+        return False  # its own function raised, whatever the text
     if standing.failure is not None and standing.failure.origin in before:
         return True
     return standing.error is not None and described(standing.error) in [revived[each] for each in before]

@@ -130,3 +130,89 @@ def test_what_had_failed_with_a_disposal_runs_again_with_the_query() -> None:
         values.append(2)
         drain(evaluator)
         assert [value for part in evaluator.stream("last").read(0, 9) for value in part.values][-1] == 2
+
+
+def test_who_failed_by_a_fault_of_its_own_stays(tmp_path: Path) -> None:
+    """What it reads failed behind it with the same text, and is mended: it is not, and would fail again at once."""
+
+    def refusing(most: int) -> Any:
+        def refuse(value: int) -> int:
+            if value >= most:
+                raise KeyError("price")
+            return value
+
+        return refuse
+
+    store = MemoryStore()
+    for values, most in (([1], 3), ([1, 2], 3), ([1, 2, 3], 3), ([1, 2, 3, 4], 9)):
+        with QueryEvaluator(store, background=False) as evaluator:
+            evaluator.source("n", ListSource(values, follow=True))
+            evaluator.create("q", rx.source("n").map(refusing(most)))
+            evaluator.create("reader", rx.source("q").map(refusing(2)))
+            drain(evaluator)
+            assert evaluator.query("reader").status == ("running" if len(values) == 1 else "failed")
+            assert emitted(evaluator, "reader")[1:] == [(1, "failed")] * (len(values) > 1)
+        store = store.reopen()
+    assert evaluator.query("q").status == "running"
+
+
+IS_READABLE = [True]
+
+
+class State:
+    """A state that cannot be read where the world says so."""
+
+    def __init__(self, total: int) -> None:
+        self.total = total
+
+    def __reduce__(self) -> Any:
+        return read_state, (self.total,)
+
+
+def read_state(total: int) -> State:
+    if not IS_READABLE[0]:
+        raise RuntimeError("cannot be read today")
+    return State(total)
+
+
+def test_who_was_created_behind_a_failed_query_runs_again_with_it() -> None:
+    """In a later run, too: its own functions are well, and it has the error of that one."""
+    store = MemoryStore()
+    made = {"q": rx.source("n").map(picky), "reader": rx.source("q").map(abs), "last": rx.source("reader").map(abs)}
+    for count in (1, 2, 3, 3):
+        mended = rx.source("n").map(abs)
+        with QueryEvaluator(store, background=False) as evaluator:
+            evaluator.source("n", ListSource([1, 2, 3], follow=True))
+            for name in list(made)[:count]:
+                evaluator.create(name, mended if name == "q" and "last" in store.streams() else made[name])
+            drain(evaluator)
+            statuses = [evaluator.query(name).status for name in list(made)[:count]]
+        store = store.reopen()
+    assert statuses == ["running"] * 3
+
+
+def test_what_runs_again_behind_a_state_that_cannot_be_read_goes_on_behind_a_kill() -> None:
+    """It was ended in the start before, and so were its readers; what has been seen of their new lives stays."""
+    made = {
+        "q": rx.source("n").scan(lambda last, n: State(n + (last.total if last else 0)), None).map(lambda s: s.total),
+        "r": rx.source("q").map(abs),
+        "l": rx.source("r").map(abs),
+    }
+    store, values, seen = MemoryStore(), [1], dict[str, list[Any]]()
+    try:
+        for IS_READABLE[0], kills in ((True, False), (False, True), (False, True), (True, False)):
+            evaluator = QueryEvaluator(store, background=False, checkpoint_interval_s=1e9)
+            evaluator.source("n", ListSource(values, follow=True))
+            for name, query in made.items():
+                evaluator.create(name, query if IS_READABLE[0] else query.map(lambda n: n))
+            drain(evaluator)
+            evaluator.flush()
+            for name, before in seen.items():
+                assert emitted(evaluator, name)[: len(before)] == before
+            seen = {name: emitted(evaluator, name) for name in made}
+            assert [evaluator.query(name).status for name in made] == ["running"] * 3
+            evaluator.abandon() if kills else evaluator.__exit__(None, None, None)
+            store = store.reopen()
+            values.append(len(values) + 1)
+    finally:
+        IS_READABLE[0] = True

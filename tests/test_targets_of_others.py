@@ -14,6 +14,7 @@ import pytest
 import reliable_rx as rx
 from checkpoint import SqliteStore
 from hosting import JsonLinesSink, ListSource, QueryEvaluator, SqliteTableSink
+from hosting.partitioned.guarded import Guarded
 
 STREAMS = ("a", "b")
 
@@ -35,9 +36,16 @@ def lines(folder: Path, name: str) -> list[Any]:
     return [list(json.loads(line).values()) for line in (folder / f"{name}.jsonl").read_text().splitlines()]
 
 
+def of_node(folder: Path, name: str) -> Any:
+    """Return the sink of a file as a node writes it."""
+    place: Any = None
+    return Guarded(file(folder, name), place, lambda: True)
+
+
 SINKS: dict[str, tuple[Callable[[Path, str], Any], Callable[[Path, str], list[Any]]]] = {
     "tables": (table, rows),
     "files": (file, lines),
+    "files of nodes": (of_node, lines),
 }
 
 
@@ -108,9 +116,9 @@ def test_a_target_that_is_given_to_another_query(kind: Any, tmp_path: Path) -> N
     assert read(tmp_path, "b")[-1] == [5, "b 5"]
 
 
-def test_one_target_for_two_streams_is_refused_where_it_is_declared(kind: Any, tmp_path: Path) -> None:
+@pytest.mark.parametrize("make", [table, file])
+def test_one_target_for_two_streams_is_refused_where_it_is_declared(make: Any, tmp_path: Path) -> None:
     """The sentence names the stream that has it."""
-    make, _ = kind
     with pytest.raises(ValueError, match=r"is that of another sink of stream 'a', and one alone may write it"):
         run(tmp_path, {name: make(tmp_path, "out") for name in STREAMS}, 3)
 
