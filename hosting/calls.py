@@ -14,7 +14,7 @@ import logging
 import time as wall
 from collections import deque
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from checkpoint import failures
 from checkpoint.codec import decode, encode
@@ -35,6 +35,13 @@ GRACE_S = 5.0
 """How long a stopping evaluator waits for the answers to calls that are in flight."""
 
 
+class Made(NamedTuple):
+    """Since when a call is out, and how long it may be."""
+
+    since: float
+    timeout_s: float | None
+
+
 class Calls:
     """The calls of one evaluator; everything but `_answered` happens in its loop."""
 
@@ -43,20 +50,27 @@ class Calls:
         self.asked = evaluator.engine.calls
         self.loop = LoopThread("calls")
         self.due: deque[int] = deque()
-        self.made: dict[int, float] = {}
-        """The calls that are out, and since when, the oldest first."""
+        self.made: dict[int, Made] = {}
+        """The calls that are out, the oldest first."""
         self.answers: deque[tuple[int, bytes, str]] = deque()
         """Number, payload, and what the call failed with."""
         self.failing: set[str] = set()
         self.finishing = False
 
     def note(self, group: Group) -> None:
-        """A turn of *group* has been taken: cancel what it dropped, and remember what it wants."""
+        """A turn of *group* has been taken: cancel what it dropped, and remember what it wants.
+
+        An edit drops calls and takes them up again; one that gives them another limit has them made again.
+        """
         asked = self.asked
         for number in asked.dropped:
-            if number not in asked.askers and number in self.made:  # an edit drops calls and takes them up again
-                del self.made[number]
-                self.cancel(number)
+            made, asker = self.made.get(number), asked.askers.get(number)
+            if made is None or (asker is not None and limit_of(asker) == made.timeout_s):
+                continue
+            del self.made[number]
+            self.cancel(number)
+            if asker is not None:
+                self.due.append(number)
         (group.calls if self.evaluator.delivery == "exactly_once" else self.due).extend(asked.fresh)
         asked.fresh, asked.dropped = [], []
 
@@ -72,7 +86,7 @@ class Calls:
         while self.due:
             number = self.due.popleft()
             if number in self.asked.askers and number not in self.made:
-                self.made[number] = wall.monotonic()
+                self.made[number] = Made(wall.monotonic(), limit_of(self.asked.askers[number]))
                 self.begin(number)
         return True
 
@@ -111,15 +125,14 @@ class Calls:
             self.failing.discard(query)
             self.evaluator.incidents.resolve("call", query)
 
-    def late(self, now: float) -> tuple[Asker, float] | None:
-        """Return who waits for the oldest call that is out for longer than it should be, and for how long."""
-        for number, since in self.made.items():
-            if now - since < LATE_S:
+    def late(self, now: float) -> tuple[Asker, Made] | None:
+        """Return who waits for the oldest call that is out for longer than it should be, and that call."""
+        for number, made in self.made.items():
+            if now - made.since < LATE_S:
                 return None
             asker = self.asked.askers.get(number)
-            timeout_s: float | None = 0.0 if asker is None else asker[1].op.timeout_s  # type: ignore[attr-defined]
-            if asker is not None and now - since >= LATE_S + (timeout_s or 0.0):
-                return asker, now - since
+            if asker is not None and now - made.since >= LATE_S + (made.timeout_s or 0.0):
+                return asker, made
         return None
 
     def finish(self) -> None:
@@ -136,6 +149,12 @@ class Calls:
     def close(self) -> None:
         """Cancel what is in flight: it will be called again."""
         self.loop.close(CANCEL_S)
+
+
+def limit_of(asker: Asker) -> float | None:
+    """Return how long a call may be out, as the operator that wants it says today."""
+    op: Any = asker[1].op
+    return None if op.timeout_s is None else float(op.timeout_s)
 
 
 def recorded(value: Any, error: Exception | None) -> bytes:

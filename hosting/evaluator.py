@@ -265,6 +265,8 @@ class QueryEvaluator(Looking):
                 self.outlets.open()
                 self.checkpointer.acknowledge()
                 self.reporter.begin()
+                if self.engine.suspended.ended:  # what cannot be read would end those that run again in their place
+                    self.checkpointer.now(full=True)
             except BaseException as error:
                 self.broken = error
                 with suppress(Exception):  # whoever starts another one may use the same places

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from time import monotonic
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from hosting.asked import standing_of
 from hosting.incidents import STOPPING, Incidents
@@ -60,10 +60,9 @@ class LastingTroubles:
         late, full = calls.late(now), calls.asked.full
         caller = None if late is None else standing_of(late[0][0]).name
         if late is not None and caller is not None:
-            (_, node), seconds = late
-            op: Any = node.op
-            limit = "have it answer, or give it a timeout_s" if op.timeout_s is None else BLOCKED
-            message = f"a call of {node.path} has had no answer for {seconds:.0f} s; {limit}"
+            (_, node), made = late
+            limit = "have it answer, or give it a timeout_s" if made.timeout_s is None else BLOCKED
+            message = f"a call of {node.path} has had no answer for {now - made.since:.0f} s; {limit}"
             self.incidents.report("call waits", caller, message, level=logging.WARNING)
         if self._caller is not None and self._caller != caller:
             self.incidents.resolve("call waits", self._caller)

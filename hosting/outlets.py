@@ -176,8 +176,7 @@ class Outlets:
             if writer.is_new:
                 self._open(writer, starting=True)
         self._settle_left()
-        if self.has_passed_over or self.evaluator.engine.suspended.ended:
-            # no turn says that ids were passed over; and what could not be read would end what runs again in its place
+        if self.has_passed_over:  # no turn says so, and a replay would use these ids
             self.evaluator.checkpointer.now(full=False)
         self.pump()
 

@@ -98,3 +98,32 @@ def test_a_query_that_is_disposed_of_waits_no_longer(now: list[float]) -> None:
         assert told(evaluator, now).keys() == {("call waits", "q")}
         evaluator.dispose("q")
         assert not told(evaluator, now)
+
+
+async def hangs_once(n: int) -> int:
+    """Answer the second time it is called with a number."""
+    if n not in CALLED:
+        CALLED.add(n)
+        await asyncio.Event().wait()
+    return n
+
+
+CALLED: set[int] = set()
+
+
+@pytest.mark.parametrize("limits", [(None, 3600.0), (3600.0, None), (None, None)])
+def test_an_edit_that_gives_another_limit_has_the_calls_that_are_out_made_again(
+    now: list[float], limits: tuple[float | None, float | None]
+) -> None:
+    """The remedy that is told helps in the running program; an edit that leaves the limit leaves the calls."""
+    CALLED.clear()
+    with QueryEvaluator(MemoryStore(), background=False, clock=lambda: 1.0) as evaluator:
+        evaluator.source("n", ListSource([1, 2, 3], follow=True))
+        evaluator.create("q", rx.source("n").map_async(hangs_once, concurrency=3, timeout_s=limits[0]))
+        until(lambda: evaluator.step() is None or len(CALLED) == 3, "all calls")
+        evaluator.create("q", rx.source("n").map_async(hangs_once, concurrency=3, timeout_s=limits[1]).map(abs))
+        if limits[0] == limits[1]:
+            told(evaluator, now)
+            assert evaluator.query("q").emitted == 0 and set(evaluator.calls.made) == set(evaluator.calls.asked.askers)
+        else:
+            until(lambda: evaluator.step() is None or evaluator.query("q").emitted == 3, "all answers")

@@ -448,12 +448,11 @@ def test_what_reads_a_query_that_is_lost_before_a_crash_ends_with_it() -> None:
         evaluator.create("apart", rx.source("sum").pipe(ops.count()))
         return evaluator
 
-    with opened() as evaluator:
-        numbers[:] = [1, 2]
-        work(evaluator)
-    store = store.reopen()
-    numbers += [3, 4]
+    numbers[:] = [1, 2]
     evaluator = opened()
+    work(evaluator)
+    evaluator.checkpoint()
+    numbers += [3, 4]
     work(evaluator)
     evaluator.flush()
     before = evaluator.stream("counts").next_id
@@ -463,6 +462,7 @@ def test_what_reads_a_query_that_is_lost_before_a_crash_ends_with_it() -> None:
         work(evaluator)
         assert evaluator.query("lost").status == "failed"
         assert evaluator.query("counts").status == "failed"
+        assert "it reads 'lost', whose outputs" in str(evaluator.query("counts").error)
         assert evaluator.stream("counts").next_id == before + 1
         assert evaluator.query("apart").status == "running"
         assert values(evaluator, "sum") == [1, 3, 6, 10]

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from hostile_world import STATES
+from hostile_world import NUMBERS, STATES
 from lanes import left_to_commits
 from planted_checks import Plants
 from test_hostile_queries import played
@@ -30,17 +30,17 @@ import hosting.segments
 import hosting.snapshot
 import reliable_rx as rx
 import reliable_rx.interrupts
-from checkpoint import codec, plain, stored_errors
+from checkpoint import MemoryStore, codec, plain, stored_errors
 from checkpoint.code import OtherCode
 from checkpoint.codec import encode
-from hosting import journaling, spoilt
+from hosting import ListSource, QueryEvaluator, journaling, spoilt
 from hosting.checkpointer import Checkpointer
 from hosting.delivery import Delivery
 from hosting.engine import QueryEngine
 from hosting.records import read_records
 from hosting.snapshot import Snapshot
 from reliable_rx import operators as ops
-from reliable_rx.errors import described
+from reliable_rx.errors import described, type_of
 from reliable_rx.testing.hostile import Emits, Raises
 
 
@@ -49,6 +49,21 @@ def errors() -> None:
     for name in ("Refused", "Holding", "Wordless", "Telling", "LeavingError"):
         played(rx.source("n").pipe(ops.map(Raises(name))))
         played(rx.source("n").pipe(ops.map(Raises(name)), ops.materialize(), ops.to_list()), policy="dead_letter")
+        check_told(rx.source("n").pipe(ops.map(Raises(name))))
+
+
+def check_told(query: Any) -> None:
+    """In a later run, what *query* has failed with is told as it was in its own."""
+    store, told = MemoryStore(), list[str]()
+    for _ in range(2):
+        with QueryEvaluator(store, background=False) as evaluator:
+            evaluator.source("n", ListSource(NUMBERS))
+            evaluator.create("q", query)
+            while evaluator.step():
+                pass
+            told.append(type_of(evaluator.engine.standing["q"].error))  # type: ignore[arg-type]
+        store = store.reopen()
+    assert told[0] == told[1]
 
 
 def exits() -> None:
