@@ -10,6 +10,7 @@ from __future__ import annotations
 import sys
 import time as wall
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -326,8 +327,15 @@ class Checkpointer:
                 evaluator._fail(name, error)
         self.has_ended_some = evaluator.engine.number > turn
 
+    def begin(self) -> None:
+        """At the end of a start, do what the last run may not have come to, and keep the ends of queries."""
+        self.acknowledge()
+        if self.evaluator.engine.suspended.ended:  # what cannot be read would end those that run again in their place
+            with suppress(StoreUnavailable):  # it is tried again
+                self.now(full=True)
+
     def acknowledge(self) -> None:
-        """Tell the sources what is durable: behind a checkpoint, and at a start, since the last run may not have."""
+        """Tell the sources what is durable."""
         if self.acknowledges:
             self.evaluator.intake.acknowledge(*self.covered)
 

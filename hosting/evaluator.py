@@ -263,10 +263,8 @@ class QueryEvaluator(Looking):
                 create_declared(self)
                 follow(self)
                 self.outlets.open()
-                self.checkpointer.acknowledge()
                 self.reporter.begin()
-                if self.engine.suspended.ended:  # what cannot be read would end those that run again in their place
-                    self.checkpointer.now(full=True)
+                self.checkpointer.begin()
             except BaseException as error:
                 self.broken = error
                 with suppress(Exception):  # whoever starts another one may use the same places
@@ -400,7 +398,8 @@ class QueryEvaluator(Looking):
         try:
             if kind is None and self.started and not self.closed and self.trouble is None and self.broken is None:
                 with self.lock:  # no other thread takes a turn behind the checkpoint
-                    self.checkpoint()
+                    if not self.closed:
+                        self.checkpoint()
                     ends, self.closed = not self.closed, True
         finally:
             self._end() if ends else self.close()

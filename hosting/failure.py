@@ -112,7 +112,9 @@ def failure_of(engine: QueryEngine, standing: Standing, error: Exception) -> Fai
 
 
 def _had_by(engine: QueryEngine, standing: Standing, error: Exception) -> str:
-    """Return who had *error* first, of those that *standing* reads, which may have ended in an earlier run."""
+    """Return who had *error* first, of those that *standing* reads and that have ended in an earlier run."""
+    if error.__traceback__ is not None:  # it was raised in this one
+        return ""
     for source in sorted(standing.plan.sources):
         other = engine.standing.get(source)
         if other is not None and other is not standing and other.error is error:

@@ -127,7 +127,10 @@ def fault_of_function(op: Operator, name: str, value: Any, count: int | None) ->
     within = wrapped(value)
     if within is not None:
         return fault_of_function(op, name, within, count)
-    return fault_of_coroutine(op, name, value) or (None if count is None else fault_of_arity(name, value, count))
+    try:
+        return fault_of_coroutine(op, name, value) or (None if count is None else fault_of_arity(name, value, count))
+    except Exception:  # of a proxy each attribute may raise: nothing is known of it
+        return None
 
 
 def wrapped(value: Any) -> Any:
@@ -228,7 +231,10 @@ def check_methods(what: str, thing: Any, methods: Mapping[str, tuple[str, ...]])
 def is_async(function: Any) -> bool:
     """Whether a call of *function* only makes a coroutine or a generator."""
     kinds = (inspect.iscoroutinefunction, inspect.isasyncgenfunction, inspect.isgeneratorfunction)
-    return any(each(function) or each(type(function).__call__) for each in kinds)
+    try:
+        return any(each(function) or each(type(function).__call__) for each in kinds)
+    except Exception:  # of a proxy each attribute may raise
+        return False
 
 
 def check_number(name: str, value: Any, *, least: float | None = None) -> None:

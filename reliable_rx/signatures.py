@@ -23,12 +23,10 @@ def signature_of(function: Any) -> Signature | None:
     >>> str(signature_of(outer)), str(signature_of(partial(outer, 1)))
     ('(n, a, b)', '(a, b)')
     """
-    own = _own(function)
-    if own is None:
-        return None
     try:
-        return inspect.signature(own, follow_wrapped=False)
-    except (TypeError, ValueError):  # what is written in C may not say
+        own = _own(function)
+        return None if own is None else inspect.signature(own, follow_wrapped=False)
+    except Exception:  # what is written in C may not say, and of a proxy each attribute may raise
         return None
 
 

@@ -237,7 +237,7 @@ STORE_INSIDE = {"commit", "crash", "reopen"}
 SINK: Calls = {
     "close": lambda w: w.lines.close(),
     "flush": lambda w: w.lines.flush(),
-    "fence": lambda w: w.lines.fence(0),
+    "fence": lambda w: w.lines.fence(0, "s"),
     "target": lambda w: w.lines.target,
     "stored_position": lambda w: w.lines.stored_position("q"),
 }

@@ -325,7 +325,7 @@ class SinkWorld:
         assert not open_below(self.folder), "something is open though the sink is closed"
         again = self.make()
         if hasattr(again, "fence"):
-            again.fence(9)
+            again.fence(9, "s")
         at = again.open("s") or 0
         if self.next is not None:
             again.write(at, [{"n": 7}])
@@ -335,25 +335,25 @@ class SinkWorld:
 
 SINK_STATES: dict[str, State] = {
     "before": noop,
-    "fenced": lambda w: asked(w.sink, "fence", 1),
+    "fenced": lambda w: asked(w.sink, "fence", 1, "s"),
     "open": SinkWorld.begin,
-    "fenced and open": lambda w: (asked(w.sink, "fence", 1), w.begin()),
+    "fenced and open": lambda w: (asked(w.sink, "fence", 1, "s"), w.begin()),
     "written": lambda w: (w.begin(), w.write(1, 2)),
     "flushed": lambda w: (w.begin(), w.write(1, 2), w.sink.flush()),
     "closed": lambda w: (w.begin(), w.write(1, 2), w.sink.close()),
-    "fenced and closed": lambda w: (asked(w.sink, "fence", 1), w.begin(), w.sink.close()),
+    "fenced and closed": lambda w: (asked(w.sink, "fence", 1, "s"), w.begin(), w.sink.close()),
     "failed": lambda w: taken_over(w),
 }
 
 
 def taken_over(w: SinkWorld) -> None:
     """Another one has fenced the place while this one has it open."""
-    asked(w.sink, "fence", 1)
+    asked(w.sink, "fence", 1, "s")
     w.begin()
     w.write(1)
     if hasattr(w.sink, "fence"):
         other = w.make()
-        other.fence(5)
+        other.fence(5, "s")
         other.close()
 
 

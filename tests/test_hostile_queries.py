@@ -20,6 +20,7 @@ from reliable_rx.testing.steps import add, third
 LIVES = (Life(4, KILL), Life(3, CRASH), Life(2, KILL), Life(5, FULL), Life(3, CLOSE))
 
 FAST = (
+    "an odd proxy",
     "NaN",
     "never stored",
     "Refused",

@@ -158,10 +158,10 @@ def test_a_file_that_is_put_back_is_gone_on_with(tmp_path: Path, suffix: str, re
 def test_a_former_owner_is_told_that_it_is_one(tmp_path: Path) -> None:
     """A fenced file that the next owner has replaced is a lease that is lost, not a file that was taken away."""
     former, later = JsonLinesSink(tmp_path / "out.jsonl"), JsonLinesSink(tmp_path / "out.jsonl")
-    former.fence(1)
+    former.fence(1, "q")
     former.open("q")
     former.write(0, [1])
-    later.fence(2)
+    later.fence(2, "q")
     later.open("q")
     with pytest.raises(LeaseLost):
         former.flush()

@@ -114,11 +114,14 @@ class JsonLinesSink:
         """What no other sink may write."""
         return str(self._path.absolute())
 
-    def fence(self, epoch: int, /) -> None:
+    def fence(self, epoch: int, stream: str, /) -> None:
         """Take the file from every earlier epoch. Nothing is open behind it."""
         invariant(self._file is None and self._epoch is None, f"the sink {self._path} is fenced once, before it opens")
         with opening(self._path):
             self._path.parent.mkdir(parents=True, exist_ok=True)
+            if self._path.exists():
+                with open(self._path, "rb", buffering=0) as file:
+                    refuse_others(file, self._path, read_mark(self._path), stream)
             with closing(EpochFile(self._path, epoch)) as epochs:
                 epochs.claim()
                 _sync_directory(self._path.parent)

@@ -110,12 +110,12 @@ class SqliteTableSink:
         table = f"table {self._table} of {os.path.abspath(self._path)}"
         return table if self._partition is None else f"partition {self._partition!r} in {table}"
 
-    def fence(self, epoch: int, /) -> None:
+    def fence(self, epoch: int, stream: str, /) -> None:
         """Take the table, or this partition of it, from every earlier epoch."""
         invariant(not self._open and not self._epoch, f"the sink {self._path} is fenced once, before it opens")
         self._epoch = epoch
         try:
-            self._connected("fenced", "")
+            self._connected("fenced", stream)
         except BaseException:
             self._epoch = 0
             raise

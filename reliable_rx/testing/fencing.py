@@ -10,7 +10,7 @@ from contextlib import closing, suppress
 from itertools import islice
 from typing import Any, Protocol
 
-from reliable_rx.errors import LeaseLost
+from reliable_rx.errors import CheckpointRefused, LeaseLost
 from reliable_rx.reliable import Fencing, Sink
 
 Notification = tuple[int, Any]
@@ -70,7 +70,7 @@ class _Writer:
 
     def _take(self, step: str) -> None:
         if step == "fence":
-            self.sink.fence(self.epoch)
+            self.sink.fence(self.epoch, "checked")
         elif step == "open":
             wanted = self.sink.open("checked")
             _claim(wanted is not None, "an exactly-once sink knows its position: open() returns an id, not None")
@@ -116,11 +116,23 @@ def _check_afterwards(make: Callable[[], FencingSink], end: int, case: str) -> N
     with closing(late.sink), suppress(LeaseLost):
         late.take(2)
         raise AssertionError(f"{case}: an old writer that comes later is refused when it fences or opens")
+    if isinstance(getattr(late.sink, "target", None), str):
+        _check_others(make, case)
     for epoch in (NEW, NEWEST, NEWEST):
         again = _Writer(make(), epoch)
         with closing(again.sink):
             again.take(2)
         _claim(again.begun == end, f"{case}: epoch {epoch} finds the end, and wants id {end}, not {again.begun}")
+
+
+def _check_others(make: Callable[[], FencingSink], case: str) -> None:
+    """A later writer of another stream is refused before it fences anybody."""
+    with closing(make()) as sink:
+        try:
+            sink.fence(NEWEST + 1, "another stream")
+        except CheckpointRefused:
+            return
+    raise AssertionError(f"{case}: a place with the ids of one stream is not fenced for another")
 
 
 def _check_content(found: Sequence[Notification], case: str) -> None:

@@ -239,6 +239,7 @@ FUNCTIONS: tuple[Hostile, ...] = (
     *(Hostile(f"raises {each.name}", partial(Raises, each.name)) for each in ERRORS),
     Hostile("falls", lambda: falls),
     Hostile("generates", lambda: generates, UNSTORABLE),
+    Hostile("an odd proxy", hostile_odd.OddProxy, UNSTORABLE),
 )
 """Each `make` gives a function of one argument; its kind is that of what the function emits."""
 

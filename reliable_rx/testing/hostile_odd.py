@@ -79,6 +79,16 @@ class LazyError:
         return LazyError, ()
 
 
+class OddProxy:
+    """A function whose attributes raise what nobody expects, as those of compiled proxies do."""
+
+    def __call__(self, value: Any) -> Any:
+        return value
+
+    def __getattr__(self, name: str) -> Any:
+        raise ArithmeticError("not to be asked")
+
+
 class LazyClass:
     """Says that it is a class."""
 
