@@ -4,9 +4,7 @@ What a library was never given it was never tested with. These are given to host
 whatever comes of it must be one query's, one event's or one sink's problem, told in words, and all the rest goes on.
 `VALUES`, `ERRORS`, `FUNCTIONS`, `FICKLE`, `ACCUMULATORS`, `NAMES` and `RECORDS` are plain tuples, to be used as
 parameters of tests; the functions of the same names in lower case are strategies for those who have Hypothesis.
-
-Everything is made anew by each call (`make`), since some of it can be used once, and lies in this module, so that it
-pickles by name wherever it pickles at all.
+Everything is made anew by each call (`make`), since some of it can be used once, and pickles by name, if at all.
 """
 
 from __future__ import annotations
