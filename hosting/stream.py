@@ -29,7 +29,7 @@ from hosting.window import FIRST, Window
 from reliable_rx import operators
 from reliable_rx.arguments import check_count
 from reliable_rx.choices import names_keywords
-from reliable_rx.errors import CheckpointRefused
+from reliable_rx.errors import CheckpointRefused, described
 from reliable_rx.names import check_name
 from reliable_rx.reliable import Batch, ReliableObserver
 
@@ -255,7 +255,10 @@ class Stream(Window):
         if name is not None:
             why = f"its observer raised at id {position:,}"
             self.leave(name, self.registry.absence(why, Patience.NONE))
-        message = f"stopped at id {position:,}, and nothing more is delivered; mend it and call `start`, or `dispose`"
+        why = "" if subscription.error is None else f": {described(subscription.error)}"
+        message = (
+            f"stopped at id {position:,}, and nothing more is delivered{why}; mend it and call `start`, or `dispose`"
+        )
         incidents.report("subscriber", subject, message, error=subscription.error)
 
     def observable(self, start: int | None = None) -> reactivex.Observable[Any]:

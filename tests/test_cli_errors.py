@@ -13,6 +13,7 @@ from cli_process import cli, write
 from lanes import crossed
 from postgres_server import PostgresServer
 
+import reliable_rx as rx
 from checkpoint import PostgresStore, SqliteStore
 from hosting import App, QueryEvaluator
 from hosting.app import Options
@@ -296,3 +297,16 @@ def test_which_store_of_a_database_is_meant_is_asked(
             f"{line} --group shop", dsn, capsys
         )
         assert "and not both" in asked(f"{line} --group g --name shop", dsn, capsys)
+
+
+def test_a_store_of_which_only_the_journal_is_there_says_so(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """It was killed before its first checkpoint: what it has is behind the next start, and not nothing."""
+    with SqliteStore(tmp_path / "store") as store:
+        evaluator = QueryEvaluator(store, background=False)
+        evaluator.push("n").push([1])
+        evaluator.create("q", rx.source("n"))
+        while evaluator.step():
+            pass
+        evaluator.abandon()
+    assert main(["tail", str(tmp_path / "store"), "q"]) == 2
+    assert "none yet, and 2 turns in the journal, which the next start takes again" in capsys.readouterr().err

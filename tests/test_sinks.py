@@ -184,6 +184,20 @@ def test_torn_at_every_byte(tmp_path: Path, ending: Exception | None, mark: int 
             assert torn.read_bytes() == data
 
 
+def test_a_file_that_somebody_has_cut_is_said_to_be(tmp_path: Path) -> None:
+    """What is gone was flushed: it is written again, and nobody is told of a power cut."""
+    path = tmp_path / "out.jsonl"
+    fill(JsonLinesSink(path), list(range(100)))
+    whole = path.read_bytes()
+    path.write_bytes(whole[:500])
+    sink = JsonLinesSink(path)
+    sink.open("s")
+    sink.close()
+    assert f"was cut by somebody, from {len(whole):,} bytes to 500, in the midst of a line" in sink.remark
+    fill(JsonLinesSink(path), list(range(100)))
+    assert path.read_bytes() == whole
+
+
 def test_a_hole_before_whole_lines(tmp_path: Path) -> None:
     """A power cut may lose an earlier page and keep a later one: the run of lines ends at the hole."""
     path = tmp_path / "out.jsonl"

@@ -295,3 +295,26 @@ def test_nobody_takes_a_turn_between_the_last_checkpoint_and_the_end() -> None:
             crowd.wait()
         found = store.reopen().recover()
         assert found is not None and found.turn == store.journal.last_turn
+
+
+def test_who_leaves_while_another_thread_closes_has_nothing_left_to_do(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The other one may be done between his look and the lock; his end is no error of the block that he leaves."""
+    store = MemoryStore()
+    with QueryEvaluator(store) as evaluator:
+        evaluator.push("n")
+        evaluator.start()
+        real = evaluator.lock
+
+        class ClosedMeanwhile:
+            """The lock, which he gets when the other one has been there."""
+
+            def __enter__(self) -> None:
+                monkeypatch.setattr(evaluator, "lock", real)
+                evaluator.close()
+                real.__enter__()
+
+            def __exit__(self, *given: Any) -> None:
+                real.__exit__(*given)
+
+        monkeypatch.setattr(evaluator, "lock", ClosedMeanwhile())
+    assert evaluator.closed and store.reopen().recover() is None

@@ -21,6 +21,7 @@ from hosting.records import read_records
 from hosting.standing import RUNNING
 from hosting.stored_outputs import stored_segments
 from hosting.turn import Output
+from reliable_rx.arguments import plural
 from reliable_rx.errors import PositionUnavailable, described, one_line
 from reliable_rx.names import query_of
 from reliable_rx.rows import Loader
@@ -91,7 +92,10 @@ def first_id(store: StoreReader, stream: str, start: int | None, *, follow: bool
         names = store.streams()
         if follow and not names:
             return start or 0
-        raise BadUsage(f"the store has no stream {stream!r}; it has {', '.join(names) or 'none yet'}")
+        known = ", ".join(names) or "none yet"
+        if turns := 0 if names else store.journal.last_turn:
+            known += f", and {plural(turns, 'turn')} in the journal, which the next start takes again"
+        raise BadUsage(f"the store has no stream {stream!r}; it has {known}")
     first, end = bounds
     if start is not None and not first <= start <= end:
         raise PositionUnavailable(

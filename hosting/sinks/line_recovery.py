@@ -48,7 +48,11 @@ def recover(file: Any, path: Path, flushed: int | None) -> Found:
     if found.length > size:  # all of the last line but for its end
         _write_end(file, size)
     elif found.length < size:
-        return replace(found, remark=_cut(file, path, found.length, size))
+        beside = _cut(file, path, found.length, size)
+        what = f"{size - found.length:,} bytes at the end of {path} were torn and never flushed"
+        if flushed is not None and size < flushed:
+            what = f"{path} was cut by somebody, from {flushed:,} bytes to {size:,}, in the midst of a line"
+        return replace(found, remark=f"{what}; what was cut off is kept in {beside}")
     return found
 
 
@@ -111,8 +115,11 @@ def _is_begun(line: bytes, next_id: int | None) -> bool:
     return text.startswith(head) or head.startswith(text)
 
 
-def _cut(file: Any, path: Path, good: int, size: int) -> str:
-    """Keep what lies behind *good* in a file of its own, then cut it off; a failure on the way leaves no piece."""
+def _cut(file: Any, path: Path, good: int, size: int) -> Path:
+    """Keep what lies behind *good* in a file of its own, then cut it off; a failure on the way leaves no piece.
+
+    Return that file.
+    """
     beside = _name_of_piece(file, path, good)
     try:
         with open(beside, "wb") as kept:
@@ -127,7 +134,7 @@ def _cut(file: Any, path: Path, good: int, size: int) -> str:
             beside.unlink(missing_ok=True)
         raise
     os.fsync(file.fileno())
-    return f"{size - good:,} bytes at the end of {path} were torn and never flushed; they are kept in {beside}"
+    return beside
 
 
 def _name_of_piece(file: Any, path: Path, good: int) -> Path:
