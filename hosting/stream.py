@@ -248,18 +248,16 @@ class Stream(Window):
     def _note(self, subscription: Subscription, who: str, name: str | None) -> None:
         """Report an observer that has raised."""
         incidents, subject = self.registry.incidents, f"{self.name}/{who}"
-        if subscription.status != "stopped":
+        if subscription.status != "stopped" or subscription.error is None:
             incidents.resolve("subscriber", subject)
             return
         position = subscription.position
         if name is not None:
             why = f"its observer raised at id {position:,}"
             self.leave(name, self.registry.absence(why, Patience.NONE))
-        why = "" if subscription.error is None else f": {described(subscription.error)}"
-        message = (
-            f"stopped at id {position:,}, and nothing more is delivered{why}; mend it and call `start`, or `dispose`"
-        )
-        incidents.report("subscriber", subject, message, error=subscription.error)
+        what = f"stopped at id {position:,}, and nothing more is delivered: {described(subscription.error)}"
+        way = "mend it and call `start`, or `dispose`"
+        incidents.report("subscriber", subject, f"{what}; {way}", error=subscription.error)
 
     def observable(self, start: int | None = None) -> reactivex.Observable[Any]:
         """Return the values from id *start* on (by default: from now on) as a plain observable."""

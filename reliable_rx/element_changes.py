@@ -32,7 +32,7 @@ FIRST = frozenset(map(id, (
 """Functions that change their first argument."""
 DEPTH_MAX = 4
 CALLS_MAX = 1000
-"""So many calls are followed at most: a function may call itself in very many places."""
+"""So many functions are read at most."""
 
 
 def changes_of(function: Any, places: Iterable[int] = (0,), *, is_unused: bool = False) -> list[Change]:
@@ -45,7 +45,9 @@ def changes_of(function: Any, places: Iterable[int] = (0,), *, is_unused: bool =
     """
     first = Called(function, tuple((place, 0) for place in places))
     waiting, seen, found = deque([(first, 0)]), {first.key}, dict[Change, None]()
-    while waiting and len(seen) <= CALLS_MAX:
+    for _ in range(CALLS_MAX):
+        if not waiting:
+            break
         called, depth = waiting.popleft()  # those that are called first: so each is read where it is nearest
         changes, calls = _read(called, is_unused=is_unused and called is first)
         found.update(dict.fromkeys(changes))

@@ -12,6 +12,7 @@ import pytest
 import reliable_rx as rx
 from checkpoint import MemoryStore
 from hosting import ListSource, QueryEvaluator
+from reliable_rx.element_changes import changes_of
 
 SHAPES: dict[str, Callable[[int], list[str]]] = {
     "calls itself": lambda count: ["def g(n):", *(f"    if n == {i}: return g(n[{i}])" for i in range(count))],
@@ -62,3 +63,11 @@ def test_what_is_looked_at_grows_as_the_function_does(shape: str) -> None:
     calls(made(SHAPES[shape](3)))  # what is imported, and kept, by the first one
     small, large = (calls(made(SHAPES[shape](count))) for count in (15, 30))
     assert large < 4 * small
+
+
+@pytest.mark.parametrize("place", [0, 500])
+def test_a_change_in_one_of_very_many_helpers_is_found(place: int) -> None:
+    """However many there are, those that can be read are."""
+    lines = [f"def h{i}(n): {'n.append(1)' if i == place else 'pass'}" for i in range(1500)]
+    found = changes_of(made([*lines, "def g(n):", *(f"    h{i}(n)" for i in range(1500))]))
+    assert [each.how for each in found] == ["n.append(...)"]

@@ -560,8 +560,9 @@ def test_the_end_of_a_table(tmp_path: Path) -> None:
     assert registry == [("t", "s", 2, 1, "ValueError: bad day")]
 
 
+@pytest.mark.parametrize("has_end", [False, True], ids=["rows follow", "with the end"])
 @pytest.mark.parametrize("statement", ["BEGIN IMMEDIATE", "CREATE TABLE", "INSERT", "UPDATE", "COMMIT", "after COMMIT"])
-def test_a_database_that_fails(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, statement: str) -> None:
+def test_a_database_that_fails(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, statement: str, has_end: bool) -> None:
     """Whichever statement fails, even a COMMIT that has happened, the next flush neither loses nor doubles."""
     path = tmp_path / "o.db"
     failing = [False]
@@ -586,17 +587,25 @@ def test_a_database_that_fails(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, 
     sink = SqliteTableSink(path, "t")
     sink.open("s")
     sink.write(0, ["a", "b"])
+
+    def write_rest() -> None:
+        sink.write(2, ["c"])
+        sink.end(3, ValueError("bad day"))
+
+    if has_end:
+        write_rest()
     failing[0] = True
     with pytest.raises(StoreUnavailable, match="disk I/O error"):
         sink.flush()
     failing[0] = False
-    sink.write(2, ["c"])
-    sink.end(3, None)
+    if not has_end:
+        write_rest()
     sink.flush()
     sink.close()
     monkeypatch.undo()
     assert rows_of(path) == [(0, '"a"'), (1, '"b"'), (2, '"c"')]
-    assert rows_of(path, "SELECT next_id, ended_id FROM reliable_rx_sinks") == [(4, 3)]
+    registry = rows_of(path, "SELECT next_id, ended_id, error, made FROM reliable_rx_sinks")
+    assert registry == [(4, 3, "ValueError: bad day", 1)]
 
 
 def test_rows_held_are_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

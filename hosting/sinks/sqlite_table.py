@@ -323,10 +323,11 @@ class SqliteTableSink:
         with self._guard("written"):
             if self._doubtful is not None:
                 self._forget_committed(self._doubtful)
-            self._doubtful = self._next
-            with transaction(self._database) as database:
-                self._insert(database)
-            self._check_places()
+            if self._next != self._committed:
+                self._doubtful = self._next
+                with transaction(self._database) as database:
+                    self._insert(database)
+                self._check_places()
             self._doubtful = None
         self._made = self._made or bool(self._rows)
         self._rows.clear()
@@ -385,7 +386,7 @@ class SqliteTableSink:
         stored, ended = self._stored()
         if stored != tried:
             return
-        self._committed = stored
+        self._committed, self._made = stored, self._made or bool(self._rows)
         self._rows = [row for row in self._rows if row[len(self._keys) - 1] >= stored]
         self._letters = [letter for letter in self._letters if letter[2] >= stored]
         if ended is not None:
