@@ -272,9 +272,9 @@ class QueryEngine(Delivery, TimeMoves):
         else:
             standing.born, standing.emitted = before.born, before.emitted
             report = edit(self, before, standing)
-            if before.policy == standing.policy:  # of another one it would be said that they are elsewhere
-                standing.mended = before.skipped if is_edit else before.mended
-                standing.skipped += before.skipped
+            is_other = before.policy != standing.policy  # of which it would be said that they are elsewhere
+            standing.mended = before.skipped if is_edit or is_other else before.mended
+            standing.skipped += before.skipped  # operators go by it
             if is_edit or report.lost:
                 self.reports[turn.name] = report
 

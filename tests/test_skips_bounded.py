@@ -157,9 +157,10 @@ def test_an_edit_remembers_what_was_skipped() -> None:
         store = store.reopen()
 
 
+@pytest.mark.parametrize("policy", ["skip", "fail", "dead_letter"])
 @pytest.mark.parametrize("restarts", [False, True])
-def test_lists_are_closed_again_behind_an_edit(restarts: bool) -> None:
-    """What an operator has counted of skipped events means behind an edit what it meant before."""
+def test_lists_are_closed_again_behind_an_edit(restarts: bool, policy: Any) -> None:
+    """What an operator has counted of skipped events means behind an edit what it meant before, under any policy."""
     last: list[int] = []
 
     def noted(n: int) -> int:
@@ -176,9 +177,9 @@ def test_lists_are_closed_again_behind_an_edit(restarts: bool) -> None:
     if restarts:
         evaluator.checkpoint()
         evaluator.close()
-        evaluator = hosting(store.reopen(), rows, query)
+        evaluator = hosting(store.reopen(), rows, query, policy)
     else:
-        evaluator.create("q", query, policy="skip")
+        evaluator.create("q", query, policy=policy)
     feed(evaluator, rows, 10)
     assert emitted(evaluator, "q") == [[1], [2], [3], [4, 5], [6], [7], [8], [9], [10]]
     evaluator.close()
@@ -188,10 +189,10 @@ def refuse() -> Any:
     raise ValueError("no closing")
 
 
-def hosting(store: MemoryStore, rows: list[int], query: Any) -> QueryEvaluator:
+def hosting(store: MemoryStore, rows: list[int], query: Any, policy: Any = "skip") -> QueryEvaluator:
     evaluator = QueryEvaluator(store, background=False)
     evaluator.source("n", ListSource(rows, follow=True))
-    evaluator.create("q", query, policy="skip")
+    evaluator.create("q", query, policy=policy)
     return evaluator
 
 

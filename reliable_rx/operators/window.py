@@ -99,6 +99,7 @@ class Closed(Stage):
         if not cx.goes_on(state):  # what was emitted has made somebody stop us
             return
         if not cx.may_skip:
+            state.unclosed = 0
             cx.open(*self.latest(cx))
             return
         state.unclosed = cx.skipped + 1
