@@ -6,10 +6,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from conditions import until
 
 import reliable_rx as rx
 from checkpoint import MemoryStore, SqliteStore
-from hosting import ListSource, QueryEvaluator
+from hosting import CallbackSink, ListSource, QueryEvaluator
 from reliable_rx.errors import TooLate
 from reliable_rx.testing.faults import ProcessDied, arm, raise_
 
@@ -156,6 +157,33 @@ def test_who_failed_by_a_fault_of_its_own_stays(tmp_path: Path) -> None:
     assert evaluator.query("q").status == "running"
 
 
+NOPE = ValueError("a constant of the module")
+
+
+def test_a_constant_that_two_raise_is_the_error_of_each(tmp_path: Path) -> None:
+    """One object may be the error of a query, and of its reader, whose own function raises it later."""
+
+    def refusing(most: int) -> Any:
+        def refuse(value: int) -> int:
+            if value >= most:
+                raise NOPE
+            return value
+
+        return refuse
+
+    store = MemoryStore()
+    for values, most in (([1, 2, 3, 4], 2), ([1, 2, 3, 4, 5], 2), ([1, 2, 3, 4, 5, 6], 9)):
+        with QueryEvaluator(store, background=False) as evaluator:
+            evaluator.source("n", ListSource(values, follow=True))
+            evaluator.create("q", rx.source("n").map(refusing(most)))
+            both = rx.merge(rx.source("q").catch(rx.empty()), rx.source("n"))
+            evaluator.create("reader", both.map(refusing(5)))
+            drain(evaluator)
+            statuses = [evaluator.query(name).status for name in ("q", "reader")]
+        store = store.reopen()
+    assert statuses == ["running", "failed"]
+
+
 IS_READABLE = [True]
 
 
@@ -214,5 +242,43 @@ def test_what_runs_again_behind_a_state_that_cannot_be_read_goes_on_behind_a_kil
             evaluator.abandon() if kills else evaluator.__exit__(None, None, None)
             store = store.reopen()
             values.append(len(values) + 1)
+    finally:
+        IS_READABLE[0] = True
+
+
+@pytest.mark.parametrize("kills", [False, True])
+def test_a_start_that_ends_a_query_goes_on_where_a_sink_of_another_is_down(kills: bool) -> None:
+    """Its checkpoint waits for the sink, as any does; the start does not."""
+    got: list[tuple[int, int]] = []
+    is_down = [False]
+
+    def take(n: int, value: int) -> None:
+        if is_down[0]:
+            raise ConnectionError("the service is down")
+        got.append((n, value))
+
+    def opened() -> QueryEvaluator:
+        evaluator = QueryEvaluator(store, background=False, checkpoint_interval_s=1e9)
+        evaluator.source("n", ListSource(values, follow=True))
+        evaluator.create("q", rx.source("n").scan(lambda last, n: State(n + (last.total if last else 0)), None))
+        evaluator.create("good", rx.source("n").map(lambda n: -n))
+        evaluator.sink("good", CallbackSink(take))
+        drain(evaluator)
+        return evaluator
+
+    store, values = MemoryStore(), [1, 2]
+    try:
+        opened().__exit__(None, None, None)
+        store, IS_READABLE[0], is_down[0] = store.reopen(), False, True
+        values.append(3)
+        evaluator = opened()
+        assert [what for _, what in emitted(evaluator, "q")].count("failed") == 1 and got == [(0, -1), (1, -2)]
+        is_down[0] = False
+        until(lambda: evaluator.step() is None or len(got) == 3, "the sink")
+        evaluator.abandon() if kills else evaluator.__exit__(None, None, None)
+        store, IS_READABLE[0] = store.reopen(), True
+        values.append(4)
+        opened().__exit__(None, None, None)
+        assert list(dict.fromkeys(got)) == [(n, -n - 1) for n in range(4)]
     finally:
         IS_READABLE[0] = True
