@@ -268,9 +268,13 @@ def test_a_start_that_ends_a_query_goes_on_where_a_sink_of_another_is_down(kills
 
     store, values = MemoryStore(), [1, 2]
     try:
-        opened().__exit__(None, None, None)
-        store, IS_READABLE[0], is_down[0] = store.reopen(), False, True
+        evaluator = opened()
+        evaluator.checkpoint()
+        is_down[0] = True
         values.append(3)
+        drain(evaluator)
+        evaluator.abandon()
+        store, IS_READABLE[0] = store.reopen(), False
         evaluator = opened()
         assert [what for _, what in emitted(evaluator, "q")].count("failed") == 1 and got == [(0, -1), (1, -2)]
         is_down[0] = False
