@@ -232,6 +232,8 @@ class Outlets:
                 raise
             if not writer.was_known:
                 writer.label = UNMADE  # it has never been a sink of this stream, and may have been meant for another
+            if writer.holder not in stream.holders:  # declared after the start: what it lacks from here on is kept
+                stream.keep_for(writer.holder, max(self._known(writer), stream.first))
             writer.take(tamed(error), stream)
 
     def _is_there(self, stream: Stream) -> bool:

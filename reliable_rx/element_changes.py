@@ -12,7 +12,7 @@ from __future__ import annotations
 import builtins
 import heapq
 import operator
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Iterable, Sequence
 from functools import partial
 from types import CodeType, FunctionType, MethodType, ModuleType
@@ -33,6 +33,8 @@ FIRST = frozenset(map(id, (
 DEPTH_MAX = 4
 CALLS_MAX = 1000
 """So many functions are read at most."""
+WAYS_MAX = 8
+"""In so many ways a function is given the element: one that calls itself has as many as it has arguments, and more."""
 
 
 def changes_of(function: Any, places: Iterable[int] = (0,), *, is_unused: bool = False) -> list[Change]:
@@ -45,6 +47,7 @@ def changes_of(function: Any, places: Iterable[int] = (0,), *, is_unused: bool =
     """
     first = Called(function, tuple((place, 0) for place in places))
     waiting, seen, found = deque([(first, 0)]), {first.key}, dict[Change, None]()
+    ways = Counter[int]()
     for _ in range(CALLS_MAX):
         if not waiting:
             break
@@ -52,7 +55,8 @@ def changes_of(function: Any, places: Iterable[int] = (0,), *, is_unused: bool =
         changes, calls = _read(called, is_unused=is_unused and called is first)
         found.update(dict.fromkeys(changes))
         for each in calls if depth < DEPTH_MAX else ():
-            if each.key not in seen:
+            if each.key not in seen and ways[id(each.function)] < WAYS_MAX:
+                ways[id(each.function)] += 1
                 seen.add(each.key)
                 waiting.append((each, depth + 1))
     return list(found)

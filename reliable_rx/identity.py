@@ -195,9 +195,9 @@ class Writing(Reaching):
         self.parts.append(f"{len(value)}")
         if self._table(value):
             return
-        if is_a(value, dict):
-            self._all(value, met, within=value)
-            self._all(value.values(), met, within=value)
+        if is_a(value, dict):  # which another thread may change meanwhile
+            self._all(list(value), met, within=value)
+            self._all(list(value.values()), met, within=value)
         else:
             is_set = is_a(value, (set, frozenset))
             self._all(sorted(value, key=self._apart) if is_set else value, met, within=value)

@@ -257,11 +257,12 @@ class Inspectable(Protocol):
 class Fencing(Protocol):
     """A sink that can refuse a former writer, which may have been stopped in the midst of a write and does not know."""
 
-    def fence(self, epoch: int, stream: str, /) -> None:
+    def fence(self, epoch: int, owner: str, /) -> None:
         """From now on, durably, take nothing from a writer of an earlier *epoch*; called before `Sink.open`.
 
-        *Raises* `LeaseLost` if a later epoch has been here; `write` and `flush` then do so too. A sink that knows whose
-        ids it has refuses another *stream* first: `CheckpointRefused`, and its writer goes on.
+        *owner* names the stream and its partition. A sink that knows whose ids it has refuses another one first, with
+        `CheckpointRefused`, and their writer goes on. *Raises* `LeaseLost` if a later epoch has been here; `write` and
+        `flush` then do so too.
         """
 
 

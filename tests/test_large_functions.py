@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
+from random import Random
 from types import FrameType
 from typing import Any
 
@@ -14,8 +15,15 @@ from checkpoint import MemoryStore
 from hosting import ListSource, QueryEvaluator
 from reliable_rx.element_changes import changes_of
 
+sample = Random(1).sample
+ARGUMENTS = [each + how for each in "abcd" for how in ("", "[0]", "[1]", ".x")]
 SHAPES: dict[str, Callable[[int], list[str]]] = {
     "calls itself": lambda count: ["def g(n):", *(f"    if n == {i}: return g(n[{i}])" for i in range(count))],
+    "calls itself otherwise": lambda count: [
+        "def h(a, b, c, d):",
+        *(f"    if a == {i}: return h({', '.join(sample(ARGUMENTS, 4))})" for i in range(count)),
+        "def g(n): return h(n[0], n[1], n[2], n[3])",
+    ],
     "calls helpers": lambda count: [
         *(f"def h{i}(n): return n + {i}" for i in range(count)),
         *("def g(n):", *(f"    n = h{i}(n)" for i in range(count))),

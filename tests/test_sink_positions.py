@@ -14,7 +14,7 @@ from lanes import crossed, examples
 
 import reliable_rx as rx
 from checkpoint import MemoryStore
-from hosting import CallbackSink, QueryEvaluator
+from hosting import CallbackSink, ListSource, QueryEvaluator
 from hosting.sink_positions import Known, matched
 
 NAMES = ("a", "b", "c")
@@ -204,3 +204,44 @@ def test_a_subscriber_is_not_called_as_sinks_are(name: str) -> None:
         for each in subscribes:
             with pytest.raises(ValueError, match="holds a stream under a name that begins so"):
                 each(evaluator)
+
+
+class Mail:
+    """A sink that knows no position, and may refuse to open."""
+
+    label = "mail"
+
+    def __init__(self, *, refuses: bool) -> None:
+        self.refuses, self.got = refuses, list[int]()
+
+    def open(self, stream: str, /) -> int | None:
+        if self.refuses:
+            raise ValueError("it is not configured")
+        return None
+
+    def write(self, first: int, values: Any, /) -> None:
+        self.got += range(first, first + len(values))
+
+    def end(self, n: int, error: Exception | None, /) -> None: ...
+    def flush(self) -> None: ...
+    def close(self) -> None: ...
+
+
+@pytest.mark.parametrize("beside", [False, True], ids=["alone then", "beside the other one"])
+@pytest.mark.parametrize("late", [False, True], ids=["before the start", "after the start"])
+def test_a_sink_that_has_never_opened_lacks_nothing_once_it_is_mended(late: bool, beside: bool) -> None:
+    """Its place is kept from its declaration on, and is not that of the sink beside it."""
+    world = World()
+    for mail, there in ((Mail(refuses=True), 3), (mended := Mail(refuses=False), 5)):
+        world.store = world.store.reopen()
+        with QueryEvaluator(world.store, background=False) as evaluator:
+            evaluator.source("n", ListSource(list(range(there)), follow=True))
+            evaluator.create("q", rx.source("n"))
+            if late and mail.refuses:
+                evaluator.start()
+            if mail.refuses or beside:
+                evaluator.sink("q", world.sink("a"))
+            evaluator.sink("q", mail)
+            while evaluator.step():
+                pass
+    assert mended.got == list(range(5))

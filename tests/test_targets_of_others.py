@@ -15,6 +15,7 @@ import reliable_rx as rx
 from checkpoint import SqliteStore
 from hosting import JsonLinesSink, ListSource, QueryEvaluator, SqliteTableSink
 from hosting.partitioned.guarded import Guarded
+from reliable_rx.errors import CheckpointRefused
 
 STREAMS = ("a", "b")
 
@@ -208,6 +209,23 @@ def test_a_target_that_two_sinks_call_otherwise(kind: Any, tmp_path: Path, strea
     assert read(old, "out") == expected("a", 10)
     assert run(tmp_path, {"a": make(old, "out")}, 20) == {}
     assert read(old, "out") == expected("a", 20)
+
+
+@pytest.mark.parametrize("make", [table, file])
+def test_a_target_of_another_partition_of_its_stream_is_refused(make: Any, tmp_path: Path) -> None:
+    """On nodes it is told when it is fenced, which it is not: the writer of the partition goes on under its epoch."""
+    with closing(make(tmp_path, "out")) as sink:
+        sink.fence(3, "q of n/a")
+        assert sink.open("q") == 0
+        sink.write(0, [1, 2])
+        sink.flush()
+        with closing(make(tmp_path, "out")) as other, pytest.raises(CheckpointRefused, match=r"the ids of .*'q of n/a'"):
+            other.fence(9, "q of n/b")
+        sink.write(2, [3])
+        sink.flush()
+    with closing(make(tmp_path, "out")) as again:
+        again.fence(4, "q of n/a")
+        assert again.open("q") == 3
 
 
 def test_a_file_whose_mark_is_damaged_is_gone_on_with(tmp_path: Path) -> None:

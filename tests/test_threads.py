@@ -318,3 +318,28 @@ def test_who_leaves_while_another_thread_closes_has_nothing_left_to_do(monkeypat
 
         monkeypatch.setattr(evaluator, "lock", ClosedMeanwhile())
     assert evaluator.closed and store.reopen().recover() is None
+
+
+def test_a_query_is_created_while_another_thread_changes_what_its_function_holds() -> None:
+    """A cache of rates that is refreshed all the while: each creation and each start looks into it, and none raises."""
+    rates, crowd, ends = {n: n for n in range(30)}, Crowd(), threading.Event()
+
+    def refresh() -> None:
+        nonlocal rates
+        while not ends.is_set():
+            for n in range(60):
+                rates |= {n: n}
+            rates.clear()
+
+    with switching():
+        crowd.start(refresh)
+        try:
+            for _ in range(60):
+                with QueryEvaluator(MemoryStore(), background=False) as evaluator:
+                    evaluator.push("n")
+                    evaluator.create("q", rx.source("n").map(lambda n: rates.get(n, 0)))
+                    evaluator.start()
+        finally:
+            ends.set()
+    crowd.wait()
+    assert not crowd.errors

@@ -179,7 +179,7 @@ def fenced_at(place: Place, stream: str, declared: Any, on_error: OnError, targe
         checked_policy(stream, sink, on_error)
         targets.check(stream, str(place.partition), sink)
         if isinstance(sink, Fencing):
-            sink.fence(place.epoch, stream)
+            sink.fence(place.epoch, f"{stream} of {place.partition}")
     except BaseException as raised:  # a sink is somebody else's code
         error = blamed(raised)
         if sink is not None:

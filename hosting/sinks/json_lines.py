@@ -103,6 +103,7 @@ class JsonLinesSink:
         self._suspect = False
         self._process = OwnProcess(f"the sink {self._path}")
         self._epoch: int | None = None
+        self._owner = ""
         self._epochs: EpochFile | None = None
         self._mark: FlushedMark | None = None
         self._place: Place | None = None
@@ -114,18 +115,18 @@ class JsonLinesSink:
         """What no other sink may write."""
         return str(self._path.absolute())
 
-    def fence(self, epoch: int, stream: str, /) -> None:
+    def fence(self, epoch: int, owner: str, /) -> None:
         """Take the file from every earlier epoch. Nothing is open behind it."""
         invariant(self._file is None and self._epoch is None, f"the sink {self._path} is fenced once, before it opens")
         with opening(self._path):
             self._path.parent.mkdir(parents=True, exist_ok=True)
             if self._path.exists():
                 with open(self._path, "rb", buffering=0) as file:
-                    refuse_others(file, self._path, read_mark(self._path), stream)
+                    refuse_others(file, self._path, read_mark(self._path), owner)
             with closing(EpochFile(self._path, epoch)) as epochs:
                 epochs.claim()
                 _sync_directory(self._path.parent)
-        self._epoch = epoch
+        self._epoch, self._owner = epoch, owner
 
     def open(self, stream: str, /) -> int | None:
         """Lock the file, cut off a torn tail, and return the id behind the last line."""
@@ -135,7 +136,7 @@ class JsonLinesSink:
                 self._file = _open(self._path)
                 self._epochs = None if self._epoch is None else EpochFile(self._path, self._epoch)
                 self._own()
-                self._recover(stream)
+                self._recover(self._owner or stream)
                 self._place = Place(self._path, self._file.fileno())
         except BaseException:
             self._release()
@@ -272,7 +273,7 @@ class JsonLinesSink:
     def close(self) -> None:
         """Let go of the file; whoever opens the sink again begins anew, and fences it anew."""
         self._release()
-        self._epoch = None
+        self._epoch, self._owner = None, ""
 
     def _release(self) -> None:
         """Close all that is open. What is in the file is found there again."""

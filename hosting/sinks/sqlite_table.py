@@ -86,7 +86,7 @@ class SqliteTableSink:
         self._getters: Mapping[str, Get] | None = getters_of(columns, self._keys)
         self._cells = Cells(0)
         self._epoch = 0
-        self._open, self._stream = False, ""
+        self._open, self._owner = False, ""
         self._process = OwnProcess(f"the sink {self._path}")
         tell_of_forks(self)
         self._database: sqlite3.Connection | None = None
@@ -110,14 +110,14 @@ class SqliteTableSink:
         table = f"table {self._table} of {os.path.abspath(self._path)}"
         return table if self._partition is None else f"partition {self._partition!r} in {table}"
 
-    def fence(self, epoch: int, stream: str, /) -> None:
+    def fence(self, epoch: int, owner: str, /) -> None:
         """Take the table, or this partition of it, from every earlier epoch."""
         invariant(not self._open and not self._epoch, f"the sink {self._path} is fenced once, before it opens")
-        self._epoch = epoch
+        self._epoch, self._owner = epoch, owner
         try:
-            self._connected("fenced", stream)
+            self._connected("fenced", owner)
         except BaseException:
-            self._epoch = 0
+            self._epoch, self._owner = 0, ""
             raise
         finally:
             self._disconnect()
@@ -125,8 +125,9 @@ class SqliteTableSink:
     def open(self, stream: str, /) -> int | None:
         """Return the next id wanted."""
         invariant(not self._open, f"the sink {self._path} is opened once")
-        self._next = self._committed = self._connected("opened", stream)
-        self._open, self._stream = True, stream
+        self._owner = self._owner or stream
+        self._next = self._committed = self._connected("opened", self._owner)
+        self._open = True
         return self._next
 
     def stored_position(self, stream: str, /) -> int | None:
@@ -198,7 +199,7 @@ class SqliteTableSink:
     def close(self) -> None:
         """Let go of the database; whoever opens the sink again begins anew, and fences it anew."""
         self._disconnect()
-        self._epoch = 0
+        self._epoch, self._owner = 0, ""
 
     def _disconnect(self) -> None:
         """Close the connection, and forget what waits for a flush: whoever opens the sink again is asked for it."""
@@ -315,7 +316,7 @@ class SqliteTableSink:
 
     def _commit(self) -> None:
         invariant(self._open, f"the sink {self._path} is open when it is flushed")
-        if self._next == self._committed:
+        if self._next == self._committed and self._doubtful is None:
             if self._epoch:
                 with self._guard("looked at"):
                     self._stored()
@@ -327,7 +328,7 @@ class SqliteTableSink:
                 self._doubtful = self._next
                 with transaction(self._database) as database:
                     self._insert(database)
-                self._check_places()
+            self._check_places()
             self._doubtful = None
         self._made = self._made or bool(self._rows)
         self._rows.clear()
@@ -357,7 +358,7 @@ class SqliteTableSink:
         made = self._made or bool(self._rows)
         sql = "UPDATE reliable_rx_sinks SET stream = coalesce(nullif(?, ''), stream)"
         sql = f"{sql}, next_id = ?, ended_id = ?, error = ?, made = ?"
-        database.execute(f"{sql} {self._mine}", (self._stream, self._next, ended, error, made, *self._key))
+        database.execute(f"{sql} {self._mine}", (self._owner, self._next, ended, error, made, *self._key))
         probe("sink.mid_flush")
 
     def _make_table(self, database: sqlite3.Connection) -> None:

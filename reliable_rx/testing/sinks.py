@@ -45,8 +45,8 @@ def check_sink(
 
     The *nasty* values (None: `nasty_values`) it may write or refuse: with `ValueRefused`, before anything of the call
     is written, and it goes on behind them, if it can leave ids out (`Skipping`), or with others in their place. An
-    `Inspectable` sink tells before `open` what that returns. One that says its ``target`` refuses another stream where
-    it has ids, with `CheckpointRefused`, and leaves the place as it is.
+    `Inspectable` sink tells before `open` what that returns. With a ``target`` as well, it refuses another stream
+    where it has ids, with `CheckpointRefused`, and leaves the place as it is.
 
     *Raises* `AssertionError` naming the broken promise.
     """
@@ -155,8 +155,8 @@ def _check_restart(make: Callable[[], Sink], at: int, values: Sequence[Any], tea
 def _check_others(make: Callable[[], Sink], next_id: int) -> None:
     """Open the place of *next_id* ids for another stream."""
     sink = make()
-    if isinstance(getattr(sink, "target", None), str):
-        for ask in (sink.stored_position, sink.open) if isinstance(sink, Inspectable) else (sink.open,):
+    if isinstance(getattr(sink, "target", None), str) and isinstance(sink, Inspectable):
+        for ask in (sink.stored_position, sink.open):
             _refuses_others(ask)
         with closing(make()) as again:
             wanted = _open_known(again)
