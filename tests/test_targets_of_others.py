@@ -219,7 +219,7 @@ def test_a_target_of_another_partition_of_its_stream_is_refused(make: Any, tmp_p
         assert sink.open("q") == 0
         sink.write(0, [1, 2])
         sink.flush()
-        with closing(make(tmp_path, "out")) as other, pytest.raises(CheckpointRefused, match=r"the ids of .*'q of n/a'"):
+        with closing(make(tmp_path, "out")) as other, pytest.raises(CheckpointRefused, match="'q of n/a'"):
             other.fence(9, "q of n/b")
         sink.write(2, [3])
         sink.flush()
