@@ -203,7 +203,11 @@ def a_row_that_cannot_be_read_stops_the_start(patch: pytest.MonkeyPatch) -> None
 
 @planted("values")
 def a_value_that_cannot_be_stored_stops_the_checkpoint(patch: pytest.MonkeyPatch) -> None:
+    def stops(segment: Any, raised: BaseException, spoilt: Any) -> Any:
+        raise raised
+
     patch.setattr(hosting.segments, "storable", lambda segment, n, value, spoilt: value)
+    patch.setattr(hosting.segments, "unsteady", stops)
 
 
 @planted("creations")
