@@ -133,7 +133,7 @@ def test_what_had_failed_with_a_disposal_runs_again_with_the_query() -> None:
         assert [value for part in evaluator.stream("last").read(0, 9) for value in part.values][-1] == 2
 
 
-def test_who_failed_by_a_fault_of_its_own_stays(tmp_path: Path) -> None:
+def test_who_failed_by_a_fault_of_its_own_stays() -> None:
     """What it reads failed behind it with the same text, and is mended: it is not, and would fail again at once."""
 
     def refusing(most: int) -> Any:
@@ -160,7 +160,7 @@ def test_who_failed_by_a_fault_of_its_own_stays(tmp_path: Path) -> None:
 NOPE = ValueError("a constant of the module")
 
 
-def test_a_constant_that_two_raise_is_the_error_of_each(tmp_path: Path) -> None:
+def test_a_constant_that_two_raise_is_the_error_of_each() -> None:
     """One object may be the error of a query, and of its reader, whose own function raises it later."""
 
     def refusing(most: int) -> Any:
