@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from hosting.cycles import there_are
 from hosting.moved_sinks import place_taken, tell_left, tell_taken
 from hosting.side_outputs import why_never_of_source
-from hosting.sink_positions import UNMADE, Known, holder_of, is_sink, label_of, matched, read_known, target_of
+from hosting.sink_positions import UNMADE, UNOPENED, Known, holder_of, is_sink, label_of, matched, read_known, target_of
 from hosting.sink_writer import SinkWriter, checked_policy, tamed
 from hosting.sinks_ahead import AHEAD_MAX, ahead_of_store, check_had, passed_over
 from hosting.statistics import SinkFigures
@@ -129,8 +129,11 @@ class Outlets:
             found[stream] = {
                 holder: (each.label, is_declared[holder], each.kind) for holder, each in self._away(stream)
             }
+        may_be_others = {stream for stream, each in found.items() if any(declared for _, declared, _ in each.values())}
         for writer in self.all:
-            found.setdefault(writer.stream, {})[writer.holder] = writer.label, True, writer.kind
+            is_its_own = writer.label == UNMADE and writer.stream not in may_be_others
+            label = UNOPENED if is_its_own else writer.label
+            found.setdefault(writer.stream, {})[writer.holder] = label, True, writer.kind
         return found
 
     def undeclared(self) -> Iterator[tuple[str, str, Known]]:
@@ -190,7 +193,8 @@ class Outlets:
             here = [each for each in self.all if each.stream == name]
             new = [each for each in here if not each.was_known]
             for holder, each in list(self._away(name)):
-                if each.label == UNMADE and any(one.is_open for one in here):  # each has a place of its own again
+                has_place = any(one.is_open for one in here) if each.label == UNMADE else each.label == UNOPENED and new
+                if has_place:  # each has one of its own again, or holds what this one lacks
                     self.evaluator.holders.release(name, holder)
                 elif not self._lacks_one(name):
                     tell_left(self._stream(name), holder, each, new)
@@ -219,7 +223,7 @@ class Outlets:
                 self._wait_for_stream(writer)
             return
         try:
-            position = writer.open(self._known(writer))
+            position = writer.open(self._known(writer), self.evaluator.store.owner)
             if position > stream.next_id:
                 self._skip_to(stream, position, starting=starting)
             writer.begin(stream, position)
@@ -228,8 +232,8 @@ class Outlets:
                 self._take_place(writer)
             self._warn_if_never(writer, stream)
         except BaseException as error:
-            if starting and is_a(error, PositionUnavailable) and error.fields.get("wanted", 0) > stream.next_id:
-                raise
+            if starting and is_a(error, PositionUnavailable) and error.fields.get("first") is None:
+                raise  # none of its ids was ever to be had here: it may be the wrong store
             if not writer.was_known:
                 writer.label = UNMADE  # it has never been a sink of this stream, and may have been meant for another
             if writer.holder not in stream.holders:  # declared after the start: what it lacks from here on is kept

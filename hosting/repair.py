@@ -158,7 +158,7 @@ def found(copy: Copy, passes_over: PassesOver, cause: Exception | None) -> tuple
         outputs = unread(evaluator)
         has_lost = bool(evaluator.engine.suspended.lost_turns)
         if has_lost:
-            hear(evaluator, positions(copy.sinks))
+            hear(evaluator, positions(copy.sinks, evaluator.store))
         told = [*behind(evaluator, cause), *lost(evaluator), *disordered(evaluator)]
         return [*told, *outputs, *given_up(evaluator)], has_lost
     finally:
@@ -245,7 +245,7 @@ def disordered(evaluator: QueryEvaluator) -> list[Finding]:
 def ahead(copy: Copy, *, has_lost: bool) -> list[Finding]:
     """Name the sinks that have ids which the store has never given."""
     evaluator = copy.to_repair()
-    known = positions(copy.sinks) if evaluator.delivery == "exactly_once" else {}
+    known = positions(copy.sinks, evaluator.store) if evaluator.delivery == "exactly_once" else {}
     try:
         evaluator.start()
         return [
@@ -385,7 +385,7 @@ def repair(evaluator: QueryEvaluator, diagnosis: Diagnosis, sinks: Sinks = ()) -
         fill_pushed(evaluator)
         evaluator.start()
         fill_outputs(evaluator)
-        is_broken, known = lost(evaluator) or disordered(evaluator), positions(sinks)
+        is_broken, known = lost(evaluator) or disordered(evaluator), positions(sinks, evaluator.store)
         lose_newest(evaluator, known)
         if evaluator.engine.suspended.lost_turns or evaluator.engine.suspended.lost_ids:
             use_up_unknown(evaluator, known)

@@ -21,7 +21,9 @@ from reliable_rx.class_of import qualname_of
 from reliable_rx.names import SINK
 
 UNMADE = "(not made)"
-"""The label of what stands in the place of a sink that could not be made."""
+"""The label of what stands in the place of a sink that could not be made or opened, and may be one that is known."""
+UNOPENED = "(never opened)"
+"""The same where no other is known that it could be: its place is its own."""
 
 
 def holder_of(number: int) -> str:
@@ -71,8 +73,12 @@ def described(kind: str, label: str) -> str:
 
     >>> described("JsonLinesSink", "/tmp/out"), described("Mail", "Mail"), described("", "/tmp/out")
     ('a JsonLinesSink to /tmp/out', 'a Mail', 'a sink to /tmp/out')
+    >>> described("JsonLinesSink", UNOPENED)
+    'a JsonLinesSink that was never opened'
     """
     name = kind.rpartition(".")[2] or "sink"
+    if label in (UNMADE, UNOPENED):
+        return f"a {name} that was never opened"
     return f"a {name}" if label in ("", kind) else f"a {name} to {label}"
 
 

@@ -45,7 +45,7 @@ from reliable_rx.errors import (
 )
 from reliable_rx.interrupts import let_through
 from reliable_rx.probes import probe
-from reliable_rx.reliable import DeadLetter, LateEvent, Sink, Skipping
+from reliable_rx.reliable import Claiming, DeadLetter, LateEvent, Origin, Sink, Skipping
 
 READ_MAX = 10_000
 NO_ANSWER = (
@@ -98,8 +98,13 @@ class SinkWriter:
             self.is_closed, self.label = False, label_of(self.sink)
         return failed
 
-    def open(self, known: int) -> int:
-        """Ask the sink where it stands, *known* if it does not know; return it. *Raises* whatever the sink raises."""
+    def open(self, known: int, store: str) -> int:
+        """Ask the sink where it stands, *known* if it does not know; return it. *Raises* whatever the sink raises.
+
+        *store* is the owner that the ids of its stream are of.
+        """
+        if isinstance(self.sink, Claiming):
+            self.sink.claim(Origin(self.stream, store=store))
         position = self.had = self.sink.open(self.stream)
         self._remark()
         if position is not None and position < known:

@@ -26,7 +26,7 @@ from reliable_rx.arguments import plural
 from reliable_rx.errors import PositionUnavailable
 from reliable_rx.interrupts import let_through
 from reliable_rx.names import query_of
-from reliable_rx.reliable import Inspectable, Sink
+from reliable_rx.reliable import Claiming, Inspectable, Origin, Sink
 
 if TYPE_CHECKING:
     from checkpoint.store import StoreReader
@@ -45,8 +45,8 @@ class Had(NamedTuple):
     at_once: int = -1
 
 
-Sinks = Sequence[tuple[str, Callable[[], Had | None]]]
-"""What tells how far each sink of an app is, by stream."""
+Sinks = Sequence[tuple[str, Callable[[str], Had | None]]]
+"""What tells how far each sink of an app is with the ids of a store, which is given by its owner, by stream."""
 
 
 def ahead_of_store(store: StoreReader, stream: str, position: int, given: int) -> PositionUnavailable:
@@ -120,12 +120,12 @@ def passed_over(stream: str, first: int, behind: int) -> Output:
     return Output(stream, first, [Unreadable(f"value of {stream!r}", COMES_AGAIN)] * (behind - first))
 
 
-def positions(sinks: Sinks) -> dict[str, Had]:
-    """Return how far the sinks are, by stream. What a sink raises the next start will say."""
+def positions(sinks: Sinks, store: StoreReader) -> dict[str, Had]:
+    """Return how far the sinks of *store* are, by stream. What a sink raises the next start will say."""
     found: dict[str, Had] = {}
     for stream, ask in sinks:
         try:
-            had = ask()
+            had = ask(store.owner)
         except BaseException as raised:
             let_through(raised)
             continue
@@ -142,15 +142,22 @@ def had(sink: object, position: int | None) -> Had | None:
     return Had(position, position if getattr(sink, "writes_at_once", False) is True else -1)
 
 
-def stored_position(stream: str, sink: Inspectable) -> Had | None:
-    """Ask a sink that need not be opened for that."""
+def stored_position(stream: str, sink: Inspectable, store: str) -> Had | None:
+    """Ask a sink, which need not be opened for that, for the ids of *store*."""
+    _claim(sink, stream, store)
     return had(sink, sink.stored_position(stream))
 
 
-def opened_position(stream: str, make: Callable[[], Sink]) -> Had | None:
+def _claim(sink: object, stream: str, store: str) -> None:
+    if isinstance(sink, Claiming):
+        sink.claim(Origin(stream, store=store))
+
+
+def opened_position(stream: str, make: Callable[[], Sink], store: str) -> Had | None:
     """Open the sink that *make* returns to be asked, and close it."""
     sink = make()
     try:
+        _claim(sink, stream, store)
         return had(sink, sink.open(stream))
     finally:
         sink.close()

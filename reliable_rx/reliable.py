@@ -253,16 +253,50 @@ class Inspectable(Protocol):
         """Return what `Sink.open` would return for *stream*. Nothing is made, locked, cut or written for that."""
 
 
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """Where ids come from: a stream, the store that numbers it, and on nodes the group and the partition.
+
+    >>> print(Origin("totals", store="3f2a91c07be5d846"))
+    stream 'totals' of store 3f2a91c0
+    >>> print(Origin("totals", partition="sales/north", group="shops"))
+    stream 'totals' of sales/north in group 'shops'
+    """
+
+    stream: str
+    _: KW_ONLY
+    store: str = ""
+    partition: str = ""
+    group: str = ""
+
+    def __str__(self) -> str:
+        store = f" of store {self.store[:8]}" if self.store else ""
+        partition = f" of {self.partition}" if self.partition else ""
+        group = f" in group {self.group!r}" if self.group else ""
+        return f"stream {self.stream!r}{store}{partition}{group}"
+
+
+@runtime_checkable
+class Claiming(Protocol):
+    """A sink that keeps beside what it writes where the ids come from, and mixes in none from elsewhere."""
+
+    def claim(self, origin: Origin, /) -> None:
+        """Take note of the *origin* of all ids until `close`; called before `fence`, `open` and `stored_position`.
+
+        Where there are ids of another origin, these change nothing and raise `CheckpointRefused`; for another store or
+        group `PositionUnavailable` without a first id, which refuses the start: it may be the wrong store.
+        """
+
+
 @runtime_checkable
 class Fencing(Protocol):
     """A sink that can refuse a former writer, which may have been stopped in the midst of a write and does not know."""
 
-    def fence(self, epoch: int, owner: str, /) -> None:
+    def fence(self, epoch: int, /) -> None:
         """From now on, durably, take nothing from a writer of an earlier *epoch*; called before `Sink.open`.
 
-        *owner* names the stream and its partition. A sink that knows whose ids it has refuses another one first, with
-        `CheckpointRefused`, and their writer goes on. *Raises* `LeaseLost` if a later epoch has been here; `write` and
-        `flush` then do so too.
+        A `Claiming` sink refuses another origin first, and their writer goes on. *Raises* `LeaseLost` if a later epoch
+        has been here; `write` and `flush` then do so too.
         """
 
 

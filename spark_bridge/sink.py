@@ -14,16 +14,22 @@ from typing import Any
 
 from checkpoint.failures import unavailable
 from hosting.kinds import checks_kinds
+from hosting.sinks.origins import text_of
 from hosting.sinks.text import shown
-from reliable_rx.errors import InternalError, SourceFailed, ValueRefused, described, invariant
+from reliable_rx.errors import InternalError, PositionUnavailable, SourceFailed, ValueRefused, described, invariant
 from reliable_rx.interrupts import let_through
+from reliable_rx.reliable import Origin
 from spark_bridge.feeds import record_batch
 from spark_bridge.log.bells import ring
 from spark_bridge.log.columns import canonical
 from spark_bridge.log.disk import new_log_disk
 from spark_bridge.log.identity import Identity, claim
+from spark_bridge.log.manifest import Manifest
 from spark_bridge.log.parts import CHUNK_ROWS_MAX, write_part
+from spark_bridge.log.refusal import LogRefused
 from spark_bridge.log.writer import BYTES_MAX, LogWriter
+
+_STREAM_DIGITS = 16
 
 
 class MicroBatchSink:
@@ -44,9 +50,10 @@ class MicroBatchSink:
     >>> MicroBatchSource(log).open("0", 0).fetch(9).values
     [{'user': 'ada', 'total': 3}]
 
-    *Raises* `LogRefused` if the log is another stream's or has other columns, `ValueRefused` for a value that does not
-    have them, `StoreUnavailable` if the disk fails or another writer is at work, `LogFull` if readers are more than
-    *bytes_max* behind: the evaluator then tries again, and takes no turns when its buffer is full.
+    *Raises* `LogRefused` if the log is another stream's or has other columns, `PositionUnavailable` if it is that of
+    another store, `ValueRefused` for a value that does not have them, `StoreUnavailable` if the disk fails or another
+    writer is at work, `LogFull` if readers are more than *bytes_max* behind: the evaluator then tries again, and takes
+    no turns when its buffer is full.
     """
 
     @checks_kinds()
@@ -56,6 +63,7 @@ class MicroBatchSink:
         self._where = self._disk.where
         self._writer = LogWriter(self._disk, where=self._where, bytes_max=bytes_max, on_full="refuse")
         self._identity: Identity | None = None
+        self._origin: Origin | None = None
         self._query = ""
         self._waiting: list[Any] = []  # Arrow record batches
         self._rows = 0
@@ -64,23 +72,42 @@ class MicroBatchSink:
         self._durable = 0
         self._ended = False
 
+    def claim(self, origin: Origin, /) -> None:
+        """Take note of where the ids come from."""
+        self._origin = origin
+
     def stored_position(self, stream: str, /) -> int | None:
         """Return the id behind the last row of the log, or behind the end; nothing is written for that."""
         with unavailable(self._where):
-            newest = self._writer.check_query(_query_of(stream))
+            newest = self._newest(_query_of(self._origin or Origin(stream)))
         return 0 if newest is None else newest.after("rows", 0) + (newest.ended is not None)
 
     def open(self, stream: str, /) -> int | None:
-        self._query = _query_of(stream)
+        self._query = _query_of(self._origin or Origin(stream))
         with unavailable(self._where):
             self._identity = claim(self._disk, self._schema, where=self._where)
-            newest = self._writer.check_query(self._query)
+            newest = self._newest(self._query)
         self._waiting.clear()
         self._rows = 0
         self._tried = None
         self._durable = 0 if newest is None else newest.after("rows", 0)
         self._ended = newest is not None and newest.ended is not None
         return self._durable + self._ended
+
+    def _newest(self, query: str) -> Manifest | None:
+        """Return the newest batch. *Raises* `PositionUnavailable` for the ids of another store, under this stream."""
+        try:
+            return self._writer.check_query(query)
+        except LogRefused as error:
+            if not str(error.fields["found"]).startswith(query[:_STREAM_DIGITS]):
+                raise
+            raise PositionUnavailable(
+                f"{self._where} has the rows of this stream of another store, and belongs to that: start with that "
+                f"store, or give the sink another log",
+                wanted=None,
+                first=None,
+                end=None,
+            ) from error
 
     def write(self, first: int, values: Sequence[Any], /) -> None:
         self._check_open()
@@ -115,6 +142,7 @@ class MicroBatchSink:
 
     def close(self) -> None:
         """Nothing is held open; what was not flushed comes again."""
+        self._origin = None
 
     def _check_open(self) -> Identity:
         if self._identity is None:
@@ -175,8 +203,10 @@ class MicroBatchSink:
             raise ValueRefused(message, n=n) from error
 
 
-def _query_of(stream: str) -> str:
-    return hashlib.blake2b(stream.encode(), digest_size=16).hexdigest()
+def _query_of(origin: Origin) -> str:
+    """Return the name of the writer of the log: its first half is of the stream, its second of the rest."""
+    parts = (origin.stream, text_of(origin))
+    return "".join(hashlib.blake2b(part.encode(), digest_size=_STREAM_DIGITS // 2).hexdigest() for part in parts)
 
 
 def _first(batches: Sequence[Any], count: int) -> Iterator[Any]:

@@ -20,7 +20,7 @@ def main(kind: str, path: str, epoch: str) -> int:
     arm_from_environment()
     sink = make(kind, path)
     try:
-        sink.fence(int(epoch), "s")
+        sink.fence(int(epoch))
         n = sink.open("s") or 0
         for size in (3, 1, 4, 2, 5):
             sink.write(n, [{"epoch": int(epoch), "pad": "x" * n} for n in range(n, n + size)])

@@ -28,6 +28,7 @@ from hosting.sources.pushed import PushedStream
 from hosting.stream import Stream
 from hosting.subscription import Subscription
 from reliable_rx.errors import InternalError, ReliableRxError, TooLate
+from reliable_rx.reliable import Origin
 
 WATCH_S = 30.0
 VALUES = [0, 1, 2, 3, 4]
@@ -237,7 +238,8 @@ STORE_INSIDE = {"commit", "crash", "reopen"}
 SINK: Calls = {
     "close": lambda w: w.lines.close(),
     "flush": lambda w: w.lines.flush(),
-    "fence": lambda w: w.lines.fence(0, "s"),
+    "claim": lambda w: w.lines.claim(Origin("q", store="3f2a")),
+    "fence": lambda w: w.lines.fence(0),
     "target": lambda w: w.lines.target,
     "stored_position": lambda w: w.lines.stored_position("q"),
 }

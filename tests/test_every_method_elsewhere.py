@@ -55,7 +55,7 @@ from hosting.sources import FaultySource, KafkaSource, Stall
 from hosting.sources.shared import SharedView
 from hosting.sources.shared_partition import SharedReader
 from reliable_rx.errors import ReliableRxError
-from reliable_rx.reliable import DeadLetter
+from reliable_rx.reliable import DeadLetter, Origin
 from spark_bridge import MicroBatchSink, MicroBatchSource
 from spark_bridge.log import append
 
@@ -325,7 +325,7 @@ class SinkWorld:
         assert not open_below(self.folder), "something is open though the sink is closed"
         again = self.make()
         if hasattr(again, "fence"):
-            again.fence(9, "s")
+            again.fence(9)
         at = again.open("s") or 0
         if self.next is not None:
             again.write(at, [{"n": 7}])
@@ -335,25 +335,25 @@ class SinkWorld:
 
 SINK_STATES: dict[str, State] = {
     "before": noop,
-    "fenced": lambda w: asked(w.sink, "fence", 1, "s"),
+    "fenced": lambda w: asked(w.sink, "fence", 1),
     "open": SinkWorld.begin,
-    "fenced and open": lambda w: (asked(w.sink, "fence", 1, "s"), w.begin()),
+    "fenced and open": lambda w: (asked(w.sink, "fence", 1), w.begin()),
     "written": lambda w: (w.begin(), w.write(1, 2)),
     "flushed": lambda w: (w.begin(), w.write(1, 2), w.sink.flush()),
     "closed": lambda w: (w.begin(), w.write(1, 2), w.sink.close()),
-    "fenced and closed": lambda w: (asked(w.sink, "fence", 1, "s"), w.begin(), w.sink.close()),
+    "fenced and closed": lambda w: (asked(w.sink, "fence", 1), w.begin(), w.sink.close()),
     "failed": lambda w: taken_over(w),
 }
 
 
 def taken_over(w: SinkWorld) -> None:
     """Another one has fenced the place while this one has it open."""
-    asked(w.sink, "fence", 1, "s")
+    asked(w.sink, "fence", 1)
     w.begin()
     w.write(1)
     if hasattr(w.sink, "fence"):
         other = w.make()
-        other.fence(5, "s")
+        other.fence(5)
         other.close()
 
 
@@ -364,6 +364,7 @@ SINK: Calls = {
     "keeps_letters": lambda w: getattr(w.sink, "keeps_letters", True),
     "fence": lambda w: asked(w.sink, "fence", 3),
     "open": lambda w: w.sink.open("s"),
+    "claim": lambda w: asked(w.sink, "claim", Origin("s")),
     "stored_position": lambda w: w.sink.stored_position("s"),
     "write": lambda w: w.write(3),
     "write twice": lambda w: w.sink.write(0, [{"n": 1}]),

@@ -68,7 +68,7 @@ def taken_over_sink(folder: Path) -> Callable[[], Any]:
             fcntl.flock(held, fcntl.LOCK_EX)
             sink = JsonLinesSink(path)
             try:
-                sink.fence(next(epochs), "s")
+                sink.fence(next(epochs))
                 sink.open("s")
             finally:
                 sink.close()

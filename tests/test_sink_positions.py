@@ -227,21 +227,31 @@ class Mail:
     def close(self) -> None: ...
 
 
+@pytest.mark.parametrize("away", [0, 1, 2], ids="taken out for {} runs".format)
 @pytest.mark.parametrize("beside", [False, True], ids=["alone then", "beside the other one"])
 @pytest.mark.parametrize("late", [False, True], ids=["before the start", "after the start"])
-def test_a_sink_that_has_never_opened_lacks_nothing_once_it_is_mended(late: bool, beside: bool) -> None:
-    """Its place is kept from its declaration on, and is not that of the sink beside it."""
-    world = World()
-    for mail, there in ((Mail(refuses=True), 3), (mended := Mail(refuses=False), 5)):
+def test_a_sink_that_has_never_opened_lacks_nothing_once_it_is_mended(late: bool, beside: bool, away: int) -> None:
+    """Its place is kept from its declaration on, also while it is taken out to be mended, and is told as any other.
+
+    It is not that of the sink beside it.
+    """
+    world, mended = World(), Mail(refuses=False)
+    for n, mail in enumerate((Mail(refuses=True), *[None] * away, mended)):
         world.store = world.store.reopen()
-        with QueryEvaluator(world.store, background=False) as evaluator:
-            evaluator.source("n", ListSource(list(range(there)), follow=True))
+        with QueryEvaluator(world.store, background=False, retain_events=2) as evaluator:
+            evaluator.source("n", ListSource(list(range(5 * n + 5)), follow=True))
             evaluator.create("q", rx.source("n"))
-            if late and mail.refuses:
+            if late and n == 0:
                 evaluator.start()
-            if mail.refuses or beside:
+            if mail is not mended or beside:
                 evaluator.sink("q", world.sink("a"))
-            evaluator.sink("q", mail)
+            if mail is not None:
+                evaluator.sink("q", mail)
             while evaluator.step():
                 pass
-    assert mended.got == list(range(5))
+            told = [each.message for each in evaluator.incidents.open() if each.kind == "holder"]
+            if mail is None:
+                assert ["that was never opened" in each for each in told] == [True]
+            elif beside:
+                assert not told
+    assert mended.got == list(range(5 * away + 10))

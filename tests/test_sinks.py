@@ -21,6 +21,7 @@ from typing import Any, NamedTuple
 
 import numpy
 import pytest
+from anybodys import Anybodys
 from forked import Forked, script
 from lanes import at_each_commit, every
 
@@ -129,13 +130,6 @@ def test_the_suite_finds_planted_bugs(tmp_path: Path) -> None:
     class Misnaming(JsonLinesSink):
         def _line(self, n: int, value: Any) -> str:
             return super()._line(self._next, value)
-
-    class Anybodys(JsonLinesSink):
-        def open(self, stream: str, /) -> int | None:
-            return super().open("")
-
-        def stored_position(self, stream: str, /) -> int | None:
-            return super().stored_position("")
 
     for kind in (Doubling, Endless, Nosy, Raw, Half, Silent, Misnaming, Anybodys):
         path = tmp_path / f"{kind.__name__}.jsonl"

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from anybodys import Anybodys
 from killed_store import killed
 from lanes import at_each_commit
 
@@ -23,16 +24,6 @@ from reliable_rx.errors import PositionUnavailable
 APP = f"{__name__}:app"
 OTHERS = ["other 0", "other 1"]
 app = App()
-
-
-class Anybodys(JsonLinesSink):
-    """A sink that knows which ids it has, and not whose they are."""
-
-    def open(self, stream: str, /) -> int | None:
-        return super().open("")
-
-    def stored_position(self, stream: str, /) -> int | None:
-        return super().stored_position("")
 
 
 def declared(
@@ -52,7 +43,7 @@ def declared(
         app.query(each, numbers.scan(lambda a, b: a + b) if each == name else numbers.map(lambda v: -v))
     app.sink(name, lambda: kind(folder / f"{file}.jsonl"))
     for each in OTHERS:
-        app.sink(each, lambda each=each: JsonLinesSink(folder / f"{each}.jsonl"))
+        app.sink(each, lambda each=each: kind(folder / f"{each}.jsonl"))
     return app
 
 
@@ -98,7 +89,10 @@ def test_a_query_is_renamed_and_its_sink_is_not(remedy: str, clean: bool, tmp_pa
         with SqliteStore(tmp_path / "store") as store, closing(hosted.evaluator(store)) as evaluator:
             take_all(evaluator)
             (told,) = [each for each in evaluator.incidents.open() if each.kind == "sink"]
-            assert "has the ids of stream 'sum' up to 29, not of 'total'; give the sink of 'total' another" in str(told)
+            assert (
+                "has the ids of stream 'sum' up to 29, not of stream 'total'; give the sink of 'total' another"
+                in str(told)
+            )
         assert lines(tmp_path)["sum"] == before
     run(declared(tmp_path, 40, **RENAMED[remedy]), tmp_path)
     after = lines(tmp_path)
@@ -190,10 +184,13 @@ def test_a_sink_that_is_flushed_later_does_not_tell_what_readers_had(
 
 
 def test_a_store_in_which_nothing_has_begun_is_not_called_another_ones(tmp_path: Path) -> None:
-    """It may have lost all that it had: its sinks tell the ids that are used, and the repair goes on behind them."""
-    run(declared(tmp_path, 20), tmp_path)
+    """It may have lost all that it had: sinks that do not know which store wrote them tell which ids are used.
+
+    The repair goes on behind them.
+    """
+    run(declared(tmp_path, 20, kind=Anybodys), tmp_path)
     shutil.rmtree(tmp_path / "store")
-    declared(tmp_path, 20)
+    declared(tmp_path, 20, kind=Anybodys)
     with pytest.raises(PositionUnavailable, match="store repair"):
         run(app, tmp_path)
     assert main(["store", "repair", str(tmp_path / "store"), "--app", APP, "--yes"]) == 0

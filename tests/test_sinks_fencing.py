@@ -53,12 +53,12 @@ def test_a_table_is_taken_from_a_former_writer(tmp_path: Path) -> None:
     path = tmp_path / "out.db"
     old, new, neighbour = (SqliteTableSink(path, "t", partition=name) for name in ("a", "a", "b"))
     for sink, epoch in ((old, 1), (neighbour, 1)):
-        sink.fence(epoch, "s")
+        sink.fence(epoch)
         sink.open("s")
         sink.write(0, ["old"])
         sink.flush()
     old.write(1, ["never seen"])
-    new.fence(2, "s")
+    new.fence(2)
     with pytest.raises(LeaseLost, match="partition a is written by epoch 2") as caught:
         old.flush()
     assert (caught.value.partition, caught.value.epoch, caught.value.newest) == ("a", 1, 2)
@@ -72,7 +72,7 @@ def test_a_table_is_taken_from_a_former_writer(tmp_path: Path) -> None:
     assert rows_of_partition(path, "a") == [(0, "old"), (1, "new")]
     assert rows_of_partition(path, "b") == [(0, "old"), (1, "on")]
     with pytest.raises(LeaseLost):
-        SqliteTableSink(path, "t", partition="a").fence(1, "s")
+        SqliteTableSink(path, "t", partition="a").fence(1)
 
 
 @pytest.mark.slow
@@ -97,7 +97,7 @@ def test_the_suite_finds_planted_bugs(tmp_path: Path) -> None:
     """`check_fencing` refuses a sink that does not look, looks at opening only, forgets, or gives up lines."""
 
     class Blind(SqliteTableSink):
-        def fence(self, epoch: int, stream: str, /) -> None: ...
+        def fence(self, epoch: int, /) -> None: ...
 
     class Polite(SqliteTableSink):
         def _check_epoch(self, newest: int) -> None:
@@ -105,8 +105,8 @@ def test_the_suite_finds_planted_bugs(tmp_path: Path) -> None:
                 super()._check_epoch(newest)
 
     class Forgetful(SqliteTableSink):
-        def fence(self, epoch: int, stream: str, /) -> None:
-            super().fence(1, stream)
+        def fence(self, epoch: int, /) -> None:
+            super().fence(1)
 
     class Emptying(JsonLinesSink):
         def _replace(self, epochs: Any, beside: Path) -> None:
@@ -134,7 +134,7 @@ def test_both_are_fencing(tmp_path: Path) -> None:
 def test_who_does_not_fence_is_refused_where_others_do(kind: str, tmp_path: Path) -> None:
     """A single evaluator does not write into the place of a group by mistake."""
     sink = make(kind, tmp_path / "out")
-    sink.fence(2, "s")
+    sink.fence(2)
     sink.open("s")
     sink.close()
     with pytest.raises(LeaseLost, match="was not fenced") as caught:
@@ -148,7 +148,7 @@ def test_a_file_that_nobody_has_open_is_not_copied(tmp_path: Path) -> None:
     nodes = set()
     for epoch in (1, 2, 3):
         sink = JsonLinesSink(path)
-        sink.fence(epoch, "s")
+        sink.fence(epoch)
         assert sink.open("s") == epoch - 1
         sink.write(epoch - 1, [epoch])
         sink.flush()
@@ -161,7 +161,7 @@ def test_an_epoch_that_cannot_be_read(tmp_path: Path) -> None:
     """A damaged number is not taken for an early one."""
     (tmp_path / "out.jsonl.epoch").write_text("seven")
     with pytest.raises(CheckpointRefused, match="holds no epoch"):
-        JsonLinesSink(tmp_path / "out.jsonl").fence(8, "s")
+        JsonLinesSink(tmp_path / "out.jsonl").fence(8)
 
 
 def test_partitions_share_a_table(tmp_path: Path) -> None:
@@ -226,7 +226,7 @@ def test_a_registry_without_epochs_is_kept(tmp_path: Path) -> None:
     )
     database.close()
     sink = SqliteTableSink(path, "t")
-    sink.fence(1, "s")
+    sink.fence(1)
     assert sink.open("s") == 1
     sink.write(1, ["b"])
     sink.flush()
@@ -312,7 +312,7 @@ def test_stopped_within_a_transaction(tmp_path: Path) -> None:
     try:
         wait_until_stopped(stopped)
         with pytest.raises(StoreUnavailable, match="locked"):
-            make("table", tmp_path / "out").fence(2, "s")
+            make("table", tmp_path / "out").fence(2)
     finally:
         stopped.kill()
     assert place.finish(stopped) == -signal.SIGKILL
@@ -338,7 +338,7 @@ def test_the_taker_over_dies_or_is_stopped(point: str, fault: str, tmp_path: Pat
             wait_until_stopped(second)
             if point == "before_rename":
                 with pytest.raises(StoreUnavailable, match="being taken over"):
-                    make("lines", tmp_path / "out").fence(3, "s")
+                    make("lines", tmp_path / "out").fence(3)
                 second.kill()
         assert place.finish(place.start(3)) == 0
         place.check()

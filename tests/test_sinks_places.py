@@ -20,6 +20,7 @@ from checkpoint import MemoryStore
 from hosting import CallbackSink, JsonLinesSink, ListSource, QueryEvaluator, SqliteTableSink
 from hosting.sinks import places
 from reliable_rx.errors import CheckpointRefused, LeaseLost, PositionUnavailable, StoreUnavailable
+from reliable_rx.reliable import Origin
 
 RETAINED = 5
 
@@ -158,10 +159,10 @@ def test_a_file_that_is_put_back_is_gone_on_with(tmp_path: Path, suffix: str, re
 def test_a_former_owner_is_told_that_it_is_one(tmp_path: Path) -> None:
     """A fenced file that the next owner has replaced is a lease that is lost, not a file that was taken away."""
     former, later = JsonLinesSink(tmp_path / "out.jsonl"), JsonLinesSink(tmp_path / "out.jsonl")
-    former.fence(1, "q")
+    former.fence(1)
     former.open("q")
     former.write(0, [1])
-    later.fence(2, "q")
+    later.fence(2)
     later.open("q")
     with pytest.raises(LeaseLost):
         former.flush()
@@ -340,6 +341,7 @@ def test_a_file_that_is_gone_at_a_start_is_told(tmp_path: Path, suffix: str, cap
 def test_a_start_that_is_refused_leaves_no_sink_open(name: str, tmp_path: Path) -> None:
     """Those that were open by then are closed, so that another evaluator may write there while the first is kept."""
     foreign, taken = JsonLinesSink(tmp_path / "foreign.jsonl"), tmp_path / name
+    foreign.claim(Origin("other", store="another"))
     foreign.open("other")
     foreign.write(0, [7])
     foreign.flush()

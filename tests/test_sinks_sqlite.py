@@ -13,7 +13,7 @@ import pytest
 import reliable_rx as rx
 from checkpoint import SqliteStore
 from hosting import QueryEvaluator
-from hosting.sinks import SqliteTableSink, sqlite_table
+from hosting.sinks import SqliteTableSink, sqlite_positions
 from hosting.sinks.cells import Cells
 from reliable_rx.errors import CheckpointRefused, StoreUnavailable, ValueRefused
 from reliable_rx.reliable import DeadLetter
@@ -37,14 +37,14 @@ def change(path: Path, sql: str) -> None:
 
 def test_a_row_that_is_too_long(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """It is refused when it is written, by its cells or by all of them; the rows beside it go in."""
-    real = sqlite_table.connected
+    real = sqlite_positions.connected
 
     def connect(path: str) -> sqlite3.Connection:
         database = real(path)
         database.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, 300_000)
         return database
 
-    monkeypatch.setattr(sqlite_table, "connected", connect)
+    monkeypatch.setattr(sqlite_positions, "connected", connect)
     sink = SqliteTableSink(tmp_path / "o.db", "t")
     sink.open("s")
     fits = {"a": "x" * 100_000, "b": b"y" * 100_000}

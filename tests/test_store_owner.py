@@ -387,7 +387,7 @@ def test_a_child_that_ends_leaves_the_store_as_it_is(tmp_path: Path) -> None:
 def test_a_fenced_sink_writes_nothing_in_a_child(kind: str, tmp_path: Path) -> None:
     """A sink that its parent has opened refuses a child's writes."""
     sink: Any = JsonLinesSink(tmp_path / "out.jsonl") if kind == "lines" else SqliteTableSink(tmp_path / "out.db", "t")
-    sink.fence(3, "s")
+    sink.fence(3)
     sink.open("s")
     sink.write(0, [1])
     sink.flush()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import sqlite3
 from collections.abc import Callable
 from contextlib import closing
@@ -15,7 +16,9 @@ import reliable_rx as rx
 from checkpoint import SqliteStore
 from hosting import JsonLinesSink, ListSource, QueryEvaluator, SqliteTableSink
 from hosting.partitioned.guarded import Guarded
-from reliable_rx.errors import CheckpointRefused
+from hosting.sinks.flushed_mark import read_mark
+from reliable_rx.errors import CheckpointRefused, PositionUnavailable
+from reliable_rx.reliable import Origin
 
 STREAMS = ("a", "b")
 
@@ -62,12 +65,13 @@ def run(
     *,
     kill: bool = False,
     late: bool = False,
+    ended: bool = False,
     b: Any = None,
 ) -> dict[str, str]:
     """Give queries *a* and *b* the numbers below *upto*; return which streams have a failed sink, and why."""
     with SqliteStore(folder / "store") as store:
         evaluator = QueryEvaluator(store, background=False, checkpoint_interval_s=1e9)
-        evaluator.source("n", ListSource(list(range(upto)), follow=True))
+        evaluator.source("n", ListSource(list(range(upto)), follow=not ended))
         for name in STREAMS:
             query: Any = rx.source("n").map(lambda n, name=name: f"{name} {n}")
             if name == "b" and b is not None:
@@ -214,28 +218,71 @@ def test_a_target_that_two_sinks_call_otherwise(kind: Any, tmp_path: Path, strea
 @pytest.mark.parametrize("make", [table, file])
 def test_a_target_of_another_partition_of_its_stream_is_refused(make: Any, tmp_path: Path) -> None:
     """On nodes it is told when it is fenced, which it is not: the writer of the partition goes on under its epoch."""
-    with closing(make(tmp_path, "out")) as sink:
-        sink.fence(3, "q of n/a")
+
+    def of(partition: str) -> Any:
+        sink = make(tmp_path, "out")
+        sink.claim(Origin("q", partition=partition, group="g"))
+        return sink
+
+    with closing(of("n/a")) as sink:
+        sink.fence(3)
         assert sink.open("q") == 0
         sink.write(0, [1, 2])
         sink.flush()
-        with closing(make(tmp_path, "out")) as other, pytest.raises(CheckpointRefused, match="'q of n/a'"):
-            other.fence(9, "q of n/b")
+        with closing(of("n/b")) as other, pytest.raises(CheckpointRefused, match="stream 'q' of n/a up to 1"):
+            other.fence(9)
         sink.write(2, [3])
         sink.flush()
-    with closing(make(tmp_path, "out")) as again:
-        again.fence(4, "q of n/a")
+    with closing(of("n/a")) as again:
+        again.fence(4)
         assert again.open("q") == 3
 
 
+@pytest.mark.parametrize("make", [table, file])
+@pytest.mark.parametrize("upto", [2, 3, 7])
+@pytest.mark.parametrize("ended", [False, True], ids=["goes on", "ended"])
+def test_a_target_of_another_store_is_refused(make: Any, tmp_path: Path, upto: int, ended: bool) -> None:
+    """A new store counts anew: what another one wrote under the same ids is neither taken for its own nor mixed.
+
+    It may be the wrong store, so the start is refused before anything is taken. Declared after that the sink fails by
+    name, as in a notebook that is run again from the top with a store in memory.
+    """
+    read = rows if make is table else lines
+    run(tmp_path, {"a": make(tmp_path, "a")}, 3, ended=ended)
+    before = read(tmp_path, "a")
+    shutil.rmtree(tmp_path / "store")
+    run(tmp_path, {}, upto)
+    with pytest.raises(PositionUnavailable, match=r"stream 'a' of store .* and belongs to another store"):
+        run(tmp_path, {"a": make(tmp_path, "a"), "b": make(tmp_path, "b")}, upto)
+    failed = run(tmp_path, {"a": make(tmp_path, "a"), "b": make(tmp_path, "b")}, upto, late=True)
+    assert "belongs to another store" in failed["a"] and failed.keys() == {"a"}
+    assert read(tmp_path, "a") == before and read(tmp_path, "b") == expected("b", upto)
+    assert run(tmp_path, {"a": make(tmp_path, "new"), "b": make(tmp_path, "b")}, 9) == {}
+    assert read(tmp_path, "new") == expected("a", 9) and read(tmp_path, "b") == expected("b", 9)
+
+
+def test_a_copy_of_a_store_goes_on_with_its_targets(kind: Any, tmp_path: Path) -> None:
+    """It is the same store: one that was moved, or restored from a backup."""
+    make, read = kind
+    run(tmp_path, {"a": make(tmp_path, "a")}, 3)
+    shutil.copytree(tmp_path / "store", tmp_path / "copy")
+    shutil.rmtree(tmp_path / "store")
+    (tmp_path / "copy").rename(tmp_path / "store")
+    assert run(tmp_path, {"a": make(tmp_path, "a")}, 9) == {}
+    assert read(tmp_path, "a") == expected("a", 9)
+
+
 def test_a_file_whose_mark_is_damaged_is_gone_on_with(tmp_path: Path) -> None:
-    """What cannot be read of it says nothing: neither a stream that it is not, nor a refusal of its own."""
+    """What cannot be read of it says nothing: neither an origin that it is not, nor a refusal of its own."""
     run(tmp_path, {"a": file(tmp_path, "a")}, 3)
+    origin = read_mark(tmp_path / "a.jsonl").origin
+    assert origin is not None
     mark = tmp_path / "a.jsonl.flushed"
     whole = mark.read_bytes()
     for place in range(21, len(whole)):
         mark.write_bytes(whole[:place] + bytes([whole[place] ^ 1]) + whole[place + 1 :])
         with closing(file(tmp_path, "a")) as sink:
+            sink.claim(origin)
             assert sink.open("a") == 3
         assert mark.read_bytes() == whole
 

@@ -142,7 +142,7 @@ def done(
 
 def sinks_of(declared: App, *, may_open: bool) -> Sinks:
     """Return what tells the position of each sink of the app: of others than `Inspectable` ones if they *may open*."""
-    found: list[tuple[str, Callable[[], Had | None]]] = []
+    found: list[tuple[str, Callable[[str], Had | None]]] = []
     for stream, sink, _ in declared.sinks:
         if is_inspectable(sink):
             found.append((stream, partial(stored_position, stream, sink)))

@@ -36,7 +36,7 @@ from reliable_rx.errors import QueryRefused, SourceFailed
 from reliable_rx.names import query_of
 from reliable_rx.plan import Plan
 from reliable_rx.query import Query
-from reliable_rx.reliable import Fencing, Listed, Listing, Reader, Sink, Source
+from reliable_rx.reliable import Claiming, Fencing, Listed, Listing, Origin, Reader, Sink, Source
 from reliable_rx.size import check_size
 
 
@@ -178,8 +178,10 @@ def fenced_at(place: Place, stream: str, declared: Any, on_error: OnError, targe
         sink = sink_at(place, declared)
         checked_policy(stream, sink, on_error)
         targets.check(stream, str(place.partition), sink)
+        if isinstance(sink, Claiming):
+            sink.claim(Origin(stream, partition=str(place.partition), group=place.group))
         if isinstance(sink, Fencing):
-            sink.fence(place.epoch, f"{stream} of {place.partition}")
+            sink.fence(place.epoch)
     except BaseException as raised:  # a sink is somebody else's code
         error = blamed(raised)
         if sink is not None:

@@ -1,4 +1,4 @@
-"""How far a file is known to be durable, and whose ids it has, in a small file beside it.
+"""How far a file is known to be durable, and where its ids come from, in a small file beside it.
 
 What was never flushed may be torn anywhere after a power cut, and is cut off. What was flushed cannot be torn; if it
 does not read as it should, somebody has changed it, and nothing may be cut. ``out.jsonl.flushed`` holds one length. It
@@ -7,28 +7,31 @@ as possibly torn, and what is cut is kept in any case. Rejected: marks in the fi
 position that the evaluator's checkpoint knows (a sink would be safe only in an evaluator), a sync of its own (twice the
 cost of a flush).
 
-Behind the length stands the stream, with a checksum: a file goes by many paths, and moves, so that only what goes with
+Behind the length stands the origin, with a checksum: a file goes by many paths, and moves, so that only what goes with
 it says whose it is. A line that is damaged says nothing. Rejected: paths in the evaluator's checkpoint (a kill before
-the first one, a link, a folder that was moved, and two streams were mixed).
+the first one, a link, a folder that was moved, and two streams were mixed), the stream alone (a new store counts anew,
+and what two stores had under the same ids was mixed).
 """
 
 from __future__ import annotations
 
-import json
 import os
 from pathlib import Path
 from typing import NamedTuple
 from zlib import crc32
+
+from hosting.sinks.origins import origin_in, text_of
+from reliable_rx.reliable import Origin
 
 DIGITS = 20
 READ_BYTES_MAX = 1 << 16
 
 
 class Flushed(NamedTuple):
-    """What a mark says: the durable length, None if it is not known, and the stream, empty if it does not say."""
+    """What a mark says: the durable length, None if it is not known, and the origin, None if it does not say."""
 
     length: int | None
-    stream: str = ""
+    origin: Origin | None = None
 
 
 class FlushedMark:
@@ -44,9 +47,9 @@ class FlushedMark:
         if sync:
             os.fsync(self._descriptor)
 
-    def name(self, stream: str) -> None:
-        """Have it say, durably, that the file is that of *stream*."""
-        line = json.dumps(stream).encode()
+    def name(self, origin: Origin) -> None:
+        """Have it say, durably, that the ids of the file are of *origin*."""
+        line = text_of(origin).encode()
         os.ftruncate(self._descriptor, DIGITS + 1)
         os.pwrite(self._descriptor, b"%s %08x\n" % (line, crc32(line)), DIGITS + 1)
         os.fsync(self._descriptor)
@@ -65,16 +68,16 @@ def read_mark(path: Path) -> Flushed:
             text = file.read(READ_BYTES_MAX)
     except FileNotFoundError:
         return Flushed(None)
-    length, stream = text[: DIGITS + 1], text[DIGITS + 1 :]
+    length, origin = text[: DIGITS + 1], _origin_in(text[DIGITS + 1 :])
     if not length.strip(b"\0"):
-        return Flushed(0, _stream_in(stream))
+        return Flushed(0, origin)
     is_whole = len(length) == DIGITS + 1 and length.endswith(b"\n") and length[:-1].isdigit()
-    return Flushed(int(length) if is_whole else None, _stream_in(stream))
+    return Flushed(int(length) if is_whole else None, origin)
 
 
-def _stream_in(line: bytes) -> str:
-    name, _, checksum = line.rstrip(b"\n").rpartition(b" ")
-    return str(json.loads(name)) if name and checksum == b"%08x" % crc32(name) else ""
+def _origin_in(line: bytes) -> Origin | None:
+    text, _, checksum = line.rstrip(b"\n").rpartition(b" ")
+    return origin_in(text.decode()) if text and checksum == b"%08x" % crc32(text) else None
 
 
 def _beside(path: Path) -> Path:

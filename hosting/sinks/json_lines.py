@@ -48,7 +48,7 @@ from reliable_rx.errors import (
 )
 from reliable_rx.interrupts import let_through
 from reliable_rx.probes import probe
-from reliable_rx.reliable import DeadLetter
+from reliable_rx.reliable import DeadLetter, Origin
 
 UNSYNCED_BYTES_MAX = 8 << 20
 _COPIED_BYTES = 1 << 20
@@ -103,7 +103,7 @@ class JsonLinesSink:
         self._suspect = False
         self._process = OwnProcess(f"the sink {self._path}")
         self._epoch: int | None = None
-        self._owner = ""
+        self._origin: Origin | None = None
         self._epochs: EpochFile | None = None
         self._mark: FlushedMark | None = None
         self._place: Place | None = None
@@ -115,18 +115,23 @@ class JsonLinesSink:
         """What no other sink may write."""
         return str(self._path.absolute())
 
-    def fence(self, epoch: int, owner: str, /) -> None:
+    def claim(self, origin: Origin, /) -> None:
+        """Take note of where the ids come from."""
+        invariant(self._file is None, f"the sink {self._path} is claimed before it opens")
+        self._origin = origin
+
+    def fence(self, epoch: int, /) -> None:
         """Take the file from every earlier epoch. Nothing is open behind it."""
         invariant(self._file is None and self._epoch is None, f"the sink {self._path} is fenced once, before it opens")
         with opening(self._path):
             self._path.parent.mkdir(parents=True, exist_ok=True)
-            if self._path.exists():
+            if self._origin is not None and self._path.exists():
                 with open(self._path, "rb", buffering=0) as file:
-                    refuse_others(file, self._path, read_mark(self._path), owner)
+                    refuse_others(file, self._path, read_mark(self._path), self._origin)
             with closing(EpochFile(self._path, epoch)) as epochs:
                 epochs.claim()
                 _sync_directory(self._path.parent)
-        self._epoch, self._owner = epoch, owner
+        self._epoch = epoch
 
     def open(self, stream: str, /) -> int | None:
         """Lock the file, cut off a torn tail, and return the id behind the last line."""
@@ -136,7 +141,7 @@ class JsonLinesSink:
                 self._file = _open(self._path)
                 self._epochs = None if self._epoch is None else EpochFile(self._path, self._epoch)
                 self._own()
-                self._recover(self._owner or stream)
+                self._recover(self._origin or Origin(stream))
                 self._place = Place(self._path, self._file.fileno())
         except BaseException:
             self._release()
@@ -150,22 +155,23 @@ class JsonLinesSink:
                 return 0
             with open(self._path, "rb", buffering=0) as file:
                 mark = read_mark(self._path)
-                refuse_others(file, self._path, mark, stream)
+                refuse_others(file, self._path, mark, self._origin or Origin(stream))
                 return inspect(file, self._path, mark.length).next_id
 
-    def _recover(self, stream: str) -> None:
+    def _recover(self, origin: Origin) -> None:
         """Find where to go on. What is there then is made durable, so that nothing unsynced piles up over restarts."""
         mark = read_mark(self._path)
-        refuse_others(self._file, self._path, mark, stream)
+        refuse_others(self._file, self._path, mark, origin)
         flushed = mark.length
         found = recover(self._file, self._path, flushed)
         self._length, self._next, self.remark = found.length, found.next_id, found.remark
         self._mark = FlushedMark(self._path)
-        if found.length != (flushed or 0) or mark.stream != stream:
+        if found.length != (flushed or 0):
             os.fsync(self._file.fileno())
-            self._mark.write(found.length, sync=flushed is None)
-        if stream and mark.stream != stream:
-            self._mark.name(stream)
+        if found.length != (flushed or 0) or flushed is None:
+            self._mark.write(found.length, sync=mark.origin == origin)
+        if mark.origin != origin:
+            self._mark.name(origin)
         if flushed is None or not found.length:  # then the one or the other is new
             _sync_directory(self._path.parent)
 
@@ -273,7 +279,7 @@ class JsonLinesSink:
     def close(self) -> None:
         """Let go of the file; whoever opens the sink again begins anew, and fences it anew."""
         self._release()
-        self._epoch, self._owner = None, ""
+        self._epoch = self._origin = None
 
     def _release(self) -> None:
         """Close all that is open. What is in the file is found there again."""

@@ -17,7 +17,9 @@ from pathlib import Path
 from typing import Any
 
 from hosting.sinks.flushed_mark import Flushed
+from hosting.sinks.origins import check_origin
 from reliable_rx.errors import CheckpointRefused
+from reliable_rx.reliable import Origin
 
 CHECKED_BYTES = 8 << 20
 """How much of what is durable is looked at, too."""
@@ -56,15 +58,12 @@ def recover(file: Any, path: Path, flushed: int | None) -> Found:
     return found
 
 
-def refuse_others(file: Any, path: Path, mark: Flushed, stream: str) -> None:
-    """*Raises* `CheckpointRefused` if *file* has ids, and its *mark* says that they are those of another stream."""
-    if not stream or mark.stream in ("", stream):
-        return
-    behind = inspect(file, path, mark.length).next_id
-    if behind:
-        what = f"has the ids of stream {mark.stream!r} up to {behind - 1:,}, not of {stream!r}"
-        message = f"{path} {what}; give the sink of {stream!r} another file, or move this one away"
-        raise CheckpointRefused(message, what=what, where=str(path))
+def refuse_others(file: Any, path: Path, mark: Flushed, origin: Origin) -> None:
+    """*Raises* `CheckpointRefused` if *file* has ids, and its *mark* says that they are of another origin."""
+    if mark.origin not in (None, origin):
+        next_id = inspect(file, path, mark.length).next_id
+        remedy = f"give the sink of {origin.stream!r} another file, or move this one away"
+        check_origin(mark.origin, origin, next_id, what=str(path), where=str(path), remedy=remedy)
 
 
 def inspect(file: Any, path: Path, flushed: int | None) -> Found:

@@ -8,19 +8,24 @@ from __future__ import annotations
 
 import os
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
 from pathlib import Path
+from typing import Any
 
-LETTERS = """CREATE TABLE IF NOT EXISTS reliable_rx_dead_letters (
+from hosting.sinks.origins import origin_in, text_of
+from reliable_rx.reliable import Origin
+
+_LETTERS = """CREATE TABLE IF NOT EXISTS reliable_rx_dead_letters (
     name TEXT, partition TEXT NOT NULL DEFAULT '', id INTEGER NOT NULL, error TEXT NOT NULL, type TEXT NOT NULL,
     value TEXT NOT NULL, PRIMARY KEY (name, partition, id)
 )"""
-INSERT_LETTER = "INSERT OR REPLACE INTO reliable_rx_dead_letters VALUES (?, ?, ?, ?, ?, ?)"
+_INSERT_LETTER = "INSERT OR REPLACE INTO reliable_rx_dead_letters VALUES (?, ?, ?, ?, ?, ?)"
 """In place of itself: a table that was dropped is written again, with its letters."""
 _REGISTRY = """CREATE TABLE IF NOT EXISTS reliable_rx_sinks (
     name TEXT, stream TEXT NOT NULL, next_id INTEGER NOT NULL, ended_id INTEGER, error TEXT,
     partition TEXT NOT NULL DEFAULT '', epoch INTEGER NOT NULL DEFAULT 0, made INTEGER NOT NULL DEFAULT 0,
+    origin TEXT NOT NULL DEFAULT '',
     PRIMARY KEY (name, partition)
 )"""
 _WITHOUT_EPOCH = (
@@ -29,7 +34,7 @@ _WITHOUT_EPOCH = (
     "INSERT INTO reliable_rx_sinks (name, stream, next_id, ended_id, error) SELECT * FROM reliable_rx_sinks_old",
     "DROP TABLE reliable_rx_sinks_old",
 )
-_WITHOUT_MADE = ("ALTER TABLE reliable_rx_sinks ADD COLUMN made INTEGER NOT NULL DEFAULT 0",)
+_ADDED = {"made": "INTEGER NOT NULL DEFAULT 0", "origin": "TEXT NOT NULL DEFAULT ''"}
 
 
 def connected(path: str) -> sqlite3.Connection:
@@ -46,16 +51,19 @@ def connected(path: str) -> sqlite3.Connection:
 
 def make_registry(database: sqlite3.Connection) -> None:
     """Make the table of positions, also out of an older one."""
-    found = [row[0] for row in database.execute("SELECT name FROM pragma_table_info('reliable_rx_sinks')")]
+    found = {row[0] for row in database.execute("SELECT name FROM pragma_table_info('reliable_rx_sinks')")}
     if not found:
         database.execute(_REGISTRY)
-    elif "made" not in found:
-        for statement in _WITHOUT_MADE if "epoch" in found else _WITHOUT_EPOCH:
+    elif "epoch" not in found:
+        for statement in _WITHOUT_EPOCH:
             database.execute(statement)
+    else:
+        for name in _ADDED.keys() - found:
+            database.execute(f"ALTER TABLE reliable_rx_sinks ADD COLUMN {name} {_ADDED[name]}")
 
 
-def stored_position(path: str, key: tuple[str, str]) -> tuple[int, str]:
-    """Return position and stream of the table and partition *key* in the database *path*, which is left as it is.
+def stored_position(path: str, key: tuple[str, str]) -> tuple[int, Origin | None]:
+    """Return position and origin of the table and partition *key* in the database *path*, which is left as it is.
 
     A log beside it is read too; without one SQLite is told that nobody writes, as it would make one.
     """
@@ -64,12 +72,33 @@ def stored_position(path: str, key: tuple[str, str]) -> tuple[int, str]:
     with closing(sqlite3.connect(address, uri=True)) as database:
         names = {row[0] for row in database.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
         if "reliable_rx_sinks" not in names:
-            return 0, ""
+            return 0, None
         columns = {row[0] for row in database.execute("SELECT name FROM pragma_table_info('reliable_rx_sinks')")}
-        made, partition = ("made" if "made" in columns else "0"), ("partition" if "partition" in columns else "''")
-        sql = f"SELECT next_id, {made}, stream FROM reliable_rx_sinks WHERE name = ? AND {partition} = ?"
+        made, partition, origin = (
+            name if name in columns else there for name, there in (("made", "0"), ("partition", "''"), ("origin", "''"))
+        )
+        sql = f"SELECT next_id, {made}, {origin} FROM reliable_rx_sinks WHERE name = ? AND {partition} = ?"
         found = database.execute(sql, key).fetchone()
-    return (0, "") if found is None or (found[1] and key[0] not in names) else (int(found[0]), str(found[2]))
+    return (0, None) if found is None or (found[1] and key[0] not in names) else (int(found[0]), origin_in(found[2]))
+
+
+def insert_letters(database: sqlite3.Connection, letters: Sequence[tuple[Any, ...]]) -> None:
+    """Keep dead *letters* beside the values."""
+    database.execute(_LETTERS)
+    database.executemany(_INSERT_LETTER, letters)
+
+
+def enter(database: sqlite3.Connection, key: tuple[str, str]) -> None:
+    """Enter a table, at its first id."""
+    sql = "INSERT INTO reliable_rx_sinks (name, partition, stream, next_id) VALUES (?, ?, '', 0)"
+    database.execute(sql, key)
+
+
+def enter_origin(database: sqlite3.Connection, key: tuple[str, str], origin: Origin | None) -> None:
+    """Say, if it is known, whose the ids are. Another sink may have said so of itself while there were none."""
+    if origin is not None:
+        sql = "UPDATE reliable_rx_sinks SET stream = ?, origin = ? WHERE name = ? AND partition = ?"
+        database.execute(sql, (origin.stream, text_of(origin), *key))
 
 
 def forget_dropped(database: sqlite3.Connection, table: str) -> bool:

@@ -26,16 +26,16 @@ from hosting.kinds import checks_kinds
 from hosting.sinks import sqlite_positions
 from hosting.sinks.cells import Cells, Columns, Get, as_json, field, fields_of, getters_of, quoted, ways_to
 from hosting.sinks.fencing import lost
+from hosting.sinks.origins import check_origin, origin_in
 from hosting.sinks.places import Place, opening
 from hosting.sinks.sqlite_errors import guard
-from hosting.sinks.sqlite_positions import INSERT_LETTER, LETTERS, connected, forget_dropped, make_registry, transaction
 from hosting.sinks.text import error_text, shown
 from reliable_rx.choices import names_keywords
 from reliable_rx.class_of import qualname_of
 from reliable_rx.errors import CheckpointRefused, PositionUnavailable, ValueRefused, invariant
 from reliable_rx.interrupts import let_through
 from reliable_rx.probes import probe
-from reliable_rx.reliable import DeadLetter
+from reliable_rx.reliable import DeadLetter, Origin
 
 ROWS_HELD_MAX = 65_536
 _HEADER_BYTES = 100
@@ -86,7 +86,8 @@ class SqliteTableSink:
         self._getters: Mapping[str, Get] | None = getters_of(columns, self._keys)
         self._cells = Cells(0)
         self._epoch = 0
-        self._open, self._owner = False, ""
+        self._open = False
+        self._origin: Origin | None = None
         self._process = OwnProcess(f"the sink {self._path}")
         tell_of_forks(self)
         self._database: sqlite3.Connection | None = None
@@ -110,14 +111,19 @@ class SqliteTableSink:
         table = f"table {self._table} of {os.path.abspath(self._path)}"
         return table if self._partition is None else f"partition {self._partition!r} in {table}"
 
-    def fence(self, epoch: int, owner: str, /) -> None:
+    def claim(self, origin: Origin, /) -> None:
+        """Take note of where the ids come from."""
+        invariant(not self._open, f"the sink {self._path} is claimed before it opens")
+        self._origin = origin
+
+    def fence(self, epoch: int, /) -> None:
         """Take the table, or this partition of it, from every earlier epoch."""
         invariant(not self._open and not self._epoch, f"the sink {self._path} is fenced once, before it opens")
-        self._epoch, self._owner = epoch, owner
+        self._epoch = epoch
         try:
-            self._connected("fenced", owner)
+            self._connected("fenced")
         except BaseException:
-            self._epoch, self._owner = 0, ""
+            self._epoch = 0
             raise
         finally:
             self._disconnect()
@@ -125,8 +131,8 @@ class SqliteTableSink:
     def open(self, stream: str, /) -> int | None:
         """Return the next id wanted."""
         invariant(not self._open, f"the sink {self._path} is opened once")
-        self._owner = self._owner or stream
-        self._next = self._committed = self._connected("opened", self._owner)
+        self._origin = self._origin or Origin(stream)
+        self._next = self._committed = self._connected("opened")
         self._open = True
         return self._next
 
@@ -135,23 +141,24 @@ class SqliteTableSink:
         with opening(self._path), self._guard("looked at"):
             if not os.path.exists(self._path):
                 return 0
-            position, owner = sqlite_positions.stored_position(self._path, self._key)
-            self._check_owner(position, owner, stream)
+            position, found = sqlite_positions.stored_position(self._path, self._key)
+            self._check_origin(position, found, self._origin or Origin(stream))
             return position
 
-    def _check_owner(self, position: int, owner: str, stream: str) -> None:
-        """*Raises* `CheckpointRefused` if the table has ids, and those of another stream than *stream*."""
-        if position and stream and owner not in ("", stream):
-            raise self._refused(f"has the ids of stream {owner!r} up to {position - 1:,}, not of {stream!r}")
+    def _check_origin(self, position: int, found: Origin | None, origin: Origin | None) -> None:
+        """*Raises* `CheckpointRefused` if the table has ids, and is *found* to have those of another origin."""
+        if origin is not None:
+            what = f"table {self._table} of {self._path}"
+            check_origin(found, origin, position, what=what, where=self._path, remedy=self._remedy)
 
-    def _connected(self, what: str, stream: str) -> int:
-        """Connect if need be, and enter *stream* and the epoch in the registry; return the position."""
+    def _connected(self, what: str) -> int:
+        """Connect if need be, and enter origin and epoch in the registry; return the position."""
         try:
             with opening(self._path), self._guard(what):
                 os.makedirs(os.path.dirname(os.path.abspath(self._path)), exist_ok=True)
-                self._database = self._database or connected(self._path)
+                self._database = self._database or sqlite_positions.connected(self._path)
                 self._cells = Cells(self._database.getlimit(sqlite3.SQLITE_LIMIT_LENGTH))
-                position = self._register(stream)
+                position = self._register()
                 self._places = [Place(name) for name in (self._path, f"{self._path}-wal") if os.path.exists(name)]
                 return position
         except BaseException:
@@ -199,7 +206,7 @@ class SqliteTableSink:
     def close(self) -> None:
         """Let go of the database; whoever opens the sink again begins anew, and fences it anew."""
         self._disconnect()
-        self._epoch, self._owner = 0, ""
+        self._epoch, self._origin = 0, None
 
     def _disconnect(self) -> None:
         """Close the connection, and forget what waits for a flush: whoever opens the sink again is asked for it."""
@@ -220,27 +227,25 @@ class SqliteTableSink:
                 end=None,
             )
 
-    def _register(self, stream: str) -> int:
+    def _register(self) -> int:
         """Find this table's position in the registry, or enter it there; let the epoch be known."""
-        with transaction(self._database) as database:
-            make_registry(database)
+        with sqlite_positions.transaction(self._database) as database:
+            sqlite_positions.make_registry(database)
             columns = self._columns_found(database)
-            if not columns and forget_dropped(database, self._table):
+            if not columns and sqlite_positions.forget_dropped(database, self._table):
                 self.remark = f"table {self._table} of {self._path} is gone: it is begun anew with the first id"
-            sql = f"SELECT next_id, epoch, stream FROM reliable_rx_sinks {self._mine}"
+            sql = f"SELECT next_id, epoch, origin FROM reliable_rx_sinks {self._mine}"
             known = database.execute(sql, self._key).fetchone()
             if known is not None:
-                self._check_owner(known[0], known[2], stream)
+                self._check_origin(known[0], origin_in(known[2]), self._origin)
+            elif columns and not self._is_registered(database):
+                raise self._refused("was not made by this sink")
             else:
-                if columns and not self._is_registered(database):
-                    raise self._refused("was not made by this sink")
-                database.execute(
-                    "INSERT INTO reliable_rx_sinks (name, partition, stream, next_id) VALUES (?, ?, ?, 0)",
-                    (*self._key, stream),
-                )
+                sqlite_positions.enter(database, self._key)
             self._check_epoch(0 if known is None else known[1])
-            sql = "UPDATE reliable_rx_sinks SET epoch = ?, stream = coalesce(nullif(?, ''), stream), made = ?"
-            database.execute(f"{sql} {self._mine}", (self._epoch, stream, bool(columns), *self._key))
+            sql = "UPDATE reliable_rx_sinks SET epoch = ?, made = ?"
+            database.execute(f"{sql} {self._mine}", (self._epoch, bool(columns), *self._key))
+            sqlite_positions.enter_origin(database, self._key, self._origin)
         self._made = False
         if columns:
             self._adopt(columns)
@@ -286,8 +291,10 @@ class SqliteTableSink:
         return CheckpointRefused(message, what=why, where=f"{self._path}, {self._table}")
 
     def _refused(self, why: str) -> CheckpointRefused:
-        message = f"table {self._table} of {self._path} {why}; name another table, or drop this one and its entry"
-        return CheckpointRefused(f"{message} in reliable_rx_sinks", what=why, where=f"{self._path}, {self._table}")
+        message = f"table {self._table} of {self._path} {why}; {self._remedy}"
+        return CheckpointRefused(message, what=why, where=f"{self._path}, {self._table}")
+
+    _remedy = "name another table, or drop this one and its entry in reliable_rx_sinks"
 
     def _to_rows(self, values: Sequence[Any]) -> tuple[list[tuple[Any, ...]], Mapping[str, Get]]:
         """Return the rows of *values*, and the columns. *Raises* `ValueRefused`, naming the first that does not fit."""
@@ -326,19 +333,16 @@ class SqliteTableSink:
                 self._forget_committed(self._doubtful)
             if self._next != self._committed:
                 self._doubtful = self._next
-                with transaction(self._database) as database:
+                with sqlite_positions.transaction(self._database) as database:
                     self._insert(database)
-            self._check_places()
+            for place in self._places:
+                place.check(_HEADER_BYTES if place is self._places[0] else 0)
             self._doubtful = None
         self._made = self._made or bool(self._rows)
         self._rows.clear()
         self._letters.clear()
         self._end = None
         self._committed = self._next
-
-    def _check_places(self) -> None:
-        for place in self._places:
-            place.check(_HEADER_BYTES if place is self._places[0] else 0)
 
     def _insert(self, database: sqlite3.Connection) -> None:
         stored, wanted = self._stored()[0], self._committed
@@ -352,13 +356,12 @@ class SqliteTableSink:
             names = ", ".join(map(quoted, (*self._keys, *(self._getters or ()))))
             database.executemany(f"INSERT INTO {quoted(self._table)} ({names}) VALUES ({marks})", self._rows)
         if self._letters:
-            database.execute(LETTERS)
-            database.executemany(INSERT_LETTER, self._letters)
+            sqlite_positions.insert_letters(database, self._letters)
         ended, error = self._end or (None, None)
         made = self._made or bool(self._rows)
-        sql = "UPDATE reliable_rx_sinks SET stream = coalesce(nullif(?, ''), stream)"
-        sql = f"{sql}, next_id = ?, ended_id = ?, error = ?, made = ?"
-        database.execute(f"{sql} {self._mine}", (self._owner, self._next, ended, error, made, *self._key))
+        sql = "UPDATE reliable_rx_sinks SET next_id = ?, ended_id = ?, error = ?, made = ?"
+        database.execute(f"{sql} {self._mine}", (self._next, ended, error, made, *self._key))
+        sqlite_positions.enter_origin(database, self._key, self._origin)
         probe("sink.mid_flush")
 
     def _make_table(self, database: sqlite3.Connection) -> None:

@@ -7,11 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import closing, suppress
+from functools import partial
 from itertools import islice
 from typing import Any, Protocol
 
-from reliable_rx.errors import CheckpointRefused, LeaseLost
-from reliable_rx.reliable import Fencing, Sink
+from reliable_rx.errors import LeaseLost
+from reliable_rx.reliable import Claiming, Fencing, Origin, Sink
+from reliable_rx.testing.origins import HERE, OTHERS, claimed, refuses
 
 Notification = tuple[int, Any]
 VALUES = 6
@@ -70,9 +72,9 @@ class _Writer:
 
     def _take(self, step: str) -> None:
         if step == "fence":
-            self.sink.fence(self.epoch, "checked")
+            claimed(self.sink, HERE).fence(self.epoch)
         elif step == "open":
-            wanted = self.sink.open("checked")
+            wanted = self.sink.open(HERE.stream)
             _claim(wanted is not None, "an exactly-once sink knows its position: open() returns an id, not None")
             self.begun = self.written = wanted or 0
         elif step == "write":
@@ -116,8 +118,9 @@ def _check_afterwards(make: Callable[[], FencingSink], end: int, case: str) -> N
     with closing(late.sink), suppress(LeaseLost):
         late.take(2)
         raise AssertionError(f"{case}: an old writer that comes later is refused when it fences or opens")
-    if isinstance(getattr(late.sink, "target", None), str):
-        _check_others(make, case)
+    if isinstance(late.sink, Claiming):
+        for other in OTHERS:
+            _check_other(make, other, case)
     for epoch in (NEW, NEWEST, NEWEST):
         again = _Writer(make(), epoch)
         with closing(again.sink):
@@ -125,14 +128,10 @@ def _check_afterwards(make: Callable[[], FencingSink], end: int, case: str) -> N
         _claim(again.begun == end, f"{case}: epoch {epoch} finds the end, and wants id {end}, not {again.begun}")
 
 
-def _check_others(make: Callable[[], FencingSink], case: str) -> None:
-    """A later writer of another stream is refused before it fences anybody."""
-    with closing(make()) as sink:
-        try:
-            sink.fence(NEWEST + 1, "another stream")
-        except CheckpointRefused:
-            return
-    raise AssertionError(f"{case}: a place with the ids of one stream is not fenced for another")
+def _check_other(make: Callable[[], FencingSink], other: Origin, case: str) -> None:
+    """A later writer of another origin is refused before it fences anybody."""
+    with closing(claimed(make(), other)) as sink:
+        refuses(partial(sink.fence, NEWEST + 1), f"{case}: a place with the ids of one origin is refused to {other}")
 
 
 def _check_content(found: Sequence[Notification], case: str) -> None:

@@ -10,12 +10,14 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import closing
+from functools import partial
 from typing import Any
 
-from reliable_rx.errors import CheckpointRefused, ReliableRxError, ValueRefused
+from reliable_rx.errors import ReliableRxError, ValueRefused
 from reliable_rx.interrupts import let_through
-from reliable_rx.reliable import DeadLetter, Inspectable, Sink, Skipping
+from reliable_rx.reliable import Claiming, DeadLetter, Inspectable, Origin, Sink, Skipping
 from reliable_rx.testing.hostile import VALUES
+from reliable_rx.testing.origins import HERE, OTHERS, claimed, refuses
 
 Notification = tuple[int, Any]
 
@@ -46,7 +48,7 @@ def check_sink(
     The *nasty* values (None: `nasty_values`) it may write or refuse: with `ValueRefused`, before anything of the call
     is written, and it goes on behind them, if it can leave ids out (`Skipping`), or with others in their place. An
     `Inspectable` sink tells before `open` what that returns. With a ``target`` as well, it refuses another stream
-    where it has ids, with `CheckpointRefused`, and leaves the place as it is.
+    where it has ids, and leaves the place as it is; a `Claiming` one any other origin.
 
     *Raises* `AssertionError` naming the broken promise.
     """
@@ -97,7 +99,7 @@ def _leave_out(sink: Sink, n: int, value: Any, skipped: set[int]) -> int:
     if not isinstance(sink, Skipping):
         return n
     for until in (n + 1, n + 2):
-        letter = DeadLetter("checked", "", n, value, "why", "trace") if until == n + 1 else None
+        letter = DeadLetter(HERE.stream, "", n, value, "why", "trace") if until == n + 1 else None
         for _ in range(2):
             sink.skip(until - 1, until, "why", letter)
     skipped |= {n, n + 1}
@@ -153,22 +155,24 @@ def _check_restart(make: Callable[[], Sink], at: int, values: Sequence[Any], tea
 
 
 def _check_others(make: Callable[[], Sink], next_id: int) -> None:
-    """Open the place of *next_id* ids for another stream."""
+    """Open the place of *next_id* ids for other streams, stores and partitions."""
     sink = make()
-    if isinstance(getattr(sink, "target", None), str) and isinstance(sink, Inspectable):
-        for ask in (sink.stored_position, sink.open):
-            _refuses_others(ask)
-        with closing(make()) as again:
-            wanted = _open_known(again)
-        _claim(wanted == next_id, f"a place that was refused to another stream wants {next_id} as before, not {wanted}")
+    if isinstance(sink, Claiming):
+        for other in OTHERS:
+            for ask in ("stored_position", "open") if isinstance(sink, Inspectable) else ("open",):
+                _refuses_other(claimed(make(), other), ask, other)
+    elif isinstance(getattr(sink, "target", None), str) and isinstance(sink, Inspectable):
+        for ask in ("stored_position", "open"):
+            _refuses_other(make(), ask, OTHERS[0])
+    with closing(make()) as again:
+        wanted = _open_known(again)
+    _claim(wanted == next_id, f"a place that was refused to another stream wants {next_id} as before, not {wanted}")
 
 
-def _refuses_others(ask: Callable[[str], object]) -> None:
-    try:
-        found = ask("another stream")
-    except CheckpointRefused:
-        return
-    raise AssertionError(f"check_sink: a place with the ids of one stream is refused to another, not given: {found}")
+def _refuses_other(sink: Sink, ask: str, other: Origin) -> None:
+    with closing(sink):
+        claim = f"check_sink: a place with the ids of one stream is refused to {other}"
+        refuses(partial(getattr(sink, ask), other.stream), claim)
 
 
 def _check_end(make: Callable[[], Sink], end: int) -> None:
@@ -196,8 +200,9 @@ def _refuses_gap(sink: Sink, wanted: int) -> None:
 
 def _open_known(sink: Sink) -> int:
     try:
-        told = sink.stored_position("checked") if isinstance(sink, Inspectable) else None
-        wanted = sink.open("checked")
+        claimed(sink, HERE)
+        told = sink.stored_position(HERE.stream) if isinstance(sink, Inspectable) else None
+        wanted = sink.open(HERE.stream)
     except Exception as error:
         raise AssertionError(f"check_sink: a sink opens the place that it has written: {error!r}") from error
     if wanted is None:

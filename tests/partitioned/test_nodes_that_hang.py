@@ -95,7 +95,7 @@ def hanging(place: str, fine: Logs, gate: Gate, monkeypatch: pytest.MonkeyPatch)
             return reader
 
     class Fenced(CallbackSink):
-        def fence(self, epoch: int, stream: str, /) -> None:
+        def fence(self, epoch: int, /) -> None:
             at("its sink is fenced")
 
     def made(place: Any) -> CallbackSink:

@@ -1,0 +1,61 @@
+"""Origins of the ids of a target: how they are kept beside it, and what may not be mixed.
+
+A target that has no ids takes any origin, and one that does not say whose its ids are (an older release wrote it, or
+its line was damaged) takes the next one that writes it.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import astuple, fields, replace
+
+from reliable_rx.errors import CheckpointRefused, PositionUnavailable
+from reliable_rx.reliable import Origin
+
+
+def text_of(origin: Origin) -> str:
+    """Return *origin* as a line of text.
+
+    >>> text_of(Origin("totals", store="3f2a"))
+    '["totals", "3f2a", "", ""]'
+    """
+    return json.dumps(astuple(origin))
+
+
+def origin_in(text: str) -> Origin | None:
+    """Return the origin that *text* is of; None for none.
+
+    >>> origin_in(text_of(Origin("totals", store="3f2a"))), origin_in("")
+    (Origin(stream='totals', store='3f2a', partition='', group=''), None)
+    """
+    found = json.loads(text) if text else None
+    if not isinstance(found, list) or len(found) != len(fields(Origin)):
+        return None
+    stream, store, partition, group = map(str, found)
+    return Origin(stream, store=store, partition=partition, group=group)
+
+
+def check_origin(found: Origin | None, origin: Origin, next_id: int, *, what: str, where: str, remedy: str) -> None:
+    """Check that *what*, which has the ids below *next_id*, was not *found* to have those of another origin.
+
+    *Raises* `CheckpointRefused` for another stream or partition: that sink is pointed at the wrong place.
+    `PositionUnavailable` for another store or group, of whose ids none is to be had here: it may be the wrong store.
+    """
+    if not next_id or found in (None, origin):
+        return
+    up_to = f"up to {next_id - 1:,}"
+    if (found.store, found.group) == (origin.store, origin.group):
+        has = f"has the ids of {_place_of(found)} {up_to}, not of {_place_of(origin)}"
+        raise CheckpointRefused(f"{what} {has}; {remedy}", what=has, where=where)
+    one, ours = ("group", repr(origin.group)) if origin.group else ("store", f"store {origin.store[:8]}")
+    raise PositionUnavailable(
+        f"{what} has the ids of {found} {up_to}, and belongs to another {one} than {ours}: "
+        f"start with the {one} that it belongs to, or {remedy}",
+        wanted=next_id,
+        first=None,
+        end=None,
+    )
+
+
+def _place_of(origin: Origin) -> str:
+    return str(replace(origin, store="", group=""))
