@@ -1,9 +1,7 @@
 """Why a query has failed and what to do about it, in a sentence: by itself, or with what it reads.
 
 A query ends with the error of the stream or source that it reads. Then neither an event of its own nor the traceback
-says anything: the other one is named, which has both. Which of those that it names it was is read off the errors: after
-a restart the two are different objects, with the same text. Who had the error first is stored, as a selector may have
-named a stream that the query reads no more.
+says anything: the other one is named, which has both. Which one it was is stored with the failure.
 """
 
 from __future__ import annotations
@@ -13,12 +11,10 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from hosting.cycles import name_of
 from hosting.skipping import catches
-from hosting.suspended import disposed
 from reliable_rx.errors import (
     InternalError,
     LimitExceeded,
     NondeterminismDetected,
-    QueryDisposed,
     QueryRefused,
     described,
 )
@@ -42,19 +38,13 @@ class Upstream(NamedTuple):
 
 def upstream_of(engine: QueryEngine, standing: Standing) -> Upstream | None:
     """Return what *standing* has failed with; None if it has failed by itself, or not at all."""
-    error, failure = standing.error, standing.failure
-    origin = "" if failure is None else failure.origin
-    if error is None or (failure is not None and failure.at.source and not origin):
+    origin = "" if standing.error is None or standing.failure is None else standing.failure.origin
+    if not origin:
         return None
-    why = described(error)
-    for name in sorted(standing.plan.sources):
-        if isinstance(error, QueryDisposed) and error.message == disposed(name).message:
-            return Upstream(name, "disposed")
-        upstream = engine.standing.get(name)
-        theirs = engine.failures.get(name) if upstream is None else upstream.error
-        if theirs is not None and described(theirs) == why:
-            return Upstream(name, "source" if upstream is None else "query")
-    return Upstream(origin, "query" if origin in engine.standing else "source") if origin else None
+    there = engine.standing.get(origin)
+    if there is None and (origin in engine.failures or origin in engine.live):
+        return Upstream(origin, "source")
+    return Upstream(origin, "disposed" if there is None or there.error is None else "query")
 
 
 def sentence(
@@ -79,7 +69,7 @@ def sentence(
             remedy = "it reads that one's stream; mend that one, and this one runs again with it"
             return f"{when} with {source!r} ({why}): {remedy}"
         case Upstream(source, "disposed"):
-            return f"{when} with {source!r}, which was disposed of; {again} once that one is there again"
+            return f"{when} with {source!r}, which was disposed of: it runs again once a query of that name does"
         case Upstream(source, _):
             return f"{when} with the source {source!r} ({why}): mend that and read it anew, then {again}"
     at = "an event that is not known" if failure is None else failure.at
@@ -124,6 +114,16 @@ def short_cause(error: str, failed_at: object, upstream: str) -> str:
 def readers_of(engine: QueryEngine, name: str) -> list[str]:
     """Name the queries that read the stream of *name*, or what it sets aside, at the moment."""
     return sorted({each for stream in (name, *(name + ending for ending in ENDINGS)) for each in _read(engine, stream)})
+
+
+def all_readers_of(engine: QueryEngine, name: str) -> list[str]:
+    """Name the queries that read the stream of *name*, and those that read theirs."""
+    found, waiting = dict[str, None](), [name]
+    while waiting:
+        new = [each for each in readers_of(engine, waiting.pop()) if each not in found and each != name]
+        found.update(dict.fromkeys(new))
+        waiting += new
+    return sorted(found)
 
 
 def name_some(names: Sequence[str]) -> str:

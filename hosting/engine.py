@@ -21,7 +21,7 @@ from hosting.edit import begun_afresh, edit, is_alike
 from hosting.event_clock import EventClock
 from hosting.failing import take_fail
 from hosting.failure import Origins, failure_of
-from hosting.letters import begin_anew, complete, end_of, has_ended, take_rejects
+from hosting.letters import begin_anew, complete, has_ended, take_rejects
 from hosting.own_clocks import check_clock, sources_of
 from hosting.plans import Plans
 from hosting.retired import Retired
@@ -31,7 +31,7 @@ from hosting.standing import COMPLETED, FAILED, RUNNING, Standing
 from hosting.suspended import SuspendedQueries, disposed
 from hosting.time_moves import TimeMoves
 from hosting.timers import Ordering
-from hosting.turn import Answer, Appear, Create, Dispose, Events, Fail, Output, Rejects, Resume, Tick, Turn
+from hosting.turn import Answer, Appear, Create, Dispose, Events, Fail, Output, Rejects, Resume, Tick, Turn, end_of
 from hosting.watermark import Watermarks
 from reliable_rx.alike import MADE_MAX, let_others_use
 from reliable_rx.errors import described
@@ -70,8 +70,8 @@ class QueryEngine(Delivery, TimeMoves):
         self.standing: dict[str, Standing] = {}
         self.plans = Plans()
         self.reports: dict[str, Report] = {}
-        self.revived: dict[str, str] = {}
-        """Queries that had failed and begin afresh, with what their readers may have failed with too."""
+        self.begun: dict[str, None] = {}
+        """Queries that begin anew under a name that has been there: what had failed with their end is to follow."""
         self.suspended = SuspendedQueries(self)
         self.retired = Retired(self)
         self.routes: dict[str, Route] = {}
@@ -252,8 +252,6 @@ class QueryEngine(Delivery, TimeMoves):
             self.tell(turn.name)
         if before is not None and before.status != RUNNING:
             self.reports[turn.name] = begun_afresh(self, before, standing)
-            if before.error is not None:
-                self.revived[turn.name] = described(before.error)
             self.retired.put(turn.name, before.emitted)
             self.forget(before)
             begin_anew(self, turn.name)
@@ -266,6 +264,8 @@ class QueryEngine(Delivery, TimeMoves):
             clock.join(turn.clock, sources_of(standing.plan))
         if before is None:
             standing.emitted = self.retired.pop(turn.name)
+            if standing.emitted:
+                self.begun[turn.name] = None
             self.standing[turn.name] = standing
             self.touch(standing)
             standing.clock.start() if standing.clock is not None else standing.start()

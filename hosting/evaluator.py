@@ -261,7 +261,7 @@ class QueryEvaluator(Looking):
             try:
                 self.recovery = recover(self)
                 create_declared(self)
-                follow(self)
+                follow(self, starting=True)
                 self.outlets.open()
                 self.reporter.begin()
                 self.checkpointer.begin()

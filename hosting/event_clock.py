@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 from hosting.delivery import came_after
 from hosting.endless import moves
-from hosting.letters import end_of, post
+from hosting.letters import post
 from hosting.own_clocks import is_timeless
 from hosting.reorder import END, LAST, Channel, Entry, Reorder
 from hosting.routes import Entry as ReaderEntry
@@ -28,6 +28,7 @@ from hosting.routes import Route
 from hosting.standing import RUNNING, Standing
 from hosting.time_moves import REARMED_MAX, is_hopeless
 from hosting.timers import Clock
+from hosting.turn import end_of
 from hosting.watermark import INFINITE, Watermark
 from reliable_rx.errors import LimitExceeded
 from reliable_rx.event_time import EventTime

@@ -16,8 +16,9 @@ from types import FrameType, TracebackType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from checkpoint.stored_errors import trace_of
-from hosting.turn import Answer, Create, Dispose, Fail, Tick
+from hosting.turn import Answer, Create, Dispose, Fail, Tick, is_end
 from reliable_rx.class_of import ids_of
+from reliable_rx.errors import described
 
 if TYPE_CHECKING:
     from hosting.engine import QueryEngine
@@ -69,8 +70,8 @@ class FailedAt(NamedTuple):
 class Failure(NamedTuple):
     """What is stored with a failed query besides its error: the traceback where that was raised, and nowhere else.
 
-    *origin* names the query or source whose error it is, if another one had it first. *text* is what is known of the
-    text of its code (`hosting.code_text`), None as long as nobody has looked.
+    *origin* names what it reads (a query, a source) whose error it is, if it is no error of its own. *text* is what is
+    known of the text of its code (`hosting.code_text`), None as long as nobody has looked.
     """
 
     at: FailedAt
@@ -80,46 +81,65 @@ class Failure(NamedTuple):
 
 
 class Origins:
-    """Who had an error first: it goes on to all that read a stream, however they name it. The newest are known.
+    """Who has ended with an error, in that order: it goes on to all that read a stream. The newest errors are known.
 
-    One that is raised again since (a constant, or what a function keeps) is the error of who raised it.
+    With each is where the error had been raised by then: one that is raised again since, as a constant is, may be the
+    error of who raised it.
     """
 
     def __init__(self) -> None:
-        self._found: dict[int, tuple[Exception, str, TracebackType | None]] = {}
+        self._found: dict[int, tuple[Exception, dict[str, TracebackType | None]]] = {}
 
     def note(self, error: Exception, name: str) -> None:
         """*name* ends with *error*, which others get from it."""
-        if len(self._found) >= ORIGINS_MAX:
+        if len(self._found) >= ORIGINS_MAX and id(error) not in self._found:
             del self._found[next(iter(self._found))]
-        self._found[id(error)] = error, name, error.__traceback__
+        _, names = self._found.setdefault(id(error), (error, {}))
+        names[name] = error.__traceback__
 
-    def of(self, error: Exception) -> str:
-        """Return who had *error* first; nothing if that is who asks."""
-        _, name, trace = self._found.get(id(error), (error, "", None))
-        return name if error.__traceback__ is trace else ""
+    def of(self, error: Exception) -> dict[str, TracebackType | None]:
+        """Return who has ended with *error*."""
+        return self._found.get(id(error), (error, {}))[1]
 
 
 def failure_of(engine: QueryEngine, standing: Standing, error: Exception) -> Failure:
     """Describe what has just ended *standing*."""
     found = _place(engine, standing, error)
     source, partition, position, last = ("", "", -1, -1) if isinstance(found, str) else found
-    origin = engine.origins.of(error) or _had_by(engine, standing, error)
-    if not origin and standing.error is not None:
+    origin = _origin(engine, standing, error)
+    if standing.error is not None:
         engine.origins.note(standing.error, standing.name)
     at = FailedAt(source, partition, position, last, engine.clock, found if isinstance(found, str) else "")
     return Failure(at, "" if origin else trace_of(error), origin)
 
 
-def _had_by(engine: QueryEngine, standing: Standing, error: Exception) -> str:
-    """Return who had *error* first, of those that *standing* reads and that have ended in an earlier run."""
-    if error.__traceback__ is not None:  # it was raised in this one
-        return ""
-    for source in sorted(standing.plan.sources):
-        other = engine.standing.get(source)
-        if other is not None and other is not standing and other.error is error:
-            return source if other.failure is None else other.failure.origin or source
-    return ""
+def _origin(engine: QueryEngine, standing: Standing, error: Exception) -> str:
+    """Return whose end *standing* hands on with *error*; nothing if the error is its own.
+
+    What is raised again while that end is at work (``catch`` with a handler that raises what it is given) is handed on.
+    """
+    had = engine.origins.of(error) or _had_before(engine, standing, error)
+    is_at_end = is_end(engine.event) and not (engine if standing.clock is None else standing.clock).in_timers
+    if is_at_end and engine.event is not None and engine.event[0] in had:
+        return engine.event[0]
+    begins = isinstance(engine.turn, Create) and engine.turn.name == standing.name
+    reads = [name for name in had if name in standing.plan.sources]
+    for name in reads if begins else ():
+        return name
+    unchanged = [name for name, trace in had.items() if trace is error.__traceback__]
+    return next((name for name in reads if name in unchanged), next(iter(unchanged), ""))
+
+
+def _had_before(engine: QueryEngine, standing: Standing, error: Exception) -> dict[str, TracebackType | None]:
+    """Return who, of those that *standing* reads, had ended with *error* in an earlier run."""
+    why = "" if error.__traceback__ is not None else described(error)  # it was raised in this one
+
+    def is_theirs(theirs: Exception | None) -> bool:
+        return theirs is error or (theirs is not None and bool(why) and described(theirs) == why)
+
+    others = {name: engine.standing.get(name) for name in sorted(standing.plan.sources)}
+    found = {name: engine.failures.get(name) if each is None else each.error for name, each in others.items()}
+    return {name: None for name, theirs in found.items() if is_theirs(theirs)}
 
 
 def stored_mishaps(standing: Standing) -> tuple[Any, ...]:

@@ -9,11 +9,11 @@ failed), and at the query's end itself (the rest of a list of events is still on
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from checkpoint.stored_errors import plain_trace
 from hosting.standing import RUNNING, Standing
-from hosting.turn import Rejects
+from hosting.turn import Rejects, is_end
 from reliable_rx.errors import described, invariant
 from reliable_rx.names import DEAD_LETTERS, ENDINGS, query_of
 from reliable_rx.plan import NO_LIMITS
@@ -22,18 +22,6 @@ from reliable_rx.reliable import DeadLetter, LateEvent
 
 if TYPE_CHECKING:
     from hosting.engine import QueryEngine
-
-AT_END = "the end"
-
-
-def end_of(source: str) -> tuple[str, str, int, Any]:
-    """Return what stands for an event while the end of *source* is at work."""
-    return source, AT_END, -1, None
-
-
-def is_end(event: tuple[str, str, int, Any] | None) -> bool:
-    """Whether *event* is the end of its source."""
-    return event is not None and event[1:] == (AT_END, -1, None)
 
 
 def bury(engine: QueryEngine, standing: Standing, error: Exception) -> None:

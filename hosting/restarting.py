@@ -7,15 +7,15 @@ to before the failure (the turn is journalled with what came of it; the same eve
 
 from __future__ import annotations
 
+from collections.abc import Container
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from hosting.afresh import afresh_told
 from hosting.cycles import there_are
-from hosting.standing import FAILED, Standing
-from hosting.suspended import disposed
+from hosting.standing import FAILED
 from hosting.turn import Create, Dispose
-from reliable_rx.errors import QueryRefused, described
+from reliable_rx.errors import QueryRefused
 from reliable_rx.names import check_query
 
 if TYPE_CHECKING:
@@ -31,45 +31,39 @@ def restart(evaluator: QueryEvaluator, name: str) -> None:
         if name not in evaluator.engine.standing:
             raise KeyError(f"no query is called {name!r}; {there_are(evaluator.engine.standing, name)}")
         turn = _creation(evaluator, name)
-        there = evaluator.engine.standing[name]
-        error = disposed(name) if there.error is None else there.error  # its readers may have failed with a disposal
-        evaluator.engine.revived[name] = described(error)
         evaluator._take(Dispose(name, turn.time))
         evaluator._take(turn)
         follow(evaluator)
     evaluator.flush()
 
 
-def follow(evaluator: QueryEvaluator) -> None:
-    """Run those again that have failed with the error of a stream that goes on now: nothing of theirs was wrong."""
-    revived, evaluator.engine.revived = evaluator.engine.revived, {}
-    while revived:
-        found = [
-            name
-            for name, standing in evaluator.engine.standing.items()
-            if standing.status == FAILED and _is_left_behind(evaluator.engine, revived, standing)
-        ]
-        for name in found:
-            with (
-                suppress(QueryRefused),
-                afresh_told(evaluator, name, "runs again"),
-            ):  # it needs a clock that only its app has
-                evaluator._take(_creation(evaluator, name))
-        revived, evaluator.engine.revived = evaluator.engine.revived, {}
+def follow(evaluator: QueryEvaluator, *, starting: bool = False) -> None:
+    """Run those again that have failed with the end of a query which has begun anew since: theirs was no fault.
 
-
-def _is_left_behind(engine: QueryEngine, revived: dict[str, str], standing: Standing) -> bool:
-    """Whether *standing* has failed with what it reads, and was there before, when that began anew.
-
-    What was created behind it has failed since, however alike: a start that takes these turns again leaves it.
+    At the *starting* all are looked at: a kill may have come between the one and the other.
     """
-    sources = [each for each in standing.plan.sources if each in revived and each in engine.standing]
-    before = [each for each in sources if standing.born < engine.standing[each].born]
-    if standing.failure is not None and not standing.failure.origin:
-        return False  # its own function raised, whatever the text
-    if standing.failure is not None and standing.failure.origin in before:
-        return True
-    return standing.error is not None and described(standing.error) in [revived[each] for each in before]
+    engine = evaluator.engine
+    begun: Container[str] = engine.standing if starting else engine.begun
+    while begun:
+        engine.begun = {}
+        for name, origin in left_behind(engine, begun).items():
+            how = f"runs again with {origin!r}"
+            with suppress(QueryRefused), afresh_told(evaluator, name, how):  # it may need a clock that only its app has
+                evaluator._take(_creation(evaluator, name))
+        begun = engine.begun
+
+
+def left_behind(engine: QueryEngine, begun: Container[str]) -> dict[str, str]:
+    """Return who has failed with the end of a query that has *begun* and has not failed since, and of which."""
+    failed = {name: each.failure for name, each in engine.standing.items() if each.status == FAILED}
+    return {
+        name: failure.origin
+        for name, failure in failed.items()
+        if failure is not None
+        and failure.origin in begun
+        and failure.origin in engine.standing
+        and engine.standing[failure.origin].error is None
+    }
 
 
 def _creation(evaluator: QueryEvaluator, name: str) -> Create:

@@ -27,7 +27,8 @@ from hosting.blame import blamed
 from hosting.holders import Patience, StreamHolders
 from hosting.sink_positions import kind_of, label_of
 from hosting.sink_remedies import GO_ON_BEHIND, blames_value, ways_on
-from hosting.sinks.text import error_text
+from hosting.sinks.origins import claim
+from hosting.sinks.text import error_text, told
 from hosting.sinks_ahead import COMES_AGAIN
 from hosting.stream import Stream
 from hosting.tracebacks import with_trace
@@ -37,7 +38,6 @@ from reliable_rx.class_of import is_a, is_odd
 from reliable_rx.errors import (
     LeaseLost,
     PositionUnavailable,
-    ReliableRxError,
     StoreOwned,
     StoreUnavailable,
     ValueRefused,
@@ -45,7 +45,7 @@ from reliable_rx.errors import (
 )
 from reliable_rx.interrupts import let_through
 from reliable_rx.probes import probe
-from reliable_rx.reliable import Claiming, DeadLetter, LateEvent, Origin, Sink, Skipping
+from reliable_rx.reliable import DeadLetter, LateEvent, Origin, Sink, Skipping
 
 READ_MAX = 10_000
 NO_ANSWER = (
@@ -103,8 +103,7 @@ class SinkWriter:
 
         *store* is the owner that the ids of its stream are of.
         """
-        if isinstance(self.sink, Claiming):
-            self.sink.claim(Origin(self.stream, store=store))
+        claim(self.sink, Origin(self.stream, store=store))
         position = self.had = self.sink.open(self.stream)
         self._remark()
         if position is not None and position < known:
@@ -269,12 +268,16 @@ class SinkWriter:
 
     def take(self, error: Exception, stream: Stream) -> None:
         """Do with an error of the sink what is to be done: wait, stop everything, or fail."""
-        if isinstance(error, LeaseLost):
+        if self._stops_all(error):
             raise error
-        if isinstance(error, OSError) and not isinstance(error, StoreOwned):
+        if isinstance(error, OSError) and not isinstance(error, (StoreOwned, LeaseLost)):
             self._wait(error)
         else:
             self._fail(error, stream)
+
+    def _stops_all(self, error: BaseException) -> bool:
+        """Whether a lease is lost that this one had: a sink that was never fenced has none, and is another's."""
+        return is_a(error, LeaseLost) and error.fields.get("epoch") != 0
 
     def _wait(self, error: OSError) -> None:
         if isinstance(error, StoreUnavailable):
@@ -295,9 +298,9 @@ class SinkWriter:
         if self.flushed < self.position:
             try:
                 self._flush(stream)
-            except LeaseLost:
-                raise
             except BaseException as second:  # then it is written again, if the sink is ever well
+                if self._stops_all(second):
+                    raise
                 LOG.warning("sink %r could not be flushed before it failed: %s", self.subject, told(tamed(second)))
         self.position = self.flushed
         self.failure, self.trouble = error, None
@@ -376,11 +379,6 @@ def tamed(error: BaseException) -> Exception:
     found = ValueRefused(f"the sink raised {error_text(error)}", n=None)
     found.__cause__ = cause
     return found
-
-
-def told(error: BaseException) -> str:
-    """Say what an error says; one of ours needs no type in front of it."""
-    return error.message if isinstance(error, ReliableRxError) else error_text(error)
 
 
 def checked_policy(stream: str, sink: Any, on_error: OnError) -> OnError:

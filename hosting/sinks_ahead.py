@@ -20,13 +20,14 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from checkpoint.salvage import Unreadable
+from hosting.sinks.origins import claim
 from hosting.store_commands import command_on
 from hosting.turn import Output
 from reliable_rx.arguments import plural
 from reliable_rx.errors import PositionUnavailable
 from reliable_rx.interrupts import let_through
 from reliable_rx.names import query_of
-from reliable_rx.reliable import Claiming, Inspectable, Origin, Sink
+from reliable_rx.reliable import Inspectable, Origin, Sink
 
 if TYPE_CHECKING:
     from checkpoint.store import StoreReader
@@ -144,20 +145,15 @@ def had(sink: object, position: int | None) -> Had | None:
 
 def stored_position(stream: str, sink: Inspectable, store: str) -> Had | None:
     """Ask a sink, which need not be opened for that, for the ids of *store*."""
-    _claim(sink, stream, store)
+    claim(sink, Origin(stream, store=store))
     return had(sink, sink.stored_position(stream))
-
-
-def _claim(sink: object, stream: str, store: str) -> None:
-    if isinstance(sink, Claiming):
-        sink.claim(Origin(stream, store=store))
 
 
 def opened_position(stream: str, make: Callable[[], Sink], store: str) -> Had | None:
     """Open the sink that *make* returns to be asked, and close it."""
     sink = make()
     try:
-        _claim(sink, stream, store)
+        claim(sink, Origin(stream, store=store))
         return had(sink, sink.open(stream))
     finally:
         sink.close()

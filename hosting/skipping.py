@@ -20,7 +20,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from reactivex import Observable
 
 from hosting.failing import strike
-from hosting.letters import bury, is_end
+from hosting.letters import bury
+from hosting.turn import is_end
 from reliable_rx.arguments import cut
 from reliable_rx.branching import OURS, feeding, makes_inner, may_read, opener_of
 from reliable_rx.errors import InternalError, LimitExceeded, QueryRefused, described

@@ -149,8 +149,6 @@ class SuspendedQueries(dict[str, Suspended]):
             return True
         if kept.status != RUNNING:
             self.engine.reports[turn.name] = begun_afresh(self.engine, kept, standing)
-            if kept.error is not None:
-                self.engine.revived[turn.name] = described(kept.error)
             begin_anew(self.engine, turn.name)
         self.engine.retired.put(turn.name, kept.emitted)
         return False

@@ -126,3 +126,16 @@ class Output(NamedTuple):
     @property
     def next(self) -> int:
         return self.first + len(self.values) + self.ended
+
+
+AT_END = "the end"
+
+
+def end_of(source: str) -> tuple[str, str, int, Any]:
+    """Return what stands for an event while the end of *source* is at work."""
+    return source, AT_END, -1, None
+
+
+def is_end(event: tuple[str, str, int, Any] | None) -> bool:
+    """Whether *event* is the end of its source."""
+    return event is not None and event[1:] == (AT_END, -1, None)

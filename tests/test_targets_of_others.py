@@ -261,6 +261,46 @@ def test_a_target_of_another_store_is_refused(make: Any, tmp_path: Path, upto: i
     assert read(tmp_path, "new") == expected("a", 9) and read(tmp_path, "b") == expected("b", 9)
 
 
+@pytest.mark.parametrize("streams", [("a", "b"), ("b", "a")])
+@pytest.mark.parametrize("link", ["first", "second"])
+def test_a_file_under_two_names_is_one_target(streams: tuple[str, str], link: str, tmp_path: Path) -> None:
+    """By a link it is refused to another stream as by its own name, and what lies beside it lies beside the file."""
+    (tmp_path / "data").mkdir()
+    (tmp_path / "data" / "real.jsonl").touch()
+    (tmp_path / "link.jsonl").symlink_to(tmp_path / "data" / "real.jsonl")
+    names = ("link", "data/real") if link == "first" else ("data/real", "link")
+    one, other = streams
+    run(tmp_path, {one: file(tmp_path, names[0])}, 3)
+    assert run(tmp_path, {other: file(tmp_path, names[1])}, 6).keys() == {other}
+    assert lines(tmp_path, "link") == expected(one, 3)
+    assert run(tmp_path, {one: file(tmp_path, names[1])}, 9) == {}
+    assert lines(tmp_path, "data/real") == expected(one, 9)
+    assert not list(tmp_path.glob("*.flushed")) and (tmp_path / "link.jsonl").is_symlink()
+
+
+@pytest.mark.parametrize("make", [table, file])
+@pytest.mark.parametrize("late", [False, True], ids=["from the start", "declared late"])
+@pytest.mark.parametrize("written", [0, 2])
+def test_what_nodes_have_written_is_refused_where_there_are_none(
+    make: Any, late: bool, written: int, tmp_path: Path
+) -> None:
+    """No lease can be lost there: the sink fails alone, or the start is refused as for any other store's."""
+    read = rows if make is table else lines
+    with closing(make(tmp_path, "b")) as sink:
+        sink.claim(Origin("b", partition="n/0", group="g"))
+        sink.fence(1)
+        sink.open("b")
+        sink.write(0, list(range(written)))
+        sink.flush()
+    if written and not late:
+        with pytest.raises(PositionUnavailable, match="in group 'g' up to 1, and belongs to another store"):
+            run(tmp_path, {name: make(tmp_path, name) for name in STREAMS}, 3)
+        return
+    failed = run(tmp_path, {name: make(tmp_path, name) for name in STREAMS}, 3, late=late)
+    assert failed.keys() == {"b"} and ("nodes" in failed["b"] or "group 'g'" in failed["b"])
+    assert read(tmp_path, "a") == expected("a", 3)
+
+
 def test_a_copy_of_a_store_goes_on_with_its_targets(kind: Any, tmp_path: Path) -> None:
     """It is the same store: one that was moved, or restored from a backup."""
     make, read = kind

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from checkpoint.store import Store
 from hosting.app import App, Options
-from hosting.causes import name_some, readers_of
+from hosting.causes import all_readers_of, name_some, readers_of
 from hosting.cli.loading import load_for_store, reach
 from hosting.cli.scripts import is_loaded
 from hosting.cli.stores import StoreAddress, left_open
@@ -43,7 +43,9 @@ def restart(address: StoreAddress, query: str, *, app: str | None, yes: bool) ->
             raise BadUsage(
                 f"{query!r} is suspended, as its code cannot be loaded here; declare it in an app and start that"
             )
-        check_consent(query, standing.status, "a restart", yes=yes)
+        readers = all_readers_of(evaluator.engine, query)
+        ends = f", and the states of those that read it: {name_some(readers)}" if readers else ""
+        check_consent(query, standing.status, "a restart", ends, yes=yes)
         before = standing.status if standing.error is None else f"{standing.status} with {described(standing.error)}"
         failed = ended_with_an_error(evaluator)
         evaluator.restart(query)
@@ -53,7 +55,8 @@ def restart(address: StoreAddress, query: str, *, app: str | None, yes: bool) ->
             return f"{query} was {before}; it has failed again at once: {after.error}"
         if after.status == COMPLETED:
             return f"{query} was {before}; it has completed at once, since its sources have ended: {READ_ANEW}"
-        also = f"; so do those that failed with it: {', '.join(others)}" if others else ""
+        also = f"; so do those that failed with it: {name_some(others)}" if others else ""
+        also += f"; so do those that read it, under ids behind an end: {name_some(readers)}" if readers else ""
         return f"{query} was {before}; it runs again, without state, from id {after.emitted:,} on{also}"
 
     return change(address, query, app, act, may_be_left=lambda name: False)
@@ -76,7 +79,7 @@ def dispose(address: StoreAddress, query: str, *, app: str | None, yes: bool) ->
         return f"{query} is disposed of, its stream stays{ends}{gone}; {anew}"
 
     def agree(status: str, readers: list[str]) -> None:
-        check_consent(query, status, "a disposal", readers=readers, yes=yes)
+        check_consent(query, status, "a disposal", ending_for(readers), yes=yes)
 
     return change(address, query, app, act, may_be_left=query.__eq__)
 
@@ -112,11 +115,15 @@ def told_gone(gone: Mapping[str, str]) -> str:
     return f"; not kept any more for what is not declared: {name_some([*gone.values()])}" if gone else ""
 
 
-def check_consent(query: str, status: str, what: str, *, readers: Sequence[str] = (), yes: bool) -> None:
-    """*Raises* `BadUsage` if *query* has a state to lose, and nobody agrees to that; its end is one for *readers*."""
+def ending_for(readers: Sequence[str]) -> str:
+    """Say for whom a disposal is an end, as a part of a sentence."""
+    return f", and its stream ends for those that read it: {name_some(readers)}" if readers else ""
+
+
+def check_consent(query: str, status: str, what: str, ends: str, *, yes: bool) -> None:
+    """*Raises* `BadUsage` if *query* has a state to lose, and nobody agrees to that; *ends* says what ends with it."""
     if status in (FAILED, COMPLETED) or yes:
         return
-    ends = f", and its stream ends for those that read it: {name_some(readers)}" if readers else ""
     if not agreed(f"{query!r} is {status}, with a state that {what} drops{ends}; drop it?"):
         raise BadUsage(f"{query!r} is {status}, with a state that {what} drops{ends}; say --yes to drop it")
 

@@ -19,7 +19,15 @@ from hosting.app import App, made
 from hosting.causes import name_some, readers_of
 from hosting.cli.groups import Found, found_group
 from hosting.cli.loading import load_app
-from hosting.cli.mend import NEVER_FULL, check_consent, dispose_of, ended_with_an_error, let_go_of, told_gone
+from hosting.cli.mend import (
+    NEVER_FULL,
+    check_consent,
+    dispose_of,
+    ended_with_an_error,
+    ending_for,
+    let_go_of,
+    told_gone,
+)
 from hosting.cli.terminal import complain, say
 from hosting.cli.wording import BadUsage, log_nothing, plural
 from hosting.cycles import there_are
@@ -112,7 +120,7 @@ def ask_for_all(found: Found, section_of: SectionOf, query: str) -> None:
                 alive.append(f"{hosted.status} in {partition}")
                 readers.update(readers_of(engine, query))
     if alive:
-        check_consent(query, name_some(sorted(alive)), "a disposal", readers=sorted(readers), yes=False)
+        check_consent(query, name_some(sorted(alive)), "a disposal", ending_for(sorted(readers)), yes=False)
 
 
 def having(app: App, query: str) -> SectionOf:

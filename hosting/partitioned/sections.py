@@ -29,6 +29,7 @@ from hosting.partitioned.targets import Targets
 from hosting.partitioned.words import Partition, Shard
 from hosting.positions import Point
 from hosting.sink_writer import checked_policy
+from hosting.sinks.origins import claim
 from hosting.sources.definition import hand_on
 from hosting.starting import Start
 from reliable_rx.choices import OnError
@@ -36,7 +37,7 @@ from reliable_rx.errors import QueryRefused, SourceFailed
 from reliable_rx.names import query_of
 from reliable_rx.plan import Plan
 from reliable_rx.query import Query
-from reliable_rx.reliable import Claiming, Fencing, Listed, Listing, Origin, Reader, Sink, Source
+from reliable_rx.reliable import Fencing, Listed, Listing, Origin, Reader, Sink, Source
 from reliable_rx.size import check_size
 
 
@@ -178,8 +179,7 @@ def fenced_at(place: Place, stream: str, declared: Any, on_error: OnError, targe
         sink = sink_at(place, declared)
         checked_policy(stream, sink, on_error)
         targets.check(stream, str(place.partition), sink)
-        if isinstance(sink, Claiming):
-            sink.claim(Origin(stream, partition=str(place.partition), group=place.group))
+        claim(sink, Origin(stream, partition=str(place.partition), group=place.group))
         if isinstance(sink, Fencing):
             sink.fence(place.epoch)
     except BaseException as raised:  # a sink is somebody else's code

@@ -17,6 +17,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from hosting.sinks.places import beside
 from reliable_rx.errors import CheckpointRefused, LeaseLost, StoreUnavailable
 
 WAIT_S = 5.0
@@ -29,8 +30,10 @@ EACH = "on nodes each partition needs a target of its own, so a sink is a functi
 
 def lost(what: str, epoch: int, newest: int, partition: str | None = None) -> LeaseLost:
     """Say that *what* has a newer writer."""
-    mine = f"this is epoch {epoch}" if epoch else "this sink was not fenced"
-    message = f"{what} is written by epoch {newest} ({mine}): stop and write nothing; {EACH}"
+    if epoch:
+        message = f"{what} is written by epoch {newest} (this is epoch {epoch}): stop and write nothing; {EACH}"
+    else:
+        message = f"{what} is written by nodes (epoch {newest}), and this sink was not fenced: name another; {EACH}"
     return LeaseLost(message, partition=partition, epoch=epoch, newest=newest)
 
 
@@ -39,8 +42,7 @@ class EpochFile:
 
     def __init__(self, path: Path, epoch: int) -> None:
         self._path, self._epoch = path, epoch
-        beside = path.with_name(f"{path.name}.epoch")
-        self._descriptor = os.open(beside, os.O_RDWR | os.O_CREAT | getattr(os, "O_CLOEXEC", 0), 0o644)
+        self._descriptor = os.open(beside(path, ".epoch"), os.O_RDWR | os.O_CREAT | getattr(os, "O_CLOEXEC", 0), 0o644)
 
     def claim(self) -> None:
         """From now on, durably, refuse earlier epochs. *Raises* `LeaseLost` if a later one has been here."""
@@ -96,7 +98,7 @@ class EpochFile:
 
 def fenced(path: Path) -> int:
     """Return the epoch that *path* was last fenced with, 0 if never."""
-    if not path.with_name(f"{path.name}.epoch").exists():
+    if not beside(path, ".epoch").exists():
         return 0
     file = EpochFile(path, 0)
     try:

@@ -21,6 +21,7 @@ from typing import NamedTuple
 from zlib import crc32
 
 from hosting.sinks.origins import origin_in, text_of
+from hosting.sinks.places import beside
 from reliable_rx.reliable import Origin
 
 DIGITS = 20
@@ -39,7 +40,7 @@ class FlushedMark:
 
     def __init__(self, path: Path) -> None:
         flags = os.O_RDWR | os.O_CREAT | getattr(os, "O_CLOEXEC", 0)
-        self._descriptor = os.open(_beside(path), flags, 0o644)
+        self._descriptor = os.open(beside(path, ".flushed"), flags, 0o644)
 
     def write(self, length: int, *, sync: bool = False) -> None:
         """Set it to *length*, durably with *sync*."""
@@ -64,7 +65,7 @@ def read_mark(path: Path) -> Flushed:
     A mark without its content was made before a power cut, and never synced: nothing was flushed, as far as is known.
     """
     try:
-        with open(_beside(path), "rb") as file:
+        with open(beside(path, ".flushed"), "rb") as file:
             text = file.read(READ_BYTES_MAX)
     except FileNotFoundError:
         return Flushed(None)
@@ -78,7 +79,3 @@ def read_mark(path: Path) -> Flushed:
 def _origin_in(line: bytes) -> Origin | None:
     text, _, checksum = line.rstrip(b"\n").rpartition(b" ")
     return origin_in(text.decode()) if text and checksum == b"%08x" % crc32(text) else None
-
-
-def _beside(path: Path) -> Path:
-    return path.with_name(f"{path.name}.flushed")

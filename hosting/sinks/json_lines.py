@@ -34,7 +34,7 @@ from hosting.kinds import checks_kinds
 from hosting.sinks.fencing import EACH, EpochFile, fenced, lost
 from hosting.sinks.flushed_mark import FlushedMark, read_mark
 from hosting.sinks.line_recovery import inspect, recover, refuse_others
-from hosting.sinks.places import Place, opening
+from hosting.sinks.places import Place, beside, opening
 from hosting.sinks.plain import to_plain
 from hosting.sinks.text import JSON, bounded, error_text, shown, to_json
 from reliable_rx.choices import names_keywords
@@ -138,10 +138,11 @@ class JsonLinesSink:
         invariant(self._file is None, f"the sink {self._path} is opened once")
         try:
             with opening(self._path):
-                self._file = _open(self._path)
+                self._file, origin = _open(self._path), self._origin or Origin(stream)
+                refuse_others(self._file, self._path, read_mark(self._path), origin)
                 self._epochs = None if self._epoch is None else EpochFile(self._path, self._epoch)
                 self._own()
-                self._recover(self._origin or Origin(stream))
+                self._recover(origin)
                 self._place = Place(self._path, self._file.fileno())
         except BaseException:
             self._release()
@@ -173,7 +174,7 @@ class JsonLinesSink:
         if mark.origin != origin:
             self._mark.name(origin)
         if flushed is None or not found.length:  # then the one or the other is new
-            _sync_directory(self._path.parent)
+            _sync_directory(beside(self._path, "").parent)
 
     def _own(self) -> None:
         """Lock the file; if a former writer has it locked, put a copy in its place."""
@@ -182,24 +183,24 @@ class JsonLinesSink:
             if newest := fenced(self._path):
                 raise lost(str(self._path), 0, newest)
             return
-        beside = self._path.with_name(f"{self._path.name}.tmp")
+        copy = beside(self._path, ".tmp")
         with self._epochs.held():
             self._epochs.check()
-            beside.unlink(missing_ok=True)  # what a killed process left
+            copy.unlink(missing_ok=True)  # what a killed process left
         try:
             _lock(self._file, self._path)
         except StoreOwned:
-            self._replace(self._epochs, beside)
+            self._replace(self._epochs, copy)
         self._epochs.check()
 
-    def _replace(self, epochs: EpochFile, beside: Path) -> None:
+    def _replace(self, epochs: EpochFile, there: Path) -> None:
         """Go on in a copy, in the place of a file that a former writer has open."""
         with epochs.held():
             epochs.check()
-            copy = _open(beside)
+            copy = _open(there)
         with self._file as file:
             self._file = copy
-            _lock(copy, beside)
+            _lock(copy, there)
             probe("sink.before_copy")
             file.seek(0)
             shutil.copyfileobj(file, copy, _COPIED_BYTES)
@@ -207,8 +208,8 @@ class JsonLinesSink:
         with epochs.held():
             epochs.check()
             probe("sink.before_rename")
-            beside.rename(self._path)
-        _sync_directory(self._path.parent)
+            there.rename(os.path.realpath(self._path))
+        _sync_directory(there.parent)
 
     def write(self, first: int, values: Sequence[Any], /) -> None:
         self._check_gap(first)

@@ -18,6 +18,7 @@ from typing import Any
 
 from hosting.sinks.flushed_mark import Flushed
 from hosting.sinks.origins import check_origin
+from hosting.sinks.places import beside
 from reliable_rx.errors import CheckpointRefused
 from reliable_rx.reliable import Origin
 
@@ -50,11 +51,11 @@ def recover(file: Any, path: Path, flushed: int | None) -> Found:
     if found.length > size:  # all of the last line but for its end
         _write_end(file, size)
     elif found.length < size:
-        beside = _cut(file, path, found.length, size)
+        piece = _cut(file, path, found.length, size)
         what = f"{size - found.length:,} bytes at the end of {path} were torn and never flushed"
         if flushed is not None and size < flushed:
             what = f"{path} was cut by somebody, from {flushed:,} bytes to {size:,}, in the midst of a line"
-        return replace(found, remark=f"{what}; what was cut off is kept in {beside}")
+        return replace(found, remark=f"{what}; what was cut off is kept in {piece}")
     return found
 
 
@@ -119,43 +120,43 @@ def _cut(file: Any, path: Path, good: int, size: int) -> Path:
 
     Return that file.
     """
-    beside = _name_of_piece(file, path, good)
+    piece = _name_of_piece(file, path, good)
     try:
-        with open(beside, "wb") as kept:
+        with open(piece, "wb") as kept:
             file.seek(good)
-            while piece := file.read(_PIECE):
-                kept.write(piece)
+            while part := file.read(_PIECE):
+                kept.write(part)
             kept.flush()
             os.fsync(kept.fileno())
         file.truncate(good)
     except OSError:
         with suppress(OSError):  # then the next try writes over it
-            beside.unlink(missing_ok=True)
+            piece.unlink(missing_ok=True)
         raise
     os.fsync(file.fileno())
-    return beside
+    return piece
 
 
 def _name_of_piece(file: Any, path: Path, good: int) -> Path:
     """Return a free name, or that of a piece which an attempt before has begun and could not finish."""
     before: Path | None = None
     for number in range(1, CUTS_MAX + 1):
-        beside = path.with_name(f"{path.name}.cut-{number}")
-        if not beside.exists():
-            return before if before is not None and _begins_with(file, good, before) else beside
-        before = beside
+        piece = beside(path, f".cut-{number}")
+        if not piece.exists():
+            return before if before is not None and _begins_with(file, good, before) else piece
+        before = piece
     if before is not None and _begins_with(file, good, before):
         return before
     message = f"{path} has {CUTS_MAX:,} pieces beside it that were cut off ({path.name}.cut-…)"
     raise CheckpointRefused(f"{message}; look at them, and move them away", what="too many pieces", where=str(path))
 
 
-def _begins_with(file: Any, start: int, beside: Path) -> bool:
-    """Whether what lies behind *start* begins with all that is in *beside*."""
+def _begins_with(file: Any, start: int, piece: Path) -> bool:
+    """Whether what lies behind *start* begins with all that is in *piece*."""
     file.seek(start)
-    with open(beside, "rb") as kept:
-        while piece := kept.read(_PIECE):
-            if _read_exactly(file, len(piece)) != piece:
+    with open(piece, "rb") as kept:
+        while part := kept.read(_PIECE):
+            if _read_exactly(file, len(part)) != part:
                 return False
     return True
 

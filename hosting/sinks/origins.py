@@ -10,7 +10,7 @@ import json
 from dataclasses import astuple, fields, replace
 
 from reliable_rx.errors import CheckpointRefused, PositionUnavailable
-from reliable_rx.reliable import Origin
+from reliable_rx.reliable import Claiming, Origin
 
 
 def text_of(origin: Origin) -> str:
@@ -33,6 +33,12 @@ def origin_in(text: str) -> Origin | None:
         return None
     stream, store, partition, group = map(str, found)
     return Origin(stream, store=store, partition=partition, group=group)
+
+
+def claim(sink: object, origin: Origin) -> None:
+    """Tell *sink*, if it asks for that, the *origin* of its ids."""
+    if isinstance(sink, Claiming):
+        sink.claim(origin)
 
 
 def check_origin(found: Origin | None, origin: Origin, next_id: int, *, what: str, where: str, remedy: str) -> None:

@@ -17,6 +17,7 @@ import os
 import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
 from reliable_rx.errors import CheckpointRefused, ReliableRxError, StoreUnavailable, printable
 
@@ -25,6 +26,15 @@ PERMANENT = frozenset(
     for name in ("EISDIR", "ENOTDIR", "EEXIST", "EACCES", "EPERM", "EROFS", "ENAMETOOLONG", "ELOOP", "EINVAL", "ENXIO")
 )
 """What the system says of a path that waiting does not mend; all else may be mended while a sink waits."""
+
+
+def beside(path: str | os.PathLike[str], ending: str) -> Path:
+    """Return the file that lies beside *path*, whatever link it is called by.
+
+    >>> beside("/srv/out.jsonl", ".flushed").name
+    'out.jsonl.flushed'
+    """
+    return Path(f"{os.path.realpath(path)}{ending}")
 
 
 @contextmanager

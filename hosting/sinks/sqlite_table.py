@@ -148,8 +148,8 @@ class SqliteTableSink:
     def _check_origin(self, position: int, found: Origin | None, origin: Origin | None) -> None:
         """*Raises* `CheckpointRefused` if the table has ids, and is *found* to have those of another origin."""
         if origin is not None:
-            what = f"table {self._table} of {self._path}"
-            check_origin(found, origin, position, what=what, where=self._path, remedy=self._remedy)
+            table = f"table {self._table} of {self._path}"
+            check_origin(found, origin, position, what=table, where=self._path, remedy=self._remedy)
 
     def _connected(self, what: str) -> int:
         """Connect if need be, and enter origin and epoch in the registry; return the position."""
@@ -390,10 +390,10 @@ class SqliteTableSink:
         stored, ended = self._stored()
         if stored != tried:
             return
-        self._committed, self._made = stored, self._made or bool(self._rows)
-        self._rows = [row for row in self._rows if row[len(self._keys) - 1] >= stored]
+        rows, self._rows = self._rows, [row for row in self._rows if row[len(self._keys) - 1] >= stored]
+        self._committed, self._made = stored, self._made or len(self._rows) < len(rows)
         self._letters = [letter for letter in self._letters if letter[2] >= stored]
-        if ended is not None:
+        if self._end is not None and self._end[0] == ended:
             self._end = None
 
     def _guard(self, what: str) -> AbstractContextManager[None]:

@@ -15,7 +15,7 @@ from decimal import Decimal
 from typing import Any
 
 from reliable_rx.class_of import is_a, path_of
-from reliable_rx.errors import cut_middle, described
+from reliable_rx.errors import ReliableRxError, cut_middle, described
 from reliable_rx.interrupts import let_through
 from reliable_rx.shown import bounded_repr, cut_end, is_light
 
@@ -128,3 +128,8 @@ def error_text(error: BaseException, *, most: int = ERROR_CHARACTERS_MAX) -> str
 
 def _safe(text: str) -> str:
     return text if text.isascii() else text.encode("utf-8", "backslashreplace").decode()
+
+
+def told(error: BaseException) -> str:
+    """Say what an error says; one of ours needs no type in front of it."""
+    return error.message if isinstance(error, ReliableRxError) else error_text(error)

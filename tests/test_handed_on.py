@@ -1,0 +1,165 @@
+"""Queries that end with the end of another one: they run again when that one does, however it comes to that."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from lanes import crossed
+
+import reliable_rx as rx
+from checkpoint import MemoryStore
+from hosting import ListSource, QueryEvaluator
+
+CONSTANT = ValueError("a constant of the module")
+
+
+def picky(value: int) -> int:
+    if value == 2:
+        raise ValueError("two cannot be had")
+    return value
+
+
+def constant(value: int) -> int:
+    if value == 2:
+        raise CONSTANT
+    return value
+
+
+def raise_it(error: Exception, *_: Any) -> Any:
+    raise error
+
+
+def raise_another(error: Exception, *_: Any) -> Any:
+    raise ValueError(str(error))
+
+
+def raise_constant(error: Exception, *_: Any) -> Any:
+    raise CONSTANT
+
+
+base = rx.source("base")
+HANDED_ON: dict[str, Any] = {
+    "plain": base.map(abs),
+    "far": rx.source("plain").map(abs),
+    "thrown again": base.catch(lambda error, _: rx.throw(error)),
+    "raised again": base.catch(raise_it),
+    "raised by a look": base.do_action(on_error=raise_it),
+    "behind raised again": rx.source("raised again").map(abs),
+    "beside": base.map(lambda value: -value),
+    "of two": rx.merge(base, rx.source("n")),
+    "named by a value": rx.source("n").map(lambda _: base).switch_latest(),
+    "of what is named": rx.source("named by a value").map(abs),
+    "counted": base.scan(lambda count, _: count + 1, 0),
+}
+"""Readers of a query that fails, by how they hand its error on."""
+OWN: dict[str, Any] = {
+    "another of the same text": base.catch(raise_another),
+    "its own, later": rx.merge(base.catch(rx.empty()), rx.source("n")).map(
+        lambda n: raise_another("3") if n == 3 else n
+    ),
+    "a constant, later": rx.merge(base.catch(rx.empty()), rx.source("n")).map(
+        lambda n: raise_constant("3") if n == 3 else n
+    ),
+}
+"""Readers with a fault of their own."""
+FAULTS = {"an error": picky, "a constant": constant}
+
+
+def mend_by_edit(evaluator: QueryEvaluator) -> None:
+    evaluator.create("base", rx.source("n").map(abs))
+
+
+def restart(evaluator: QueryEvaluator) -> None:
+    evaluator.restart("base")
+
+
+def dispose_and_create(evaluator: QueryEvaluator) -> None:
+    evaluator.dispose("base")
+    evaluator.create("base", rx.source("n").map(abs))
+
+
+def dispose(evaluator: QueryEvaluator) -> None:
+    evaluator.dispose("base")
+
+
+WAYS: dict[str, Callable[[QueryEvaluator], None]] = {
+    "edited": mend_by_edit,
+    "restarted": restart,
+    "disposed of and created": dispose_and_create,
+    "disposed of": dispose,
+}
+"""How the failed query comes to run again: the last one by the start that follows."""
+
+
+class Host:
+    """Runs of one app, each a new start."""
+
+    def __init__(self, fault: Callable[[int], int]) -> None:
+        self.store, self.values = MemoryStore(), [1]
+        self.made: dict[str, Any] = {"base": rx.source("n").map(fault), **HANDED_ON, **OWN}
+
+    def opened(self, names: Any = None) -> QueryEvaluator:
+        self.store = self.store.reopen()
+        evaluator = QueryEvaluator(self.store, background=False, checkpoint_interval_s=1e9)
+        evaluator.source("n", ListSource(self.values, follow=True))
+        for name in self.made if names is None else names:
+            evaluator.create(name, self.made[name])
+        evaluator.start()
+        return evaluator
+
+    def take(self, evaluator: QueryEvaluator, *values: int) -> None:
+        self.values += values
+        while evaluator.step():
+            pass
+
+
+def failed(evaluator: QueryEvaluator) -> set[str]:
+    return {name for name in evaluator.queries() if evaluator.query(name).status == "failed"}
+
+
+def leave(evaluator: QueryEvaluator, how: str) -> None:
+    evaluator.flush()
+    evaluator.abandon() if how == "killed" else evaluator.__exit__(None, None, None)
+
+
+@pytest.mark.parametrize(
+    "fault, way, first, then, late",
+    crossed(FAULTS, WAYS, ["here", "stopped", "killed"], ["here", "stopped", "killed"], [False, True], nightly=1),
+)
+def test_whoever_has_handed_an_error_on_runs_again_with_its_query(
+    fault: str, way: str, first: str, then: str, late: bool
+) -> None:
+    """So its incident says, in this run and in later ones; who has a fault of its own stays, and is told otherwise.
+
+    A start or a kill before it is mended or behind makes no difference, nor does it if readers came when it had failed.
+    """
+    host = Host(FAULTS[fault])
+    evaluator = host.opened(["base"] if late else None)
+    host.take(evaluator, 2)
+    for name in host.made if late else ():
+        evaluator.create(name, host.made[name])
+    host.take(evaluator, 3)
+    for where in (first, then):
+        assert failed(evaluator) == {"base", *HANDED_ON, *OWN}
+        said = {each.subject: each.message for each in evaluator.incidents.open() if each.kind == "query"}
+        assert {name for name in said if "runs again with it" in said[name]} == HANDED_ON.keys()
+        if where != "here":
+            leave(evaluator, where)
+            evaluator = host.opened()
+            host.take(evaluator)
+    WAYS[way](evaluator)
+    host.made["base"] = rx.source("n").map(abs)
+    if way == "disposed of":
+        evaluator = (leave(evaluator, "stopped"), host.opened())[1]
+    host.take(evaluator, 4)
+    assert failed(evaluator) == OWN.keys()
+    leave(evaluator, then if then != "here" else "stopped")
+    evaluator = host.opened()
+    host.take(evaluator, 5)
+    assert failed(evaluator) == OWN.keys()
+    for name in HANDED_ON:
+        last = [value for part in evaluator.stream(name).read(0, 100) for value in part.values][-1]
+        assert abs(last) == (2 if name == "counted" else 5)
+    evaluator.close()
