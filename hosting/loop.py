@@ -57,11 +57,13 @@ def is_closing(evaluator: QueryEvaluator, error: BaseException) -> bool:
 def keep(evaluator: QueryEvaluator) -> None:
     """Take a checkpoint of all that was read before a source failed, so that it may be mended in any way.
 
-    What cannot be had is taken again from the journal, by the source as it was.
+    Sinks are given what came of it. What cannot be had is taken again from the journal, by the source as it was.
     """
-    if failure_of(evaluator) is None and evaluator.trouble is None and not evaluator.checkpointer.has_all:
+    if failure_of(evaluator) is None and evaluator.trouble is None:
         with suppress(ReliableRxError):
-            evaluator.checkpoint()
+            if not evaluator.checkpointer.has_all:
+                evaluator.checkpoint()
+            evaluator.outlets.flush()
 
 
 class Guard:

@@ -13,7 +13,7 @@ import pytest
 from lanes import crossed, every, every_of
 
 import reliable_rx as rx
-from checkpoint import MemoryStore
+from checkpoint import MemoryStore, SqliteStore
 from hosting import App, FileSource, GeneratorSource, JsonLinesSink, QueryEvaluator
 from hosting.partitioned.sections import OnePartition
 from hosting.sources import lines
@@ -198,6 +198,21 @@ def test_what_fails_can_be_read_past(tmp_path: Path) -> None:
     host.evaluator.run()
     assert host.seen("sum") == [1, 3, 7]
     assert [letter.value for letter in host.seen("rows.dead_letters")] == [{"n": "x"}]
+
+
+def test_what_came_before_a_bad_record_is_written_in_the_run_that_it_ends(tmp_path: Path) -> None:
+    """What is durable is in the sinks, also that of other sources."""
+    (tmp_path / "bad.csv").write_text("n\n1\n2\nx\n")
+    (tmp_path / "good.csv").write_text("n\n3\n4\n")
+    with SqliteStore(tmp_path / "store") as store, QueryEvaluator(store) as evaluator:
+        for name in ("good", "bad"):
+            evaluator.source(name, FileSource(tmp_path / f"{name}.csv", types={"n": int}))
+            evaluator.create(f"of {name}", rx.source(name).map(lambda row: row["n"]))
+            evaluator.sink(f"of {name}", JsonLinesSink(tmp_path / f"{name}.jsonl"))
+        with pytest.raises(SourceFailed):
+            evaluator.run()
+        written = {name: (tmp_path / f"{name}.jsonl").read_text().count('"value"') for name in ("good", "bad")}
+        assert written == {"good": 2, "bad": 2}
 
 
 @pytest.mark.parametrize("change", [("skip", "dead_letter"), ("dead_letter", "skip")])

@@ -11,7 +11,11 @@ from pathlib import Path
 import pytest
 from lanes import at_each_commit, left_to_commits
 
+import reliable_rx as rx
+from checkpoint import SqliteStore
+from hosting import ListSource, QueryEvaluator
 from hosting.cli.scripts import is_script
+from reliable_rx.testing.steps import add
 
 ROOT = str(Path(__file__).parent.parent)
 DEFINED = """
@@ -102,6 +106,20 @@ def test_a_query_of_a_script_is_restarted_and_disposed_of(tmp_path: Path, which:
     assert done.returncode == 0, done.stderr
     done = command(tmp_path, "restart", "store", "seen", "--app", "script.py", count=6)
     assert (done.returncode, "has no query 'seen'" in done.stderr) == (2, True), done.stderr
+
+
+def test_who_loses_a_state_with_a_restart_is_named(tmp_path: Path) -> None:
+    """The question, the answer and the log name all that read the query, and what reads those."""
+    with SqliteStore(tmp_path / "store") as store, QueryEvaluator(store) as evaluator:
+        evaluator.source("n", ListSource([1, 2], follow=True))
+        for name, read in {"base": "n", "mid": "base", "top": "mid", "beside": "n"}.items():
+            evaluator.create(name, rx.source(read).scan(add, 0))
+        evaluator.run(until=lambda: evaluator.events_in >= 2)
+    asked = command(tmp_path, "restart", "store", "base")
+    assert asked.returncode == 2
+    assert "with a state that a restart drops, and the states of those that read it: mid, top" in asked.stderr
+    done = command(tmp_path, "restart", "store", "base", "--yes")
+    assert done.returncode == 0 and "so do those that read it, under ids behind an end: mid, top" in done.stdout
 
 
 @left_to_commits

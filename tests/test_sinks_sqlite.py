@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Callable
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 import reliable_rx as rx
 from checkpoint import SqliteStore
@@ -257,3 +261,54 @@ def test_a_dropped_table_is_missed_by_all_its_partitions(tmp_path: Path) -> None
         sinks[2].flush()
     for sink in sinks:
         sink.close()
+
+
+@given(st.lists(st.sampled_from(["value", "skip", "end", "flush", "lost answer", "refused", "next run"]), max_size=12))
+def test_a_commit_whose_answer_is_lost_is_made_once(steps: list[str]) -> None:
+    """Whatever comes before it and before the retry: rows, skipped ids, ends; the last end is the one that is there."""
+    with tempfile.TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
+        path, real = Path(folder, "o.db"), sqlite_positions.transaction
+        fault = [""]
+
+        @contextmanager
+        def transaction(database: Any) -> Iterator[Any]:
+            kind, fault[0] = fault[0], ""
+            with real(database) as given:
+                yield given
+                if kind == "refused":
+                    raise sqlite3.OperationalError("disk I/O error")
+            if kind == "lost answer":
+                raise sqlite3.OperationalError("disk I/O error")
+
+        def opened() -> SqliteTableSink:
+            sink = SqliteTableSink(path, "t")
+            assert sink.open("s") is not None
+            return sink
+
+        patch.setattr(sqlite_positions, "transaction", transaction)
+        sink, told = opened(), list[str]()
+        for step in steps:
+            if step == "value":
+                sink.write(len(told), ["v"])
+            elif step == "skip":
+                sink.skip(len(told), len(told) + 1, "why", None)
+            elif step == "end":
+                sink.end(len(told), None)
+            else:
+                fault[0] = step if step in ("lost answer", "refused") else ""
+                with suppress(StoreUnavailable):
+                    sink.flush()
+                fault[0] = ""  # where there was nothing to commit
+            told += [step] * (step in ("value", "skip", "end"))
+            if step == "next run":
+                sink.flush()
+                sink.close()
+                sink = opened()
+        sink.flush()
+        sink.close()
+        values = [n for n, kind in enumerate(told) if kind == "value"]
+        found = rows_of(path, "SELECT next_id, ended_id FROM reliable_rx_sinks")
+        assert found[0][0] == len(told) and (not told or (found[0][1] is not None) == (told[-1] == "end"))
+        assert found[0][1] in (None, len(told) - 1)
+        if values:
+            assert [n for (n,) in rows_of(path, "SELECT id FROM t")] == values

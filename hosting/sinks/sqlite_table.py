@@ -175,7 +175,7 @@ class SqliteTableSink:
             self._commit()
         self._getters = getters
         self._rows += rows
-        self._next += len(values)
+        self._next, self._end = self._next + len(values), None  # what had ended goes on
 
     def end(self, n: int, error: Exception | None, /) -> None:
         self._check_gap(n)
@@ -189,7 +189,7 @@ class SqliteTableSink:
             return
         if letter is not None:
             self._letters.append((*self._key, n, why, qualname_of(type(letter.value)), shown(letter.value)))
-        self._next = until
+        self._next, self._end = until, None
 
     def flush(self) -> None:
         self._process.check()
