@@ -7,7 +7,7 @@ dictionaries in one comprehension. Only when something fails is the chunk walked
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -41,8 +41,16 @@ class Reading:
         """Name the columns that must be read to hand out `columns`, or None for all."""
         if self.columns is None:
             return None
-        key = (self.partition_by,) if isinstance(self.partition_by, str) else ()
-        return (*self.columns, *key)
+        return tuple(name for _, name in self.columns_named())
+
+    def columns_named(self) -> Iterator[tuple[str, str]]:
+        """Yield each column that an argument names, behind the name of that."""
+        for name in self.columns or ():
+            yield "columns", name
+        for name in self.types:
+            yield "types", name
+        if isinstance(self.partition_by, str):
+            yield "partition_by", self.partition_by
 
 
 class Decoder:
@@ -54,7 +62,7 @@ class Decoder:
         self._names = names
         self._columns = reading.columns if names is None else reading.columns or names
         if names is not None:
-            self._check_columns(names)
+            check_columns(reading, path, names)
         self._plan = self._make_plan(names)
 
     def split(self, rows: Sequence[Any]) -> Mapping[str, Sequence[Any]] | None:
@@ -96,18 +104,6 @@ class Decoder:
     def value(self, item: Any) -> tuple[Any, str]:
         """Return the value of what `keyed` has returned, or why it cannot be decoded."""
         return (item, "") if callable(self._reading.partition_by) else self._one(item)
-
-    def _check_columns(self, names: tuple[str, ...]) -> None:
-        key = self._reading.partition_by
-        keys = (key,) if isinstance(key, str) else ()
-        wanted = {"columns": self._reading.columns or (), "types": self._reading.types, "partition_by": keys}
-        missing = [(name, argument) for argument, given in wanted.items() for name in given if name not in names]
-        if missing:
-            name, argument = missing[0]
-            other = next((each for each in SEPARATORS if len(names) == 1 and each in names[0]), None)
-            how = f"name those in {argument}=" if other is None else f"it separates by {other!r}: write it with commas"
-            message = f"{self._path} has no column {name!r}; it has {', '.join(names)}; {how}"
-            raise SourceFailed(message, source=str(self._path))
 
     def _make_plan(self, names: tuple[str, ...] | None) -> list[tuple[int, Callable[[Any], Any] | None]] | None:
         """Say from which column of the row each value comes and what converts it; None: rows are right as they are."""
@@ -181,6 +177,16 @@ class Decoder:
                 reason = reason_of(blamed(raised))
                 return ValueError(f"column {name!r} holds {shown(text)}, which its type refuses ({reason})")
         return error
+
+
+def check_columns(reading: Reading, path: Path, names: tuple[str, ...]) -> None:
+    """*Raises* `SourceFailed` for a column that is named by *reading* and is not among *names*, all that there are."""
+    argument, name = next((each for each in reading.columns_named() if each[1] not in names), ("", ""))
+    if argument:
+        other = next((each for each in SEPARATORS if len(names) == 1 and each in names[0]), None)
+        how = f"name those in {argument}=" if other is None else f"it separates by {other!r}: write it with commas"
+        there = ", ".join(names) or "none"
+        raise SourceFailed(f"{path} has no column {name!r}; it has {there}; {how}", source=str(path))
 
 
 def check_key(text: str) -> str:

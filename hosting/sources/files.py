@@ -61,7 +61,7 @@ class FileSource:
     names file, line and byte. With *on_bad_record* ``"skip"`` it is left out, and the evaluator says how many were;
     with ``"dead_letter"`` it also goes, with place and reason, to the stream ``NAME.dead_letters`` of the source. It
     keeps its number either way; one without a key has its number in the first partition. What lies behind damage in a
-    compressed file is one such record, the last of its file.
+    compressed file is one such record, the last of its file; in a row group of a Parquet file each row behind it is.
 
     *sort_by* is a function of the value; it puts each partition in order, stable, holding **all of its values in
     memory**. *timestamp* is a function of the value too, kept for the evaluator's event time. With *follow*, lines
@@ -240,6 +240,8 @@ class FileSource:
 
     def _check_options(self) -> None:
         reading = self._reading
+        if reading.columns == ():
+            raise ValueError("columns names no column, and so nothing would be read; leave it out to read them all")
         if reading.follow and self._sort_by is not None:
             raise ValueError("sort_by needs all records, follow never has them all; use one of them")
         if reading.follow and (reading.format == "parquet" or any(p.suffix in COMPRESSED for p in self.paths)):

@@ -264,6 +264,6 @@ class Pass:
 def open_records(path: Path, reading: Reading, *, offset: int = 0) -> RecordFile:
     """Open one file in its format."""
     if reading.format == "parquet":
-        return ParquetFile(path, columns=reading.columns_read(), offset=offset)
+        return ParquetFile(path, reading, offset=offset)
     kind = CsvFile if reading.format == "csv" else JsonLinesFile
     return kind(path, follow=reading.follow, fails=reading.fails, offset=offset)
