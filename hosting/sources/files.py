@@ -319,11 +319,15 @@ class FileReader:
 
     def fetch(self, count_max: int, /) -> Batch:
         with self._lock:
+            if self._pass.is_broken and not self._lane.waiting:
+                self._source._leave(self._pass, self._lane)
             if self._lane.dropped:
                 self._pass, self._lane = self._source._ride(self._partition, self._lane.position)
             self._fill(count_max)
             lane = self._lane
             if lane.failure and not lane.waiting and count_max > 0:
+                if not self._source._reading.follow:  # begin anew here when asked again: it may be mended by then
+                    self._source._leave(self._pass, lane)
                 raise self._failed(lane.failure)
             batch = lane.take(count_max)
             ended = self._pass.ended and not lane.waiting and not lane.failure
@@ -341,7 +345,7 @@ class FileReader:
         """Move the pass on until enough waits here, there is no more, or that has been enough for one call."""
         lane, end = self._lane, self._pass.passed + lines.STRETCH_BYTES
         try:
-            while lane.waiting < count_max and lane.failure is None:
+            while lane.waiting < count_max and lane.failure is None and not self._pass.is_broken:
                 if not self._pass.advance(lane):
                     if lane.skip:
                         raise self._shorter()

@@ -6,6 +6,10 @@ waiting is bounded: when one reader is so far ahead that the lanes overflow, the
 reader continues on a pass of its own, from the nearest mark. A file that is a partition of its own is a pass with one
 lane.
 
+What raises leaves a file, an unpacker or a parser at a place that nobody knows: asked again, some of them say that they
+are at their end. So a pass in which something was raised is not gone on with. A followed file is the exception: it is
+plain text, which is read at its offset, and must stay the file that was opened.
+
 Rejected: one filtered pass per reader (N parses) and an unbounded shared buffer (a partition that nobody reads
 would fill the memory).
 """
@@ -22,7 +26,8 @@ from hosting.sources.decoding import Decoder, Reading, shown
 from hosting.sources.lanes import BUFFERED_MAX, Lane, Marks
 from hosting.sources.parquet_files import ParquetFile
 from hosting.sources.text_files import CsvFile, JsonLinesFile, RecordFile
-from reliable_rx.errors import SourceFailed
+from reliable_rx.class_of import is_a
+from reliable_rx.errors import ReliableRxError, SourceFailed
 
 PARTITIONS_MAX = 10_000
 NO_KEY = "\0"
@@ -45,6 +50,8 @@ class Pass:
         self.ended = False
         self.paused = False
         """Whether the last chunk was none, as a long stretch had no record."""
+        self.is_broken = False
+        """Whether something was raised in the midst of a chunk: who rides on it begins anew where he is."""
         self.passed = 0
         """How much of the files it has gone through."""
         self.counts: dict[str, int] = {}
@@ -64,7 +71,8 @@ class Pass:
     def attach(self, key: str, position: int) -> Lane | None:
         """Give the reader of *key* a lane from *position* on, or None if this pass cannot serve it any more."""
         passed = self.counts.get(key, 0)
-        if key in self._lanes or self._failure is not None or (self._begun and passed > position):
+        unfit = self.is_broken or self._failure is not None
+        if key in self._lanes or unfit or (self._begun and passed > position):
             return None
         lane = self._lanes[key] = Lane(key, position, skip=position - passed)
         return lane
@@ -83,8 +91,22 @@ class Pass:
         """Take one chunk into the lanes; return False where there is no more, for now or (`ended`) ever."""
         if self.ended:
             return False
-        if self._failure is not None:
-            raise SourceFailed(self._failure)
+        try:
+            if self._failure is not None:
+                raise SourceFailed(self._failure)
+            return self._advanced(asking)
+        except BaseException as raised:
+            if not (self._reading.follow and is_a(raised, ReliableRxError)):
+                self.is_broken = True
+                self.close()
+            raise
+
+    def close(self) -> None:
+        if self._file is not None:
+            self._file.close()
+            self._file = None
+
+    def _advanced(self, asking: Lane | None) -> bool:
         self._begin()
         file = self._open()
         self._marks.add(self._file_index, file.offset, self.counts)
@@ -109,11 +131,6 @@ class Pass:
                 self._distribute(file, rows, skipped)
         self._make_room(asking)
         return True
-
-    def close(self) -> None:
-        if self._file is not None:
-            self._file.close()
-            self._file = None
 
     def _begin(self) -> None:
         if self._begun:
