@@ -23,6 +23,7 @@ from typing import Any, Protocol, runtime_checkable
 
 from hosting.sources.definition import hand_on
 from hosting.tracebacks import with_trace
+from reliable_rx.errors import ReliableRxError
 from reliable_rx.interrupts import let_through
 from reliable_rx.reliable import Batch, Reader, SequencedEnd, Source, Waking
 
@@ -236,6 +237,8 @@ class PolledReader:
         self._last: Batch | None = None
         """The newest batch, if it cannot be joined to what is held: an end, or ids behind skipped ones."""
         self._coming = False
+        self._fails = False
+        """Whether the reader has raised behind what is held."""
         self._since = 0.0
         self._pace = Pace()
         self._look_s = 0.0
@@ -253,7 +256,7 @@ class PolledReader:
 
     def next_look_s(self) -> float | None:
         """Return how long nothing can come of a `fetch`; None: for ever, unless the reader wakes its host."""
-        if self._last is not None or self._coming:
+        if self._last is not None or self._coming or (self._fails and self._values):
             return 0.0
         waits = [] if self._wakes else [self._look_s]
         if self._values:
@@ -263,7 +266,14 @@ class PolledReader:
     def _gather(self, most: int) -> None:
         """Fetch for as long as something comes and it is not enough."""
         while self._last is None and most > 0 and not self._is_enough(most):
-            batch = self._reader.fetch(min(FETCH_MAX, most - len(self._values)))
+            self._fails = False
+            try:
+                batch = self._reader.fetch(min(FETCH_MAX, most - len(self._values)))
+            except ReliableRxError:
+                if not self._values:
+                    raise
+                self._fails = True  # what came before is given first, and then it is asked again
+                return
             self._coming = batch.coming
             self._look_s = 0.0 if batch.values else self._pace.nothing() if self._look_s else self._pace.begin()
             self._take(batch)
@@ -284,7 +294,7 @@ class PolledReader:
 
     def _is_enough(self, most: int) -> bool:
         want, count = self._want, len(self._values)
-        if self._last is not None or count >= most:
+        if self._last is not None or count >= most or (self._fails and count):
             return True
         if count < want.count_min:
             return False
