@@ -71,6 +71,7 @@ class SharedPartition:
             reader.on_available(self.wake)
         with self.lock:
             self.reader, self.finished = reader, None
+            self.rejected.clear()  # they come again, and would be held twice
             self.cache = self.source.new_cache(self.name, at)
 
     def close(self, reader: SharedReader) -> None:
