@@ -22,7 +22,7 @@ import lines_said
 import pytest
 from hypothesis import HealthCheck, Phase, settings
 from hypothesis.internal.conjecture import engine
-from lanes import AT_EACH_COMMIT, COMMIT_SHARE, SHARE, Lane
+from lanes import AT_EACH_COMMIT, COMMIT_SHARE, SHARE, Lane, first_rows
 from postgres_server import PostgresServer, find
 
 from hosting import observing
@@ -46,6 +46,10 @@ settings.register_profile(
 settings.load_profile("ci")
 observing.RAISES = True
 engine.MAX_SHRINKING_SECONDS = SHRINKING_S  # there is no setting for it, and its warning always says five minutes
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--rest", action="store_true", help="of the fast lane all but the two rows of each test that it has")
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -86,8 +90,17 @@ def pytest_collection() -> Generator[None, object, object]:
         gc.enable()
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Give half an hour to each test that only a night plays: thousands of draws take longer than others may."""
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Give half an hour to each test that only a night plays: thousands of draws take longer than others may.
+
+    Of the fast lane as a whole two rows of each test are played, so that it is over in two minutes, and with ``--rest``
+    all others; of files that are named, all.
+    """
+    if Lane.fast_alone and config.args == config.getini("testpaths"):
+        rows = first_rows([each.nodeid for each in items])
+        left_out = [each for each in items if (each.nodeid in rows) == config.option.rest]
+        config.hook.pytest_deselected(items=left_out)
+        items[:] = [each for each in items if (each.nodeid in rows) != config.option.rest]
     for item in items:
         marks = {mark.name for mark in item.iter_markers()}
         if "slow" in marks and ("night" in marks or "commit" not in marks) and "timeout" not in marks:

@@ -1,7 +1,7 @@
 """Which lane runs, and how much of a check each has: the fast one a sample, the slow one the whole.
 
 What `commit` marks is in the slow lane, where properties have their full number of examples. .ci/run plays it at each
-commit, with half of them; the rest of the lane is for a night. What `night` marks is left to it also where an axis that
+commit, with a third of them; the rest of the lane is for a night. What `night` marks is left to it also where an axis that
 it is crossed with is marked `commit`.
 """
 
@@ -14,8 +14,8 @@ from typing import Any, TypeVar
 import pytest
 from hypothesis import settings
 
-SHARE, COMMIT_SHARE = 12, 2
-NIGHTLY = 8
+SHARE, COMMIT_SHARE = 12, 3
+NIGHTLY = 12
 """Of so many rows that the fast lane leaves out each commit plays one: all together take longer than it may."""
 Test = TypeVar("Test", bound=Callable[..., Any])
 COMMIT = (pytest.mark.slow, pytest.mark.commit)
@@ -134,3 +134,15 @@ def share_of(count: int) -> int:
 def examples(count: int, **options: Any) -> settings:
     """Return settings of a property with *count* examples, of which the fast lane draws a twelfth, a commit a half."""
     return settings(max_examples=share_of(count), deadline=None, **options)
+
+
+def first_rows(names: Collection[str]) -> set[str]:
+    """Return, of the *names* of tests, two rows of each: the first one, and that in the middle.
+
+    >>> sorted(first_rows(["a", "b[0]", "b[1]", "b[2]", "b[3]"]))
+    ['a', 'b[0]', 'b[2]']
+    """
+    rows: dict[str, list[str]] = {}
+    for name in names:
+        rows.setdefault(name.partition("[")[0], []).append(name)
+    return {each for some in rows.values() for each in (some[0], some[len(some) // 2])}
