@@ -23,7 +23,7 @@ from typing import Any
 from checkpoint.failures import unavailable
 from hosting.kinds import checks_kinds
 from hosting.sources.polling import PATIENCE_S, Pace, Patience
-from reliable_rx.errors import ReliableRxError, SourceFailed, StoreUnavailable
+from reliable_rx.errors import SourceFailed, StoreUnavailable
 from reliable_rx.reliable import Batch, Listing
 from spark_bridge.log.bells import Bell
 from spark_bridge.log.cursor import Chunk, Cursor
@@ -193,10 +193,13 @@ class MicroBatchReader:
             self._trouble.bear(error)
             return Batch(first, (), coming=True)
         self._trouble.over()
-        with suppress(ReliableRxError, OSError):  # it comes again with the next fetch, and these values would be lost
-            while values and len(values) < count_max and (more := self._some(count_max - len(values))):
+        has_all = count_max > 0 and not values
+        with suppress(Exception):  # it comes again with the next fetch, and these values would be lost
+            while values and len(values) < count_max and not has_all:
+                more = self._some(count_max - len(values))
                 values += more
-        if len(values) < count_max and self._cursor.ended is not None:
+                has_all = not more
+        if has_all and self._cursor.ended is not None:
             text = self._cursor.ended
             return Batch(first, values, ended=True, error=RuntimeError(text) if text else None)
         return Batch(first, values)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import itertools
 import logging
 import shutil
 import threading
@@ -23,6 +24,7 @@ from reliable_rx.reliable import Bounded, Listed, Waking
 from reliable_rx.testing import check_source
 from spark_bridge import MicroBatchSource
 from spark_bridge.log import LogRefused, append, end
+from spark_bridge.log.cursor import Cursor
 from spark_bridge.log.disk import RealLogDisk
 from spark_bridge.log.names import BELLS
 
@@ -321,3 +323,35 @@ def test_what_is_older_waits_for_a_log_that_is_not_there_yet(tmp_path: Path) -> 
         evaluator.run()
         found = [value for part in evaluator.stream("all").read(0, 10) for value in part.values]
     assert found == [1, 2, 3, 4, 5]
+
+
+@pytest.mark.parametrize(
+    "raised", [StoreUnavailable("no disk"), SourceFailed("damaged"), ValueError("no rows")], ids=repr
+)
+def test_an_error_behind_some_rows_of_a_log_that_has_ended(
+    tmp_path: Path, raised: Exception, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The rows before it are given without an end, which comes behind the last row."""
+    a_log(tmp_path)
+    end(tmp_path)
+    peek, failures = Cursor.peek, [2, 3]
+    calls = itertools.count(1)
+
+    def peeks(cursor: Cursor) -> Any:
+        if next(calls) in failures:
+            raise raised
+        return peek(cursor)
+
+    monkeypatch.setattr(Cursor, "peek", peeks)
+    found = list[Any]()
+    with closing(MicroBatchSource(tmp_path).open("0", 0)) as reader:
+        while True:
+            try:
+                batch = reader.fetch(100)
+            except type(raised):
+                continue
+            assert batch.first == len(found)
+            found += [each["n"] for each in batch.values]
+            if batch.ended:
+                break
+    assert found == [*range(40)]
