@@ -13,7 +13,7 @@ import random
 import zipfile
 import zlib
 from collections.abc import Callable, Iterator
-from contextlib import closing
+from contextlib import closing, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -25,6 +25,7 @@ import reliable_rx as rx
 from checkpoint import MemoryStore
 from hosting import FileSource, QueryEvaluator
 from hosting.sources import lines, parquet_files
+from hosting.sources.decoding import Decoder
 from hosting.sources.polling import PolledSource, Want
 from hosting.sources.shared import SharedSource
 from reliable_rx.errors import PositionUnavailable, ReliableRxError, SourceFailed
@@ -409,3 +410,50 @@ def until_its_end(source: Source) -> tuple[list[Any], int]:
                 if batch.ended:
                     break
     return found, failures
+
+
+def test_bad_records_of_a_shared_partition_that_is_opened_again(tmp_path: Path) -> None:
+    """However many there are, and however often all readers were closed: each comes once to whoever reads it."""
+    path = tmp_path / "rows.jsonl"
+    path.write_bytes(b"1\n" + b"{\n" * 60 + b"2\n")
+    source = SharedSource(FileSource(path, on_bad_record="skip"), events_max=50)
+    for at in (0, 0, 30, 61, 0):
+        with closing(source.open(path.name, at)) as reader:
+            found = read_all(reader, at)
+        assert found.rows == {n: value for n, value in ((0, 1), (61, 2)) if n >= at}
+        assert found.rejected == [*range(max(at, 1), 61)]
+
+
+def test_a_polled_reader_gives_what_it_holds_before_an_error(tmp_path: Path) -> None:
+    """Fewer records than are worth a pull come at once where an error is behind them, which is raised then."""
+    path = tmp_path / "rows.jsonl"
+    path.write_bytes(b"1\n2\n3\n{\n")
+    with closing(PolledSource(FileSource(path), Want(count_min=50, wait_s=1e9)).open(path.name, 0)) as reader:
+        assert reader.fetch(2).values == [1, 2]
+        assert reader.fetch(2).values == [3]
+        for _ in range(ASKED_AGAIN):
+            with pytest.raises(SourceFailed, match="not a line of JSON"):
+                reader.fetch(2)
+
+
+@pytest.mark.parametrize("name", ["rows.csv", "rows.jsonl.gz", "snappy.parquet"])
+def test_an_interrupt_at_any_chunk(tmp_path: Path, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Between a chunk and its values something may be raised that is no error of the file: the chunk comes again."""
+    path = tmp_path / name
+    path.write_bytes(FILES[name]())
+    decode, left = Decoder.decode, [0]
+
+    def decoded(decoder: Decoder, part: Any) -> Any:
+        left[0] -= 1
+        if left[0] == 0:
+            raise KeyboardInterrupt
+        return decode(decoder, part)
+
+    monkeypatch.setattr(Decoder, "decode", decoded)
+    for left[0] in range(1, 9):
+        found = list[Any]()
+        with closing(FileSource(path).open(name, 0)) as reader:
+            while len(found) < len(ROWS):
+                with suppress(KeyboardInterrupt):
+                    found += reader.fetch(30).values
+        assert found == ROWS
