@@ -12,7 +12,6 @@ import threading
 import time as wall
 from collections import deque
 from collections.abc import Callable, Mapping
-from contextlib import suppress
 from functools import partial
 from typing import Any
 
@@ -21,7 +20,7 @@ from hosting import idling, interpreters, journaling
 from hosting.background import Lend, Worker, lenders
 from hosting.calls import Calls
 from hosting.checkpointer import Checkpointer
-from hosting.closing import close_all
+from hosting.closing import close_all, let_go
 from hosting.collector import no_collections
 from hosting.companions import Companions
 from hosting.creations import How, create_declared, create_now, declare
@@ -267,8 +266,8 @@ class QueryEvaluator(Looking):
                 self.checkpointer.begin()
             except BaseException as error:
                 self.broken = error
-                with suppress(Exception):  # whoever starts another one may use the same places
-                    close_all(self.outlets.close, self.intake.close)
+                # whoever starts another one may use the same places
+                let_go("an evaluator that could not start", partial(close_all, self.outlets.close, self.intake.close))
                 raise
 
     def step(self) -> bool:
@@ -402,7 +401,8 @@ class QueryEvaluator(Looking):
                         self.checkpoint()
                     ends, self.closed = not self.closed, True
         finally:
-            self._end() if ends else self.close()
+            end = self._end if ends else self.close
+            end() if kind is None else let_go("this evaluator", end)
 
     # -- turns
 

@@ -24,6 +24,7 @@ from typing import Any, cast
 from checkpoint.salvage import Unreadable, unreadable_in
 from checkpoint.stored_errors import trace_of
 from hosting.blame import blamed
+from hosting.closing import let_go
 from hosting.holders import Patience, StreamHolders
 from hosting.sink_positions import kind_of, label_of
 from hosting.sink_remedies import GO_ON_BEHIND, blames_value, ways_on
@@ -31,7 +32,6 @@ from hosting.sinks.origins import claim
 from hosting.sinks.text import error_text, told
 from hosting.sinks_ahead import COMES_AGAIN
 from hosting.stream import Stream
-from hosting.tracebacks import with_trace
 from hosting.turn import Output
 from reliable_rx.choices import OnError, check_choice
 from reliable_rx.class_of import is_a, is_odd
@@ -165,10 +165,7 @@ class SinkWriter:
     def close(self) -> None:
         """Close the sink, whatever it says to that."""
         self.is_open, self.is_closed = False, True
-        try:
-            self.sink.close()
-        except BaseException as error:
-            LOG.warning("%s", with_trace(f"sink {self.subject!r} did not close in order", tamed(error)))
+        let_go(f"sink {self.subject!r}", self.sink.close)
 
     # -- writing
 

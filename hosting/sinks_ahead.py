@@ -20,6 +20,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from checkpoint.salvage import Unreadable
+from hosting.closing import let_go
 from hosting.sinks.origins import claim
 from hosting.store_commands import command_on
 from hosting.turn import Output
@@ -156,7 +157,7 @@ def opened_position(stream: str, make: Callable[[], Sink], store: str) -> Had | 
         claim(sink, Origin(stream, store=store))
         return had(sink, sink.open(stream))
     finally:
-        sink.close()
+        let_go(f"the sink of {stream!r}", sink.close)
 
 
 def lose_newest(evaluator: QueryEvaluator, known: Mapping[str, Had], *, has_lost: bool = False) -> dict[str, int]:

@@ -165,10 +165,10 @@ class Agent:
         sinks = self.section.sinks_at(self.place, alive=self.held.alive)
         with ExitStack() as undo:
             for each in sinks:
-                undo.callback(each.sink.close)
+                undo.callback(self._despite_errors(each.sink.close))
             probe("agent.fenced")
             self._store = store = self.means.stores.open(self.lease)
-            undo.callback(store.close)
+            undo.callback(self._despite_errors(store.close))
             probe("agent.took_over")
             self.keys = self.section.keys(self.place)
             committed = self.held.claim(self.lease, self.keys)
@@ -176,8 +176,8 @@ class Agent:
             starts = self.section.starts(self.keys, committed)
             evaluator = self.section.evaluator(self.place, store, sinks, starts=starts, lend=self.means.lend)
             undo.pop_all()
-            undo.callback(store.close)
-            undo.callback(evaluator.abandon)
+            undo.callback(self._despite_errors(store.close))
+            undo.callback(self._despite_errors(evaluator.abandon))
             evaluator.incidents.share_log(self.means.logged[self.lease.partition])
             evaluator.on_wake = self.wake
             evaluator.reporter.loop.told_hang = lambda: self._tell_inside(evaluator)
@@ -302,7 +302,7 @@ class Agent:
     def _end_sleep(self) -> None:
         sleeper, self.sleeper = self.sleeper, None
         if sleeper is not None:
-            sleeper.close()
+            self._despite_errors(sleeper.close)()
 
     # ---- how it ends
 

@@ -18,7 +18,7 @@ from checkpoint.offsets.store import Committed
 from checkpoint.store import Store
 from hosting.app import App, Declared, DeclaredSink, made_source, sink_at
 from hosting.background import Lend
-from hosting.blame import blamed
+from hosting.closing import let_go
 from hosting.cycles import made_of, refuse_cycle
 from hosting.evaluator import QueryEvaluator
 from hosting.lineage import check_partitions
@@ -28,7 +28,7 @@ from hosting.partitioned.places import Place
 from hosting.partitioned.targets import Targets
 from hosting.partitioned.words import Partition, Shard
 from hosting.positions import Point
-from hosting.sink_writer import checked_policy
+from hosting.sink_writer import checked_policy, tamed
 from hosting.sinks.origins import claim
 from hosting.sources.definition import hand_on
 from hosting.starting import Start
@@ -125,7 +125,7 @@ class Section:
             found = []
             for stream, declared, on_error in self.sinks:
                 sink = fenced_at(place, stream, declared, on_error, self.targets)
-                undo.callback(sink.close)
+                undo.callback(let_go, called(stream, place), sink.close)
                 found.append(OpenSink(stream, Guarded(sink, place, alive), on_error))
             undo.pop_all()
             return found
@@ -183,13 +183,18 @@ def fenced_at(place: Place, stream: str, declared: Any, on_error: OnError, targe
         if isinstance(sink, Fencing):
             sink.fence(place.epoch)
     except BaseException as raised:  # a sink is somebody else's code
-        error = blamed(raised)
         if sink is not None:
-            sink.close()
+            let_go(called(stream, place), sink.close)
+        error = tamed(raised)
         if isinstance(error, OSError):
             raise
         return RefusedSink(error)
     return sink
+
+
+def called(stream: str, place: Place) -> str:
+    """Say which sink is meant that no evaluator has numbered."""
+    return f"the sink of {stream!r} at {place.partition}"
 
 
 class OnePartition:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping
 
+from hosting.closing import close_all
 from hosting.sources.polling import Pace
 from reliable_rx.reliable import Reader, Source, Waking
 
@@ -47,5 +48,4 @@ class Sleeper:
 
     def close(self) -> None:
         """Stop listening."""
-        for reader in self._readers:
-            reader.close()
+        close_all(*(reader.close for reader in self._readers))
