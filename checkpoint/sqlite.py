@@ -26,7 +26,7 @@ from checkpoint.generations import Seals
 from checkpoint.log import LogBook
 from checkpoint.ownership import Ownership
 from checkpoint.sealed import SealedReader, SealedStore, Write
-from checkpoint.sqlite_parts import Parts, SqliteJournal, SqliteLogRows, is_store, is_whole, open_parts
+from checkpoint.sqlite_parts import Parts, SqliteJournal, SqliteLogRows, check_no_group, is_store, is_whole, open_parts
 from checkpoint.store import Segment
 from reliable_rx.errors import CheckpointRefused, StoreUnavailable
 from reliable_rx.probes import probe
@@ -89,8 +89,9 @@ class SqliteStore(_SqliteReading, SealedStore):
     ...     store.log("orders").append([b"one", b"two"])
     0
 
-    *Raises* `StoreOwned` if another process (or this one) has it open, `CheckpointRefused` if it is not a store, of a
-    newer format, or sealed with another key, `StoreUnavailable` if the disk fails.
+    *Raises* `StoreOwned` if another process (or this one) has it open, or a group of nodes shares the folder of a new
+    one, `CheckpointRefused` if it is not a store, of a newer format, or sealed with another key, `StoreUnavailable` if
+    the disk fails.
     """
 
     def __init__(
@@ -105,6 +106,7 @@ class SqliteStore(_SqliteReading, SealedStore):
         self.directory = directory = folder_path(directory).absolute()
         with ExitStack() as undo, unavailable(str(directory)):
             make_directory(directory)
+            check_no_group(directory)
             self._lock = DirectoryLock(directory)
             undo.callback(self._lock.release)
             finish(directory)

@@ -23,7 +23,7 @@ from checkpoint.journal import ChainedJournal
 from checkpoint.log import Row
 from checkpoint.store import Segment
 from checkpoint.write_ahead import check_write_ahead, log_beside
-from reliable_rx.errors import CheckpointRefused, StoreUnavailable
+from reliable_rx.errors import CheckpointRefused, StoreOwned, StoreUnavailable
 
 # Blobs stand last in their rows, so that the numbers before them are read without following overflow pages.
 _CHECKPOINT_SCHEMA = (
@@ -43,6 +43,8 @@ _LOG_SCHEMA = (
     " PRIMARY KEY (stream, subscriber))",
 )
 LOST = "it is missing or empty, though this store has been used"
+GROUP_FILE = "registry.sqlite"
+"""What lies in a folder that a group of nodes shares."""
 SCHEMAS = {"checkpoint": _CHECKPOINT_SCHEMA, "journal": _JOURNAL_SCHEMA, "log": _LOG_SCHEMA}
 USED = {"journal": ("turns", "base"), "log": ("entries", "bases")}
 """The tables of which one has a row in a store that has been used."""
@@ -115,6 +117,14 @@ def is_store(directory: Path) -> bool:
     databases = [directory / f"{part}.sqlite" for part in SCHEMAS]
     logs = [each for each in map(log_beside, databases) if each.is_file()]
     return any(each.is_file() for each in databases) or not all(map(is_lost, logs))
+
+
+def check_no_group(directory: Path) -> None:
+    """*Raises* `StoreOwned` if a store that is made in *directory* would lie beside a group of nodes."""
+    if (directory / GROUP_FILE).is_file() and not is_store(directory):
+        raise StoreOwned(
+            f"{directory} is shared by a group of nodes: give the store a folder of its own", owner="a group of nodes"
+        )
 
 
 def check_there(directory: Path) -> None:

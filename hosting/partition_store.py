@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import unquote
 
+from checkpoint.sqlite_parts import GROUP_FILE
 from hosting.file_names import name_of
 from reliable_rx.errors import StoreOwned
 
@@ -33,7 +34,7 @@ def group_of(directory: Path) -> Group | None:
     resolved = directory.resolve()
     above = resolved.parents
     is_below = resolved.name.isdecimal() and len(above) > DEPTH and above[DEPTH - 1].name == "partitions"
-    if not is_below or not any((above[DEPTH] / name).exists() for name in ("registry.sqlite", "offsets")):
+    if not is_below or not any((above[DEPTH] / name).exists() for name in (GROUP_FILE, "offsets")):
         return None
     return str(above[DEPTH]), name_of(above[DEPTH - 2])
 

@@ -11,10 +11,11 @@ from typing import TYPE_CHECKING
 
 from hosting.cli import holders, mend
 from hosting.cli.store_status import store_status
-from hosting.cli.stores import StoreAddress, address_of, store_or_group
+from hosting.cli.stores import Folder, StoreAddress, address_of, store_or_group
 from hosting.cli.wording import BadUsage
 from hosting.partition_store import belongs, of_group
 from hosting.partitioned.opening import is_on_a_server
+from hosting.partitioned.store_beside import holds_both
 from hosting.positions import Point, read_point
 
 if TYPE_CHECKING:
@@ -155,9 +156,21 @@ def offsets() -> ModuleType:
 
 
 def status(a: argparse.Namespace) -> int:
+    if a.group is None and not is_on_a_server(a.store) and holds_both(a.store):
+        return status_of_both(a)
     address = store_or_group(a.store, a.name, a.group, app=a.app)
     if address is not None and (address.folder is not None or is_on_a_server(a.store)):
         return store_status(address.status, as_json=a.json, watch=a.watch)
+    return status_of_group(a)
+
+
+def status_of_both(a: argparse.Namespace) -> int:
+    """Show the store of a folder once, then the group in it."""
+    code = store_status(Folder(Path(a.store)).status, as_json=a.json, watch=False)
+    return max(code, status_of_group(a))
+
+
+def status_of_group(a: argparse.Namespace) -> int:
     from hosting.cli.status import status as show
 
     return show(a.store, a.group, new_offsets=a.new_offsets, app=a.app, as_json=a.json, watch=a.watch)

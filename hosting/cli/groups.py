@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 
 from checkpoint.failures import unavailable
 from checkpoint.offsets import Committed, DualOffsets, OffsetStore
-from checkpoint.sqlite_parts import is_store
+from checkpoint.sqlite_parts import GROUP_FILE, is_store
 from hosting.cli.loading import load_app
 from hosting.cli.stores import groups_in
 from hosting.cli.terminal import complain
@@ -29,6 +29,7 @@ from hosting.partitioned.opening import (
     open_offsets,
 )
 from hosting.partitioned.sections import listing_of, sections_of
+from hosting.partitioned.store_beside import holds_both, way_apart
 from hosting.partitioned.tending import bury, find_dead, look
 from hosting.positions import bounds_of
 from hosting.starting import ENDLESS
@@ -85,11 +86,13 @@ def found_group(where: str, name: str | None, *, new_offsets: str | None = None)
 
     With *new_offsets*, where its positions are being moved to or have been, both stores are asked.
     """
-    if not is_on_a_server(where) and not (Path(where) / "registry.sqlite").is_file():
+    if not is_on_a_server(where) and not (Path(where) / GROUP_FILE).is_file():
         there = f"neither a store nor a group in {where}: {what_is_there(Path(where))}"
         if is_store(Path(where)):
             there = f"a store and no group in {where}"
         raise BadUsage(f"there is {there}; give the --store that a store's app or a group's nodes were started with")
+    if not is_on_a_server(where) and holds_both(where):
+        complain(way_apart(where))
     if name is None:
         names = group_names(where)
         if len(names) != 1:
@@ -114,7 +117,7 @@ def group_names(where: str) -> list[str]:
     if is_on_a_server(where):
         return groups_in(where)
     sql = "SELECT name FROM registry ORDER BY name"
-    with unavailable(where), closing(sqlite3.connect(Path(where) / "registry.sqlite")) as database:
+    with unavailable(where), closing(sqlite3.connect(Path(where) / GROUP_FILE)) as database:
         return [name for (name,) in database.execute(sql)] or groups_with_stores(where)
 
 

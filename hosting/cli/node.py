@@ -24,12 +24,14 @@ from hosting.cli.wording import FAILED, BadUsage, log_to_stderr, plural, table
 from hosting.partitioned.assign import assignor_named
 from hosting.partitioned.beats import Profile
 from hosting.partitioned.node import LEAVE_S, Node
-from hosting.partitioned.opening import Opened, lease_authority, open_group, open_offsets
+from hosting.partitioned.opening import Opened, is_on_a_server, lease_authority, open_group, open_offsets
 from hosting.partitioned.sections import sections_of
+from hosting.partitioned.store_beside import holds_both, way_apart
 from hosting.partitioned.tending import look
 from hosting.partitioned.timing import Timing
 from hosting.partitioned.words import Assignor, Partition
 from hosting.positions import Point
+from reliable_rx.errors import StoreOwned
 
 LOOK_S = 0.5
 SHOWN_MAX = 32
@@ -77,7 +79,7 @@ def run_node(where: str, settings: Settings) -> int:
         raise BadUsage(f"{where} declares no query, so a node has nothing to run: declare one with app.query(...)")
     check_owned(settings.only, sections)
     with (
-        outlives(), Stop() as stop, closing(open_group(settings.store, group)) as opened, ExitStack() as closed,
+        outlives(), Stop() as stop, closing(opened_for_node(settings.store, group)) as opened, ExitStack() as closed,
     ):  # fmt: skip
         node = Node(
             app, opened.registry, offsets_of(settings, opened, group, closed), opened.stores,
@@ -106,6 +108,16 @@ def run_node(where: str, settings: Settings) -> int:
         complain(f"stopped: another node has been started as instance {settings.instance!r}, and has its partitions")
         return 1
     return last_words(node, stopped=stop.asked)
+
+
+def opened_for_node(where: str, group: str) -> Opened:
+    """Open what the nodes of *group* share. *Raises* `BadUsage` where a store is."""
+    if not is_on_a_server(where) and holds_both(where):
+        raise BadUsage(way_apart(where))
+    try:
+        return open_group(where, group)
+    except StoreOwned as error:
+        raise BadUsage(error.message) from error
 
 
 def last_words(node: Node, *, stopped: bool) -> int:

@@ -8,23 +8,25 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, closing, contextmanager
+from contextlib import AbstractContextManager, closing, contextmanager, suppress
 from pathlib import Path
 from typing import Any, Protocol
 
 from checkpoint import PostgresStore, SqliteStore
 from checkpoint.envelope import KeyRing
 from checkpoint.exchange import copy_store
-from checkpoint.sqlite_parts import is_store
+from checkpoint.sqlite_parts import GROUP_FILE, is_store
 from checkpoint.store import Store, StoreReader
 from hosting.cli.loading import name_of
 from hosting.cli.store_status import StoreStatus, look, look_in_database
+from hosting.cli.terminal import complain
 from hosting.cli.whereabouts import what_is_there
 from hosting.cli.wording import BadUsage
 from hosting.failure_summary import to_hand_on
 from hosting.partition_store import Group, group_named_in, group_of
 from hosting.partitioned.opening import is_on_a_server
-from reliable_rx.errors import ReliableRxError
+from hosting.partitioned.store_beside import holds_both, way_apart
+from reliable_rx.errors import ReliableRxError, StoreUnavailable
 
 NAMED_MAX = 10
 OLDER_BESIDE = "and older ones into seal.key.older beside it, in hexadecimal, a line each"
@@ -149,6 +151,8 @@ def address_of(where: str, name: str | None = None, *, app: str | None = None) -
         check_unnamed(where, name)
         if not is_store(Path(where)):
             raise BadUsage(f"there is no store in {where}: {what_is_there(Path(where))}; give the folder of one")
+        if holds_both(where):
+            complain(way_apart(where))
         return Folder(Path(where))
     if name is None:
         return Database(where, chosen(stores_in(where), app))
@@ -160,24 +164,38 @@ def address_of(where: str, name: str | None = None, *, app: str | None = None) -
 def address_to_host(where: str | None, name: str | None, *, app: str) -> StoreAddress:
     """Return the address of the store on which *app* is hosted, which may be made. *Raises* `BadUsage`."""
     if where is not None and is_on_a_server(where):
+        check_no_group_called(name or name_of(app), where)
         return Database(where, name or name_of(app))
     directory = Path(where or f"{name_of(app)}.store")
     check_unnamed(str(directory), name)
-    if (directory / "registry.sqlite").is_file():
+    if holds_both(directory):
+        raise BadUsage(way_apart(directory))
+    if (directory / GROUP_FILE).is_file():
         raise BadUsage(f"{directory} is shared by a group of nodes: give a folder of its own, or use reliable-rx node")
     return Folder(directory)
+
+
+def check_no_group_called(name: str, dsn: str) -> None:
+    """*Raises* `BadUsage` if a store that is made in the database *dsn* would have the *name* of a group."""
+    with suppress(StoreUnavailable):  # what opens the store says so
+        if name in groups_in(dsn) and name not in stores_in(dsn):
+            raise BadUsage(
+                f"{name!r} is a group of nodes in that database: give the store another --name, or use reliable-rx node"
+            )
 
 
 def store_or_group(where: str, name: str | None, group: str | None, *, app: str | None) -> StoreAddress | None:
     """Return the address of the store that is meant, None if it is a group. *Raises* `BadUsage` if that is not clear.
 
-    A path is one or the other, whatever is there.
+    A path is one or the other, whatever is there; of a folder with both, only the group can be meant, by its name.
     """
     if name is not None and group is not None:
         raise BadUsage("give --name for the store of one program, or --group for a group of nodes, and not both")
     if not is_on_a_server(where):
         check_unnamed(where, name)
-        shared = group is not None or (Path(where) / "registry.sqlite").is_file()
+        if group is None and holds_both(where):
+            raise BadUsage(way_apart(where))
+        shared = group is not None or (Path(where) / GROUP_FILE).is_file()
         return None if shared else Folder(Path(where))
     if name is not None:
         return address_of(where, name)

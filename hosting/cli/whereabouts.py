@@ -9,10 +9,9 @@ from itertools import islice
 from pathlib import Path
 from shlex import quote
 
-from checkpoint.sqlite_parts import is_store
+from checkpoint.sqlite_parts import GROUP_FILE, is_store
 
 LOOKED_MAX, NAMED_MAX = 1000, 5
-GROUP_FILE = "registry.sqlite"
 
 
 def what_is_there(directory: Path) -> str:

@@ -20,6 +20,7 @@ from checkpoint.offsets.postgres import PostgresOffsets
 from checkpoint.offsets.sqlite import SqliteOffsets
 from checkpoint.offsets.store import Lease, MovableOffsets
 from checkpoint.offsets.store import Partition as Named
+from checkpoint.sqlite_parts import GROUP_FILE
 from hosting.file_names import file_name, name_of, write_name
 from hosting.partitioned.folder_stores import FolderStores
 from hosting.partitioned.group import read_leases
@@ -29,6 +30,7 @@ from hosting.partitioned.postgres_registry import PostgresRegistry
 from hosting.partitioned.postgres_stores import PostgresStores
 from hosting.partitioned.registry import Registry
 from hosting.partitioned.sqlite_registry import SqliteRegistry, lost
+from hosting.partitioned.store_beside import check_no_store_called, check_no_store_in
 from reliable_rx.names import check_name
 
 ON_A_SERVER = ("postgresql://", "postgres://")
@@ -65,15 +67,21 @@ def open_group(where: str | Path, group: str) -> Opened:
     >>> version
     0
 
-    *Raises* what they raise: `CheckpointRefused`, `StoreUnavailable`; `ValueError` if *group* is no name.
+    *Raises* what they raise: `CheckpointRefused`, `StoreUnavailable`; `ValueError` if *group* is no name; `StoreOwned`
+    for a new one in the folder of a store, or in a database under the name of one.
     """
     group = check_name("group", group)
     has_stores = not is_on_a_server(where) and _has_stores(Path(where), group)
+    if not is_on_a_server(where):
+        check_no_store_in(Path(where))
     with ExitStack() as undo:
         registry = _registry(where, group, make=not has_stores)
         undo.callback(registry.close)
-        if has_stores and registry.load()[1] is None:
-            raise lost(f"{where}/registry.sqlite", "it knows nothing of the group")
+        if registry.load()[1] is None:
+            if has_stores:
+                raise lost(f"{where}/{GROUP_FILE}", "it knows nothing of the group")
+            if is_on_a_server(where):
+                check_no_store_called(group, str(where))
         offsets = open_offsets(where, lease_authority(registry, group))
         undo.callback(offsets.close)
         opened = Opened(registry, offsets, _stores(where, group))
@@ -90,7 +98,7 @@ def _registry(where: str | Path, group: str, *, make: bool = True) -> Registry:
     if is_on_a_server(where):
         return PostgresRegistry(str(where), group)
     make_directory(Path(where))
-    return SqliteRegistry(Path(where) / "registry.sqlite", group, make=make)
+    return SqliteRegistry(Path(where) / GROUP_FILE, group, make=make)
 
 
 def groups_with_stores(where: str | Path) -> list[str]:
