@@ -24,22 +24,24 @@ def blames_value(error: Exception) -> bool:
     return isinstance(error, ValueRefused) or not isinstance(error, (ReliableRxError, OSError))
 
 
-def ways_on(error: Exception, sink: Sink, *, on_error: OnError) -> str:
-    """Say what to do about *sink*, which has failed with *error*; it may be another ``on_error=``.
+def ways_on(error: Exception, sink: Sink, stream: str, *, on_error: OnError) -> str:
+    """Say what to do about *sink* of *stream*, which has failed with *error*; it may be another ``on_error=``.
 
     >>> from hosting import JsonLinesSink
     >>> from reliable_rx.errors import StoreUnavailable
     >>> sink = JsonLinesSink("out.jsonl")
-    >>> ways_on(StoreUnavailable("it is full"), sink, on_error="fail")
-    'mend it and call evaluator.reopen(stream), or start again without it'
-    >>> ways_on(QueryRefused("it is one for all partitions", path="/"), sink, on_error="fail")
+    >>> ways_on(StoreUnavailable("it is full"), sink, "q", on_error="fail")
+    "mend it and start again (in a program: evaluator.reopen('q')): it goes on behind what it has"
+    >>> ways_on(QueryRefused("it is one for all partitions", path="/"), sink, "q", on_error="fail")
     'declare it so, and start again'
-    >>> ways_on(KeyError("price"), sink, on_error="fail")
-    'mend it and call evaluator.reopen(stream), or start again with another on_error= or without it'
+    >>> ways_on(KeyError("price"), sink, "q", on_error="fail").partition(", or ")[2]
+    'start again with another on_error=: it goes on behind what it has'
     """
     if is_a(error, QueryRefused):
         return "declare it so, and start again"
     is_of_ids = blames_value(error) or is_a(error, PositionUnavailable)
     may_step_over = on_error == "fail" and is_of_ids and isinstance(sink, Skipping)
-    others = "with another on_error= or without it" if may_step_over else "without it"
-    return f"mend it and call evaluator.reopen(stream), or start again {others}"
+    is_on_node = hasattr(sink, "guarded")  # where it is made anew with its partition, and no program has its evaluator
+    again = "start its node again" if is_on_node else f"start again (in a program: evaluator.reopen({stream!r}))"
+    others = ", or start again with another on_error=" if may_step_over else ""
+    return f"mend it and {again}{others}: it goes on behind what it has"

@@ -305,7 +305,7 @@ class SinkWriter:
         self.close()
         stream.leave(self.holder, self._holders.absence("its sink has failed", Patience.NONE))
         lacks += "; the stream keeps what is not written until its buffer is full"
-        mend = ways_on(error, self.sink, on_error=self.on_error)
+        mend = ways_on(error, self.sink, self.stream, on_error=self.on_error)
         self._incidents.report(
             "sink", self.subject, f"{told(error)}; it is written no more: {lacks}; {mend}", error=error
         )

@@ -101,7 +101,7 @@ class Place:
 
     def _lost(self, what: str) -> CheckpointRefused:
         message = (
-            f"{printable(self._path)} {what} while this sink was writing it: put it back, and the sink goes on behind "
-            f"its end; or begin a new file, with on_error='skip' if the stream no longer has all"
+            f"{printable(self._path)} {what} while this sink was writing it: put it back, or begin a new file, with "
+            f"on_error='skip' if the stream no longer has all"
         )
         return refused(self._path, message)
