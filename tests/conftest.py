@@ -49,7 +49,7 @@ engine.MAX_SHRINKING_SECONDS = SHRINKING_S  # there is no setting for it, and it
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    parser.addoption("--rest", action="store_true", help="of the fast lane all but the two rows of each test that it has")
+    parser.addoption("--rest", action="store_true", help="what the fast lane leaves out of its tests")
 
 
 def pytest_configure(config: pytest.Config) -> None:

@@ -1,8 +1,8 @@
 """Which lane runs, and how much of a check each has: the fast one a sample, the slow one the whole.
 
 What `commit` marks is in the slow lane, where properties have their full number of examples. .ci/run plays it at each
-commit, with a third of them; the rest of the lane is for a night. What `night` marks is left to it also where an axis that
-it is crossed with is marked `commit`.
+commit, with a third of them, beside all rows of the fast lane; the rest of the lane is for a night. What `night` marks
+is left to it also where an axis that it is crossed with is marked `commit`.
 """
 
 from __future__ import annotations

@@ -115,7 +115,7 @@ def test_a_lost_store_is_found_out_by_what_has_come_out(tmp_path: Path, kind: st
     rows_of(tmp_path / "log", 0)
     assert host(tmp_path, "store", sink(), upto=10) == 10
     shutil.rmtree(tmp_path / "store")
-    with pytest.raises(PositionUnavailable, match="belongs to (that|another store)"):
+    with pytest.raises(PositionUnavailable, match=r"belongs to (that|another store)"):
         host(tmp_path, "store", sink(), upto=10)
 
 
