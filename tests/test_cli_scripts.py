@@ -9,7 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from lanes import at_each_commit, left_to_commits
+from lanes import at_each_commit, left_to_commits, of_lane
 
 import reliable_rx as rx
 from checkpoint import SqliteStore
@@ -194,7 +194,7 @@ STARTED = [
 ]
 
 
-@pytest.mark.parametrize("layout", [*map(at_each_commit, STARTED)])
+@pytest.mark.parametrize("layout", of_lane([*map(at_each_commit, STARTED)], nightly=3))
 def test_a_script_is_found_as_what_it_was_started_as(tmp_path: Path, layout: tuple[str, str]) -> None:
     """In a package, its ``__main__``, beside its app: its imports and its classes are found, and it is not run."""
     which, named = layout

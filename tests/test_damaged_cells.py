@@ -120,7 +120,7 @@ def spoil(world: World, place: str, row: int, kind: str, copy: Path, capsys: pyt
         raise
 
 
-@pytest.mark.parametrize("checkpoints, place, kind", every_of(131, product(KINDS, COLUMNS, DAMAGE), nightly=7))
+@pytest.mark.parametrize("checkpoints, place, kind", every_of(131, product(KINDS, COLUMNS, DAMAGE), nightly=14))
 def test_damage_of_a_cell(
     tmp_path: Path,
     worlds: Callable[[str], World],
@@ -136,7 +136,7 @@ def test_damage_of_a_cell(
         spoil(world, place, row, kind, tmp_path / "copy", capsys)
 
 
-@pytest.mark.parametrize("checkpoints, place, how", every_of(53, product(KINDS, NUMBERS, OTHER_NUMBERS), nightly=7))
+@pytest.mark.parametrize("checkpoints, place, how", every_of(53, product(KINDS, NUMBERS, OTHER_NUMBERS), nightly=14))
 def test_another_number_in_the_oldest_and_newest_row(
     tmp_path: Path,
     worlds: Callable[[str], World],
@@ -159,7 +159,7 @@ def test_another_number_in_the_oldest_and_newest_row(
 
 
 @pytest.mark.parametrize(
-    "checkpoints, place, odd", every_of(499, product(KINDS, (*COLUMNS, *NUMBERS, *NAMES), ODD), nightly=37)
+    "checkpoints, place, odd", every_of(499, product(KINDS, (*COLUMNS, *NUMBERS, *NAMES), ODD), nightly=74)
 )
 def test_what_was_never_written_there(
     tmp_path: Path,

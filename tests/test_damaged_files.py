@@ -96,7 +96,7 @@ def damage_some(
             raise
 
 
-@pytest.mark.parametrize("checkpoints, part, kind", every_of(197, product(WORLDS, PARTS, DAMAGE), nightly=7))
+@pytest.mark.parametrize("checkpoints, part, kind", every_of(197, product(WORLDS, PARTS, DAMAGE), nightly=14))
 def test_damage_anywhere(
     tmp_path: Path,
     worlds: dict[str, World],
@@ -130,7 +130,7 @@ def spoil_database(
             raise
 
 
-@pytest.mark.parametrize("checkpoints, part, kind", every_of(211, product(WORLDS, PARTS, DAMAGE), nightly=7))
+@pytest.mark.parametrize("checkpoints, part, kind", every_of(211, product(WORLDS, PARTS, DAMAGE), nightly=14))
 def test_damage_of_the_database(
     tmp_path: Path,
     worlds: dict[str, World],

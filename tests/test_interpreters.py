@@ -195,7 +195,7 @@ def test_who_is_left_undeclared_for_a_while_is_what_it_was(app: App, left: str) 
 
 @left_to_commits
 @pytest.mark.parametrize("home", [False, at_each_commit(True)], ids=["there", "back at home"])
-@pytest.mark.parametrize("left", ["timed_too", at_each_commit("timed,timed_too"), at_each_commit("timed")])
+@pytest.mark.parametrize("left", ["timed_too", at_night("timed,timed_too"), at_night("timed")])
 def test_a_suspended_query_gets_what_waited_for_a_clock_that_others_share(app: App, left: str, home: bool) -> None:
     """What waited behind the lateness when it was suspended gets to it once, and nothing that came meanwhile."""
     version = others()[0]

@@ -210,7 +210,7 @@ def late(form: str, maker: str, read: str, before: str) -> Any:
 WAYS = [*product(FORMS, {**MAKERS, **QUEUEING}, RUNS, READS, BEFORE)]
 
 
-@pytest.mark.parametrize(("form", "maker", "run", "read", "before"), every_of(179, WAYS, nightly=20))
+@pytest.mark.parametrize(("form", "maker", "run", "read", "before"), every_of(179, WAYS, nightly=40))
 def test_what_was_called_before_changes_nothing(form: str, maker: str, run: str, read: str, before: str) -> None:
     """What comes is what `reactivex` gives, or the query ends and says why: no value is another one."""
     start_afresh()

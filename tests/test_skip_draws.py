@@ -15,7 +15,7 @@ from reliable_rx.testing.queries import Script, scripts
 DRAWN = {"anything": parts(), "what is paired deep within": spines()}
 
 
-ROWS = [row for each in DRAWN for row in ((each, 60), at_each_commit(each, 360), at_night(each, 4000))]
+ROWS = [row for each in DRAWN for row in ((each, 60), at_each_commit(each, 180), at_night(each, 4000))]
 
 
 @pytest.mark.parametrize(("drawn", "count"), ROWS)

@@ -312,6 +312,28 @@ def test_a_copy_of_a_store_goes_on_with_its_targets(kind: Any, tmp_path: Path) -
     assert read(tmp_path, "a") == expected("a", 9)
 
 
+@pytest.mark.parametrize("make", [table, file])
+def test_who_names_no_store_is_of_the_stream_of_any(make: Any, tmp_path: Path) -> None:
+    """A sink that is opened by hand goes on behind an evaluator, and an evaluator behind it; the store stays known."""
+    run(tmp_path, {}, 3)
+    with closing(make(tmp_path, "a")) as sink:
+        sink.open("a")
+        sink.write(0, ["a 0", "a 1"])
+        sink.flush()
+    assert run(tmp_path, {"a": make(tmp_path, "a")}, 4) == {}
+    for stream, wanted in (("a", 4), ("b", None)):
+        with closing(make(tmp_path, "a")) as sink:
+            if wanted is None:
+                with pytest.raises(CheckpointRefused, match="the ids of stream 'a'"):
+                    sink.open(stream)
+            else:
+                assert sink.open(stream) == wanted
+                sink.flush()
+    shutil.rmtree(tmp_path / "store")
+    with pytest.raises(PositionUnavailable, match="another store"):
+        run(tmp_path, {"a": make(tmp_path, "a")}, 9)
+
+
 def test_a_file_whose_mark_is_damaged_is_gone_on_with(tmp_path: Path) -> None:
     """What cannot be read of it says nothing: neither an origin that it is not, nor a refusal of its own."""
     run(tmp_path, {"a": file(tmp_path, "a")}, 3)

@@ -140,7 +140,7 @@ def test_an_address_tells_nothing() -> None:
     assert hashes[0] == hashes[1]
 
 
-@pytest.mark.parametrize("at", every(30, range(0, 60, 2), commits=1))
+@pytest.mark.parametrize("at", every(30, range(0, 60, 2), commits=5))
 def test_asking_for_addresses_spoils_no_tuple_of_another_thread(at: int) -> None:
     """Wherever it waits while it asks, a thread that makes a tuple out of a generator, as one that writes a checkpoint
     does, goes on meanwhile."""

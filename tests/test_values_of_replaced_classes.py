@@ -170,7 +170,9 @@ def outputs(folder: Path, kills: list[int], *how: Any) -> Any:
 
 @pytest.mark.parametrize(
     "kind, later, again, place",
-    crossed(KINDS, LATER, AGAIN, [*product(["__main__", "cells_of_replaced"], WAYS, [True, False])], nth=8, nightly=72),
+    crossed(
+        KINDS, LATER, AGAIN, [*product(["__main__", "cells_of_replaced"], WAYS, [True, False])], nth=8, nightly=216
+    ),
 )
 def test_values_of_an_old_class_stay_what_they_were_behind_a_kill(
     kind: str, later: str, again: str, place: tuple[str, str, bool], tmp_path: Path

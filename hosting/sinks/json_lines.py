@@ -34,6 +34,7 @@ from hosting.kinds import checks_kinds
 from hosting.sinks.fencing import EACH, EpochFile, fenced, lost
 from hosting.sinks.flushed_mark import FlushedMark, read_mark
 from hosting.sinks.line_recovery import inspect, recover, refuse_others
+from hosting.sinks.origins import better
 from hosting.sinks.places import Place, beside, opening
 from hosting.sinks.plain import to_plain
 from hosting.sinks.text import JSON, bounded, error_text, shown, to_json
@@ -163,6 +164,7 @@ class JsonLinesSink:
         """Find where to go on. What is there then is made durable, so that nothing unsynced piles up over restarts."""
         mark = read_mark(self._path)
         refuse_others(self._file, self._path, mark, origin)
+        origin = better(mark.origin, origin)
         flushed = mark.length
         found = recover(self._file, self._path, flushed)
         self._length, self._next, self.remark = found.length, found.next_id, found.remark

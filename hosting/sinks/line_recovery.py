@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from hosting.sinks.flushed_mark import Flushed
-from hosting.sinks.origins import check_origin
+from hosting.sinks.origins import check_origin, is_same
 from hosting.sinks.places import beside
 from reliable_rx.errors import CheckpointRefused
 from reliable_rx.reliable import Origin
@@ -61,7 +61,7 @@ def recover(file: Any, path: Path, flushed: int | None) -> Found:
 
 def refuse_others(file: Any, path: Path, mark: Flushed, origin: Origin) -> None:
     """*Raises* `CheckpointRefused` if *file* has ids, and its *mark* says that they are of another origin."""
-    if mark.origin not in (None, origin):
+    if mark.origin is not None and not is_same(mark.origin, origin):
         next_id = inspect(file, path, mark.length).next_id
         remedy = f"give the sink of {origin.stream!r} another file, or move this one away"
         check_origin(mark.origin, origin, next_id, what=str(path), where=str(path), remedy=remedy)

@@ -1,7 +1,8 @@
 """Origins of the ids of a target: how they are kept beside it, and what may not be mixed.
 
 A target that has no ids takes any origin, and one that does not say whose its ids are (an older release wrote it, or
-its line was damaged) takes the next one that writes it.
+its line was damaged) takes the next one that writes it. Who opens a sink by hand names a stream and no store: that is
+the stream of any.
 """
 
 from __future__ import annotations
@@ -47,10 +48,10 @@ def check_origin(found: Origin | None, origin: Origin, next_id: int, *, what: st
     *Raises* `CheckpointRefused` for another stream or partition: that sink is pointed at the wrong place.
     `PositionUnavailable` for another store or group, of whose ids none is to be had here: it may be the wrong store.
     """
-    if not next_id or found in (None, origin):
+    if not next_id or found is None or is_same(found, origin):
         return
     up_to = f"up to {next_id - 1:,}"
-    if (found.store, found.group) == (origin.store, origin.group):
+    if (found.store, found.group) == (origin.store, origin.group) or not (_has_giver(found) and _has_giver(origin)):
         has = f"has the ids of {_place_of(found)} {up_to}, not of {_place_of(origin)}"
         raise CheckpointRefused(f"{what} {has}; {remedy}", what=has, where=where)
     one, ours = ("group", repr(origin.group)) if origin.group else ("store", f"store {origin.store[:8]}")
@@ -61,6 +62,27 @@ def check_origin(found: Origin | None, origin: Origin, next_id: int, *, what: st
         first=None,
         end=None,
     )
+
+
+def better(found: Origin | None, origin: Origin) -> Origin:
+    """Return which is to be kept beside a target: what was *found* there if *origin* says less, and is no other.
+
+    >>> better(Origin("totals", store="3f2a"), Origin("totals")).store
+    '3f2a'
+    """
+    return found if found is not None and is_same(found, origin) and not _has_giver(origin) else origin
+
+
+def is_same(found: Origin, origin: Origin) -> bool:
+    """Whether ids of the one may stand behind those of the other."""
+    if not (_has_giver(found) and _has_giver(origin)):
+        return found.stream == origin.stream
+    return found == origin
+
+
+def _has_giver(origin: Origin) -> bool:
+    """Whether *origin* says more than the name of a stream."""
+    return bool(origin.store or origin.group or origin.partition)
 
 
 def _place_of(origin: Origin) -> str:

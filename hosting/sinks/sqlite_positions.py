@@ -13,7 +13,7 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
-from hosting.sinks.origins import origin_in, text_of
+from hosting.sinks.origins import better, origin_in, text_of
 from reliable_rx.reliable import Origin
 
 _LETTERS = """CREATE TABLE IF NOT EXISTS reliable_rx_dead_letters (
@@ -97,8 +97,11 @@ def enter(database: sqlite3.Connection, key: tuple[str, str]) -> None:
 def enter_origin(database: sqlite3.Connection, key: tuple[str, str], origin: Origin | None) -> None:
     """Say, if it is known, whose the ids are. Another sink may have said so of itself while there were none."""
     if origin is not None:
-        sql = "UPDATE reliable_rx_sinks SET stream = ?, origin = ? WHERE name = ? AND partition = ?"
-        database.execute(sql, (origin.stream, text_of(origin), *key))
+        where = "WHERE name = ? AND partition = ?"
+        found = database.execute(f"SELECT origin FROM reliable_rx_sinks {where}", key).fetchone()
+        kept = better(origin_in(found[0]), origin)
+        sql = f"UPDATE reliable_rx_sinks SET stream = ?, origin = ? {where}"
+        database.execute(sql, (kept.stream, text_of(kept), *key))
 
 
 def forget_dropped(database: sqlite3.Connection, table: str) -> bool:
