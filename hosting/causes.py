@@ -30,7 +30,7 @@ LATER = ("a timer", "the answer of a call")
 
 
 class Upstream(NamedTuple):
-    """What a failed query reads and has failed with: a query, one that was disposed of, or a source."""
+    """What a failed query reads and has failed with: a query, one that was disposed of or runs again, or a source."""
 
     name: str
     kind: str
@@ -44,7 +44,7 @@ def upstream_of(engine: QueryEngine, standing: Standing) -> Upstream | None:
     there = engine.standing.get(origin)
     if there is None and (origin in engine.failures or origin in engine.live):
         return Upstream(origin, "source")
-    return Upstream(origin, "disposed" if there is None or there.error is None else "query")
+    return Upstream(origin, "disposed" if there is None else "running" if there.error is None else "query")
 
 
 def sentence(
@@ -68,6 +68,8 @@ def sentence(
         case Upstream(source, "query"):
             remedy = "it reads that one's stream; mend that one, and this one runs again with it"
             return f"{when} with {source!r} ({why}): {remedy}"
+        case Upstream(source, "running"):
+            return f"{when} with {source!r} ({why}), which runs again by now: {again}"
         case Upstream(source, "disposed"):
             return f"{when} with {source!r}, which was disposed of: it runs again once a query of that name does"
         case Upstream(source, _):

@@ -80,6 +80,8 @@ class QueryEngine(Delivery, TimeMoves):
         self.awaited: set[str] = set()  # sources whose first partition may still appear: they have not ended
         self.failures: dict[str, Exception] = {}
         self.origins = Origins()
+        self.ending = ""
+        """What has ended and is subscribed to at the moment."""
         self.timestamps: dict[str, Callable[[Any], float]] = {}
         self.watermarks = Watermarks(self)
         self.trampoline = Trampoline()
@@ -399,7 +401,11 @@ class QueryEngine(Delivery, TimeMoves):
         self.resume(instance, leaf, order)
         end = self.end_of(op.source) if refusal is None else (refusal,)
         if end is not None:
-            instance.end_leaf(leaf, end[0])
+            self.ending, before = op.source, self.ending
+            try:
+                instance.end_leaf(leaf, end[0])
+            finally:
+                self.ending = before
 
     def end_of(self, source: str) -> tuple[Exception | None] | None:
         """Return the error, if any, with which a source or stream has ended; None if it goes on."""

@@ -116,18 +116,29 @@ def failure_of(engine: QueryEngine, standing: Standing, error: Exception) -> Fai
 def _origin(engine: QueryEngine, standing: Standing, error: Exception) -> str:
     """Return whose end *standing* hands on with *error*; nothing if the error is its own.
 
-    What is raised again while that end is at work (``catch`` with a handler that raises what it is given) is handed on.
+    What is raised again while that end is at work (``catch`` with a handler that raises what it is given) is handed on;
+    what has been raised since, or by who is at work again, is its own.
     """
-    had = engine.origins.of(error) or _had_before(engine, standing, error)
-    is_at_end = is_end(engine.event) and not (engine if standing.clock is None else standing.clock).in_timers
-    if is_at_end and engine.event is not None and engine.event[0] in had:
-        return engine.event[0]
+    traces = engine.origins.of(error) or _had_before(engine, standing, error)
+    had = [name for name in traces if _has_ended(engine, name)]
+    if (ending := _ending(engine, standing)) in had:
+        return ending
     begins = isinstance(engine.turn, Create) and engine.turn.name == standing.name
-    reads = [name for name in had if name in standing.plan.sources]
-    for name in reads if begins else ():
-        return name
-    unchanged = [name for name, trace in had.items() if trace is error.__traceback__]
-    return next((name for name in reads if name in unchanged), next(iter(unchanged), ""))
+    handed_on = (name for name in had if begins or traces[name] is error.__traceback__)
+    return next((name for name in handed_on if name in standing.plan.sources), "")
+
+
+def _ending(engine: QueryEngine, standing: Standing) -> str:
+    """Return whose end is at work; nothing if it is something else."""
+    if engine.ending or (engine if standing.clock is None else standing.clock).in_timers:
+        return engine.ending
+    return engine.event[0] if engine.event is not None and is_end(engine.event) else ""
+
+
+def _has_ended(engine: QueryEngine, name: str) -> bool:
+    """Whether what *name* had ended with is its end still."""
+    there = engine.standing.get(name)
+    return there is None or there.error is not None
 
 
 def _had_before(engine: QueryEngine, standing: Standing, error: Exception) -> dict[str, TracebackType | None]:

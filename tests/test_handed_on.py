@@ -59,12 +59,22 @@ OWN: dict[str, Any] = {
     "its own, later": rx.merge(base.catch(rx.empty()), rx.source("n")).map(
         lambda n: raise_another("3") if n == 3 else n
     ),
+    "a constant that nobody raises": rx.merge(
+        base.catch(rx.empty()), rx.source("n").flat_map(lambda n: rx.throw(CONSTANT) if n == 3 else rx.empty())
+    ),
+    "of another one": rx.source("n").flat_map(lambda n: rx.throw(CONSTANT) if n == 3 else rx.empty()),
     "a constant, later": rx.merge(base.catch(rx.empty()), rx.source("n")).map(
         lambda n: raise_constant("3") if n == 3 else n
     ),
 }
 """Readers with a fault of their own."""
-FAULTS = {"an error": picky, "a constant": constant}
+FAULTS: dict[str, Any] = {
+    "an error": rx.source("n").map(picky),
+    "a constant": rx.source("n").map(constant),
+    "a constant that nobody raises": rx.source("n").flat_map(
+        lambda n: rx.throw(CONSTANT) if n == 2 else rx.return_value(n)
+    ),
+}
 
 
 def mend_by_edit(evaluator: QueryEvaluator) -> None:
@@ -96,9 +106,9 @@ WAYS: dict[str, Callable[[QueryEvaluator], None]] = {
 class Host:
     """Runs of one app, each a new start."""
 
-    def __init__(self, fault: Callable[[int], int]) -> None:
+    def __init__(self, failing: Any) -> None:
         self.store, self.values = MemoryStore(), [1]
-        self.made: dict[str, Any] = {"base": rx.source("n").map(fault), **HANDED_ON, **OWN}
+        self.made: dict[str, Any] = {"base": failing, **HANDED_ON, **OWN}
 
     def opened(self, names: Any = None) -> QueryEvaluator:
         self.store = self.store.reopen()
