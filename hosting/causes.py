@@ -18,7 +18,7 @@ from reliable_rx.errors import (
     QueryRefused,
     described,
 )
-from reliable_rx.names import ENDINGS
+from reliable_rx.names import ENDINGS, query_of
 
 if TYPE_CHECKING:
     from hosting.engine import QueryEngine
@@ -41,7 +41,7 @@ def upstream_of(engine: QueryEngine, standing: Standing) -> Upstream | None:
     origin = "" if standing.error is None or standing.failure is None else standing.failure.origin
     if not origin:
         return None
-    there = engine.standing.get(origin)
+    there = engine.standing.get(query_of(origin))
     if there is None and (origin in engine.failures or origin in engine.live):
         return Upstream(origin, "source")
     return Upstream(origin, "disposed" if there is None else "running" if there.error is None else "query")

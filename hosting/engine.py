@@ -72,6 +72,8 @@ class QueryEngine(Delivery, TimeMoves):
         self.reports: dict[str, Report] = {}
         self.begun: dict[str, None] = {}
         """Queries that begin anew under a name that has been there: what had failed with their end is to follow."""
+        self.has_refused = False
+        """Whether one of them could not follow, and may be able to when another one begins."""
         self.suspended = SuspendedQueries(self)
         self.retired = Retired(self)
         self.routes: dict[str, Route] = {}

@@ -19,6 +19,7 @@ from checkpoint.stored_errors import trace_of
 from hosting.turn import Answer, Create, Dispose, Fail, Tick, is_end
 from reliable_rx.class_of import ids_of
 from reliable_rx.errors import described
+from reliable_rx.names import query_of
 
 if TYPE_CHECKING:
     from hosting.engine import QueryEngine
@@ -137,20 +138,25 @@ def _ending(engine: QueryEngine, standing: Standing) -> str:
 
 def _has_ended(engine: QueryEngine, name: str) -> bool:
     """Whether what *name* had ended with is its end still."""
-    there = engine.standing.get(name)
+    there = engine.standing.get(query_of(name))
     return there is None or there.error is not None
 
 
 def _had_before(engine: QueryEngine, standing: Standing, error: Exception) -> dict[str, TracebackType | None]:
-    """Return who, of those that *standing* reads, had ended with *error* in an earlier run."""
-    why = "" if error.__traceback__ is not None else described(error)  # it was raised in this one
+    """Return who, of those that *standing* reads, had ended with *error* in an earlier run.
 
-    def is_theirs(theirs: Exception | None) -> bool:
-        return theirs is error or (theirs is not None and bool(why) and described(theirs) == why)
-
+    It may be another object by now, of the same text, where it is the end of that one that is at work, and nothing was
+    raised.
+    """
     others = {name: engine.standing.get(name) for name in sorted(standing.plan.sources)}
     found = {name: engine.failures.get(name) if each is None else each.error for name, each in others.items()}
-    return {name: None for name, theirs in found.items() if is_theirs(theirs)}
+    ending = _ending(engine, standing) if error.__traceback__ is None else ""
+    why = described(error)
+    return {
+        name: None
+        for name, theirs in found.items()
+        if theirs is not None and (theirs is error or (name == ending and described(theirs) == why))
+    }
 
 
 def stored_mishaps(standing: Standing) -> tuple[Any, ...]:

@@ -7,8 +7,8 @@ to before the failure (the turn is journalled with what came of it; the same eve
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Container
-from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from hosting.afresh import afresh_told
@@ -16,11 +16,13 @@ from hosting.cycles import there_are
 from hosting.standing import FAILED
 from hosting.turn import Create, Dispose
 from reliable_rx.errors import QueryRefused
-from reliable_rx.names import check_query
+from reliable_rx.names import check_query, query_of
 
 if TYPE_CHECKING:
     from hosting.engine import QueryEngine
     from hosting.evaluator import QueryEvaluator
+
+LOG = logging.getLogger("reliable_rx")
 
 
 def restart(evaluator: QueryEvaluator, name: str) -> None:
@@ -43,13 +45,17 @@ def follow(evaluator: QueryEvaluator, *, starting: bool = False) -> None:
     At the *starting* all are looked at: a kill may have come between the one and the other.
     """
     engine = evaluator.engine
-    begun: Container[str] = engine.standing if starting else engine.begun
+    begun: Container[str] = engine.standing if starting or (engine.begun and engine.has_refused) else engine.begun
     while begun:
         engine.begun = {}
         for name, origin in left_behind(engine, begun).items():
             how = f"runs again with {origin!r}"
-            with suppress(QueryRefused), afresh_told(evaluator, name, how):  # it may need a clock that only its app has
-                evaluator._take(_creation(evaluator, name))
+            try:
+                with afresh_told(evaluator, name, how):
+                    evaluator._take(_creation(evaluator, name))
+            except QueryRefused as error:  # it reads one that is not there, or only its app has its clock
+                engine.has_refused = True
+                LOG.warning("query %r stays as it ended, though %r runs again: %s", name, origin, error.message)
         begun = engine.begun
 
 
@@ -60,9 +66,9 @@ def left_behind(engine: QueryEngine, begun: Container[str]) -> dict[str, str]:
         name: failure.origin
         for name, failure in failed.items()
         if failure is not None
-        and failure.origin in begun
-        and failure.origin in engine.standing
-        and engine.standing[failure.origin].error is None
+        and (origin := query_of(failure.origin)) in begun
+        and origin in engine.standing
+        and engine.standing[origin].error is None
     }
 
 

@@ -39,6 +39,8 @@ def ways_on(error: Exception, sink: Sink, stream: str, *, on_error: OnError) -> 
     """
     if is_a(error, QueryRefused):
         return "declare it so, and start again"
+    if is_a(error, PositionUnavailable) and error.fields.get("first") is None:
+        return "give it another one, and start again: that begins with the first id"
     is_of_ids = blames_value(error) or is_a(error, PositionUnavailable)
     may_step_over = on_error == "fail" and is_of_ids and isinstance(sink, Skipping)
     is_on_node = hasattr(sink, "guarded")  # where it is made anew with its partition, and no program has its evaluator

@@ -255,12 +255,14 @@ class Inspectable(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """Where ids come from: a stream, the store that numbers it, and on nodes the group and the partition.
+    """Where ids come from: a stream and the store that numbers it; on nodes the partition and the group.
+
+    *store* is what tells the store, or the group, from all others.
 
     >>> print(Origin("totals", store="3f2a91c07be5d846"))
     stream 'totals' of store 3f2a91c0
-    >>> print(Origin("totals", partition="sales/north", group="shops"))
-    stream 'totals' of sales/north in group 'shops'
+    >>> print(Origin("totals", store="3f2a91c07be5d846", partition="sales/north", group="shops"))
+    stream 'totals' of sales/north in group 'shops' (3f2a91c0)
     """
 
     stream: str
@@ -270,10 +272,13 @@ class Origin:
     group: str = ""
 
     def __str__(self) -> str:
-        store = f" of store {self.store[:8]}" if self.store else ""
         partition = f" of {self.partition}" if self.partition else ""
-        group = f" in group {self.group!r}" if self.group else ""
-        return f"stream {self.stream!r}{store}{partition}{group}"
+        return f"stream {self.stream!r}{partition}{self._giver()}"
+
+    def _giver(self) -> str:
+        if self.group:
+            return f" in group {self.group!r}" + (f" ({self.store[:8]})" if self.store else "")
+        return f" of store {self.store[:8]}" if self.store else ""
 
 
 @runtime_checkable

@@ -133,6 +133,44 @@ def test_what_had_failed_with_a_disposal_runs_again_with_the_query() -> None:
         assert [value for part in evaluator.stream("last").read(0, 9) for value in part.values][-1] == 2
 
 
+def test_who_reads_two_follows_when_the_second_one_is_there() -> None:
+    """When the first one begins, the other is not there to be read yet: until it is, it stays as it ended."""
+    values = [1]
+    made = {"a": rx.source("n"), "b": rx.source("n"), "both": rx.merge(rx.source("a"), rx.source("b"))}
+    with QueryEvaluator(MemoryStore(), background=False) as evaluator:
+        evaluator.source("n", ListSource(values, follow=True))
+        for name, query in made.items():
+            evaluator.create(name, query)
+        drain(evaluator)
+        for name in ("a", "b"):
+            evaluator.dispose(name)
+        for name, status in (("a", "failed"), ("b", "running")):
+            evaluator.create(name, made[name])
+            assert evaluator.query("both").status == status
+        values.append(2)
+        drain(evaluator)
+        assert [value for _, value in emitted(evaluator, "both")][-2:] == [2, 2]
+
+
+@pytest.mark.parametrize("act", ["restart", "dispose"])
+def test_who_reads_what_a_query_sets_aside_follows_it(act: str) -> None:
+    """A stream of dead letters is there again with its query, and loses nothing."""
+    values = [1, 2]
+    made = {"a": rx.source("n").map(picky), "r": rx.source("a.dead_letters").map(lambda letter: letter.value)}
+    with QueryEvaluator(MemoryStore(), background=False) as evaluator:
+        evaluator.source("n", ListSource(values, follow=True))
+        evaluator.create("a", made["a"], policy="dead_letter")
+        evaluator.create("r", made["r"])
+        drain(evaluator)
+        getattr(evaluator, act)("a")
+        if act == "dispose":
+            evaluator.create("a", made["a"], policy="dead_letter")
+        values += [2, 2]
+        drain(evaluator)
+        assert evaluator.query("r").status == "running"
+        assert [value for _, value in emitted(evaluator, "r")] == [2, "failed", 2, 2]
+
+
 def test_who_failed_by_a_fault_of_its_own_stays() -> None:
     """What it reads failed behind it with the same text, and is mended: it is not, and would fail again at once."""
 

@@ -346,7 +346,29 @@ def test_a_file_whose_mark_is_damaged_is_gone_on_with(tmp_path: Path) -> None:
         with closing(file(tmp_path, "a")) as sink:
             sink.claim(origin)
             assert sink.open("a") == 3
-        assert mark.read_bytes() == whole
+        assert read_mark(tmp_path / "a.jsonl").origin is None
+    assert run(tmp_path, {"a": file(tmp_path, "a")}, 9) == {}
+    assert lines(tmp_path, "a") == expected("a", 9) and read_mark(tmp_path / "a.jsonl").origin == origin
+
+
+@pytest.mark.parametrize("make", [table, file])
+def test_a_start_that_is_refused_leaves_no_trace(make: Any, tmp_path: Path) -> None:
+    """What does not say whose it is does so only once it is written: behind a wrong store the right one goes on."""
+    read = rows if make is table else lines
+    run(tmp_path, {"a": make(tmp_path, "a")}, 3)
+    if make is table:
+        with closing(sqlite3.connect(tmp_path / "out.db")) as database:
+            database.execute("UPDATE reliable_rx_sinks SET origin = ''")
+            database.commit()
+    else:
+        (tmp_path / "a.jsonl.flushed").unlink()
+    (tmp_path / "store").rename(tmp_path / "right")
+    with pytest.raises(PositionUnavailable, match="already has 3 ids"):
+        run(tmp_path, {"a": make(tmp_path, "a")}, 2)
+    shutil.rmtree(tmp_path / "store")
+    (tmp_path / "right").rename(tmp_path / "store")
+    assert run(tmp_path, {"a": make(tmp_path, "a")}, 9) == {}
+    assert read(tmp_path, "a") == expected("a", 9)
 
 
 def test_a_target_that_was_emptied_is_anybodys(tmp_path: Path) -> None:

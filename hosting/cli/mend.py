@@ -23,6 +23,7 @@ from hosting.cli.wording import BadUsage, log_nothing
 from hosting.cycles import there_are
 from hosting.edit import READ_ANEW
 from hosting.evaluator import QueryEvaluator
+from hosting.restarting import left_behind
 from hosting.standing import COMPLETED, FAILED
 from reliable_rx.errors import CheckpointRefused, SourceFailed, described
 from reliable_rx.names import query_of
@@ -56,6 +57,8 @@ def restart(address: StoreAddress, query: str, *, app: str | None, yes: bool) ->
         if after.status == COMPLETED:
             return f"{query} was {before}; it has completed at once, since its sources have ended: {READ_ANEW}"
         also = f"; so do those that failed with it: {name_some(others)}" if others else ""
+        stay = name_some([*left_behind(evaluator.engine, evaluator.engine.standing)])
+        also += f"; still failed, and to be created by their app: {stay}" if stay else ""
         also += f"; so do those that read it, under ids behind an end: {name_some(readers)}" if readers else ""
         return f"{query} was {before}; it runs again, without state, from id {after.emitted:,} on{also}"
 

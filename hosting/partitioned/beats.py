@@ -81,7 +81,8 @@ class Answer:
 
     *fenced*: it is no member any longer: drop everything, commit nothing, come back under another id. *replaced*: not
     even that, for a newer process has the name of its instance. *catalogs* counts the catalogs that the group has
-    heard of: when it grows, somebody lists something else, and so may this member's sources by now.
+    heard of: when it grows, somebody lists something else, and so may this member's sources by now. *identity* is the
+    group's, which tells it from others of its name.
     """
 
     number: int
@@ -91,3 +92,4 @@ class Answer:
     fenced: bool = False
     replaced: bool = False
     catalogs: int = 0
+    identity: str = ""

@@ -83,7 +83,7 @@ class Coordinator:
             self._settle()
         return Answer(
             number=beat.number, member=member, session_s=self.group.timing.session_s, grants=grants,
-            catalogs=self.group.listed,
+            catalogs=self.group.listed, identity=self.group.identity,
         )  # fmt: skip
 
     def _fence(self, beat: Beat) -> Answer:

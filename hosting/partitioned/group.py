@@ -18,7 +18,7 @@ from hosting.partitioned.words import Epoch, Failure, Member, MemberId, Partitio
 from reliable_rx.errors import CheckpointRefused
 
 T = TypeVar("T")
-FORMAT = 6
+FORMAT = 7
 FORMER_MAX = 20
 """How many nodes that have left are remembered by what failed on them."""
 RESTORE = "end all nodes and restore the group's registry from a back-up"
@@ -112,6 +112,8 @@ class Group:
     target: dict[Partition, MemberId] = field(default_factory=dict)
     former: dict[str, str] = field(default_factory=dict)
     """What failed on nodes beside partitions when they left, until they join again."""
+    identity: str = ""
+    """What tells it from another group of its name: what it was given when it was made."""
 
     def forget(self, member: MemberId) -> Seat | None:
         """Take *member* out; what fails on it beside partitions stays. Return its seat."""
@@ -143,6 +145,7 @@ class Group:
         document = {
             "format": FORMAT,
             "group": self.name,
+            "identity": self.identity,
             "timing": asdict(self.timing),
             "generation": self.generation,
             "joined": self.joined,
@@ -260,7 +263,7 @@ def _group(found: dict[str, Any]) -> Group:
         found["stale"],
     )
     group.members = {MemberId(name): _seat(row) for name, row in found["members"].items()}
-    group.former = dict(found["former"])
+    group.former, group.identity = dict(found["former"]), str(found["identity"])
     catalogs: list[dict[Partition, Shard]] = [{} for _ in found["catalogs"]]
     for source, name, status, owner, epoch, target, listed, left, *failure in found["partitions"]:
         partition = Partition(source, name)

@@ -61,6 +61,8 @@ class Membership:
     def __init__(self, profile: Profile | None = None, *, random: Random, pauses: Pauses | None = None) -> None:
         self.profile = profile or Profile()
         self.id: MemberId | None = None
+        self.identity = ""
+        """What tells the group from others of its name."""
         self.leaving = False
         self.gone = False
         self.has_left = False
@@ -137,7 +139,7 @@ class Membership:
             return self.tick(now)
         self._missed = self._fenced = 0
         self._not_before, self._next_beat = now, now + answer.session_s / 3
-        self._session_s = answer.session_s
+        self._session_s, self.identity = answer.session_s, answer.identity
         self.id, self._alive_until = answer.member, sent + answer.session_s * 2 / 3
         actions = list(self._merge(answer))
         self.gone = self.has_left = leaving and not self.channels

@@ -209,7 +209,7 @@ class Node:
     def _begin(self, lease: Lease) -> Agent:
         name = lease.partition.source
         section = self.sections.get(name) or Section(name, {}, {}, (), {})  # which the agent refuses to run
-        agent = Agent(self._leases, self._means, section, Place(self.group, lease))
+        agent = Agent(self._leases, self._means, section, Place(self.group, lease, self._membership.identity))
         agent.task = self._crew.task(agent.step)
         agent.task.patient = True
         return agent

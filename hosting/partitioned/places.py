@@ -28,6 +28,8 @@ class Place:
 
     group: str
     lease: Lease
+    identity: str = ""
+    """What tells the group from others of its name."""
 
     @property
     def partition(self) -> Partition:

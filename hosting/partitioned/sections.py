@@ -179,7 +179,7 @@ def fenced_at(place: Place, stream: str, declared: Any, on_error: OnError, targe
         sink = sink_at(place, declared)
         checked_policy(stream, sink, on_error)
         targets.check(stream, str(place.partition), sink)
-        claim(sink, Origin(stream, partition=str(place.partition), group=place.group))
+        claim(sink, Origin(stream, store=place.identity, partition=str(place.partition), group=place.group))
         if isinstance(sink, Fencing):
             sink.fence(place.epoch)
     except BaseException as raised:  # a sink is somebody else's code

@@ -7,6 +7,7 @@ Whether a swap that raised was done does not matter: a repeated beat finds its n
 
 from __future__ import annotations
 
+import secrets
 import threading
 from collections.abc import Callable, Sequence
 from typing import TypeVar
@@ -73,6 +74,8 @@ class Shared:
         if document is None or document != self._stands_at:
             self._stands_at = None
             self._coordinator.load(document)
+            if document is None:
+                self._coordinator.group.identity = secrets.token_hex(8)
             self._stands_at = document
         return version, document
 

@@ -105,6 +105,8 @@ class JsonLinesSink:
         self._process = OwnProcess(f"the sink {self._path}")
         self._epoch: int | None = None
         self._origin: Origin | None = None
+        self._unnamed: Origin | None = None
+        """What the mark does not say yet, as nothing was written: who opens a file may be the wrong one."""
         self._epochs: EpochFile | None = None
         self._mark: FlushedMark | None = None
         self._place: Place | None = None
@@ -164,17 +166,15 @@ class JsonLinesSink:
         """Find where to go on. What is there then is made durable, so that nothing unsynced piles up over restarts."""
         mark = read_mark(self._path)
         refuse_others(self._file, self._path, mark, origin)
-        origin = better(mark.origin, origin)
-        flushed = mark.length
+        origin, flushed = better(mark.origin, origin), mark.length
+        self._unnamed = None if mark.origin == origin else origin
         found = recover(self._file, self._path, flushed)
         self._length, self._next, self.remark = found.length, found.next_id, found.remark
         self._mark = FlushedMark(self._path)
         if found.length != (flushed or 0):
             os.fsync(self._file.fileno())
         if found.length != (flushed or 0) or flushed is None:
-            self._mark.write(found.length, sync=mark.origin == origin)
-        if mark.origin != origin:
-            self._mark.name(origin)
+            self._mark.write(found.length, sync=flushed is None)
         if flushed is None or not found.length:  # then the one or the other is new
             _sync_directory(beside(self._path, "").parent)
 
@@ -315,6 +315,9 @@ class JsonLinesSink:
         if self._unsynced_bytes + len(data) > UNSYNCED_BYTES_MAX and self._unsynced:
             self._sync()
         try:
+            if self._unnamed is not None and self._mark is not None:
+                self._mark.name(self._unnamed)
+                self._unnamed = None
             if self._suspect:
                 self._rewrite()
             self._check_whole(self._length)

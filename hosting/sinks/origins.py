@@ -54,7 +54,8 @@ def check_origin(found: Origin | None, origin: Origin, next_id: int, *, what: st
     if (found.store, found.group) == (origin.store, origin.group) or not (_has_giver(found) and _has_giver(origin)):
         has = f"has the ids of {_place_of(found)} {up_to}, not of {_place_of(origin)}"
         raise CheckpointRefused(f"{what} {has}; {remedy}", what=has, where=where)
-    one, ours = ("group", repr(origin.group)) if origin.group else ("store", f"store {origin.store[:8]}")
+    one = "group" if origin.group else "store"
+    ours = f"{one} {origin.group!r} ({origin.store[:8]})" if origin.group else f"store {origin.store[:8]}"
     raise PositionUnavailable(
         f"{what} has the ids of {found} {up_to}, and belongs to another {one} than {ours}: "
         f"start with the {one} that it belongs to, or {remedy}",

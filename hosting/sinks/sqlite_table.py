@@ -245,7 +245,6 @@ class SqliteTableSink:
             self._check_epoch(0 if known is None else known[1])
             sql = "UPDATE reliable_rx_sinks SET epoch = ?, made = ?"
             database.execute(f"{sql} {self._mine}", (self._epoch, bool(columns), *self._key))
-            sqlite_positions.enter_origin(database, self._key, self._origin)
         self._made = False
         if columns:
             self._adopt(columns)

@@ -150,7 +150,7 @@ def test_with_a_key_nothing_forged_is_obeyed(stored: Stored) -> None:
             late.load()
 
 
-@pytest.mark.parametrize("damaged", [b"", b"[]", b"{}", b"{", b"null", b"\xff", b'{"format": 6}', b"[" * 100_000])
+@pytest.mark.parametrize("damaged", [b"", b"[]", b"{}", b"{", b"null", b"\xff", b'{"format": 7}', b"[" * 100_000])
 def test_a_document_that_cannot_be_read_is_refused_with_what_to_do(damaged: bytes) -> None:
     """Whatever lies behind a seal: none is an error of Python's."""
     for read in (read_group, read_leases):
