@@ -99,8 +99,12 @@ class MicroBatchSink:
         try:
             return self._writer.check_query(query)
         except LogRefused as error:
-            if not str(error.fields["found"]).startswith(query[:_STREAM_DIGITS]):
+            found = str(error.fields["found"])
+            if error.fields["wanted"] != query:  # it was set back
                 raise
+            if found[:_STREAM_DIGITS] != query[:_STREAM_DIGITS]:
+                message = f"{self._where} has the rows of another stream or partition; give the sink another log"
+                raise LogRefused(message, where=self._where, found=found, wanted=query) from None
             raise PositionUnavailable(
                 f"{self._where} has the rows of this stream of another store, and belongs to that: start with that "
                 f"store, or give the sink another log",
@@ -204,8 +208,8 @@ class MicroBatchSink:
 
 
 def _query_of(origin: Origin) -> str:
-    """Return the name of the writer of the log: its first half is of the stream, its second of the rest."""
-    parts = (origin.stream, text_of(origin))
+    """Return the name of the writer of the log: its first half is of the stream and partition, its second of all."""
+    parts = (text_of(Origin(origin.stream, partition=origin.partition)), text_of(origin))
     return "".join(hashlib.blake2b(part.encode(), digest_size=_STREAM_DIGITS // 2).hexdigest() for part in parts)
 
 

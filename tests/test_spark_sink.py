@@ -157,7 +157,7 @@ def test_what_does_not_belong_is_refused(tmp_path: Path) -> None:
     sink.open("numbers")
     sink.write(0, [{"n": 0}])
     sink.flush()
-    with pytest.raises(LogRefused, match="belongs to query"):
+    with pytest.raises(LogRefused, match="has the rows of another stream"):
         MicroBatchSink(tmp_path, SCHEMA).open("others")
     with pytest.raises(LogRefused, match="n is string instead of int64"):
         MicroBatchSink(tmp_path, pa.schema([("n", pa.string())])).open("numbers")
