@@ -24,8 +24,10 @@ def blames_value(error: Exception) -> bool:
     return isinstance(error, ValueRefused) or not isinstance(error, (ReliableRxError, OSError))
 
 
-def ways_on(error: Exception, sink: Sink, stream: str, *, on_error: OnError) -> str:
+def ways_on(error: Exception, sink: Sink, stream: str, *, on_error: OnError, is_open: bool = True) -> str:
     """Say what to do about *sink* of *stream*, which has failed with *error*; it may be another ``on_error=``.
+
+    That helps with ids, and so not who could not be opened.
 
     >>> from hosting import JsonLinesSink
     >>> from reliable_rx.errors import StoreUnavailable
@@ -41,7 +43,7 @@ def ways_on(error: Exception, sink: Sink, stream: str, *, on_error: OnError) -> 
         return "declare it so, and start again"
     if is_a(error, PositionUnavailable) and error.fields.get("first") is None:
         return "give it another one, and start again: that begins with the first id"
-    is_of_ids = blames_value(error) or is_a(error, PositionUnavailable)
+    is_of_ids = (is_open and blames_value(error)) or is_a(error, PositionUnavailable)
     may_step_over = on_error == "fail" and is_of_ids and isinstance(sink, Skipping)
     is_on_node = hasattr(sink, "guarded")  # where it is made anew with its partition, and no program has its evaluator
     again = "start its node again" if is_on_node else f"start again (in a program: evaluator.reopen({stream!r}))"

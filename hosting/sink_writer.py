@@ -302,10 +302,10 @@ class SinkWriter:
         self.position = self.flushed
         self.failure, self.trouble = error, None
         lacks = f"it lacks what comes from id {self.flushed:,} on" if self.is_open else "what it has cannot be told"
+        mend = ways_on(error, self.sink, self.stream, on_error=self.on_error, is_open=self.is_open)
         self.close()
         stream.leave(self.holder, self._holders.absence("its sink has failed", Patience.NONE))
         lacks += "; the stream keeps what is not written until its buffer is full"
-        mend = ways_on(error, self.sink, self.stream, on_error=self.on_error)
         self._incidents.report(
             "sink", self.subject, f"{told(error)}; it is written no more: {lacks}; {mend}", error=error
         )

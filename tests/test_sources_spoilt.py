@@ -412,6 +412,26 @@ def until_its_end(source: Source) -> tuple[list[Any], int]:
     return found, failures
 
 
+@pytest.mark.parametrize("keyed", [False, True])
+@pytest.mark.parametrize("policy", ["fail", "skip"])
+@pytest.mark.parametrize("name", ["rows.csv.gz", "rows.csv.zip", "snappy.parquet"])
+def test_a_file_without_a_byte_has_not_ended(name: str, policy: Any, keyed: bool, tmp_path: Path) -> None:
+    """One that has an end in itself is refused until it is there: it was cut short."""
+    path = tmp_path / name
+    store = MemoryStore()
+    for content in (b"", FILES[name]()):
+        path.write_bytes(content)
+        store = store.reopen()
+        with QueryEvaluator(store, background=False) as evaluator:
+            evaluator.source("rows", FileSource(path, on_bad_record=policy, partition_by="key" if keyed else None))
+            evaluator.create("all", rx.source("rows").map(lambda row: row["n"]))
+            with suppress(SourceFailed):
+                evaluator.run()
+            found = {value for part in evaluator.stream("all").read(0, 999) for value in part.values}
+            assert (evaluator.query("all").status == "completed") == bool(content)
+            assert found == ({row["n"] for row in ROWS} if content else set())
+
+
 def test_bad_records_of_a_shared_partition_that_is_opened_again(tmp_path: Path) -> None:
     """However many there are, and however often all readers were closed: each comes once to whoever reads it."""
     path = tmp_path / "rows.jsonl"

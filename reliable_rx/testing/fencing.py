@@ -131,7 +131,8 @@ def _check_afterwards(make: Callable[[], FencingSink], end: int, case: str) -> N
 def _check_other(make: Callable[[], FencingSink], other: Origin, case: str) -> None:
     """A later writer of another origin is refused before it fences anybody."""
     with closing(claimed(make(), other)) as sink:
-        refuses(partial(sink.fence, NEWEST + 1), f"{case}: a place with the ids of one origin is refused to {other}")
+        claim = f"{case}: a place with the ids of one origin is refused to {other}"
+        refuses(partial(sink.fence, NEWEST + 1), other, claim)
 
 
 def _check_content(found: Sequence[Notification], case: str) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import TypeVar
 
-from reliable_rx.errors import ReliableRxError
+from reliable_rx.errors import PositionUnavailable, ReliableRxError
 from reliable_rx.reliable import Claiming, Origin, Sink
 
 HERE = Origin("checked", store="3f2a91c07be5d846", partition="n/a", group="checks")
@@ -26,12 +26,13 @@ def claimed(sink: S, origin: Origin) -> S:
     return sink
 
 
-def refuses(ask: Callable[[], object], claim: str) -> None:
-    """Check that *ask* raises one of our errors, and none after which it would be asked again."""
+def refuses(ask: Callable[[], object], other: Origin, claim: str) -> None:
+    """Check that *ask* refuses the *other* origin: for good, and so that another store's ids refuse the whole start."""
     try:
         found = ask()
     except ReliableRxError as error:
-        if not isinstance(error, OSError):
+        is_of_store = isinstance(error, PositionUnavailable) and error.fields.get("first") is None
+        if is_of_store == ((other.store, other.group) != (HERE.store, HERE.group)) and not isinstance(error, OSError):
             return
-        raise AssertionError(f"{claim}, for good, not with {error!r}") from error
+        raise AssertionError(f"{claim} with the error that `Claiming.claim` says, not with {error!r}") from error
     raise AssertionError(f"{claim}, not given: {found}")

@@ -172,7 +172,7 @@ def _check_others(make: Callable[[], Sink], next_id: int) -> None:
 def _refuses_other(sink: Sink, ask: str, other: Origin) -> None:
     with closing(sink):
         claim = f"check_sink: a place with the ids of one stream is refused to {other}"
-        refuses(partial(getattr(sink, ask), other.stream), claim)
+        refuses(partial(getattr(sink, ask), other.stream), other, claim)
 
 
 def _check_end(make: Callable[[], Sink], end: int) -> None:

@@ -13,7 +13,7 @@ from node_world import Logs, World, row
 import reliable_rx as rx
 from checkpoint import MemoryStore
 from hosting import App, JsonLinesSink, QueryEvaluator
-from reliable_rx.errors import ReliableRxError
+from reliable_rx.errors import PositionUnavailable, ReliableRxError
 
 
 def taken_away(folder: Path) -> Callable[[], None]:
@@ -116,4 +116,6 @@ def test_no_remedy_needs_what_is_not_there() -> None:
     for kind in kinds:
         error = kind("it is so") if kind.__init__ is not ReliableRxError.__init__ else kind("it is so", path="/")
         said = ways_on(error, JsonLinesSink("out.jsonl"), "q", on_error="fail")
+        unopened = ways_on(error, JsonLinesSink("out.jsonl"), "q", on_error="fail", is_open=False)
+        assert "on_error=" not in unopened or kind is PositionUnavailable
         assert "start again" in said and "without" not in said and "(stream)" not in said, said
