@@ -331,7 +331,7 @@ class QueryEngine(Delivery, TimeMoves):
             self.outputs[name] = Output(name, standing.emitted, list(values))
         else:
             out.values.extend(values)  # type: ignore[attr-defined]
-        if name in self.routes or name in self.watermarks.by_source:
+        if ((route := self.routes.get(name)) and route.is_read) or name in self.watermarks.by_source:
             self.cascade.append((name, standing.emitted, values, False, None))
         standing.emitted += len(values)
 
@@ -355,7 +355,7 @@ class QueryEngine(Delivery, TimeMoves):
         values: list[Any] = [] if out is None else list(out.values)
         first = next_id if out is None else out.first
         self.outputs[name] = Output(name, first, values, ended=True, error=error)
-        if name in self.routes or name in self.watermarks.by_source:
+        if ((route := self.routes.get(name)) and route.is_read) or name in self.watermarks.by_source:
             self.cascade.append((name, 0, (), True, error))
         return next_id + 1
 

@@ -148,10 +148,9 @@ def _had_before(engine: QueryEngine, standing: Standing, error: Exception) -> di
     It may be another object by now, of the same text, where it is the end of that one that is at work, and nothing was
     raised.
     """
-    others = {name: engine.standing.get(name) for name in sorted(standing.plan.sources)}
+    why, ending = described(error), _ending(engine, standing) if error.__traceback__ is None else ""
+    others = {name: engine.standing.get(name) for name in sorted({*standing.plan.sources, ending} - {""})}
     found = {name: engine.failures.get(name) if each is None else each.error for name, each in others.items()}
-    ending = _ending(engine, standing) if error.__traceback__ is None else ""
-    why = described(error)
     return {
         name: None
         for name, theirs in found.items()

@@ -232,7 +232,11 @@ class Outlets:
                 self._take_place(writer)
             self._warn_if_never(writer, stream)
         except BaseException as error:
-            if starting and is_a(error, PositionUnavailable) and error.fields.get("first") is None:
+            if (
+                starting
+                and is_a(error, PositionUnavailable)
+                and getattr(error, "fields", {"first": 0}).get("first") is None
+            ):
                 raise  # none of its ids was ever to be had here: it may be the wrong store
             if not writer.was_known:
                 writer.label = UNMADE  # it has never been a sink of this stream, and may have been meant for another

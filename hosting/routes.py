@@ -32,6 +32,11 @@ class Route:
         self.plain: dict[Instance, list[tuple[int, Instance, PlanNode]]] = {}
         self.keyed: dict[Callable[[Any], Any], dict[Any, Any]] = {}
 
+    @property
+    def is_read(self) -> bool:
+        """Whether it has a reader: one that all have left is as one that was never there, as it is behind a restart."""
+        return bool(self.plain or self.keyed)
+
     def add(self, instance: Instance, leaf: PlanNode, order: int) -> None:
         op: SourceLeaf = leaf.op  # type: ignore[assignment]
         self.fans = None

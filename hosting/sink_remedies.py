@@ -41,7 +41,7 @@ def ways_on(error: Exception, sink: Sink, stream: str, *, on_error: OnError, is_
     """
     if is_a(error, QueryRefused):
         return "declare it so, and start again"
-    if is_a(error, PositionUnavailable) and error.fields.get("first") is None:
+    if is_a(error, PositionUnavailable) and getattr(error, "fields", {"first": 0}).get("first") is None:
         return "give it another one, and start again: that begins with the first id"
     is_of_ids = (is_open and blames_value(error)) or is_a(error, PositionUnavailable)
     may_step_over = on_error == "fail" and is_of_ids and isinstance(sink, Skipping)

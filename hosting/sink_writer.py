@@ -274,7 +274,7 @@ class SinkWriter:
 
     def _stops_all(self, error: BaseException) -> bool:
         """Whether a lease is lost that this one had: a sink that was never fenced has none, and is another's."""
-        return is_a(error, LeaseLost) and error.fields.get("epoch") != 0
+        return is_a(error, LeaseLost) and getattr(error, "fields", {}).get("epoch") != 0
 
     def _wait(self, error: OSError) -> None:
         if isinstance(error, StoreUnavailable):
