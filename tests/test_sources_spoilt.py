@@ -412,10 +412,9 @@ def until_its_end(source: Source) -> tuple[list[Any], int]:
     return found, failures
 
 
-@pytest.mark.parametrize("keyed", [False, True])
 @pytest.mark.parametrize("policy", ["fail", "skip"])
 @pytest.mark.parametrize("name", ["rows.csv.gz", "rows.csv.zip", "snappy.parquet"])
-def test_a_file_without_a_byte_has_not_ended(name: str, policy: Any, keyed: bool, tmp_path: Path) -> None:
+def test_a_file_without_a_byte_has_not_ended(name: str, policy: Any, tmp_path: Path) -> None:
     """One that has an end in itself is refused until it is there: it was cut short."""
     path = tmp_path / name
     store = MemoryStore()
@@ -423,7 +422,7 @@ def test_a_file_without_a_byte_has_not_ended(name: str, policy: Any, keyed: bool
         path.write_bytes(content)
         store = store.reopen()
         with QueryEvaluator(store, background=False) as evaluator:
-            evaluator.source("rows", FileSource(path, on_bad_record=policy, partition_by="key" if keyed else None))
+            evaluator.source("rows", FileSource(path, on_bad_record=policy))
             evaluator.create("all", rx.source("rows").map(lambda row: row["n"]))
             with suppress(SourceFailed):
                 evaluator.run()

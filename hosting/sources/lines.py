@@ -42,9 +42,9 @@ def open_bytes(path: Path) -> Any:
     try:
         if not stat.S_ISREG(os.stat(path).st_mode):
             raise SourceFailed(f"{path} {not_a_file(path)}", source=str(path))
+        if path.suffix in (".gz", ".zip") and not os.path.getsize(path):  # it would be read as one that has ended
+            raise SourceFailed(f"{path} is compressed and without a byte: cut short? Restore it", source=str(path))
         if path.suffix == ".gz":
-            if not os.path.getsize(path):  # it would be read as one that has ended
-                raise SourceFailed(f"{path} is compressed and without a byte: cut short? Restore it", source=str(path))
             return gzip.open(path, "rb")
         if path.suffix == ".zip":
             return _open_zip(path)
