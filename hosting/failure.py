@@ -10,7 +10,7 @@ only a failure needs; taking the list again one by one, since states have moved 
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import groupby
 from types import FrameType, TracebackType
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from checkpoint.stored_errors import trace_of
 from hosting.turn import Answer, Create, Dispose, Fail, Tick, is_end
 from reliable_rx.class_of import ids_of
-from reliable_rx.errors import described
+from reliable_rx.errors import QueryDisposed, described
 from reliable_rx.names import query_of
 
 if TYPE_CHECKING:
@@ -120,8 +120,8 @@ def _origin(engine: QueryEngine, standing: Standing, error: Exception) -> str:
     What is raised again while that end is at work (``catch`` with a handler that raises what it is given) is handed on;
     what has been raised since, or by who is at work again, is its own.
     """
-    traces = engine.origins.of(error) or _had_before(engine, standing, error)
-    had = [name for name in traces if _has_ended(engine, name)]
+    traces = _had_before(engine, standing, error) | engine.origins.of(error)
+    had = [name for name in traces if _has_ended(engine, standing, name)]
     if (ending := _ending(engine, standing)) in had:
         return ending
     begins = isinstance(engine.turn, Create) and engine.turn.name == standing.name
@@ -136,10 +136,15 @@ def _ending(engine: QueryEngine, standing: Standing) -> str:
     return engine.event[0] if engine.event is not None and is_end(engine.event) else ""
 
 
-def _has_ended(engine: QueryEngine, name: str) -> bool:
-    """Whether what *name* had ended with is its end still."""
+def _has_ended(engine: QueryEngine, standing: Standing, name: str) -> bool:
+    """Whether what *name* had ended with is its end still, or that of the stream as the clock of *standing* has it."""
     there = engine.standing.get(query_of(name))
-    return there is None or there.error is not None
+    return there is None or there.error is not None or _told(standing).get(name) is not None
+
+
+def _told(standing: Standing) -> Mapping[str, Exception | None]:
+    """Return the ends that the clock of *standing* has told it of, which may be long after they came."""
+    return {} if standing.clock is None else standing.clock.over
 
 
 def _had_before(engine: QueryEngine, standing: Standing, error: Exception) -> dict[str, TracebackType | None]:
@@ -150,7 +155,9 @@ def _had_before(engine: QueryEngine, standing: Standing, error: Exception) -> di
     """
     why, ending = described(error), _ending(engine, standing) if error.__traceback__ is None else ""
     others = {name: engine.standing.get(name) for name in sorted({*standing.plan.sources, ending} - {""})}
-    found = {name: engine.failures.get(name) if each is None else each.error for name, each in others.items()}
+    disposed = {error.query: error} if isinstance(error, QueryDisposed) else {}
+    over, told = {**engine.failures, **disposed}, _told(standing)
+    found = {name: told.get(name) or (over.get(name) if each is None else each.error) for name, each in others.items()}
     return {
         name: None
         for name, theirs in found.items()

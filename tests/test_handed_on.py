@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import Any
 
 import pytest
@@ -110,6 +110,7 @@ class Host:
     def __init__(self, failing: Any) -> None:
         self.store, self.values = MemoryStore(), [1]
         self.made: dict[str, Any] = {"base": failing, **HANDED_ON, **OWN}
+        self.clocked: Collection[str] = {"timed"}
 
     def opened(self, names: Any = None) -> QueryEvaluator:
         self.store = self.store.reopen()
@@ -121,7 +122,7 @@ class Host:
         return evaluator
 
     def create(self, evaluator: QueryEvaluator, name: str) -> None:
-        evaluator.create(name, self.made[name], clock=rx.event_time(float) if name == "timed" else None)
+        evaluator.create(name, self.made[name], clock=rx.event_time(float) if name in self.clocked else None)
 
     def take(self, evaluator: QueryEvaluator, *values: int) -> None:
         self.values += values
@@ -176,4 +177,37 @@ def test_whoever_has_handed_an_error_on_runs_again_with_its_query(
     for name in HANDED_ON.keys() - {"timed"}:  # whose clock stands still until more comes
         last = [value for part in evaluator.stream(name).read(0, 100) for value in part.values][-1]
         assert abs(last) == (2 if name == "counted" else 5)
+    evaluator.close()
+
+
+READERS: dict[str, Any] = {
+    "both": rx.merge(base, rx.source("n")),
+    "far": rx.source("both").map(abs),
+    "thrown again": rx.merge(base, rx.source("n")).catch(lambda error, _: rx.throw(error)),
+    "raised again": rx.merge(base, rx.source("n")).catch(raise_it),
+}
+
+
+@pytest.mark.parametrize("fault", ["", *FAULTS])
+@pytest.mark.parametrize("how", ["here", "stopped", "killed"])
+def test_an_end_that_a_clock_tells_late_is_that_of_its_query(how: str, fault: str) -> None:
+    """Whoever hears of it when the query runs again by now is told so, and runs again with the next start."""
+    host = Host(FAULTS[fault] if fault else rx.source("n").map(abs))
+    host.made, host.clocked = {"base": host.made["base"], **READERS}, READERS.keys()
+    evaluator = host.opened()
+    host.take(evaluator, 2)
+    evaluator.dispose("base")
+    host.made["base"] = rx.source("n").map(abs)
+    evaluator.create("base", host.made["base"])
+    if how != "here":
+        leave(evaluator, how)
+        evaluator = host.opened()
+    host.take(evaluator, 10, 20)
+    assert failed(evaluator) == READERS.keys()
+    said = {each.subject: each.message for each in evaluator.incidents.open() if each.kind == "query"}
+    assert all("with 'base'" in said[name] and "runs again by now" in said[name] for name in READERS.keys() - {"far"})
+    leave(evaluator, "stopped")
+    evaluator = host.opened()
+    host.take(evaluator, 30, 40)
+    assert not failed(evaluator)
     evaluator.close()
