@@ -148,8 +148,8 @@ class QueryEvaluator(Looking):
         check_before_start(f"source {name!r}", started=self.started, closed=self.closed)
         name = check_new("source", name, self.intake.sources, self.declared)
         check_source(name, source)
-        partitions = self.intake.add(name, source, start=start)
-        self.engine.declare(name, partitions, timestamp=getattr(source, "timestamp", None))
+        self.intake.add(name, source, start=start)
+        self.engine.declare(name, (), timestamp=getattr(source, "timestamp", None))
 
     @names_keywords
     def push(self, name: str, *, on_bad_record: OnBadRecord = "fail") -> PushedStream:

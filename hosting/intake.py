@@ -6,21 +6,22 @@ partition whose next event is the oldest goes first, so that a replayed week loo
 
 A source may list what must be read before what (`hosting.lineage`). A partition that must wait is *held*: it is opened
 when the last one before it has ended. Which partitions there are is asked at the start, before one ends, and every
-`LISTING_S`; new ones *appear* as a turn of their own, before the end of those that they follow, so that the source has
-not ended meanwhile. Rejected: asking the source what there is while replaying, which it may answer differently.
+`LISTING_S`; new ones *appear* as a turn of their own, also the first ones of a source, and before the end of those that
+they follow, so that the source has not ended meanwhile. Rejected: asking the source what there is while replaying,
+which it may answer differently.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping
 from time import monotonic
 from typing import Any
 
 from hosting.bad_records import LEFT_OUT_MAX, BadRecords
 from hosting.closing import close_all
 from hosting.incidents import Incidents
-from hosting.lineage import PARTITIONS_MAX, Lineage, check_partitions, lineage_of
+from hosting.lineage import Lineage, check_partitions, in_order, lineage_of
 from hosting.outage import Outage
 from hosting.partition import Partition
 from hosting.sources.polling import LOOK_S, Looking, Pace
@@ -59,8 +60,8 @@ class Intake:
         self.turn = 0
         self.lineages: dict[str, Lineage] = {}
         self.starts: dict[str, Start] = {}
-        self.unknown: dict[tuple[str, str], Start] = {}
-        """Partitions that the engine has not heard of yet, and where to begin them."""
+        self.unknown: dict[tuple[str, str], Start | None] = {}
+        """Partitions that the engine has not heard of yet, and where to begin them; None: at 0, without asking."""
         self.held: dict[tuple[str, str], Partition] = {}
         self.look_again = False
         """Whether somebody who is held may be free to go."""
@@ -73,8 +74,8 @@ class Intake:
         self.absent: dict[tuple[str, str], int] = {}  # not declared this time, and to go on there when they are again
         self.absent_ended: set[tuple[str, str]] = set()
 
-    def add(self, name: str, source: Source, *, start: Start | None = None) -> Sequence[str]:
-        """Declare a source; its partitions are opened by `open`. Return those that are there from the first turn on.
+    def add(self, name: str, source: Source, *, start: Start | None = None) -> None:
+        """Declare a source; its partitions are opened by `open`.
 
         *Raises* `ValueError` for a *start* that the source cannot find, `SourceFailed` for a list that cannot be read.
         """
@@ -92,24 +93,26 @@ class Intake:
         check_partitions(name, names)
         for each in names:
             self.partitions[name, each] = self._partition(name, each, timestamp)
-        return names if lineage is None and start is None else []
 
     def open(self, positions: dict[tuple[str, str], int], ended: set[tuple[str, str]], wake: Any) -> None:
-        """Open every partition at its position, but for those that must wait."""
+        """Open every partition that has a position there, but for those that must wait; the others *appear*."""
         self.wake = wake
         self.absent = {key: position for key, position in positions.items() if key not in self.partitions}
         self.absent_ended = ended - self.partitions.keys()
         known = {source for source, _ in positions}
         for key, partition in self.partitions.items():
-            source = key[0]
             if partition.reader is not None:
                 continue
-            if key in positions or not (source in known or source in self.lineages or source in self.starts):
-                self._begin(key, partition, positions.get(key, 0), ended=key in ended)
+            if key in positions:
+                self._begin(key, partition, positions[key], ended=key in ended)
             else:
-                self.unknown[key] = "earliest" if source in known else self.starts.get(source, "earliest")
+                self.unknown[key] = "earliest" if key[0] in known else self._start(key[0])
         self.list_at = self.clock() + LISTING_S if self.lineages else math.inf
         self._open_ready()
+
+    def awaited(self, positions: Collection[tuple[str, str]]) -> set[str]:
+        """Return the sources whose first partition may still appear behind *positions*: they have not ended."""
+        return (self.lineages.keys() | {source for source, _ in self.unknown}) - {source for source, _ in positions}
 
     def begin(self, source: str, positions: Mapping[str, int]) -> None:
         """Know partitions from now on, to be read from these positions on."""
@@ -127,10 +130,17 @@ class Intake:
         """Give the turns that tell the engine of partitions it has not heard of."""
         for source in dict.fromkeys(source for source, _ in self.unknown):
             names = [name for each, name in self.unknown if each == source]
-            positions = {name: resolve(self.sources[source], name, self.unknown[source, name]) for name in names}
+            positions = {name: self._resolved(source, name) for name in names}
             self.begin(source, positions)
             yield Appear(source, positions)
         self._open_ready()
+
+    def _start(self, source: str) -> Start | None:
+        return self.starts.get(source, "earliest" if source in self.lineages else None)
+
+    def _resolved(self, source: str, name: str) -> int:
+        start = self.unknown[source, name]
+        return 0 if start is None else resolve(self.sources[source], name, start)
 
     def move(self, positions: Mapping[tuple[str, str], int]) -> None:
         """Read partitions again from these positions on, also what had ended; what follows what, again in its order."""
@@ -163,19 +173,8 @@ class Intake:
             for name in waiting if lineage is None else lineage.ready(waiting, ended=ended):
                 self._open((source, name))
         idle = self.held.keys() | self.unknown.keys()
-        self.order = self._in_order([each for key, each in self.partitions.items() if key not in idle])
-
-    def _in_order(self, partitions: Sequence[Partition]) -> list[Partition]:
-        """Sort as sources are declared and partitions listed, so that it is the same whenever a partition appeared."""
-        sources = {source: place for place, source in enumerate(self.sources)}
-        listed = {
-            source: {name: place for place, name in enumerate(each.listed)} for source, each in self.lineages.items()
-        }
-        unlisted: dict[str, int] = {}
-        return sorted(
-            partitions,
-            key=lambda each: (sources[each.source], listed.get(each.source, unlisted).get(each.name, PARTITIONS_MAX)),
-        )
+        reading = [each for key, each in self.partitions.items() if key not in idle]
+        self.order = in_order(reading, self.sources, self.lineages)
 
     def list_soon(self) -> None:
         """Somebody may have made partitions just now: ask before the next turn. To be called from any thread."""
@@ -278,7 +277,7 @@ class Intake:
         return not self.outage.pauses and (self.left_out or any(each.goes_on for each in self.order))
 
     def _bear(self, partition: Partition, time: float) -> Rejects | None:
-        """Take what could not be read, or leave it out and have others look again."""
+        """Take what could not be read, or leave it out and look again."""
         rejects = self.bad_records.take(partition, time)
         self.left_out = rejects is None
         return rejects

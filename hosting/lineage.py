@@ -9,12 +9,23 @@ from __future__ import annotations
 
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from graphlib import CycleError, TopologicalSorter
+from typing import Protocol, TypeVar
 
 from reliable_rx.errors import LimitExceeded, SourceFailed
 from reliable_rx.names import check_name
 from reliable_rx.reliable import Listed, Listing
 
 PARTITIONS_MAX = 100_000
+
+
+class Placed(Protocol):
+    """A partition of a source, by their names."""
+
+    source: str
+    name: str
+
+
+P = TypeVar("P", bound=Placed)
 
 
 class Lineage:
@@ -86,6 +97,17 @@ class Lineage:
 def lineage_of(name: str, source: object) -> Lineage | None:
     """Return what *source*, known as *name*, lists; None if it only names its partitions."""
     return Lineage(name, source.listing()) if isinstance(source, Listed) else None
+
+
+def in_order(partitions: Iterable[P], sources: Iterable[str], lineages: Mapping[str, Lineage]) -> list[P]:
+    """Sort as *sources* are declared and partitions listed, so that it is the same whenever a partition appeared."""
+    declared = {source: place for place, source in enumerate(sources)}
+    listed = {source: {name: at for at, name in enumerate(each.listed)} for source, each in lineages.items()}
+    unlisted: dict[str, int] = {}
+    return sorted(
+        partitions,
+        key=lambda each: (declared[each.source], listed.get(each.source, unlisted).get(each.name, PARTITIONS_MAX)),
+    )
 
 
 def check_partitions(source: str, names: Iterable[str]) -> None:

@@ -69,10 +69,10 @@ def _recover(evaluator: QueryEvaluator) -> RecoveryFigures:
     evaluator.warnings.extend(fallbacks)
     with or_repair(evaluator):
         evaluator.outlets.hold(meta["holders"], meta["sinks"])
-    evaluator.engine.awaited = evaluator.intake.lineages.keys() - {source for source, _ in meta["positions"]}
     evaluator.definitions.recovered(meta)
     with or_repair(evaluator, begins=True):
         evaluator.intake.open(meta["positions"], meta["ended"], evaluator.wake)
+    evaluator.engine.awaited = evaluator.intake.awaited(meta["positions"])
     evaluator.warnings.extend(renamed(evaluator, meta["positions"]))
     journal = evaluator.store.journal
     if journal.last_turn < turn:

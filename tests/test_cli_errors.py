@@ -309,4 +309,4 @@ def test_a_store_of_which_only_the_journal_is_there_says_so(tmp_path: Path, caps
             pass
         evaluator.abandon()
     assert main(["tail", str(tmp_path / "store"), "q"]) == 2
-    assert "none yet, and 2 turns in the journal, which the next start takes again" in capsys.readouterr().err
+    assert "none yet, and 3 turns in the journal, which the next start takes again" in capsys.readouterr().err

@@ -24,6 +24,7 @@ def taken(cuts: int, *, batch_events_max: int) -> list[tuple[str, int]]:
         source = ListSource({name: list(times) for name, times in PARTITIONS.items()}, timestamp=float)
         intake.add("s", source)
         intake.open(positions, ended, None)
+        list(intake.appeared())
         for _ in range(cuts):
             turn: Any = intake.next(0.0)
             if turn is None:
@@ -60,8 +61,9 @@ def test_simultaneous_events_do_not_mind_when_a_partition_appeared(there: Sequen
     intake.add("first", first)
     intake.add("second", ListSource({"0": [5, 6, 7]}, timestamp=float))
     intake.open({}, set(), None)
-    for turn in [*intake.appeared(), intake.next(0.0)] if not there else []:
-        assert turn is None, "the first source holds the second back"
+    appeared = [turn.source for turn in intake.appeared()]
+    assert appeared == (["first", "second"] if there else ["second"])
+    assert there or intake.next(0.0) is None, "the first source holds the second back"
     first.shown = ("b", "a", "c")
     intake.list_soon()
     order: list[tuple[str, int]] = []

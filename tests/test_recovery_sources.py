@@ -114,6 +114,6 @@ def test_a_start_that_is_refused_leaves_no_reader_open(why: str, fail: bool, tmp
     refused.sink("q", JsonLinesSink(path))
     with pytest.raises((PositionUnavailable, CheckpointRefused)):
         refused.start()
-    assert source.opened == 2 and source.open_now == 0
+    assert source.opened == (2 if why == "a sink that is ahead" else 0) and source.open_now == 0
     refused.close()
     assert source.open_now == 0

@@ -1,0 +1,90 @@
+"""Partitions and sources that are there at one start and were not at the one before."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from lanes import crossed
+
+import reliable_rx as rx
+from checkpoint import MemoryStore
+from hosting import ListSource, QueryEvaluator
+from hosting.sources import FileSource
+
+n, m = rx.source("n"), rx.source("m")
+QUERIES: dict[str, Any] = {
+    "sums": n.scan(lambda total, value: total + value, seed=0),
+    "the last": n.last(),
+    "both": n.merge(m).scan(lambda total, value: total + value, seed=0),
+    "either end": n.concat(m),
+}
+STOPS = ("clean", "killed", "killed at once", "killed behind a checkpoint")
+
+
+class Written:
+    """An app over files and lists, some of which come with its second start."""
+
+    def __init__(self, folder: Path, kind: str, *, batch: int) -> None:
+        self.folder, self.kind, self.batch = folder, kind, batch
+        self.lists: dict[str, list[int]] = {}
+        self.store: Any = MemoryStore()
+
+    def come(self, name: str, values: list[int]) -> None:
+        self.lists[name] = values
+        (self.folder / f"{name}.jsonl").write_text("".join(f"{value}\n" for value in values))
+
+    def opened(self) -> QueryEvaluator:
+        evaluator = QueryEvaluator(self.store, background=False, checkpoint_interval_s=1e9, batch_events_max=self.batch)
+        pattern = "*.jsonl" if self.kind == "files" else "b.jsonl"
+        lists = {name: list(each) for name, each in self.lists.items()}
+        evaluator.source("n", ListSource(lists) if self.kind == "lists" else FileSource(str(self.folder / pattern)))
+        if has_both := self.kind != "sources" or "late" in self.lists:
+            evaluator.source("m", ListSource([7, 8]))
+        for name, query in QUERIES.items():
+            if has_both or name in ("sums", "the last"):
+                evaluator.create(name, query)
+        return evaluator
+
+    def stop(self, evaluator: QueryEvaluator, how: str) -> None:
+        if how == "clean":
+            evaluator.__exit__(None, None, None)
+        else:
+            evaluator.flush()
+            evaluator.abandon()
+        self.store = self.store.reopen()
+
+
+def outputs(folder: Path, kind: str, how: str, cut: int, batch: int) -> dict[str, Any]:
+    """Return all that comes of an app to which a partition comes while it is down, behind *cut* turns."""
+    app = Written(folder, kind, batch=batch)
+    app.come("b", [1, 2, 3])
+    evaluator = app.opened()
+    evaluator.start()
+    for turn in range(cut):
+        if turn == 1 and how == "killed behind a checkpoint":
+            evaluator.checkpoint(full=True)
+        evaluator.step()
+    app.stop(evaluator, how)
+    if how == "killed at once":
+        app.stop(app.opened().__enter__(), "killed")
+    app.come("late", [40, 50])
+    app.come("a", [100])
+    with app.opened() as again:
+        again.run()
+        return {
+            name: [value for part in again.stream(name).read(0, 99) for value in part.values] for name in QUERIES
+        } | {name: again.query(name).status for name in QUERIES}
+
+
+@pytest.mark.parametrize(
+    "kind, how, cut, batch", crossed(("files", "lists", "sources"), STOPS[1:], range(6), (1, 2, 64))
+)
+def test_what_comes_behind_a_kill_comes_as_behind_a_stop(
+    kind: str, how: str, cut: int, batch: int, tmp_path: Path
+) -> None:
+    """A replay knows the partitions that there were, however many there are now."""
+    (clean := tmp_path / "clean").mkdir()
+    (killed := tmp_path / "killed").mkdir()
+    assert outputs(killed, kind, how, cut, batch) == outputs(clean, kind, "clean", cut, batch)
