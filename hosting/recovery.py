@@ -19,13 +19,14 @@ from checkpoint.store import Recovered
 from hosting import interpreters, journaling, lost, spoilt
 from hosting.collector import no_collections
 from hosting.creations import declare_again
+from hosting.late_ends import LateEnds
 from hosting.partition_store import RESTORE_GROUP
 from hosting.renamed import renamed
 from hosting.sinks_ahead import had_by
 from hosting.snapshot import load
 from hosting.statistics import RecoveryFigures
 from hosting.store_commands import command_on, is_partition
-from hosting.turn import Appear, Create, Turn
+from hosting.turn import Appear, Create, Output, Turn
 from hosting.undeclared import check_stored_names, tell_undeclared
 from reliable_rx.by_name import by_name
 from reliable_rx.errors import CheckpointRefused, PositionUnavailable, invariant
@@ -158,18 +159,20 @@ def replay_all(evaluator: QueryEvaluator, after_turn: int) -> tuple[int, int]:
 def replay(evaluator: QueryEvaluator, after_turn: int, upto: int | None = None) -> tuple[int, int]:
     """Take the turns of the journal behind *after_turn* again; return how many, and how many events they held."""
     turns = events = 0
+    ends = LateEnds(evaluator.engine, evaluator.streams)
     for first, last, entries, digested, told in journaling.read(evaluator.store.journal, after_turn, upto):
         evaluator.definitions.check(told.definitions, entries, first, last)
         evaluator.redefinitions.classes.recovered(told.classes)
-        outputs: dict[str, list[Any]] = {}
+        emitted: list[Output] = []
         for entry in entries:
             events += entry[4] if entry[0] == "events" else 0
-            take_again(evaluator, entry, outputs)
+            emitted += take_again(evaluator, entry, ends)
         turns += last - first + 1
         invariant(
             evaluator.engine.number == last, f"the journal's turn {last} is the engine's {evaluator.engine.number}"
         )
-        compare(evaluator, digested, outputs, first, last)
+        compare(evaluator, digested, emitted, ends, first, last)
+    ends.put()
     for stream in evaluator.streams.values():
         stream.show(stream.next_id)
     return turns, events
@@ -187,10 +190,17 @@ def changed_code(evaluator: QueryEvaluator, queries: Sequence[str]) -> list[str]
 
 
 def compare(
-    evaluator: QueryEvaluator, written: journaling.Digests, outputs: dict[str, list[Any]], first: int, last: int
+    evaluator: QueryEvaluator,
+    written: journaling.Digests,
+    emitted: list[Output],
+    ends: LateEnds,
+    first: int,
+    last: int,
 ) -> None:
-    """Compare what was replayed with the first run; what differs is its query's problem."""
-    engine = evaluator.engine
+    """Compare what was replayed with the first run, and put it into streams; what differs is its query's problem."""
+    engine, outputs = evaluator.engine, dict[str, list[Any]]()
+    for out in emitted:
+        journaling.note(outputs, out)
     differing = [each for each in journaling.compare(written, outputs) if not spoilt.is_silent(engine, each)]
     if differing:
         changed = changed_code(evaluator, differing)
@@ -210,20 +220,21 @@ def compare(
         for name in fresh:  # each has its own error: none of them has it from another
             known.setdefault(query_of(name), journaling.nondeterminism([name], first, last, **how))
     short = [name for name in written if name in differing or spoilt.is_silent(engine, name)]
+    ends.hold_back(emitted, differing)
+    evaluator.streams.append(emitted)
     spoilt.fill(evaluator, written, short)
 
 
-def take_again(evaluator: QueryEvaluator, entry: journaling.Entry, outputs: dict[str, list[Any]]) -> None:
+def take_again(evaluator: QueryEvaluator, entry: journaling.Entry, ends: LateEnds) -> list[Output]:
     with evaluator.inside:
         turn = turn_of(evaluator, entry)
+    ends.put_before(turn)
     emitted = evaluator.engine.take(turn)
     if evaluator.engine.calls.unreadable:
         spoilt.lose_answers(evaluator)
     if type(turn) is Create and evaluator.engine.suspended.spoilt:
         spoilt.spread(evaluator.engine)
-    evaluator.streams.append(emitted)
-    for out in emitted:
-        journaling.note(outputs, out)
+    return emitted
 
 
 def turn_of(evaluator: QueryEvaluator, entry: journaling.Entry) -> Turn:

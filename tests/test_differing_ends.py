@@ -1,0 +1,78 @@
+"""Streams of queries that do not repeat themselves in a replay, and end there or had ended: their ends come last."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+import pytest
+from lanes import crossed
+
+import reliable_rx as rx
+from checkpoint import MemoryStore
+from hosting import ListSource, QueryEvaluator
+
+WORLD = "RELIABLE_RX_TEST_WORLD"
+"""How many values an event makes, and at which one they fail, if that is not behind them: in no store."""
+
+
+def many(_: int) -> Any:
+    return rx.from_iterable(range(int(os.environ[WORLD].split()[0])))
+
+
+def failing(value: int) -> int:
+    if value == int(os.environ[WORLD].split()[1]):
+        raise ValueError(value)
+    return value
+
+
+def opened(store: MemoryStore, values: list[int], strict: bool) -> QueryEvaluator:
+    evaluator = QueryEvaluator(store, background=False, checkpoint_interval_s=1e9, strict=strict)
+    evaluator.source("n", ListSource(values, follow=True))
+    evaluator.create("q", rx.source("n").flat_map(many).map(failing))
+    evaluator.create("reader", rx.source("q").map(abs))
+    evaluator.start()
+    return evaluator
+
+
+def take(evaluator: QueryEvaluator, values: list[int], more: int) -> None:
+    for value in range(more):  # each in a group of its own
+        values.append(value)
+        while evaluator.step():
+            pass
+        evaluator.flush()
+
+
+@pytest.mark.parametrize("strict", [True, False])
+@pytest.mark.parametrize(
+    "first, again, groups, restarts",
+    crossed(["4 3", "4 9", "2 1", "1 9"], ["4 3", "2 1", "4 0", "3 9"], [1, 2, 3], [False, True]),
+)
+def test_an_end_is_behind_all_ids_of_either_run(
+    first: str, again: str, groups: int, restarts: bool, strict: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whoever has read the first run and reads on gets the end, and what is there is contiguous and ends once."""
+    monkeypatch.setenv(WORLD, first)
+    store, values = MemoryStore(), list[int]()
+    evaluator = opened(store, values, strict)
+    take(evaluator, values, groups)
+    if restarts:
+        evaluator.restart("q")
+        take(evaluator, values, groups)
+    had = {name: evaluator.stream(name).next_id for name in ("q", "reader")}
+    evaluator.abandon()
+    monkeypatch.setenv(WORLD, again)
+    evaluator = opened(store.reopen(), values, strict)
+    for name, next_id in had.items():
+        parts = list(evaluator.stream(name).read(0, 999))
+        expected = 0
+        for part in parts:
+            assert part.first == expected
+            assert part.next == part.first + len(part.values) + part.ended
+            expected = part.next
+        status = evaluator.query(name).status
+        ends = [part for part in parts if part.ended]
+        assert (status == "failed") == parts[-1].ended == evaluator.stream(name).ended
+        assert len(ends) <= 1 + restarts
+        assert expected == evaluator.stream(name).next_id >= next_id
+    evaluator.close()
